@@ -1,0 +1,34 @@
+//! What every other crate of drover stands on: units, the hash of a key, seeded randomness, and the
+//! two traits that let one protocol source run on real cores and on simulated ones.
+//!
+//! It is not a utility drawer: nothing here knows memory, verbs or key-value operations.
+//!
+//! - [`Ns`] is a duration or a point in time, in nanoseconds; nobody passes bare integers as time.
+//! - [`KeyHash`] is the 128-bit keyed hash of a key, with the bit fields that choose partition, bucket
+//!   and tag.
+//! - [`Cpu`] is the core code runs on: it alone knows the time, random numbers and what work costs.
+//! - [`Actor`] is anything that polls: one `step` is at most one batch of work.
+//!
+//! ```
+//! use drover_base::{HashSeed, KeyHash};
+//! let seed = HashSeed::new(1, 2);
+//! let hash = seed.hash(b"user42");
+//! assert_eq!(hash, seed.hash(b"user42"));
+//! assert!(hash.partition_index(6) < 6);
+//! ```
+//!
+//! Sources: `[HERD §4]` and `[MICA]` for the bit fields; see `docs/sources.md`.
+#![forbid(unsafe_code)]
+
+mod actor;
+mod cpu;
+mod hash;
+mod rng;
+pub mod sync;
+mod time;
+
+pub use actor::{Actor, Progress};
+pub use cpu::{Cost, Cpu, Line};
+pub use hash::{HashSeed, KeyHash};
+pub use rng::Rng;
+pub use time::Ns;

@@ -1,0 +1,33 @@
+//! Atomics that a model checker can stand in for: `core` normally, loom under `--cfg loom`, shuttle
+//! under `--cfg shuttle`. Pure ring and seqlock logic imports from here; memory shared with devices or
+//! other processes ([`drover-mem`'s `Region`]) always uses the machine's own.
+
+#[cfg(loom)]
+pub use loom::{
+    hint,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    },
+    thread,
+};
+
+#[cfg(all(shuttle, not(loom)))]
+pub use shuttle::{
+    hint,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    },
+    thread,
+};
+
+#[cfg(not(any(loom, shuttle)))]
+pub use std::{
+    hint,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    },
+    thread,
+};

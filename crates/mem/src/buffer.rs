@@ -1,0 +1,143 @@
+//! [`BufferPool`]: private staging memory, registered once; a [`Buffer`] is a slice while we hold it.
+
+use crate::{AllocError, PageWish, Region};
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+
+/// Equal pieces of one region that nobody outside may name: only a [`Buffer`] moved into a request lets a
+/// device write there, and then nobody holds the slice.
+#[derive(Clone)]
+pub struct BufferPool {
+    inner: Rc<Inner>,
+}
+
+struct Inner {
+    region: Region,
+    piece_bytes: usize,
+    free: RefCell<Vec<u32>>,
+}
+
+impl BufferPool {
+    /// `count` buffers of `piece_bytes` (rounded up to a cache line) cut from memory that `alloc` provides
+    /// (a fabric may want shared or huge pages).
+    pub fn new(
+        piece_bytes: usize,
+        count: usize,
+        alloc: impl FnOnce(usize) -> Result<Region, AllocError>,
+    ) -> Result<BufferPool, AllocError> {
+        let piece_bytes = crate::round_up(piece_bytes.max(1), crate::LINE_BYTES);
+        let region = alloc(piece_bytes * count.max(1))?;
+        let free = (0..count as u32).rev().collect();
+        Ok(BufferPool {
+            inner: Rc::new(Inner {
+                region,
+                piece_bytes,
+                free: RefCell::new(free),
+            }),
+        })
+    }
+
+    /// A pool over ordinary private memory.
+    pub fn private(piece_bytes: usize, count: usize) -> Result<BufferPool, AllocError> {
+        BufferPool::new(piece_bytes, count, |bytes| {
+            Region::private(bytes, PageWish::Small)
+        })
+    }
+
+    /// A buffer, or `None` when all are in use.
+    pub fn take(&self) -> Option<Buffer> {
+        let index = self.inner.free.borrow_mut().pop()?;
+        Some(Buffer {
+            pool: self.inner.clone(),
+            index,
+            len: self.inner.piece_bytes,
+        })
+    }
+
+    /// How many can be taken now.
+    pub fn free_count(&self) -> usize {
+        self.inner.free.borrow().len()
+    }
+
+    /// The memory behind the pool, for registration with local rights only.
+    pub fn region(&self) -> &Region {
+        &self.inner.region
+    }
+}
+
+/// A piece of a [`BufferPool`]; goes back to it on drop.
+pub struct Buffer {
+    pool: Rc<Inner>,
+    index: u32,
+    len: usize,
+}
+
+impl Buffer {
+    /// Where it starts in the pool's region.
+    pub fn offset(&self) -> usize {
+        self.index as usize * self.pool.piece_bytes
+    }
+
+    /// Uses only the first `len` bytes from here on. Panics if that is more than the piece.
+    pub fn truncate(&mut self, len: usize) {
+        assert!(
+            len <= self.pool.piece_bytes,
+            "{len} bytes in a buffer of {}",
+            self.pool.piece_bytes
+        );
+        self.len = len;
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        let base = (self.pool.region.addr() + self.offset()) as *const u8;
+        // SAFETY: the piece is ours alone while this Buffer exists outside a request: the pool's region is
+        // registered with local rights only and requests own the Buffer they name until their completion.
+        unsafe { std::slice::from_raw_parts(base, self.len) }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let base = (self.pool.region.addr() + self.offset()) as *mut u8;
+        // SAFETY: as for `deref`; `&mut self` makes the slice unique.
+        unsafe { std::slice::from_raw_parts_mut(base, self.len) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.pool.free.borrow_mut().push(self.index);
+    }
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Buffer({} bytes at {})", self.len, self.offset())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_disjoint_and_come_back() {
+        let pool = BufferPool::private(100, 3).expect("memory");
+        let mut all: Vec<Buffer> = std::iter::from_fn(|| pool.take()).collect();
+        assert_eq!(all.len(), 3);
+        for (i, buffer) in all.iter_mut().enumerate() {
+            buffer.fill(i as u8);
+        }
+        assert!(
+            all.iter()
+                .enumerate()
+                .all(|(i, b)| b.iter().all(|&x| x == i as u8))
+        );
+        drop(all);
+        assert_eq!(pool.free_count(), 3);
+    }
+}

@@ -1,0 +1,40 @@
+//! Memory that other processes or devices may touch at any time, and the core's few special
+//! instructions. All shared-memory `unsafe` of drover lives here.
+//!
+//! - [`Region`] is a mapped range, shared (a memfd that can be passed on) or private. It is never a Rust
+//!   reference: it is loaded and stored by words with stated ordering, and copied in and out.
+//! - [`BufferPool`] and [`Buffer`] are private staging: a slice while we hold it, moved into a request
+//!   and returned by its completion.
+//! - [`NativeCpu`] is the [`Cpu`](drover_base::Cpu) of real hardware: clock, prefetch, pause.
+//!
+//! ```
+//! use drover_mem::{PageWish, Region};
+//! use std::sync::atomic::Ordering;
+//! let region = Region::shared(4096, PageWish::Small)?;
+//! region.copy_in(8, b"request!");
+//! region.store_u64(16, 1, Ordering::Release); // publishes the bytes before it
+//! let mut out = [0; 8];
+//! region.copy_out(8, &mut out);
+//! assert_eq!(&out, b"request!");
+//! # Ok::<(), drover_mem::AllocError>(())
+//! ```
+
+mod arch;
+mod buffer;
+mod map;
+mod native;
+mod region;
+
+pub use arch::{pause, timestamp};
+pub use buffer::{Buffer, BufferPool};
+pub use map::{AllocError, PageKind, PageWish};
+pub use native::NativeCpu;
+pub use region::Region;
+
+/// Bytes of a cache line.
+pub const LINE_BYTES: usize = 64;
+
+/// `bytes` rounded up to a multiple of `to`, a power of two.
+pub const fn round_up(bytes: usize, to: usize) -> usize {
+    (bytes + to - 1) & !(to - 1)
+}

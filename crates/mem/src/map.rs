@@ -1,0 +1,355 @@
+//! Mapping memory: memfd or anonymous, huge pages when there are some, and an honest record of which.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::ptr::NonNull;
+
+/// What pages the caller would like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PageWish {
+    /// 4 KiB pages: control structures, small rings.
+    Small,
+    /// 2 MiB pages if the machine has any to give, else what there is. Never an error.
+    HugeIfAny,
+    /// 2 MiB pages or [`AllocError`].
+    Huge,
+}
+
+/// What pages the caller got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PageKind {
+    /// Base pages.
+    Small,
+    /// Base pages that the kernel was asked to merge (`madvise`): transparent huge pages.
+    Transparent,
+    /// Reserved 2 MiB pages (hugetlb).
+    Huge,
+}
+
+impl std::fmt::Display for PageKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            PageKind::Small => "4 KiB pages",
+            PageKind::Transparent => "transparent 2 MiB pages (madvise)",
+            PageKind::Huge => "reserved 2 MiB pages (hugetlb)",
+        })
+    }
+}
+
+/// Why memory could not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AllocError {
+    /// A length of zero, or beyond what can be addressed.
+    #[error("a region of {bytes} bytes cannot be mapped")]
+    Length {
+        /// The length asked for.
+        bytes: usize,
+    },
+    /// No memfd.
+    #[error("memfd_create failed: {source}")]
+    Memfd {
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// No room.
+    #[error(
+        "cannot reserve {bytes} bytes of shared memory: {source} (is the memory limit of this container or cgroup reached?)"
+    )]
+    Reserve {
+        /// The length asked for.
+        bytes: usize,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// No mapping.
+    #[error("mmap of {bytes} bytes ({kind}) failed: {source}")]
+    Map {
+        /// The length asked for.
+        bytes: usize,
+        /// The pages asked for.
+        kind: PageKind,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A passed descriptor is not the memory it was said to be.
+    #[error("the descriptor holds {actual} bytes, not {expected}")]
+    WrongSize {
+        /// The length announced.
+        expected: usize,
+        /// The length found.
+        actual: u64,
+    },
+}
+
+pub(crate) const HUGE_BYTES: usize = 2 << 20;
+const PAGE_BYTES: usize = 4096;
+
+/// An owned mapping, unmapped on drop.
+pub(crate) struct Mapping {
+    pub(crate) base: NonNull<u8>,
+    pub(crate) len: usize,
+    pub(crate) kind: PageKind,
+    pub(crate) fd: Option<OwnedFd>,
+    pub(crate) writable: bool,
+}
+
+// SAFETY: a Mapping is an address range; every access to its bytes goes through atomics or `bulk_copy`.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Private anonymous memory, zeroed lazily by the kernel.
+    pub(crate) fn private(bytes: usize, wish: PageWish) -> Result<Mapping, AllocError> {
+        let len = checked_len(bytes, wish)?;
+        #[cfg(miri)]
+        {
+            return Ok(Mapping::from_heap(len));
+        }
+        #[cfg(not(miri))]
+        {
+            let prot = ProtFlags::READ | ProtFlags::WRITE;
+            if wish != PageWish::Small {
+                let huge = MapFlags::PRIVATE | MapFlags::HUGETLB;
+                match map_anonymous(len, prot, huge) {
+                    Ok(base) => {
+                        return Ok(Mapping {
+                            base,
+                            len,
+                            kind: PageKind::Huge,
+                            fd: None,
+                            writable: true,
+                        });
+                    }
+                    Err(source) if wish == PageWish::Huge => {
+                        return Err(AllocError::Map {
+                            bytes: len,
+                            kind: PageKind::Huge,
+                            source,
+                        });
+                    }
+                    Err(_) => {}
+                }
+            }
+            // Over-reserve so that the range can start on a 2 MiB boundary: only whole huge pages merge.
+            let slack = if wish == PageWish::Small { 0 } else { HUGE_BYTES };
+            let raw = map_anonymous(len + slack, prot, MapFlags::PRIVATE | MapFlags::NORESERVE).map_err(
+                |source| AllocError::Map {
+                    bytes: len,
+                    kind: PageKind::Small,
+                    source,
+                },
+            )?;
+            let base = if slack == 0 {
+                raw
+            } else {
+                trim_to_huge(raw, len, slack)
+            };
+            let kind = if slack == 0 {
+                PageKind::Small
+            } else {
+                advise_huge(base, len)
+            };
+            Ok(Mapping {
+                base,
+                len,
+                kind,
+                fd: None,
+                writable: true,
+            })
+        }
+    }
+
+    /// Shared memory behind a memfd that can be passed to other processes.
+    pub(crate) fn shared(bytes: usize, wish: PageWish) -> Result<Mapping, AllocError> {
+        let len = checked_len(bytes, wish)?;
+        #[cfg(miri)]
+        {
+            return Ok(Mapping::from_heap(len));
+        }
+        #[cfg(not(miri))]
+        {
+            if wish != PageWish::Small {
+                match Mapping::memfd(len, MemfdFlags::HUGETLB, PageKind::Huge) {
+                    Ok(mapping) => return Ok(mapping),
+                    Err(error) if wish == PageWish::Huge => return Err(error),
+                    Err(_) => {}
+                }
+            }
+            let mut mapping = Mapping::memfd(len, MemfdFlags::empty(), PageKind::Small)?;
+            if wish != PageWish::Small {
+                mapping.kind = advise_huge(mapping.base, len);
+            }
+            Ok(mapping)
+        }
+    }
+
+    #[cfg(not(miri))]
+    fn memfd(len: usize, flags: MemfdFlags, kind: PageKind) -> Result<Mapping, AllocError> {
+        let fd = rustix::fs::memfd_create("drover", flags | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+            .map_err(|e| AllocError::Memfd { source: e.into() })?;
+        rustix::fs::ftruncate(&fd, len as u64).map_err(|e| AllocError::Reserve {
+            bytes: len,
+            source: e.into(),
+        })?;
+        // The size is final: nobody who gets the descriptor can shrink it under our feet (SIGBUS).
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW)
+            .map_err(|e| AllocError::Memfd { source: e.into() })?;
+        let base = map_fd(&fd, len, true).map_err(|source| AllocError::Map {
+            bytes: len,
+            kind,
+            source,
+        })?;
+        Ok(Mapping {
+            base,
+            len,
+            kind,
+            fd: Some(fd),
+            writable: true,
+        })
+    }
+
+    /// Maps a descriptor that a peer passed. Refuses one that is shorter than announced or that its owner
+    /// could still shrink.
+    pub(crate) fn from_fd(fd: OwnedFd, bytes: usize, writable: bool) -> Result<Mapping, AllocError> {
+        let len = checked_len(bytes, PageWish::Small)?;
+        let stat = rustix::fs::fstat(&fd).map_err(|e| AllocError::Memfd { source: e.into() })?;
+        let actual = stat.st_size as u64;
+        if actual < len as u64 {
+            return Err(AllocError::WrongSize {
+                expected: len,
+                actual,
+            });
+        }
+        let seals = rustix::fs::fcntl_get_seals(&fd).map_err(|e| AllocError::Memfd { source: e.into() })?;
+        if !seals.contains(SealFlags::SHRINK) {
+            let source = std::io::Error::other("the descriptor is not sealed against shrinking");
+            return Err(AllocError::Memfd { source });
+        }
+        let kind = if stat.st_blksize as usize >= HUGE_BYTES {
+            PageKind::Huge
+        } else {
+            PageKind::Small
+        };
+        let map_len = if kind == PageKind::Huge {
+            crate::round_up(len, HUGE_BYTES)
+        } else {
+            len
+        };
+        let base = map_fd(&fd, map_len, writable).map_err(|source| AllocError::Map {
+            bytes: len,
+            kind,
+            source,
+        })?;
+        Ok(Mapping {
+            base,
+            len: map_len,
+            kind,
+            fd: Some(fd),
+            writable,
+        })
+    }
+
+    /// A descriptor for peers. Read-only ones are sealed so that no later mapping can write, whoever makes it.
+    pub(crate) fn share(&self, writable: bool) -> Result<Option<OwnedFd>, AllocError> {
+        let Some(fd) = &self.fd else { return Ok(None) };
+        if !writable {
+            rustix::fs::fcntl_add_seals(fd, SealFlags::FUTURE_WRITE)
+                .map_err(|e| AllocError::Memfd { source: e.into() })?;
+        }
+        let copy = fd.try_clone().map_err(|source| AllocError::Memfd { source })?;
+        Ok(Some(copy))
+    }
+
+    #[cfg(miri)]
+    fn from_heap(len: usize) -> Mapping {
+        let layout = std::alloc::Layout::from_size_align(len, PAGE_BYTES).expect("checked length");
+        // SAFETY: the length is not zero.
+        let base = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).expect("memory under Miri");
+        Mapping {
+            base,
+            len,
+            kind: PageKind::Small,
+            fd: None,
+            writable: true,
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        #[cfg(miri)]
+        {
+            let layout = std::alloc::Layout::from_size_align(self.len, PAGE_BYTES).expect("checked length");
+            // SAFETY: made by `from_heap` with this layout; nobody holds the range any more.
+            unsafe { std::alloc::dealloc(self.base.as_ptr(), layout) };
+        }
+        #[cfg(not(miri))]
+        // SAFETY: the range was mapped by this object and every user holds it through an Arc.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+fn checked_len(bytes: usize, wish: PageWish) -> Result<usize, AllocError> {
+    if bytes == 0 || bytes > 1 << 46 {
+        return Err(AllocError::Length { bytes });
+    }
+    Ok(crate::round_up(
+        bytes,
+        if wish == PageWish::Small {
+            PAGE_BYTES
+        } else {
+            HUGE_BYTES
+        },
+    ))
+}
+
+#[cfg(not(miri))]
+fn map_anonymous(len: usize, prot: ProtFlags, flags: MapFlags) -> Result<NonNull<u8>, std::io::Error> {
+    // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing.
+    let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, prot, flags) }?;
+    Ok(NonNull::new(base.cast()).expect("mmap never returns null"))
+}
+
+fn map_fd(fd: &impl AsFd, len: usize, writable: bool) -> Result<NonNull<u8>, std::io::Error> {
+    let fd: BorrowedFd<'_> = fd.as_fd();
+    let prot = if writable {
+        ProtFlags::READ | ProtFlags::WRITE
+    } else {
+        ProtFlags::READ
+    };
+    // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing.
+    let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, fd, 0) }?;
+    Ok(NonNull::new(base.cast()).expect("mmap never returns null"))
+}
+
+/// Unmaps what lies before the first 2 MiB boundary and behind `len` bytes after it.
+#[cfg(not(miri))]
+fn trim_to_huge(raw: NonNull<u8>, len: usize, slack: usize) -> NonNull<u8> {
+    let lead = raw.as_ptr().align_offset(HUGE_BYTES);
+    if lead > 0 {
+        // SAFETY: [raw, raw + lead) belongs to the mapping just made and nobody uses it.
+        let _ = unsafe { rustix::mm::munmap(raw.as_ptr().cast(), lead) };
+    }
+    // SAFETY: lead <= slack, so the aligned address lies inside the mapping.
+    let base = unsafe { raw.add(lead) };
+    let tail = slack - lead;
+    if tail > 0 {
+        // SAFETY: base + len starts the unused tail of the mapping just made.
+        let end = unsafe { base.add(len) };
+        // SAFETY: as above; `tail` bytes of it remain.
+        let _ = unsafe { rustix::mm::munmap(end.as_ptr().cast(), tail) };
+    }
+    base
+}
+
+#[cfg(not(miri))]
+fn advise_huge(base: NonNull<u8>, len: usize) -> PageKind {
+    // SAFETY: advice changes no contents; the range is ours.
+    match unsafe { rustix::mm::madvise(base.as_ptr().cast(), len, Advice::LinuxHugepage) } {
+        Ok(()) => PageKind::Transparent,
+        Err(_) => PageKind::Small,
+    }
+}

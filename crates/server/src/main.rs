@@ -1,0 +1,2 @@
+//! drover.
+fn main() {}
