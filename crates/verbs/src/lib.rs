@@ -1,1 +1,40 @@
-//! ...
+//! The verbs API of drover: what a protocol may ask of a fabric, and nothing about how it is done.
+//!
+//! A *provider* implements [`Provider`] and the traits around it; a protocol is generic over it and names none.
+//! This crate holds the contract, the conformance suite that every provider passes, a small in-process
+//! reference provider with switchable flaws that prove the suite, and the wrappers `Faulty` and `Traced`.
+//!
+//! **Threads.** A [`Device`] is shared and `Send`; a [`Context`] and everything created from it belong to one
+//! thread. What crosses threads and processes are [`Export`]s: plain bytes, with file descriptors where a
+//! fabric passes memory.
+//!
+//! **Control path**: [`Context::register`], `create_*`, [`QueuePair::connect`]: may allocate, lock, call the system.
+//! **Data path**: [`QueuePair::post_send`], [`QueuePair::post_recv`], [`CompletionQueue::poll`]: never do.
+//! Posting takes lists: one call is one doorbell.
+//!
+//! **Ordering.** Requests of one queue pair execute in order. A WRITE's bytes land in unspecified order unless
+//! [`Caps::ordered_writes`]; then the last word lands last. Completions of one queue pair come in order; a
+//! signaled completion says that all unsignaled requests before it are done too.
+//!
+//! Source: `[IBTA]` chapters 9-11 for semantics, `[rdma-core]` for names and limits.
+#![forbid(unsafe_code)]
+
+mod caps;
+mod error;
+mod export;
+mod list;
+mod provider;
+mod wc;
+
+pub use caps::{Access, Caps, QpKind};
+pub use error::{ConnectError, CreateError, ImportError, OpenError, PostError, PostErrorKind, RegisterError};
+pub use export::Export;
+pub use list::{Imm, Payload, RecvList, RecvWr, SendList, SendOp, SendWr, Sge, UdDest, WrId};
+pub use provider::{
+    Bell, CompletionQueue, Context, Device, MemoryRegion, Provider, QpOptions, QpState, QueuePair,
+    RemoteAddr, RemoteRegion, SharedReceiveQueue, Waker, Watch,
+};
+pub use wc::{Opcode, Qpn, Wc, WcStatus};
+
+/// Bytes of the global routing header that a datagram's payload is preceded by in the receive buffer.
+pub const GRH_BYTES: usize = 40;

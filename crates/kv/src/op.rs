@@ -1,0 +1,96 @@
+//! [`Op`] and [`Outcome`].
+
+/// Longest key, bytes (memcached's limit). The shortest is 1.
+pub const KEY_BYTES_MAX: usize = 250;
+
+/// An operation on one key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op<'a> {
+    /// Read the value.
+    Get {
+        /// 1 to [`KEY_BYTES_MAX`] bytes.
+        key: &'a [u8],
+    },
+    /// Write the value, whether or not there is one.
+    Put {
+        /// 1 to [`KEY_BYTES_MAX`] bytes.
+        key: &'a [u8],
+        /// Any length up to the server's item limit, zero included.
+        value: &'a [u8],
+        /// Seconds until it expires; 0 = never.
+        ttl_s: u32,
+    },
+    /// Remove the key.
+    Delete {
+        /// 1 to [`KEY_BYTES_MAX`] bytes.
+        key: &'a [u8],
+    },
+}
+
+/// The kind of an [`Op`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum OpKind {
+    /// GET.
+    Get,
+    /// PUT.
+    Put,
+    /// DELETE.
+    Delete,
+}
+
+impl<'a> Op<'a> {
+    /// The key.
+    #[inline]
+    pub fn key(&self) -> &'a [u8] {
+        match *self {
+            Op::Get { key } | Op::Put { key, .. } | Op::Delete { key } => key,
+        }
+    }
+
+    /// The kind.
+    #[inline]
+    pub fn kind(&self) -> OpKind {
+        match self {
+            Op::Get { .. } => OpKind::Get,
+            Op::Put { .. } => OpKind::Put,
+            Op::Delete { .. } => OpKind::Delete,
+        }
+    }
+}
+
+/// What came of an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Outcome<'a> {
+    /// GET: the value. Valid during the callback only.
+    Value(&'a [u8]),
+    /// PUT: done.
+    Stored,
+    /// DELETE: done.
+    Deleted,
+    /// GET or DELETE: there is no such key.
+    NotFound,
+    /// Nobody can know whether this PUT or DELETE happened: the server or the network failed meanwhile.
+    /// It may still take effect up to the moment the client has reconnected, never later.
+    Indeterminate,
+    /// It certainly did not happen.
+    Refused(Refusal),
+}
+
+/// Why an operation was refused; it had no effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The value is over the server's item limit.
+    #[error("the item is larger than the server allows")]
+    TooLarge,
+    /// Store mode: no room. Cache mode never says this.
+    #[error("the store is full")]
+    Full,
+    /// The server found the request malformed.
+    #[error("the server found the request malformed")]
+    BadRequest,
+    /// GETs only: no server answered before the deadline. (PUTs and DELETEs are `Indeterminate` then.)
+    #[error("no server answered before the deadline")]
+    Unavailable,
+}

@@ -1,0 +1,252 @@
+//! Work requests and the lists they are posted in. A list is reused: after warm-up it never allocates.
+
+use crate::RemoteAddr;
+
+/// The caller's name for a request; comes back in its completion.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct WrId(pub u64);
+
+/// 32 bits of immediate data, carried beside the payload.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Imm(pub u32);
+
+/// A piece of registered local memory. Made by [`MemoryRegion::sge`](crate::MemoryRegion::sge).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sge {
+    /// Key of the registration.
+    pub lkey: u32,
+    /// Bytes.
+    pub len: u32,
+    /// Offset from the start of the registered region.
+    pub offset: u64,
+}
+
+/// Where the bytes of a request are (or go, for READ and atomics).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Payload {
+    /// In the list's own arena: copied at posting, free for reuse at once. SEND and WRITE only.
+    Inline {
+        /// Where in the arena.
+        start: u32,
+        /// Bytes.
+        len: u32,
+    },
+    /// In registered memory: not to be touched until the completion.
+    Region(Sge),
+    /// Several pieces of registered memory, gathered or scattered in order.
+    Gather {
+        /// First element in the list's table.
+        start: u32,
+        /// How many.
+        count: u32,
+    },
+}
+
+impl Payload {
+    /// No bytes at all.
+    pub const EMPTY: Payload = Payload::Inline { start: 0, len: 0 };
+}
+
+/// Where a datagram goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UdDest {
+    /// Address handle, of the context that posts.
+    pub ah: u32,
+    /// The receiver's queue pair.
+    pub qpn: crate::Qpn,
+    /// Its key; a datagram with another one is dropped there.
+    pub qkey: u32,
+}
+
+/// What a send-queue request does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SendOp {
+    /// To the peer's next RECV (`dest` for UD queue pairs, `None` else).
+    Send {
+        /// Receiver of a datagram.
+        dest: Option<UdDest>,
+        /// Immediate data.
+        imm: Option<Imm>,
+    },
+    /// Into the peer's memory; with immediate data it also takes a RECV there.
+    Write {
+        /// Where to.
+        remote: RemoteAddr,
+        /// Immediate data.
+        imm: Option<Imm>,
+    },
+    /// From the peer's memory.
+    Read {
+        /// Where from.
+        remote: RemoteAddr,
+    },
+    /// If the remote word is `compare`, makes it `swap`; the old value goes to the 8-byte payload.
+    CompareSwap {
+        /// The word, aligned to 8.
+        remote: RemoteAddr,
+        /// Expected.
+        compare: u64,
+        /// New.
+        swap: u64,
+    },
+    /// Adds to the remote word; the old value goes to the 8-byte payload.
+    FetchAdd {
+        /// The word, aligned to 8.
+        remote: RemoteAddr,
+        /// Addend.
+        add: u64,
+    },
+}
+
+/// One request of a send queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SendWr {
+    /// Comes back in the completion.
+    pub wr_id: WrId,
+    /// What to do.
+    pub op: SendOp,
+    /// With which bytes.
+    pub payload: Payload,
+    /// Ask for a completion. Failures complete always.
+    pub signaled: bool,
+    /// Wait for earlier READs and atomics of this queue pair first.
+    pub fence: bool,
+}
+
+/// A list of send requests with the bytes of its inline payloads: one post, one doorbell.
+#[derive(Debug, Default)]
+pub struct SendList {
+    wrs: Vec<SendWr>,
+    arena: Vec<u8>,
+    sges: Vec<Sge>,
+}
+
+impl SendList {
+    /// A list with room for `count` requests and `inline_bytes` of payload before it grows.
+    pub fn with_capacity(count: usize, inline_bytes: usize) -> SendList {
+        SendList {
+            wrs: Vec::with_capacity(count),
+            arena: Vec::with_capacity(inline_bytes),
+            sges: Vec::with_capacity(count),
+        }
+    }
+
+    /// Adds a request.
+    #[inline]
+    pub fn push(&mut self, wr: SendWr) {
+        self.wrs.push(wr);
+    }
+
+    /// Copies `bytes` into the arena.
+    #[inline]
+    pub fn inline(&mut self, bytes: &[u8]) -> Payload {
+        let start = self.arena.len() as u32;
+        self.arena.extend_from_slice(bytes);
+        Payload::Inline {
+            start,
+            len: bytes.len() as u32,
+        }
+    }
+
+    /// Reserves `len` bytes of arena and lets `fill` build the payload in place.
+    #[inline]
+    pub fn inline_with(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Payload {
+        let start = self.arena.len();
+        self.arena.resize(start + len, 0);
+        fill(&mut self.arena[start..]);
+        Payload::Inline {
+            start: start as u32,
+            len: len as u32,
+        }
+    }
+
+    /// Adds a gather list.
+    pub fn gather(&mut self, sges: &[Sge]) -> Payload {
+        let start = self.sges.len() as u32;
+        self.sges.extend_from_slice(sges);
+        Payload::Gather {
+            start,
+            count: sges.len() as u32,
+        }
+    }
+
+    /// The requests in posting order.
+    #[inline]
+    pub fn wrs(&self) -> &[SendWr] {
+        &self.wrs
+    }
+
+    /// The bytes of an inline payload.
+    #[inline]
+    pub fn inline_bytes(&self, start: u32, len: u32) -> &[u8] {
+        &self.arena[start as usize..start as usize + len as usize]
+    }
+
+    /// The pieces of a gather list.
+    #[inline]
+    pub fn sges(&self, start: u32, count: u32) -> &[Sge] {
+        &self.sges[start as usize..start as usize + count as usize]
+    }
+
+    /// How many requests.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.wrs.len()
+    }
+
+    /// No requests.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.wrs.is_empty()
+    }
+
+    /// Forgets all requests, keeps the memory.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.wrs.clear();
+        self.arena.clear();
+        self.sges.clear();
+    }
+}
+
+/// One RECV: a piece of registered memory (for UD: 40 bytes longer than the longest payload).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecvWr {
+    /// Comes back in the completion.
+    pub wr_id: WrId,
+    /// Where the message goes.
+    pub sge: Sge,
+}
+
+/// A list of RECVs.
+#[derive(Debug, Default)]
+pub struct RecvList {
+    wrs: Vec<RecvWr>,
+}
+
+impl RecvList {
+    /// A list with room for `count`.
+    pub fn with_capacity(count: usize) -> RecvList {
+        RecvList {
+            wrs: Vec::with_capacity(count),
+        }
+    }
+
+    /// Adds a RECV.
+    #[inline]
+    pub fn push(&mut self, wr: RecvWr) {
+        self.wrs.push(wr);
+    }
+
+    /// The RECVs in posting order.
+    #[inline]
+    pub fn wrs(&self) -> &[RecvWr] {
+        &self.wrs
+    }
+
+    /// Forgets all, keeps the memory.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.wrs.clear();
+    }
+}
