@@ -30,5 +30,5 @@ mod time;
 pub use actor::{Actor, Progress};
 pub use cpu::{Cost, Cpu, Line};
 pub use hash::{HashSeed, KeyHash};
-pub use rng::Rng;
+pub use rng::{Rng, mix};
 pub use time::Ns;

