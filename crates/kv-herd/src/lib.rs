@@ -1,1 +1,24 @@
-//! ...
+//! HERD: one round trip per operation. The client WRITEs its request into server memory over UC; a server
+//! core finds it by polling memory, executes it on the partition it owns, and answers with a SEND over UD.
+//!
+//! | operation | client posts | server posts |
+//! |---|---|---|
+//! | GET, PUT, DELETE of a small item | 1 RECV (ahead), 1 WRITE (UC, inline, unsignaled) | 1 SEND (UD, inline, unsignaled) |
+//! | GET of a large value | GET answered `BULK`; WRITE of a `GetBulk` request; 1 READ (RC) | 2 SENDs |
+//! | PUT of a large value | 1 WRITE of the value (RC), then WRITE of a `PutBulk` request | 1 SEND |
+//!
+//! No READ is needed for small items: an index lookup by READs takes two round trips or more, and READs are
+//! slower at the NIC than WRITEs `[HERD §3]`. Replies are datagrams because a NIC keeps no state per peer for
+//! those; requests are WRITEs because in-bound connected verbs keep almost none.
+//!
+//! - [`layout`] is every byte that travels.
+//! - [`logic`] are pure decisions over those bytes.
+//! - [`control`] are the messages of the control channel: handshake, resynchronisation, bulk memory.
+//! - [`server`] owns partitions and polls; [`client`] keeps windows, retransmits, reconnects.
+//!
+//! The paper's words: its *request region* is our slots, its *initialiser* our acceptor, its *key* a key hash.
+//!
+//! Sources: `[HERD]`, `[H14]`, `[R16]`, `[MICA]`. What differs from the paper, and why, stands where it differs.
+#![forbid(unsafe_code)]
+
+pub mod layout;

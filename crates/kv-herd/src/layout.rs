@@ -1,0 +1,399 @@
+//! The bytes of HERD: request slots in format D (ours) and P (the paper's), and replies.
+//!
+//! **A client's slots.** Each client has its own region at the server (it can map nothing else), with
+//! `partition_count * window` slots of `slot_bytes` (64..=1024, a multiple of 64):
+//!
+//! ```text
+//! slot of request r to partition s  =  (s * window + r mod window) * slot_bytes        [HERD §4.3]
+//! ```
+//! The paper keeps all clients in one region, `s * (W * NC) + c * W + r mod W`; ours is the same formula with
+//! one client per region, so that memory rights can be per client. *(our choice)*
+//!
+//! **Format D**, right-aligned, because the word at the highest address lands last. Offsets from the slot's end:
+//!
+//! | from | size | field | written by |
+//! |---|---|---|---|
+//! | -24-B | B | body: `[ttl u32] value key [crc u32]` | client |
+//! | -24 | 16 | key hash, low word then high word | client |
+//! | -8 | 8 | commit word | client, last |
+//!
+//! **Commit word**, little-endian:
+//!
+//! | bits | field |
+//! |---|---|
+//! | 0-31 | seq: use count of this slot, from 1 at connection |
+//! | 32-41 | value_len, bytes (ops with a value in the slot) |
+//! | 42-46 | reserved, 0 |
+//! | 47 | a CRC-32C of value, key, hash and commit word (attempt = 0) ends the body |
+//! | 48-55 | key_len, bytes (0: the hash is the key) |
+//! | 56-59 | op |
+//! | 60-62 | attempt: 0, then counts retransmissions modulo 8 |
+//! | 63 | 1 |
+//!
+//! The server never writes a slot: a request is new if its commit word differs from the last one taken from
+//! that slot, which the server keeps in private memory. No zeroing race, no line bounced back. *(our choice;
+//! the paper zeroes the slot)*
+//!
+//! **Bodies of the bulk ops** (value_len = 12): `chunk u32, len u32, crc32c-of-value u32`, see [`Bulk`].
+//!
+//! **Reply**: the payload is the value alone (GET hit), or nothing; the immediate says the rest:
+//!
+//! | bits | field |
+//! |---|---|
+//! | 0-19 | seq, low 20 bits |
+//! | 20-27 | slot index within the partition's window |
+//! | 28-31 | status |
+//!
+//! Status travels in the immediate because two more payload bytes would cost a write-combined line at the
+//! sizes that matter `[A16]`.
+
+use drover_base::KeyHash;
+
+/// Smallest slot: one cache line.
+pub const SLOT_BYTES_MIN: usize = 64;
+/// Largest slot, the paper's `[HERD §4.3]`.
+pub const SLOT_BYTES_MAX: usize = 1024;
+/// Commit word and key hash.
+pub const TRAILER_BYTES: usize = 24;
+/// Largest body of any slot.
+pub const BODY_BYTES_MAX: usize = SLOT_BYTES_MAX - TRAILER_BYTES;
+/// Most slots per (client, partition): what the reply's slot field can name.
+pub const WINDOW_MAX: usize = 256;
+
+/// What a request asks for (bits 56-59 of the commit word).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum SlotOp {
+    /// GET.
+    Get = 1,
+    /// PUT, never expires.
+    Put = 2,
+    /// DELETE.
+    Delete = 3,
+    /// PUT with a time to live: the body starts with its seconds, u32.
+    PutTtl = 4,
+    /// Nothing: answered OK (probe).
+    Nop = 5,
+    /// PUT of a value that the client has written into its bulk chunk; ttl as in `PutTtl` first.
+    PutBulk = 6,
+    /// GET into a bulk chunk of the client.
+    GetBulk = 7,
+}
+
+impl SlotOp {
+    /// The op of bits 56-59; `None` for bytes no client of ours writes.
+    #[inline]
+    pub fn from_bits(bits: u64) -> Option<SlotOp> {
+        Some(match bits & 0xf {
+            1 => SlotOp::Get,
+            2 => SlotOp::Put,
+            3 => SlotOp::Delete,
+            4 => SlotOp::PutTtl,
+            5 => SlotOp::Nop,
+            6 => SlotOp::PutBulk,
+            7 => SlotOp::GetBulk,
+            _ => return None,
+        })
+    }
+
+    /// Whether the body starts with a u32 of seconds.
+    #[inline]
+    pub fn has_ttl(self) -> bool {
+        matches!(self, SlotOp::PutTtl | SlotOp::PutBulk)
+    }
+}
+
+/// The commit word of format D.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Commit(pub u64);
+
+impl Commit {
+    const CRC_BIT: u64 = 1 << 47;
+    const VALID_BIT: u64 = 1 << 63;
+    const ATTEMPT_SHIFT: u32 = 60;
+
+    /// A first attempt.
+    #[inline]
+    pub fn new(op: SlotOp, seq: u32, key_len: usize, value_len: usize, crc: bool) -> Commit {
+        debug_assert!(key_len <= 255 && value_len <= BODY_BYTES_MAX);
+        let crc = if crc { Commit::CRC_BIT } else { 0 };
+        let lens = (value_len as u64) << 32 | (key_len as u64) << 48;
+        Commit(Commit::VALID_BIT | (op as u64) << 56 | lens | crc | u64::from(seq))
+    }
+
+    /// The same request, sent for the `attempt`th time (from 0).
+    #[inline]
+    pub fn with_attempt(self, attempt: u32) -> Commit {
+        Commit(self.0 & !(7 << Commit::ATTEMPT_SHIFT) | u64::from(attempt & 7) << Commit::ATTEMPT_SHIFT)
+    }
+
+    /// Set in every request ever written.
+    #[inline]
+    pub fn is_valid(self) -> bool {
+        self.0 & Commit::VALID_BIT != 0
+    }
+
+    /// What is asked for.
+    #[inline]
+    pub fn op(self) -> Option<SlotOp> {
+        SlotOp::from_bits(self.0 >> 56)
+    }
+
+    /// Use count of the slot.
+    #[inline]
+    pub fn seq(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Bytes of value.
+    #[inline]
+    pub fn value_len(self) -> usize {
+        (self.0 >> 32) as usize & 0x3ff
+    }
+
+    /// Bytes of key.
+    #[inline]
+    pub fn key_len(self) -> usize {
+        (self.0 >> 48) as usize & 0xff
+    }
+
+    /// Whether the body ends with a checksum.
+    #[inline]
+    pub fn has_crc(self) -> bool {
+        self.0 & Commit::CRC_BIT != 0
+    }
+
+    /// Bytes of body, from what the word itself says.
+    #[inline]
+    pub fn body_len(self) -> usize {
+        let ttl = if self.op().is_some_and(SlotOp::has_ttl) {
+            4
+        } else {
+            0
+        };
+        let crc = if self.has_crc() { 4 } else { 0 };
+        ttl + self.value_len() + self.key_len() + crc
+    }
+}
+
+/// `value_len` bytes of the bulk ops: which chunk of the client's bulk memory, how long, checksum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bulk {
+    /// Chunk index in the client's bulk region.
+    pub chunk: u32,
+    /// Bytes of value (`PutBulk`), or room in the chunk (`GetBulk`).
+    pub len: u32,
+    /// CRC-32C of the value (`PutBulk`), 0 (`GetBulk`).
+    pub crc: u32,
+}
+
+/// Bytes of [`Bulk`]; the reply to `GetBulk` has the same 12 bytes with the value's length and checksum.
+pub const BULK_BYTES: usize = 12;
+
+impl Bulk {
+    /// As it travels.
+    pub fn to_bytes(self) -> [u8; BULK_BYTES] {
+        let mut out = [0; BULK_BYTES];
+        out[..4].copy_from_slice(&self.chunk.to_le_bytes());
+        out[4..8].copy_from_slice(&self.len.to_le_bytes());
+        out[8..].copy_from_slice(&self.crc.to_le_bytes());
+        out
+    }
+
+    /// The inverse.
+    pub fn from_bytes(bytes: &[u8; BULK_BYTES]) -> Bulk {
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        Bulk {
+            chunk: word(0),
+            len: word(4),
+            crc: word(8),
+        }
+    }
+}
+
+/// What the server says of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Status {
+    /// Done; a GET's value is the payload.
+    Ok = 0,
+    /// No such key.
+    NotFound = 1,
+    /// Over the item limit.
+    TooLarge = 2,
+    /// Another partition owns this key.
+    WrongPartition = 3,
+    /// The request makes no sense.
+    BadRequest = 4,
+    /// Store mode: no room.
+    Full = 5,
+    /// The server lost its memory of this slot: resynchronise.
+    StaleEpoch = 6,
+    /// Nothing happened; send it again.
+    Retry = 7,
+    /// The value is too long for a reply: payload = its length, u32; ask again with `GetBulk`.
+    Bulk = 8,
+}
+
+impl Status {
+    /// The status of bits 28-31; `None` for bytes no server of ours sends.
+    #[inline]
+    pub fn from_bits(bits: u32) -> Option<Status> {
+        Some(match bits & 0xf {
+            0 => Status::Ok,
+            1 => Status::NotFound,
+            2 => Status::TooLarge,
+            3 => Status::WrongPartition,
+            4 => Status::BadRequest,
+            5 => Status::Full,
+            6 => Status::StaleEpoch,
+            7 => Status::Retry,
+            8 => Status::Bulk,
+            _ => return None,
+        })
+    }
+}
+
+/// The immediate of a reply.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReplyImm(pub u32);
+
+impl ReplyImm {
+    /// Bits of seq that travel back.
+    pub const SEQ_MASK: u32 = (1 << 20) - 1;
+
+    /// Packs.
+    #[inline]
+    pub fn new(status: Status, slot_index: usize, seq: u32) -> ReplyImm {
+        debug_assert!(slot_index < WINDOW_MAX);
+        ReplyImm((status as u32) << 28 | (slot_index as u32) << 20 | seq & ReplyImm::SEQ_MASK)
+    }
+
+    /// The status.
+    #[inline]
+    pub fn status(self) -> Option<Status> {
+        Status::from_bits(self.0 >> 28)
+    }
+
+    /// The slot within the partition's window.
+    #[inline]
+    pub fn slot_index(self) -> usize {
+        (self.0 >> 20) as usize & 0xff
+    }
+
+    /// Low bits of the request's seq.
+    #[inline]
+    pub fn seq_low(self) -> u32 {
+        self.0 & ReplyImm::SEQ_MASK
+    }
+}
+
+/// The geometry of one client's slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotMap {
+    /// Bytes per slot: a multiple of 64 in 64..=1024.
+    pub slot_bytes: usize,
+    /// Slots per partition, a power of two up to [`WINDOW_MAX`].
+    pub window: usize,
+    /// Partitions.
+    pub partition_count: usize,
+}
+
+impl SlotMap {
+    /// Whether the numbers are ones we serve (they may come from a peer).
+    pub fn is_valid(&self) -> bool {
+        self.slot_bytes.is_multiple_of(64)
+            && (SLOT_BYTES_MIN..=SLOT_BYTES_MAX).contains(&self.slot_bytes)
+            && self.window.is_power_of_two()
+            && self.window <= WINDOW_MAX
+            && (1..=1 << 16).contains(&self.partition_count)
+    }
+
+    /// Bytes of the whole region.
+    pub fn region_bytes(&self) -> usize {
+        self.partition_count * self.window * self.slot_bytes
+    }
+
+    /// Where the slot starts.
+    #[inline]
+    pub fn slot_offset(&self, partition_index: usize, slot_index: usize) -> usize {
+        (partition_index * self.window + slot_index) * self.slot_bytes
+    }
+
+    /// Where its commit word is.
+    #[inline]
+    pub fn commit_offset(&self, partition_index: usize, slot_index: usize) -> usize {
+        self.slot_offset(partition_index, slot_index) + self.slot_bytes - 8
+    }
+
+    /// Longest body of a slot of this size.
+    #[inline]
+    pub fn body_bytes_max(&self) -> usize {
+        self.slot_bytes - TRAILER_BYTES
+    }
+}
+
+/// Format P, the paper's: what lands in the slot is the key hash, preceded for a PUT by `value, len u16`.
+/// `LEN = 0` means GET, so values have at least one byte; the last byte of the hash is never 0, because the
+/// byte at the highest address is what says "a request is here".
+pub mod paper {
+    use super::KeyHash;
+
+    /// Bytes of a GET.
+    pub const GET_BYTES: usize = 16;
+    /// Longest value `[HERD §4.3]`.
+    pub const VALUE_BYTES_MAX: usize = 1000;
+
+    /// The hash as format P needs it: last byte not 0.
+    pub fn wire_hash(hash: KeyHash) -> [u8; 16] {
+        let mut bytes = hash.to_bytes();
+        if bytes[15] == 0 {
+            bytes[15] = 1;
+        }
+        bytes
+    }
+
+    /// Bytes of a PUT.
+    pub const fn put_bytes(value_len: usize) -> usize {
+        value_len + 2 + 16
+    }
+}
+
+const _: () = assert!(SLOT_BYTES_MAX - TRAILER_BYTES == 1000 && WINDOW_MAX - 1 == 0xff);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commit_fields_do_not_overlap() {
+        let commit = Commit::new(SlotOp::PutTtl, u32::MAX, 250, 700, true).with_attempt(9);
+        assert!(commit.is_valid() && commit.has_crc());
+        assert_eq!((commit.op(), commit.seq()), (Some(SlotOp::PutTtl), u32::MAX));
+        assert_eq!((commit.key_len(), commit.value_len()), (250, 700));
+        assert_eq!(commit.body_len(), 4 + 700 + 250 + 4);
+        assert_ne!(commit, commit.with_attempt(0));
+        assert_eq!(commit.0 >> 42 & 0x1f, 0);
+    }
+
+    #[test]
+    fn reply_fields_do_not_overlap() {
+        let imm = ReplyImm::new(Status::Bulk, 255, u32::MAX);
+        assert_eq!(
+            (imm.status(), imm.slot_index(), imm.seq_low()),
+            (Some(Status::Bulk), 255, ReplyImm::SEQ_MASK)
+        );
+    }
+
+    #[test]
+    fn slots_follow_the_papers_formula() {
+        let map = SlotMap {
+            slot_bytes: 1024,
+            window: 2,
+            partition_count: 16,
+        };
+        assert!(map.is_valid());
+        assert_eq!(map.slot_offset(3, 1), (3 * 2 + 1) * 1024);
+        assert_eq!(map.region_bytes() * 200, 6400 << 10);
+    }
+}
