@@ -57,3 +57,59 @@ pub(crate) unsafe fn bulk_copy(to: *mut u8, from: *const u8, len: usize) {
             .store(byte, core::sync::atomic::Ordering::Relaxed);
     }
 }
+
+/// Which of the 8 words at `line` have `high` as their upper 16 bits: bit i for word i.
+///
+/// # Safety
+/// `line` must be aligned to 64 and readable for 64 bytes during the call. Concurrent writers are allowed.
+#[inline(always)]
+pub(crate) unsafe fn match_high16(line: *const u8, high: u16) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use core::arch::x86_64::__m128i;
+        let (a, b, c, d): (__m128i, __m128i, __m128i, __m128i);
+        // SAFETY: the caller promises an aligned, readable line; the assembly is opaque, so words that change
+        // meanwhile are values, not UB.
+        unsafe {
+            core::arch::asm!(
+                "movdqa {a}, [{line}]",
+                "movdqa {b}, [{line} + 16]",
+                "movdqa {c}, [{line} + 32]",
+                "movdqa {d}, [{line} + 48]",
+                line = in(reg) line,
+                a = lateout(xmm_reg) a, b = lateout(xmm_reg) b, c = lateout(xmm_reg) c, d = lateout(xmm_reg) d,
+                options(nostack, readonly, preserves_flags)
+            );
+        }
+        // SAFETY: SSE2 is part of every x86-64.
+        unsafe { match_highs([a, b, c, d], high) }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    {
+        let mut mask = 0;
+        for i in 0..8 {
+            // SAFETY: word i of a line that the caller promises readable and aligned; the access is atomic.
+            let word =
+                unsafe { core::sync::atomic::AtomicU64::from_ptr(line.cast_mut().cast::<u64>().add(i)) };
+            let value = u64::from_le(word.load(core::sync::atomic::Ordering::Relaxed));
+            mask |= u32::from((value >> 48) as u16 == high) << i;
+        }
+        mask
+    }
+}
+
+/// [`match_high16`] of a line in registers.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "sse2")]
+#[inline]
+fn match_highs([a, b, c, d]: [core::arch::x86_64::__m128i; 4], high: u16) -> u32 {
+    use core::arch::x86_64::*;
+    // The upper halves of four words each, arithmetically shifted so that the saturating pack keeps them.
+    const UPPER: i32 = 0b11_01_11_01;
+    let ab = _mm_shuffle_ps::<UPPER>(_mm_castsi128_ps(a), _mm_castsi128_ps(b));
+    let cd = _mm_shuffle_ps::<UPPER>(_mm_castsi128_ps(c), _mm_castsi128_ps(d));
+    let ab = _mm_srai_epi32::<16>(_mm_castps_si128(ab));
+    let cd = _mm_srai_epi32::<16>(_mm_castps_si128(cd));
+    let equal = _mm_cmpeq_epi16(_mm_packs_epi32(ab, cd), _mm_set1_epi16(high as i16));
+    _mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128())) as u32
+}

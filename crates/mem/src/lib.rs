@@ -3,6 +3,7 @@
 //!
 //! - [`Region`] is a mapped range, shared (a memfd that can be passed on) or private. It is never a Rust
 //!   reference: it is loaded and stored by words with stated ordering, and copied in and out.
+//! - [`MaskedRegion`] is a power-of-two piece of one whose offsets wrap: indexes and logs.
 //! - [`BufferPool`] and [`Buffer`] are private staging: a slice while we hold it, moved into a request
 //!   and returned by its completion.
 //! - [`NativeCpu`] is the [`Cpu`](drover_base::Cpu) of real hardware: clock, prefetch, pause.
@@ -22,12 +23,14 @@
 mod arch;
 mod buffer;
 mod map;
+mod masked;
 mod native;
 mod region;
 
 pub use arch::{pause, timestamp};
 pub use buffer::{Buffer, BufferPool};
 pub use map::{AllocError, PageKind, PageWish};
+pub use masked::MaskedRegion;
 pub use native::NativeCpu;
 pub use region::Region;
 

@@ -204,7 +204,7 @@ impl Region {
     }
 
     #[inline(always)]
-    fn ptr(&self, offset: usize) -> *mut u8 {
+    pub(crate) fn ptr(&self, offset: usize) -> *mut u8 {
         self.mapping.base.as_ptr().wrapping_add(offset)
     }
 
