@@ -1,1 +1,13 @@
-//! ...
+//! Workloads, load generators, bounds, rivals, result files.
+#![forbid(unsafe_code)]
+
+mod driver;
+mod flight;
+mod latency;
+mod target;
+pub mod workload;
+
+pub use driver::{Client, Measured, Pace, RunOptions, SAMPLE_EVERY};
+pub use flight::Counts;
+pub use latency::{Latency, LatencyUs};
+pub use target::{KvTarget, Target, TargetError};

@@ -1,0 +1,286 @@
+//! [`Client`]: drives a target with a tape, closed loop or open loop, and says what came of it.
+//!
+//! ```text
+//! closed loop:  fill the window from the tape -> poll -> fill what has become free -> poll ...
+//! open loop:    an operation is due every 1/rate s; its latency counts from when it was due, sent or not
+//! ```
+//! Part-windows are sent as they become free: client and server do not take turns with whole windows. The clock
+//! is not read per operation: at window 1 and in open loop every latency is measured, otherwise one operation
+//! in [`SAMPLE_EVERY`] is stamped at submit and completion.
+
+use crate::flight::{Counts, Flight};
+use crate::latency::Latency;
+use crate::target::{Target, TargetError};
+use crate::workload::{Draw, KeyText, Tape, Values, Verb};
+use drover_base::Ns;
+use drover_kv::{Op, SubmitError};
+use drover_mem::{NativeCpu, timestamp};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// At windows over 1, one operation in this many has its latency measured.
+pub const SAMPLE_EVERY: u64 = 32;
+
+/// The clock is read once in this many polls of a closed loop.
+const POLLS_PER_CLOCK: u32 = 64;
+
+/// How long unfinished operations may take after the end of a run before they count as lost.
+const DRAIN: Ns = Ns::from_s(10);
+
+/// When the next operation begins.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Pace {
+    /// When one of the window has finished.
+    Closed,
+    /// At a fixed rate, operations per second, whatever the target does.
+    Open(f64),
+}
+
+/// One measurement.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RunOptions {
+    /// Most operations under way at once.
+    pub window: usize,
+    /// When operations begin.
+    pub pace: Pace,
+    /// How long.
+    pub time: Ns,
+}
+
+/// What one client measured.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// What finished within `elapsed`.
+    pub counts: Counts,
+    /// Latencies of the operations that were stamped.
+    pub latency: Latency,
+    /// How long it took.
+    pub elapsed: Ns,
+}
+
+impl Measured {
+    /// Operations per second.
+    pub fn ops_per_s(&self) -> f64 {
+        self.counts.ops as f64 * 1e9 / self.elapsed.0.max(1) as f64
+    }
+
+    /// Adds what another client measured at the same time.
+    pub fn merge(&mut self, other: &Measured) {
+        self.counts.add(&other.counts);
+        self.latency.merge(&other.latency);
+        self.elapsed = self.elapsed.max(other.elapsed);
+    }
+}
+
+/// A target with the operations meant for it. One per client thread.
+pub struct Client<T: Target> {
+    target: T,
+    tape: Tape,
+    keys: KeyText,
+    values: Values,
+    version: u64,
+    /// Drawn, but the target had no room for it.
+    held: Option<Draw>,
+}
+
+impl<T: Target> Client<T> {
+    /// Drives `target` with `tape`; `client_index` keeps the versions of several clients apart.
+    pub fn new(target: T, tape: Tape, keys: KeyText, values: Values, client_index: u32) -> Client<T> {
+        Client {
+            target,
+            tape,
+            keys,
+            values,
+            version: u64::from(client_index) << 40,
+            held: None,
+        }
+    }
+
+    /// The target again.
+    pub fn into_target(self) -> T {
+        self.target
+    }
+
+    /// PUTs the keys of `indices` with `window` under way, counting them in `progress`. Errors: the target's,
+    /// or a PUT that was not stored.
+    pub fn load(
+        &mut self,
+        indices: std::ops::Range<u32>,
+        window: usize,
+        progress: &AtomicU64,
+    ) -> Result<(), Box<TargetError>> {
+        let mut flight = Flight::new(window);
+        let mut next = indices.start;
+        while next < indices.end || !flight.is_empty() {
+            while next < indices.end && flight.has_room() {
+                let verb = Verb::Put;
+                if !self.start(&mut flight, Draw { verb, index: next }, 0)? {
+                    break;
+                }
+                next += 1;
+            }
+            let before = flight.counts.ops;
+            self.poll(&mut flight, next == indices.end)?;
+            // Relaxed: a number for people to look at.
+            progress.fetch_add(flight.counts.ops - before, Ordering::Relaxed);
+        }
+        match flight.counts.failed {
+            0 => Ok(()),
+            n => Err(TargetError::new(format!("{n} PUTs failed while loading"))),
+        }
+    }
+
+    /// Runs the tape on from where it is. Errors: the target's, or operations it lost.
+    pub fn run(&mut self, options: &RunOptions) -> Result<Measured, Box<TargetError>> {
+        let mut flight = Flight::new(options.window.max(1));
+        let began = timestamp();
+        let elapsed = match options.pace {
+            Pace::Closed => self.closed(&mut flight, began, options)?,
+            Pace::Open(rate) => self.open(&mut flight, began, options.time, rate)?,
+        };
+        let counts = flight.counts;
+        self.drain(&mut flight)?;
+        Ok(Measured {
+            counts,
+            latency: flight.latency,
+            elapsed,
+        })
+    }
+
+    fn closed(
+        &mut self,
+        flight: &mut Flight,
+        began: u64,
+        options: &RunOptions,
+    ) -> Result<Ns, Box<TargetError>> {
+        let sample_mask = if options.window <= 1 { 0 } else { SAMPLE_EVERY - 1 };
+        let mut drawn = 0u64;
+        loop {
+            for _ in 0..POLLS_PER_CLOCK {
+                self.start_modifies(flight)?;
+                while flight.has_room() {
+                    drawn = drawn.wrapping_add(1);
+                    let stamp = if drawn & sample_mask == 0 { timestamp() } else { 0 };
+                    if !self.start_next(flight, stamp)? {
+                        break;
+                    }
+                }
+                self.poll(flight, false)?;
+            }
+            let elapsed = since(began);
+            if elapsed >= options.time {
+                return Ok(elapsed);
+            }
+        }
+    }
+
+    fn open(&mut self, flight: &mut Flight, began: u64, time: Ns, rate: f64) -> Result<Ns, Box<TargetError>> {
+        let now = timestamp();
+        let ticks_per_s = 1e9 * (1u64 << 32) as f64 / NativeCpu::ticks_to_ns(1 << 32) as f64;
+        let interval = ticks_per_s / rate;
+        let (mut nth, mut due) = (1.0, now);
+        loop {
+            let now = timestamp();
+            if NativeCpu::ticks_to_ns(now - began) >= time.0 {
+                return Ok(since(began));
+            }
+            self.start_modifies(flight)?;
+            while due <= now && flight.has_room() && self.start_next(flight, due)? {
+                due = began + (nth * interval) as u64;
+                nth += 1.0;
+            }
+            self.poll(flight, false)?;
+        }
+    }
+
+    /// Waits for everything under way.
+    fn drain(&mut self, flight: &mut Flight) -> Result<(), Box<TargetError>> {
+        let began = timestamp();
+        while !flight.is_empty() {
+            self.start_modifies(flight)?;
+            self.poll(flight, true)?;
+            if since(began) > DRAIN {
+                let lost = flight.under_way();
+                return Err(TargetError::new(format!(
+                    "{lost} operations never finished: lost by the target"
+                )));
+            }
+        }
+        match flight.strays {
+            0 => Ok(()),
+            n => Err(TargetError::new(format!(
+                "the target finished {n} operations that were not under way"
+            ))),
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, flight: &mut Flight, draining: bool) -> Result<(), Box<TargetError>> {
+        let values = &self.values;
+        self.target.poll(draining, &mut |token, outcome| {
+            flight.finish(token, outcome, values)
+        })
+    }
+
+    /// Starts the operation held back, or the next of the tape. False: no room, it is held back.
+    #[inline]
+    fn start_next(&mut self, flight: &mut Flight, began: u64) -> Result<bool, Box<TargetError>> {
+        let draw = match self.held.take() {
+            Some(draw) => draw,
+            None => self.tape.draw(),
+        };
+        let started = self.start(flight, draw, began)?;
+        if !started {
+            self.held = Some(draw);
+        }
+        Ok(started)
+    }
+
+    #[inline]
+    fn start(&mut self, flight: &mut Flight, draw: Draw, began: u64) -> Result<bool, Box<TargetError>> {
+        let token = flight.next_token();
+        let started = self.submit(draw, draw.verb == Verb::Put, token)?;
+        if started {
+            flight.begin(draw, began);
+        }
+        Ok(started)
+    }
+
+    /// Sends the PUTs of read-modify-writes whose GET has finished.
+    #[inline]
+    fn start_modifies(&mut self, flight: &mut Flight) -> Result<(), Box<TargetError>> {
+        while let Some(&token) = flight.modify.last() {
+            if !self.submit(flight.draw_of(token), true, token)? {
+                break;
+            }
+            flight.modify.pop();
+            flight.now_put(token);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn submit(&mut self, draw: Draw, put: bool, token: u32) -> Result<bool, Box<TargetError>> {
+        let index = u64::from(draw.index);
+        let key = self.keys.key(index);
+        let op = if put {
+            self.version += 1;
+            Op::Put {
+                key,
+                value: self.values.value(index, self.version),
+                ttl_s: 0,
+            }
+        } else {
+            Op::Get { key }
+        };
+        match self.target.submit(&op, u64::from(token)) {
+            Ok(()) => Ok(true),
+            Err(SubmitError::WindowFull) => Ok(false),
+            Err(error) => Err(TargetError::new(error.to_string())),
+        }
+    }
+}
+
+/// The time since `began` ticks.
+fn since(began: u64) -> Ns {
+    Ns(NativeCpu::ticks_to_ns(timestamp().saturating_sub(began)))
+}

@@ -1,0 +1,107 @@
+//! [`Mix`]: which share of the operations does what, under YCSB's names.
+
+/// Shares of the kinds of operation; the rest are GETs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Mix {
+    /// As it was asked for: a YCSB letter, or `put=0.2`.
+    pub name: String,
+    /// PUTs of existing keys.
+    pub put_share: f64,
+    /// A GET followed by a PUT of the same key, counted as one operation.
+    pub modify_share: f64,
+    /// PUTs of keys that did not exist.
+    pub insert_share: f64,
+}
+
+/// Why a mix cannot be run.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MixError {
+    /// It needs something that no system here offers. Reported, never replaced by something else.
+    #[error("mix {mix} needs {capability}: not supported by this system")]
+    NotSupported {
+        /// The mix.
+        mix: String,
+        /// The name of what is missing.
+        capability: &'static str,
+    },
+    /// No such mix.
+    #[error("unknown mix '{name}': a, b, c, d, f (YCSB) or put=SHARE with SHARE between 0 and 1")]
+    Unknown {
+        /// As typed.
+        name: String,
+    },
+}
+
+impl Mix {
+    /// `put_share` of the operations are PUTs, the rest GETs.
+    pub fn puts(put_share: f64) -> Mix {
+        Mix {
+            name: format!("put={put_share}"),
+            put_share,
+            modify_share: 0.0,
+            insert_share: 0.0,
+        }
+    }
+
+    /// YCSB's core workloads by letter: a 50/50, b 95/5, c GETs only, d 95 % GETs of the latest and 5 %
+    /// inserts, f 50 % read-modify-writes; e (scans) is [`MixError::NotSupported`]. Or `put=SHARE`.
+    pub fn parse(name: &str) -> Result<Mix, MixError> {
+        let lower = name.to_ascii_lowercase();
+        let shares = match lower.as_str() {
+            "a" => (0.5, 0.0, 0.0),
+            "b" => (0.05, 0.0, 0.0),
+            "c" => (0.0, 0.0, 0.0),
+            "d" => (0.0, 0.0, 0.05),
+            "f" => (0.0, 0.5, 0.0),
+            "e" => {
+                return Err(MixError::NotSupported {
+                    mix: lower,
+                    capability: "scan (ordered range reads)",
+                });
+            }
+            other => {
+                let share = other.strip_prefix("put=").and_then(|s| s.parse::<f64>().ok());
+                match share.filter(|s| (0.0..=1.0).contains(s)) {
+                    Some(share) => (share, 0.0, 0.0),
+                    None => {
+                        return Err(MixError::Unknown {
+                            name: name.to_owned(),
+                        });
+                    }
+                }
+            }
+        };
+        let (put_share, modify_share, insert_share) = shares;
+        Ok(Mix {
+            name: lower,
+            put_share,
+            modify_share,
+            insert_share,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scans_are_a_named_capability() {
+        let error = Mix::parse("E").expect_err("no scans");
+        assert!(error.to_string().contains("scan"), "{error}");
+        assert!(
+            error.to_string().contains("not supported by this system"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn letters_and_shares() {
+        assert_eq!(Mix::parse("B").map(|m| m.put_share), Ok(0.05));
+        assert_eq!(Mix::parse("put=1").map(|m| m.put_share), Ok(1.0));
+        for bad in ["", "g", "put=", "put=2", "put=nan", "put=-0.1"] {
+            assert!(matches!(Mix::parse(bad), Err(MixError::Unknown { .. })), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! What to ask for: mixes of operations, distributions of keys, the bytes of keys and values.
+//!
+//! Everything is drawn before the clock starts: a [`Tape`] per client thread holds operation and key index of
+//! millions of operations, so that drawing one costs about a nanosecond. Bytes are made from the index.
+
+mod keys;
+mod mix;
+mod tape;
+mod values;
+mod zipf;
+
+pub use keys::{KeyError, KeyText};
+pub use mix::{Mix, MixError};
+pub use tape::{Draw, Popularity, Tape, TapeOptions, Verb};
+pub use values::Values;
+pub use zipf::Zipf;
