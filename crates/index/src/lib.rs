@@ -1,1 +1,41 @@
-//! ...
+//! Index structures as bytes and decisions: where a key's item may be, and which slot gives way.
+//!
+//! It holds no items and knows no verbs: whoever owns the items asks for candidates by tag, looks at the
+//! items itself, and stores the slot it decided on. Memory is [`drover_mem::MaskedRegion`], so a table can
+//! lie in huge pages or be read by another thread.
+//!
+//! - [`Slot`] is one 64-bit entry: tag high, virtual log offset low, 0 = empty.
+//! - [`CacheTable`] is the lossy table of 8-slot buckets: never full, the oldest item gives way.
+//! - [`Sweep`] says which buckets to clean as the log advances, so that no slot outlives its offset.
+//!
+//! ```
+//! use drover_index::{CacheTable, Slot};
+//! use drover_base::HashSeed;
+//! use drover_mem::PageWish;
+//! let table = CacheTable::<48>::new(1024, PageWish::Small)?;
+//! let hash = HashSeed::new(1, 2).hash(b"user42");
+//! let bucket = table.bucket(hash);
+//! table.set(bucket, 3, Slot::new(hash.tag(), 4096));
+//! assert_eq!(table.matches(bucket, hash.tag()).collect::<Vec<_>>(), [3]);
+//! assert_eq!(table.slot(bucket, 3).offset(), 4096);
+//! # Ok::<(), drover_mem::AllocError>(())
+//! ```
+//!
+//! Source: `[MICA §4.3]` as `[HERD §4.1]` uses it; what differs from the public code is said where it does.
+#![forbid(unsafe_code)]
+
+mod cache_table;
+mod slot;
+mod sweep;
+
+pub use cache_table::{CacheTable, Choice, Reason};
+pub use slot::{Slot, SlotMask};
+pub use sweep::Sweep;
+
+/// Slots of a bucket of [`CacheTable`].
+pub const CACHE_SLOTS: usize = 8;
+
+/// Bytes of a bucket: one cache line.
+pub const BUCKET_BYTES: usize = drover_mem::LINE_BYTES;
+
+const _: () = assert!(CACHE_SLOTS * size_of::<u64>() == BUCKET_BYTES);

@@ -1,1 +1,59 @@
-//! ...
+//! Item storage: one [`Partition`] holds the items of one share of the keys, owned by one core.
+//!
+//! It answers for its own bytes only: hashing, routing, time and networks are the caller's. It is not safe to
+//! share: one thread calls it; keys that hash to another partition are the caller's mistake.
+//!
+//! - [`Partition`] finds, stores and deletes items. [`Mode::Cache`] never fails a PUT and forgets the oldest;
+//!   [`Mode::Store`] forgets nothing and says [`PutOutcome::Full`].
+//! - [`Key`] is a key and its hash; with empty `bytes` the hash is the key.
+//! - [`ItemRef`] is an item found. It borrows the partition, so nothing can overwrite the item meanwhile.
+//!
+//! A server works in three passes over a batch, so that no memory access waits:
+//! `prefetch_bucket` for all requests, `prefetch_item` for all, then the operations. The passes share no
+//! state: whatever happens between them, the last one checks everything again.
+//!
+//! ```
+//! use drover_base::HashSeed;
+//! use drover_mem::NativeCpu;
+//! use drover_store::{Key, Partition, PartitionOptions, PutOutcome};
+//! let cpu = NativeCpu::new(1);
+//! let seed = HashSeed::new(1, 2);
+//! let mut partition = Partition::new(&PartitionOptions { log_bytes: 1 << 20, bucket_count: 1 << 10, ..Default::default() })?;
+//! let key = Key { hash: seed.hash(b"user42"), bytes: b"user42" };
+//! let now_s = 100; // seconds since the server started
+//! assert!(matches!(partition.put(&cpu, key, b"value", 0, now_s), PutOutcome::Stored { .. }));
+//! let item = partition.get(&cpu, key, now_s).expect("just stored");
+//! let mut out = [0; 5];
+//! item.copy_value(&mut out);
+//! assert_eq!(&out, b"value");
+//! # Ok::<(), drover_mem::AllocError>(())
+//! ```
+//!
+//! An item cannot be kept over a write (a reply that still reads it while a later PUT updates it):
+//!
+//! ```compile_fail,E0499
+//! # use drover_mem::NativeCpu;
+//! # use drover_store::{Key, Partition};
+//! fn reply_later(cpu: &NativeCpu, partition: &mut Partition, key: Key<'_>, out: &mut [u8]) {
+//!     let item = partition.get(cpu, key, 0).expect("hit");
+//!     partition.put(cpu, key, b"newer", 0, 0);
+//!     item.copy_value(out);
+//! }
+//! ```
+//!
+//! Sources: `[MICA §4]` as `[HERD §4.1]` uses it.
+#![forbid(unsafe_code)]
+
+mod cache;
+mod item;
+mod log;
+mod options;
+mod partition;
+mod sharing;
+mod stats;
+
+pub use item::{ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX, item_bytes};
+pub use options::{Mode, PartitionOptions};
+pub use partition::{Condition, Partition, PutOutcome};
+pub use sharing::{Erew, Sharing};
+pub use stats::PartitionStats;

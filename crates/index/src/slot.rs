@@ -1,0 +1,151 @@
+//! [`Slot`]: one entry of a bucket.
+//!
+//! ```text
+//! bit 63        48 47                                             0
+//!     |    tag    |        virtual log offset modulo 2^BITS        |      0 = empty
+//! ```
+//! The tag is never 0, so no entry is 0 *(stated in `[MICA §4.3.2]`)*.
+
+/// An entry: the key hash's tag and where its item starts. The offset is *virtual*: it counts all bytes ever
+/// appended, modulo 2^`BITS`. `BITS` is 48 except in tests, which want to see it wrap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Slot<const BITS: u32 = 48>(u64);
+
+impl<const BITS: u32> Slot<BITS> {
+    /// No entry.
+    pub const EMPTY: Slot<BITS> = Slot(0);
+
+    /// What to shift left by to drop tag and all else above the offset.
+    const ABOVE: u32 = {
+        assert!(BITS >= 8 && BITS <= 48);
+        64 - BITS
+    };
+
+    /// An entry for the item at virtual `offset`. `tag` must not be 0, or the entry may read as empty.
+    #[inline(always)]
+    pub fn new(tag: u16, offset: u64) -> Slot<BITS> {
+        debug_assert!(tag != 0, "tag 0 means empty");
+        Slot((u64::from(tag) << 48) | ((offset << Self::ABOVE) >> Self::ABOVE))
+    }
+
+    /// The entry stored as `word`.
+    #[inline(always)]
+    pub fn from_word(word: u64) -> Slot<BITS> {
+        Slot(word)
+    }
+
+    /// As it is stored.
+    #[inline(always)]
+    pub fn word(self) -> u64 {
+        self.0
+    }
+
+    /// True for no entry.
+    #[inline(always)]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Upper 16 bits.
+    #[inline(always)]
+    pub fn tag(self) -> u16 {
+        (self.0 >> 48) as u16
+    }
+
+    /// Virtual offset modulo 2^`BITS`. Masked by the log's size it is the place in memory.
+    #[inline(always)]
+    pub fn offset(self) -> u64 {
+        (self.0 << Self::ABOVE) >> Self::ABOVE
+    }
+
+    /// How many bytes before `head` (the next byte to be appended) the item starts, modulo 2^`BITS`.
+    #[inline(always)]
+    pub fn distance(self, head: u64) -> u64 {
+        (head.wrapping_sub(self.0) << Self::ABOVE) >> Self::ABOVE
+    }
+
+    /// Whether the item is still in a log of `size` bytes. A distance of exactly `size` is live: `head` is
+    /// where the *next* byte goes. Means nothing for an empty slot.
+    #[inline(always)]
+    pub fn is_live(self, head: u64, size: u64) -> bool {
+        (head.wrapping_sub(self.0) << Self::ABOVE) <= (size << Self::ABOVE)
+    }
+}
+
+/// Slots of one bucket, as bits; iterates from slot 0 up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SlotMask(u32);
+
+impl SlotMask {
+    /// Bit i for slot i.
+    #[inline(always)]
+    pub fn new(bits: u32) -> SlotMask {
+        SlotMask(bits)
+    }
+
+    /// True if no slot is in it.
+    #[inline(always)]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The lowest slot.
+    #[inline(always)]
+    pub fn first(self) -> Option<usize> {
+        (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
+    }
+
+    /// Adds slot `index`.
+    #[inline(always)]
+    pub fn insert(&mut self, index: usize) {
+        self.0 |= 1 << index;
+    }
+}
+
+impl Iterator for SlotMask {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        let first = self.first()?;
+        self.0 &= self.0 - 1;
+        Some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn validity_at_distance_exactly_size() {
+        let slot = Slot::<48>::new(7, 1000);
+        assert!(slot.is_live(1000, 4096), "just about to be appended");
+        assert!(
+            slot.is_live(1000 + 4096, 4096),
+            "head is where the next byte goes"
+        );
+        assert!(!slot.is_live(1000 + 4096 + 1, 4096));
+        assert!(
+            !slot.is_live(999, 4096),
+            "an offset in the future is 2^48 - 1 behind"
+        );
+    }
+
+    #[test]
+    fn offsets_wrap_at_their_width() {
+        let near_end = Slot::<16>::new(0xffff, 0xfff8);
+        assert_eq!((near_end.tag(), near_end.offset()), (0xffff, 0xfff8));
+        assert_eq!(near_end.distance(0x1_0010), 0x18);
+        assert!(near_end.is_live(0x1_0010, 0x18) && !near_end.is_live(0x1_0010, 0x10));
+        let wide = Slot::<48>::new(0xffff, (1 << 48) - 8);
+        assert_eq!(wide.distance((1 << 48) + 16), 24);
+        assert_eq!(Slot::<48>::new(1, 1 << 48).offset(), 0);
+    }
+
+    #[test]
+    fn masks_iterate_upwards() {
+        assert_eq!(SlotMask::new(0b1010_0001).collect::<Vec<_>>(), [0, 5, 7]);
+        assert_eq!(SlotMask::default().first(), None);
+    }
+}

@@ -1,0 +1,296 @@
+//! The bytes of an item, and what is said about one that was found.
+//!
+//! | offset | size | field | meaning |
+//! |---|---|---|---|
+//! | 0 | 4 | item_size | bytes reserved including this header, a multiple of 8; bit 0 set in a skip marker |
+//! | 4 | 4 | kv_len | value length in bits 0-23, key length in bits 24-31 |
+//! | 8 | 16 | hash | all 128 bits of the key hash |
+//! | 24 | 4 | expire_s | absolute seconds since server start, 0 = never |
+//! | 28 | 4 | version | new with every update |
+//! | 32 | key length, padded to 8 | key | absent in hash-only mode |
+//! | then | value length, padded to 8 | value | |
+//!
+//! Little-endian, 8-byte aligned, padding zeroed, written by the partition's owner only. A 32-byte value under
+//! a bare hash takes exactly one cache line *(the 48 bytes of `[HERD §5.3]` plus our 16 of length and time)*.
+
+use drover_base::{Cpu, KeyHash};
+use drover_mem::{LINE_BYTES, MaskedRegion, Region};
+
+/// Bytes before the key.
+pub(crate) const HEADER_BYTES: u64 = 32;
+
+/// The longest key: memcached's limit.
+pub const KEY_BYTES_MAX: usize = 250;
+
+/// The longest value: 1 MiB, memcached's default `-I`.
+pub const VALUE_BYTES_MAX: usize = 1 << 20;
+
+/// Marks the rest of a lap that was too short for the next item.
+const SKIP: u64 = 1;
+
+/// What an operation is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    /// The keyed hash of the key.
+    pub hash: KeyHash,
+    /// The key, up to [`KEY_BYTES_MAX`] bytes. Empty: the hash *is* the key.
+    pub bytes: &'a [u8],
+}
+
+/// Memory that an item takes, header and padding included.
+#[inline(always)]
+pub const fn item_bytes(key_len: usize, value_len: usize) -> usize {
+    HEADER_BYTES as usize + ((key_len + 7) & !7) + ((value_len + 7) & !7)
+}
+
+/// First word of an item.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Lens(u64);
+
+impl Lens {
+    #[inline(always)]
+    pub(crate) fn new(item_size: u64, key_len: usize, value_len: usize) -> Lens {
+        Lens(item_size | ((value_len as u64) << 32) | ((key_len as u64) << 56))
+    }
+
+    #[inline(always)]
+    pub(crate) fn load(memory: &MaskedRegion, at: u64) -> Lens {
+        Lens(memory.load(at))
+    }
+
+    #[inline(always)]
+    pub(crate) fn item_size(self) -> u64 {
+        self.0 & 0xffff_fff8
+    }
+
+    #[inline(always)]
+    pub(crate) fn key_len(self) -> usize {
+        (self.0 >> 56) as usize
+    }
+
+    #[inline(always)]
+    pub(crate) fn value_len(self) -> usize {
+        (self.0 >> 32) as usize & 0xff_ffff
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_skip(self) -> bool {
+        self.0 & SKIP != 0
+    }
+}
+
+/// Fourth word of an item.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Meta(u64);
+
+impl Meta {
+    #[inline(always)]
+    pub(crate) fn new(expire_s: u32, version: u32) -> Meta {
+        Meta(u64::from(expire_s) | (u64::from(version) << 32))
+    }
+
+    #[inline(always)]
+    pub(crate) fn load(memory: &MaskedRegion, at: u64) -> Meta {
+        Meta(memory.load(at + 24))
+    }
+
+    #[inline(always)]
+    pub(crate) fn store(self, memory: &MaskedRegion, at: u64) {
+        memory.store(at + 24, self.0);
+    }
+
+    #[inline(always)]
+    pub(crate) fn expire_s(self) -> u32 {
+        self.0 as u32
+    }
+
+    #[inline(always)]
+    pub(crate) fn version(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// 0 < expire_s <= now_s, in one comparison.
+    #[inline(always)]
+    pub(crate) fn is_expired(self, now_s: u32) -> bool {
+        self.expire_s().wrapping_sub(1) < now_s
+    }
+}
+
+/// How the item at hand relates to the key asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Match {
+    /// Another hash.
+    Other,
+    /// The same hash but another key: two keys that cannot be told apart by 128 bits.
+    Collision,
+    /// The key.
+    Own,
+}
+
+/// Compares the item at `at` with `key`: hash first, then length, then bytes.
+#[inline(always)]
+pub(crate) fn compare(memory: &MaskedRegion, at: u64, key: Key<'_>) -> Match {
+    let difference = (memory.load(at + 8) ^ key.hash.low) | (memory.load(at + 16) ^ key.hash.high);
+    if difference != 0 {
+        return Match::Other;
+    }
+    let same = Lens::load(memory, at).key_len() == key.bytes.len()
+        && memory.equals_padded(at + HEADER_BYTES, key.bytes);
+    if same { Match::Own } else { Match::Collision }
+}
+
+/// Where the value of an item starts.
+#[inline(always)]
+pub(crate) fn value_at(at: u64, key_len: usize) -> u64 {
+    at + HEADER_BYTES + ((key_len as u64 + 7) & !7)
+}
+
+/// Writes a whole item.
+#[inline(always)]
+pub(crate) fn write(memory: &MaskedRegion, at: u64, item_size: u64, key: Key<'_>, value: &[u8], meta: Meta) {
+    memory.store(at + 8, key.hash.low);
+    memory.store(at + 16, key.hash.high);
+    memory.copy_in_padded(at + HEADER_BYTES, key.bytes);
+    write_value(memory, at, item_size, key.bytes.len(), value, meta);
+}
+
+/// Writes all of an item but hash and key, which stay.
+#[inline(always)]
+pub(crate) fn write_value(
+    memory: &MaskedRegion,
+    at: u64,
+    item_size: u64,
+    key_len: usize,
+    value: &[u8],
+    meta: Meta,
+) {
+    memory.store(at, Lens::new(item_size, key_len, value.len()).0);
+    meta.store(memory, at);
+    memory.copy_in_padded(value_at(at, key_len), value);
+}
+
+/// Marks `bytes` at `at` as nothing.
+#[inline]
+pub(crate) fn write_skip(memory: &MaskedRegion, at: u64, bytes: u64) {
+    memory.store(at, bytes | SKIP);
+}
+
+/// Accounts for the first access to each line of `len` bytes at `at`.
+#[inline(always)]
+pub(crate) fn touch<C: Cpu>(memory: &MaskedRegion, cpu: &C, at: u64, len: u64) {
+    let lines = ((at & (LINE_BYTES as u64 - 1)) + len).div_ceil(LINE_BYTES as u64);
+    for i in 0..lines {
+        cpu.touch(memory.line(at + i * LINE_BYTES as u64));
+    }
+}
+
+/// An item that was found, valid as long as nothing is written to the partition.
+#[derive(Clone, Copy, Debug)]
+pub struct ItemRef<'p> {
+    memory: &'p MaskedRegion,
+    at: u64,
+    lens: Lens,
+    meta: Meta,
+}
+
+impl<'p> ItemRef<'p> {
+    #[inline(always)]
+    pub(crate) fn new(memory: &'p MaskedRegion, at: u64) -> ItemRef<'p> {
+        ItemRef {
+            memory,
+            at,
+            lens: Lens::load(memory, at),
+            meta: Meta::load(memory, at),
+        }
+    }
+
+    /// Bytes of the value.
+    #[inline(always)]
+    pub fn value_len(&self) -> usize {
+        self.lens.value_len()
+    }
+
+    /// Bytes of the key; 0 if the hash is the key.
+    #[inline(always)]
+    pub fn key_len(&self) -> usize {
+        self.lens.key_len()
+    }
+
+    /// Changes with every update of the partition, so a key that was deleted and stored again has another
+    /// one; never 0. Wraps after 2^32 updates.
+    #[inline(always)]
+    pub fn version(&self) -> u32 {
+        self.meta.version()
+    }
+
+    /// When it expires, in seconds since server start; 0 = never.
+    #[inline(always)]
+    pub fn expire_s(&self) -> u32 {
+        self.meta.expire_s()
+    }
+
+    /// The hash of the key.
+    pub fn hash(&self) -> KeyHash {
+        KeyHash {
+            low: self.memory.load(self.at + 8),
+            high: self.memory.load(self.at + 16),
+        }
+    }
+
+    /// Copies the value to the start of `out`; returns its length.
+    ///
+    /// # Panics
+    /// If `out` is shorter than [`value_len`](ItemRef::value_len).
+    #[inline(always)]
+    pub fn copy_value(&self, out: &mut [u8]) -> usize {
+        let len = self.value_len();
+        self.memory
+            .copy_out(value_at(self.at, self.key_len()), &mut out[..len]);
+        len
+    }
+
+    /// Copies a part of the value, from byte `start`: for values that travel in pieces.
+    ///
+    /// # Panics
+    /// If the part reaches beyond the value.
+    pub fn copy_value_part(&self, start: usize, out: &mut [u8]) {
+        assert!(start <= self.value_len() && out.len() <= self.value_len() - start);
+        self.memory.region().copy_out(self.value_place() + start, out);
+    }
+
+    /// Copies the value to registered memory at `to_offset`, without a stop on the way; returns its length.
+    ///
+    /// # Panics
+    /// If it does not fit there.
+    pub fn copy_value_to(&self, to: &Region, to_offset: usize) -> usize {
+        self.memory
+            .region()
+            .copy_to(self.value_place(), to, to_offset, self.value_len());
+        self.value_len()
+    }
+
+    /// Copies the key to the start of `out`; returns its length. Panics if `out` is shorter.
+    pub fn copy_key(&self, out: &mut [u8]) -> usize {
+        let len = self.key_len();
+        self.memory.copy_out(self.at + HEADER_BYTES, &mut out[..len]);
+        len
+    }
+
+    /// The value, copied: for tests and slow paths.
+    pub fn to_value(&self) -> Vec<u8> {
+        let mut out = vec![0; self.value_len()];
+        self.copy_value(&mut out);
+        out
+    }
+
+    /// The key, copied: for tests and slow paths.
+    pub fn to_key(&self) -> Vec<u8> {
+        let mut out = vec![0; self.key_len()];
+        self.copy_key(&mut out);
+        out
+    }
+
+    fn value_place(&self) -> usize {
+        value_at(self.at, self.key_len()) as usize & (self.memory.len() - 1)
+    }
+}

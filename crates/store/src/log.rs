@@ -1,0 +1,182 @@
+//! [`Log`]: a circular log in which every item is in one piece.
+//!
+//! ```text
+//!  lap n:    | item | item | item ... | item | skip |      head = virtual offset of the next byte
+//!  lap n+1:  | item | item | head -> (item of lap n, live until overwritten)
+//! ```
+//! Offsets are *virtual*: they count every byte ever appended, skipped ones included, so the distance from an
+//! item to the head says whether it is still there. An item that does not fit in what is left of the lap
+//! starts the next one; what is left is measured at the *physical* head (one public code measures the virtual
+//! one and writes past the end from lap 2 on).
+
+use crate::item;
+use crate::sharing::Sharing;
+use drover_mem::{AllocError, MaskedRegion, PageWish};
+
+/// A power-of-two log.
+#[derive(Debug)]
+pub(crate) struct Log {
+    memory: MaskedRegion,
+    head: u64,
+}
+
+impl Log {
+    pub(crate) fn new(bytes: usize, pages: PageWish) -> Result<Log, AllocError> {
+        Ok(Log {
+            memory: MaskedRegion::private(bytes, pages)?,
+            head: 0,
+        })
+    }
+
+    #[inline(always)]
+    pub(crate) fn memory(&self) -> &MaskedRegion {
+        &self.memory
+    }
+
+    /// Virtual offset of the next byte.
+    #[inline(always)]
+    pub(crate) fn head(&self) -> u64 {
+        self.head
+    }
+
+    #[inline(always)]
+    pub(crate) fn size(&self) -> u64 {
+        self.memory.len() as u64
+    }
+
+    /// Makes room for an item of `need` bytes, a multiple of 8 up to the size; returns its virtual offset.
+    /// Readers learn the new head before any of the old bytes there change.
+    #[inline(always)]
+    pub(crate) fn reserve<S: Sharing>(&mut self, sharing: &S, need: u64) -> u64 {
+        debug_assert!(need.is_multiple_of(8) && need <= self.size());
+        let before = self.head;
+        let left = self.size() - (before & (self.size() - 1));
+        if left < need {
+            self.head = before + left + need;
+            sharing.publish_head(self.head);
+            item::write_skip(&self.memory, before, left);
+            return before + left;
+        }
+        self.head = before + need;
+        sharing.publish_head(self.head);
+        before
+    }
+
+    /// The head as tests want it: anywhere.
+    #[cfg(test)]
+    pub(crate) fn set_head(&mut self, head: u64) {
+        assert!(head.is_multiple_of(8));
+        self.head = head;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Erew;
+    use crate::item::{Lens, write_skip};
+    use std::sync::atomic::Ordering;
+
+    const SIZE: usize = 4096;
+
+    /// Where an item of `need` bytes goes when the head is at `head`: ours, or a flawed rule.
+    type Place = fn(head: u64, size: u64, need: u64) -> u64;
+
+    fn ours(head: u64, size: u64, need: u64) -> u64 {
+        let mut log = Log::new(size as usize, PageWish::Small).expect("memory");
+        log.set_head(head);
+        log.reserve(&Erew, need)
+    }
+
+    /// What one public code does: it compares with the room left before the *virtual* head, right on lap 1.
+    fn virtual_head(head: u64, size: u64, need: u64) -> u64 {
+        if size.wrapping_sub(head) < need {
+            (head + size - 1) & !(size - 1)
+        } else {
+            head
+        }
+    }
+
+    /// Three laps of mixed sizes; the first byte written outside the log, if any.
+    fn first_byte_outside(place: Place) -> Option<u64> {
+        let (size, mut head) = (SIZE as u64, 0);
+        for i in 0u64.. {
+            let need = 32 + 8 * (i * 7 % 41);
+            let at = place(head, size, need);
+            let physical = at & (size - 1);
+            if physical + need > size {
+                return Some(physical + need);
+            }
+            head = at + need;
+            if head > 3 * size {
+                return None;
+            }
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn defect_2_wrap_test_uses_the_physical_head() {
+        assert_eq!(first_byte_outside(ours), None);
+        assert!(
+            first_byte_outside(virtual_head).is_some(),
+            "the flaw must be caught"
+        );
+    }
+
+    #[test]
+    fn three_laps_of_mixed_sizes_can_be_walked() {
+        let region = drover_mem::Region::private(2 * SIZE, PageWish::Small).expect("memory");
+        let mut log = Log {
+            memory: MaskedRegion::new(region.clone(), SIZE),
+            head: 0,
+        };
+        let mut placed = Vec::new();
+        for i in 0u64.. {
+            let need = 32 + 8 * (i * 13 % 60);
+            let at = log.reserve(&Erew, need);
+            for word in (0..need).step_by(8) {
+                log.memory().store(at + word, u64::MAX);
+            }
+            log.memory().store(at, need);
+            placed.push((at, need));
+            if log.head() > 3 * SIZE as u64 {
+                break;
+            }
+        }
+        for at in (SIZE..2 * SIZE).step_by(8) {
+            assert_eq!(
+                region.load_u64(at, Ordering::Relaxed),
+                0,
+                "byte {at} lies outside the log"
+            );
+        }
+        // The current lap, from its start to the head, is a sequence of items and skips without a gap.
+        let start = log.head() & !(SIZE as u64 - 1);
+        let mut at = start;
+        let mut walked = Vec::new();
+        while at < log.head() {
+            let lens = Lens::load(log.memory(), at);
+            if !lens.is_skip() {
+                walked.push((at, lens.item_size()));
+            }
+            at += lens.item_size();
+        }
+        let want: Vec<_> = placed.into_iter().filter(|&(at, _)| at >= start).collect();
+        assert_eq!((at, walked), (log.head(), want));
+    }
+
+    #[test]
+    fn what_is_left_of_a_lap_is_skipped_and_counted() {
+        let mut log = Log::new(SIZE, PageWish::Small).expect("memory");
+        assert_eq!(log.reserve(&Erew, 4000), 0);
+        assert_eq!(log.reserve(&Erew, 104), 4096);
+        let lens = Lens::load(log.memory(), 4000);
+        assert!(lens.is_skip());
+        assert_eq!((lens.item_size(), log.head()), (96, 4200));
+        assert_eq!(log.reserve(&Erew, SIZE as u64), 8192, "as large as the log");
+        assert_eq!(log.reserve(&Erew, 8), 12288, "an exact fit skips nothing");
+        write_skip(log.memory(), 0, 8);
+        assert!(Lens::load(log.memory(), 0).is_skip());
+    }
+}

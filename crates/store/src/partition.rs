@@ -1,0 +1,210 @@
+//! [`Partition`]: the operations, whatever the mode.
+
+use crate::cache::Cache;
+use crate::item::{self, ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX};
+use crate::sharing::{Erew, Sharing};
+use crate::stats::PartitionStats;
+use crate::{Mode, PartitionOptions};
+use drover_base::{Cpu, KeyHash};
+use drover_mem::AllocError;
+
+/// The items of one share of the keys. `S` says whether other threads may read along ([`Erew`]: no);
+/// `BITS` is the width of log offsets, less than 48 only in tests.
+#[derive(Debug)]
+pub struct Partition<S: Sharing = Erew, const BITS: u32 = 48> {
+    inner: Inner<S, BITS>,
+}
+
+#[derive(Debug)]
+enum Inner<S: Sharing, const BITS: u32> {
+    Cache(Cache<S, BITS>),
+}
+
+/// What became of a PUT.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PutOutcome {
+    /// It is stored.
+    Stored {
+        /// Its version from now on.
+        version: u32,
+    },
+    /// No room (store mode only). An older value of the key, if any, is untouched.
+    Full,
+    /// The key is longer than [`KEY_BYTES_MAX`], the value longer than the partition's maximum, or both
+    /// together larger than the log.
+    TooLarge,
+    /// The condition wanted the key absent or at another version.
+    Present {
+        /// The version that is there.
+        version: u32,
+    },
+    /// The condition wanted the key present.
+    Absent,
+}
+
+/// What must be true for a PUT to happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Condition {
+    /// Nothing.
+    Always,
+    /// The key is not there (memcached's `add`).
+    IfAbsent,
+    /// The key is there (`replace`).
+    IfPresent,
+    /// The key is there at this version (`cas`).
+    IfVersion(u32),
+}
+
+impl Condition {
+    /// The refusal of a PUT to a key that is `present` at a version, or not.
+    pub(crate) fn refuse(self, present: Option<u32>) -> Option<PutOutcome> {
+        match (self, present) {
+            (Condition::IfPresent | Condition::IfVersion(_), None) => Some(PutOutcome::Absent),
+            (Condition::IfAbsent, Some(version)) => Some(PutOutcome::Present { version }),
+            (Condition::IfVersion(want), Some(version)) if want != version => {
+                Some(PutOutcome::Present { version })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The largest items accepted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    value_bytes_max: usize,
+    item_bytes_max: usize,
+}
+
+impl Limits {
+    pub(crate) fn new(options: &PartitionOptions) -> Limits {
+        Limits {
+            value_bytes_max: options.value_bytes_max.min(VALUE_BYTES_MAX),
+            item_bytes_max: options.log_bytes,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn allow(&self, key: Key<'_>, value: &[u8]) -> bool {
+        key.bytes.len() <= KEY_BYTES_MAX
+            && value.len() <= self.value_bytes_max
+            && item::item_bytes(key.bytes.len(), value.len()) <= self.item_bytes_max
+    }
+}
+
+impl Partition {
+    /// An empty partition that only its owner sees. Errors: [`AllocError`].
+    ///
+    /// # Panics
+    /// If a size is not a power of two or the log is longer than 2^46 bytes.
+    pub fn new(options: &PartitionOptions) -> Result<Partition, AllocError> {
+        Partition::with_sharing(options, Erew)
+    }
+}
+
+impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
+    /// An empty partition announced through `sharing`. Errors and panics as [`Partition::new`].
+    pub fn with_sharing(options: &PartitionOptions, sharing: S) -> Result<Self, AllocError> {
+        let inner = match options.mode {
+            Mode::Cache { .. } => Inner::Cache(Cache::new(options, sharing)?),
+            Mode::Store => panic!("store mode is not here yet"),
+        };
+        Ok(Partition { inner })
+    }
+
+    /// Asks for the bucket of `hash`, to be called a batch ahead. `for_write` says that a PUT or DELETE
+    /// will come.
+    #[inline(always)]
+    pub fn prefetch_bucket<C: Cpu>(&self, cpu: &C, hash: KeyHash, for_write: bool) {
+        let _ = for_write; // The owner's lines are exclusive in its cache anyway.
+        match &self.inner {
+            Inner::Cache(cache) => cache.prefetch_bucket(cpu, hash),
+        }
+    }
+
+    /// Looks through the bucket's tags and asks for the items that may be meant, two lines each. Returns
+    /// whether there are any. Keeps nothing: the operation that follows checks everything again.
+    #[inline(always)]
+    pub fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> bool {
+        match &self.inner {
+            Inner::Cache(cache) => cache.prefetch_item(cpu, hash),
+        }
+    }
+
+    /// The key's item, unless there is none or its time is over. `now_s` counts seconds since server start.
+    /// Cost: two lines, bucket and item, plus what the item is longer.
+    #[inline(always)]
+    pub fn get<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<ItemRef<'_>> {
+        match &mut self.inner {
+            Inner::Cache(cache) => cache.get(cpu, key, now_s),
+        }
+    }
+
+    /// Stores `value` under `key` until `expire_s` (0 = for ever).
+    #[inline(always)]
+    pub fn put<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        value: &[u8],
+        expire_s: u32,
+        now_s: u32,
+    ) -> PutOutcome {
+        match &mut self.inner {
+            Inner::Cache(cache) => cache.put(cpu, key, value, expire_s, now_s, Condition::Always),
+        }
+    }
+
+    /// As [`put`](Partition::put), if `condition` holds.
+    pub fn put_if<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        value: &[u8],
+        expire_s: u32,
+        now_s: u32,
+        condition: Condition,
+    ) -> PutOutcome {
+        match &mut self.inner {
+            Inner::Cache(cache) => cache.put(cpu, key, value, expire_s, now_s, condition),
+        }
+    }
+
+    /// Removes `key`; says whether it was there.
+    #[inline(always)]
+    pub fn delete<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> bool {
+        match &mut self.inner {
+            Inner::Cache(cache) => cache.delete(cpu, key, now_s),
+        }
+    }
+
+    /// Gives `key` another expiry time and keeps its version; says whether it was there.
+    pub fn set_expiry<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool {
+        match &mut self.inner {
+            Inner::Cache(cache) => cache.set_expiry(cpu, key, expire_s, now_s),
+        }
+    }
+
+    /// Forgets everything. Cost: writes the whole index.
+    pub fn clear(&mut self) {
+        match &mut self.inner {
+            Inner::Cache(cache) => cache.clear(),
+        }
+    }
+
+    /// Shows the live items of one bucket to `visit` and returns the cursor of the next bucket, `None` after
+    /// the last. Start with 0. An item stored or moved during a scan is seen once, twice or not at all, but
+    /// items that stay put are seen once.
+    pub fn scan(&self, cursor: u64, now_s: u32, mut visit: impl FnMut(ItemRef<'_>)) -> Option<u64> {
+        let (Inner::Cache(inner),) = (&self.inner,);
+        inner.scan_bucket(cursor, now_s, &mut visit);
+        (cursor + 1 < inner.bucket_count()).then_some(cursor + 1)
+    }
+
+    /// Counters and sizes.
+    pub fn stats(&self) -> PartitionStats {
+        match &self.inner {
+            Inner::Cache(cache) => cache.stats(),
+        }
+    }
+}
