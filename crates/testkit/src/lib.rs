@@ -1,1 +1,13 @@
-//! ...
+//! What tests of whole systems share: recorded histories and their checker, and the suite that every
+//! key-value system passes on every provider.
+//!
+//! - [`history`] records who called what when, and what came back.
+//! - [`linear`] says whether a history of one key could have happened one operation at a time.
+//! - [`kv_conformance`] is the suite; a system supplies a [`kv_conformance::Bed`].
+//!
+//! Nothing here is used outside tests, examples and campaigns.
+#![forbid(unsafe_code)]
+
+pub mod history;
+pub mod kv_conformance;
+pub mod linear;

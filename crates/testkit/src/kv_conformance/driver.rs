@@ -1,0 +1,232 @@
+//! Runs random operations of several clients against a bed and records the history.
+
+use super::{Bed, BedOptions};
+use crate::history::{Call, Event, History};
+use crate::linear::Model;
+use drover_base::Rng;
+use drover_kv::{Completion, KvClient, Op, Outcome, SubmitError};
+
+/// What a run does.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Clients.
+    pub client_count: usize,
+    /// Operations in all.
+    pub op_count: usize,
+    /// Distinct keys.
+    pub key_count: u64,
+    /// Longest value (values carry their 8-byte identity and have at least that).
+    pub value_bytes_max: usize,
+    /// Crash the server once in the middle.
+    pub crash: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            client_count: 3,
+            op_count: 1500,
+            key_count: 12,
+            value_bytes_max: 64,
+            crash: false,
+        }
+    }
+}
+
+struct Pending {
+    key: u64,
+    client: u32,
+    call: Call,
+    called_at: u64,
+    done: bool,
+}
+
+/// A running plan.
+pub struct Driver<B: Bed> {
+    /// The bed under test.
+    pub bed: B,
+    clients: Vec<B::Client>,
+    rng: Rng,
+    history: History,
+    pending: Vec<Pending>,
+    /// Operations whose outcome nobody can know.
+    pub indeterminate_count: usize,
+    /// Operations refused for want of a server.
+    pub unavailable_count: usize,
+    /// PUTs refused for want of room.
+    pub full_count: usize,
+}
+
+impl<B: Bed> Driver<B> {
+    /// Starts the bed and connects the clients of `plan`.
+    pub fn new(options: &BedOptions, plan: &Plan) -> Driver<B> {
+        let mut bed = B::start(options);
+        let clients = (0..plan.client_count).map(|_| bed.connect()).collect();
+        Driver {
+            bed,
+            clients,
+            rng: Rng::new(options.seed, 0, 0xd21e),
+            history: History::default(),
+            pending: Vec::new(),
+            indeterminate_count: 0,
+            unavailable_count: 0,
+            full_count: 0,
+        }
+    }
+
+    /// Runs it to the end and returns the history. Panics if operations hang.
+    pub fn run(&mut self, plan: &Plan) -> &History {
+        let mut idle_rounds = 0u32;
+        let crash_at = plan.crash.then_some(plan.op_count / 2);
+        let mut crashed = false;
+        loop {
+            let mut progress = 0;
+            if self.pending.len() < plan.op_count {
+                progress += self.submit_some(plan);
+            }
+            progress += self.poll_all();
+            self.bed.step();
+            if !crashed && crash_at.is_some_and(|at| self.pending.len() >= at) {
+                crashed = true;
+                assert!(self.bed.crash_and_restart(), "this bed cannot restart its server");
+            }
+            let in_flight: usize = self.clients.iter().map(KvClient::in_flight).sum();
+            if in_flight == 0 && self.pending.len() >= plan.op_count {
+                break;
+            }
+            idle_rounds = if progress > 0 { 0 } else { idle_rounds + 1 };
+            assert!(idle_rounds < 20_000_000, "{in_flight} operations hang");
+        }
+        let lost = self.pending.iter().filter(|p| !p.done).count();
+        assert_eq!(lost, 0, "operations that were taken but never completed");
+        &self.history
+    }
+
+    /// The history must be explainable.
+    pub fn assert_linearizable(&self, model: Model) {
+        if let Err(why) = self.history.check(model) {
+            panic!("{why}");
+        }
+    }
+
+    fn submit_some(&mut self, plan: &Plan) -> usize {
+        let mut submitted = 0;
+        for client_index in 0..self.clients.len() {
+            for _ in 0..self.rng.below(4) {
+                if self.pending.len() >= plan.op_count {
+                    return submitted;
+                }
+                let key = self.rng.below(plan.key_count);
+                let token = self.pending.len() as u64;
+                let (text, value);
+                let kind = self.rng.below(10);
+                text = key_text(key);
+                let (op, call) = match kind {
+                    0..=4 => (Op::Get { key: text.as_bytes() }, Call::Get(None)),
+                    5..=8 => {
+                        let span = plan.value_bytes_max.max(8) - 7;
+                        value = value_bytes(token, 8 + self.rng.below(span as u64) as usize);
+                        (
+                            Op::Put {
+                                key: text.as_bytes(),
+                                value: &value,
+                                ttl_s: 0,
+                            },
+                            Call::Put(token),
+                        )
+                    }
+                    _ => (Op::Delete { key: text.as_bytes() }, Call::Delete(None)),
+                };
+                let called_at = self.bed.now();
+                match self.clients[client_index].submit(self.bed.cpu(), &op, token) {
+                    Ok(()) => {
+                        let client = client_index as u32;
+                        self.pending.push(Pending {
+                            key,
+                            client,
+                            call,
+                            called_at,
+                            done: false,
+                        });
+                        submitted += 1;
+                    }
+                    Err(SubmitError::WindowFull) => break,
+                    Err(error) => panic!("{op:?}: {error}"),
+                }
+            }
+        }
+        submitted
+    }
+
+    fn poll_all(&mut self) -> usize {
+        let mut finished = 0;
+        for client in &mut self.clients {
+            let (pending, history) = (&mut self.pending, &mut self.history);
+            let (bed, counts) = (
+                &self.bed,
+                (
+                    &mut self.indeterminate_count,
+                    &mut self.unavailable_count,
+                    &mut self.full_count,
+                ),
+            );
+            finished += client.poll(bed.cpu(), &mut |completion: Completion<'_>| {
+                let op = &mut pending[completion.token as usize];
+                assert!(!op.done, "operation {} completed twice", completion.token);
+                op.done = true;
+                let mut returned_at = Some(bed.now());
+                let call = match (op.call, completion.outcome) {
+                    (Call::Get(_), Outcome::Value(bytes)) => Call::Get(Some(value_id(bytes))),
+                    (Call::Get(_), Outcome::NotFound) => Call::Get(None),
+                    (Call::Put(id), Outcome::Stored) => Call::Put(id),
+                    (Call::Delete(_), Outcome::Deleted) => Call::Delete(Some(true)),
+                    (Call::Delete(_), Outcome::NotFound) => Call::Delete(Some(false)),
+                    (call @ (Call::Put(_) | Call::Delete(_)), Outcome::Indeterminate) => {
+                        *counts.0 += 1;
+                        returned_at = None;
+                        call
+                    }
+                    (Call::Get(_), Outcome::Refused(drover_kv::Refusal::Unavailable)) => {
+                        *counts.1 += 1;
+                        return;
+                    }
+                    (Call::Put(_), Outcome::Refused(drover_kv::Refusal::Full)) => {
+                        *counts.2 += 1;
+                        return;
+                    }
+                    (call, outcome) => panic!("{call:?} answered {outcome:?}"),
+                };
+                let event = Event {
+                    client: op.client,
+                    call,
+                    called_at: op.called_at,
+                    returned_at,
+                };
+                history.push(key_text(op.key).as_bytes(), event);
+            });
+        }
+        finished
+    }
+}
+
+fn key_text(key: u64) -> String {
+    format!("key-{key:012}")
+}
+
+/// A value that says who it is at the front and checks the rest: a mixture of two values is recognised.
+pub fn value_bytes(id: u64, len: usize) -> Vec<u8> {
+    let mut bytes = id.to_le_bytes().to_vec();
+    bytes.extend((8..len).map(|i| (id as u8).wrapping_mul(167) ^ (i as u8)));
+    bytes.truncate(len.max(8));
+    bytes
+}
+
+/// The identity of a value; panics if the value is not one that [`value_bytes`] made.
+pub fn value_id(bytes: &[u8]) -> u64 {
+    let id = u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"));
+    assert!(
+        bytes == value_bytes(id, bytes.len()),
+        "a value nobody wrote: {bytes:02x?}"
+    );
+    id
+}

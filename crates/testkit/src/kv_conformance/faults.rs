@@ -1,0 +1,92 @@
+//! Rules on a fabric that misbehaves, and on servers that crash.
+
+use super::driver::{Driver, Plan};
+use super::{Bed, BedOptions, Faults};
+use crate::linear::Model;
+
+/// One kind of fault, from rare to absurd.
+const RATES: [f64; 3] = [1e-3, 1e-2, 1e-1];
+
+fn under<B: Bed>(faults_at: impl Fn(f64) -> Faults) {
+    for (i, rate) in RATES.into_iter().enumerate() {
+        let plan = Plan {
+            op_count: 800,
+            ..Plan::default()
+        };
+        let options = BedOptions {
+            seed: 100 + i as u64,
+            faults: faults_at(rate),
+            ..BedOptions::default()
+        };
+        let mut driver = Driver::<B>::new(&options, &plan);
+        driver.run(&plan);
+        driver.assert_linearizable(Model::Register);
+    }
+}
+
+/// Requests and replies get lost: nothing hangs, every acknowledged PUT happened exactly once.
+pub fn lost_messages<B: Bed>() {
+    under::<B>(|drop| Faults {
+        drop,
+        ..Faults::default()
+    });
+}
+
+/// Requests and replies arrive twice: nothing is executed twice.
+pub fn duplicated_messages<B: Bed>() {
+    under::<B>(|duplicate| Faults {
+        duplicate,
+        ..Faults::default()
+    });
+}
+
+/// Messages come late, some after their retransmission was answered.
+pub fn delayed_messages<B: Bed>() {
+    under::<B>(|delay| Faults {
+        delay,
+        ..Faults::default()
+    });
+}
+
+/// Messages overtake each other.
+pub fn reordered_messages<B: Bed>() {
+    under::<B>(|reorder| Faults {
+        reorder,
+        ..Faults::default()
+    });
+}
+
+/// The lines of a WRITE land in any order: no torn request is executed.
+pub fn torn_writes<B: Bed>() {
+    under::<B>(|tear| Faults {
+        tear,
+        ..Faults::default()
+    });
+}
+
+/// Everything at once.
+pub fn all_faults_at_once<B: Bed>() {
+    under::<B>(|p| Faults {
+        drop: p,
+        duplicate: p,
+        delay: p,
+        reorder: p,
+        tear: p,
+    });
+}
+
+/// The server dies and comes back empty: survivors find it again; only PUTs and DELETEs in flight may be unknown.
+pub fn survives_a_server_crash<B: Bed>() {
+    let plan = Plan {
+        crash: true,
+        ..Plan::default()
+    };
+    let mut driver = Driver::<B>::new(&BedOptions::default(), &plan);
+    driver.run(&plan);
+    // A cache that lost everything at the crash is a cache whose items all vanished then.
+    driver.assert_linearizable(Model::Cache);
+    assert!(
+        driver.indeterminate_count <= 3 * 2 * 8,
+        "more unknown than can have been in flight"
+    );
+}

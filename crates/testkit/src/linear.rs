@@ -1,0 +1,262 @@
+//! Is a history of one key linearizable? Wing and Gong's search with Lowe's memory of configurations
+//! `[Lowe17]`: try every operation that may come next, undo when stuck, never visit the same set of done
+//! operations with the same value twice. Keys are independent, so each is checked alone.
+
+use crate::history::{Call, Event};
+use std::collections::BTreeSet;
+
+/// What a key is supposed to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Model {
+    /// A register: what was put stays until it is deleted.
+    Register,
+    /// A cached register: it may vanish at any moment, but an old value never comes back.
+    Cache,
+}
+
+/// Whether some order of the operations, each between its call and its return, explains every answer.
+/// Operations that never returned may be placed anywhere after their call. Cost: exponential in how many
+/// overlap at once, linear in the rest.
+pub fn is_linearizable(events: &[Event], model: Model) -> bool {
+    Search::new(events, model).run()
+}
+
+/// The value after `call`, or `None` if `call` cannot have happened at `value`.
+fn step(value: Option<u64>, call: Call, model: Model) -> Option<Option<u64>> {
+    let may_vanish = model == Model::Cache;
+    match call {
+        Call::Put(id) => Some(Some(id)),
+        Call::Delete(None) => Some(None),
+        Call::Delete(Some(true)) => value.is_some().then_some(None),
+        Call::Delete(Some(false)) | Call::Get(None) => (value.is_none() || may_vanish).then_some(None),
+        Call::Get(Some(id)) => (value == Some(id)).then_some(value),
+    }
+}
+
+/// Calls and returns in time order as a doubly linked list, so that an operation is lifted out and put back
+/// in constant time. Entry 0 is the head.
+struct Search<'a> {
+    events: &'a [Event],
+    model: Model,
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    event_index: usize,
+    /// Entry of the return, for calls.
+    return_entry: Option<usize>,
+    prev: usize,
+    next: usize,
+}
+
+const END: usize = usize::MAX;
+
+impl<'a> Search<'a> {
+    fn new(events: &'a [Event], model: Model) -> Search<'a> {
+        // (time, returns after calls of the same instant, event, is_return)
+        let mut points: Vec<(u64, bool, usize)> = Vec::with_capacity(events.len() * 2);
+        for (i, event) in events.iter().enumerate() {
+            points.push((event.called_at, false, i));
+            points.push((event.returned_at.unwrap_or(u64::MAX), true, i));
+        }
+        points.sort_unstable();
+        let mut entries = vec![Entry {
+            event_index: END,
+            return_entry: None,
+            prev: END,
+            next: END,
+        }];
+        let mut call_entry = vec![0; events.len()];
+        for (_, is_return, event_index) in points {
+            let this = entries.len();
+            entries[this - 1].next = this;
+            entries.push(Entry {
+                event_index,
+                return_entry: None,
+                prev: this - 1,
+                next: END,
+            });
+            if is_return {
+                let call: usize = call_entry[event_index];
+                entries[call].return_entry = Some(this);
+            } else {
+                call_entry[event_index] = this;
+            }
+        }
+        Search {
+            events,
+            model,
+            entries,
+        }
+    }
+
+    fn run(mut self) -> bool {
+        let mut done = vec![0u64; self.events.len().div_ceil(64)];
+        let mut value: Option<u64> = None;
+        let mut seen: BTreeSet<(Vec<u64>, Option<u64>)> = BTreeSet::new();
+        let mut stack: Vec<(usize, Option<u64>)> = Vec::new();
+        let mut at = self.entries[0].next;
+        while self.entries[0].next != END {
+            let entry = self.entries[at];
+            if let Some(return_entry) = entry.return_entry {
+                if let Some(after) = step(value, self.events[entry.event_index].call, self.model) {
+                    set(&mut done, entry.event_index, true);
+                    if seen.insert((done.clone(), after)) {
+                        stack.push((at, value));
+                        value = after;
+                        self.unlink(at);
+                        self.unlink(return_entry);
+                        at = self.entries[0].next;
+                        continue;
+                    }
+                    set(&mut done, entry.event_index, false);
+                }
+                at = entry.next;
+            } else {
+                // An operation returned before it could be placed: undo the last choice.
+                let Some((call, before)) = stack.pop() else {
+                    return false;
+                };
+                let event_index = self.entries[call].event_index;
+                set(&mut done, event_index, false);
+                value = before;
+                let return_entry = self.entries[call]
+                    .return_entry
+                    .expect("only calls are on the stack");
+                self.relink(return_entry);
+                self.relink(call);
+                at = self.entries[call].next;
+            }
+        }
+        true
+    }
+
+    fn unlink(&mut self, entry: usize) {
+        let Entry { prev, next, .. } = self.entries[entry];
+        self.entries[prev].next = next;
+        if next != END {
+            self.entries[next].prev = prev;
+        }
+    }
+
+    fn relink(&mut self, entry: usize) {
+        let Entry { prev, next, .. } = self.entries[entry];
+        self.entries[prev].next = entry;
+        if next != END {
+            self.entries[next].prev = entry;
+        }
+    }
+}
+
+fn set(bits: &mut [u64], index: usize, on: bool) {
+    let bit = 1u64 << (index % 64);
+    if on {
+        bits[index / 64] |= bit;
+    } else {
+        bits[index / 64] &= !bit;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn event(call: Call, called_at: u64, returned_at: u64) -> Event {
+        let returned_at = (returned_at != 0).then_some(returned_at);
+        Event {
+            client: 0,
+            call,
+            called_at,
+            returned_at,
+        }
+    }
+
+    #[test]
+    fn a_planted_stale_read_is_rejected() {
+        let history = [
+            event(Call::Put(1), 1, 2),
+            event(Call::Put(2), 3, 4),
+            event(Call::Get(Some(1)), 5, 6), // 2 was acknowledged before this began
+        ];
+        assert!(!is_linearizable(&history, Model::Register));
+        assert!(!is_linearizable(&history, Model::Cache));
+        assert!(is_linearizable(&history[..2], Model::Register));
+    }
+
+    #[test]
+    fn a_lost_acknowledged_put_is_rejected_unless_caches_may_forget() {
+        let history = [event(Call::Put(1), 1, 2), event(Call::Get(None), 3, 4)];
+        assert!(!is_linearizable(&history, Model::Register));
+        assert!(is_linearizable(&history, Model::Cache));
+        let back = [history[0], history[1], event(Call::Get(Some(1)), 5, 6)];
+        assert!(
+            !is_linearizable(&back, Model::Cache),
+            "an evicted value never comes back"
+        );
+    }
+
+    #[test]
+    fn overlapping_operations_may_take_either_order() {
+        let history = [
+            event(Call::Put(1), 1, 10),
+            event(Call::Put(2), 2, 9),
+            event(Call::Get(Some(1)), 11, 12),
+        ];
+        assert!(is_linearizable(&history, Model::Register));
+    }
+
+    #[test]
+    fn two_readers_may_not_see_opposite_orders() {
+        let history = [
+            event(Call::Put(1), 1, 20),
+            event(Call::Put(2), 1, 20),
+            event(Call::Get(Some(1)), 2, 3),
+            event(Call::Get(Some(2)), 4, 5),
+            event(Call::Get(Some(1)), 6, 7),
+        ];
+        assert!(!is_linearizable(&history, Model::Register));
+    }
+
+    #[test]
+    fn an_indeterminate_put_may_happen_late_or_never_but_only_once() {
+        let put = event(Call::Put(1), 1, 0);
+        let base = [put, event(Call::Get(None), 2, 3)];
+        assert!(is_linearizable(&base, Model::Register));
+        let late = [base[0], base[1], event(Call::Get(Some(1)), 5, 6)];
+        assert!(is_linearizable(&late, Model::Register));
+        let twice = [
+            late[0],
+            late[1],
+            late[2],
+            event(Call::Delete(Some(true)), 7, 8),
+            event(Call::Get(Some(1)), 9, 10),
+        ];
+        assert!(!is_linearizable(&twice, Model::Register));
+    }
+
+    proptest! {
+        /// Histories made by really executing operations one at a time, then stretching the intervals, pass;
+        /// with one GET's answer replaced by a value never current in its interval, they fail.
+        #[test]
+        fn agrees_with_how_the_history_was_made(ops in prop::collection::vec((0u8..3, 0u64..6, 0u64..6), 1..40)) {
+            let mut value = None;
+            let mut history = Vec::new();
+            for (i, &(kind, before, after)) in ops.iter().enumerate() {
+                let at = 100 + 10 * i as u64;
+                let call = match kind {
+                    0 => { value = Some(i as u64); Call::Put(i as u64) }
+                    1 => { let found = value.take().is_some(); Call::Delete(Some(found)) }
+                    _ => Call::Get(value),
+                };
+                history.push(event(call, at - before * 7, at + 1 + after * 7));
+            }
+            prop_assert!(is_linearizable(&history, Model::Register));
+            if let Some(get) = history.iter_mut().find(|e| matches!(e.call, Call::Get(_))) {
+                get.call = Call::Get(Some(u64::MAX));
+                prop_assert!(!is_linearizable(&history, Model::Register));
+            }
+        }
+    }
+}
