@@ -21,4 +21,5 @@
 //! Sources: `[HERD]`, `[H14]`, `[R16]`, `[MICA]`. What differs from the paper, and why, stands where it differs.
 #![forbid(unsafe_code)]
 
+pub mod control;
 pub mod layout;

@@ -1,0 +1,534 @@
+//! The messages of the control channel: handshake, resynchronisation, bulk memory, statistics.
+//!
+//! ```text
+//! client                                   server
+//!   Hello                          ->
+//!                                  <-      Welcome            or Error, then the channel closes
+//!                                  <-      Partition x NS     front end Datagrams only
+//!   Attach                         ->                         front end Slots only
+//!   Replies x NS                   ->                         where each worker sends its replies
+//!                                  <-      Ready              from here on the client may send requests
+//! ... at any time afterwards, several may be outstanding, answers may come in any order:
+//!   Resync                         ->      Resynced
+//!   BulkOpen                       ->      BulkReady, then BulkAttach -> and <- Ready (or Error, without closing)
+//!   StatsRequest                   ->      Stats
+//!   Bye                            ->      the channel closes
+//! ```
+//!
+//! A frame of the channel carries a kind (u16), a body, and file descriptors. Bodies are the fields in the
+//! order of the structs, little-endian; a byte string is `length u16, bytes`; a flag is a byte, 0 or 1; an [`Export`] is a byte string
+//! and `descriptor count u8`, its descriptors being the next ones of the frame. Left-over bytes are an error.
+//! The session lives exactly as long as its channel.
+
+mod wire;
+
+use drover_verbs::Export;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use wire::{Reader, Writer};
+
+/// What [`Hello::protocol_version`] says. Another number: the server answers [`Message::Error`].
+pub const PROTOCOL_VERSION: u16 = 1;
+/// Longest [`Hello::auth`], bytes.
+pub const AUTH_BYTES_MAX: usize = 256;
+/// Longest text of [`Message::Error`] and [`Message::Stats`], bytes.
+pub const TEXT_BYTES_MAX: usize = 32 << 10;
+/// Most partitions of one server.
+pub const PARTITIONS_MAX: usize = 1024;
+
+/// How slots and replies look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Format {
+    /// Ours: full keys, sequence numbers, retransmission.
+    #[default]
+    D = 0,
+    /// The paper's: 16-byte key hashes, GET and PUT only, a lost PUT is lost.
+    P = 1,
+}
+
+/// How requests travel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum FrontEnd {
+    /// WRITEs into slots that the server polls.
+    #[default]
+    Slots = 0,
+    /// Datagrams: the same bytes by SEND, for more clients than slots can be polled for.
+    Datagrams = 1,
+}
+
+/// The client's first words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hello {
+    /// [`PROTOCOL_VERSION`].
+    pub protocol_version: u16,
+    /// Wanted format.
+    pub format: Format,
+    /// Wanted front end.
+    pub front_end: FrontEnd,
+    /// Wanted slots per partition; a power of two. The server may give fewer.
+    pub window: u16,
+    /// Wanted bytes per slot; a multiple of 64 in 64..=1024. The server may give others.
+    pub slot_bytes: u16,
+    /// The client wants checksums in request bodies.
+    pub crc: bool,
+    /// Epoch of the session this one follows, 0 for none. For logs only.
+    pub resume_epoch: u64,
+    /// Whatever the server's operator asks for, at most [`AUTH_BYTES_MAX`].
+    pub auth: Vec<u8>,
+}
+
+/// The server's answer: everything a client must know to compute where its requests go.
+#[derive(Clone, Debug)]
+pub struct Welcome {
+    /// Random per server start. Another epoch = all stored items and all requests in flight are history.
+    pub epoch: u64,
+    /// This client, as the *server* counts. (In the authors' code each side counted for itself, and clients
+    /// connecting out of order got each other's replies.)
+    pub client_id: u32,
+    /// How often this id has been given out before.
+    pub generation: u32,
+    /// Partitions; `KeyHash::partition_index(partition_count)` says whose a key is.
+    pub partition_count: u16,
+    /// Slots per partition.
+    pub window: u16,
+    /// Bytes per slot.
+    pub slot_bytes: u16,
+    /// The client MUST end bodies with a checksum: this fabric may show a slot's bytes in any order.
+    pub crc: bool,
+    /// Longest reply payload and longest atomic WRITE, bytes.
+    pub mtu_bytes: u32,
+    /// Longest value, bytes.
+    pub item_bytes_max: u32,
+    /// First half of the key hash's secret.
+    pub hash_k0: u64,
+    /// Second half.
+    pub hash_k1: u64,
+    /// The worker's UD queue pair of each partition, `Wc::src_qpn` of its replies. `partition_count` u32s.
+    pub reply_qpns: Vec<u32>,
+    /// The client's slots, watched by the workers' bells. Empty with [`FrontEnd::Datagrams`].
+    pub region: Export,
+    /// The server's end of the UC queue pair for WRITEs to `region`. Empty with [`FrontEnd::Datagrams`].
+    pub uc: Export,
+}
+
+/// Why the server answers [`Message::Error`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+#[repr(u16)]
+pub enum ErrorCode {
+    /// Anything not below; also every number this version does not know.
+    Other = 0,
+    /// Unknown kind, bad length, bad field.
+    Malformed = 1,
+    /// Another [`PROTOCOL_VERSION`].
+    Version = 2,
+    /// A message that is not expected now.
+    OutOfOrder = 3,
+    /// [`Hello::auth`] is not what the operator wants.
+    Auth = 4,
+    /// As many clients as there may be. Trying later is sensible.
+    TooManyClients = 5,
+    /// Format, front end or size not offered by this server.
+    NotSupported = 6,
+    /// Memory or queue pairs could not be had; an export could not be imported.
+    Resources = 7,
+    /// The server is going down.
+    Stopping = 8,
+}
+
+impl ErrorCode {
+    fn from_number(number: u16) -> ErrorCode {
+        match number {
+            1 => ErrorCode::Malformed,
+            2 => ErrorCode::Version,
+            3 => ErrorCode::OutOfOrder,
+            4 => ErrorCode::Auth,
+            5 => ErrorCode::TooManyClients,
+            6 => ErrorCode::NotSupported,
+            7 => ErrorCode::Resources,
+            8 => ErrorCode::Stopping,
+            _ => ErrorCode::Other,
+        }
+    }
+}
+
+/// "Whatever happened to this request, it shall not happen any more; did it?"
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resync {
+    /// Whose slot.
+    pub partition: u16,
+    /// Slot within the window.
+    pub slot: u16,
+    /// The request's seq.
+    pub seq: u32,
+    /// The first r (per partition, from 0) that the client may still send to this partition: positions before
+    /// it are done or given up, so the server need not wait for them.
+    pub r: u64,
+}
+
+/// The worker's answer. From now on no request of this slot with this seq or an older one executes; the slot
+/// may be used again with seq + 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resynced {
+    /// As asked.
+    pub partition: u16,
+    /// As asked.
+    pub slot: u16,
+    /// As asked.
+    pub seq: u32,
+    /// The request with exactly this seq did execute.
+    pub executed: bool,
+    /// With which [`Status`](crate::layout::Status), if so.
+    pub status: u8,
+    /// Seq of the last request of this slot that executed or was ruled out; now at least `seq`.
+    pub last_seq: u32,
+}
+
+/// One frame's meaning.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Message {
+    /// Client, first.
+    Hello(Hello),
+    /// Server, first.
+    Welcome(Box<Welcome>),
+    /// Server: one per partition, in order, front end Datagrams only.
+    Partition {
+        /// Which.
+        index: u16,
+        /// The worker's UD queue pair, exported for this client alone.
+        ud: Export,
+    },
+    /// Client, front end Slots only.
+    Attach {
+        /// The client's end of the UC queue pair.
+        uc: Export,
+    },
+    /// Client: one per partition, in order.
+    Replies {
+        /// Which.
+        partition: u16,
+        /// The client's UD queue pair for replies of this partition, exported for that worker alone.
+        ud: Export,
+    },
+    /// Server: the handshake (or the bulk attachment) is complete.
+    Ready,
+    /// Client.
+    Resync(Resync),
+    /// Server.
+    Resynced(Resynced),
+    /// Client: once per session.
+    BulkOpen {
+        /// Values in flight at a time, 1..=64.
+        chunk_count: u8,
+    },
+    /// Server.
+    BulkReady {
+        /// Bytes from one chunk to the next; a chunk holds any value the server allows.
+        chunk_bytes: u32,
+        /// How many.
+        chunk_count: u8,
+        /// The chunks; remote read and write.
+        region: Export,
+        /// The server's end of an RC queue pair for READs and WRITEs of them.
+        rc: Export,
+    },
+    /// Client.
+    BulkAttach {
+        /// The client's end of it.
+        rc: Export,
+    },
+    /// Client.
+    StatsRequest,
+    /// Server: lines `name value`.
+    Stats {
+        /// At most [`TEXT_BYTES_MAX`].
+        text: String,
+    },
+    /// Server: what was asked cannot be. Before Ready (and with `Malformed` always) the channel closes after it.
+    Error {
+        /// For programs.
+        code: ErrorCode,
+        /// For people.
+        text: String,
+    },
+    /// Either side: closing on purpose.
+    Bye,
+}
+
+/// Why bytes are not a [`Message`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MessageError {
+    /// Ends too early, or descriptors are missing.
+    #[error("control message ends too early")]
+    Truncated,
+    /// Goes on after its last field.
+    #[error("control message has trailing bytes")]
+    TrailingBytes,
+    /// No such kind.
+    #[error("unknown control message kind {kind}")]
+    UnknownKind {
+        /// The number.
+        kind: u16,
+    },
+    /// A field says what it cannot say.
+    #[error("control message has a bad {what}")]
+    BadField {
+        /// Which.
+        what: &'static str,
+    },
+}
+
+/// A message as a frame wants it.
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    /// The frame's kind.
+    pub kind: u16,
+    /// Its body.
+    pub bytes: Vec<u8>,
+    /// Its descriptors.
+    pub fds: Vec<Arc<OwnedFd>>,
+}
+
+impl Message {
+    /// The frame's kind.
+    pub fn kind(&self) -> u16 {
+        match self {
+            Message::Hello(_) => 1,
+            Message::Welcome(_) => 2,
+            Message::Partition { .. } => 3,
+            Message::Attach { .. } => 4,
+            Message::Replies { .. } => 5,
+            Message::Ready => 6,
+            Message::Resync(_) => 7,
+            Message::Resynced(_) => 8,
+            Message::BulkOpen { .. } => 9,
+            Message::BulkReady { .. } => 10,
+            Message::BulkAttach { .. } => 11,
+            Message::StatsRequest => 12,
+            Message::Stats { .. } => 13,
+            Message::Error { .. } => 14,
+            Message::Bye => 15,
+        }
+    }
+
+    /// As it travels. Texts that are too long are cut.
+    pub fn encode(&self) -> Encoded {
+        let mut w = Writer::default();
+        match self {
+            Message::Hello(hello) => hello.encode(&mut w),
+            Message::Welcome(welcome) => welcome.encode(&mut w),
+            Message::Partition { index, ud } | Message::Replies { partition: index, ud } => {
+                w.u16(*index);
+                w.export(ud);
+            }
+            Message::Attach { uc: export } | Message::BulkAttach { rc: export } => w.export(export),
+            Message::Ready | Message::StatsRequest | Message::Bye => {}
+            Message::Resync(resync) => resync.encode(&mut w),
+            Message::Resynced(resynced) => resynced.encode(&mut w),
+            Message::BulkOpen { chunk_count } => w.u8(*chunk_count),
+            Message::BulkReady {
+                chunk_bytes,
+                chunk_count,
+                region,
+                rc,
+            } => {
+                w.u32(*chunk_bytes);
+                w.u8(*chunk_count);
+                w.export(region);
+                w.export(rc);
+            }
+            Message::Stats { text } => w.blob(cut(text)),
+            Message::Error { code, text } => {
+                w.u16(*code as u16);
+                w.blob(cut(text));
+            }
+        }
+        Encoded {
+            kind: self.kind(),
+            bytes: w.bytes,
+            fds: w.fds,
+        }
+    }
+
+    /// The inverse. Errors: the peer sent something else; answer [`ErrorCode::Malformed`] and close.
+    pub fn decode(kind: u16, bytes: &[u8], fds: Vec<Arc<OwnedFd>>) -> Result<Message, MessageError> {
+        let mut r = Reader::new(bytes, fds);
+        let message = match kind {
+            1 => Message::Hello(Hello::decode(&mut r)?),
+            2 => Message::Welcome(Box::new(Welcome::decode(&mut r)?)),
+            3 => Message::Partition {
+                index: r.u16()?,
+                ud: r.export()?,
+            },
+            4 => Message::Attach { uc: r.export()? },
+            5 => Message::Replies {
+                partition: r.u16()?,
+                ud: r.export()?,
+            },
+            6 => Message::Ready,
+            7 => Message::Resync(Resync::decode(&mut r)?),
+            8 => Message::Resynced(Resynced::decode(&mut r)?),
+            9 => Message::BulkOpen { chunk_count: r.u8()? },
+            10 => Message::BulkReady {
+                chunk_bytes: r.u32()?,
+                chunk_count: r.u8()?,
+                region: r.export()?,
+                rc: r.export()?,
+            },
+            11 => Message::BulkAttach { rc: r.export()? },
+            12 => Message::StatsRequest,
+            13 => Message::Stats {
+                text: r.text(TEXT_BYTES_MAX)?,
+            },
+            14 => Message::Error {
+                code: ErrorCode::from_number(r.u16()?),
+                text: r.text(TEXT_BYTES_MAX)?,
+            },
+            15 => Message::Bye,
+            kind => return Err(MessageError::UnknownKind { kind }),
+        };
+        r.finish()?;
+        Ok(message)
+    }
+}
+
+fn cut(text: &str) -> &[u8] {
+    &text.as_bytes()[..text.len().min(TEXT_BYTES_MAX)]
+}
+
+fn flag(byte: u8) -> Result<bool, MessageError> {
+    match byte {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(MessageError::BadField { what: "flags" }),
+    }
+}
+
+impl Hello {
+    fn encode(&self, w: &mut Writer) {
+        w.u16(self.protocol_version);
+        w.u8(self.format as u8);
+        w.u8(self.front_end as u8);
+        w.u16(self.window);
+        w.u16(self.slot_bytes);
+        w.u8(u8::from(self.crc));
+        w.u64(self.resume_epoch);
+        w.blob(&self.auth);
+    }
+
+    fn decode(r: &mut Reader<'_>) -> Result<Hello, MessageError> {
+        Ok(Hello {
+            protocol_version: r.u16()?,
+            format: match r.u8()? {
+                0 => Format::D,
+                1 => Format::P,
+                _ => return Err(MessageError::BadField { what: "format" }),
+            },
+            front_end: match r.u8()? {
+                0 => FrontEnd::Slots,
+                1 => FrontEnd::Datagrams,
+                _ => return Err(MessageError::BadField { what: "front end" }),
+            },
+            window: r.u16()?,
+            slot_bytes: r.u16()?,
+            crc: flag(r.u8()?)?,
+            resume_epoch: r.u64()?,
+            auth: r.blob(AUTH_BYTES_MAX)?,
+        })
+    }
+}
+
+impl Welcome {
+    fn encode(&self, w: &mut Writer) {
+        w.u64(self.epoch);
+        w.u32(self.client_id);
+        w.u32(self.generation);
+        w.u16(self.partition_count);
+        w.u16(self.window);
+        w.u16(self.slot_bytes);
+        w.u8(u8::from(self.crc));
+        w.u32(self.mtu_bytes);
+        w.u32(self.item_bytes_max);
+        w.u64(self.hash_k0);
+        w.u64(self.hash_k1);
+        debug_assert_eq!(self.reply_qpns.len(), usize::from(self.partition_count));
+        for &qpn in &self.reply_qpns {
+            w.u32(qpn);
+        }
+        w.export(&self.region);
+        w.export(&self.uc);
+    }
+
+    fn decode(r: &mut Reader<'_>) -> Result<Welcome, MessageError> {
+        let (epoch, client_id, generation) = (r.u64()?, r.u32()?, r.u32()?);
+        let partition_count = r.u16()?;
+        if !(1..=PARTITIONS_MAX).contains(&usize::from(partition_count)) {
+            return Err(MessageError::BadField {
+                what: "partition count",
+            });
+        }
+        Ok(Welcome {
+            epoch,
+            client_id,
+            generation,
+            partition_count,
+            window: r.u16()?,
+            slot_bytes: r.u16()?,
+            crc: flag(r.u8()?)?,
+            mtu_bytes: r.u32()?,
+            item_bytes_max: r.u32()?,
+            hash_k0: r.u64()?,
+            hash_k1: r.u64()?,
+            reply_qpns: (0..partition_count).map(|_| r.u32()).collect::<Result<_, _>>()?,
+            region: r.export()?,
+            uc: r.export()?,
+        })
+    }
+}
+
+impl Resync {
+    fn encode(&self, w: &mut Writer) {
+        w.u16(self.partition);
+        w.u16(self.slot);
+        w.u32(self.seq);
+        w.u64(self.r);
+    }
+
+    fn decode(r: &mut Reader<'_>) -> Result<Resync, MessageError> {
+        Ok(Resync {
+            partition: r.u16()?,
+            slot: r.u16()?,
+            seq: r.u32()?,
+            r: r.u64()?,
+        })
+    }
+}
+
+impl Resynced {
+    fn encode(&self, w: &mut Writer) {
+        w.u16(self.partition);
+        w.u16(self.slot);
+        w.u32(self.seq);
+        w.u8(u8::from(self.executed));
+        w.u8(self.status);
+        w.u32(self.last_seq);
+    }
+
+    fn decode(r: &mut Reader<'_>) -> Result<Resynced, MessageError> {
+        Ok(Resynced {
+            partition: r.u16()?,
+            slot: r.u16()?,
+            seq: r.u32()?,
+            executed: flag(r.u8()?)?,
+            status: r.u8()?,
+            last_seq: r.u32()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
