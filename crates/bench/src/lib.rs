@@ -1,9 +1,11 @@
 //! Workloads, load generators, bounds, rivals, result files.
 #![forbid(unsafe_code)]
 
+pub mod bound;
 mod driver;
 mod flight;
 mod latency;
+pub mod pin;
 mod target;
 pub mod workload;
 

@@ -1,0 +1,195 @@
+//! [`Echo`]: the second process of the bare ring and the bare socket.
+//!
+//! The parent starts its own program again with arguments that lead to [`echo_main`]. The child's standard input
+//! is the shared memory (a memfd), its standard output a Unix socket: commands, acknowledgements and the bare
+//! socket's messages. Between sessions the child sleeps in a read; it ends with its parent.
+
+use super::ring::{self, Asker, WINDOW_MAX};
+use super::socket;
+use crate::pin;
+use drover_base::Ns;
+use drover_mem::{AllocError, NativeCpu, PageWish, Region, timestamp};
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+const RING: u64 = 1;
+const SOCKET: u64 = 2;
+const ACK: u64 = 0x6f6b;
+
+/// Looks (of 4096 polls) after which a silent child counts as dead: some seconds.
+const GIVE_UP_LOOKS: u32 = 1 << 16;
+
+/// Why a bound could not be measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EchoError {
+    /// No memory to share.
+    #[error(transparent)]
+    Memory(#[from] AllocError),
+    /// The child could not be started or the socket failed.
+    #[error("the echo process cannot be reached: {0}")]
+    Io(#[from] std::io::Error),
+    /// It does not answer.
+    #[error("the echo process went silent")]
+    Silent,
+}
+
+/// A running echo process.
+pub struct Echo {
+    child: Child,
+    control: UnixStream,
+    region: Region,
+}
+
+impl Echo {
+    /// Starts `program` with `arguments`, which must call [`echo_main`], on `core`. The calling thread must
+    /// outlive it.
+    pub fn start(program: &Path, arguments: &[&str], core: usize) -> Result<Echo, EchoError> {
+        let region = Region::shared(ring::REGION_BYTES, PageWish::Small)?;
+        let memory = region.share(true)?.expect("shared memory has a descriptor");
+        let (control, theirs) = UnixStream::pair()?;
+        // Every acknowledgement comes within a moment; a child that died closes the socket anyway.
+        control.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::from(memory));
+        command.stdout(Stdio::from(OwnedFd::from(theirs)));
+        let child = pin::pinned(&[core], || command.spawn())??;
+        Ok(Echo {
+            child,
+            control,
+            region,
+        })
+    }
+
+    /// Requests per second of the bare ring at `window` (1 to [`WINDOW_MAX`]) for about `time`.
+    pub fn ring_ops(&mut self, window: usize, time: Ns) -> Result<f64, EchoError> {
+        let window = window.clamp(1, WINDOW_MAX);
+        self.ring(window, |asker| {
+            let chunk = 64.max(window as u64);
+            let began = timestamp();
+            let mut done = 0;
+            loop {
+                if !asker.exchange(chunk, GIVE_UP_LOOKS) {
+                    return Err(EchoError::Silent);
+                }
+                done += chunk;
+                let ns = NativeCpu::ticks_to_ns(timestamp() - began);
+                if ns >= time.0 {
+                    return Ok(done as f64 * 1e9 / ns as f64);
+                }
+            }
+        })
+    }
+
+    /// A round trip of the bare ring at window 1, nanoseconds: the median of short bursts, about 0.3 ms. Says
+    /// how far apart the cores are.
+    pub fn probe_ns(&mut self) -> Result<f64, EchoError> {
+        const BURSTS: usize = 31;
+        const TRIPS: u64 = 50;
+        self.ring(1, |asker| {
+            let mut bursts = Vec::with_capacity(BURSTS);
+            for _ in 0..BURSTS {
+                let began = timestamp();
+                if !asker.exchange(TRIPS, GIVE_UP_LOOKS) {
+                    return Err(EchoError::Silent);
+                }
+                bursts.push(NativeCpu::ticks_to_ns(timestamp() - began) as f64 / TRIPS as f64);
+            }
+            bursts.sort_by(f64::total_cmp);
+            Ok(bursts[BURSTS / 2])
+        })
+    }
+
+    /// A round trip of 64 B + 64 B over the Unix socket, both sides polling, microseconds: the median of `trips`.
+    pub fn socket_rtt_us(&mut self, trips: usize) -> Result<f64, EchoError> {
+        self.command(SOCKET, 0)?;
+        let mut all = Vec::with_capacity(trips);
+        for _ in 0..trips.max(1) {
+            let began = timestamp();
+            socket::ping(self.control.as_fd())?;
+            all.push(NativeCpu::ticks_to_ns(timestamp() - began));
+        }
+        socket::stop(self.control.as_fd())?;
+        self.acknowledged()?;
+        all.sort_unstable();
+        Ok(all[all.len() / 2] as f64 / 1e3)
+    }
+
+    fn ring<R>(
+        &mut self,
+        window: usize,
+        measure: impl FnOnce(&mut Asker<'_>) -> Result<R, EchoError>,
+    ) -> Result<R, EchoError> {
+        Asker::prepare(&self.region);
+        self.command(RING, window as u64)?;
+        let region = self.region.clone();
+        let mut asker = Asker::start(&region, window);
+        let result = measure(&mut asker);
+        asker.stop();
+        self.acknowledged()?;
+        result
+    }
+
+    fn command(&mut self, code: u64, argument: u64) -> Result<(), EchoError> {
+        let mut message = [0; 16];
+        message[..8].copy_from_slice(&code.to_le_bytes());
+        message[8..].copy_from_slice(&argument.to_le_bytes());
+        self.control.write_all(&message)?;
+        self.acknowledged()
+    }
+
+    fn acknowledged(&mut self) -> Result<(), EchoError> {
+        let mut word = [0; 8];
+        self.control.read_exact(&mut word)?;
+        if u64::from_le_bytes(word) == ACK {
+            Ok(())
+        } else {
+            Err(EchoError::Silent)
+        }
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        // Ours, by its id; it has nothing to save.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The child's side: obeys commands until the parent is gone. Call it from a hidden command of the program that
+/// [`Echo::start`] starts.
+pub fn echo_main() -> ExitCode {
+    // A parent that is killed while we spin cannot say so.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    match obey() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("echo process: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn obey() -> Result<(), EchoError> {
+    let memory = std::io::stdin().as_fd().try_clone_to_owned()?;
+    let region = Region::from_fd(memory, ring::REGION_BYTES, true)?;
+    let mut control = UnixStream::from(std::io::stdout().as_fd().try_clone_to_owned()?);
+    let mut message = [0; 16];
+    while control.read_exact(&mut message).is_ok() {
+        let (code, argument) = message.split_at(8);
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 of 16 bytes"));
+        control.write_all(&ACK.to_le_bytes())?;
+        match word(code) {
+            RING => ring::serve(&region, (word(argument) as usize).clamp(1, WINDOW_MAX)),
+            SOCKET => socket::serve(control.as_fd())?,
+            _ => return Err(EchoError::Silent),
+        }
+        control.write_all(&ACK.to_le_bytes())?;
+    }
+    Ok(())
+}

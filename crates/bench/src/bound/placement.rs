@@ -1,0 +1,88 @@
+//! [`Placement`]: how far apart two cores are, judged by the round trip of a cache line.
+
+use serde::{Deserialize, Serialize};
+
+/// Where the two cores are relative to each other. Virtual cores move: a probe before and after each sample
+/// tells which samples may be compared.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Placement {
+    /// Two threads of one core.
+    Smt,
+    /// Two cores that share a cache.
+    Near,
+    /// Two cores that do not.
+    Far,
+    /// It changed during the sample.
+    Moved,
+}
+
+/// Ring round trips below this, nanoseconds, are those of SMT siblings *(our choice, between what we saw)*.
+const SMT_BELOW_NS: f64 = 80.0;
+/// Above this the cores share no cache *(seen: about 100-140 near, 460 far)*.
+const FAR_ABOVE_NS: f64 = 250.0;
+
+impl Placement {
+    /// By the round trip of the bare ring at window 1, nanoseconds.
+    pub fn of(ring_rtt_ns: f64) -> Placement {
+        if ring_rtt_ns < SMT_BELOW_NS {
+            Placement::Smt
+        } else if ring_rtt_ns <= FAR_ABOVE_NS {
+            Placement::Near
+        } else {
+            Placement::Far
+        }
+    }
+
+    /// Of a sample between two probes.
+    pub fn between(before_ns: f64, after_ns: f64) -> Placement {
+        let (before, after) = (Placement::of(before_ns), Placement::of(after_ns));
+        if before == after { before } else { Placement::Moved }
+    }
+
+    /// The one most samples were taken in (the nearest of several). Samples during which the cores moved count
+    /// only if there are no others.
+    pub fn most_common(all: &[Placement]) -> Option<Placement> {
+        let settled = [Placement::Near, Placement::Smt, Placement::Far];
+        let count = |p: &Placement| all.iter().filter(|q| *q == p).count();
+        let best = settled.into_iter().rev().max_by_key(count)?;
+        match (count(&best), all.is_empty()) {
+            (_, true) => None,
+            (0, false) => Some(Placement::Moved),
+            _ => Some(best),
+        }
+    }
+}
+
+impl std::fmt::Display for Placement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Placement::Smt => "smt",
+            Placement::Near => "near",
+            Placement::Far => "far",
+            Placement::Moved => "moved",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Placement::{Far, Moved, Near, Smt};
+
+    #[test]
+    fn by_round_trip() {
+        assert_eq!([50.0, 120.0, 460.0].map(Placement::of), [Smt, Near, Far]);
+        assert_eq!(Placement::between(120.0, 460.0), Moved);
+        assert_eq!(Placement::between(120.0, 130.0), Near);
+    }
+
+    #[test]
+    fn the_most_common_wins_and_moved_only_alone() {
+        assert_eq!(Placement::most_common(&[]), None);
+        assert_eq!(Placement::most_common(&[Moved, Moved, Far]), Some(Far));
+        assert_eq!(Placement::most_common(&[Moved]), Some(Moved));
+        assert_eq!(Placement::most_common(&[Far, Near, Near, Far]), Some(Near));
+        assert_eq!(Placement::most_common(&[Far, Far, Near]), Some(Far));
+    }
+}

@@ -1,0 +1,76 @@
+//! Pinning threads and child processes to cores.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::io;
+
+/// The cores this thread may run on, in order.
+pub fn allowed_cores() -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect())
+}
+
+/// Ties the calling thread to `cores`. Threads and processes it starts inherit that.
+pub fn pin(cores: &[usize]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    for &core in cores {
+        set.set(core);
+    }
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Runs `work` tied to `cores`, then gives the thread its former cores back. What `work` starts stays tied.
+pub fn pinned<R>(cores: &[usize], work: impl FnOnce() -> R) -> io::Result<R> {
+    let before = sched_getaffinity(None)?;
+    pin(cores)?;
+    let result = work();
+    sched_setaffinity(None, &before)?;
+    Ok(result)
+}
+
+/// Which cores serve and which ask.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cores {
+    /// Cores of the server under test and of the rivals.
+    pub server: Vec<usize>,
+    /// Cores of the clients.
+    pub client: Vec<usize>,
+    /// There were too few: some core does both, and the figures mean little.
+    pub shared: bool,
+}
+
+impl Cores {
+    /// Clients on the first `client_count` of `allowed`, servers on the next `server_count`.
+    pub fn choose(allowed: &[usize], server_count: usize, client_count: usize) -> Cores {
+        let pick =
+            |from: usize, count: usize| (from..from + count).map(|i| allowed[i % allowed.len()]).collect();
+        Cores {
+            client: pick(0, client_count.max(1)),
+            server: pick(client_count.max(1), server_count.max(1)),
+            shared: allowed.len() < server_count.max(1) + client_count.max(1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_first_servers_next() {
+        let cores = Cores::choose(&[2, 3, 7], 1, 1);
+        assert_eq!(
+            (cores.client, cores.server, cores.shared),
+            (vec![2], vec![3], false)
+        );
+        assert!(Cores::choose(&[0], 1, 1).shared);
+        assert_eq!(Cores::choose(&[0, 1], 2, 1).server, [1, 0]);
+    }
+
+    #[test]
+    fn pinning_ends_with_the_work() {
+        let before = allowed_cores().expect("affinity");
+        let inside = pinned(&before[..1], || allowed_cores().expect("affinity")).expect("pinning");
+        assert_eq!(inside, before[..1]);
+        assert_eq!(allowed_cores().expect("affinity"), before);
+    }
+}
