@@ -1,1 +1,80 @@
-fn main() {}
+//! `cargo xtask`: every chore of the workspace. What CI runs is `cargo xtask ci` and nothing else, so a
+//! green run here is a green run there.
+//!
+//! Each chore is one module; [`steps`] runs them, times them and prints the table at the end.
+#![forbid(unsafe_code)]
+
+mod check;
+mod ci;
+mod command;
+mod counts;
+mod fuzz;
+mod instructions;
+mod loom;
+mod miri;
+mod setup;
+mod steps;
+mod tests;
+mod tidy;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use steps::Steps;
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Every chore of the workspace.",
+    arg_required_else_help = true
+)]
+struct Args {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Formatting, clippy and tidy: under a minute when warm; run it before every commit.
+    Check,
+    /// All tests of the workspace, doctests and examples; installs what they need first.
+    Test,
+    /// What a compiler does not check: dependency edges, sizes, paths, sources, links, licences.
+    Tidy,
+    /// Small lock-free pieces under the loom model checker.
+    Loom,
+    /// base, mem, index and store under Miri (nightly toolchain).
+    Miri,
+    /// Runs fuzzers for a while each, after proving with a canary that a crash is noticed.
+    Fuzz(fuzz::Args),
+    /// `drover bench` with fixed arguments; leaves a result file in results/.
+    Bench,
+    /// Instructions per GET and PUT, against docs/instructions.toml; fails above +3 %.
+    Instructions(instructions::Args),
+    /// Kills client or server at random points under load, many times.
+    Kill(tests::KillArgs),
+    /// Installs the tools that the other chores need (Debian packages).
+    Setup,
+    /// Everything that CI runs.
+    Ci(ci::Args),
+}
+
+fn main() -> ExitCode {
+    let mut steps = Steps::new();
+    match Args::parse().chore {
+        Chore::Check => check::run(&mut steps),
+        Chore::Test => {
+            setup::run(&mut steps);
+            tests::run(&mut steps);
+        }
+        Chore::Tidy => check::tidy(&mut steps),
+        Chore::Loom => loom::run(&mut steps),
+        Chore::Miri => miri::run(&mut steps),
+        Chore::Fuzz(args) => fuzz::run_all(&mut steps, &args),
+        Chore::Bench => tests::bench(&mut steps),
+        Chore::Instructions(args) => instructions::run(&mut steps, &args),
+        Chore::Kill(args) => tests::kill(&mut steps, &args),
+        Chore::Setup => setup::run(&mut steps),
+        Chore::Ci(args) => ci::run(&mut steps, &args),
+    }
+    steps.finish()
+}

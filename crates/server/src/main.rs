@@ -1,2 +1,4 @@
-//! drover.
+//! The drover binary.
+#![forbid(unsafe_code)]
+
 fn main() {}

@@ -1,0 +1,116 @@
+//! Starting other programs: shown before they run, their output passed on and scanned for test counts.
+
+use crate::counts::Counts;
+use crate::steps::StepResult;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The root of the workspace.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask is a folder of the workspace")
+        .to_path_buf()
+}
+
+/// Where builds of kind `kind` go, apart from the ordinary ones, so that neither rebuilds the other's crates.
+pub fn target_dir(kind: &str) -> PathBuf {
+    let base = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    base.join(kind)
+}
+
+/// `cargo` with these arguments, in the root of the workspace.
+pub fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command.args(args).current_dir(root());
+    command
+}
+
+/// Whether a program of this name is on the path.
+pub fn has(program: &str) -> bool {
+    let Some(path) = std::env::var_os("PATH") else {
+        return false;
+    };
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// Runs `command`; an error names it when it does not end with status 0.
+pub fn run(command: &mut Command) -> StepResult {
+    show(command);
+    let status = command
+        .stdin(Stdio::null())
+        .status()
+        .map_err(|e| cannot_start(command, &e))?;
+    if status.success() {
+        Ok(Counts::default())
+    } else {
+        Err(format!("{} ended with {status}", line_of(command)))
+    }
+}
+
+/// Runs `command` and returns what it wrote to its standard output.
+pub fn output(command: &mut Command) -> Result<String, String> {
+    let out = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| cannot_start(command, &e))?;
+    if !out.status.success() {
+        return Err(format!("{} ended with {}", line_of(command), out.status));
+    }
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+/// Runs a test runner, passes its output on and sums its closing lines. A runner that fails without
+/// saying how many tests failed is an error.
+pub fn run_tests(command: &mut Command) -> StepResult {
+    show(command);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| cannot_start(command, &e))?;
+    let stdout = child.stdout.take().expect("stdout is piped");
+    let stderr = child.stderr.take().expect("stderr is piped");
+    let counts = std::thread::scope(|scope| {
+        let other = scope.spawn(|| pass_on(stderr, std::io::stderr()));
+        let mut counts = pass_on(stdout, std::io::stdout());
+        counts.add(other.join().expect("reading stderr does not panic"));
+        counts
+    });
+    let status = child
+        .wait()
+        .map_err(|e| format!("waiting for {}: {e}", line_of(command)))?;
+    if !status.success() && counts.failed == 0 {
+        return Err(format!("{} ended with {status}", line_of(command)));
+    }
+    Ok(counts)
+}
+
+fn pass_on(from: impl Read, mut to: impl Write) -> Counts {
+    let mut counts = Counts::default();
+    for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
+        let _ = to.write_all(&line).and_then(|()| to.write_all(b"\n"));
+        if let Some(more) = Counts::from_line(&String::from_utf8_lossy(&line)) {
+            counts.add(more);
+        }
+    }
+    counts
+}
+
+fn show(command: &Command) {
+    eprintln!("    {}", line_of(command));
+}
+
+/// The command as one would type it.
+fn line_of(command: &Command) -> String {
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    words.extend(command.get_args().map(|a| a.to_string_lossy().into_owned()));
+    words.join(" ")
+}
+
+fn cannot_start(command: &Command, why: &std::io::Error) -> String {
+    format!("cannot start {}: {why}", command.get_program().to_string_lossy())
+}

@@ -1,0 +1,106 @@
+//! Runs the fuzzers of `fuzz/`, on the stable toolchain: libFuzzer needs only the compiler's coverage pass.
+//!
+//! First the canary, a target that a working fuzzer must crash: a fuzzer that cannot fail proves nothing.
+
+use crate::command::{output, root, run, target_dir};
+use crate::counts::Counts;
+use crate::steps::Steps;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Options of the fuzzers.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only this target.
+    pub target: Option<String>,
+    /// Seconds for each target.
+    #[arg(long, default_value_t = 30)]
+    pub seconds: u32,
+}
+
+/// The target that must crash.
+const CANARY: &str = "canary";
+/// The coverage that libFuzzer steers by.
+const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions=yes";
+
+/// Builds the fuzzers, proves the canary, runs the targets.
+pub fn run_all(steps: &mut Steps, args: &Args) {
+    let built = steps.run("fuzz build", || {
+        let flags = FLAGS.split_whitespace().collect::<Vec<_>>().join(" ");
+        run(Command::new("cargo")
+            .args(["build", "--release", "--target", TRIPLE])
+            .current_dir(root().join("fuzz"))
+            .env("CARGO_TARGET_DIR", target_dir("fuzz"))
+            .env("RUSTFLAGS", flags))
+    });
+    if !built {
+        return;
+    }
+    steps.run("fuzz canary", || {
+        match fuzz(CANARY, &["-runs=2000000", "-max_total_time=60", "-seed=1"]) {
+            Ok(()) => Err("the fuzzer did not find the planted crash".to_string()),
+            Err(_) => Ok(Counts::ONE),
+        }
+    });
+    let names = match targets() {
+        Ok(names) => names,
+        Err(why) => {
+            steps.run("fuzz targets", || Err(why));
+            return;
+        }
+    };
+    for name in names
+        .iter()
+        .filter(|name| args.target.as_ref().is_none_or(|wanted| wanted == *name))
+    {
+        let seconds = format!("-max_total_time={}", args.seconds);
+        steps.run(&format!("fuzz {name}"), || {
+            fuzz(name, &[&seconds, "-timeout=5"]).map(|()| Counts::ONE)
+        });
+    }
+}
+
+/// The instrumented build names its target, so that build scripts and macros stay uninstrumented.
+const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+
+fn program() -> PathBuf {
+    target_dir("fuzz")
+        .join(TRIPLE)
+        .join("release")
+        .join("drover-fuzz")
+}
+
+/// Names of all targets but the canary.
+fn targets() -> Result<Vec<String>, String> {
+    let text = output(
+        Command::new(program())
+            .env("DROVER_FUZZ_TARGET", "list")
+            .arg("-runs=0"),
+    )?;
+    Ok(text
+        .lines()
+        .filter(|name| *name != CANARY)
+        .map(str::to_string)
+        .collect())
+}
+
+/// One target from its corpus; new inputs go to a scratch folder, so the tree stays as it is.
+fn fuzz(name: &str, options: &[&str]) -> Result<(), String> {
+    let scratch = target_dir("fuzz").join("new").join(name);
+    let crashes = target_dir("fuzz").join("crashes").join(name);
+    for folder in [&scratch, &crashes] {
+        std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    }
+    let corpus = root().join("fuzz/corpus").join(name);
+    let mut command = Command::new(program());
+    command.env("DROVER_FUZZ_TARGET", name).args(options);
+    command
+        .arg(format!("-artifact_prefix={}/", crashes.display()))
+        .arg(scratch)
+        .arg(corpus);
+    run(&mut command)
+        .map(|_| ())
+        .map_err(|why| format!("{why}; the input is in {}", crashes.display()))
+}

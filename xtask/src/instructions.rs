@@ -1,0 +1,173 @@
+//! Instructions per operation, counted by cachegrind without its cache simulation: the count repeats to the
+//! instruction, whatever else the machine does, so it is the regression gate that time cannot be.
+//!
+//! A meter is an example that runs one operation `count` times. It runs twice, and the difference of the
+//! totals over the difference of the counts is the price of one operation, start-up excluded.
+
+use crate::command::{cargo, output, root, target_dir};
+use crate::counts::Counts;
+use crate::steps::{StepResult, Steps};
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+
+/// Options of the gate.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Write the counts down instead of comparing: after a change that is meant to cost, or that saved.
+    #[arg(long)]
+    pub write: bool,
+}
+
+/// Where the agreed counts stand, one `"meter operation" = number` a line.
+const FILE: &str = "docs/instructions.toml";
+/// A count may exceed the agreed one by this much.
+const TOLERANCE: f64 = 1.03;
+/// How often the operation runs in the shorter and in the longer run.
+const RUNS: (u64, u64) = (2_000, 12_000);
+
+/// Package and example, and the operations it knows.
+const METERS: &[(&str, &str, &[&str])] = &[];
+
+/// Measures every meter and compares.
+pub fn run(steps: &mut Steps, args: &Args) {
+    steps.run("instructions", || {
+        let measured = measure_all()?;
+        if args.write {
+            write(&measured)
+        } else {
+            compare(&measured, &agreed()?)
+        }
+    });
+}
+
+fn measure_all() -> Result<BTreeMap<String, f64>, String> {
+    let mut measured = BTreeMap::new();
+    for (package, example, operations) in METERS {
+        let args = [
+            "build",
+            "--release",
+            "--quiet",
+            "-p",
+            package,
+            "--example",
+            example,
+        ];
+        crate::command::run(cargo(&args).env("CARGO_TARGET_DIR", target_dir("instructions")))?;
+        for operation in *operations {
+            let total = |count: u64| count_instructions(example, operation, count);
+            let price = (total(RUNS.1)? - total(RUNS.0)?) as f64 / (RUNS.1 - RUNS.0) as f64;
+            println!("{example} {operation}: {price:.1} instructions");
+            measured.insert(format!("{example} {operation}"), price);
+        }
+    }
+    Ok(measured)
+}
+
+fn count_instructions(example: &str, operation: &str, count: u64) -> Result<i64, String> {
+    let program = target_dir("instructions").join("release/examples").join(example);
+    let mut command = Command::new("valgrind");
+    command.args([
+        "--tool=cachegrind",
+        "--cache-sim=no",
+        "--cachegrind-out-file=/dev/null",
+    ]);
+    command.arg(program).arg(operation).arg(count.to_string());
+    let out = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("valgrind: {e}; sudo apt-get install valgrind"))?;
+    let text = String::from_utf8_lossy(&out.stderr).into_owned();
+    if !out.status.success() {
+        return Err(format!(
+            "{example} {operation} {count} ended with {}:\n{text}",
+            out.status
+        ));
+    }
+    refs_of(&text).ok_or_else(|| format!("no instruction count in valgrind's answer:\n{text}"))
+}
+
+/// The number in `==1== I   refs:      1,234`.
+fn refs_of(text: &str) -> Option<i64> {
+    let line = text
+        .lines()
+        .find(|line| line.contains("I ") && line.contains("refs:"))?;
+    line.rsplit(':').next()?.trim().replace(',', "").parse().ok()
+}
+
+fn agreed() -> Result<BTreeMap<String, f64>, String> {
+    let text = std::fs::read_to_string(root().join(FILE)).map_err(|e| format!("{FILE}: {e}"))?;
+    Ok(parse(&text))
+}
+
+fn parse(text: &str) -> BTreeMap<String, f64> {
+    let entries = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(" = "));
+    entries
+        .filter_map(|(name, number)| Some((name.trim_matches('"').to_string(), number.trim().parse().ok()?)))
+        .collect()
+}
+
+fn compare(measured: &BTreeMap<String, f64>, agreed: &BTreeMap<String, f64>) -> StepResult {
+    let mut counts = Counts::default();
+    for (name, price) in measured {
+        match agreed.get(name) {
+            Some(old) if *price <= old * TOLERANCE => counts.add(Counts::ONE),
+            Some(old) => {
+                eprintln!(
+                    "{name}: {price:.1} instructions, agreed {old:.1}: {:+.1} %",
+                    (price / old - 1.0) * 100.0
+                );
+                counts.failed += 1;
+            }
+            None => {
+                return Err(format!(
+                    "{name} is not in {FILE}: run `cargo xtask instructions --write`"
+                ));
+            }
+        }
+    }
+    Ok(counts)
+}
+
+fn write(measured: &BTreeMap<String, f64>) -> StepResult {
+    let rustc = output(Command::new("rustc").arg("--version"))?;
+    let mut text =
+        format!("# Instructions per operation, written by `cargo xtask instructions --write` with {rustc}");
+    for (name, price) in measured {
+        text.push_str(&format!("\"{name}\" = {price:.1}\n"));
+    }
+    std::fs::write(root().join(FILE), text).map_err(|e| format!("{FILE}: {e}"))?;
+    Ok(Counts::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prices(text: &str) -> BTreeMap<String, f64> {
+        parse(text)
+    }
+
+    #[test]
+    fn reads_valgrind() {
+        assert_eq!(
+            refs_of("==7== \n==7== I   refs:      1,234,567\n"),
+            Some(1_234_567)
+        );
+        assert_eq!(refs_of("==7== I refs:  12\n"), Some(12));
+        assert_eq!(refs_of("nothing"), None);
+    }
+
+    #[test]
+    fn three_percent_more_is_allowed_and_four_are_not() {
+        let agreed = prices("# a comment\n\"a get\" = 100.0\n");
+        assert_eq!(compare(&prices("\"a get\" = 103.0"), &agreed), Ok(Counts::ONE));
+        assert_eq!(
+            compare(&prices("\"a get\" = 104.0"), &agreed).map(|c| c.failed),
+            Ok(1)
+        );
+        assert!(compare(&prices("\"a put\" = 1.0"), &agreed).is_err());
+    }
+}

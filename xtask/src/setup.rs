@@ -1,0 +1,89 @@
+//! Installs the Debian packages that the other chores need, so that a bare machine is enough.
+
+use crate::command::{self, has};
+use crate::counts::Counts;
+use crate::steps::{StepResult, Steps};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+/// A program, the package that brings it, and what it is for.
+const TOOLS: &[(&str, &str, &str)] = &[
+    ("c++", "g++", "builds libFuzzer"),
+    ("valgrind", "valgrind", "counts instructions"),
+    ("strace", "strace", "counts system calls"),
+    ("memcached", "memcached", "a rival of `drover bench --vs`"),
+    ("redis-server", "redis-server", "a rival of `drover bench --vs`"),
+];
+
+/// Debian starts the services of a package when it installs it, unless this file says no.
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+/// One step: what is missing is installed, or the step fails with the command that would.
+pub fn run(steps: &mut Steps) {
+    steps.run("setup", install_missing);
+}
+
+fn install_missing() -> StepResult {
+    let missing: Vec<&str> = TOOLS
+        .iter()
+        .filter(|(program, ..)| !has(program))
+        .map(|(_, package, _)| *package)
+        .collect();
+    if missing.is_empty() {
+        return Ok(Counts::default());
+    }
+    for (program, package, purpose) in TOOLS.iter().filter(|(program, ..)| !has(program)) {
+        eprintln!("    {program} ({package}) is missing: {purpose}");
+    }
+    let by_hand = format!(
+        "missing tools; install them with: sudo apt-get install {}",
+        missing.join(" ")
+    );
+    let sudo: &[&str] = if is_root() { &[] } else { &["sudo", "-n"] };
+    if !has("apt-get") || sudo.first().is_some_and(|program| !has(program)) {
+        return Err(by_hand);
+    }
+    let _quiet = NoServices::new();
+    let install = ["apt-get", "install", "-y", "--no-install-recommends"];
+    apt(sudo, &["apt-get", "update"]).map_err(|why| format!("{why}; {by_hand}"))?;
+    apt(sudo, &[&install[..], &missing[..]].concat()).map_err(|why| format!("{why}; {by_hand}"))
+}
+
+fn apt(sudo: &[&str], words: &[&str]) -> StepResult {
+    let words = [sudo, words].concat();
+    command::run(
+        Command::new(words[0])
+            .args(&words[1..])
+            .env("DEBIAN_FRONTEND", "noninteractive"),
+    )
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}
+
+/// While it lives, installing a package does not start its services: the rivals are started by those who
+/// measure them, on sockets of their own. Without root it does nothing, and Debian's answer stands.
+struct NoServices {
+    ours: bool,
+}
+
+impl NoServices {
+    fn new() -> NoServices {
+        let policy = Path::new(POLICY);
+        let ours = !policy.exists()
+            && fs::write(policy, "#!/bin/sh\nexit 101\n").is_ok()
+            && fs::set_permissions(policy, fs::Permissions::from_mode(0o755)).is_ok();
+        NoServices { ours }
+    }
+}
+
+impl Drop for NoServices {
+    fn drop(&mut self) {
+        if self.ours {
+            let _ = fs::remove_file(POLICY);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What no compiler checks, as rules over the tracked files and `cargo metadata`.
+//!
+//! Every rule is a function from the [`Tree`] to its violations; [`RULES`] lists them all. Each has a test
+//! that plants a violation and sees it reported, so a rule that went blind is noticed.
+
+mod dependencies;
+mod docs;
+mod licences;
+mod sizes;
+mod sources;
+mod tree;
+mod unsafety;
+mod words;
+
+use std::fmt;
+use std::path::Path;
+pub use tree::Tree;
+
+/// One thing to mend.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// The file, relative to the root of the workspace.
+    pub path: String,
+    /// The line, from 1; 0 when the whole file is meant.
+    pub line: usize,
+    /// What is wrong and what to do instead.
+    pub message: String,
+    /// Only a hint: shown, but not a failure.
+    pub warning: bool,
+}
+
+impl Violation {
+    fn new(path: &str, line: usize, message: impl Into<String>) -> Violation {
+        Violation {
+            path: path.to_string(),
+            line,
+            message: message.into(),
+            warning: false,
+        }
+    }
+}
+
+type Rule = fn(&Tree) -> Vec<Violation>;
+
+/// Name and function of every rule.
+const RULES: &[(&str, Rule)] = &[
+    ("dependency edges", dependencies::edges),
+    ("dependency sentences", dependencies::sentences),
+    ("dependency licences", licences::allowed),
+    ("file sizes", sizes::lines_and_bytes),
+    ("machine paths", words::machine_paths),
+    ("unfinished work", words::unfinished),
+    ("registry hosts", words::registry_hosts),
+    ("unsafe in its place", unsafety::in_its_place),
+    ("unsafe explained", unsafety::explained),
+    ("unsafe forbidden elsewhere", unsafety::forbidden_elsewhere),
+    ("links in documents", docs::links),
+    ("paths in documents", docs::paths),
+    ("cited sources", sources::defined),
+];
+
+/// What all rules found.
+pub struct Report {
+    found: Vec<(&'static str, Violation)>,
+}
+
+/// Reads the workspace at `root` and applies every rule.
+pub fn check(root: &Path) -> Result<Report, String> {
+    Ok(apply(&Tree::read(root)?))
+}
+
+fn apply(tree: &Tree) -> Report {
+    let found = RULES
+        .iter()
+        .flat_map(|(name, rule)| rule(tree).into_iter().map(move |violation| (*name, violation)))
+        .collect();
+    Report { found }
+}
+
+impl Report {
+    /// Whether nothing but hints was found.
+    pub fn is_clean(&self) -> bool {
+        self.found.iter().all(|(_, violation)| violation.warning)
+    }
+
+    /// One line for the table of steps.
+    pub fn summary(&self) -> String {
+        let count = self
+            .found
+            .iter()
+            .filter(|(_, violation)| !violation.warning)
+            .count();
+        format!("{count} untidy places, listed above")
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (rule, v) in &self.found {
+            let kind = if v.warning { "hint" } else { "error" };
+            writeln!(f, "{kind}: {}:{}: {} [{rule}]", v.path, v.line, v.message)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! `unsafe` lives in few crates, and each use says which fact makes it sound and who keeps it.
+
+use super::tree::{File, code_of};
+use super::{Tree, Violation};
+
+/// The crates that may use it: shared memory, and providers that talk to the machine below.
+const HOMES: &[&str] = &["crates/mem/", "crates/verbs-shm/", "crates/verbs-ibv/"];
+/// Lines of comments and statement above an `unsafe` that are searched for its reason.
+const LINES_ABOVE: usize = 10;
+/// What a crate outside the homes begins with.
+const FORBID: &str = "#![forbid(unsafe_code)]";
+
+/// No `unsafe` outside its homes.
+pub fn in_its_place(tree: &Tree) -> Vec<Violation> {
+    let elsewhere = tree.rust().filter(|file| !is_home(&file.path));
+    elsewhere
+        .flat_map(|file| uses(file).map(move |(number, _)| (file, number)))
+        .map(|(file, number)| {
+            Violation::new(
+                &file.path,
+                number,
+                format!("unsafe belongs to {}", HOMES.join(", ")),
+            )
+        })
+        .collect()
+}
+
+/// Every block and impl has a SAFETY comment, every unsafe function a `# Safety` section.
+pub fn explained(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for file in tree.rust().filter(|file| is_home(&file.path)) {
+        let lines: Vec<&str> = file.text.lines().collect();
+        for (number, code) in uses(file) {
+            let wanted = if code.contains("unsafe fn") {
+                "# Safety"
+            } else {
+                "SAFETY:"
+            };
+            if !is_explained(&lines, number - 1, wanted) {
+                found.push(Violation::new(
+                    &file.path,
+                    number,
+                    format!("unsafe without `{wanted}` above it"),
+                ));
+            }
+        }
+    }
+    found
+}
+
+/// Every library, binary and example outside the homes forbids it.
+pub fn forbidden_elsewhere(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let root = tree.metadata["workspace_root"].as_str().unwrap_or_default();
+    for target in tree
+        .members()
+        .iter()
+        .flat_map(|package| package["targets"].as_array().into_iter().flatten())
+    {
+        let kind = target["kind"][0].as_str().unwrap_or_default();
+        let path = target["src_path"].as_str().unwrap_or_default();
+        let path = path.strip_prefix(root).unwrap_or(path).trim_start_matches('/');
+        let Some(file) = tree.file(path) else { continue };
+        if matches!(kind, "lib" | "bin" | "proc-macro") && !is_home(path) && !file.text.contains(FORBID) {
+            found.push(Violation::new(path, 1, format!("begin with {FORBID}")));
+        }
+    }
+    found
+}
+
+fn is_home(path: &str) -> bool {
+    HOMES.iter().any(|home| path.starts_with(home))
+}
+
+/// Lines, from 1, whose code uses `unsafe`, function pointer types and trait bounds aside.
+fn uses(file: &File) -> impl Iterator<Item = (usize, String)> {
+    file.lines()
+        .map(|(number, line)| (number, code_of(line)))
+        .filter(|(_, code)| {
+            [
+                "unsafe {",
+                "unsafe impl",
+                "unsafe fn",
+                "unsafe trait",
+                "unsafe extern",
+            ]
+            .iter()
+            .any(|form| code.contains(form))
+                || code.trim_end().ends_with("unsafe")
+        })
+}
+
+fn is_explained(lines: &[&str], at: usize, wanted: &str) -> bool {
+    let above = lines[at.saturating_sub(LINES_ABOVE)..=at].iter().rev();
+    // A blank line or the end of an earlier item ends what can belong to this use; the same comment may
+    // stand over several lines of one statement.
+    above
+        .take_while(|line| !line.trim().is_empty())
+        .any(|line| line.contains(wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::planted::tree;
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn unsafe_outside_its_homes_is_caught() {
+        let found = in_its_place(&tree(&[(
+            "crates/rt/src/lib.rs",
+            "fn a() {\n    unsafe { b() }\n}\n",
+        )]));
+        assert_eq!(found[0].line, 2);
+        assert_eq!(
+            in_its_place(&tree(&[(
+                "crates/rt/src/lib.rs",
+                "// unsafe { }\nlet a = \"unsafe { }\";\n"
+            )])),
+            []
+        );
+        assert_eq!(
+            in_its_place(&tree(&[("crates/mem/src/lib.rs", "unsafe { b() }")])),
+            []
+        );
+    }
+
+    #[test]
+    fn unsafe_without_a_reason_is_caught() {
+        let check = |text: &str| explained(&tree(&[("crates/mem/src/a.rs", text)])).len();
+        assert_eq!(check("let a = 1;\nunsafe { b() }\n"), 1);
+        assert_eq!(check("// SAFETY: ours alone.\nunsafe { b() }\n"), 0);
+        assert_eq!(check("// SAFETY: far away.\n\nunsafe { b() }\n"), 1);
+        assert_eq!(check("/// Does.\nunsafe fn b() {}\n"), 1);
+        assert_eq!(check("/// # Safety\n/// Hold it.\nunsafe fn b() {}\n"), 0);
+        assert_eq!(check("unsafe impl Send for A {}\n"), 1);
+    }
+
+    #[test]
+    fn a_crate_that_does_not_forbid_it_is_caught() {
+        let metadata = json!({
+            "workspace_root": "/x",
+            "workspace_members": ["rt", "mem"],
+            "packages": [
+                {"id": "rt", "targets": [{"kind": ["lib"], "src_path": "/x/crates/rt/src/lib.rs"}]},
+                {"id": "mem", "targets": [{"kind": ["lib"], "src_path": "/x/crates/mem/src/lib.rs"}]},
+            ],
+        });
+        let check = |text: &str| {
+            let mut tree = tree(&[("crates/rt/src/lib.rs", text), ("crates/mem/src/lib.rs", "")]);
+            tree.metadata = metadata.clone();
+            forbidden_elsewhere(&tree).len()
+        };
+        assert_eq!(check("//! A crate.\n"), 1);
+        assert_eq!(check("//! A crate.\n#![forbid(unsafe_code)]\n"), 0);
+    }
+}
