@@ -23,6 +23,7 @@ mod caps;
 mod error;
 mod export;
 mod list;
+pub mod loopback;
 mod provider;
 mod wc;
 

@@ -1,0 +1,182 @@
+//! Registered memory: handles, keys and the checks on them.
+
+use super::device::Shared;
+use super::fabric::Fabric;
+use super::wire::{Name, WATCHES_MAX, decode, encode};
+use crate::{Access, Export, ImportError, MemoryRegion, RemoteAddr, RemoteRegion, Sge, Watch};
+use drover_mem::{AllocError, Region};
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::atomic::{Ordering, fence};
+
+/// A registration, by local key.
+#[derive(Debug)]
+pub(super) struct Mr {
+    pub(super) ctx: u32,
+    pub(super) region: Region,
+    pub(super) access: Access,
+}
+
+/// A peer's region as one context imported it.
+#[derive(Debug)]
+pub(super) struct Import {
+    pub(super) mr: u32,
+    /// Offsets, and the context to ring.
+    pub(super) watches: Vec<(Range<u64>, u32)>,
+}
+
+/// What a request wants to do to remote memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Want {
+    Read,
+    Write,
+    Atomic,
+}
+
+impl Want {
+    fn allowed(self, access: Access) -> bool {
+        match self {
+            Want::Read => access.remote_read,
+            Want::Write => access.remote_write,
+            Want::Atomic => access.remote_atomic,
+        }
+    }
+}
+
+impl Fabric {
+    /// The region and byte range that `sge` names, if `ctx` registered it and may use it so.
+    pub(super) fn local(&self, ctx: u32, sge: &Sge, write: bool) -> Option<(Region, usize, usize)> {
+        let mr = self.mrs.get(&sge.lkey).filter(|mr| mr.ctx == ctx)?;
+        let (offset, len) = (usize::try_from(sge.offset).ok()?, sge.len as usize);
+        (mr.region.contains(offset, len) && (mr.access.local_write || !write))
+            .then(|| (mr.region.clone(), offset, len))
+    }
+
+    /// The region behind a remote key, if `ctx` may do this through a queue pair to `peer_ctx`.
+    pub(super) fn remote(
+        &self,
+        ctx: u32,
+        peer_ctx: u32,
+        addr: RemoteAddr,
+        len: usize,
+        want: Want,
+    ) -> Option<(Region, usize)> {
+        let import = self.imports.get(&(ctx, addr.rkey))?;
+        let mr = self.mrs.get(&import.mr).filter(|mr| mr.ctx == peer_ctx)?;
+        let offset = usize::try_from(addr.offset).ok()?;
+        (mr.region.contains(offset, len) && want.allowed(mr.access)).then(|| (mr.region.clone(), offset))
+    }
+
+    /// Rings the bells of those who watch what was just written.
+    pub(super) fn ring_watchers(&mut self, ctx: u32, addr: RemoteAddr, len: usize) {
+        let Some(import) = self.imports.get(&(ctx, addr.rkey)) else {
+            return;
+        };
+        let end = addr.offset + len as u64;
+        let hit = |range: &Range<u64>| range.start < end && addr.offset < range.end;
+        let bells: Vec<u32> = import
+            .watches
+            .iter()
+            .filter(|(range, _)| hit(range))
+            .map(|w| w.1)
+            .collect();
+        for bell in bells {
+            self.ring(bell);
+        }
+    }
+
+    /// Makes the region that `export` names usable by `ctx`.
+    pub(super) fn import(&mut self, ctx: u32, export: &Export) -> Result<RemoteRegion, ImportError> {
+        let Name::Region { mr, watches } = decode(self.id, export)? else {
+            return Err(ImportError::Malformed {
+                reason: "not a region",
+            });
+        };
+        let Some(found) = self.mrs.get(&mr) else {
+            return Err(ImportError::PeerGone);
+        };
+        let (len, access) = (found.region.len() as u64, found.access);
+        let rkey = self.fresh_id();
+        self.imports.insert((ctx, rkey), Import { mr, watches });
+        Ok(RemoteRegion { rkey, len, access })
+    }
+}
+
+/// Writes `bytes` so that whoever sees the last word sees the rest.
+pub(super) fn land(region: &Region, offset: usize, bytes: &[u8]) {
+    let last = bytes.len().saturating_sub(1) & !7;
+    let (body, tail) = bytes.split_at(last);
+    region.copy_in(offset, body);
+    fence(Ordering::Release); // publishes the body to whoever loads the tail with Acquire
+    region.copy_in(offset + last, tail);
+}
+
+/// A registered region; deregistered on drop: its keys are unknown from then on.
+#[derive(Debug)]
+pub struct LoopbackMr {
+    shared: Shared,
+    region: Region,
+    lkey: u32,
+    _one_thread: std::marker::PhantomData<Rc<()>>,
+}
+
+impl LoopbackMr {
+    pub(super) fn new(shared: Shared, ctx: u32, region: Region, access: Access) -> LoopbackMr {
+        let mut fabric = shared.lock();
+        let lkey = fabric.fresh_id();
+        let mr = Mr {
+            ctx,
+            region: region.clone(),
+            access,
+        };
+        fabric.mrs.insert(lkey, mr);
+        drop(fabric);
+        LoopbackMr {
+            shared,
+            region,
+            lkey,
+            _one_thread: std::marker::PhantomData,
+        }
+    }
+}
+
+impl MemoryRegion for LoopbackMr {
+    fn region(&self) -> &Region {
+        &self.region
+    }
+
+    fn sge(&self, offset: usize, len: usize) -> Sge {
+        assert!(
+            self.region.contains(offset, len),
+            "[{offset}, +{len}) outside a registration of {} bytes",
+            self.region.len()
+        );
+        Sge {
+            lkey: self.lkey,
+            len: u32::try_from(len).expect("a message of less than 4 GiB"),
+            offset: offset as u64,
+        }
+    }
+
+    fn export(&self, watches: &[Watch]) -> Result<Export, AllocError> {
+        assert!(watches.len() <= WATCHES_MAX, "more than {WATCHES_MAX} watches");
+        let fabric = self.shared.lock();
+        let watches = watches.iter().map(|watch| {
+            let Ok(Name::Bell { ctx }) = decode(fabric.id, &watch.bell.0) else {
+                panic!("a watch with the bell of another device");
+            };
+            (watch.range.start as u64..watch.range.end as u64, ctx)
+        });
+        let name = Name::Region {
+            mr: self.lkey,
+            watches: watches.collect(),
+        };
+        Ok(encode(fabric.id, &name))
+    }
+}
+
+impl Drop for LoopbackMr {
+    fn drop(&mut self) {
+        self.shared.lock().mrs.remove(&self.lkey);
+    }
+}
