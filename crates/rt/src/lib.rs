@@ -1,1 +1,10 @@
-//! ...
+//! What runs protocols: the control channel, the event loop of a server's control thread, the run loop of a
+//! core, timers, and the tasks that let a client operation read like its pseudo-code.
+//!
+//! It is not a protocol and names no fabric: everything here is generic over
+//! [`Provider`](drover_verbs::Provider) or knows no verbs at all.
+//!
+//! - [`control`]: addresses, listeners, streams, frames with descriptors, heartbeats.
+#![forbid(unsafe_code)]
+
+pub mod control;

@@ -1,0 +1,334 @@
+//! [`ControlAddr`]: where a server's control channel is, as people write it.
+//!
+//! | text | carrier |
+//! |---|---|
+//! | `shm:NAME` | the Unix socket `NAME.sock` in the [runtime directory](super::runtime_dir()) |
+//! | `shm:/path.sock`, `unix:/path.sock` | that Unix socket |
+//! | `tcp://host:port`, `rdma://host:port?device=..&gid=..` | TCP (IPv6 addresses in brackets) |
+//!
+//! The scheme says which fabric the data path wants; both Unix ones carry descriptors.
+
+use super::runtime_dir::runtime_dir;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Longest path of a Unix socket, bytes, without the final zero.
+const PATH_BYTES_MAX: usize = 107;
+/// Longest `NAME`, bytes.
+const NAME_BYTES_MAX: usize = 48;
+
+/// What stands before the colon.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Scheme {
+    /// Shared memory; the control channel is a Unix socket.
+    Shm,
+    /// A Unix socket.
+    Unix,
+    /// A TCP socket.
+    Tcp,
+    /// An RDMA device; the control channel is a TCP socket.
+    Rdma,
+}
+
+impl Scheme {
+    /// As written in addresses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheme::Shm => "shm",
+            Scheme::Unix => "unix",
+            Scheme::Tcp => "tcp",
+            Scheme::Rdma => "rdma",
+        }
+    }
+}
+
+/// Where the socket is.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Place {
+    /// A Unix socket's path.
+    Path(PathBuf),
+    /// A TCP endpoint.
+    Host {
+        /// Name or address, IPv6 without brackets.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+}
+
+/// Where a control channel is. Prints as it was written.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct ControlAddr {
+    scheme: Scheme,
+    place: Place,
+    options: Vec<(String, String)>,
+    text: String,
+}
+
+/// A text that is no address.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddrError {
+    /// Nothing we know before the colon.
+    #[error("{text}: an address begins with shm:, unix:, tcp:// or rdma://")]
+    Scheme {
+        /// As given.
+        text: String,
+    },
+    /// A bad `NAME`.
+    #[error(
+        "{text}: a name has 1 to {NAME_BYTES_MAX} letters, digits, '-', '_' or '.', and does not begin with '.'"
+    )]
+    Name {
+        /// As given.
+        text: String,
+    },
+    /// A relative or too long path.
+    #[error("{text}: a socket path is absolute and at most {PATH_BYTES_MAX} bytes long (this is {bytes})")]
+    Path {
+        /// As given.
+        text: String,
+        /// Length of the path.
+        bytes: usize,
+    },
+    /// No host, or no port.
+    #[error("{text}: expected host:port, with IPv6 addresses in brackets")]
+    Host {
+        /// As given.
+        text: String,
+    },
+    /// Options that are not `key=value`.
+    #[error("{text}: options are written ?key=value&key=value")]
+    Options {
+        /// As given.
+        text: String,
+    },
+}
+
+impl ControlAddr {
+    /// Parses, looking for `shm:NAME` in `dir`. [`FromStr`] uses the [runtime directory](super::runtime_dir()).
+    pub fn parse_in(text: &str, dir: &Path) -> Result<ControlAddr, AddrError> {
+        let owned = || text.to_owned();
+        let no_scheme = || AddrError::Scheme { text: owned() };
+        let (scheme, rest) = text.split_once(':').ok_or_else(no_scheme)?;
+        let (scheme, place, options) = match scheme {
+            "shm" if !rest.starts_with('/') => (Scheme::Shm, named(text, rest, dir)?, Vec::new()),
+            "shm" => (Scheme::Shm, path(text, PathBuf::from(rest))?, Vec::new()),
+            "unix" => (Scheme::Unix, path(text, PathBuf::from(rest))?, Vec::new()),
+            "tcp" | "rdma" => {
+                let rest = rest.strip_prefix("//").ok_or_else(no_scheme)?;
+                let (authority, query) = rest.split_once('?').unwrap_or((rest, ""));
+                let scheme = if scheme == "tcp" {
+                    Scheme::Tcp
+                } else {
+                    Scheme::Rdma
+                };
+                (scheme, endpoint(text, authority)?, options(text, query)?)
+            }
+            _ => return Err(no_scheme()),
+        };
+        let text = owned();
+        Ok(ControlAddr {
+            scheme,
+            place,
+            options,
+            text,
+        })
+    }
+
+    /// A TCP endpoint.
+    pub fn tcp(addr: std::net::SocketAddr) -> ControlAddr {
+        ControlAddr {
+            scheme: Scheme::Tcp,
+            place: Place::Host {
+                host: addr.ip().to_string(),
+                port: addr.port(),
+            },
+            options: Vec::new(),
+            text: format!("tcp://{addr}"),
+        }
+    }
+
+    /// Which fabric it is meant for.
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// Where the socket is.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The value of option `key` (`?key=value`).
+    pub fn option(&self, key: &str) -> Option<&str> {
+        self.options
+            .iter()
+            .find(|(k, _)| k == key)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Whether descriptors can pass.
+    pub fn carries_fds(&self) -> bool {
+        matches!(self.place, Place::Path(_))
+    }
+}
+
+fn named(text: &str, name: &str, dir: &Path) -> Result<Place, AddrError> {
+    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let length = 1..=NAME_BYTES_MAX;
+    if !length.contains(&name.len()) || name.starts_with('.') || !name.chars().all(good) {
+        return Err(AddrError::Name {
+            text: text.to_owned(),
+        });
+    }
+    path(text, dir.join(format!("{name}.sock")))
+}
+
+fn path(text: &str, path: PathBuf) -> Result<Place, AddrError> {
+    let bytes = path.as_os_str().len();
+    if !path.is_absolute() || bytes > PATH_BYTES_MAX || text.contains('\0') {
+        let text = text.to_owned();
+        return Err(AddrError::Path { text, bytes });
+    }
+    Ok(Place::Path(path))
+}
+
+fn endpoint(text: &str, authority: &str) -> Result<Place, AddrError> {
+    let bad = || AddrError::Host {
+        text: text.to_owned(),
+    };
+    let (host, port) = authority.rsplit_once(':').ok_or_else(bad)?;
+    let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+    let host = match bare {
+        Some(v6) => v6.parse::<std::net::Ipv6Addr>().map_err(|_| bad())?.to_string(),
+        None if host.is_empty() || host.contains([':', '[', ']', '/', '@', ' ', '\0']) => return Err(bad()),
+        None => host.to_owned(),
+    };
+    // `u16::from_str` also takes a sign.
+    if !port.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(bad());
+    }
+    let port = port.parse().map_err(|_| bad())?;
+    Ok(Place::Host { host, port })
+}
+
+fn options(text: &str, query: &str) -> Result<Vec<(String, String)>, AddrError> {
+    let bad = || AddrError::Options {
+        text: text.to_owned(),
+    };
+    let pair = |part: &str| match part.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(bad()),
+    };
+    query
+        .split('&')
+        .filter(|part| !part.is_empty())
+        .map(pair)
+        .collect()
+}
+
+impl FromStr for ControlAddr {
+    type Err = AddrError;
+    fn from_str(text: &str) -> Result<ControlAddr, AddrError> {
+        ControlAddr::parse_in(text, &runtime_dir())
+    }
+}
+
+impl fmt::Display for ControlAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<ControlAddr, AddrError> {
+        ControlAddr::parse_in(text, Path::new("/run/drover"))
+    }
+
+    #[test]
+    fn paths() {
+        for (text, scheme, path) in [
+            ("shm:bench", Scheme::Shm, "/run/drover/bench.sock"),
+            ("shm:a.b-c_9", Scheme::Shm, "/run/drover/a.b-c_9.sock"),
+            ("shm:/tmp/x.sock", Scheme::Shm, "/tmp/x.sock"),
+            ("unix:/tmp/with space", Scheme::Unix, "/tmp/with space"),
+        ] {
+            let addr = parse(text).expect(text);
+            assert_eq!(addr.scheme(), scheme, "{text}");
+            assert_eq!(addr.place(), &Place::Path(PathBuf::from(path)), "{text}");
+            assert_eq!(addr.to_string(), text);
+            assert!(addr.carries_fds());
+        }
+    }
+
+    #[test]
+    fn hosts() {
+        for (text, scheme, host, port) in [
+            ("tcp://localhost:7", Scheme::Tcp, "localhost", 7),
+            ("tcp://127.0.0.1:65535", Scheme::Tcp, "127.0.0.1", 65535),
+            ("tcp://[::1]:80", Scheme::Tcp, "::1", 80),
+            (
+                "rdma://node7:7471?device=mlx5_0&gid=3",
+                Scheme::Rdma,
+                "node7",
+                7471,
+            ),
+        ] {
+            let addr = parse(text).expect(text);
+            let place = Place::Host {
+                host: host.to_owned(),
+                port,
+            };
+            assert_eq!((addr.scheme(), addr.place()), (scheme, &place), "{text}");
+            assert_eq!(addr.to_string(), text);
+            assert!(!addr.carries_fds());
+        }
+        let rdma = parse("rdma://node7:7471?device=mlx5_0&gid=3").expect("address");
+        assert_eq!(
+            (rdma.option("device"), rdma.option("gid")),
+            (Some("mlx5_0"), Some("3"))
+        );
+        assert_eq!(rdma.option("port"), None);
+    }
+
+    #[test]
+    fn refused() {
+        let long_name = format!("shm:{}", "n".repeat(NAME_BYTES_MAX + 1));
+        let long_path = format!("unix:/{}", "p".repeat(PATH_BYTES_MAX));
+        for text in [
+            "",
+            "bench",
+            "http://x:1",
+            "shm:",
+            "shm:.hidden",
+            "shm:a/b",
+            "shm:../x",
+            "shm:a b",
+            "shm:\u{e9}",
+            &long_name,
+            "unix:",
+            "unix:relative",
+            &long_path,
+            "unix:/nul\0",
+            "tcp:localhost:1",
+            "tcp://",
+            "tcp://host",
+            "tcp://host:",
+            "tcp://:1",
+            "tcp://host:65536",
+            "tcp://host:+1",
+            "tcp://::1:80",
+            "tcp://[::1]",
+            "tcp://[host]:1",
+            "tcp://a/b:1",
+            "rdma://h:1?gid",
+            "rdma://h:1?=3",
+        ] {
+            assert!(parse(text).is_err(), "{text:?} was accepted");
+        }
+    }
+}

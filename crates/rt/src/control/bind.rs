@@ -1,0 +1,225 @@
+//! [`ControlListener`]: takes an address, replaces what a dead server left there, respects a live one.
+//!
+//! A server holds a lock on `PATH.lock` as long as it lives; the system drops the lock with the process. Who
+//! has the lock may remove a socket file, so two servers that start at once cannot remove each other's.
+
+use super::addr::{ControlAddr, Place};
+use super::runtime_dir::{make_private, runtime_dir};
+use super::stream::ControlStream;
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// An address could not be taken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// A live server has it.
+    #[error("address in use: another server listens at {addr}")]
+    InUse {
+        /// As asked for.
+        addr: String,
+    },
+    /// There is a file that is no socket: we do not remove it.
+    #[error("{path} exists and is not a socket")]
+    NotASocket {
+        /// Which.
+        path: String,
+    },
+    /// A system call failed.
+    #[error("{what} for {addr} failed: {source}")]
+    System {
+        /// The call.
+        what: &'static str,
+        /// As asked for.
+        addr: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A bound address. Dropping it removes the socket file.
+#[derive(Debug)]
+pub struct ControlListener {
+    addr: ControlAddr,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Unix {
+        listener: UnixListener,
+        file: SocketFile,
+    },
+    Tcp(TcpListener),
+}
+
+impl ControlListener {
+    /// Listens at `addr`. Port 0 means any free one: see [`addr`](ControlListener::addr).
+    pub fn bind(addr: &ControlAddr) -> Result<ControlListener, ListenError> {
+        match addr.place() {
+            Place::Path(path) => bind_unix(addr, path),
+            Place::Host { host, port } => bind_tcp(addr, host, *port),
+        }
+    }
+
+    /// Where clients connect to.
+    pub fn addr(&self) -> &ControlAddr {
+        &self.addr
+    }
+
+    /// The next connection that waits, if one does. Never blocks.
+    pub fn accept(&self) -> io::Result<Option<ControlStream>> {
+        let accepted = match &self.kind {
+            Kind::Unix { listener, .. } => listener.accept().and_then(|(s, _)| ControlStream::from_unix(s)),
+            Kind::Tcp(listener) => listener.accept().and_then(|(s, _)| ControlStream::from_tcp(s)),
+        };
+        match accepted {
+            Ok(stream) => Ok(Some(stream)),
+            // A connection that was gone before we took it is no news.
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {
+                    Ok(None)
+                }
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// For `poll`.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        match &self.kind {
+            Kind::Unix { listener, .. } => listener.as_fd(),
+            Kind::Tcp(listener) => listener.as_fd(),
+        }
+    }
+}
+
+impl Drop for ControlListener {
+    fn drop(&mut self) {
+        if let Kind::Unix { file, .. } = &self.kind {
+            file.remove();
+        }
+    }
+}
+
+fn bind_tcp(addr: &ControlAddr, host: &str, port: u16) -> Result<ControlListener, ListenError> {
+    let bound = TcpListener::bind((host, port)).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        Ok((listener.local_addr()?, listener))
+    });
+    match bound {
+        Ok((local, listener)) => Ok(ControlListener {
+            addr: if port == 0 {
+                ControlAddr::tcp(local)
+            } else {
+                addr.clone()
+            },
+            kind: Kind::Tcp(listener),
+        }),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(ListenError::InUse {
+            addr: addr.to_string(),
+        }),
+        Err(source) => Err(system("listening", addr)(source)),
+    }
+}
+
+fn bind_unix(addr: &ControlAddr, path: &Path) -> Result<ControlListener, ListenError> {
+    let dir = runtime_dir();
+    if path.parent() == Some(&dir) {
+        make_private(&dir).map_err(system("preparing the runtime directory", addr))?;
+    }
+    let file = SocketFile::lock(path).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => ListenError::InUse {
+            addr: addr.to_string(),
+        },
+        _ => system("locking", addr)(error),
+    })?;
+    remove_stale(addr, path)?;
+    let listener = listen(path).map_err(system("listening", addr))?;
+    Ok(ControlListener {
+        addr: addr.clone(),
+        kind: Kind::Unix { listener, file },
+    })
+}
+
+/// Removes the socket of a dead server. We hold the lock, so only a program without one can be alive there.
+fn remove_stale(addr: &ControlAddr, path: &Path) -> Result<(), ListenError> {
+    let stat = match rustix::fs::lstat(path) {
+        Ok(stat) => stat,
+        Err(rustix::io::Errno::NOENT) => return Ok(()),
+        Err(error) => return Err(system("looking at the socket", addr)(error.into())),
+    };
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+        let path = path.display().to_string();
+        return Err(ListenError::NotASocket { path });
+    }
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let probe = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        .and_then(|socket| rustix::net::connect(&socket, &SocketAddrUnix::new(path)?));
+    if probe != Err(rustix::io::Errno::CONNREFUSED) {
+        return Err(ListenError::InUse {
+            addr: addr.to_string(),
+        });
+    }
+    std::fs::remove_file(path).map_err(system("removing the socket of a dead server", addr))
+}
+
+/// Binds, restricts to this user, and only then listens: nobody can connect in between.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::fs::chmod(path, Mode::RWXU)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
+}
+
+fn system(what: &'static str, addr: &ControlAddr) -> impl FnOnce(io::Error) -> ListenError {
+    let addr = addr.to_string();
+    move |source| ListenError::System { what, addr, source }
+}
+
+/// The right to the socket file at `path`.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    lock_path: PathBuf,
+    _lock: OwnedFd,
+}
+
+impl SocketFile {
+    /// `WouldBlock` when somebody alive has it.
+    fn lock(path: &Path) -> io::Result<SocketFile> {
+        let mut lock_path = path.as_os_str().to_owned();
+        lock_path.push(".lock");
+        let lock_path = PathBuf::from(lock_path);
+        loop {
+            let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            let lock = rustix::fs::open(&lock_path, flags, Mode::RUSR | Mode::WUSR)?;
+            rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+            // Its last owner may have removed the file between our open and our lock.
+            let (ours, there) = (rustix::fs::fstat(&lock)?, rustix::fs::lstat(&lock_path));
+            if there.is_ok_and(|there| (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)) {
+                return Ok(SocketFile {
+                    path: path.to_owned(),
+                    lock_path,
+                    _lock: lock,
+                });
+            }
+        }
+    }
+
+    fn remove(&self) {
+        // Left behind, they would only be taken for a dead server's.
+        let _ = std::fs::remove_file(&self.path);
+        let _ = std::fs::remove_file(&self.lock_path);
+    }
+}

@@ -1,0 +1,110 @@
+//! Errors of control channels.
+
+use super::frame::FrameError;
+use super::heartbeat::MISSED_MAX;
+use std::io;
+
+/// Why a control channel ended, or refused to send.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// End of stream: the peer closed it or died.
+    #[error("the peer closed the control channel")]
+    Closed,
+    /// End of stream inside a frame.
+    #[error("the peer closed the control channel in the middle of a frame")]
+    ClosedMidFrame,
+    /// No heartbeat.
+    #[error("the peer has been silent for {MISSED_MAX} heartbeats")]
+    Silent,
+    /// It does not read what we send.
+    #[error("the peer does not read: {queued_bytes} bytes wait for it")]
+    Stalled {
+        /// Bytes in our queue.
+        queued_bytes: usize,
+    },
+    /// Not a frame.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// The peer said why it does not want us.
+    #[error("refused by the peer: {reason} (code {code})")]
+    Refused {
+        /// Its number; the application's protocol says what it means.
+        code: u16,
+        /// In its words, printable, at most 256 bytes.
+        reason: String,
+    },
+    /// A body over the limit: a bug of the caller, nothing was sent.
+    #[error("a message of {bytes} bytes cannot be sent")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// Descriptors over the limit: a bug of the caller, nothing was sent.
+    #[error("a message with {count} descriptors cannot be sent")]
+    TooManyFds {
+        /// How many.
+        count: usize,
+    },
+    /// Shared memory cannot be passed to another machine.
+    #[error(
+        "memory cannot be passed over TCP: this fabric works between processes of one machine \
+         (use an address that begins with shm: or unix:)"
+    )]
+    FdsOverTcp,
+    /// A reply did not come before the deadline.
+    #[error("no answer before the deadline")]
+    Timeout,
+    /// A system call failed.
+    #[error("{what} failed: {source}")]
+    System {
+        /// The call.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A server could not be reached.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DialError {
+    /// No such socket file.
+    #[error("no server at {addr}: {path} does not exist (start one with `drover serve`)")]
+    NoServer {
+        /// As asked for.
+        addr: String,
+        /// Where we looked.
+        path: String,
+    },
+    /// Nobody listens: the server died, or has another port.
+    #[error(
+        "no server answers at {addr}: connection refused (a server that died leaves its socket file behind)"
+    )]
+    Refused {
+        /// As asked for.
+        addr: String,
+    },
+    /// A host name that is not one.
+    #[error("{host}: {source}")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// It listens but does not accept.
+    #[error("the server at {addr} does not answer")]
+    Timeout {
+        /// As asked for.
+        addr: String,
+    },
+    /// Something else.
+    #[error("connecting to {addr} failed: {source}")]
+    System {
+        /// As asked for.
+        addr: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}

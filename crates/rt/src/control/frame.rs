@@ -1,0 +1,262 @@
+//! Frames on the wire, and the reader that takes them in any chunking.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// First bytes of every frame: "DRVC" as little-endian.
+pub const MAGIC: u32 = u32::from_le_bytes(*b"DRVC");
+/// Version of the framing. The messages inside carry their own.
+pub const VERSION: u16 = 1;
+/// Bytes of a frame's header.
+pub const HEADER_BYTES: usize = 16;
+/// Longest body, bytes.
+pub const BODY_BYTES_MAX: usize = 64 << 10;
+/// Most descriptors with one frame.
+pub const FDS_MAX: usize = 16;
+
+/// Kinds of frames that the channel itself understands.
+pub mod kind {
+    /// "I am alive; are you?" No body.
+    pub const PING: u16 = 1;
+    /// The answer. No body.
+    pub const PONG: u16 = 2;
+    /// "Go away, because": code `u16`, length `u16`, text. The sender closes after it.
+    pub const ERROR: u16 = 3;
+    /// One [`Export`](drover_verbs::Export): the connection exchange.
+    pub const EXPORT: u16 = 4;
+    /// The first kind that applications may use.
+    pub const APPLICATION: u16 = 16;
+}
+
+/// One message and the descriptors that came with it.
+#[derive(Clone, Debug, Default)]
+pub struct Frame {
+    /// What it is: see [`kind`].
+    pub kind: u16,
+    /// At most [`BODY_BYTES_MAX`].
+    pub body: Vec<u8>,
+    /// At most [`FDS_MAX`].
+    pub fds: Vec<Arc<OwnedFd>>,
+}
+
+/// What arrived is not a frame. The connection cannot go on: nobody knows where the next frame starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// The other side speaks something else.
+    #[error("not a drover control channel (starts with {found:#010x})")]
+    Magic {
+        /// What was there.
+        found: u32,
+    },
+    /// The other side is of another release.
+    #[error("the peer speaks version {theirs} of the control channel, we speak {VERSION}")]
+    Version {
+        /// Its version.
+        theirs: u16,
+    },
+    /// Longer than any frame may be.
+    #[error("a frame of {bytes} bytes, at most {BODY_BYTES_MAX} are allowed")]
+    TooLong {
+        /// The length announced.
+        bytes: usize,
+    },
+    /// More descriptors than a frame may have, announced or sent.
+    #[error("more than {FDS_MAX} descriptors at once")]
+    TooManyFds,
+    /// Fewer descriptors arrived than the frame announced.
+    #[error("a frame announced {announced} descriptors and brought {arrived}")]
+    MissingFds {
+        /// In the header.
+        announced: usize,
+        /// Beside the bytes.
+        arrived: usize,
+    },
+    /// The system dropped descriptors: too many were sent, or our limit of open files is reached.
+    #[error("descriptors were lost on the way: more than {FDS_MAX} sent, or too many open files here")]
+    LostFds,
+    /// Reserved bits are set.
+    #[error("reserved header bits are set")]
+    Reserved,
+}
+
+/// A header, decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// The frame's kind.
+    pub kind: u16,
+    /// Body length, at most [`BODY_BYTES_MAX`].
+    pub body_bytes: usize,
+    /// Descriptors, at most [`FDS_MAX`].
+    pub fd_count: usize,
+}
+
+impl Header {
+    /// The bytes as they travel. Panics when a limit is exceeded: callers check what they send.
+    pub fn encode(self) -> [u8; HEADER_BYTES] {
+        assert!(
+            self.body_bytes <= BODY_BYTES_MAX,
+            "a body of {} bytes",
+            self.body_bytes
+        );
+        assert!(self.fd_count <= FDS_MAX, "{} descriptors", self.fd_count);
+        let mut out = [0; HEADER_BYTES];
+        out[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        out[4..6].copy_from_slice(&VERSION.to_le_bytes());
+        out[6..8].copy_from_slice(&self.kind.to_le_bytes());
+        out[8..12].copy_from_slice(&(self.body_bytes as u32).to_le_bytes());
+        out[12..14].copy_from_slice(&(self.fd_count as u16).to_le_bytes());
+        out
+    }
+
+    /// Checks and decodes.
+    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header, FrameError> {
+        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;
+        if u32_at(0) != MAGIC {
+            return Err(FrameError::Magic { found: u32_at(0) });
+        }
+        if u16_at(4) != VERSION {
+            return Err(FrameError::Version { theirs: u16_at(4) });
+        }
+        let body_bytes = u32_at(8) as usize;
+        if body_bytes > BODY_BYTES_MAX {
+            return Err(FrameError::TooLong { bytes: body_bytes });
+        }
+        let fd_count = usize::from(u16_at(12));
+        if fd_count > FDS_MAX {
+            return Err(FrameError::TooManyFds);
+        }
+        if u16_at(14) != 0 {
+            return Err(FrameError::Reserved);
+        }
+        Ok(Header {
+            kind: u16_at(6),
+            body_bytes,
+            fd_count,
+        })
+    }
+}
+
+/// Cuts a byte stream into frames. Pure: it is handed bytes and descriptors and owns no socket.
+///
+/// Call [`next`](FrameReader::next) until it returns `None`, and only then [`push`](FrameReader::push) more:
+/// then it never holds more than one incomplete frame and one chunk.
+#[derive(Debug, Default)]
+pub struct FrameReader {
+    bytes: Vec<u8>,
+    /// Bytes before this belong to frames already taken.
+    start: usize,
+    fds: VecDeque<Arc<OwnedFd>>,
+}
+
+impl FrameReader {
+    /// An empty reader.
+    pub fn new() -> FrameReader {
+        FrameReader::default()
+    }
+
+    /// Takes a chunk of the stream and the descriptors that came with it.
+    pub fn push(
+        &mut self,
+        bytes: &[u8],
+        fds: impl IntoIterator<Item = Arc<OwnedFd>>,
+    ) -> Result<(), FrameError> {
+        self.bytes.drain(..self.start);
+        self.start = 0;
+        self.bytes.extend_from_slice(bytes);
+        self.fds.extend(fds);
+        if self.fds.len() > FDS_MAX {
+            self.fds.clear();
+            return Err(FrameError::TooManyFds);
+        }
+        Ok(())
+    }
+
+    /// The next complete frame, if there is one. After an error the stream is unusable.
+    #[allow(clippy::should_implement_trait, reason = "it can fail and go on later")]
+    pub fn next(&mut self) -> Result<Option<Frame>, FrameError> {
+        let Some(header) = self.header()? else {
+            return Ok(None);
+        };
+        let body_start = self.start + HEADER_BYTES;
+        let Some(body) = self.bytes.get(body_start..body_start + header.body_bytes) else {
+            // An incomplete frame keeps the descriptors it announced; whatever came on top is closed.
+            self.fds.truncate(header.fd_count);
+            return Ok(None);
+        };
+        if self.fds.len() < header.fd_count {
+            return Err(FrameError::MissingFds {
+                announced: header.fd_count,
+                arrived: self.fds.len(),
+            });
+        }
+        let frame = Frame {
+            kind: header.kind,
+            body: body.to_vec(),
+            fds: self.fds.drain(..header.fd_count).collect(),
+        };
+        self.start = body_start + header.body_bytes;
+        Ok(Some(frame))
+    }
+
+    /// The header at the front, once it is there.
+    fn header(&mut self) -> Result<Option<Header>, FrameError> {
+        let rest = &self.bytes[self.start..];
+        if let Some(magic) = rest.first_chunk::<4>() {
+            let found = u32::from_le_bytes(*magic);
+            if found != MAGIC {
+                return Err(FrameError::Magic { found });
+            }
+        }
+        if rest.is_empty() {
+            self.fds.clear();
+        }
+        rest.first_chunk::<HEADER_BYTES>().map(Header::decode).transpose()
+    }
+
+    /// Whether a frame has begun and not ended.
+    pub fn is_mid_frame(&self) -> bool {
+        self.bytes.len() > self.start
+    }
+
+    /// Bytes held, for tests of the memory bound.
+    pub fn held_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Descriptors held.
+    pub fn held_fds(&self) -> usize {
+        self.fds.len()
+    }
+}
+
+/// Fuzzing entry: reads `input` as a stream, chunked as its first byte says, and checks the reader's promises.
+/// Returns how many frames were in it. Panics only when a promise is broken.
+pub fn fuzz_frames(input: &[u8]) -> usize {
+    let Some((&chunk, stream)) = input.split_first() else {
+        return 0;
+    };
+    let mut reader = FrameReader::new();
+    let (mut frame_count, mut frame_bytes) = (0, 0);
+    for piece in stream.chunks(usize::from(chunk) + 1) {
+        if reader.push(piece, []).is_err() {
+            return frame_count;
+        }
+        assert!(reader.held_bytes() <= HEADER_BYTES + BODY_BYTES_MAX + piece.len());
+        loop {
+            match reader.next() {
+                Ok(Some(frame)) => {
+                    assert!(frame.body.len() <= BODY_BYTES_MAX && frame.fds.is_empty());
+                    frame_count += 1;
+                    frame_bytes += HEADER_BYTES + frame.body.len();
+                    assert!(frame_bytes <= stream.len());
+                }
+                Ok(None) => break,
+                Err(_) => return frame_count,
+            }
+        }
+    }
+    frame_count
+}

@@ -1,0 +1,140 @@
+//! [`Heartbeat`]: when to send a ping and when to give a peer up.
+
+use drover_base::Ns;
+
+/// How often both ends look.
+pub const BEAT_EVERY: Ns = Ns::from_s(1);
+/// Looks in a row without hearing anything that make a peer dead.
+pub const MISSED_MAX: u32 = 3;
+
+/// What a look decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Beat {
+    /// Nothing to do.
+    Fine,
+    /// We have been silent: send a ping.
+    SendPing,
+    /// The peer has been silent for [`MISSED_MAX`] looks.
+    Dead,
+}
+
+/// Counts looks, not time: a look happens at most once per [`BEAT_EVERY`], however late.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Heartbeat {
+    next_look: Option<Ns>,
+    heard: bool,
+    missed: u32,
+    sent_before: u64,
+}
+
+impl Heartbeat {
+    /// The peer said something.
+    pub fn heard(&mut self) {
+        self.heard = true;
+    }
+
+    /// Whether the next [`look`](Heartbeat::look) at `now` would decide anything.
+    pub fn is_due(&self, now: Ns) -> bool {
+        self.next_look.is_none_or(|at| now >= at)
+    }
+
+    /// When to look next.
+    pub fn next_look(&self) -> Ns {
+        self.next_look.unwrap_or(Ns::ZERO)
+    }
+
+    /// Looks, if it is time. `sent` counts the frames we have sent so far. Everything that had arrived must
+    /// have been [`heard`](Heartbeat::heard) before.
+    pub fn look(&mut self, now: Ns, sent: u64) -> Beat {
+        let Some(at) = self.next_look else {
+            self.next_look = Some(now + BEAT_EVERY);
+            return Beat::Fine;
+        };
+        if now < at {
+            return Beat::Fine;
+        }
+        self.next_look = Some(now + BEAT_EVERY);
+        self.missed = if std::mem::take(&mut self.heard) {
+            0
+        } else {
+            self.missed + 1
+        };
+        if self.missed >= MISSED_MAX {
+            return Beat::Dead;
+        }
+        let silent = sent == self.sent_before;
+        // A ping sent now shows up in `sent`: it must not pass for traffic at the next look.
+        self.sent_before = sent + u64::from(silent);
+        if silent { Beat::SendPing } else { Beat::Fine }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Ns = Ns::from_ms(1);
+
+    #[test]
+    fn a_silent_peer_dies_after_three_looks_and_not_before() {
+        let mut beat = Heartbeat::default();
+        let looks: Vec<Beat> = (0..=3).map(|s| beat.look(Ns::from_s(s), 0)).collect();
+        assert_eq!(looks, [Beat::Fine, Beat::SendPing, Beat::SendPing, Beat::Dead]);
+    }
+
+    #[test]
+    fn a_heard_peer_lives() {
+        let mut beat = Heartbeat::default();
+        for s in 0..100 {
+            beat.heard();
+            assert_ne!(beat.look(Ns::from_s(s), 0), Beat::Dead);
+        }
+    }
+
+    #[test]
+    fn looks_more_often_than_a_second_decide_nothing() {
+        let mut beat = Heartbeat::default();
+        beat.look(Ns::ZERO, 0);
+        for ms in 0..1000 {
+            assert_eq!(beat.look(MS * ms, 0), Beat::Fine);
+        }
+        assert_eq!(beat.look(Ns::from_s(1), 0), Beat::SendPing);
+    }
+
+    #[test]
+    fn a_long_pause_of_ours_counts_as_one_look() {
+        let mut beat = Heartbeat::default();
+        beat.look(Ns::ZERO, 0);
+        assert_ne!(beat.look(Ns::from_s(3600), 0), Beat::Dead);
+        beat.heard();
+        assert_ne!(beat.look(Ns::from_s(3601), 0), Beat::Dead);
+    }
+
+    #[test]
+    fn traffic_replaces_pings() {
+        let mut beat = Heartbeat::default();
+        beat.look(Ns::ZERO, 0);
+        for s in 1..50 {
+            beat.heard();
+            assert_eq!(beat.look(Ns::from_s(s), s), Beat::Fine);
+        }
+    }
+
+    /// Two ends with clocks of different phase and rate keep each other alive.
+    #[test]
+    fn drifting_ends_never_give_each_other_up() {
+        let (mut a, mut b) = (Heartbeat::default(), Heartbeat::default());
+        let (mut sent_a, mut sent_b) = (0, 0);
+        for tick in 0..200_000u64 {
+            let (now_a, now_b) = (MS * tick, Ns(tick * 1_003_000 + 400_000_000));
+            match a.look(now_a, sent_a) {
+                Beat::SendPing => (sent_a, _) = (sent_a + 1, b.heard()),
+                beat => assert_eq!(beat, Beat::Fine),
+            }
+            match b.look(now_b, sent_b) {
+                Beat::SendPing => (sent_b, _) = (sent_b + 1, a.heard()),
+                beat => assert_eq!(beat, Beat::Fine),
+            }
+        }
+    }
+}

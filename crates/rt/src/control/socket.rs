@@ -1,0 +1,171 @@
+//! [`Socket`]: the three carriers of a control channel behind one nonblocking read and write.
+
+use super::frame::FDS_MAX;
+use super::memory::MemoryEnd;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Who is on the other end of a Unix socket, as the kernel saw it connect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PeerCred {
+    /// Process id; 0 when it lives in another pid namespace.
+    pub pid: u32,
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+/// A nonblocking byte stream, perhaps with descriptors.
+#[derive(Debug)]
+pub(super) enum Socket {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+    Memory(MemoryEnd),
+}
+
+/// One read.
+pub(super) struct Received {
+    /// Bytes; 0 is the end of the stream.
+    pub(super) len: usize,
+    /// The system threw descriptors away.
+    pub(super) fds_lost: bool,
+}
+
+impl Socket {
+    pub(super) fn carries_fds(&self) -> bool {
+        !matches!(self, Socket::Tcp(_))
+    }
+
+    /// For `poll`; an in-memory end has none.
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Socket::Unix(stream) => Some(stream.as_fd()),
+            Socket::Tcp(stream) => Some(stream.as_fd()),
+            Socket::Memory(_) => None,
+        }
+    }
+
+    /// Writes what fits now; the descriptors go with the first byte. `WouldBlock` when nothing fits.
+    pub(super) fn write(&self, bytes: &[u8], fds: &[Arc<OwnedFd>]) -> io::Result<usize> {
+        match self {
+            Socket::Unix(stream) => send(stream.as_fd(), bytes, fds),
+            Socket::Tcp(stream) => send(stream.as_fd(), bytes, &[]),
+            Socket::Memory(end) => end.write(bytes, fds),
+        }
+    }
+
+    /// Reads what is there; appends descriptors to `fds`. `WouldBlock` when nothing is there.
+    pub(super) fn read(&self, out: &mut [u8], fds: &mut Vec<Arc<OwnedFd>>) -> io::Result<Received> {
+        match self {
+            Socket::Unix(stream) => receive(stream.as_fd(), out, fds),
+            Socket::Tcp(stream) => receive(stream.as_fd(), out, fds),
+            Socket::Memory(end) => end.read(out, fds).map(|len| Received { len, fds_lost: false }),
+        }
+    }
+
+    /// Ends both directions for every holder of the socket. Errors do not matter: it is going away.
+    pub(super) fn shutdown(&self) {
+        let _ = match self {
+            Socket::Unix(stream) => stream.shutdown(Shutdown::Both),
+            Socket::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Socket::Memory(end) => {
+                end.shutdown();
+                Ok(())
+            }
+        };
+    }
+
+    /// Waits until reading (and writing, if asked for) makes sense, at most `timeout`. May return early.
+    pub(super) fn wait(&self, writable: bool, timeout: Duration) {
+        let Some(fd) = self.fd() else {
+            if let Socket::Memory(end) = self {
+                end.wait_readable(timeout);
+            }
+            return;
+        };
+        let flags = if writable {
+            PollFlags::IN | PollFlags::OUT
+        } else {
+            PollFlags::IN
+        };
+        // Interrupted or failing, the caller looks again and finds out.
+        let _ = rustix::event::poll(
+            &mut [PollFd::from_borrowed_fd(fd, flags)],
+            Some(&timespec(timeout)),
+        );
+    }
+
+    /// The peer's credentials, where the kernel knows them.
+    pub(super) fn peer_cred(&self) -> Option<PeerCred> {
+        let Socket::Unix(stream) = self else {
+            return None;
+        };
+        let cred = rustix::net::sockopt::socket_peercred(stream).ok()?;
+        Some(PeerCred {
+            pid: u32::try_from(cred.pid.as_raw_nonzero().get()).unwrap_or(0),
+            uid: cred.uid.as_raw(),
+            gid: cred.gid.as_raw(),
+        })
+    }
+}
+
+/// `timeout` for system calls.
+pub(crate) fn timespec(timeout: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(timeout.subsec_nanos()),
+    }
+}
+
+fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[Arc<OwnedFd>]) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();
+    if !borrowed.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&borrowed)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    loop {
+        let sent = rustix::net::sendmsg(
+            socket,
+            &[IoSlice::new(bytes)],
+            &mut ancillary,
+            SendFlags::NOSIGNAL,
+        );
+        match sent {
+            Err(rustix::io::Errno::INTR) => continue,
+            other => return Ok(other?),
+        }
+    }
+}
+
+fn receive(socket: BorrowedFd<'_>, out: &mut [u8], fds: &mut Vec<Arc<OwnedFd>>) -> io::Result<Received> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let got = loop {
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        match rustix::net::recvmsg(socket, &mut [IoSliceMut::new(out)], &mut ancillary, flags) {
+            Err(rustix::io::Errno::INTR) => continue,
+            other => break other?,
+        }
+    };
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights.map(Arc::new));
+        }
+    }
+    Ok(Received {
+        len: got.bytes,
+        fds_lost: got.flags.contains(ReturnFlags::CTRUNC),
+    })
+}

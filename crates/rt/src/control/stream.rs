@@ -1,0 +1,346 @@
+//! [`ControlStream`]: one end of a control channel.
+
+use super::addr::{ControlAddr, Place};
+use super::codec::{EncodeError, Message};
+use super::error::{ControlError, DialError};
+use super::frame::{Frame, FrameError, FrameReader, kind};
+use super::heartbeat::{Beat, Heartbeat};
+use super::keeper::Keeper;
+use super::memory::MemoryEnd;
+use super::outbound::Outbound;
+use super::socket::{PeerCred, Socket};
+use drover_base::{Cpu, Ns};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of one read.
+const CHUNK_BYTES: usize = 16 << 10;
+/// Frames of the channel's own that one [`ControlStream::recv`] answers before it returns to its caller.
+const OWN_FRAMES_MAX: usize = 32;
+/// Longest text of an error frame, bytes.
+const REASON_BYTES_MAX: usize = 256;
+
+/// One end of a control channel: sends and receives frames, keeps the heartbeat, never blocks unless asked to.
+///
+/// `recv` costs a system call; callers on a hot path look [when it is due](ControlStream::is_due), or when
+/// `poll` says so.
+#[derive(Debug)]
+pub struct ControlStream {
+    out: Arc<Outbound>,
+    reader: FrameReader,
+    heartbeat: Heartbeat,
+    ended: bool,
+}
+
+impl ControlStream {
+    /// Two connected ends in this process: for tests and simulators. Descriptors pass.
+    pub fn pair() -> (ControlStream, ControlStream) {
+        let (a, b) = MemoryEnd::pair();
+        (
+            ControlStream::new(Socket::Memory(a)),
+            ControlStream::new(Socket::Memory(b)),
+        )
+    }
+
+    /// Connects to a server. Blocks, at most about `timeout` (name resolution takes what it takes).
+    pub fn connect(addr: &ControlAddr, timeout: Ns) -> Result<ControlStream, DialError> {
+        let socket = match addr.place() {
+            Place::Path(path) => {
+                dial_unix(path, timeout.to_duration()).map_err(|error| dial_error(addr, error))?
+            }
+            Place::Host { host, port } => dial_tcp(addr, host, *port, timeout.to_duration())?,
+        };
+        Ok(ControlStream::new(socket))
+    }
+
+    /// An end over a connected Unix socket (one half of a `socketpair`, say).
+    pub fn from_unix(stream: UnixStream) -> io::Result<ControlStream> {
+        stream.set_nonblocking(true)?;
+        Ok(ControlStream::new(Socket::Unix(stream)))
+    }
+
+    /// An end over a connected TCP socket.
+    pub fn from_tcp(stream: TcpStream) -> io::Result<ControlStream> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        Ok(ControlStream::new(Socket::Tcp(stream)))
+    }
+
+    fn new(socket: Socket) -> ControlStream {
+        ControlStream {
+            out: Arc::new(Outbound::new(socket)),
+            reader: FrameReader::new(),
+            heartbeat: Heartbeat::default(),
+            ended: false,
+        }
+    }
+
+    /// Sends a frame, or queues it when the peer is slow. A broken connection is not reported here but by
+    /// [`recv`](ControlStream::recv), which may know more: the peer's last words.
+    pub fn send(&mut self, kind: u16, body: &[u8], fds: &[Arc<OwnedFd>]) -> Result<(), ControlError> {
+        let sent = self.out.send(kind, body, fds);
+        if let Err(ControlError::Stalled { .. }) = sent {
+            self.end();
+        }
+        sent
+    }
+
+    /// Encodes and sends.
+    pub fn send_message<M: Message>(&mut self, message: &M) -> Result<(), ControlError> {
+        let mut writer = super::Writer::new();
+        message.encode(&mut writer);
+        let (body, fds) = writer.finish().map_err(|error| match error {
+            EncodeError::TooLong { bytes } => ControlError::TooLong { bytes },
+            EncodeError::TooManyFds { count } => ControlError::TooManyFds { count },
+        })?;
+        self.send(M::KIND, &body, &fds)
+    }
+
+    /// Sends last words, and closes. The peer's `recv` returns [`ControlError::Refused`].
+    pub fn refuse(mut self, code: u16, reason: &str) {
+        let mut end = reason.len().min(REASON_BYTES_MAX);
+        while !reason.is_char_boundary(end) {
+            end -= 1;
+        }
+        let mut writer = super::Writer::new();
+        writer.u16(code).u16(end as u16).raw(&reason.as_bytes()[..end]);
+        if let Ok((body, _)) = writer.finish() {
+            // It is closed either way.
+            let _ = self.send(kind::ERROR, &body, &[]);
+        }
+    }
+
+    /// The next frame of the application, if one has arrived. Answers pings, sends ours, flushes what waits.
+    ///
+    /// After an error the channel is closed: later calls return [`ControlError::Closed`].
+    pub fn recv(&mut self, now: Ns) -> Result<Option<Frame>, ControlError> {
+        if self.ended {
+            return Err(ControlError::Closed);
+        }
+        let got = self.try_recv(now);
+        if got.is_err() {
+            self.end();
+        }
+        got
+    }
+
+    fn try_recv(&mut self, now: Ns) -> Result<Option<Frame>, ControlError> {
+        for _ in 0..OWN_FRAMES_MAX {
+            let Some(frame) = self.next_frame()? else {
+                self.out.flush();
+                self.look(now)?;
+                return Ok(None);
+            };
+            self.heartbeat.heard();
+            match frame.kind {
+                kind::PING => self.out.beat(kind::PONG),
+                kind::PONG => {}
+                kind::ERROR => return Err(refused(&frame)),
+                _ => return Ok(Some(frame)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next frame of any kind, from the buffer or the socket; `None` when the socket is empty.
+    fn next_frame(&mut self) -> Result<Option<Frame>, ControlError> {
+        let mut chunk = [0; CHUNK_BYTES];
+        loop {
+            if let Some(frame) = self.reader.next()? {
+                return Ok(Some(frame));
+            }
+            let mut fds = Vec::new();
+            let got = match self.out.socket.read(&mut chunk, &mut fds) {
+                Ok(got) => got,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                    return Err(ControlError::Closed);
+                }
+                Err(source) => {
+                    let what = "reading the control channel";
+                    return Err(ControlError::System { what, source });
+                }
+            };
+            if got.fds_lost {
+                return Err(FrameError::LostFds.into());
+            }
+            if got.len == 0 {
+                return Err(if self.reader.is_mid_frame() {
+                    ControlError::ClosedMidFrame
+                } else {
+                    ControlError::Closed
+                });
+            }
+            self.reader.push(&chunk[..got.len], fds)?;
+        }
+    }
+
+    fn look(&mut self, now: Ns) -> Result<(), ControlError> {
+        if !self.heartbeat.is_due(now) {
+            return Ok(());
+        }
+        match self.heartbeat.look(now, self.out.frames_sent()) {
+            Beat::Fine => {}
+            Beat::SendPing => self.out.beat(kind::PING),
+            Beat::Dead => return Err(ControlError::Silent),
+        }
+        Ok(())
+    }
+
+    /// Blocks until a frame arrives or `deadline` passes. For set-up and bulk, not for hot paths.
+    pub fn recv_until<C: Cpu>(&mut self, cpu: &C, deadline: Ns) -> Result<Frame, ControlError> {
+        loop {
+            let now = cpu.refresh();
+            if let Some(frame) = self.recv(now)? {
+                return Ok(frame);
+            }
+            if now >= deadline {
+                return Err(ControlError::Timeout);
+            }
+            let until = deadline.min(self.heartbeat.next_look());
+            self.wait(until.since(now).max(Ns::from_us(100)));
+        }
+    }
+
+    /// Blocks until there may be something to do, at most `timeout`.
+    pub fn wait(&self, timeout: Ns) {
+        if !self.ended {
+            self.out
+                .socket
+                .wait(self.out.queued_bytes() > 0, timeout.to_duration());
+        }
+    }
+
+    /// Whether the heartbeat wants a [`recv`](ControlStream::recv) at `now` even if nothing arrived. Costs
+    /// a comparison.
+    #[inline]
+    pub fn is_due(&self, now: Ns) -> bool {
+        self.heartbeat.is_due(now)
+    }
+
+    /// When the heartbeat wants the next [`recv`](ControlStream::recv).
+    pub fn next_look(&self) -> Ns {
+        self.heartbeat.next_look()
+    }
+
+    /// Starts a thread that sends our heartbeats while nobody calls [`recv`](ControlStream::recv).
+    pub fn keeper(&self) -> io::Result<Keeper> {
+        Keeper::start(&self.out)
+    }
+
+    /// For `poll`; an in-memory end has no descriptor.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.out.socket.fd()
+    }
+
+    /// Whether frames wait for the peer to read: `poll` for writing, too.
+    pub fn wants_write(&self) -> bool {
+        self.out.queued_bytes() > 0
+    }
+
+    /// Whether descriptors can be sent: not over TCP.
+    pub fn carries_fds(&self) -> bool {
+        self.out.socket.carries_fds()
+    }
+
+    /// Who is on the other end; Unix sockets only.
+    pub fn peer_cred(&self) -> Option<PeerCred> {
+        self.out.socket.peer_cred()
+    }
+
+    /// Whether the channel is closed.
+    pub fn is_closed(&self) -> bool {
+        self.ended
+    }
+
+    /// Closes it. The peer sees the end of the stream at once.
+    pub fn close(&mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if !self.ended {
+            self.ended = true;
+            self.out.flush();
+            self.out.socket.shutdown();
+        }
+    }
+}
+
+impl Drop for ControlStream {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The error frame of a peer, made printable.
+fn refused(frame: &Frame) -> ControlError {
+    let mut reader = super::Reader::new(&frame.body, &[]);
+    let code = reader.u16().unwrap_or(0);
+    let len = usize::from(reader.u16().unwrap_or(0)).min(REASON_BYTES_MAX);
+    let text = reader.raw(len.min(reader.remaining())).unwrap_or(&[]);
+    let printable = |c: char| if c.is_control() { '?' } else { c };
+    let reason = String::from_utf8_lossy(text).chars().map(printable).collect();
+    ControlError::Refused { code, reason }
+}
+
+fn dial_unix(path: &Path, timeout: Duration) -> io::Result<Socket> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // A full backlog makes connect wait; the send timeout bounds that.
+    set_socket_timeout(
+        &socket,
+        Timeout::Send,
+        Some(timeout.max(Duration::from_millis(1))),
+    )?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    set_socket_timeout(&socket, Timeout::Send, None)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(true)?;
+    Ok(Socket::Unix(stream))
+}
+
+fn dial_tcp(addr: &ControlAddr, host: &str, port: u16, timeout: Duration) -> Result<Socket, DialError> {
+    let resolve = |source| DialError::Resolve {
+        host: host.to_owned(),
+        source,
+    };
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for target in (host, port).to_socket_addrs().map_err(resolve)? {
+        let connected = TcpStream::connect_timeout(&target, timeout.max(Duration::from_millis(1)));
+        let ready = connected.and_then(|stream| {
+            stream.set_nonblocking(true)?;
+            stream.set_nodelay(true)?;
+            Ok(stream)
+        });
+        match ready {
+            Ok(stream) => return Ok(Socket::Tcp(stream)),
+            Err(error) => last = error,
+        }
+    }
+    Err(dial_error(addr, last))
+}
+
+fn dial_error(addr: &ControlAddr, source: io::Error) -> DialError {
+    let text = addr.to_string();
+    match (source.kind(), addr.place()) {
+        (io::ErrorKind::NotFound, Place::Path(path)) => DialError::NoServer {
+            addr: text,
+            path: path.display().to_string(),
+        },
+        (io::ErrorKind::ConnectionRefused, _) => DialError::Refused { addr: text },
+        (io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock, _) => DialError::Timeout { addr: text },
+        _ => DialError::System { addr: text, source },
+    }
+}
