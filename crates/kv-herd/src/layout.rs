@@ -176,6 +176,14 @@ impl Commit {
     }
 }
 
+/// The checksum that ends a body: CRC-32C of the body before it (`[ttl] value key`), the key hash as it
+/// travels, and the commit word with attempt 0, so that a retransmission has the same one.
+#[inline]
+pub fn request_crc(body: &[u8], hash: KeyHash, commit: Commit) -> u32 {
+    let crc = crc32c::crc32c_append(crc32c::crc32c(body), &hash.to_bytes());
+    crc32c::crc32c_append(crc, &commit.with_attempt(0).0.to_le_bytes())
+}
+
 /// `value_len` bytes of the bulk ops: which chunk of the client's bulk memory, how long, checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bulk {
@@ -374,6 +382,18 @@ mod tests {
         assert_eq!(commit.body_len(), 4 + 700 + 250 + 4);
         assert_ne!(commit, commit.with_attempt(0));
         assert_eq!(commit.0 >> 42 & 0x1f, 0);
+    }
+
+    #[test]
+    fn the_checksum_covers_all_but_the_attempt() {
+        let hash = KeyHash { low: 1, high: 2 };
+        let commit = Commit::new(SlotOp::Put, 7, 3, 5, true);
+        let crc = request_crc(b"valuekey", hash, commit);
+        assert_eq!(crc, request_crc(b"valuekey", hash, commit.with_attempt(3)));
+        let other = Commit::new(SlotOp::Put, 8, 3, 5, true);
+        assert_ne!(crc, request_crc(b"valuekey", hash, other));
+        assert_ne!(crc, request_crc(b"valuekez", hash, commit));
+        assert_ne!(crc, request_crc(b"valuekey", KeyHash { low: 1, high: 3 }, commit));
     }
 
     #[test]
