@@ -113,3 +113,138 @@ fn match_highs([a, b, c, d]: [core::arch::x86_64::__m128i; 4], high: u16) -> u32
     let equal = _mm_cmpeq_epi16(_mm_packs_epi32(ab, cd), _mm_set1_epi16(high as i16));
     _mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128())) as u32
 }
+
+/// Copies `len` bytes, a multiple of 8, word by word or in larger steps that never split a word. Opaque to the
+/// compiler like [`bulk_copy`], but without the string instruction's start-up cost: about 2 ns for 64 bytes.
+/// Words may be copied twice; none is mixed from two moments if both sides are aligned to 8.
+///
+/// # Safety
+/// `from` must be readable and `to` writable for `len` bytes, both mapped for the whole call.
+#[inline(always)]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) unsafe fn copy_words(mut to: *mut u8, mut from: *const u8, mut len: usize) {
+    while len > 64 {
+        for step in 0..4 {
+            // SAFETY: 64 more bytes remain on both sides.
+            unsafe { copy_16(to.add(step * 16), from.add(step * 16)) };
+        }
+        (to, from, len) = (to.wrapping_add(64), from.wrapping_add(64), len - 64);
+    }
+    if len >= 32 {
+        // SAFETY: at least 32 bytes remain on both sides: steps at both ends, which overlap by whole words.
+        unsafe {
+            copy_16(to, from);
+            copy_16(to.add(16), from.add(16));
+            copy_16(to.add(len - 32), from.add(len - 32));
+            copy_16(to.add(len - 16), from.add(len - 16));
+        }
+    } else if len >= 16 {
+        // SAFETY: at least 16 bytes remain on both sides.
+        unsafe {
+            copy_16(to, from);
+            copy_16(to.add(len - 16), from.add(len - 16));
+        }
+    } else if len >= 8 {
+        // SAFETY: 8 bytes remain on both sides.
+        unsafe { copy_8(to, from) };
+    }
+}
+
+/// # Safety
+/// 16 bytes readable at `from`, writable at `to`.
+#[inline(always)]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+unsafe fn copy_16(to: *mut u8, from: *const u8) {
+    // SAFETY: the caller promises both ranges; SSE2 is part of x86-64.
+    unsafe {
+        core::arch::asm!(
+            "movups {x}, [{from}]", "movups [{to}], {x}",
+            from = in(reg) from, to = in(reg) to, x = out(xmm_reg) _,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// # Safety
+/// 8 bytes readable at `from`, writable at `to`.
+#[inline(always)]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+unsafe fn copy_8(to: *mut u8, from: *const u8) {
+    // SAFETY: the caller promises both ranges.
+    unsafe {
+        core::arch::asm!(
+            "mov {x}, [{from}]", "mov [{to}], {x}",
+            from = in(reg) from, to = in(reg) to, x = out(reg) _,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// As above, one atomic word at a time where both sides are aligned, else byte by byte.
+///
+/// # Safety
+/// As above.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub(crate) unsafe fn copy_words(to: *mut u8, from: *const u8, len: usize) {
+    use core::sync::atomic::{AtomicU64, Ordering};
+    for at in (0..len).step_by(8) {
+        if to.align_offset(8) == 0 && from.align_offset(8) == 0 {
+            // SAFETY: 8 aligned bytes inside the range that the caller promises.
+            let word = unsafe { AtomicU64::from_ptr(from.add(at).cast_mut().cast()) }.load(Ordering::Relaxed);
+            // SAFETY: as above.
+            unsafe { AtomicU64::from_ptr(to.add(at).cast()) }.store(word, Ordering::Relaxed);
+        } else {
+            // SAFETY: 8 bytes inside the range that the caller promises.
+            unsafe { bulk_copy(to.add(at), from.add(at), 8) };
+        }
+    }
+}
+
+/// Copies fewer than 8 bytes in at most three steps of 4, 2 and 1, in rising order of address.
+///
+/// # Safety
+/// `from` must be readable and `to` writable for `len & 7` bytes, both mapped for the whole call.
+#[inline(always)]
+pub(crate) unsafe fn copy_under_8(to: *mut u8, from: *const u8, len: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let mut at = 0;
+        if len & 4 != 0 {
+            // SAFETY: 4 bytes at 0, inside what the caller promises.
+            unsafe {
+                core::arch::asm!(
+                    "mov {x:e}, [{from}]", "mov [{to}], {x:e}",
+                    from = in(reg) from, to = in(reg) to, x = out(reg) _,
+                    options(nostack, preserves_flags)
+                );
+            }
+            at = 4;
+        }
+        if len & 2 != 0 {
+            // SAFETY: 2 bytes at `at`, inside what the caller promises.
+            unsafe {
+                core::arch::asm!(
+                    "movzx {x:e}, word ptr [{from}]", "mov word ptr [{to}], {x:x}",
+                    from = in(reg) from.wrapping_add(at), to = in(reg) to.wrapping_add(at), x = out(reg) _,
+                    options(nostack, preserves_flags)
+                );
+            }
+            at += 2;
+        }
+        if len & 1 != 0 {
+            // SAFETY: 1 byte at `at`, inside what the caller promises.
+            unsafe {
+                core::arch::asm!(
+                    "movzx {x:e}, byte ptr [{from}]", "mov byte ptr [{to}], {x:l}",
+                    from = in(reg) from.wrapping_add(at), to = in(reg) to.wrapping_add(at), x = out(reg) _,
+                    options(nostack, preserves_flags)
+                );
+            }
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    // SAFETY: the caller promises both ranges.
+    unsafe {
+        bulk_copy(to, from, len & 7);
+    }
+}

@@ -247,7 +247,7 @@ impl Mapping {
             base,
             len: map_len,
             kind,
-            fd: Some(fd),
+            fd: None,
             writable,
         })
     }
