@@ -78,7 +78,14 @@ mod tests {
     #[test]
     fn a_silent_peer_dies_after_three_looks_and_not_before() {
         let mut beat = Heartbeat::default();
-        let looks: Vec<Beat> = (0..=3).map(|s| beat.look(Ns::from_s(s), 0)).collect();
+        // Every ping is a frame sent.
+        let mut sent = 0;
+        let mut look = |s| {
+            let beat = beat.look(Ns::from_s(s), sent);
+            sent += u64::from(beat == Beat::SendPing);
+            beat
+        };
+        let looks: Vec<Beat> = (0..=3).map(&mut look).collect();
         assert_eq!(looks, [Beat::Fine, Beat::SendPing, Beat::SendPing, Beat::Dead]);
     }
 
