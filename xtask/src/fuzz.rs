@@ -57,7 +57,7 @@ pub fn run_all(steps: &mut Steps, args: &Args) {
     {
         let seconds = format!("-max_total_time={}", args.seconds);
         steps.run(&format!("fuzz {name}"), || {
-            fuzz(name, &[&seconds, "-timeout=5"]).map(|()| Counts::ONE)
+            fuzz(name, &[&seconds, "-timeout=5", "-verbosity=0"]).map(|()| Counts::ONE)
         });
     }
 }

@@ -1,0 +1,43 @@
+//! The bodies of all fuzzers, in one table. Each takes any bytes and panics if the code under test breaks
+//! its promise; `fuzz/corpus/<name>/` holds inputs worth keeping, and `tests/replay.rs` runs them always.
+#![forbid(unsafe_code)]
+
+mod herd;
+
+/// One fuzzer.
+pub struct Target {
+    /// Also the name of its corpus folder.
+    pub name: &'static str,
+    /// Returns for any input, or has found a bug.
+    pub run: fn(&[u8]),
+}
+
+/// The fuzzer that must crash: `cargo xtask fuzz` runs it first, to see that crashes are noticed.
+pub const CANARY: &str = "canary";
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: CANARY,
+        run: canary,
+    },
+    Target {
+        name: "commit_word",
+        run: herd::commit_word,
+    },
+    Target {
+        name: "control_message",
+        run: herd::control_message,
+    },
+];
+
+/// Crashes on an input that a fuzzer without coverage would not find in years.
+fn canary(input: &[u8]) {
+    let found = input.len() >= 5
+        && input[0] == b'd'
+        && input[1] == b'r'
+        && input[2] == b'o'
+        && input[3] == b'v'
+        && input[4] == b'e';
+    assert!(!found, "the canary was found");
+}
