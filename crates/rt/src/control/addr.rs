@@ -254,8 +254,8 @@ mod tests {
         for (text, scheme, path) in [
             ("shm:bench", Scheme::Shm, "/run/drover/bench.sock"),
             ("shm:a.b-c_9", Scheme::Shm, "/run/drover/a.b-c_9.sock"),
-            ("shm:/tmp/x.sock", Scheme::Shm, "/tmp/x.sock"),
-            ("unix:/tmp/with space", Scheme::Unix, "/tmp/with space"),
+            ("shm:/run/x.sock", Scheme::Shm, "/run/x.sock"),
+            ("unix:/run/with space", Scheme::Unix, "/run/with space"),
         ] {
             let addr = parse(text).expect(text);
             assert_eq!(addr.scheme(), scheme, "{text}");
