@@ -29,6 +29,8 @@ use wire::{Reader, Writer};
 
 /// What [`Hello::protocol_version`] says. Another number: the server answers [`Message::Error`].
 pub const PROTOCOL_VERSION: u16 = 1;
+/// Kinds of our frames are this plus 1 to 15: lower ones are the channel's own.
+const KIND_BASE: u16 = drover_rt::control::kind::APPLICATION;
 /// Longest [`Hello::auth`], bytes.
 pub const AUTH_BYTES_MAX: usize = 256;
 /// Longest text of [`Message::Error`] and [`Message::Stats`], bytes.
@@ -163,8 +165,8 @@ pub struct Resync {
     pub slot: u16,
     /// The request's seq.
     pub seq: u32,
-    /// The first r (per partition, from 0) that the client may still send to this partition: positions before
-    /// it are done or given up, so the server need not wait for them.
+    /// Every request before r (counted per partition from 0; request r is `slot r mod window`, `seq r / window
+    /// + 1`) is answered or given up: the server waits for none of them and executes none of them any more.
     pub r: u64,
 }
 
@@ -180,7 +182,8 @@ pub struct Resynced {
     pub seq: u32,
     /// The request with exactly this seq did execute.
     pub executed: bool,
-    /// With which [`Status`](crate::layout::Status), if so.
+    /// With which [`Status`](crate::layout::Status), if so. `StaleEpoch` (then `executed` is true): the worker
+    /// was restarted in between and nobody knows.
     pub status: u8,
     /// Seq of the last request of this slot that executed or was ruled out; now at least `seq`.
     pub last_seq: u32,
@@ -296,23 +299,24 @@ pub struct Encoded {
 impl Message {
     /// The frame's kind.
     pub fn kind(&self) -> u16 {
-        match self {
-            Message::Hello(_) => 1,
-            Message::Welcome(_) => 2,
-            Message::Partition { .. } => 3,
-            Message::Attach { .. } => 4,
-            Message::Replies { .. } => 5,
-            Message::Ready => 6,
-            Message::Resync(_) => 7,
-            Message::Resynced(_) => 8,
-            Message::BulkOpen { .. } => 9,
-            Message::BulkReady { .. } => 10,
-            Message::BulkAttach { .. } => 11,
-            Message::StatsRequest => 12,
-            Message::Stats { .. } => 13,
-            Message::Error { .. } => 14,
-            Message::Bye => 15,
-        }
+        KIND_BASE
+            + match self {
+                Message::Hello(_) => 1,
+                Message::Welcome(_) => 2,
+                Message::Partition { .. } => 3,
+                Message::Attach { .. } => 4,
+                Message::Replies { .. } => 5,
+                Message::Ready => 6,
+                Message::Resync(_) => 7,
+                Message::Resynced(_) => 8,
+                Message::BulkOpen { .. } => 9,
+                Message::BulkReady { .. } => 10,
+                Message::BulkAttach { .. } => 11,
+                Message::StatsRequest => 12,
+                Message::Stats { .. } => 13,
+                Message::Error { .. } => 14,
+                Message::Bye => 15,
+            }
     }
 
     /// As it travels. Texts that are too long are cut.
@@ -357,7 +361,7 @@ impl Message {
     /// The inverse. Errors: the peer sent something else; answer [`ErrorCode::Malformed`] and close.
     pub fn decode(kind: u16, bytes: &[u8], fds: Vec<Arc<OwnedFd>>) -> Result<Message, MessageError> {
         let mut r = Reader::new(bytes, fds);
-        let message = match kind {
+        let message = match kind.wrapping_sub(KIND_BASE) {
             1 => Message::Hello(Hello::decode(&mut r)?),
             2 => Message::Welcome(Box::new(Welcome::decode(&mut r)?)),
             3 => Message::Partition {
@@ -389,7 +393,7 @@ impl Message {
                 text: r.text(TEXT_BYTES_MAX)?,
             },
             15 => Message::Bye,
-            kind => return Err(MessageError::UnknownKind { kind }),
+            _ => return Err(MessageError::UnknownKind { kind }),
         };
         r.finish()?;
         Ok(message)

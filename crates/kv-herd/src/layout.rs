@@ -44,6 +44,19 @@
 //! | 20-27 | slot index within the partition's window |
 //! | 28-31 | status |
 //!
+//! A payload is never longer than [`SlotMap::body_bytes_max`] of the client it goes to; longer values are
+//! answered `Bulk`. So RECVs of 40 + `body_bytes_max` bytes hold every reply.
+//!
+//! **Datagram** (front end Datagrams): the bytes of the slot image from its body to its commit word, preceded by
+//! 8 bytes that say what the address says otherwise:
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 4 | client id |
+//! | 4 | 2 | slot index within the partition's window |
+//! | 6 | 2 | generation, low 16 bits |
+//! | 8 | B + 24 | body, key hash, commit word |
+//!
 //! Status travels in the immediate because two more payload bytes would cost a write-combined line at the
 //! sizes that matter `[A16]`.
 
@@ -57,6 +70,8 @@ pub const SLOT_BYTES_MAX: usize = 1024;
 pub const TRAILER_BYTES: usize = 24;
 /// Largest body of any slot.
 pub const BODY_BYTES_MAX: usize = SLOT_BYTES_MAX - TRAILER_BYTES;
+/// What precedes the slot image in a request datagram.
+pub const DATAGRAM_HEADER_BYTES: usize = 8;
 /// Most slots per (client, partition): what the reply's slot field can name.
 pub const WINDOW_MAX: usize = 256;
 
@@ -334,7 +349,7 @@ impl SlotMap {
         self.slot_offset(partition_index, slot_index) + self.slot_bytes - 8
     }
 
-    /// Longest body of a slot of this size.
+    /// Longest body of a slot of this size, and longest payload of a reply to this client.
     #[inline]
     pub fn body_bytes_max(&self) -> usize {
         self.slot_bytes - TRAILER_BYTES
