@@ -44,6 +44,8 @@ pub struct RunOptions {
     pub pace: Pace,
     /// How long.
     pub time: Ns,
+    /// A closed loop goes on until at least so many operations have finished.
+    pub ops_min: u64,
 }
 
 /// What one client measured.
@@ -167,7 +169,7 @@ impl<T: Target> Client<T> {
                 self.poll(flight, false)?;
             }
             let elapsed = since(began);
-            if elapsed >= options.time {
+            if elapsed >= options.time && flight.counts.ops >= options.ops_min {
                 return Ok(elapsed);
             }
         }

@@ -4,12 +4,15 @@
 pub mod bound;
 mod driver;
 mod flight;
+mod helper;
 mod latency;
 pub mod pin;
+pub mod rivals;
 mod target;
 pub mod workload;
 
 pub use driver::{Client, Measured, Pace, RunOptions, SAMPLE_EVERY};
 pub use flight::Counts;
+pub use helper::{Helper, helper_main};
 pub use latency::{Latency, LatencyUs};
 pub use target::{KvTarget, Target, TargetError};

@@ -104,7 +104,8 @@ fn closed(window: usize) -> RunOptions {
     RunOptions {
         window,
         pace: Pace::Closed,
-        time: Ns::from_ms(20),
+        time: Ns::from_ms(1),
+        ops_min: 5000,
     }
 }
 
@@ -164,6 +165,7 @@ fn an_open_loop_asks_at_its_rate() {
         window: 64,
         pace: Pace::Open(10_000.0),
         time: Ns::from_ms(50),
+        ops_min: 0,
     };
     let measured = client.run(&options).expect("a run");
     // At most one per interval, however slow this machine is just now.

@@ -2,16 +2,22 @@
 #![forbid(unsafe_code)]
 
 use drover_base::Ns;
-use drover_bench::bound::{Echo, Pairs, echo_main};
-use drover_bench::pin;
+use drover_bench::bound::{Echo, Pairs};
+use drover_bench::rivals::{Kind, Mode, Rival, RivalOptions, Transport};
+use drover_bench::workload::{KeyText, Mix, Popularity, Tape, TapeOptions, Values};
+use drover_bench::{Client, Helper, Pace, RunOptions, helper_main, pin};
 use std::error::Error;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicU64;
 
 fn main() -> ExitCode {
     let argument = std::env::args().nth(1);
     let done = match argument.as_deref() {
-        Some("echo") => return echo_main(),
+        Some("helper") => return helper_main(std::env::args_os().skip(2)),
         Some("bound") => bounds(),
+        Some("rivals") => [Popularity::Uniform, Popularity::Zipf(0.99)]
+            .into_iter()
+            .try_for_each(|popularity| rivals(popularity, 1_000_000)),
         _ => Err("usage: bench-lab bound|rivals".into()),
     };
     match done {
@@ -25,7 +31,7 @@ fn main() -> ExitCode {
 
 fn bounds() -> Result<(), Box<dyn Error>> {
     let cores = pin::Cores::choose(&pin::allowed_cores()?, 1, 1);
-    let mut echo = Echo::start(&std::env::current_exe()?, &["echo"], cores.server[0])?;
+    let mut echo = Echo::start(&Helper::current(&["helper"])?, cores.server[0])?;
     pin::pin(&cores.client)?;
     let time = Ns::from_ms(200);
     for _ in 0..3 {
@@ -48,6 +54,58 @@ fn bounds() -> Result<(), Box<dyn Error>> {
                 pairs.page_kind(),
                 ops / 1e6
             );
+        }
+    }
+    Ok(())
+}
+
+fn rivals(popularity: Popularity, key_count: u32) -> Result<(), Box<dyn Error>> {
+    let cores = pin::Cores::choose(&pin::allowed_cores()?, 1, 1);
+    let helper = Helper::current(&["helper"])?;
+    let options = RivalOptions {
+        cores: cores.server.clone(),
+        item_count: u64::from(key_count),
+        item_bytes: 48,
+    };
+    pin::pin(&cores.client)?;
+    let tape = Tape::new(&TapeOptions {
+        mix: Mix::parse("b")?,
+        popularity,
+        key_count,
+        entry_count: 1 << 21,
+        seed: 1,
+        client_index: 0,
+        client_count: 1,
+    });
+    let keys = KeyText::new(16, u64::from(key_count), 1)?;
+    for kind in [Kind::Memcached, Kind::Redis] {
+        for transport in [Transport::Unix, Transport::Tcp] {
+            let rival = Rival::start(kind, transport, &helper, &options)?;
+            for (nth, mode) in Mode::ALL.iter().filter(|m| m.transport == transport).enumerate() {
+                let values = Values::new(32, 32);
+                let mut client = Client::new(rival.client(mode)?, tape.clone(), keys.clone(), values, 0);
+                if nth == 0 {
+                    client.load(0..key_count, mode.window(), &AtomicU64::new(0))?;
+                }
+                let options = RunOptions {
+                    window: mode.window(),
+                    pace: Pace::Closed,
+                    time: Ns::from_ms(500),
+                    ops_min: 0,
+                };
+                client.run(&options)?;
+                let measured = client.run(&options)?;
+                let latency = measured.latency.summary();
+                println!(
+                    "{kind:<10} {:<18} {:>8.0} kops/s  hits {:.4}  p50 {:.1} us  p99 {:.1} us  {:?}",
+                    mode.name,
+                    measured.ops_per_s() / 1e3,
+                    measured.counts.hit_rate(),
+                    latency.p50,
+                    latency.p99,
+                    measured.counts
+                );
+            }
         }
     }
     Ok(())

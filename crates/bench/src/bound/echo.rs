@@ -1,19 +1,17 @@
 //! [`Echo`]: the second process of the bare ring and the bare socket.
 //!
-//! The parent starts its own program again with arguments that lead to [`echo_main`]. The child's standard input
-//! is the shared memory (a memfd), its standard output a Unix socket: commands, acknowledgements and the bare
+//! The parent starts it through a [`Helper`]. The child's standard input is the shared memory (a memfd), its standard output a Unix socket: commands, acknowledgements and the bare
 //! socket's messages. Between sessions the child sleeps in a read; it ends with its parent.
 
 use super::ring::{self, Asker, WINDOW_MAX};
 use super::socket;
-use crate::pin;
+use crate::{Helper, pin};
 use drover_base::Ns;
 use drover_mem::{AllocError, NativeCpu, PageWish, Region, timestamp};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, ExitCode, Stdio};
 use std::time::Duration;
 
 const RING: u64 = 1;
@@ -46,17 +44,17 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Starts `program` with `arguments`, which must call [`echo_main`], on `core`. The calling thread must
-    /// outlive it.
-    pub fn start(program: &Path, arguments: &[&str], core: usize) -> Result<Echo, EchoError> {
+    /// Starts it on `core`. The calling thread must outlive it: the child ends with the thread.
+    pub fn start(helper: &Helper, core: usize) -> Result<Echo, EchoError> {
         let region = Region::shared(ring::REGION_BYTES, PageWish::Small)?;
         let memory = region.share(true)?.expect("shared memory has a descriptor");
         let (control, theirs) = UnixStream::pair()?;
         // Every acknowledgement comes within a moment; a child that died closes the socket anyway.
         control.set_read_timeout(Some(Duration::from_secs(10)))?;
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::from(memory));
-        command.stdout(Stdio::from(OwnedFd::from(theirs)));
+        let mut command = helper.echo();
+        command
+            .stdin(Stdio::from(memory))
+            .stdout(Stdio::from(OwnedFd::from(theirs)));
         let child = pin::pinned(&[core], || command.spawn())??;
         Ok(Echo {
             child,
@@ -85,11 +83,11 @@ impl Echo {
         })
     }
 
-    /// A round trip of the bare ring at window 1, nanoseconds: the median of short bursts, about 0.3 ms. Says
+    /// A round trip of the bare ring at window 1, nanoseconds: the median of short bursts, some 50 us. Says
     /// how far apart the cores are.
     pub fn probe_ns(&mut self) -> Result<f64, EchoError> {
-        const BURSTS: usize = 31;
-        const TRIPS: u64 = 50;
+        const BURSTS: usize = 15;
+        const TRIPS: u64 = 20;
         self.ring(1, |asker| {
             let mut bursts = Vec::with_capacity(BURSTS);
             for _ in 0..BURSTS {
@@ -161,11 +159,8 @@ impl Drop for Echo {
     }
 }
 
-/// The child's side: obeys commands until the parent is gone. Call it from a hidden command of the program that
-/// [`Echo::start`] starts.
-pub fn echo_main() -> ExitCode {
-    // A parent that is killed while we spin cannot say so.
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+/// The child's side: obeys commands until the parent is gone.
+pub(crate) fn echo_main() -> ExitCode {
     match obey() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

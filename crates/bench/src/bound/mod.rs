@@ -11,7 +11,8 @@ mod placement;
 mod ring;
 mod socket;
 
-pub use echo::{Echo, EchoError, echo_main};
+pub(crate) use echo::echo_main;
+pub use echo::{Echo, EchoError};
 pub use pairs::{Pairs, PairsError};
 pub use placement::Placement;
 pub use ring::WINDOW_MAX;

@@ -135,7 +135,7 @@ mod tests {
         let mut seen = [false; 7];
         for line in 0..100 {
             let item = pairs.index.load_u64(line * 64, Ordering::Relaxed);
-            assert!(item % 64 == 0 && item < 64 * 7, "{item}");
+            assert!(item.is_multiple_of(64) && item < 64 * 7, "{item}");
             seen[item as usize / 64] = true;
         }
         assert!(seen.iter().all(|&s| s));

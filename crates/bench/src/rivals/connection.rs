@@ -1,0 +1,264 @@
+//! [`Connection`]: one connection to a rival with one batch of operations, being filled or being answered.
+
+use super::wire::{Reply, Unexpected};
+use super::{Kind, Stream};
+use drover_kv::{Op, Outcome, Token};
+use std::io;
+
+/// What one request of a batch waits for.
+#[derive(Clone, Copy, Debug)]
+enum Awaited {
+    Put(Token),
+    /// The GETs `first..first + count` of the batch, in one request.
+    Gets {
+        first: usize,
+        count: usize,
+    },
+}
+
+/// A GET of the batch: its token, and where its key lies.
+#[derive(Clone, Copy, Debug)]
+struct Get {
+    token: Token,
+    key_at: usize,
+    key_len: usize,
+}
+
+/// One connection. Buffers grow to what a batch needs and stay.
+pub(super) struct Connection {
+    kind: Kind,
+    stream: Stream,
+    /// Most GETs per request.
+    group: usize,
+    out: Vec<u8>,
+    sent: usize,
+    /// Keys of the request being put together.
+    open_keys: Vec<u8>,
+    open_count: usize,
+    gets: Vec<Get>,
+    keys: Vec<u8>,
+    awaited: Vec<Awaited>,
+    answered: usize,
+    /// Within the request being answered: GETs answered so far.
+    answered_gets: usize,
+    staged: usize,
+    received: Vec<u8>,
+    received_len: usize,
+    taken: usize,
+}
+
+/// Room for replies at first; doubled when a reply does not fit.
+const RECEIVE_BYTES: usize = 16 << 10;
+
+impl Connection {
+    pub(super) fn new(kind: Kind, stream: Stream, group: usize) -> Connection {
+        Connection {
+            kind,
+            stream,
+            group: group.max(1),
+            out: Vec::with_capacity(RECEIVE_BYTES),
+            sent: 0,
+            open_keys: Vec::with_capacity(4096),
+            open_count: 0,
+            gets: Vec::with_capacity(128),
+            keys: Vec::with_capacity(4096),
+            awaited: Vec::with_capacity(128),
+            answered: 0,
+            answered_gets: 0,
+            staged: 0,
+            received: vec![0; RECEIVE_BYTES],
+            received_len: 0,
+            taken: 0,
+        }
+    }
+
+    /// Operations in the batch.
+    pub(super) fn staged(&self) -> usize {
+        self.staged
+    }
+
+    /// Adds an operation to the batch being filled.
+    pub(super) fn stage(&mut self, op: &Op<'_>, token: Token) {
+        self.staged += 1;
+        match *op {
+            Op::Put { key, value, .. } => {
+                self.kind.put(&mut self.out, key, value);
+                self.awaited.push(Awaited::Put(token));
+            }
+            Op::Get { key } | Op::Delete { key } => {
+                let (key_at, key_len) = (self.keys.len(), key.len());
+                self.keys.extend_from_slice(key);
+                self.gets.push(Get {
+                    token,
+                    key_at,
+                    key_len,
+                });
+                self.kind.get_key(&mut self.open_keys, key);
+                self.open_count += 1;
+                if self.open_count == self.group {
+                    self.close_request();
+                }
+            }
+        }
+    }
+
+    fn close_request(&mut self) {
+        let count = std::mem::take(&mut self.open_count);
+        if count == 0 {
+            return;
+        }
+        self.kind
+            .get(&mut self.out, &self.open_keys, count, self.group > 1);
+        self.open_keys.clear();
+        let first = self.gets.len() - count;
+        self.awaited.push(Awaited::Gets { first, count });
+    }
+
+    /// The batch is complete: sends what the socket takes.
+    pub(super) fn send(&mut self) -> io::Result<()> {
+        self.close_request();
+        self.push_out()
+    }
+
+    fn push_out(&mut self) -> io::Result<()> {
+        while self.sent < self.out.len() {
+            match self.stream.send(&self.out[self.sent..])? {
+                0 => break,
+                n => self.sent += n,
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what has arrived. True when the whole batch is answered: the connection is free again.
+    pub(super) fn receive(&mut self, sink: &mut impl FnMut(Token, Outcome<'_>)) -> io::Result<bool> {
+        self.push_out()?;
+        if self.received_len == self.received.len() {
+            self.make_room();
+        }
+        let n = self.stream.receive(&mut self.received[self.received_len..])?;
+        if n == 0 {
+            return Ok(false);
+        }
+        self.received_len += n;
+        self.take_replies(sink).map_err(io::Error::other)?;
+        if self.answered < self.awaited.len() {
+            return Ok(false);
+        }
+        if self.taken < self.received_len {
+            return Err(io::Error::other("the rival answered more than it was asked"));
+        }
+        self.clear();
+        Ok(true)
+    }
+
+    fn make_room(&mut self) {
+        if self.taken > 0 {
+            self.received.copy_within(self.taken..self.received_len, 0);
+            self.received_len -= self.taken;
+            self.taken = 0;
+        } else {
+            self.received.resize(self.received.len() * 2, 0);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.out.clear();
+        self.gets.clear();
+        self.keys.clear();
+        self.awaited.clear();
+        (self.sent, self.answered, self.answered_gets, self.staged) = (0, 0, 0, 0);
+        (self.received_len, self.taken) = (0, 0);
+    }
+
+    fn take_replies(&mut self, sink: &mut impl FnMut(Token, Outcome<'_>)) -> Result<(), Unexpected> {
+        while let Some(&awaited) = self.awaited.get(self.answered) {
+            let bytes = &self.received[self.taken..self.received_len];
+            let Some((reply, n)) = self.kind.parse(bytes)? else {
+                return Ok(());
+            };
+            let mut batch = Batch {
+                gets: &self.gets,
+                keys: &self.keys,
+                answered: &mut self.answered_gets,
+            };
+            let whole = batch.answer(awaited, reply, sink)?;
+            self.taken += n;
+            if whole {
+                self.answered += 1;
+                self.answered_gets = 0;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The GETs of a batch and how far the request at hand is answered.
+struct Batch<'a> {
+    gets: &'a [Get],
+    keys: &'a [u8],
+    answered: &'a mut usize,
+}
+
+impl Batch<'_> {
+    /// Passes on what `reply` says. True when the request is answered whole.
+    fn answer(
+        &mut self,
+        awaited: Awaited,
+        reply: Reply<'_>,
+        sink: &mut impl FnMut(Token, Outcome<'_>),
+    ) -> Result<bool, Unexpected> {
+        let strange = || Unexpected {
+            said: format!("{reply:?} where {awaited:?} was waiting"),
+        };
+        match (awaited, reply) {
+            (Awaited::Put(token), Reply::Stored) => {
+                sink(token, Outcome::Stored);
+                Ok(true)
+            }
+            (Awaited::Gets { count, .. }, Reply::Array(n)) if n == count && *self.answered == 0 => Ok(false),
+            (Awaited::Gets { first, count }, Reply::Value { key: None, value }) => {
+                self.next(first, sink, Outcome::Value(value));
+                Ok(*self.answered == count)
+            }
+            (Awaited::Gets { first, count }, Reply::Nil) => {
+                self.next(first, sink, Outcome::NotFound);
+                Ok(*self.answered == count)
+            }
+            (
+                Awaited::Gets { first, count },
+                Reply::Value {
+                    key: Some(key),
+                    value,
+                },
+            ) => {
+                // Keys that were asked for before this one and not answered do not exist.
+                while *self.answered < count && self.key(first + *self.answered) != key {
+                    self.next(first, sink, Outcome::NotFound);
+                }
+                if *self.answered == count {
+                    return Err(strange());
+                }
+                self.next(first, sink, Outcome::Value(value));
+                Ok(false)
+            }
+            (Awaited::Gets { first, count }, Reply::End) => {
+                while *self.answered < count {
+                    self.next(first, sink, Outcome::NotFound);
+                }
+                Ok(true)
+            }
+            _ => Err(strange()),
+        }
+    }
+
+    fn next(&mut self, first: usize, sink: &mut impl FnMut(Token, Outcome<'_>), outcome: Outcome<'_>) {
+        sink(self.gets[first + *self.answered].token, outcome);
+        *self.answered += 1;
+    }
+
+    fn key(&self, nth: usize) -> &[u8] {
+        let get = self.gets[nth];
+        &self.keys[get.key_at..get.key_at + get.key_len]
+    }
+}

@@ -1,0 +1,111 @@
+//! Rivals: memcached and redis, started if installed, driven with the same keys, sizes and mix and the best
+//! client settings we know for them.
+
+mod connection;
+mod process;
+mod stream;
+mod target;
+mod wire;
+
+pub use process::{Rival, RivalOptions};
+pub use stream::Stream;
+pub use target::RivalTarget;
+pub use wire::{Reply, Unexpected};
+
+/// Which rival.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// memcached, text protocol.
+    Memcached,
+    /// redis, RESP.
+    Redis,
+}
+
+impl Kind {
+    /// By the name people use.
+    pub fn named(name: &str) -> Option<Kind> {
+        match name {
+            "memcached" => Some(Kind::Memcached),
+            "redis" => Some(Kind::Redis),
+            _ => None,
+        }
+    }
+
+    fn program(self) -> &'static str {
+        match self {
+            Kind::Memcached => "memcached",
+            Kind::Redis => "redis-server",
+        }
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Kind::Memcached => "memcached",
+            Kind::Redis => "redis",
+        })
+    }
+}
+
+/// How a client reaches a rival.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Transport {
+    /// A Unix socket.
+    Unix,
+    /// Loopback TCP.
+    Tcp,
+}
+
+/// How a client talks to a rival.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mode {
+    /// As reported, `unix 50x32`.
+    pub name: &'static str,
+    /// Over what.
+    pub transport: Transport,
+    /// Connections.
+    pub connections: usize,
+    /// Operations per batch of a connection.
+    pub depth: usize,
+    /// GETs per request: 1, or a multi-get.
+    pub group: usize,
+}
+
+impl Mode {
+    /// One operation under way, over a Unix socket.
+    pub const UNIX_DEPTH_1: Mode = Mode::new("unix depth 1", Transport::Unix, 1, 1, 1);
+    /// One operation under way, over TCP.
+    pub const TCP_DEPTH_1: Mode = Mode::new("tcp depth 1", Transport::Tcp, 1, 1, 1);
+
+    /// All modes that are tried: the throughput modes, then one operation at a time.
+    pub const ALL: [Mode; 6] = [
+        Mode::new("unix 50x32", Transport::Unix, 50, 32, 1),
+        Mode::new("unix multiget 100", Transport::Unix, 50, 100, 100),
+        Mode::UNIX_DEPTH_1,
+        Mode::new("tcp 50x32", Transport::Tcp, 50, 32, 1),
+        Mode::new("tcp multiget 100", Transport::Tcp, 50, 100, 100),
+        Mode::TCP_DEPTH_1,
+    ];
+
+    const fn new(
+        name: &'static str,
+        transport: Transport,
+        connections: usize,
+        depth: usize,
+        group: usize,
+    ) -> Mode {
+        Mode {
+            name,
+            transport,
+            connections,
+            depth,
+            group,
+        }
+    }
+
+    /// Operations under way at once.
+    pub fn window(&self) -> usize {
+        self.connections * self.depth
+    }
+}

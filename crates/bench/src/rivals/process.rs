@@ -1,0 +1,218 @@
+//! [`Rival`]: a rival's server process, ours from start to end.
+
+use super::{Kind, Mode, RivalTarget, Stream, Transport};
+use crate::{Helper, pin};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// How to run a rival.
+#[derive(Clone, Debug)]
+pub struct RivalOptions {
+    /// Cores for it.
+    pub cores: Vec<usize>,
+    /// Items it must hold.
+    pub item_count: u64,
+    /// Key and value bytes of an item.
+    pub item_bytes: u64,
+}
+
+/// A running rival, reachable over one transport. Killed by its id when dropped, its directory removed.
+pub struct Rival {
+    kind: Kind,
+    child: Child,
+    address: Address,
+    directory: PathBuf,
+}
+
+#[derive(Clone, Debug)]
+enum Address {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
+}
+
+/// Tries to start with another port before giving up.
+const STARTS: usize = 5;
+/// Waits of 2 ms for the first connection.
+const CONNECT_TRIES: usize = 2500;
+
+impl Rival {
+    /// Where the program is, if it is installed.
+    pub fn find(kind: Kind) -> Option<PathBuf> {
+        let path = std::env::var_os("PATH")?;
+        std::env::split_paths(&path)
+            .map(|directory| directory.join(kind.program()))
+            .find(|program| program.is_file())
+    }
+
+    /// Starts `kind`, listening on `transport` only, and waits until it answers. The calling thread must outlive
+    /// it. Errors: not installed, or it did not come up.
+    pub fn start(
+        kind: Kind,
+        transport: Transport,
+        helper: &Helper,
+        options: &RivalOptions,
+    ) -> io::Result<Rival> {
+        let program = Rival::find(kind)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{kind} is not installed")))?;
+        let mut last = io::Error::other("not tried");
+        for _ in 0..STARTS {
+            match Rival::try_start(kind, transport, &program, helper, options) {
+                Ok(rival) => return Ok(rival),
+                // Somebody may have taken the port between our look and the rival's.
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn try_start(
+        kind: Kind,
+        transport: Transport,
+        program: &Path,
+        helper: &Helper,
+        options: &RivalOptions,
+    ) -> io::Result<Rival> {
+        let directory = private_directory()?;
+        let address = match transport {
+            Transport::Unix => Address::Unix(directory.join("socket")),
+            Transport::Tcp => Address::Tcp(free_port()?),
+        };
+        let mut command = helper.exec(program);
+        kind.arguments(&mut command, &address, &directory, options);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = pin::pinned(&options.cores, || command.spawn())??;
+        let mut rival = Rival {
+            kind,
+            child,
+            address,
+            directory,
+        };
+        rival.wait_until_it_listens()?;
+        Ok(rival)
+    }
+
+    /// A client in `mode`.
+    pub fn client(&self, mode: &Mode) -> io::Result<RivalTarget> {
+        RivalTarget::open(self.kind, mode, || self.connect())
+    }
+
+    /// Its process id, for people and tests.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn connect(&self) -> io::Result<Stream> {
+        match &self.address {
+            Address::Unix(path) => Stream::unix(path),
+            Address::Tcp(address) => Stream::tcp(*address),
+        }
+    }
+
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "waits for a process, before any measurement"
+    )]
+    fn wait_until_it_listens(&mut self) -> io::Result<()> {
+        for _ in 0..CONNECT_TRIES {
+            if let Some(status) = self.child.try_wait()? {
+                return Err(io::Error::other(format!("{} ended at once: {status}", self.kind)));
+            }
+            if self.connect().is_ok() {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("{} does not listen", self.kind),
+        ))
+    }
+}
+
+impl Drop for Rival {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl Kind {
+    fn arguments(self, command: &mut Command, address: &Address, directory: &Path, options: &RivalOptions) {
+        match self {
+            Kind::Memcached => memcached_arguments(command, address, options),
+            Kind::Redis => redis_arguments(command, address, directory),
+        }
+    }
+}
+
+fn memcached_arguments(command: &mut Command, address: &Address, options: &RivalOptions) {
+    match address {
+        Address::Unix(path) => command.arg("-s").arg(path).args(["-a", "0700"]),
+        Address::Tcp(tcp) => command
+            .args(["-l", "127.0.0.1", "-U", "0", "-p"])
+            .arg(tcp.port().to_string()),
+    };
+    // An item costs about 60 bytes beside key and value; slab classes waste up to a quarter.
+    let mib = 64 + options.item_count * (options.item_bytes + 60) * 3 / 2 / (1 << 20);
+    // The hash table at its final size: it must not grow while we measure.
+    let power = (64 - options.item_count.leading_zeros()).clamp(16, 31);
+    command
+        .args(["-c", "1024", "-t"])
+        .arg(options.cores.len().to_string());
+    command.arg("-m").arg(mib.to_string());
+    // Serve a whole batch of a connection before turning to the next (the default stops after 20 requests).
+    command
+        .args(["-R", "200", "-o"])
+        .arg(format!("hashpower={power}"));
+    if rustix::process::getuid().is_root() {
+        command.args(["-u", "root"]);
+    }
+}
+
+fn redis_arguments(command: &mut Command, address: &Address, directory: &Path) {
+    match address {
+        Address::Unix(path) => command.args(["--port", "0", "--unixsocket"]).arg(path),
+        Address::Tcp(tcp) => command
+            .args(["--bind", "127.0.0.1", "--port"])
+            .arg(tcp.port().to_string()),
+    };
+    command.args([
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+        "--daemonize",
+        "no",
+        "--loglevel",
+        "warning",
+    ]);
+    command.arg("--dir").arg(directory);
+}
+
+/// A directory that only we can enter.
+fn private_directory() -> io::Result<PathBuf> {
+    use std::os::unix::fs::DirBuilderExt;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let nth = NEXT.fetch_add(1, Ordering::Relaxed);
+        let directory = std::env::temp_dir().join(format!("drover-rival-{}-{nth}", std::process::id()));
+        match std::fs::DirBuilder::new().mode(0o700).create(&directory) {
+            Ok(()) => return Ok(directory),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A port that was free just now.
+fn free_port() -> io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}

@@ -1,0 +1,51 @@
+//! [`Stream`]: a socket to a rival that never sleeps.
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// A connected stream socket.
+#[derive(Debug)]
+pub struct Stream {
+    socket: OwnedFd,
+}
+
+impl Stream {
+    /// Connects over a Unix socket.
+    pub fn unix(path: &Path) -> io::Result<Stream> {
+        let socket = UnixStream::connect(path)?.into();
+        Ok(Stream { socket })
+    }
+
+    /// Connects over TCP, without Nagle's delay.
+    pub fn tcp(address: SocketAddr) -> io::Result<Stream> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        Ok(Stream {
+            socket: stream.into(),
+        })
+    }
+
+    /// Sends what the socket takes now; 0: nothing.
+    pub(super) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        match send(&self.socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(n) => Ok(n),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Receives what is there now; 0: nothing. Errors: the other side closed.
+    pub(super) fn receive(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        match recv(&self.socket, bytes, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok((n, _)) => Ok(n),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
