@@ -2,6 +2,7 @@
 //! its promise; `fuzz/corpus/<name>/` holds inputs worth keeping, and `tests/replay.rs` runs them always.
 #![forbid(unsafe_code)]
 
+mod control;
 mod herd;
 
 /// One fuzzer.
@@ -24,6 +25,14 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "commit_word",
         run: herd::commit_word,
+    },
+    Target {
+        name: "control_address",
+        run: control::address,
+    },
+    Target {
+        name: "control_frame",
+        run: control::frame,
     },
     Target {
         name: "control_message",
