@@ -7,13 +7,19 @@
 //! No header: the owner is one thread *(8 slots without header: stated in `[HERD §4.1]`)*.
 
 use crate::{BUCKET_BYTES, CACHE_SLOTS, Slot, SlotMask};
-use drover_base::{Cpu, KeyHash};
-use drover_mem::{AllocError, MaskedRegion, PageWish};
+use drover_base::{KeyHash, Line};
+use drover_mem::{AllocError, LineRef, LineTable, PageWish, Region};
 
-/// A power-of-two number of line-sized buckets. A bucket is named by its byte offset.
+/// A power-of-two number of line-sized buckets.
 #[derive(Clone, Debug)]
 pub struct CacheTable<const BITS: u32 = 48> {
-    words: MaskedRegion,
+    lines: LineTable,
+}
+
+/// One bucket of a [`CacheTable`].
+#[derive(Clone, Copy, Debug)]
+pub struct CacheBucket<'t, const BITS: u32 = 48> {
+    line: LineRef<'t>,
 }
 
 /// The slot that a new entry takes, and at whose expense.
@@ -39,91 +45,96 @@ pub enum Reason {
 }
 
 impl<const BITS: u32> CacheTable<BITS> {
-    /// `bucket_count` (a power of two, at most 2^32) empty buckets. Errors: [`AllocError`].
-    pub fn new(bucket_count: usize, pages: PageWish) -> Result<CacheTable<BITS>, AllocError> {
+    /// Empty buckets in zeroed memory: `bucket_count` of them, a power of two up to 2^32, from `start` of
+    /// `region`. Panics if they do not fit.
+    pub fn new(region: Region, start: usize, bucket_count: usize) -> CacheTable<BITS> {
         assert!(
             bucket_count.is_power_of_two() && bucket_count <= 1 << 32,
             "{bucket_count} buckets: want a power of two up to 2^32"
         );
-        Ok(CacheTable {
-            words: MaskedRegion::private(bucket_count * BUCKET_BYTES, pages)?,
-        })
+        CacheTable {
+            lines: LineTable::new(region, start, bucket_count * BUCKET_BYTES),
+        }
+    }
+
+    /// As [`new`](CacheTable::new), in memory of its own. Errors: [`AllocError`].
+    pub fn private(bucket_count: usize, pages: PageWish) -> Result<CacheTable<BITS>, AllocError> {
+        let region = Region::private(bucket_count * BUCKET_BYTES, pages)?;
+        Ok(CacheTable::new(region, 0, bucket_count))
     }
 
     /// How many buckets.
     pub fn bucket_count(&self) -> u64 {
-        (self.words.len() / BUCKET_BYTES) as u64
-    }
-
-    /// The memory, for its page kind.
-    pub fn memory(&self) -> &MaskedRegion {
-        &self.words
+        (self.lines.len() / BUCKET_BYTES) as u64
     }
 
     /// The bucket of `hash`.
     #[inline(always)]
-    pub fn bucket(&self, hash: KeyHash) -> u64 {
-        hash.bucket_index((self.words.len() / BUCKET_BYTES - 1) as u64) * BUCKET_BYTES as u64
+    pub fn bucket(&self, hash: KeyHash) -> CacheBucket<'_, BITS> {
+        self.bucket_at(hash.bucket_index(u64::MAX))
     }
 
     /// The bucket numbered `index` modulo the count.
     #[inline(always)]
-    pub fn bucket_at(&self, index: u64) -> u64 {
-        (index & (self.bucket_count() - 1)) * BUCKET_BYTES as u64
+    pub fn bucket_at(&self, index: u64) -> CacheBucket<'_, BITS> {
+        CacheBucket {
+            line: self.lines.at(index * BUCKET_BYTES as u64),
+        }
     }
 
-    /// Asks for the bucket's line.
-    #[inline(always)]
-    pub fn prefetch<C: Cpu>(&self, cpu: &C, bucket: u64) {
-        self.words.prefetch(cpu, bucket);
+    /// Empties every bucket. Cost: writes the whole table.
+    pub fn clear(&self) {
+        self.lines.zero();
     }
+}
 
-    /// Accounts for the first access to the bucket's line.
+impl<const BITS: u32> CacheBucket<'_, BITS> {
+    /// Where it lies.
     #[inline(always)]
-    pub fn touch<C: Cpu>(&self, cpu: &C, bucket: u64) {
-        cpu.touch(self.words.line(bucket));
+    pub fn line(self) -> Line {
+        self.line.line()
     }
 
     /// Slots with this tag, empty ones for tag 0.
     #[inline(always)]
-    pub fn matches(&self, bucket: u64, tag: u16) -> SlotMask {
-        SlotMask::new(self.words.match_high16(bucket, tag))
+    pub fn matches(self, tag: u16) -> SlotMask {
+        SlotMask::new(self.line.match_high16(tag))
     }
 
-    /// Slot `slot_index` (0..8) of `bucket`.
+    /// Slot `slot_index` (0..8).
     #[inline(always)]
-    pub fn slot(&self, bucket: u64, slot_index: usize) -> Slot<BITS> {
-        Slot::from_word(self.words.load(bucket + 8 * slot_index as u64))
+    pub fn slot(self, slot_index: usize) -> Slot<BITS> {
+        Slot::from_word(self.line.load(slot_index))
     }
 
     /// Stores a slot.
     #[inline(always)]
-    pub fn set(&self, bucket: u64, slot_index: usize, slot: Slot<BITS>) {
-        self.words.store(bucket + 8 * slot_index as u64, slot.word());
+    pub fn set(self, slot_index: usize, slot: Slot<BITS>) {
+        self.line.store(slot_index, slot.word());
     }
 
-    /// All slots of `bucket`.
+    /// All slots.
     #[inline]
-    pub fn slots(&self, bucket: u64) -> [Slot<BITS>; CACHE_SLOTS] {
-        std::array::from_fn(|i| self.slot(bucket, i))
+    pub fn slots(self) -> [Slot<BITS>; CACHE_SLOTS] {
+        std::array::from_fn(|i| self.slot(i))
     }
 
     /// Where an entry for a key that has none goes, given the slots found to be `ghosts` on the way.
     #[inline(always)]
-    pub fn choose(&self, bucket: u64, ghosts: SlotMask, head: u64, log_bytes: u64) -> Choice {
+    pub fn choose(self, ghosts: SlotMask, head: u64, log_bytes: u64) -> Choice {
         if let Some(slot_index) = ghosts.first() {
             return Choice {
                 slot_index,
                 reason: Reason::Ghost,
             };
         }
-        if let Some(slot_index) = self.matches(bucket, 0).first() {
+        if let Some(slot_index) = self.matches(0).first() {
             return Choice {
                 slot_index,
                 reason: Reason::Empty,
             };
         }
-        let (slot_index, distance) = furthest(&self.slots(bucket), head);
+        let (slot_index, distance) = furthest(&self.slots(), head);
         let reason = if distance > log_bytes {
             Reason::Dead
         } else {
@@ -132,22 +143,17 @@ impl<const BITS: u32> CacheTable<BITS> {
         Choice { slot_index, reason }
     }
 
-    /// Empties the slots of `bucket` whose items are gone; returns how many.
-    pub fn clean(&self, bucket: u64, head: u64, log_bytes: u64) -> u64 {
+    /// Empties the slots whose items are gone; returns how many.
+    pub fn clean(self, head: u64, log_bytes: u64) -> u64 {
         let mut cleaned = 0;
         for i in 0..CACHE_SLOTS {
-            let slot = self.slot(bucket, i);
+            let slot = self.slot(i);
             if !slot.is_empty() && !slot.is_live(head, log_bytes) {
-                self.set(bucket, i, Slot::EMPTY);
+                self.set(i, Slot::EMPTY);
                 cleaned += 1;
             }
         }
         cleaned
-    }
-
-    /// Empties every bucket. Cost: writes the whole table.
-    pub fn clear(&self) {
-        self.words.region().zero(0, self.words.len());
     }
 }
 
@@ -172,11 +178,11 @@ mod tests {
 
     const LOG: u64 = 1 << 12;
 
-    /// A bucket whose slot i starts at `offsets[i]`.
-    fn bucket_of(offsets: [u64; 8]) -> CacheTable {
-        let table = CacheTable::new(1, PageWish::Small).expect("memory");
+    /// A table of one bucket whose slot i starts at `offsets[i]`.
+    fn table_of(offsets: [u64; 8]) -> CacheTable {
+        let table = CacheTable::private(1, PageWish::Small).expect("memory");
         for (i, offset) in offsets.into_iter().enumerate() {
-            table.set(0, i, Slot::new(i as u16 + 1, offset));
+            table.bucket_at(0).set(i, Slot::new(i as u16 + 1, offset));
         }
         table
     }
@@ -185,47 +191,79 @@ mod tests {
     fn a_ghost_before_an_empty_slot_before_a_dead_one_before_the_oldest() {
         let head = 10 * LOG;
         let live = head - LOG;
-        let table = bucket_of([
-            live + 64,
-            live + 8,
-            live + 80,
-            live,
-            live + 72,
-            live + 16,
-            live + 24,
-            live + 32,
-        ]);
+        let table = table_of([64, 8, 80, 0, 72, 16, 24, 32].map(|o| live + o));
+        let bucket = table.bucket_at(0);
         let choose = |ghosts| {
-            let c = table.choose(0, SlotMask::new(ghosts), head, LOG);
+            let c = bucket.choose(SlotMask::new(ghosts), head, LOG);
             (c.slot_index, c.reason)
         };
         assert_eq!(choose(0), (3, Reason::Oldest));
-        table.set(0, 6, Slot::new(7, live - 8));
+        bucket.set(6, Slot::new(7, live - 8));
         assert_eq!(choose(0), (6, Reason::Dead));
-        table.set(0, 5, Slot::EMPTY);
-        table.set(0, 7, Slot::EMPTY);
+        bucket.set(5, Slot::EMPTY);
+        bucket.set(7, Slot::EMPTY);
         assert_eq!(choose(0), (5, Reason::Empty));
         assert_eq!(choose(0b1000_0000), (7, Reason::Ghost));
+    }
+
+    type Victim = fn(&[Slot<48>; CACHE_SLOTS], u64) -> (usize, u64);
+
+    /// The comparison found in both public versions of MICA.
+    fn nearest(slots: &[Slot<48>; CACHE_SLOTS], head: u64) -> (usize, u64) {
+        let distances = slots.map(|s| s.distance(head));
+        let (i, d) = distances
+            .into_iter()
+            .enumerate()
+            .min_by_key(|&(_, d)| d)
+            .expect("eight");
+        (i, d)
+    }
+
+    /// Whether `victim` finds the oldest, wherever it is and wherever the head is.
+    fn finds_the_oldest(victim: Victim) -> bool {
+        (0..8usize).all(|oldest| {
+            [LOG, 5 * LOG + 8, (1 << 48) + 40, (1 << 48) - 8]
+                .into_iter()
+                .all(|head: u64| {
+                    let slots = std::array::from_fn(|i| {
+                        let age = 8 * (1 + (i + 8 - oldest - 1) % 8) as u64;
+                        Slot::new(9, head.wrapping_sub(age))
+                    });
+                    victim(&slots, head) == (oldest, 64)
+                })
+        })
+    }
+
+    #[test]
+    fn defect_1_full_bucket_evicts_oldest_not_newest() {
+        assert!(finds_the_oldest(furthest));
+        assert!(!finds_the_oldest(nearest), "the flaw must be caught");
     }
 
     #[test]
     fn cleaning_spares_the_living_and_the_empty() {
         let head = 10 * LOG;
         let dead = head - LOG - 8;
-        let table = bucket_of([head, dead, head - LOG, dead, head - 8, dead, head, head]);
-        assert_eq!(table.clean(0, head, LOG), 3);
-        assert_eq!(table.matches(0, 0).collect::<Vec<_>>(), [1, 3, 5]);
-        assert_eq!(table.clean(0, head, LOG), 0);
+        let table = table_of([head, dead, head - LOG, dead, head - 8, dead, head, head]);
+        let bucket = table.bucket_at(0);
+        assert_eq!(bucket.clean(head, LOG), 3);
+        assert_eq!(bucket.matches(0).collect::<Vec<_>>(), [1, 3, 5]);
+        assert_eq!(bucket.clean(head, LOG), 0);
     }
 
     #[test]
     fn buckets_are_named_modulo_the_count() {
-        let table = CacheTable::<48>::new(4, PageWish::Small).expect("memory");
-        assert_eq!(table.bucket_at(7), 3 * 64);
-        let hash = KeyHash {
-            low: 0x6_1234,
-            high: 0,
-        };
-        assert_eq!(table.bucket(hash), 2 * 64);
+        let table = CacheTable::<48>::private(4, PageWish::Small).expect("memory");
+        let line = |i| table.bucket_at(i).line();
+        assert_eq!((line(7), line(6)), (line(3), line(2)));
+        assert_eq!(
+            table
+                .bucket(KeyHash {
+                    low: 0xff6_1234,
+                    high: 0
+                })
+                .line(),
+            line(2)
+        );
     }
 }

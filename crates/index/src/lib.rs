@@ -1,8 +1,8 @@
 //! Index structures as bytes and decisions: where a key's item may be, and which slot gives way.
 //!
 //! It holds no items and knows no verbs: whoever owns the items asks for candidates by tag, looks at the
-//! items itself, and stores the slot it decided on. Memory is [`drover_mem::MaskedRegion`], so a table can
-//! lie in huge pages or be read by another thread.
+//! items itself, and stores the slot it decided on. Memory is a [`drover_mem::LineTable`], so a table can lie
+//! in huge pages, beside the items, and be read by another thread.
 //!
 //! - [`Slot`] is one 64-bit entry: tag high, virtual log offset low, 0 = empty.
 //! - [`CacheTable`] is the lossy table of 8-slot buckets: never full, the oldest item gives way.
@@ -12,12 +12,12 @@
 //! use drover_index::{CacheTable, Slot};
 //! use drover_base::HashSeed;
 //! use drover_mem::PageWish;
-//! let table = CacheTable::<48>::new(1024, PageWish::Small)?;
+//! let table = CacheTable::<48>::private(1024, PageWish::Small)?;
 //! let hash = HashSeed::new(1, 2).hash(b"user42");
 //! let bucket = table.bucket(hash);
-//! table.set(bucket, 3, Slot::new(hash.tag(), 4096));
-//! assert_eq!(table.matches(bucket, hash.tag()).collect::<Vec<_>>(), [3]);
-//! assert_eq!(table.slot(bucket, 3).offset(), 4096);
+//! bucket.set(3, Slot::new(hash.tag(), 4096));
+//! assert_eq!(bucket.matches(hash.tag()).collect::<Vec<_>>(), [3]);
+//! assert_eq!(bucket.slot(3).offset(), 4096);
 //! # Ok::<(), drover_mem::AllocError>(())
 //! ```
 //!
@@ -28,7 +28,7 @@ mod cache_table;
 mod slot;
 mod sweep;
 
-pub use cache_table::{CacheTable, Choice, Reason};
+pub use cache_table::{CacheBucket, CacheTable, Choice, Reason};
 pub use slot::{Slot, SlotMask};
 pub use sweep::Sweep;
 

@@ -89,6 +89,12 @@ impl SlotMask {
         self.0 == 0
     }
 
+    /// True if exactly one slot is in it.
+    #[inline(always)]
+    pub fn is_single(self) -> bool {
+        self.0 != 0 && self.0 & (self.0 - 1) == 0
+    }
+
     /// The lowest slot.
     #[inline(always)]
     pub fn first(self) -> Option<usize> {
@@ -147,5 +153,7 @@ mod tests {
     fn masks_iterate_upwards() {
         assert_eq!(SlotMask::new(0b1010_0001).collect::<Vec<_>>(), [0, 5, 7]);
         assert_eq!(SlotMask::default().first(), None);
+        let single = |bits| SlotMask::new(bits).is_single();
+        assert!(single(0b100) && !single(0) && !single(0b101));
     }
 }

@@ -248,3 +248,152 @@ pub(crate) unsafe fn copy_under_8(to: *mut u8, from: *const u8, len: usize) {
         bulk_copy(to, from, len & 7);
     }
 }
+
+/// Moves the first and the last N bytes of a range, which may overlap, invisibly to the compiler.
+macro_rules! move_ends {
+    ($name:ident, $class:ident, $load:literal, $load_last:literal, $store:literal, $store_last:literal) => {
+        /// # Safety
+        /// As [`bulk_copy`] for the N bytes at `to` and `from` and for the N bytes `last` after each.
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[inline(always)]
+        unsafe fn $name(to: *mut u8, from: *const u8, last: usize) {
+            // SAFETY: the caller promises both ranges; opaque, so racing bytes are values, not UB.
+            unsafe {
+                core::arch::asm!($load, $load_last, $store, $store_last,
+                    to = in(reg) to, from = in(reg) from, last = in(reg) last,
+                    x = out($class) _, y = out($class) _, options(nostack, preserves_flags))
+            }
+        }
+    };
+}
+move_ends!(
+    ends_16,
+    xmm_reg,
+    "movups {x}, [{from}]",
+    "movups {y}, [{from} + {last}]",
+    "movups [{to}], {x}",
+    "movups [{to} + {last}], {y}"
+);
+move_ends!(
+    ends_8,
+    reg,
+    "mov {x}, [{from}]",
+    "mov {y}, [{from} + {last}]",
+    "mov [{to}], {x}",
+    "mov [{to} + {last}], {y}"
+);
+move_ends!(
+    ends_4,
+    reg,
+    "mov {x:e}, [{from}]",
+    "mov {y:e}, [{from} + {last}]",
+    "mov [{to}], {x:e}",
+    "mov [{to} + {last}], {y:e}"
+);
+move_ends!(
+    ends_1,
+    reg_byte,
+    "mov {x}, [{from}]",
+    "mov {y}, [{from} + {last}]",
+    "mov [{to}], {x}",
+    "mov [{to} + {last}], {y}"
+);
+
+/// [`bulk_copy`] for short lengths: the string instruction takes tens of cycles to start. Both ends are moved
+/// whole and may overlap, which spares a loop over the rest.
+///
+/// # Safety
+/// As [`bulk_copy`].
+#[inline(always)]
+pub(crate) unsafe fn small_copy(to: *mut u8, from: *const u8, len: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let mut i = 16;
+        while i + 16 < len {
+            // SAFETY: 16 bytes from i end before len.
+            unsafe { ends_16(to.wrapping_add(i), from.wrapping_add(i), 0) };
+            i += 16;
+        }
+        match len {
+            // SAFETY: the first and last 16 of at least 16 bytes.
+            16.. => unsafe { ends_16(to, from, len - 16) },
+            // SAFETY: the first and last 8 of at least 8 bytes.
+            8.. => unsafe { ends_8(to, from, len - 8) },
+            // SAFETY: the first and last 4 of at least 4 bytes.
+            4.. => unsafe { ends_4(to, from, len - 4) },
+            1.. => {
+                // SAFETY: the byte in the middle, twice.
+                unsafe { ends_1(to.wrapping_add(len / 2), from.wrapping_add(len / 2), 0) };
+                // SAFETY: the first and last of at least 1 byte.
+                unsafe { ends_1(to, from, len - 1) };
+            }
+            0 => {}
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    // SAFETY: the caller's promise.
+    unsafe {
+        bulk_copy(to, from, len)
+    };
+}
+
+/// Whether `len` bytes at `shared` are those at `own`.
+///
+/// # Safety
+/// Both readable for `len` bytes. Concurrent writers are allowed at `shared`.
+#[inline(always)]
+pub(crate) unsafe fn equal(shared: *const u8, own: *const u8, len: usize) -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        if len < 16 {
+            // SAFETY: the caller's promise.
+            return unsafe { equal_short(shared, own, len) };
+        }
+        let block = |i: usize| {
+            // SAFETY: i + 16 <= len in all three uses below.
+            unsafe { equal_16(shared.wrapping_add(i), own.wrapping_add(i)) }
+        };
+        block(0) && (len == 16 || (block(len - 16) && (1..(len - 1) / 16).all(|i| block(16 * i))))
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    (0..len).all(|i| {
+        // SAFETY: byte i < len of a range the caller promises; the access is atomic.
+        let byte = unsafe { core::sync::atomic::AtomicU8::from_ptr(shared.wrapping_add(i).cast_mut()) };
+        // SAFETY: as above, and nobody writes there.
+        byte.load(core::sync::atomic::Ordering::Relaxed) == unsafe { *own.wrapping_add(i) }
+    })
+}
+
+/// [`equal`] for less than 16 bytes.
+///
+/// # Safety
+/// As [`equal`], and `len` < 16.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+unsafe fn equal_short(shared: *const u8, own: *const u8, len: usize) -> bool {
+    let (mut copy, mut want) = ([0; 16], [0; 16]);
+    // SAFETY: the caller promises `len` < 16 bytes.
+    unsafe { small_copy(copy.as_mut_ptr(), shared, len) };
+    // SAFETY: as above.
+    unsafe { small_copy(want.as_mut_ptr(), own, len) };
+    copy == want
+}
+
+/// Whether 16 bytes are equal.
+///
+/// # Safety
+/// Both readable for 16 bytes.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+unsafe fn equal_16(shared: *const u8, own: *const u8) -> bool {
+    let mask: u32;
+    // SAFETY: the caller promises both ranges; opaque, so racing bytes are values, not UB.
+    unsafe {
+        core::arch::asm!(
+            "movdqu {a}, [{shared}]", "movdqu {b}, [{own}]", "pcmpeqb {a}, {b}", "pmovmskb {mask:e}, {a}",
+            shared = in(reg) shared, own = in(reg) own, a = out(xmm_reg) _, b = out(xmm_reg) _, mask = lateout(reg) mask,
+            options(nostack, readonly, preserves_flags)
+        );
+    }
+    mask == 0xffff
+}

@@ -3,7 +3,7 @@
 //!
 //! - [`Region`] is a mapped range, shared (a memfd that can be passed on) or private. It is never a Rust
 //!   reference: it is loaded and stored by words with stated ordering, and copied in and out.
-//! - [`MaskedRegion`] is a power-of-two piece of one whose offsets wrap: indexes and logs.
+//! - [`MaskedRegion`] and [`LineTable`] are power-of-two pieces of one whose offsets wrap: logs and indexes.
 //! - [`BufferPool`] and [`Buffer`] are private staging: a slice while we hold it, moved into a request
 //!   and returned by its completion.
 //! - [`NativeCpu`] is the [`Cpu`](drover_base::Cpu) of real hardware: clock, prefetch, pause.
@@ -30,7 +30,7 @@ mod region;
 pub use arch::{pause, timestamp};
 pub use buffer::{Buffer, BufferPool};
 pub use map::{AllocError, PageKind, PageWish};
-pub use masked::MaskedRegion;
+pub use masked::{LineRef, LineTable, MaskedRegion, Place};
 pub use native::NativeCpu;
 pub use region::Region;
 

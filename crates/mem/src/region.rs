@@ -222,7 +222,7 @@ impl Region {
     }
 
     #[inline(always)]
-    fn check_writable(&self, offset: usize, len: usize) {
+    pub(crate) fn check_writable(&self, offset: usize, len: usize) {
         self.check(offset, len);
         assert!(self.writable, "store to a read-only region");
     }

@@ -6,36 +6,38 @@
 //! put:  look at the whole bucket.  own item with room -> overwrite it;
 //!       else append and take: own slot, ghost, empty, dead, oldest
 //! ```
+//! Both begin with the case that nearly always holds, one candidate and it is ours, in a straight line; whatever
+//! is different leaves for the `_slow` half, which starts from scratch.
 
-use crate::item::{self, ItemRef, Key, Match, Meta};
+use crate::item::{self, ItemRef, Key, Lens, Match, Meta};
 use crate::log::Log;
 use crate::partition::{Condition, Limits, PutOutcome};
 use crate::sharing::Sharing;
-use crate::stats::PartitionStats;
+use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
-use drover_index::{CACHE_SLOTS, CacheTable, Reason, Slot, SlotMask, Sweep};
-use drover_mem::AllocError;
+use drover_index::{BUCKET_BYTES, CACHE_SLOTS, CacheTable, Reason, Slot, SlotMask, Sweep};
+use drover_mem::{AllocError, MaskedRegion, Place, Region};
 
 /// Lossy index, circular log, one owner.
 #[derive(Debug)]
 pub(crate) struct Cache<S, const BITS: u32> {
     table: CacheTable<BITS>,
     log: Log,
-    sweep: Sweep,
     /// Items further behind the head than this move when read.
     renew_distance: u64,
     /// How far into a candidate a prefetch reaches for its second line.
-    reach: u64,
+    reach: usize,
     limits: Limits,
     version: u32,
+    sweep: Sweep,
     sharing: S,
-    stats: PartitionStats,
+    counters: Counters,
 }
 
 /// What the scan of a bucket for a PUT found.
 struct Found {
-    /// The key's slot and its item, or that of another key with the same hash.
+    /// The key's slot and its item's offset, or those of another key with the same hash.
     own: Option<(usize, u64, Match)>,
     /// Slots with our tag whose items are gone.
     ghosts: SlotMask,
@@ -43,92 +45,108 @@ struct Found {
 
 impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     pub(crate) fn new(options: &PartitionOptions, sharing: S) -> Result<Self, AllocError> {
-        let table = CacheTable::new(options.bucket_count, options.pages)?;
-        let log = Log::new(options.log_bytes, options.pages)?;
         let Mode::Cache { move_to_head } = options.mode else {
             unreachable!("the partition chose cache mode");
         };
+        // One mapping for both: huge pages are not rounded up twice, and what a place reaches beyond the end
+        // of the log is the start of the index.
+        let log_bytes = options.log_bytes;
+        let table_bytes = options.bucket_count * BUCKET_BYTES;
+        let region = Region::private(log_bytes + table_bytes.max(Place::REACH), options.pages)?;
+        let table = CacheTable::new(region.clone(), log_bytes, options.bucket_count);
         Ok(Cache {
-            sweep: Sweep::new(BITS, table.bucket_count(), log.size()),
-            renew_distance: (move_to_head.clamp(0.0, 1.0) * log.size() as f64) as u64,
+            sweep: Sweep::new(BITS, table.bucket_count(), log_bytes as u64),
+            log: Log::new(MaskedRegion::new(region, 0, log_bytes)),
+            table,
+            renew_distance: (move_to_head.clamp(0.0, 1.0) * log_bytes as f64) as u64,
             reach: 0,
             limits: Limits::new(options),
             version: 0,
             sharing,
-            stats: PartitionStats::default(),
-            table,
-            log,
+            counters: Counters::default(),
         })
     }
 
     #[inline(always)]
     pub(crate) fn prefetch_bucket<C: Cpu>(&self, cpu: &C, hash: KeyHash) {
-        self.table.prefetch(cpu, self.table.bucket(hash));
+        cpu.prefetch(self.table.bucket(hash).line());
     }
 
     #[inline(always)]
     pub(crate) fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> bool {
         let bucket = self.table.bucket(hash);
-        self.table.touch(cpu, bucket);
-        let candidates = self.table.matches(bucket, hash.tag());
+        cpu.touch(bucket.line());
+        let candidates = bucket.matches(hash.tag());
         for i in candidates {
-            let at = self.table.slot(bucket, i).offset();
-            self.log.memory().prefetch(cpu, at);
-            self.log.memory().prefetch(cpu, at + self.reach);
+            let place = self.log.place(bucket.slot(i).word());
+            cpu.prefetch(place.line(0));
+            cpu.prefetch(place.line(self.reach));
         }
         !candidates.is_empty()
     }
 
     #[inline(always)]
     pub(crate) fn get<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<ItemRef<'_>> {
-        self.stats.gets += 1;
-        let at = self.find(cpu, key, now_s)?;
-        self.stats.hits += 1;
-        let item = ItemRef::new(self.log.memory(), at);
-        item::touch(
-            self.log.memory(),
-            cpu,
-            at,
-            item::item_bytes(item.key_len(), item.value_len()) as u64,
-        );
+        let bucket = self.table.bucket(key.hash);
+        cpu.touch(bucket.line());
+        let Some(i) = bucket.matches(key.hash.tag()).first() else {
+            self.counters.misses += 1;
+            return None;
+        };
+        let slot = bucket.slot(i);
+        if slot.is_live(self.log.head(), self.renew_distance) {
+            let place = self.log.place(slot.word());
+            cpu.touch(place.line(0));
+            let (lens, meta) = (Lens::load(place), Meta::load(place));
+            if item::compare(place, lens, key) == Match::Own && !meta.is_expired(now_s) {
+                self.counters.hits += 1;
+                let item = ItemRef::new(self.log.place(slot.word()), lens, meta);
+                item.touch_rest(cpu);
+                return Some(item);
+            }
+        }
+        self.get_slow(cpu, key, now_s)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn get_slow<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<ItemRef<'_>> {
+        let Some(at) = self.find(cpu, key, now_s) else {
+            self.counters.misses += 1;
+            return None;
+        };
+        self.counters.hits += 1;
+        let item = ItemRef::load(self.log.place(at));
+        item.touch_rest(cpu);
         Some(item)
     }
 
-    /// The place of the key's live item, after a move if one is due.
-    #[inline(always)]
+    /// The offset of the key's live item, after a move if one is due.
     fn find<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<u64> {
-        let bucket = self.table.bucket(key.hash);
-        let (i, slot) = self.find_slot(cpu, bucket, key, now_s)?;
-        if slot.distance(self.log.head()) > self.renew_distance {
-            return Some(self.renew(bucket, i, slot.offset()));
+        let (i, slot) = self.find_slot(cpu, key, now_s)?;
+        if slot.is_live(self.log.head(), self.renew_distance) {
+            return Some(slot.offset());
         }
-        Some(slot.offset())
+        Some(self.renew(key.hash, i, slot))
     }
 
-    #[inline(always)]
-    fn find_slot<C: Cpu>(
-        &mut self,
-        cpu: &C,
-        bucket: u64,
-        key: Key<'_>,
-        now_s: u32,
-    ) -> Option<(usize, Slot<BITS>)> {
-        self.table.touch(cpu, bucket);
-        for i in self.table.matches(bucket, key.hash.tag()) {
-            let slot = self.table.slot(bucket, i);
+    fn find_slot<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<(usize, Slot<BITS>)> {
+        let candidates = self.table.bucket(key.hash).matches(key.hash.tag());
+        for i in candidates {
+            let slot = self.table.bucket(key.hash).slot(i);
             if !slot.is_live(self.log.head(), self.log.size()) {
-                self.drop_slot(bucket, i);
-                self.stats.evicted_log_wrapped += 1;
+                self.drop_slot(key.hash, i);
+                self.counters.evicted_log_wrapped += 1;
                 continue;
             }
-            let at = slot.offset();
-            cpu.touch(self.log.memory().line(at));
-            if item::compare(self.log.memory(), at, key) != Match::Own {
+            let place = self.log.place(slot.word());
+            cpu.touch(place.line(0));
+            if item::compare(place, Lens::load(place), key) != Match::Own {
                 continue;
             }
-            if Meta::load(self.log.memory(), at).is_expired(now_s) {
-                self.drop_slot(bucket, i);
-                self.stats.expired += 1;
+            if Meta::load(place).is_expired(now_s) {
+                self.drop_slot(key.hash, i);
+                self.counters.expired += 1;
                 return None;
             }
             return Some((i, slot));
@@ -136,30 +154,27 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         None
     }
 
-    #[cold]
-    #[inline(never)]
-    fn drop_slot(&mut self, bucket: u64, i: usize) {
-        self.table.set(bucket, i, Slot::EMPTY);
-        self.stats.items -= 1;
+    fn drop_slot(&mut self, hash: KeyHash, i: usize) {
+        self.table.bucket(hash).set(i, Slot::EMPTY);
+        self.counters.items -= 1;
     }
 
-    /// Copies the item at `from` to the head of the log. The copy goes forwards by words and its target is
-    /// the log's oldest bytes, so it may overlap the end of what it overwrites but never what it has yet to read.
-    #[inline(never)]
-    fn renew(&mut self, bucket: u64, slot_index: usize, from: u64) -> u64 {
-        let memory = self.log.memory().clone();
-        let need = item::Lens::load(&memory, from).item_size();
-        let tag = self.table.slot(bucket, slot_index).tag();
+    /// Copies the item of `slot` to the head of the log. The copy goes forwards by words and its target is the
+    /// log's oldest bytes: it may overlap the end of what it overwrites, never what it has yet to read.
+    #[cold]
+    fn renew(&mut self, hash: KeyHash, slot_index: usize, slot: Slot<BITS>) -> u64 {
         let before = self.log.head();
-        self.sharing.begin_write(bucket);
+        let need = Lens::load(self.log.place(slot.word())).item_size();
+        self.sharing.begin_write(hash);
         let to = self.log.reserve(&self.sharing, need);
-        for at in (0..need).step_by(8) {
-            memory.store(to + at, memory.load(from + at));
+        for at in (0..need as u64).step_by(8) {
+            let word = self.log.place(slot.offset() + at).load(0);
+            self.log.place(to + at).store(0, word);
         }
-        self.table.set(bucket, slot_index, Slot::new(tag, to));
-        self.sharing.end_write(bucket);
+        self.table.bucket(hash).set(slot_index, Slot::new(slot.tag(), to));
+        self.sharing.end_write(hash);
         self.sweep(before);
-        self.stats.renewed += 1;
+        self.counters.renewed += 1;
         to
     }
 
@@ -176,11 +191,13 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     #[inline(never)]
     fn clean(&mut self, due: std::ops::Range<u64>) {
         for index in due {
-            let bucket = self.table.bucket_at(index);
-            let cleaned = self.table.clean(bucket, self.log.head(), self.log.size());
-            self.stats.items -= cleaned;
-            self.stats.evicted_log_wrapped += cleaned;
-            self.stats.sweeps += 1;
+            let cleaned = self
+                .table
+                .bucket_at(index)
+                .clean(self.log.head(), self.log.size());
+            self.counters.items -= cleaned;
+            self.counters.evicted_log_wrapped += cleaned;
+            self.counters.sweeps += 1;
         }
     }
 
@@ -194,161 +211,192 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         now_s: u32,
         condition: Condition,
     ) -> PutOutcome {
-        if !self.limits.allow(key, value) {
-            self.stats.too_large += 1;
-            return PutOutcome::TooLarge;
-        }
         let bucket = self.table.bucket(key.hash);
-        let found = self.scan(cpu, bucket, key);
-        if condition != Condition::Always
-            && let Some(refusal) = self.refuse(&found, now_s, condition)
-        {
-            return refusal;
-        }
-        self.version = self.version.wrapping_add(1).max(1);
-        self.stats.puts += 1;
-        let meta = Meta::new(expire_s, self.version);
-        let need = item::item_bytes(key.bytes.len(), value.len()) as u64;
-        if let Some((_, at, Match::Own)) = found.own {
-            let reserved = item::Lens::load(self.log.memory(), at).item_size();
-            if reserved >= need {
-                self.sharing.begin_write(bucket);
-                item::write_value(self.log.memory(), at, reserved, key.bytes.len(), value, meta);
-                self.sharing.end_write(bucket);
-                item::touch(self.log.memory(), cpu, at, need);
-                self.stats.updates_in_place += 1;
+        cpu.touch(bucket.line());
+        let candidates = bucket.matches(key.hash.tag());
+        if candidates.is_single() && condition == Condition::Always && self.limits.allow_value(value) {
+            let slot = bucket.slot(candidates.first().unwrap_or(0));
+            let place = self.log.place(slot.word());
+            let lens = Lens::load(place);
+            if slot.is_live(self.log.head(), self.log.size())
+                && lens.item_size() >= item::item_bytes(key.bytes.len(), value.len())
+                && item::compare(place, lens, key) == Match::Own
+            {
+                self.version = next_version(self.version);
+                let meta = Meta::new(expire_s, self.version);
+                self.sharing.begin_write(key.hash);
+                item::write_value(place, lens.item_size(), key.bytes.len(), value, meta);
+                self.sharing.end_write(key.hash);
+                item::touch(cpu, place, item::item_bytes(key.bytes.len(), value.len()));
+                self.counters.updates_in_place += 1;
                 return PutOutcome::Stored {
                     version: self.version,
                 };
             }
         }
-        self.store_moved(cpu, bucket, key, value, meta, found);
+        self.put_slow(cpu, key, value, expire_s, now_s, condition)
+    }
+
+    #[inline(never)]
+    fn put_slow<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        value: &[u8],
+        expire_s: u32,
+        now_s: u32,
+        condition: Condition,
+    ) -> PutOutcome {
+        if !self.limits.allow(key, value) {
+            self.counters.too_large += 1;
+            return PutOutcome::TooLarge;
+        }
+        let found = self.scan(cpu, key);
+        if let Some(refusal) = self.refuse(&found, now_s, condition) {
+            return refusal;
+        }
+        self.version = next_version(self.version);
+        let meta = Meta::new(expire_s, self.version);
+        let need = item::item_bytes(key.bytes.len(), value.len());
+        if let Some((_, at, Match::Own)) = found.own {
+            let place = self.log.place(at);
+            let reserved = Lens::load(place).item_size();
+            if reserved >= need {
+                self.sharing.begin_write(key.hash);
+                item::write_value(place, reserved, key.bytes.len(), value, meta);
+                self.sharing.end_write(key.hash);
+                item::touch(cpu, place, need);
+                self.counters.updates_in_place += 1;
+                return PutOutcome::Stored {
+                    version: self.version,
+                };
+            }
+        }
+        self.append(cpu, key, value, meta, found);
         PutOutcome::Stored {
             version: self.version,
         }
     }
 
     /// Looks at every slot with the key's tag. Empties a second slot of the same key, should there be one.
-    #[inline(always)]
-    fn scan<C: Cpu>(&mut self, cpu: &C, bucket: u64, key: Key<'_>) -> Found {
-        self.table.touch(cpu, bucket);
+    #[inline]
+    fn scan<C: Cpu>(&mut self, cpu: &C, key: Key<'_>) -> Found {
         let mut found = Found {
             own: None,
             ghosts: SlotMask::default(),
         };
-        for i in self.table.matches(bucket, key.hash.tag()) {
-            let slot = self.table.slot(bucket, i);
+        let candidates = self.table.bucket(key.hash).matches(key.hash.tag());
+        for i in candidates {
+            let slot = self.table.bucket(key.hash).slot(i);
             if !slot.is_live(self.log.head(), self.log.size()) {
                 found.ghosts.insert(i);
                 continue;
             }
-            let at = slot.offset();
-            cpu.touch(self.log.memory().line(at));
-            match item::compare(self.log.memory(), at, key) {
+            let place = self.log.place(slot.word());
+            cpu.touch(place.line(0));
+            match item::compare(place, Lens::load(place), key) {
                 Match::Other => {}
-                _ if found.own.is_some() => self.drop_slot(bucket, i),
-                relation => found.own = Some((i, at, relation)),
+                _ if found.own.is_some() => self.drop_slot(key.hash, i),
+                relation => found.own = Some((i, slot.offset(), relation)),
             }
         }
         found
     }
 
     /// Appends the item and points a slot at it.
-    #[inline(never)]
-    fn store_moved<C: Cpu>(
-        &mut self,
-        cpu: &C,
-        bucket: u64,
-        key: Key<'_>,
-        value: &[u8],
-        meta: Meta,
-        found: Found,
-    ) {
-        let slot_index = match found.own {
-            Some((i, _, relation)) => {
-                match relation {
-                    Match::Own => self.stats.updates_moved += 1,
-                    _ => self.stats.hash_collision += 1,
-                }
-                i
-            }
-            None => self.make_room(bucket, found.ghosts),
-        };
-        let need = item::item_bytes(key.bytes.len(), value.len()) as u64;
+    #[inline]
+    fn append<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, value: &[u8], meta: Meta, found: Found) {
+        let slot_index = self.take_slot(key.hash, &found);
+        let need = item::item_bytes(key.bytes.len(), value.len());
         let before = self.log.head();
-        self.sharing.begin_write(bucket);
+        self.sharing.begin_write(key.hash);
         let at = self.log.reserve(&self.sharing, need);
-        item::write(self.log.memory(), at, need, key, value, meta);
-        self.table.set(bucket, slot_index, Slot::new(key.hash.tag(), at));
-        self.sharing.end_write(bucket);
+        item::write(self.log.place(at), need, key, value, meta);
+        self.table
+            .bucket(key.hash)
+            .set(slot_index, Slot::new(key.hash.tag(), at));
+        self.sharing.end_write(key.hash);
         self.sweep(before);
-        item::touch(self.log.memory(), cpu, at, need);
+        item::touch(cpu, self.log.place(at), need);
         self.reach = (need - 1).min(64);
     }
 
-    #[inline(always)]
-    fn make_room(&mut self, bucket: u64, ghosts: SlotMask) -> usize {
+    /// The slot for a new item of the key, with the books kept about whoever had it.
+    #[inline]
+    fn take_slot(&mut self, hash: KeyHash, found: &Found) -> usize {
+        let count = &mut self.counters;
+        if let Some((i, _, relation)) = found.own {
+            match relation {
+                Match::Own => count.updates_moved += 1,
+                _ => count.hash_collision += 1,
+            }
+            return i;
+        }
         let choice = self
             .table
-            .choose(bucket, ghosts, self.log.head(), self.log.size());
+            .bucket(hash)
+            .choose(found.ghosts, self.log.head(), self.log.size());
         match choice.reason {
-            Reason::Empty => self.stats.items += 1,
-            Reason::Ghost | Reason::Dead => self.stats.evicted_log_wrapped += 1,
-            Reason::Oldest => self.stats.evicted_bucket_full += 1,
+            Reason::Empty => count.items += 1,
+            Reason::Ghost | Reason::Dead => count.evicted_log_wrapped += 1,
+            Reason::Oldest => count.evicted_bucket_full += 1,
         }
+        count.inserts += 1;
         choice.slot_index
     }
 
-    /// Whether `condition` forbids the PUT.
-    #[inline(never)]
+    /// What `condition` says to the PUT, if it forbids it.
+    #[inline]
     fn refuse(&self, found: &Found, now_s: u32, condition: Condition) -> Option<PutOutcome> {
+        if condition == Condition::Always {
+            return None;
+        }
         let present = match found.own {
-            Some((_, at, Match::Own)) => Some(Meta::load(self.log.memory(), at)),
+            Some((_, at, Match::Own)) => Some(Meta::load(self.log.place(at))),
             _ => None,
         };
         condition.refuse(present.filter(|meta| !meta.is_expired(now_s)).map(Meta::version))
     }
 
     pub(crate) fn set_expiry<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool {
+        cpu.touch(self.table.bucket(key.hash).line());
         let Some(at) = self.find(cpu, key, now_s) else {
             return false;
         };
-        let bucket = self.table.bucket(key.hash);
-        let version = Meta::load(self.log.memory(), at).version();
-        self.sharing.begin_write(bucket);
-        Meta::new(expire_s, version).store(self.log.memory(), at);
-        self.sharing.end_write(bucket);
+        let place = self.log.place(at);
+        self.sharing.begin_write(key.hash);
+        Meta::new(expire_s, Meta::load(place).version()).store(place);
+        self.sharing.end_write(key.hash);
         true
     }
 
     pub(crate) fn delete<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> bool {
-        let bucket = self.table.bucket(key.hash);
+        cpu.touch(self.table.bucket(key.hash).line());
         let mut deleted = false;
-        while let Some((i, _)) = self.find_slot(cpu, bucket, key, now_s) {
-            self.sharing.begin_write(bucket);
-            self.drop_slot(bucket, i);
-            self.sharing.end_write(bucket);
+        while let Some((i, _)) = self.find_slot(cpu, key, now_s) {
+            self.sharing.begin_write(key.hash);
+            self.drop_slot(key.hash, i);
+            self.sharing.end_write(key.hash);
             deleted = true;
         }
-        self.stats.deletes += u64::from(deleted);
+        self.counters.deletes += u64::from(deleted);
         deleted
     }
 
     pub(crate) fn clear(&mut self) {
         self.table.clear();
-        self.stats.items = 0;
+        self.counters.items = 0;
     }
 
     /// The live, unexpired items of the bucket numbered `index`.
     pub(crate) fn scan_bucket(&self, index: u64, now_s: u32, visit: &mut dyn FnMut(ItemRef<'_>)) {
-        let bucket = self.table.bucket_at(index);
-        for i in 0..CACHE_SLOTS {
-            let slot = self.table.slot(bucket, i);
+        for slot in self.table.bucket_at(index).slots() {
             if slot.is_empty() || !slot.is_live(self.log.head(), self.log.size()) {
                 continue;
             }
-            if !Meta::load(self.log.memory(), slot.offset()).is_expired(now_s) {
-                visit(ItemRef::new(self.log.memory(), slot.offset()));
+            let place = self.log.place(slot.word());
+            if !Meta::load(place).is_expired(now_s) {
+                visit(ItemRef::load(place));
             }
         }
     }
@@ -358,11 +406,17 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     }
 
     pub(crate) fn stats(&self) -> PartitionStats {
-        PartitionStats {
-            bytes: self.log.head().min(self.log.size()),
-            bytes_max: self.log.size(),
-            slots: self.table.bucket_count() * CACHE_SLOTS as u64,
-            ..self.stats
-        }
+        let bytes = self.log.head().min(self.log.size());
+        self.counters.stats(
+            bytes,
+            self.log.size(),
+            self.table.bucket_count() * CACHE_SLOTS as u64,
+        )
     }
+}
+
+/// The version after `version`: never 0.
+#[inline(always)]
+fn next_version(version: u32) -> u32 {
+    version.wrapping_add(1).max(1)
 }

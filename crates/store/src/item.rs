@@ -14,10 +14,10 @@
 //! a bare hash takes exactly one cache line *(the 48 bytes of `[HERD §5.3]` plus our 16 of length and time)*.
 
 use drover_base::{Cpu, KeyHash};
-use drover_mem::{LINE_BYTES, MaskedRegion, Region};
+use drover_mem::{LINE_BYTES, Place, Region};
 
 /// Bytes before the key.
-pub(crate) const HEADER_BYTES: u64 = 32;
+pub(crate) const HEADER_BYTES: usize = 32;
 
 /// The longest key: memcached's limit.
 pub const KEY_BYTES_MAX: usize = 250;
@@ -40,7 +40,7 @@ pub struct Key<'a> {
 /// Memory that an item takes, header and padding included.
 #[inline(always)]
 pub const fn item_bytes(key_len: usize, value_len: usize) -> usize {
-    HEADER_BYTES as usize + ((key_len + 7) & !7) + ((value_len + 7) & !7)
+    HEADER_BYTES + ((key_len + 7) & !7) + ((value_len + 7) & !7)
 }
 
 /// First word of an item.
@@ -49,18 +49,18 @@ pub(crate) struct Lens(u64);
 
 impl Lens {
     #[inline(always)]
-    pub(crate) fn new(item_size: u64, key_len: usize, value_len: usize) -> Lens {
-        Lens(item_size | ((value_len as u64) << 32) | ((key_len as u64) << 56))
+    pub(crate) fn new(item_size: usize, key_len: usize, value_len: usize) -> Lens {
+        Lens(item_size as u64 | ((value_len as u64) << 32) | ((key_len as u64) << 56))
     }
 
     #[inline(always)]
-    pub(crate) fn load(memory: &MaskedRegion, at: u64) -> Lens {
-        Lens(memory.load(at))
+    pub(crate) fn load(place: Place<'_>) -> Lens {
+        Lens(place.load(0))
     }
 
     #[inline(always)]
-    pub(crate) fn item_size(self) -> u64 {
-        self.0 & 0xffff_fff8
+    pub(crate) fn item_size(self) -> usize {
+        self.0 as usize & 0xffff_fff8
     }
 
     #[inline(always)]
@@ -90,13 +90,13 @@ impl Meta {
     }
 
     #[inline(always)]
-    pub(crate) fn load(memory: &MaskedRegion, at: u64) -> Meta {
-        Meta(memory.load(at + 24))
+    pub(crate) fn load(place: Place<'_>) -> Meta {
+        Meta(place.load(24))
     }
 
     #[inline(always)]
-    pub(crate) fn store(self, memory: &MaskedRegion, at: u64) {
-        memory.store(at + 24, self.0);
+    pub(crate) fn store(self, place: Place<'_>) {
+        place.store(24, self.0);
     }
 
     #[inline(always)]
@@ -127,80 +127,80 @@ pub(crate) enum Match {
     Own,
 }
 
-/// Compares the item at `at` with `key`: hash first, then length, then bytes.
+/// Compares the item at `place`, whose first word is `lens`, with `key`: hash first, then length, then bytes.
 #[inline(always)]
-pub(crate) fn compare(memory: &MaskedRegion, at: u64, key: Key<'_>) -> Match {
-    let difference = (memory.load(at + 8) ^ key.hash.low) | (memory.load(at + 16) ^ key.hash.high);
-    if difference != 0 {
+pub(crate) fn compare(place: Place<'_>, lens: Lens, key: Key<'_>) -> Match {
+    if place.load(8) != key.hash.low || place.load(16) != key.hash.high {
         return Match::Other;
     }
-    let same = Lens::load(memory, at).key_len() == key.bytes.len()
-        && memory.equals_padded(at + HEADER_BYTES, key.bytes);
+    let same = lens.key_len() == key.bytes.len() && place.equals(HEADER_BYTES, key.bytes);
     if same { Match::Own } else { Match::Collision }
 }
 
-/// Where the value of an item starts.
+/// Where the value of an item starts in it.
 #[inline(always)]
-pub(crate) fn value_at(at: u64, key_len: usize) -> u64 {
-    at + HEADER_BYTES + ((key_len as u64 + 7) & !7)
+pub(crate) fn value_start(key_len: usize) -> usize {
+    HEADER_BYTES + ((key_len + 7) & !7)
 }
 
 /// Writes a whole item.
 #[inline(always)]
-pub(crate) fn write(memory: &MaskedRegion, at: u64, item_size: u64, key: Key<'_>, value: &[u8], meta: Meta) {
-    memory.store(at + 8, key.hash.low);
-    memory.store(at + 16, key.hash.high);
-    memory.copy_in_padded(at + HEADER_BYTES, key.bytes);
-    write_value(memory, at, item_size, key.bytes.len(), value, meta);
+pub(crate) fn write(place: Place<'_>, item_size: usize, key: Key<'_>, value: &[u8], meta: Meta) {
+    place.store(8, key.hash.low);
+    place.store(16, key.hash.high);
+    place.copy_in_padded(HEADER_BYTES, key.bytes);
+    write_value(place, item_size, key.bytes.len(), value, meta);
 }
 
 /// Writes all of an item but hash and key, which stay.
 #[inline(always)]
-pub(crate) fn write_value(
-    memory: &MaskedRegion,
-    at: u64,
-    item_size: u64,
-    key_len: usize,
-    value: &[u8],
-    meta: Meta,
-) {
-    memory.store(at, Lens::new(item_size, key_len, value.len()).0);
-    meta.store(memory, at);
-    memory.copy_in_padded(value_at(at, key_len), value);
+pub(crate) fn write_value(place: Place<'_>, item_size: usize, key_len: usize, value: &[u8], meta: Meta) {
+    place.store(0, Lens::new(item_size, key_len, value.len()).0);
+    meta.store(place);
+    place.copy_in_padded(value_start(key_len), value);
 }
 
-/// Marks `bytes` at `at` as nothing.
+/// Marks `bytes` at `place` as nothing.
 #[inline]
-pub(crate) fn write_skip(memory: &MaskedRegion, at: u64, bytes: u64) {
-    memory.store(at, bytes | SKIP);
+pub(crate) fn write_skip(place: Place<'_>, bytes: usize) {
+    place.store(0, bytes as u64 | SKIP);
 }
 
-/// Accounts for the first access to each line of `len` bytes at `at`.
+/// Accounts for the first access to each line of `len` bytes.
 #[inline(always)]
-pub(crate) fn touch<C: Cpu>(memory: &MaskedRegion, cpu: &C, at: u64, len: u64) {
-    let lines = ((at & (LINE_BYTES as u64 - 1)) + len).div_ceil(LINE_BYTES as u64);
-    for i in 0..lines {
-        cpu.touch(memory.line(at + i * LINE_BYTES as u64));
+pub(crate) fn touch<C: Cpu>(cpu: &C, place: Place<'_>, len: usize) {
+    let into_line = place.line(0).0 & (LINE_BYTES - 1);
+    for i in 0..(into_line + len).div_ceil(LINE_BYTES) {
+        cpu.touch(place.line(i * LINE_BYTES));
     }
 }
 
 /// An item that was found, valid as long as nothing is written to the partition.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemRef<'p> {
-    memory: &'p MaskedRegion,
-    at: u64,
+    place: Place<'p>,
     lens: Lens,
     meta: Meta,
 }
 
 impl<'p> ItemRef<'p> {
     #[inline(always)]
-    pub(crate) fn new(memory: &'p MaskedRegion, at: u64) -> ItemRef<'p> {
-        ItemRef {
-            memory,
-            at,
-            lens: Lens::load(memory, at),
-            meta: Meta::load(memory, at),
+    pub(crate) fn new(place: Place<'p>, lens: Lens, meta: Meta) -> ItemRef<'p> {
+        ItemRef { place, lens, meta }
+    }
+
+    #[inline]
+    pub(crate) fn load(place: Place<'p>) -> ItemRef<'p> {
+        ItemRef::new(place, Lens::load(place), Meta::load(place))
+    }
+
+    /// Accounts for the item's lines after the first.
+    #[inline(always)]
+    pub(crate) fn touch_rest<C: Cpu>(&self, cpu: &C) {
+        let len = item_bytes(self.key_len(), self.value_len());
+        let into_line = self.place.line(0).0 & (LINE_BYTES - 1);
+        for i in 1..(into_line + len).div_ceil(LINE_BYTES) {
+            cpu.touch(self.place.line(i * LINE_BYTES));
         }
     }
 
@@ -232,8 +232,8 @@ impl<'p> ItemRef<'p> {
     /// The hash of the key.
     pub fn hash(&self) -> KeyHash {
         KeyHash {
-            low: self.memory.load(self.at + 8),
-            high: self.memory.load(self.at + 16),
+            low: self.place.load(8),
+            high: self.place.load(16),
         }
     }
 
@@ -244,8 +244,7 @@ impl<'p> ItemRef<'p> {
     #[inline(always)]
     pub fn copy_value(&self, out: &mut [u8]) -> usize {
         let len = self.value_len();
-        self.memory
-            .copy_out(value_at(self.at, self.key_len()), &mut out[..len]);
+        self.place.copy_out(value_start(self.key_len()), &mut out[..len]);
         len
     }
 
@@ -255,7 +254,7 @@ impl<'p> ItemRef<'p> {
     /// If the part reaches beyond the value.
     pub fn copy_value_part(&self, start: usize, out: &mut [u8]) {
         assert!(start <= self.value_len() && out.len() <= self.value_len() - start);
-        self.memory.region().copy_out(self.value_place() + start, out);
+        self.place.copy_out(value_start(self.key_len()) + start, out);
     }
 
     /// Copies the value to registered memory at `to_offset`, without a stop on the way; returns its length.
@@ -263,16 +262,15 @@ impl<'p> ItemRef<'p> {
     /// # Panics
     /// If it does not fit there.
     pub fn copy_value_to(&self, to: &Region, to_offset: usize) -> usize {
-        self.memory
-            .region()
-            .copy_to(self.value_place(), to, to_offset, self.value_len());
+        self.place
+            .copy_to(value_start(self.key_len()), to, to_offset, self.value_len());
         self.value_len()
     }
 
     /// Copies the key to the start of `out`; returns its length. Panics if `out` is shorter.
     pub fn copy_key(&self, out: &mut [u8]) -> usize {
         let len = self.key_len();
-        self.memory.copy_out(self.at + HEADER_BYTES, &mut out[..len]);
+        self.place.copy_out(HEADER_BYTES, &mut out[..len]);
         len
     }
 
@@ -288,9 +286,5 @@ impl<'p> ItemRef<'p> {
         let mut out = vec![0; self.key_len()];
         self.copy_key(&mut out);
         out
-    }
-
-    fn value_place(&self) -> usize {
-        value_at(self.at, self.key_len()) as usize & (self.memory.len() - 1)
     }
 }

@@ -11,7 +11,7 @@
 
 use crate::item;
 use crate::sharing::Sharing;
-use drover_mem::{AllocError, MaskedRegion, PageWish};
+use drover_mem::{MaskedRegion, Place};
 
 /// A power-of-two log.
 #[derive(Debug)]
@@ -21,16 +21,15 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) fn new(bytes: usize, pages: PageWish) -> Result<Log, AllocError> {
-        Ok(Log {
-            memory: MaskedRegion::private(bytes, pages)?,
-            head: 0,
-        })
+    /// An empty log.
+    pub(crate) fn new(memory: MaskedRegion) -> Log {
+        Log { memory, head: 0 }
     }
 
+    /// The bytes at virtual `offset`; bits above its width do no harm.
     #[inline(always)]
-    pub(crate) fn memory(&self) -> &MaskedRegion {
-        &self.memory
+    pub(crate) fn place(&self, offset: u64) -> Place<'_> {
+        self.memory.place(offset)
     }
 
     /// Virtual offset of the next byte.
@@ -47,14 +46,15 @@ impl Log {
     /// Makes room for an item of `need` bytes, a multiple of 8 up to the size; returns its virtual offset.
     /// Readers learn the new head before any of the old bytes there change.
     #[inline(always)]
-    pub(crate) fn reserve<S: Sharing>(&mut self, sharing: &S, need: u64) -> u64 {
+    pub(crate) fn reserve<S: Sharing>(&mut self, sharing: &S, need: usize) -> u64 {
+        let need = need as u64;
         debug_assert!(need.is_multiple_of(8) && need <= self.size());
         let before = self.head;
         let left = self.size() - (before & (self.size() - 1));
         if left < need {
             self.head = before + left + need;
             sharing.publish_head(self.head);
-            item::write_skip(&self.memory, before, left);
+            item::write_skip(self.place(before), left as usize);
             return before + left;
         }
         self.head = before + need;
@@ -74,18 +74,23 @@ impl Log {
 mod tests {
     use super::*;
     use crate::Erew;
-    use crate::item::{Lens, write_skip};
+    use crate::item::Lens;
+    use drover_mem::{PageWish, Region};
     use std::sync::atomic::Ordering;
 
     const SIZE: usize = 4096;
+
+    fn log(bytes: usize) -> Log {
+        Log::new(MaskedRegion::private(bytes, PageWish::Small).expect("memory"))
+    }
 
     /// Where an item of `need` bytes goes when the head is at `head`: ours, or a flawed rule.
     type Place = fn(head: u64, size: u64, need: u64) -> u64;
 
     fn ours(head: u64, size: u64, need: u64) -> u64 {
-        let mut log = Log::new(size as usize, PageWish::Small).expect("memory");
+        let mut log = log(size as usize);
         log.set_head(head);
-        log.reserve(&Erew, need)
+        log.reserve(&Erew, need as usize)
     }
 
     /// What one public code does: it compares with the room left before the *virtual* head, right on lap 1.
@@ -126,19 +131,16 @@ mod tests {
 
     #[test]
     fn three_laps_of_mixed_sizes_can_be_walked() {
-        let region = drover_mem::Region::private(2 * SIZE, PageWish::Small).expect("memory");
-        let mut log = Log {
-            memory: MaskedRegion::new(region.clone(), SIZE),
-            head: 0,
-        };
+        let region = Region::private(2 * SIZE, PageWish::Small).expect("memory");
+        let mut log = Log::new(MaskedRegion::new(region.clone(), 0, SIZE));
         let mut placed = Vec::new();
-        for i in 0u64.. {
+        for i in 0usize.. {
             let need = 32 + 8 * (i * 13 % 60);
             let at = log.reserve(&Erew, need);
             for word in (0..need).step_by(8) {
-                log.memory().store(at + word, u64::MAX);
+                log.memory.store(at + word as u64, u64::MAX);
             }
-            log.memory().store(at, need);
+            log.memory.store(at, need as u64);
             placed.push((at, need));
             if log.head() > 3 * SIZE as u64 {
                 break;
@@ -156,11 +158,11 @@ mod tests {
         let mut at = start;
         let mut walked = Vec::new();
         while at < log.head() {
-            let lens = Lens::load(log.memory(), at);
+            let lens = Lens::load(log.place(at));
             if !lens.is_skip() {
                 walked.push((at, lens.item_size()));
             }
-            at += lens.item_size();
+            at += lens.item_size() as u64;
         }
         let want: Vec<_> = placed.into_iter().filter(|&(at, _)| at >= start).collect();
         assert_eq!((at, walked), (log.head(), want));
@@ -168,15 +170,13 @@ mod tests {
 
     #[test]
     fn what_is_left_of_a_lap_is_skipped_and_counted() {
-        let mut log = Log::new(SIZE, PageWish::Small).expect("memory");
+        let mut log = log(SIZE);
         assert_eq!(log.reserve(&Erew, 4000), 0);
         assert_eq!(log.reserve(&Erew, 104), 4096);
-        let lens = Lens::load(log.memory(), 4000);
+        let lens = Lens::load(log.place(4000));
         assert!(lens.is_skip());
         assert_eq!((lens.item_size(), log.head()), (96, 4200));
-        assert_eq!(log.reserve(&Erew, SIZE as u64), 8192, "as large as the log");
+        assert_eq!(log.reserve(&Erew, SIZE), 8192, "as large as the log");
         assert_eq!(log.reserve(&Erew, 8), 12288, "an exact fit skips nothing");
-        write_skip(log.memory(), 0, 8);
-        assert!(Lens::load(log.memory(), 0).is_skip());
     }
 }

@@ -1,43 +1,75 @@
 //! [`PartitionStats`]: what a partition did and holds.
 
-/// Counters since the partition was made, and sizes now.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct PartitionStats {
+/// Declares the counters once, for the owner's own books and for the public report.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What the hot path counts: one addition per operation.
+        #[derive(Clone, Copy, Default, Debug)]
+        pub(crate) struct Counters { $(pub(crate) $name: u64,)* }
+
+        /// Counters since the partition was made, and sizes now.
+        #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+        #[non_exhaustive]
+        pub struct PartitionStats {
+            /// Memory holding items, headers and padding included. In cache mode the log up to its head on
+            /// the first lap, then all of it.
+            pub bytes: u64,
+            /// Memory for items.
+            pub bytes_max: u64,
+            /// Slots of the index, spare buckets not counted.
+            pub slots: u64,
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Counters {
+            pub(crate) fn stats(&self, bytes: u64, bytes_max: u64, slots: u64) -> PartitionStats {
+                PartitionStats { bytes, bytes_max, slots, $($name: self.$name,)* }
+            }
+        }
+    };
+}
+
+counters! {
     /// Slots in use. In cache mode that includes items overwritten but not yet met: an upper bound.
-    pub items: u64,
-    /// Memory holding items, headers and padding included. In cache mode the log up to its head, then all.
-    pub bytes: u64,
-    /// Memory for items.
-    pub bytes_max: u64,
-    /// Slots of the index, spare buckets not counted.
-    pub slots: u64,
-    /// GETs.
-    pub gets: u64,
+    items,
     /// GETs that found their key.
-    pub hits: u64,
-    /// PUTs stored, in whatever way.
-    pub puts: u64,
+    hits,
+    /// GETs that did not.
+    misses,
+    /// PUTs of a key that was not there.
+    inserts,
     /// PUTs that overwrote their key's item in place.
-    pub updates_in_place: u64,
+    updates_in_place,
     /// PUTs of a present key whose item had to move.
-    pub updates_moved: u64,
-    /// Items that a GET moved to the head of the log.
-    pub renewed: u64,
-    /// DELETEs that found their key.
-    pub deletes: u64,
-    /// Live items evicted because their bucket was full.
-    pub evicted_bucket_full: u64,
-    /// Slots emptied or taken over whose items the log had overwritten.
-    pub evicted_log_wrapped: u64,
-    /// Items removed because they were met after their time.
-    pub expired: u64,
+    updates_moved,
     /// PUTs that replaced another key with the same 128-bit hash.
-    pub hash_collision: u64,
+    hash_collision,
     /// PUTs refused because there was no room (store mode).
-    pub full: u64,
+    full,
     /// PUTs refused because key or value is too long.
-    pub too_large: u64,
+    too_large,
+    /// Items that a GET moved to the head of the log.
+    renewed,
+    /// DELETEs that found their key.
+    deletes,
+    /// Live items evicted because their bucket was full.
+    evicted_bucket_full,
+    /// Slots emptied or taken over whose items the log had overwritten.
+    evicted_log_wrapped,
+    /// Items removed because they were met after their time.
+    expired,
     /// Buckets cleaned by the sweep.
-    pub sweeps: u64,
+    sweeps,
+}
+
+impl PartitionStats {
+    /// All GETs.
+    pub fn gets(&self) -> u64 {
+        self.hits + self.misses
+    }
+
+    /// All PUTs that were stored.
+    pub fn puts(&self) -> u64 {
+        self.inserts + self.updates_in_place + self.updates_moved + self.hash_collision
+    }
 }
