@@ -73,6 +73,11 @@ impl Region {
         self.mapping.kind
     }
 
+    /// Whether peers can map it: it has a descriptor to share.
+    pub fn is_shared(&self) -> bool {
+        self.mapping.fd.is_some()
+    }
+
     /// Whether this process may store to it.
     pub fn is_writable(&self) -> bool {
         self.writable

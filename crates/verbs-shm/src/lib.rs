@@ -1,1 +1,89 @@
-//! ...
+//! Verbs over shared memory: the fabric between processes (and threads) of one machine.
+//!
+//! It is a real transport, not a mock: a WRITE is a copy into the peer's mapping with its last word released
+//! last; a message travels through a ring that only its sender writes; a peer may be killed at any instruction.
+//! It is not a network: nothing is lost but by the rules of verbs (no RECV posted, ring full, bad key).
+//!
+//! - [`ShmDevice`] is configuration; [`ShmContext`] is one thread's view, with all the resources.
+//! - **One-sided requests** are executed when posted, by the initiating core, on mapped memory. Rights are
+//!   enforced by the MMU: a region exported without remote write is sealed against writable mappings. (Memory
+//!   that can be written can also be read: the MMU knows no write-only pages.)
+//! - **Messages** go through *lanes*, one per sender and receiving queue pair: see `lane.rs` and `ring.rs`
+//!   for the bytes. No lock and no index is shared between senders, so a dead one can wedge nobody.
+//! - **Sleeping** contexts are woken through bells (`bell.rs`); awake ones cost their writers one cached load.
+//!
+//! ```
+//! use drover_mem::PageWish;
+//! use drover_verbs::*;
+//! use drover_verbs_shm::{Shm, ShmDevice};
+//! let ctx = ShmDevice::default().context()?;
+//! let memory = ctx.alloc(4096, PageWish::Small)?;
+//! let mr = ctx.register(&memory, Access::REMOTE_WRITE)?;
+//! let cq = ctx.create_cq(16)?;
+//! let mut a = ctx.create_qp(&QpOptions::<Shm>::new(QpKind::Uc, &cq, ctx.caps()))?;
+//! let mut b = ctx.create_qp(&QpOptions::<Shm>::new(QpKind::Uc, &cq, ctx.caps()))?;
+//! a.connect(&b.export()?)?;
+//! b.connect(&a.export()?)?;
+//! let remote = ctx.import_region(&mr.export(&[])?)?; // as the peer would
+//! let mut list = SendList::default();
+//! let payload = list.inline(b"hello");
+//! let op = SendOp::Write { remote: remote.at(64), imm: None };
+//! list.push(SendWr { wr_id: WrId(1), op, payload, signaled: false, fence: false });
+//! a.post_send(ctx.cpu(), &list)?;
+//! let mut bytes = [0; 5];
+//! memory.copy_out(64, &mut bytes);
+//! assert_eq!(&bytes, b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is particular here
+//! - Every export of a UD queue pair makes a lane for **one** sender; a second address handle made from it is refused.
+//! - A message *arrives* when its receiver next polls or posts RECVs: until then it waits in the lane, whose
+//!   size is bounded (a datagram that finds it full is lost).
+//! - An RC SEND completes when it is in the lane and a RECV that is long enough is posted for it.
+//! - A queue pair's end does not unmap memory that its peer imported: give every peer memory of its own, and
+//!   never reuse it for another.
+//! - Queue pair numbers start at a random place per process: unique with high probability, not by construction.
+
+mod bell;
+mod context;
+mod core;
+mod cq;
+mod device;
+mod execute;
+mod inbox;
+mod keys;
+mod lane;
+mod mr;
+mod pending;
+mod qp;
+mod recv;
+mod ring;
+mod stats;
+mod wire;
+
+pub use context::ShmContext;
+pub use cq::ShmCq;
+pub use device::{ShmDevice, ShmOptions};
+pub use mr::ShmMr;
+pub use qp::ShmQp;
+pub use recv::ShmSrq;
+pub use stats::ShmStats;
+
+use drover_mem::NativeCpu;
+use drover_verbs::Provider;
+
+/// The provider.
+#[derive(Clone, Copy, Debug)]
+pub struct Shm;
+
+impl Provider for Shm {
+    const NAME: &'static str = "shm";
+    type Cpu = NativeCpu;
+    type Device = ShmDevice;
+    type Context = ShmContext;
+    type Mr = ShmMr;
+    type Qp = ShmQp;
+    type Cq = ShmCq;
+    type Srq = ShmSrq;
+}

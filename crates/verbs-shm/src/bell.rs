@@ -1,0 +1,228 @@
+//! Bells: how a peer that wrote something wakes a context that sleeps, at no cost while it does not.
+//!
+//! ```text
+//! bell page (one memfd per context)
+//!    0 8  epoch, written by the owner: even = awake, odd = sleeping
+//!   64 4  wake count, written by peers; the owner's futex
+//! ```
+//! The owner stores an odd epoch, then has the kernel run a memory barrier on every running thread of every
+//! process that registered for it (`membarrier`), then looks once more, then waits on the wake count as it was
+//! before. A writer stores its data, then loads the epoch, with no fence in between: either its store came
+//! before the barrier, and the owner's last look sees the data, or its load comes after, and it sees that it
+//! must wake. Waking changes the futex word, so a wake that comes between look and wait is not lost. A writer
+//! killed half-way through suppresses nobody else's wake, because only the owner changes the epoch.
+//!
+//! A hostile peer can write to the page: it can cause useless wakes, or delay wakes by at most
+//! [`ShmOptions::park_max`](crate::ShmOptions::park_max). Our choice: per-peer pages would cost a wait on many futexes.
+
+use crate::wire;
+use drover_base::Ns;
+use drover_mem::{AllocError, PageWish, Region};
+use drover_verbs::{Export, ImportError, OpenError, Waker};
+use rustix::fd::OwnedFd;
+use rustix::thread::{MembarrierCommand, futex, membarrier};
+use std::cell::Cell;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, compiler_fence, fence};
+
+const EPOCH: usize = 0;
+const WAKE: usize = 64;
+const PAGE_BYTES: usize = 4096;
+
+/// Without `membarrier` a sleep is no longer than this: a wake may be missed.
+const NAP: Ns = Ns::from_ms(1);
+
+/// The bell of one context.
+pub(crate) struct OwnBell {
+    region: Region,
+    fd: Arc<OwnedFd>,
+    epoch: Cell<u64>,
+    wake_seen: Cell<u32>,
+    barrier: bool,
+}
+
+impl OwnBell {
+    pub(crate) fn new() -> Result<OwnBell, OpenError> {
+        let region = Region::shared(PAGE_BYTES, PageWish::Small)?;
+        let fd = Arc::new(region.share(true)?.expect("shared memory has a descriptor"));
+        let barrier = membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok();
+        Ok(OwnBell {
+            region,
+            fd,
+            epoch: 0.into(),
+            wake_seen: 0.into(),
+            barrier,
+        })
+    }
+
+    pub(crate) fn export(&self) -> Export {
+        Export {
+            bytes: wire::encode_bell(),
+            fds: vec![self.fd.clone()],
+        }
+    }
+
+    pub(crate) fn fd(&self) -> Arc<OwnedFd> {
+        self.fd.clone()
+    }
+
+    pub(crate) fn arm(&self) {
+        self.wake_seen
+            .set(self.region.atomic_u32(WAKE).load(Ordering::Acquire));
+        self.epoch.set(self.epoch.get() | 1);
+        self.region.store_u64(EPOCH, self.epoch.get(), Ordering::SeqCst);
+        if !self.barrier || membarrier(MembarrierCommand::GlobalExpedited).is_err() {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    pub(crate) fn disarm(&self) {
+        if self.epoch.get() & 1 == 1 {
+            self.epoch.set(self.epoch.get() + 1);
+            self.region.store_u64(EPOCH, self.epoch.get(), Ordering::Release);
+        }
+    }
+
+    /// Sleeps for at most `time`; only after [`arm`](OwnBell::arm).
+    pub(crate) fn park(&self, time: Ns) {
+        let time = if self.barrier { time } else { time.min(NAP) };
+        let timeout = futex::Timespec {
+            tv_sec: (time.0 / 1_000_000_000).try_into().unwrap_or(i64::MAX),
+            tv_nsec: (time.0 % 1_000_000_000) as _,
+        };
+        // All results mean the same: look again. Not PRIVATE: the wakers are other processes.
+        let _ = futex::wait(
+            self.region.atomic_u32(WAKE),
+            futex::Flags::empty(),
+            self.wake_seen.get(),
+            Some(&timeout),
+        );
+        self.disarm();
+    }
+
+    pub(crate) fn waker(&self) -> Waker {
+        let region = self.region.clone();
+        Waker::new(move || {
+            fence(Ordering::SeqCst);
+            if region.load_u64(EPOCH, Ordering::Relaxed) & 1 == 1 {
+                wake(&region);
+            }
+        })
+    }
+}
+
+#[cold]
+fn wake(page: &Region) {
+    let word = page.atomic_u32(WAKE);
+    word.fetch_add(1, Ordering::Release);
+    let _ = futex::wake(word, futex::Flags::empty(), 1);
+}
+
+/// A peer's bell.
+pub(crate) struct RemoteBell {
+    region: Region,
+    /// Identity of the memfd, so that one bell in many exports is mapped once.
+    identity: (u64, u64),
+    /// The epoch that was last woken: one sleep, one wake.
+    woken: Cell<u64>,
+    wakes: Rc<Cell<u64>>,
+}
+
+impl RemoteBell {
+    /// Wakes the owner if it sleeps. Call it after storing what it should find. One load of a line that hardly
+    /// ever changes; a system call once per sleep.
+    #[inline(always)]
+    pub(crate) fn ring(&self) {
+        // The processor may still delay our stores beyond this load: `arm`'s barrier accounts for that. The
+        // compiler must not.
+        compiler_fence(Ordering::SeqCst);
+        let epoch = self.region.load_u64(EPOCH, Ordering::Relaxed);
+        if epoch & 1 == 1 && epoch != self.woken.get() {
+            self.woken.set(epoch);
+            self.wakes.set(self.wakes.get() + 1);
+            wake(&self.region);
+        }
+    }
+}
+
+/// The bells of peers that a context knows.
+#[derive(Default)]
+pub(crate) struct RemoteBells {
+    known: Vec<Weak<RemoteBell>>,
+    /// Wake-ups sent.
+    pub(crate) wakes: Rc<Cell<u64>>,
+}
+
+impl RemoteBells {
+    /// The bell behind `fd`, mapped now or before.
+    pub(crate) fn import(&mut self, fd: &OwnedFd) -> Result<Rc<RemoteBell>, ImportError> {
+        let system = |what| {
+            move |e: rustix::io::Errno| ImportError::System {
+                what,
+                source: e.into(),
+            }
+        };
+        let stat = rustix::fs::fstat(fd).map_err(system("fstat of a bell"))?;
+        let identity = (stat.st_dev as u64, stat.st_ino as u64);
+        self.known.retain(|bell| bell.strong_count() > 0);
+        if let Some(bell) = self
+            .known
+            .iter()
+            .filter_map(Weak::upgrade)
+            .find(|bell| bell.identity == identity)
+        {
+            return Ok(bell);
+        }
+        let copy = fd
+            .try_clone()
+            .map_err(|source| ImportError::System { what: "dup", source })?;
+        let region = Region::from_fd(copy, PAGE_BYTES, true)?;
+        let bell = Rc::new(RemoteBell {
+            region,
+            identity,
+            woken: 0.into(),
+            wakes: self.wakes.clone(),
+        });
+        self.known.push(Rc::downgrade(&bell));
+        Ok(bell)
+    }
+}
+
+/// Bells to ring after a list: consecutive requests to one destination ring once.
+pub(crate) struct Ringing<'a> {
+    last: Option<&'a RemoteBell>,
+}
+
+impl<'a> Ringing<'a> {
+    #[inline(always)]
+    pub(crate) fn new() -> Ringing<'a> {
+        Ringing { last: None }
+    }
+
+    #[inline(always)]
+    pub(crate) fn note(&mut self, bell: &'a RemoteBell) {
+        if let Some(last) = self.last
+            && !std::ptr::eq(last, bell)
+        {
+            last.ring();
+        }
+        self.last = Some(bell);
+    }
+}
+
+impl Drop for Ringing<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(last) = self.last {
+            last.ring();
+        }
+    }
+}
+
+/// As an error of allocation, where the API offers no other.
+pub(crate) fn too_many_descriptors() -> AllocError {
+    AllocError::Memfd {
+        source: std::io::Error::other("too many bells or watches for one export"),
+    }
+}

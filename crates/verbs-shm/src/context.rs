@@ -1,0 +1,223 @@
+//! [`ShmContext`]: one thread's control path.
+
+use crate::Shm;
+use crate::bell::{OwnBell, RemoteBells};
+use crate::core::{Core, Remote, RemoteWatch, Sender, Tables};
+use crate::cq::{CqShared, ShmCq};
+use crate::device::{DEPTH_MAX, ShmOptions};
+use crate::lane::{CLAIM, REVOKED};
+use crate::mr::ShmMr;
+use crate::qp::{Queue, ShmQp, import_lane};
+use crate::recv::{RecvQueue, ShmSrq};
+use crate::stats::{Counters, ShmStats};
+use crate::wire;
+use drover_base::{Cpu, Ns};
+use drover_mem::{AllocError, NativeCpu, PageWish, Region};
+use drover_verbs::{
+    Access, Bell, Caps, Context, CreateError, Export, ImportError, OpenError, QpKind, QpOptions, Qpn,
+    RegisterError, RemoteRegion, UdDest, Waker,
+};
+use std::rc::Rc;
+
+/// One thread's view of shared memory. Not `Send`: no lock and no atomic of our own is on the data path.
+pub struct ShmContext {
+    core: Rc<Core>,
+}
+
+impl ShmContext {
+    pub(crate) fn open(options: ShmOptions, caps: Caps) -> Result<ShmContext, OpenError> {
+        let core = Core {
+            cpu: NativeCpu::new(options.seed),
+            caps,
+            options,
+            tables: Tables::new().into(),
+            bell: OwnBell::new()?,
+            bells: RemoteBells::default().into(),
+            counters: Counters::default(),
+        };
+        Ok(ShmContext { core: Rc::new(core) })
+    }
+
+    /// What it has counted so far.
+    pub fn stats(&self) -> ShmStats {
+        self.core.counters.snapshot(self.core.bells.borrow().wakes.get())
+    }
+}
+
+fn limit(what: &'static str, asked: usize) -> Result<(), CreateError> {
+    if asked > DEPTH_MAX {
+        Err(CreateError::Limit {
+            what,
+            asked,
+            limit: DEPTH_MAX,
+        })
+    } else {
+        Ok(())
+    }
+}
+
+fn table_full() -> ImportError {
+    let source = std::io::Error::other("the context's table of imports is full");
+    ImportError::System {
+        what: "import",
+        source,
+    }
+}
+
+impl Context<Shm> for ShmContext {
+    fn cpu(&self) -> &NativeCpu {
+        &self.core.cpu
+    }
+
+    fn caps(&self) -> &Caps {
+        &self.core.caps
+    }
+
+    fn alloc(&self, bytes: usize, pages: PageWish) -> Result<Region, AllocError> {
+        Region::shared(bytes, pages)
+    }
+
+    fn register(&self, region: &Region, access: Access) -> Result<ShmMr, RegisterError> {
+        ShmMr::register(&self.core, region, access)
+    }
+
+    fn create_cq(&self, depth: usize) -> Result<ShmCq, CreateError> {
+        Ok(ShmCq {
+            core: self.core.clone(),
+            shared: Rc::new(CqShared::new(depth.max(1))),
+        })
+    }
+
+    fn create_srq(&self, depth: usize) -> Result<ShmSrq, CreateError> {
+        limit("receive depth", depth)?;
+        Ok(ShmSrq {
+            core: self.core.clone(),
+            recvs: Rc::new(RecvQueue::new(depth).into()),
+            cqs: Rc::default(),
+        })
+    }
+
+    fn create_qp(&self, options: &QpOptions<'_, Shm>) -> Result<ShmQp, CreateError> {
+        Ok(ShmQp::new(Queue::create(&self.core, options)?))
+    }
+
+    fn import_region(&self, export: &Export) -> Result<RemoteRegion, ImportError> {
+        let decoded = wire::decode_region(&export.bytes, export.fds.len())?;
+        let missing = ImportError::Malformed {
+            reason: "a region's export has its descriptor first",
+        };
+        let fd = export.fds.first().ok_or(missing)?;
+        let fd = fd
+            .try_clone()
+            .map_err(|source| ImportError::System { what: "dup", source })?;
+        let len = usize::try_from(decoded.len).map_err(|_| ImportError::Malformed {
+            reason: "a region beyond the address space",
+        })?;
+        let writable = decoded.access.remote_write || decoded.access.remote_atomic;
+        let region = Region::from_fd(fd, len, writable)?;
+        let mut watches = Vec::new();
+        for watch in &decoded.watches {
+            let bell = self
+                .core
+                .bells
+                .borrow_mut()
+                .import(&export.fds[usize::from(watch.bell_fd)])?;
+            watches.push(RemoteWatch {
+                start: watch.start,
+                end: watch.end,
+                bell,
+            });
+        }
+        let remote = Remote {
+            region,
+            len: decoded.len,
+            access: decoded.access,
+            watches,
+        };
+        let rkey = self
+            .core
+            .tables
+            .borrow_mut()
+            .remote
+            .insert(remote)
+            .ok_or_else(table_full)?;
+        Ok(RemoteRegion {
+            rkey,
+            len: decoded.len,
+            access: decoded.access,
+        })
+    }
+
+    fn forget_region(&self, region: &RemoteRegion) {
+        self.core.tables.borrow_mut().remote.remove(region.rkey);
+    }
+
+    /// One export serves one address handle: the second attempt says so.
+    fn create_ah(&self, export: &Export) -> Result<UdDest, ImportError> {
+        let (qp, lane, _, bell) = import_lane(&self.core, export)?;
+        if qp.kind != QpKind::Ud {
+            return Err(ImportError::Malformed {
+                reason: "not a datagram queue pair",
+            });
+        }
+        match lane.memory().compare_swap_u64(CLAIM * 8, 0, 1) {
+            0 => {}
+            REVOKED => return Err(ImportError::PeerGone),
+            _ => {
+                return Err(ImportError::Malformed {
+                    reason: "this export is in use: export once per sender",
+                });
+            }
+        }
+        let sender = Sender {
+            lane,
+            qpn: qp.qpn,
+            bell,
+        };
+        let ah = self
+            .core
+            .tables
+            .borrow_mut()
+            .senders
+            .insert(sender)
+            .ok_or_else(table_full)?;
+        Ok(UdDest {
+            ah,
+            qpn: Qpn(qp.qpn),
+            qkey: qp.qkey,
+        })
+    }
+
+    fn destroy_ah(&self, dest: &UdDest) {
+        let sender = self.core.tables.borrow_mut().senders.remove(dest.ah);
+        drop(sender);
+    }
+
+    fn waker(&self) -> Waker {
+        self.core.bell.waker()
+    }
+
+    fn bell(&self) -> Bell {
+        Bell(self.core.bell.export())
+    }
+
+    fn arm(&self) {
+        self.core.bell.arm();
+    }
+
+    fn disarm(&self) {
+        self.core.bell.disarm();
+    }
+
+    fn park(&self, deadline: Ns) {
+        let time = deadline
+            .since(self.core.cpu.refresh())
+            .min(self.core.options.park_max);
+        if time == Ns::ZERO {
+            self.core.bell.disarm();
+        } else {
+            self.core.bell.park(time);
+            self.core.cpu.refresh();
+        }
+    }
+}

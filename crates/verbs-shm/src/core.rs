@@ -1,0 +1,170 @@
+//! [`Core`]: what everything of one context shares, and the tables behind its keys.
+
+use crate::bell::{OwnBell, RemoteBell, RemoteBells};
+use crate::device::ShmOptions;
+use crate::keys::Keys;
+use crate::lane::{CLOSED, LaneProducer};
+use crate::ring::{Head, Memory};
+use crate::stats::Counters;
+use drover_base::sync::Ordering;
+use drover_mem::{NativeCpu, Region};
+use drover_verbs::{Access, Caps, Payload, PostErrorKind, SendList, Sge};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The shared heart of a context. One thread: no lock, and no `RefCell` is held across a call out.
+pub(crate) struct Core {
+    pub(crate) cpu: NativeCpu,
+    pub(crate) caps: Caps,
+    pub(crate) options: ShmOptions,
+    pub(crate) tables: RefCell<Tables>,
+    pub(crate) bell: OwnBell,
+    pub(crate) bells: RefCell<RemoteBells>,
+    pub(crate) counters: Counters,
+}
+
+/// What keys in requests are looked up in. Borrowed once per post or poll.
+pub(crate) struct Tables {
+    pub(crate) local: Keys<Local>,
+    pub(crate) remote: Keys<Remote>,
+    pub(crate) senders: Keys<Sender>,
+}
+
+impl Tables {
+    pub(crate) fn new() -> Tables {
+        Tables {
+            local: Keys::new(),
+            remote: Keys::new(),
+            senders: Keys::new(),
+        }
+    }
+
+    /// The memory of `sge`, if it is registered, inside, and has the right.
+    #[inline(always)]
+    pub(crate) fn local(&self, sge: Sge, write: bool) -> Result<&Region, PostErrorKind> {
+        match self.local.find(sge.lkey) {
+            Some(local)
+                if (local.writable || !write)
+                    && sge.offset <= local.region.len() as u64
+                    && u64::from(sge.len) <= local.region.len() as u64 - sge.offset =>
+            {
+                Ok(&local.region)
+            }
+            _ => Err(PostErrorKind::LocalProtection),
+        }
+    }
+}
+
+/// A registered region of ours.
+pub(crate) struct Local {
+    pub(crate) region: Region,
+    pub(crate) writable: bool,
+}
+
+/// An imported region of a peer.
+pub(crate) struct Remote {
+    pub(crate) region: Region,
+    pub(crate) len: u64,
+    pub(crate) access: Access,
+    pub(crate) watches: Vec<RemoteWatch>,
+}
+
+pub(crate) struct RemoteWatch {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) bell: Rc<RemoteBell>,
+}
+
+impl Remote {
+    /// `offset` as an offset of the mapping, if `len` bytes from there are inside.
+    #[inline(always)]
+    pub(crate) fn inside(&self, offset: u64, len: usize) -> Option<usize> {
+        (offset <= self.len && len as u64 <= self.len - offset).then_some(offset as usize)
+    }
+
+    /// The bell of whoever watches `offset`.
+    #[inline(always)]
+    pub(crate) fn bell(&self, offset: u64) -> Option<&RemoteBell> {
+        self.watches
+            .iter()
+            .find(|watch| watch.start <= offset && offset < watch.end)
+            .map(|watch| &*watch.bell)
+    }
+}
+
+/// The sending end of a lane into a UD queue pair: what an address handle is.
+pub(crate) struct Sender {
+    pub(crate) lane: LaneProducer,
+    pub(crate) qpn: u32,
+    pub(crate) bell: Rc<RemoteBell>,
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        // The word reaches a receiver whose ring is full; the message reaches it without a look at the word.
+        self.lane.memory().store(CLOSED, 1, Ordering::Release);
+        self.lane.push(
+            Head {
+                flags: Head::CLOSE,
+                ..Head::default()
+            },
+            &[],
+        );
+        self.bell.ring();
+    }
+}
+
+/// Where the bytes of a request are.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'a> {
+    Inline(&'a [u8]),
+    Pieces(&'a [Sge]),
+}
+
+impl<'a> Source<'a> {
+    #[inline(always)]
+    pub(crate) fn of(payload: &'a Payload, list: &'a SendList) -> Source<'a> {
+        match payload {
+            Payload::Inline { start, len } => Source::Inline(list.inline_bytes(*start, *len)),
+            Payload::Region(sge) => Source::Pieces(std::slice::from_ref(sge)),
+            Payload::Gather { start, count } => Source::Pieces(list.sges(*start, *count)),
+        }
+    }
+
+    /// Bytes altogether.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Source::Inline(bytes) => bytes.len(),
+            Source::Pieces(sges) => sges.iter().map(|sge| sge.len as usize).sum(),
+        }
+    }
+
+    /// Sends it as one message; false: no room in the ring. The pieces have been checked.
+    #[inline(always)]
+    pub(crate) fn push(&self, lane: &LaneProducer, head: Head, tables: &Tables) -> bool {
+        match self {
+            Source::Inline(bytes) => lane.push(head, bytes),
+            Source::Pieces(sges) => push_pieces(lane, head, sges, tables),
+        }
+    }
+}
+
+/// Gathers `sges` into a message.
+fn push_pieces(lane: &LaneProducer, head: Head, sges: &[Sge], tables: &Tables) -> bool {
+    // Line pieces come in rising order, so one cursor over the sges serves them all.
+    let (mut index, mut used) = (0, 0);
+    lane.push_with(head, |memory, mut to, _, mut n| {
+        while n > 0 {
+            let Some(sge) = sges.get(index) else { return };
+            let step = n.min(sge.len as usize - used);
+            if let Ok(region) = tables.local(*sge, false) {
+                region.copy_to(sge.offset as usize + used, memory, to, step);
+            }
+            (to, n, used) = (to + step, n - step, used + step);
+            if used == sge.len as usize {
+                (index, used) = (index + 1, 0);
+            }
+        }
+    })
+}

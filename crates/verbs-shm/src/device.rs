@@ -1,0 +1,109 @@
+//! [`ShmDevice`]: what a thread opens its context from.
+
+use crate::Shm;
+use crate::context::ShmContext;
+use crate::lane::Geometry;
+use crate::ring::LENGTH_MAX;
+use drover_base::Ns;
+use drover_verbs::{Caps, Device, OpenError};
+use std::sync::Arc;
+
+/// How a device behaves; the default is right for services.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ShmOptions {
+    /// Seed of the random streams of its contexts' cores.
+    pub seed: u64,
+    /// Longest single sleep in [`park`](drover_verbs::Context::park), whatever the deadline. Bounds what a
+    /// hostile peer, which shares our bell page, can delay.
+    pub park_max: Ns,
+    /// Ring lines (64 bytes) per RECV of a queue pair's receive queue, rounded up to a power of two. Memory
+    /// is touched only as far as it is used; a lane laps through all of it.
+    pub ring_lines_per_recv: usize,
+}
+
+impl Default for ShmOptions {
+    fn default() -> ShmOptions {
+        ShmOptions {
+            seed: 0x5eed,
+            park_max: Ns::from_s(1),
+            ring_lines_per_recv: 8,
+        }
+    }
+}
+
+impl ShmOptions {
+    /// The ring of a lane into a queue pair with `recv_depth` RECVs, as log2 of lines: at least 16 KiB, so that
+    /// the longest datagram is well under half of it.
+    pub(crate) fn ring_shift(&self, recv_depth: usize) -> u32 {
+        let lines = (recv_depth * self.ring_lines_per_recv).max(256);
+        lines.next_power_of_two().ilog2().clamp(Geometry::SHIFT_MIN, 16)
+    }
+}
+
+/// Shared memory between processes and threads of one machine. It needs no hardware and no privileges.
+#[derive(Clone, Debug)]
+pub struct ShmDevice {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    options: ShmOptions,
+    caps: Caps,
+}
+
+impl ShmDevice {
+    /// Opens it. Costs nothing: contexts have the resources.
+    pub fn open(options: ShmOptions) -> ShmDevice {
+        ShmDevice {
+            inner: Arc::new(Inner {
+                options,
+                caps: caps(),
+            }),
+        }
+    }
+}
+
+impl Default for ShmDevice {
+    fn default() -> ShmDevice {
+        ShmDevice::open(ShmOptions::default())
+    }
+}
+
+impl Device<Shm> for ShmDevice {
+    fn context(&self) -> Result<ShmContext, OpenError> {
+        ShmContext::open(self.inner.options.clone(), self.inner.caps.clone())
+    }
+
+    fn caps(&self) -> &Caps {
+        &self.inner.caps
+    }
+}
+
+/// Elements per gather list. Our choice: pending requests keep a copy.
+pub(crate) const SGE_MAX: usize = 8;
+/// A datagram.
+pub(crate) const MTU_BYTES: usize = 4096;
+/// Queues: bounded so that the RECV lengths of a lane are.
+pub(crate) const DEPTH_MAX: usize = 16384;
+
+fn caps() -> Caps {
+    let mut caps = Caps::none();
+    caps.rc = true;
+    caps.uc = true;
+    caps.ud = true;
+    caps.atomics = true;
+    caps.srq = true;
+    caps.inline_bytes_max = 1024;
+    caps.mtu_bytes = MTU_BYTES;
+    caps.message_bytes_max = LENGTH_MAX;
+    caps.send_depth_max = DEPTH_MAX;
+    caps.recv_depth_max = DEPTH_MAX;
+    caps.sge_max = SGE_MAX;
+    caps.reads_outstanding_max = DEPTH_MAX;
+    caps.ordered_writes = true;
+    caps.memory_wait = true;
+    caps.post_batch = 1;
+    caps
+}

@@ -1,0 +1,271 @@
+//! [`execute`]: what a connected queue pair does with one request, at once, on the initiator's core.
+//!
+//! One-sided requests are loads, stores and atomics on the peer's mapped memory. The rights were given by the
+//! peer's export and are checked here; writing to memory that was exported without the right is also
+//! impossible, because it is mapped read-only.
+
+use crate::bell::Ringing;
+use crate::core::{Remote, Source, Tables};
+use crate::lane::POSTED;
+use crate::qp::{Peer, Queue};
+use crate::ring::{Head, Memory, lines_of};
+use crate::stats::count;
+use drover_base::sync::Ordering;
+use drover_verbs::{Access, Imm, QpKind, RemoteAddr, SendOp, Sge, WcStatus};
+
+/// What came of an attempt.
+pub(crate) enum Attempt {
+    /// Done; bytes read.
+    Done(u32),
+    /// Not yet: the peer has no RECV for it, or its ring is full.
+    Wait { for_recv: bool },
+    /// It failed, and with it the queue pair.
+    Failed(WcStatus),
+}
+
+/// Attempts one request whose local side has been checked.
+#[inline(always)]
+pub(crate) fn execute<'t>(
+    queue: &Queue,
+    peer: &'t Peer,
+    op: &SendOp,
+    source: &Source<'_>,
+    tables: &'t Tables,
+    ringing: &mut Ringing<'t>,
+) -> Attempt {
+    let outcome = match *op {
+        SendOp::Write { remote, imm: None } => {
+            if peer.is_gone() {
+                Err(WcStatus::RetryExceeded)
+            } else {
+                write(remote, source, tables, ringing)
+            }
+        }
+        _ => return execute_other(queue, peer, op, source, tables, ringing),
+    };
+    finish(queue, outcome)
+}
+
+#[inline(always)]
+fn finish(queue: &Queue, outcome: Result<u32, WcStatus>) -> Attempt {
+    match outcome {
+        Ok(len) => Attempt::Done(len),
+        Err(status) => failed(queue, status),
+    }
+}
+
+/// RC says so; UC loses the request silently.
+#[cold]
+fn failed(queue: &Queue, status: WcStatus) -> Attempt {
+    if queue.kind() == QpKind::Rc {
+        return Attempt::Failed(status);
+    }
+    count(&queue.core().counters.no_access);
+    Attempt::Done(0)
+}
+
+#[inline(never)]
+fn execute_other<'t>(
+    queue: &Queue,
+    peer: &'t Peer,
+    op: &SendOp,
+    source: &Source<'_>,
+    tables: &'t Tables,
+    ringing: &mut Ringing<'t>,
+) -> Attempt {
+    if peer.is_gone() {
+        return failed(queue, WcStatus::RetryExceeded);
+    }
+    let outcome = match *op {
+        SendOp::Send { imm, .. } => return send(queue, peer, source, imm, tables, ringing),
+        SendOp::Write { remote, imm } => return write_imm(queue, peer, remote, source, imm, tables, ringing),
+        SendOp::Read { remote } => read(remote, source, tables),
+        SendOp::CompareSwap {
+            remote,
+            compare,
+            swap,
+        } => atomic(remote, source, tables, ringing, |region, at| {
+            region.compare_swap_u64(at, compare, swap)
+        }),
+        SendOp::FetchAdd { remote, add } => atomic(remote, source, tables, ringing, |region, at| {
+            region.fetch_add_u64(at, add)
+        }),
+    };
+    finish(queue, outcome)
+}
+
+/// The peer's memory, if it gave the right and the range is inside.
+#[inline(always)]
+fn target(
+    tables: &Tables,
+    remote: RemoteAddr,
+    len: usize,
+    right: impl Fn(&Access) -> bool,
+) -> Result<(&Remote, usize), WcStatus> {
+    let region = tables.remote.find(remote.rkey).ok_or(WcStatus::RemoteAccess)?;
+    match region.inside(remote.offset, len) {
+        Some(offset) if right(&region.access) => Ok((region, offset)),
+        _ => Err(WcStatus::RemoteAccess),
+    }
+}
+
+/// The last word is stored last, with Release: `Caps::ordered_writes`.
+#[inline(always)]
+fn write<'t>(
+    remote: RemoteAddr,
+    source: &Source<'_>,
+    tables: &'t Tables,
+    ringing: &mut Ringing<'t>,
+) -> Result<u32, WcStatus> {
+    let len = source.len();
+    let (to, offset) = target(tables, remote, len, |access| access.remote_write)?;
+    match source {
+        Source::Inline(bytes) => to.region.copy_in_release(offset, bytes),
+        Source::Pieces(sges) => write_pieces(to, offset, sges, tables),
+    }
+    if let Some(bell) = to.bell(remote.offset) {
+        ringing.note(bell);
+    }
+    Ok(len as u32)
+}
+
+fn write_pieces(to: &Remote, mut offset: usize, sges: &[Sge], tables: &Tables) {
+    for sge in sges {
+        if let Ok(from) = tables.local(*sge, false) {
+            from.copy_to_release(sge.offset as usize, &to.region, offset, sge.len as usize);
+        }
+        offset += sge.len as usize;
+    }
+}
+
+fn read(remote: RemoteAddr, into: &Source<'_>, tables: &Tables) -> Result<u32, WcStatus> {
+    let len = into.len();
+    let (from, mut offset) = target(tables, remote, len, |access| access.remote_read)?;
+    if let Source::Pieces(sges) = into {
+        for sge in *sges {
+            if let Ok(to) = tables.local(*sge, true) {
+                from.region
+                    .copy_to(offset, to, sge.offset as usize, sge.len as usize);
+            }
+            offset += sge.len as usize;
+        }
+    }
+    // Acquire: later READs and loads see nothing older than this one did.
+    drover_base::sync::fence(Ordering::Acquire);
+    Ok(len as u32)
+}
+
+fn atomic<'t>(
+    remote: RemoteAddr,
+    into: &Source<'_>,
+    tables: &'t Tables,
+    ringing: &mut Ringing<'t>,
+    op: impl Fn(&drover_mem::Region, usize) -> u64,
+) -> Result<u32, WcStatus> {
+    if remote.offset & 7 != 0 {
+        return Err(WcStatus::RemoteInvalidRequest);
+    }
+    let (on, offset) = target(tables, remote, 8, |access| access.remote_atomic)?;
+    let old = op(&on.region, offset).to_ne_bytes();
+    let mut done = 0;
+    if let Source::Pieces(sges) = into {
+        for sge in *sges {
+            let n = (sge.len as usize).min(8 - done);
+            if let Ok(to) = tables.local(*sge, true) {
+                to.copy_in(sge.offset as usize, &old[done..done + n]);
+            }
+            done += n;
+        }
+    }
+    if let Some(bell) = on.bell(remote.offset) {
+        ringing.note(bell);
+    }
+    Ok(8)
+}
+
+/// Whether the peer has a RECV for the next message, and of what length; `None`: not yet.
+fn recv_for_next(peer: &Peer) -> Option<usize> {
+    if peer.geometry.recv_slots() == 0 {
+        return Some(usize::MAX);
+    }
+    let next = peer.sent.get();
+    if next >= peer.posted_seen.get() {
+        // Acquire: pairs with the Release in `publish_posted`; the lengths are there.
+        peer.posted_seen
+            .set(peer.lane.memory().load(POSTED, Ordering::Acquire));
+        if next >= peer.posted_seen.get() {
+            return None;
+        }
+    }
+    Some(peer.geometry.recv_length(peer.lane.memory(), next) as usize)
+}
+
+fn send<'t>(
+    queue: &Queue,
+    peer: &'t Peer,
+    source: &Source<'_>,
+    imm: Option<Imm>,
+    tables: &'t Tables,
+    ringing: &mut Ringing<'t>,
+) -> Attempt {
+    let len = source.len();
+    if lines_of(len) > peer.geometry.lines() / 2 {
+        return Attempt::Failed(WcStatus::RemoteOperation);
+    }
+    let Some(room) = recv_for_next(peer) else {
+        return Attempt::Wait { for_recv: true };
+    };
+    let too_long = len > room;
+    let pushed = if too_long {
+        peer.lane.push(
+            Head {
+                flags: Head::TOO_LONG,
+                ..Head::default()
+            },
+            &[],
+        )
+    } else {
+        source.push(&peer.lane, queue.head(len, imm), tables)
+    };
+    if !pushed {
+        return Attempt::Wait { for_recv: false };
+    }
+    ringing.note(&peer.bell);
+    peer.sent.set(peer.sent.get() + 1);
+    if too_long {
+        Attempt::Failed(WcStatus::RemoteInvalidRequest)
+    } else {
+        Attempt::Done(0)
+    }
+}
+
+fn write_imm<'t>(
+    queue: &Queue,
+    peer: &'t Peer,
+    remote: RemoteAddr,
+    source: &Source<'_>,
+    imm: Option<Imm>,
+    tables: &'t Tables,
+    ringing: &mut Ringing<'t>,
+) -> Attempt {
+    if recv_for_next(peer).is_none() {
+        return Attempt::Wait { for_recv: true };
+    }
+    if !peer.lane.has_room(1) {
+        return Attempt::Wait { for_recv: false };
+    }
+    let len = match write(remote, source, tables, ringing) {
+        Ok(len) => len,
+        Err(status) => return failed(queue, status),
+    };
+    let head = Head {
+        flags: Head::IMM | Head::WRITE,
+        qkey: len,
+        ..queue.head(0, imm)
+    };
+    let pushed = peer.lane.push(head, &[]);
+    debug_assert!(pushed, "room was there");
+    ringing.note(&peer.bell);
+    peer.sent.set(peer.sent.get() + 1);
+    Attempt::Done(len)
+}

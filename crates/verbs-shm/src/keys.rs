@@ -1,0 +1,86 @@
+//! [`Keys`]: a table whose keys go stale. What lkeys, rkeys and address handles are numbers of.
+
+const INDEX_BITS: u32 = 20;
+const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
+
+/// Values under 32-bit keys: index below, generation above, so that the key of a removed value finds nothing
+/// (until its generation comes round again, 4095 reuses later). Key 0 is never given out.
+pub(crate) struct Keys<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+}
+
+struct Slot<T> {
+    key: u32,
+    value: Option<T>,
+}
+
+impl<T> Keys<T> {
+    pub(crate) const LIMIT: usize = INDEX_MASK as usize;
+
+    pub(crate) fn new() -> Keys<T> {
+        Keys {
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// Adds a value; `None` when the table is full.
+    pub(crate) fn insert(&mut self, value: T) -> Option<u32> {
+        let index = match self.free.pop() {
+            Some(index) => index as usize,
+            None if self.slots.len() < Self::LIMIT => {
+                self.slots.push(Slot {
+                    key: self.slots.len() as u32,
+                    value: None,
+                });
+                self.slots.len() - 1
+            }
+            None => return None,
+        };
+        let slot = &mut self.slots[index];
+        let generation = (slot.key >> INDEX_BITS).wrapping_add(1) & (u32::MAX >> INDEX_BITS);
+        slot.key = generation.max(1) << INDEX_BITS | index as u32;
+        slot.value = Some(value);
+        Some(slot.key)
+    }
+
+    /// The value under `key`. About 1 ns.
+    #[inline(always)]
+    pub(crate) fn find(&self, key: u32) -> Option<&T> {
+        let slot = self.slots.get((key & INDEX_MASK) as usize)?;
+        if slot.key != key {
+            return None;
+        }
+        slot.value.as_ref()
+    }
+
+    pub(crate) fn remove(&mut self, key: u32) -> Option<T> {
+        let slot = self.slots.get_mut((key & INDEX_MASK) as usize)?;
+        if slot.key != key {
+            return None;
+        }
+        let value = slot.value.take()?;
+        self.free.push(key & INDEX_MASK);
+        Some(value)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removed_key_finds_nothing_even_when_its_slot_is_reused() {
+        let mut keys = Keys::new();
+        let old = keys.insert("old").expect("room");
+        assert_eq!(keys.remove(old), Some("old"));
+        let new = keys.insert("new").expect("room");
+        assert_ne!(old, new);
+        assert_eq!(keys.find(old), None);
+        assert_eq!(keys.remove(old), None);
+        assert_eq!(keys.find(new), Some(&"new"));
+        assert_eq!(keys.find(0), None);
+        assert_eq!(keys.find(u32::MAX), None);
+    }
+}

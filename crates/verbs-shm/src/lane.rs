@@ -1,0 +1,131 @@
+//! A lane: the shared memory between one sender and one receiving queue pair.
+//!
+//! ```text
+//! word   line  written by  field
+//!    0     0   sender      claim: who uses this lane (0 nobody, u64::MAX taken back), set once by CAS
+//!    8     1   receiver    consumed: ring lines read, published every quarter ring
+//!    9     1   receiver    posted: RECVs posted so far (RC)
+//!   16     2   sender      closed: 1 when the sender is gone
+//!   17     2   sender      waiting: 1 while a request waits for a RECV or for room
+//!   24     3   receiver    state: 1 when the queue pair is gone or failed
+//!   32     4.. receiver    lengths of posted RECVs (RC), two u32 per word, ring of `recv_slots`
+//!    R         sender      the ring, a power of two of 64-byte lines; R is a multiple of 8
+//! ```
+//! The creator maps it first and passes the memfd on. Both sides have it writable, so neither believes a word of
+//! it: positions are kept privately, lengths are checked, and whatever a peer writes here harms only this lane.
+
+use crate::ring::{Consumer, Memory, Producer};
+use drover_base::sync::Ordering;
+
+pub(crate) const CLAIM: usize = 0;
+pub(crate) const CONSUMED: usize = 8;
+pub(crate) const POSTED: usize = 9;
+pub(crate) const CLOSED: usize = 16;
+pub(crate) const WAITING: usize = 17;
+pub(crate) const STATE: usize = 24;
+const LENGTHS: usize = 32;
+
+/// [`CLAIM`] of a lane that its receiver took back before anybody used it.
+pub(crate) const REVOKED: u64 = u64::MAX;
+
+/// Where the ring lies and how long it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Geometry {
+    ring_word: usize,
+    shift: u32,
+    recv_slots: usize,
+}
+
+impl Geometry {
+    pub(crate) const SHIFT_MIN: u32 = 2;
+    pub(crate) const SHIFT_MAX: u32 = 20;
+    pub(crate) const RECV_SLOTS_MAX: usize = 1 << 16;
+
+    /// `1 << shift` lines of ring, lengths of `recv_slots` RECVs (0: the sender need not care for RECVs).
+    /// `None` if either is beyond reason: they come from a peer.
+    pub(crate) fn new(shift: u32, recv_slots: usize) -> Option<Geometry> {
+        if !(Self::SHIFT_MIN..=Self::SHIFT_MAX).contains(&shift) || recv_slots > Self::RECV_SLOTS_MAX {
+            return None;
+        }
+        let ring_word = LENGTHS + recv_slots.div_ceil(2).next_multiple_of(8);
+        Some(Geometry {
+            ring_word,
+            shift,
+            recv_slots,
+        })
+    }
+
+    pub(crate) fn shift(self) -> u32 {
+        self.shift
+    }
+
+    pub(crate) fn recv_slots(self) -> usize {
+        self.recv_slots
+    }
+
+    #[inline(always)]
+    pub(crate) fn lines(self) -> u64 {
+        1 << self.shift
+    }
+
+    /// Bytes of the whole lane.
+    pub(crate) fn bytes(self) -> usize {
+        (self.ring_word + (8 << self.shift)) * 8
+    }
+
+    /// The first word of line `pos`.
+    #[inline(always)]
+    pub(crate) fn line_word(self, pos: u64) -> usize {
+        self.ring_word + ((pos & (self.lines() - 1)) as usize) * 8
+    }
+
+    /// What line `pos` carries when it holds what was sent there.
+    #[inline(always)]
+    pub(crate) fn lap(self, pos: u64) -> u32 {
+        ((pos >> self.shift) as u32).wrapping_add(1)
+    }
+
+    /// Word and bit shift of the length of RECV number `index`.
+    #[inline]
+    fn length_word(self, index: u64) -> (usize, u32) {
+        let slot = (index % self.recv_slots as u64) as usize;
+        (LENGTHS + slot / 2, (slot as u32 & 1) * 32)
+    }
+
+    /// Announces RECV number `index` of `len` bytes; [`publish_posted`] makes it known.
+    pub(crate) fn set_recv_length<M: Memory>(self, memory: &M, index: u64, len: u32) {
+        let (word, shift) = self.length_word(index);
+        let others = memory.load(word, Ordering::Relaxed) & !(0xffff_ffff << shift);
+        memory.store(word, others | u64::from(len) << shift, Ordering::Relaxed);
+    }
+
+    /// The length of RECV number `index`, which [`POSTED`] said exists.
+    pub(crate) fn recv_length<M: Memory>(self, memory: &M, index: u64) -> u32 {
+        let (word, shift) = self.length_word(index);
+        (memory.load(word, Ordering::Relaxed) >> shift) as u32
+    }
+}
+
+/// Says that `count` RECVs have been posted so far.
+pub(crate) fn publish_posted<M: Memory>(memory: &M, count: u64) {
+    // Release: publishes the lengths; pairs with the Acquire of the sender.
+    memory.store(POSTED, count, Ordering::Release);
+}
+
+impl Memory for drover_mem::Region {
+    #[inline(always)]
+    fn load(&self, word: usize, order: Ordering) -> u64 {
+        u64::from_le(self.load_u64(word * 8, order))
+    }
+    #[inline(always)]
+    fn store(&self, word: usize, value: u64, order: Ordering) {
+        self.store_u64(word * 8, value.to_le(), order);
+    }
+    #[inline(always)]
+    fn put(&self, byte: usize, bytes: &[u8]) {
+        self.copy_in(byte, bytes);
+    }
+}
+
+pub(crate) type LaneProducer = Producer<drover_mem::Region>;
+pub(crate) type LaneConsumer = Consumer<drover_mem::Region>;

@@ -1,0 +1,677 @@
+//! [`ShmQp`]: queue pairs: posting, states, flushing.
+
+use crate::Shm;
+use crate::bell::{RemoteBell, Ringing};
+use crate::core::{Core, Source, Tables};
+use crate::cq::CqShared;
+use crate::device::{DEPTH_MAX, SGE_MAX};
+use crate::execute::{Attempt, execute};
+use crate::inbox::Inbox;
+use crate::lane::{Geometry, LaneConsumer, LaneProducer, STATE, WAITING, publish_posted};
+use crate::pending::Pending;
+use crate::recv::RecvQueue;
+use crate::ring::{Head, Memory};
+use crate::stats::count;
+use crate::wire::{self, QpExport};
+use drover_base::Ns;
+use drover_base::sync::Ordering;
+use drover_mem::{AllocError, NativeCpu, PageWish, Region};
+use drover_verbs::{
+    ConnectError, CreateError, Export, Imm, ImportError, Opcode, PostError, PostErrorKind, QpKind, QpOptions,
+    QpState, Qpn, QueuePair, RecvList, SendList, SendOp, SendWr, Wc, WcStatus,
+};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+/// A queue pair.
+pub struct ShmQp {
+    queue: Rc<Queue>,
+}
+
+/// What a queue pair shares with its completion queues.
+pub(crate) struct Queue {
+    core: Rc<Core>,
+    this: Weak<Queue>,
+    kind: QpKind,
+    qpn: Qpn,
+    qkey: u32,
+    state: Cell<QpState>,
+    send_cq: Rc<CqShared>,
+    recv_cq: Rc<CqShared>,
+    recvs: Rc<RefCell<RecvQueue>>,
+    has_srq: bool,
+    /// Completion queues to take from when somebody posts to our shared receive queue.
+    srq_cqs: Option<Rc<RefCell<Vec<Rc<CqShared>>>>>,
+    send_depth: u32,
+    recv_depth: usize,
+    inline_bytes: usize,
+    rnr_timeout: Ns,
+    /// Requests posted, and those whose place in the queue is free again.
+    posted: Cell<u32>,
+    retired: Cell<u32>,
+    /// The lane into a connected queue pair.
+    lane: Option<OwnLane>,
+    peer: OnceCell<Peer>,
+    pending: RefCell<Pending>,
+    pending_count: Cell<usize>,
+}
+
+struct OwnLane {
+    region: Region,
+    geometry: Geometry,
+    recvs_posted: Cell<u64>,
+}
+
+/// The other end of a connected queue pair.
+pub(crate) struct Peer {
+    pub(crate) lane: LaneProducer,
+    pub(crate) geometry: Geometry,
+    pub(crate) bell: Rc<RemoteBell>,
+    /// Messages sent that take a RECV, and RECVs known to be posted for them.
+    pub(crate) sent: Cell<u64>,
+    pub(crate) posted_seen: Cell<u64>,
+}
+
+impl Peer {
+    /// Whether the other end is gone or failed. One load of a line that changes once.
+    #[inline(always)]
+    pub(crate) fn is_gone(&self) -> bool {
+        self.lane.memory().load(STATE, Ordering::Relaxed) != 0
+    }
+}
+
+/// Numbers count up from a random place, so that those of two processes hardly ever meet.
+fn next_qpn(core: &Core) -> Qpn {
+    use drover_base::Cpu;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let _ = NEXT.compare_exchange(
+        0,
+        (drover_base::mix(u64::from(std::process::id()) ^ core.cpu.refresh().0) as u32) | 1,
+        Ordering::Relaxed,
+        Ordering::Relaxed,
+    );
+    loop {
+        let qpn = NEXT.fetch_add(1, Ordering::Relaxed) & 0x00ff_ffff;
+        if qpn > 1 {
+            return Qpn(qpn);
+        }
+    }
+}
+
+impl Queue {
+    pub(crate) fn create(core: &Rc<Core>, options: &QpOptions<'_, Shm>) -> Result<Rc<Queue>, CreateError> {
+        limit("send depth", options.send_depth, DEPTH_MAX)?;
+        limit("receive depth", options.recv_depth, DEPTH_MAX)?;
+        limit("inline payload", options.inline_bytes, core.caps.inline_bytes_max)?;
+        let recv_depth = if options.srq.is_some() {
+            0
+        } else {
+            options.recv_depth
+        };
+        let lane = match options.kind {
+            QpKind::Ud => None,
+            QpKind::Rc => Some(OwnLane::create(core, options.recv_depth, recv_depth)?),
+            QpKind::Uc => Some(OwnLane::create(core, options.recv_depth, 0)?),
+        };
+        let (send_cq, recv_cq) = (options.send_cq.shared.clone(), options.recv_cq.shared.clone());
+        send_cq.reserve(options.send_depth);
+        recv_cq.reserve(recv_depth);
+        let queue = Rc::new_cyclic(|this| Queue {
+            core: core.clone(),
+            this: this.clone(),
+            kind: options.kind,
+            qpn: next_qpn(core),
+            qkey: options.qkey,
+            state: Cell::new(if options.kind == QpKind::Ud {
+                QpState::ReadyToSend
+            } else {
+                QpState::Init
+            }),
+            send_cq,
+            recv_cq,
+            recvs: match options.srq {
+                Some(srq) => srq.recvs.clone(),
+                None => Rc::new(RefCell::new(RecvQueue::new(recv_depth))),
+            },
+            has_srq: options.srq.is_some(),
+            srq_cqs: options.srq.map(|srq| srq.cqs.clone()),
+            send_depth: options.send_depth as u32,
+            recv_depth,
+            inline_bytes: options.inline_bytes,
+            rnr_timeout: options.rnr_timeout,
+            posted: 0.into(),
+            retired: 0.into(),
+            lane,
+            peer: OnceCell::new(),
+            pending: Pending::default().into(),
+            pending_count: 0.into(),
+        });
+        if let Some(lane) = &queue.lane {
+            queue.receive_from(lane.region.clone(), lane.geometry);
+        }
+        if let Some(cqs) = &queue.srq_cqs {
+            cqs.borrow_mut().push(queue.recv_cq.clone());
+        }
+        Ok(queue)
+    }
+
+    pub(crate) fn kind(&self) -> QpKind {
+        self.kind
+    }
+
+    pub(crate) fn qpn(&self) -> Qpn {
+        self.qpn
+    }
+
+    pub(crate) fn qkey(&self) -> u32 {
+        self.qkey
+    }
+
+    pub(crate) fn recvs(&self) -> &Rc<RefCell<RecvQueue>> {
+        &self.recvs
+    }
+
+    /// Requests up to `up_to` have left the send queue.
+    pub(crate) fn retire(&self, up_to: u32) {
+        self.retired.set(up_to);
+    }
+
+    fn receive_from(&self, region: Region, geometry: Geometry) {
+        let this = self.this.upgrade().expect("a queue pair in use");
+        self.recv_cq
+            .add_inbox(Inbox::new(LaneConsumer::new(region, geometry), this));
+    }
+
+    #[inline(always)]
+    fn room(&self) -> usize {
+        (self.send_depth - self.posted.get().wrapping_sub(self.retired.get())) as usize
+    }
+
+    /// Counts `wr` as posted and completes it, if it is to be seen.
+    #[inline(always)]
+    fn complete(&self, wr: &SendWr, status: WcStatus, byte_len: u32) {
+        self.posted.set(self.posted.get().wrapping_add(1));
+        if wr.signaled || status != WcStatus::Success {
+            self.push_completion(wr, status, byte_len, self.posted.get());
+        }
+    }
+
+    #[inline(never)]
+    fn push_completion(&self, wr: &SendWr, status: WcStatus, byte_len: u32, up_to: u32) {
+        let wc = Wc {
+            wr_id: wr.wr_id,
+            status,
+            opcode: opcode(&wr.op),
+            byte_len,
+            imm: None,
+            qpn: self.qpn,
+            src_qpn: Qpn(0),
+        };
+        self.send_cq
+            .push(wc, self.this.upgrade().map(|queue| (queue, up_to)));
+    }
+
+    /// To the error state: everything outstanding is flushed, peers see us gone.
+    pub(crate) fn fail(&self) {
+        if self.state.replace(QpState::Error) == QpState::Error {
+            return;
+        }
+        self.flush_pending();
+        self.recv_cq.drop_inboxes(self);
+        if self.has_srq {
+            return;
+        }
+        while let Some(recv) = { self.recvs.borrow_mut().pop() } {
+            self.flushed_recv(recv.wr_id);
+        }
+    }
+
+    fn flushed_recv(&self, wr_id: drover_verbs::WrId) {
+        let wc = Wc {
+            wr_id,
+            status: WcStatus::Flushed,
+            opcode: Opcode::Recv,
+            byte_len: 0,
+            imm: None,
+            qpn: self.qpn,
+            src_qpn: Qpn(0),
+        };
+        self.recv_cq.push(wc, None);
+    }
+
+    fn flush_pending(&self) {
+        loop {
+            let Some((wr, up_to)) = self.pending.borrow_mut().pop() else {
+                break;
+            };
+            self.push_completion(&wr, WcStatus::Flushed, 0, up_to);
+        }
+        self.set_pending_count();
+    }
+
+    fn set_pending_count(&self) {
+        let count = self.pending.borrow().len();
+        self.pending_count.set(count);
+        if let Some(peer) = self.peer.get() {
+            peer.lane
+                .memory()
+                .store(WAITING, u64::from(count > 0), Ordering::Relaxed);
+        }
+    }
+
+    /// Rings the peer's bell if it told us that it waits for RECVs or room.
+    #[cold]
+    pub(crate) fn ring_waiting_peer(&self) {
+        if let (Some(peer), Some(lane)) = (self.peer.get(), &self.lane)
+            && lane.region.load(WAITING, Ordering::Relaxed) != 0
+        {
+            peer.bell.ring();
+        }
+    }
+
+    /// Everything posted to a failed queue pair completes so.
+    #[cold]
+    fn post_flushed(&self, wrs: &[SendWr], accepted: usize) -> Result<(), PostError> {
+        for (i, wr) in wrs.iter().enumerate() {
+            if self.room() == 0 {
+                return Err(PostError {
+                    accepted: accepted + i,
+                    kind: PostErrorKind::QueueFull,
+                });
+            }
+            self.complete(wr, WcStatus::Flushed, 0);
+        }
+        Ok(())
+    }
+
+    fn post_ud(&self, list: &SendList) -> Result<(), PostError> {
+        let wrs = list.wrs();
+        let room = self.room();
+        let tables = &*self.core.tables.borrow();
+        let mut ringing = Ringing::new();
+        for (accepted, wr) in wrs.iter().enumerate() {
+            if accepted == room {
+                return Err(PostError {
+                    accepted,
+                    kind: PostErrorKind::QueueFull,
+                });
+            }
+            match self.datagram(wr, list, tables) {
+                Ok(Some(bell)) => ringing.note(bell),
+                Ok(None) => {}
+                Err(kind) => return Err(PostError { accepted, kind }),
+            }
+            self.complete(wr, WcStatus::Success, 0);
+        }
+        Ok(())
+    }
+
+    /// Sends one datagram, or loses it; the bell to ring.
+    #[inline(always)]
+    fn datagram<'t>(
+        &self,
+        wr: &SendWr,
+        list: &SendList,
+        tables: &'t Tables,
+    ) -> Result<Option<&'t RemoteBell>, PostErrorKind> {
+        let SendOp::Send { dest, imm } = wr.op else {
+            return Err(PostErrorKind::NotSupported);
+        };
+        let dest = dest.ok_or(PostErrorKind::BadAddress)?;
+        let source = Source::of(&wr.payload, list);
+        let len = self.check_local(&source, tables, false)?;
+        if len > self.core.caps.mtu_bytes {
+            return Err(PostErrorKind::MessageTooLong);
+        }
+        let sender = tables.senders.find(dest.ah).ok_or(PostErrorKind::BadAddress)?;
+        if sender.qpn != dest.qpn.0 {
+            count(&self.core.counters.no_qp);
+            return Ok(None);
+        }
+        let head = Head {
+            qkey: dest.qkey,
+            ..self.head(len, imm)
+        };
+        if !source.push(&sender.lane, head, tables) {
+            count(&self.core.counters.ring_full);
+        }
+        Ok(Some(&sender.bell))
+    }
+
+    #[inline(always)]
+    pub(crate) fn head(&self, len: usize, imm: Option<Imm>) -> Head {
+        Head {
+            len,
+            flags: if imm.is_some() { Head::IMM } else { 0 },
+            imm: imm.unwrap_or_default().0,
+            src_qpn: self.qpn.0,
+            qkey: 0,
+        }
+    }
+
+    /// Whether we may use the memory a request names; its length.
+    #[inline(always)]
+    fn check_local(&self, source: &Source<'_>, tables: &Tables, write: bool) -> Result<usize, PostErrorKind> {
+        match source {
+            Source::Inline(_) if write => Err(PostErrorKind::NotSupported),
+            Source::Inline(bytes) if bytes.len() > self.inline_bytes => Err(PostErrorKind::InlineTooLong),
+            Source::Inline(bytes) => Ok(bytes.len()),
+            Source::Pieces(sges) => {
+                if sges.len() > SGE_MAX {
+                    return Err(PostErrorKind::LocalProtection);
+                }
+                for sge in *sges {
+                    tables.local(*sge, write)?;
+                }
+                Ok(source.len())
+            }
+        }
+    }
+
+    fn check(&self, wr: &SendWr, source: &Source<'_>, tables: &Tables) -> Result<(), PostErrorKind> {
+        let (into_local, atomic) = match wr.op {
+            SendOp::Send { .. } | SendOp::Write { .. } => (false, false),
+            SendOp::Read { .. } => (true, false),
+            SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => (true, true),
+        };
+        if into_local && self.kind != QpKind::Rc {
+            return Err(PostErrorKind::NotSupported);
+        }
+        let len = self.check_local(source, tables, into_local)?;
+        if len > self.core.caps.message_bytes_max {
+            return Err(PostErrorKind::MessageTooLong);
+        }
+        if atomic && len != 8 {
+            return Err(PostErrorKind::LocalProtection);
+        }
+        Ok(())
+    }
+
+    fn post_connected(&self, list: &SendList) -> Result<(), PostError> {
+        let not_ready = PostError {
+            accepted: 0,
+            kind: PostErrorKind::NotReady,
+        };
+        let peer = self.peer.get().ok_or(not_ready)?;
+        let wrs = list.wrs();
+        let room = self.room();
+        let tables_ref = self.core.tables.borrow();
+        let tables = &*tables_ref;
+        let mut ringing = Ringing::new();
+        for (accepted, wr) in wrs.iter().enumerate() {
+            if accepted == room {
+                return Err(PostError {
+                    accepted,
+                    kind: PostErrorKind::QueueFull,
+                });
+            }
+            let source = Source::of(&wr.payload, list);
+            self.check(wr, &source, tables)
+                .map_err(|kind| PostError { accepted, kind })?;
+            let attempt = if self.pending_count.get() == 0 {
+                execute(self, peer, &wr.op, &source, tables, &mut ringing)
+            } else {
+                Attempt::Wait { for_recv: false }
+            };
+            match attempt {
+                Attempt::Done(byte_len) => self.complete(wr, WcStatus::Success, byte_len),
+                Attempt::Wait { .. } => self.wait(wr, &source),
+                Attempt::Failed(status) => {
+                    self.complete(wr, status, 0);
+                    self.fail();
+                    return self.post_flushed(&wrs[accepted + 1..], accepted + 1);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a request until those before it are done.
+    #[cold]
+    fn wait(&self, wr: &SendWr, source: &Source<'_>) {
+        self.posted.set(self.posted.get().wrapping_add(1));
+        self.pending.borrow_mut().push(wr, source, self.posted.get());
+        if self.pending_count.get() == 0 {
+            let this = self.this.upgrade().expect("a queue pair in use");
+            self.send_cq.add_waiting(&this);
+        }
+        self.set_pending_count();
+    }
+
+    /// Tries the waiting requests again, in order. True when none is left.
+    pub(crate) fn push_on(&self) -> bool {
+        use drover_base::Cpu;
+        let Some(peer) = self.peer.get() else { return true };
+        let mut failed = None;
+        {
+            let tables = self.core.tables.borrow();
+            let mut ringing = Ringing::new();
+            let mut pending = self.pending.borrow_mut();
+            while let Some((wr, source, up_to)) = pending.front() {
+                match execute(self, peer, &wr.op, &source, &tables, &mut ringing) {
+                    Attempt::Done(byte_len) => {
+                        if wr.signaled {
+                            self.push_completion(&wr, WcStatus::Success, byte_len, up_to);
+                        }
+                        pending.pop();
+                    }
+                    Attempt::Wait { for_recv } => {
+                        if pending.waited_for_recv(for_recv, self.core.cpu.now()) < self.rnr_timeout {
+                            break;
+                        }
+                        failed = Some((wr, up_to, WcStatus::RnrRetryExceeded));
+                        pending.pop();
+                        break;
+                    }
+                    Attempt::Failed(status) => {
+                        failed = Some((wr, up_to, status));
+                        pending.pop();
+                        break;
+                    }
+                }
+            }
+        }
+        if let Some((wr, up_to, status)) = failed {
+            self.push_completion(&wr, status, 0, up_to);
+            self.fail();
+        }
+        self.set_pending_count();
+        self.pending_count.get() == 0
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+}
+
+impl OwnLane {
+    fn create(core: &Core, recv_depth: usize, recv_slots: usize) -> Result<OwnLane, AllocError> {
+        let geometry = Geometry::new(core.options.ring_shift(recv_depth), recv_slots)
+            .expect("depths were limited at creation");
+        let region = Region::shared(geometry.bytes(), PageWish::Small)?;
+        Ok(OwnLane {
+            region,
+            geometry,
+            recvs_posted: 0.into(),
+        })
+    }
+}
+
+fn limit(what: &'static str, asked: usize, limit: usize) -> Result<(), CreateError> {
+    if asked > limit {
+        Err(CreateError::Limit { what, asked, limit })
+    } else {
+        Ok(())
+    }
+}
+
+fn opcode(op: &SendOp) -> Opcode {
+    match op {
+        SendOp::Send { .. } => Opcode::Send,
+        SendOp::Write { .. } => Opcode::Write,
+        SendOp::Read { .. } => Opcode::Read,
+        SendOp::CompareSwap { .. } => Opcode::CompareSwap,
+        SendOp::FetchAdd { .. } => Opcode::FetchAdd,
+    }
+}
+
+impl ShmQp {
+    pub(crate) fn new(queue: Rc<Queue>) -> ShmQp {
+        ShmQp { queue }
+    }
+}
+
+impl QueuePair<Shm> for ShmQp {
+    fn qpn(&self) -> Qpn {
+        self.queue.qpn
+    }
+
+    /// For UD, one export is for one sender: every call makes a new lane. For RC and UC all calls name the same.
+    fn export(&self) -> Result<Export, AllocError> {
+        let queue = &*self.queue;
+        let fresh;
+        let lane = match &queue.lane {
+            Some(lane) => lane,
+            None => {
+                fresh = OwnLane::create(&queue.core, queue.recv_depth, 0)?;
+                queue.receive_from(fresh.region.clone(), fresh.geometry);
+                &fresh
+            }
+        };
+        let export = QpExport {
+            kind: queue.kind,
+            qpn: queue.qpn.0,
+            qkey: queue.qkey,
+            ring_shift: lane.geometry.shift() as u8,
+            recv_slots: lane.geometry.recv_slots() as u32,
+        };
+        let fd = lane.region.share(true)?.expect("shared memory has a descriptor");
+        Ok(Export {
+            bytes: wire::encode_qp(&export),
+            fds: vec![Arc::new(fd), queue.core.bell.fd()],
+        })
+    }
+
+    fn connect(&mut self, peer: &Export) -> Result<(), ConnectError> {
+        let queue = &*self.queue;
+        if queue.kind == QpKind::Ud || queue.state.get() != QpState::Init {
+            return Err(ConnectError::WrongState {
+                kind: queue.kind,
+                state: queue.state.get(),
+            });
+        }
+        let (export, lane, geometry, bell) = import_lane(&queue.core, peer)?;
+        if export.kind != queue.kind {
+            return Err(ConnectError::KindMismatch {
+                ours: queue.kind,
+                theirs: export.kind,
+            });
+        }
+        let peer = Peer {
+            lane,
+            geometry,
+            bell,
+            sent: 0.into(),
+            posted_seen: 0.into(),
+        };
+        assert!(queue.peer.set(peer).is_ok(), "a queue pair in Init has no peer");
+        queue.state.set(QpState::ReadyToSend);
+        Ok(())
+    }
+
+    fn state(&self) -> QpState {
+        self.queue.state.get()
+    }
+
+    fn to_error(&mut self) {
+        self.queue.fail();
+    }
+
+    #[inline]
+    fn post_send(&mut self, _cpu: &NativeCpu, list: &SendList) -> Result<(), PostError> {
+        match (self.queue.state.get(), self.queue.kind) {
+            (QpState::ReadyToSend, QpKind::Ud) => self.queue.post_ud(list),
+            (QpState::ReadyToSend, _) => self.queue.post_connected(list),
+            (QpState::Error, _) => self.queue.post_flushed(list.wrs(), 0),
+            (QpState::Init, _) => Err(PostError {
+                accepted: 0,
+                kind: PostErrorKind::NotReady,
+            }),
+        }
+    }
+
+    fn post_recv(&mut self, _cpu: &NativeCpu, list: &RecvList) -> Result<(), PostError> {
+        let queue = &*self.queue;
+        if queue.has_srq {
+            return Err(PostError {
+                accepted: 0,
+                kind: PostErrorKind::NotSupported,
+            });
+        }
+        if queue.state.get() == QpState::Error {
+            for wr in list.wrs() {
+                queue.flushed_recv(wr.wr_id);
+            }
+            return Ok(());
+        }
+        let tables = queue.core.tables.borrow();
+        match &queue.lane {
+            Some(lane) if queue.kind == QpKind::Rc => {
+                let posted = lane.recvs_posted.get();
+                let mut count = posted;
+                let result = queue.recvs.borrow_mut().post(list, &tables, |wr| {
+                    lane.geometry.set_recv_length(&lane.region, count, wr.sge.len);
+                    count += 1;
+                });
+                lane.recvs_posted.set(count);
+                publish_posted(&lane.region, count);
+                queue.ring_waiting_peer();
+                result
+            }
+            _ => {
+                queue.recv_cq.ingest(&queue.core, &queue.recvs);
+                queue.recvs.borrow_mut().post(list, &tables, |_| {})
+            }
+        }
+    }
+}
+
+/// Maps the lane that a queue pair's export names.
+pub(crate) fn import_lane(
+    core: &Core,
+    export: &Export,
+) -> Result<(QpExport, LaneProducer, Geometry, Rc<RemoteBell>), ImportError> {
+    let qp = wire::decode_qp(&export.bytes)?;
+    let [lane_fd, bell_fd] = export.fds.as_slice() else {
+        return Err(ImportError::Malformed {
+            reason: "a queue pair's export has two descriptors",
+        });
+    };
+    let geometry =
+        Geometry::new(u32::from(qp.ring_shift), qp.recv_slots as usize).ok_or(ImportError::Malformed {
+            reason: "a ring beyond reason",
+        })?;
+    let copy = lane_fd
+        .try_clone()
+        .map_err(|source| ImportError::System { what: "dup", source })?;
+    let region = Region::from_fd(copy, geometry.bytes(), true)?;
+    let bell = core.bells.borrow_mut().import(bell_fd)?;
+    Ok((qp, LaneProducer::new(region, geometry), geometry, bell))
+}
+
+impl Drop for ShmQp {
+    fn drop(&mut self) {
+        let queue = &self.queue;
+        queue.state.set(QpState::Error);
+        queue.recv_cq.forget(queue, queue.recv_depth);
+        queue.send_cq.forget(queue, queue.send_depth as usize);
+        if let Some(cqs) = &queue.srq_cqs {
+            let mut cqs = cqs.borrow_mut();
+            if let Some(index) = cqs.iter().position(|cq| Rc::ptr_eq(cq, &queue.recv_cq)) {
+                cqs.swap_remove(index);
+            }
+        }
+    }
+}

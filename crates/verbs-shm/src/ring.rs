@@ -1,0 +1,284 @@
+//! The message ring of a lane: one producer, one consumer, no shared index on the way.
+//!
+//! ```text
+//! line 0 of a message                          continuation lines
+//!   0  8  tag                                    0  8  tag (only its lap)
+//!   8  4  immediate data                         8 56  payload
+//!  12  4  sender's queue pair number
+//!  16  4  queue key (WRITE: bytes written)
+//!  20  4  0
+//!  24 40  payload
+//!
+//! tag: bits 0-31 lap, 32-55 payload bytes, 56-63 flags
+//! ```
+//! All little-endian, all written by the producer. The *lap* of line `pos` is `pos / lines + 1`: a line holds a
+//! new message exactly when its lap is the one the consumer expects next, so the consumer reads nothing but the
+//! message itself. Every line carries the lap, so no payload of an earlier lap can look like a tag. The first
+//! tag is stored last (Release); a 32-byte value with immediate data is one cache line.
+//!
+//! Free space flows back rarely: the consumer publishes its position every quarter ring, the producer reads it
+//! only when it runs out of lines it knows to be free.
+
+use crate::lane::{CONSUMED, Geometry};
+use drover_base::sync::Ordering;
+
+/// Payload bytes in the first line.
+pub(crate) const FIRST_BYTES: usize = 40;
+/// Payload bytes in every other line.
+pub(crate) const MORE_BYTES: usize = 56;
+const LENGTH_BITS: u32 = 24;
+/// Longest message the tag can describe.
+pub(crate) const LENGTH_MAX: usize = (1 << LENGTH_BITS) - 1;
+
+/// The memory of a lane as words: a `Region`, or loom's atomics.
+pub(crate) trait Memory {
+    fn load(&self, word: usize, order: Ordering) -> u64;
+    fn store(&self, word: usize, value: u64, order: Ordering);
+    /// Plain bytes, published by a later Release store.
+    fn put(&self, byte: usize, bytes: &[u8]);
+}
+
+/// What a message is, besides its payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Head {
+    pub(crate) len: usize,
+    pub(crate) flags: u8,
+    pub(crate) imm: u32,
+    pub(crate) src_qpn: u32,
+    pub(crate) qkey: u32,
+}
+
+impl Head {
+    /// `imm` means something.
+    pub(crate) const IMM: u8 = 1;
+    /// The notice of a WRITE; `qkey` is the number of bytes written.
+    pub(crate) const WRITE: u8 = 2;
+    /// The sender closes: nothing follows.
+    pub(crate) const CLOSE: u8 = 4;
+    /// A SEND longer than its RECV: completes that one in error.
+    pub(crate) const TOO_LONG: u8 = 8;
+}
+
+/// Lines that a message of `len` bytes takes.
+#[inline(always)]
+pub(crate) fn lines_of(len: usize) -> u64 {
+    if len <= FIRST_BYTES {
+        1
+    } else {
+        1 + (len - FIRST_BYTES).div_ceil(MORE_BYTES) as u64
+    }
+}
+
+/// Splits `[0, len)` of a message's payload by lines: calls `piece(byte offset in the lane, range start, bytes)`.
+#[inline]
+fn by_line(
+    geometry: Geometry,
+    pos: u64,
+    from: usize,
+    len: usize,
+    mut piece: impl FnMut(usize, usize, usize),
+) {
+    let (mut at, end) = (from, from + len);
+    while at < end {
+        let (line, inside, room) = if at < FIRST_BYTES {
+            (0, 24 + at, FIRST_BYTES - at)
+        } else {
+            let behind = at - FIRST_BYTES;
+            (
+                1 + behind / MORE_BYTES,
+                8 + behind % MORE_BYTES,
+                MORE_BYTES - behind % MORE_BYTES,
+            )
+        };
+        let n = room.min(end - at);
+        piece(geometry.line_word(pos + line as u64) * 8 + inside, at - from, n);
+        at += n;
+    }
+}
+
+/// The sending side.
+pub(crate) struct Producer<M> {
+    memory: M,
+    geometry: Geometry,
+    pos: std::cell::Cell<u64>,
+    /// Lines below this position are known to be free.
+    limit: std::cell::Cell<u64>,
+}
+
+impl<M: Memory> Producer<M> {
+    pub(crate) fn new(memory: M, geometry: Geometry) -> Producer<M> {
+        Producer {
+            memory,
+            geometry,
+            pos: 0.into(),
+            limit: geometry.lines().into(),
+        }
+    }
+
+    pub(crate) fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// Sends a message of at most [`FIRST_BYTES`]; false: no room. About 5 ns.
+    #[inline(always)]
+    pub(crate) fn push_short(&self, head: Head, payload: &[u8]) -> bool {
+        debug_assert!(payload.len() == head.len && head.len <= FIRST_BYTES);
+        let pos = self.pos.get();
+        if pos >= self.limit.get() && !self.refresh(1) {
+            return false;
+        }
+        let word = self.geometry.line_word(pos);
+        self.memory.put(word * 8 + 24, payload);
+        self.publish(pos, word, head);
+        self.pos.set(pos + 1);
+        true
+    }
+
+    /// Sends a message of any length up to half the ring: `fill(byte offset in the lane, payload offset, bytes)`
+    /// is called for every piece of it. False: no room.
+    #[inline]
+    pub(crate) fn push_with(&self, head: Head, mut fill: impl FnMut(&M, usize, usize, usize)) -> bool {
+        let (pos, count) = (self.pos.get(), lines_of(head.len));
+        if pos + count > self.limit.get() && !self.refresh(count) {
+            return false;
+        }
+        by_line(self.geometry, pos, 0, head.len, |to, from, n| {
+            fill(&self.memory, to, from, n)
+        });
+        for line in 1..count {
+            let lap = u64::from(self.geometry.lap(pos + line));
+            self.memory
+                .store(self.geometry.line_word(pos + line), lap, Ordering::Relaxed);
+        }
+        self.publish(pos, self.geometry.line_word(pos), head);
+        self.pos.set(pos + count);
+        true
+    }
+
+    /// Sends bytes of any length up to half the ring. False: no room.
+    #[inline]
+    pub(crate) fn push(&self, head: Head, payload: &[u8]) -> bool {
+        if payload.len() <= FIRST_BYTES {
+            return self.push_short(head, payload);
+        }
+        self.push_with(head, |memory, to, from, n| {
+            memory.put(to, &payload[from..from + n])
+        })
+    }
+
+    /// Whether `count` lines are free.
+    pub(crate) fn has_room(&self, count: u64) -> bool {
+        self.pos.get() + count <= self.limit.get() || self.refresh(count)
+    }
+
+    #[inline(always)]
+    fn publish(&self, pos: u64, word: usize, head: Head) {
+        self.memory.store(
+            word + 1,
+            u64::from(head.imm) | u64::from(head.src_qpn) << 32,
+            Ordering::Relaxed,
+        );
+        self.memory
+            .store(word + 2, u64::from(head.qkey), Ordering::Relaxed);
+        let tag = u64::from(self.geometry.lap(pos)) | (head.len as u64) << 32 | u64::from(head.flags) << 56;
+        // Release: publishes all lines of the message; pairs with the Acquire in `Consumer::peek`.
+        self.memory.store(word, tag, Ordering::Release);
+    }
+
+    /// Reads how far the consumer is. Whatever stands there, we stay inside the ring: the lane is ours alone.
+    #[cold]
+    #[inline(never)]
+    fn refresh(&self, count: u64) -> bool {
+        // Acquire: pairs with the Release in `Consumer::advance`; the lines below were read for the last time.
+        let consumed = self.memory.load(CONSUMED, Ordering::Acquire);
+        let used = self.pos.get().wrapping_sub(consumed);
+        if used > self.geometry.lines() {
+            return false;
+        }
+        self.limit.set(consumed + self.geometry.lines());
+        used + count <= self.geometry.lines()
+    }
+}
+
+/// The receiving side. Trusts nothing the producer wrote.
+pub(crate) struct Consumer<M> {
+    memory: M,
+    geometry: Geometry,
+    pos: u64,
+    published: u64,
+    /// Word and lap of the next message: all that an idle look needs.
+    next_word: usize,
+    next_lap: u32,
+}
+
+/// The producer broke the format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Poisoned;
+
+impl<M: Memory> Consumer<M> {
+    pub(crate) fn new(memory: M, geometry: Geometry) -> Consumer<M> {
+        let (next_word, next_lap) = (geometry.line_word(0), geometry.lap(0));
+        Consumer {
+            memory,
+            geometry,
+            pos: 0,
+            published: 0,
+            next_word,
+            next_lap,
+        }
+    }
+
+    pub(crate) fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// The next message, left in place. An idle look is one load of a line that is in our cache.
+    #[inline(always)]
+    pub(crate) fn peek(&self) -> Result<Option<Head>, Poisoned> {
+        // Acquire: pairs with the Release in `Producer::publish`.
+        let tag = self.memory.load(self.next_word, Ordering::Acquire);
+        if tag as u32 != self.next_lap {
+            return Ok(None);
+        }
+        let len = (tag >> 32) as usize & LENGTH_MAX;
+        if lines_of(len) > self.geometry.lines() / 2 {
+            return Err(Poisoned);
+        }
+        let imm_src = self.memory.load(self.next_word + 1, Ordering::Relaxed);
+        let qkey = self.memory.load(self.next_word + 2, Ordering::Relaxed) as u32;
+        Ok(Some(Head {
+            len,
+            flags: (tag >> 56) as u8,
+            imm: imm_src as u32,
+            src_qpn: (imm_src >> 32) as u32,
+            qkey,
+        }))
+    }
+
+    /// Hands the payload of the peeked message out by pieces: `take(byte offset in the lane, payload offset, bytes)`.
+    #[inline(always)]
+    pub(crate) fn payload(&self, head: Head, mut take: impl FnMut(&M, usize, usize, usize)) {
+        if head.len <= FIRST_BYTES {
+            take(&self.memory, self.next_word * 8 + 24, 0, head.len);
+        } else {
+            by_line(self.geometry, self.pos, 0, head.len, |at, to, n| {
+                take(&self.memory, at, to, n)
+            });
+        }
+    }
+
+    /// Done with the peeked message. True once per quarter ring, when the position was published.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, head: Head) -> bool {
+        self.pos += lines_of(head.len);
+        self.next_word = self.geometry.line_word(self.pos);
+        self.next_lap = self.geometry.lap(self.pos);
+        if self.pos - self.published < self.geometry.lines() / 4 {
+            return false;
+        }
+        self.published = self.pos;
+        // Release: our reads of these lines come before; pairs with the Acquire in `Producer::refresh`.
+        self.memory.store(CONSUMED, self.pos, Ordering::Release);
+        true
+    }
+}

@@ -1,0 +1,57 @@
+//! What a context counts: losses that verbs leave silent, and wake-ups.
+
+use std::cell::Cell;
+
+/// Counters of one context since it was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct ShmStats {
+    /// Datagrams and UC messages that found no RECV posted.
+    pub dropped_no_recv: u64,
+    /// Datagrams for another queue key.
+    pub dropped_bad_qkey: u64,
+    /// Datagrams and UC messages longer than the RECV they found.
+    pub dropped_too_long: u64,
+    /// Datagrams that found the receiver's ring full.
+    pub dropped_ring_full: u64,
+    /// Datagrams whose handle named another queue pair than the one it was made for, or one that is gone.
+    pub dropped_no_qp: u64,
+    /// UC requests refused by the responder's rights or bounds.
+    pub dropped_no_access: u64,
+    /// Lanes given up because their sender broke the format.
+    pub poisoned: u64,
+    /// Peers woken: one system call each.
+    pub wakes_sent: u64,
+}
+
+/// The counters as they are kept.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) no_recv: Cell<u64>,
+    pub(crate) bad_qkey: Cell<u64>,
+    pub(crate) too_long: Cell<u64>,
+    pub(crate) ring_full: Cell<u64>,
+    pub(crate) no_qp: Cell<u64>,
+    pub(crate) no_access: Cell<u64>,
+    pub(crate) poisoned: Cell<u64>,
+}
+
+#[cold]
+pub(crate) fn count(counter: &Cell<u64>) {
+    counter.set(counter.get() + 1);
+}
+
+impl Counters {
+    pub(crate) fn snapshot(&self, wakes_sent: u64) -> ShmStats {
+        ShmStats {
+            dropped_no_recv: self.no_recv.get(),
+            dropped_bad_qkey: self.bad_qkey.get(),
+            dropped_too_long: self.too_long.get(),
+            dropped_ring_full: self.ring_full.get(),
+            dropped_no_qp: self.no_qp.get(),
+            dropped_no_access: self.no_access.get(),
+            poisoned: self.poisoned.get(),
+            wakes_sent,
+        }
+    }
+}
