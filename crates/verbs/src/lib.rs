@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod caps;
+pub mod conformance;
 mod error;
 mod export;
 mod list;
