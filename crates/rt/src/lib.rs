@@ -5,6 +5,18 @@
 //! [`Provider`](drover_verbs::Provider) or knows no verbs at all.
 //!
 //! - [`control`]: addresses, listeners, streams, frames with descriptors, heartbeats.
+//! - [`acceptor`]: the event loop of a server's control thread.
+//! - [`mailbox`], [`StopFlag`]: how other threads speak to a core.
 #![forbid(unsafe_code)]
 
+pub mod acceptor;
 pub mod control;
+pub mod cores;
+pub mod exchange;
+mod mailbox;
+mod run_loop;
+mod wake;
+
+pub use mailbox::{MailError, Mailbox, Mailer, mailbox};
+pub use run_loop::{Idle, RunLoop, RunStats};
+pub use wake::{StopFlag, WakeFd};

@@ -14,6 +14,9 @@ pub enum ControlError {
     /// End of stream inside a frame.
     #[error("the peer closed the control channel in the middle of a frame")]
     ClosedMidFrame,
+    /// We closed it ourselves.
+    #[error("closed on this side")]
+    ByUs,
     /// No heartbeat.
     #[error("the peer has been silent for {MISSED_MAX} heartbeats")]
     Silent,

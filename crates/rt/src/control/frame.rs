@@ -25,8 +25,24 @@ pub mod kind {
     pub const ERROR: u16 = 3;
     /// One [`Export`](drover_verbs::Export): the connection exchange.
     pub const EXPORT: u16 = 4;
+    /// "My end is connected." No body.
+    pub const READY: u16 = 5;
     /// The first kind that applications may use.
     pub const APPLICATION: u16 = 16;
+}
+
+/// Codes of error frames. Applications use [`refusal::APPLICATION`] and above.
+pub mod refusal {
+    /// What arrived was no frame.
+    pub const BAD_FRAME: u16 = 1;
+    /// The server has as many connections as it may have.
+    pub const TOO_MANY_CONNECTIONS: u16 = 2;
+    /// The server is going away.
+    pub const SHUTTING_DOWN: u16 = 3;
+    /// A frame arrived whose body is not what its kind says, or that does not belong here.
+    pub const BAD_MESSAGE: u16 = 4;
+    /// The first code that applications may use.
+    pub const APPLICATION: u16 = 64;
 }
 
 /// One message and the descriptors that came with it.

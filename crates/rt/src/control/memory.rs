@@ -110,11 +110,11 @@ impl MemoryEnd {
         }
     }
 
-    /// Waits until something can be read, at most `timeout`.
-    pub(super) fn wait_readable(&self, timeout: Duration) {
+    /// Waits until something can be read, at most `timeout`. False when the time ran out.
+    pub(super) fn wait_readable(&self, timeout: Duration) -> bool {
         let pipe = self.incoming.lock();
         let nothing = |state: &mut PipeState| state.bytes.is_empty() && !state.closed;
         let waited = self.incoming.changed.wait_timeout_while(pipe, timeout, nothing);
-        drop(waited);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 }

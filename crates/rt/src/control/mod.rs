@@ -46,10 +46,11 @@ pub use codec::{DecodeError, EncodeError, Message, Reader, Writer};
 pub use error::{ControlError, DialError};
 pub use frame::{
     BODY_BYTES_MAX, FDS_MAX, Frame, FrameError, FrameReader, HEADER_BYTES, Header, MAGIC, VERSION,
-    fuzz_frames, kind,
+    fuzz_frames, kind, refusal,
 };
 pub use heartbeat::{BEAT_EVERY, Heartbeat, MISSED_MAX};
 pub use keeper::Keeper;
 pub use runtime_dir::runtime_dir;
 pub use socket::PeerCred;
+pub(crate) use socket::timespec;
 pub use stream::ControlStream;

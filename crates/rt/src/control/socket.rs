@@ -86,24 +86,23 @@ impl Socket {
         };
     }
 
-    /// Waits until reading (and writing, if asked for) makes sense, at most `timeout`. May return early.
-    pub(super) fn wait(&self, writable: bool, timeout: Duration) {
+    /// Waits until reading (and writing, if asked for) makes sense, at most `timeout`. False when the time
+    /// ran out.
+    pub(super) fn wait(&self, writable: bool, timeout: Duration) -> bool {
         let Some(fd) = self.fd() else {
-            if let Socket::Memory(end) = self {
-                end.wait_readable(timeout);
-            }
-            return;
+            return match self {
+                Socket::Memory(end) => end.wait_readable(timeout),
+                Socket::Unix(_) | Socket::Tcp(_) => true,
+            };
         };
-        let flags = if writable {
-            PollFlags::IN | PollFlags::OUT
+        let out = if writable {
+            PollFlags::OUT
         } else {
-            PollFlags::IN
+            PollFlags::empty()
         };
+        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN | out)];
         // Interrupted or failing, the caller looks again and finds out.
-        let _ = rustix::event::poll(
-            &mut [PollFd::from_borrowed_fd(fd, flags)],
-            Some(&timespec(timeout)),
-        );
+        rustix::event::poll(&mut fds, Some(&timespec(timeout))) != Ok(0)
     }
 
     /// The peer's credentials, where the kernel knows them.

@@ -3,7 +3,7 @@
 use super::addr::{ControlAddr, Place};
 use super::codec::{EncodeError, Message};
 use super::error::{ControlError, DialError};
-use super::frame::{Frame, FrameError, FrameReader, kind};
+use super::frame::{Frame, FrameError, FrameReader, kind, refusal};
 use super::heartbeat::{Beat, Heartbeat};
 use super::keeper::Keeper;
 use super::memory::MemoryEnd;
@@ -23,6 +23,8 @@ use std::time::Duration;
 const CHUNK_BYTES: usize = 16 << 10;
 /// Frames of the channel's own that one [`ControlStream::recv`] answers before it returns to its caller.
 const OWN_FRAMES_MAX: usize = 32;
+/// Shortest wait: no busy loop when a deadline is a nanosecond away.
+const NAP_MIN: Ns = Ns::from_us(100);
 /// Longest text of an error frame, bytes.
 const REASON_BYTES_MAX: usize = 256;
 
@@ -35,6 +37,8 @@ pub struct ControlStream {
     out: Arc<Outbound>,
     reader: FrameReader,
     heartbeat: Heartbeat,
+    /// The last look stopped before the socket was empty.
+    more: bool,
     ended: bool,
 }
 
@@ -77,6 +81,7 @@ impl ControlStream {
             out: Arc::new(Outbound::new(socket)),
             reader: FrameReader::new(),
             heartbeat: Heartbeat::default(),
+            more: false,
             ended: false,
         }
     }
@@ -102,8 +107,13 @@ impl ControlStream {
         self.send(M::KIND, &body, &fds)
     }
 
-    /// Sends last words, and closes. The peer's `recv` returns [`ControlError::Refused`].
+    /// Sends last words, and closes. The peer's `recv` returns [`ControlError::Refused`]. Codes are in
+    /// [`refusal`].
     pub fn refuse(mut self, code: u16, reason: &str) {
+        self.last_words(code, reason);
+    }
+
+    pub(crate) fn last_words(&mut self, code: u16, reason: &str) {
         let mut end = reason.len().min(REASON_BYTES_MAX);
         while !reason.is_char_boundary(end) {
             end -= 1;
@@ -114,6 +124,7 @@ impl ControlStream {
             // It is closed either way.
             let _ = self.send(kind::ERROR, &body, &[]);
         }
+        self.end();
     }
 
     /// The next frame of the application, if one has arrived. Answers pings, sends ours, flushes what waits.
@@ -124,15 +135,22 @@ impl ControlStream {
             return Err(ControlError::Closed);
         }
         let got = self.try_recv(now);
-        if got.is_err() {
-            self.end();
+        match &got {
+            Ok(_) => {}
+            Err(ControlError::Frame(error)) => {
+                let reason = error.to_string();
+                self.last_words(refusal::BAD_FRAME, &reason);
+            }
+            Err(_) => self.end(),
         }
         got
     }
 
     fn try_recv(&mut self, now: Ns) -> Result<Option<Frame>, ControlError> {
+        self.more = true;
         for _ in 0..OWN_FRAMES_MAX {
             let Some(frame) = self.next_frame()? else {
+                self.more = false;
                 self.out.flush();
                 self.look(now)?;
                 return Ok(None);
@@ -195,26 +213,32 @@ impl ControlStream {
 
     /// Blocks until a frame arrives or `deadline` passes. For set-up and bulk, not for hot paths.
     pub fn recv_until<C: Cpu>(&mut self, cpu: &C, deadline: Ns) -> Result<Frame, ControlError> {
+        let start = cpu.refresh();
+        // Time slept counts even if the clock does not move by itself (a simulated one does not).
+        let mut slept = Ns::ZERO;
         loop {
-            let now = cpu.refresh();
+            let now = cpu.refresh().max(start + slept);
             if let Some(frame) = self.recv(now)? {
                 return Ok(frame);
             }
             if now >= deadline {
                 return Err(ControlError::Timeout);
             }
-            let until = deadline.min(self.heartbeat.next_look());
-            self.wait(until.since(now).max(Ns::from_us(100)));
+            let nap = deadline.min(self.heartbeat.next_look()).since(now).max(NAP_MIN);
+            if !self.wait(nap) {
+                slept += nap;
+            }
         }
     }
 
-    /// Blocks until there may be something to do, at most `timeout`.
-    pub fn wait(&self, timeout: Ns) {
-        if !self.ended {
-            self.out
+    /// Blocks until there may be something to do, at most `timeout`. False when the time ran out.
+    pub fn wait(&self, timeout: Ns) -> bool {
+        self.ended
+            || self.more
+            || self
+                .out
                 .socket
-                .wait(self.out.queued_bytes() > 0, timeout.to_duration());
-        }
+                .wait(self.out.queued_bytes() > 0, timeout.to_duration())
     }
 
     /// Whether the heartbeat wants a [`recv`](ControlStream::recv) at `now` even if nothing arrived. Costs
@@ -232,6 +256,11 @@ impl ControlStream {
     /// Starts a thread that sends our heartbeats while nobody calls [`recv`](ControlStream::recv).
     pub fn keeper(&self) -> io::Result<Keeper> {
         Keeper::start(&self.out)
+    }
+
+    /// Whether the last [`recv`](ControlStream::recv) left something behind: call it again before you wait.
+    pub fn has_more(&self) -> bool {
+        self.more && !self.ended
     }
 
     /// For `poll`; an in-memory end has no descriptor.

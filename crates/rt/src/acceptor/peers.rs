@@ -1,0 +1,226 @@
+//! [`Peers`]: the connections of a control server, by id.
+
+use crate::control::{ControlError, ControlStream, Frame, Message, PeerCred};
+use drover_base::Ns;
+use rustix::event::{PollFd, PollFlags};
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// A connection. Never used again for another one while the server runs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ConnId {
+    index: u32,
+    generation: u32,
+}
+
+/// All connections. Sending to one that has gone meanwhile does nothing: its end is reported by
+/// [`on_close`](super::ControlHandler::on_close).
+#[derive(Debug, Default)]
+pub struct Peers {
+    places: Vec<Place>,
+    free: Vec<u32>,
+    /// Ended, not yet reported.
+    ended: VecDeque<(ConnId, ControlError)>,
+    live: usize,
+}
+
+#[derive(Debug)]
+struct Place {
+    generation: u32,
+    stream: Option<ControlStream>,
+}
+
+impl Peers {
+    /// Sends a frame. A peer that does not read is cut off; misuse (too long, descriptors over TCP) is
+    /// returned and sends nothing.
+    pub fn send(
+        &mut self,
+        conn: ConnId,
+        kind: u16,
+        body: &[u8],
+        fds: &[Arc<OwnedFd>],
+    ) -> Result<(), ControlError> {
+        self.sending(conn, |stream| stream.send(kind, body, fds))
+    }
+
+    /// Encodes and sends; otherwise as [`send`](Peers::send).
+    pub fn send_message<M: Message>(&mut self, conn: ConnId, message: &M) -> Result<(), ControlError> {
+        self.sending(conn, |stream| stream.send_message(message))
+    }
+
+    fn sending(
+        &mut self,
+        conn: ConnId,
+        send: impl FnOnce(&mut ControlStream) -> Result<(), ControlError>,
+    ) -> Result<(), ControlError> {
+        let Some(stream) = self.stream(conn) else {
+            return Ok(());
+        };
+        match send(stream) {
+            Err(why @ ControlError::Stalled { .. }) => {
+                self.end(conn, why);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Tells a peer why it is not wanted, and closes.
+    pub fn refuse(&mut self, conn: ConnId, code: u16, reason: &str) {
+        if let Some(stream) = self.stream(conn) {
+            stream.last_words(code, reason);
+            self.end(conn, ControlError::ByUs);
+        }
+    }
+
+    /// Closes without a word.
+    pub fn close(&mut self, conn: ConnId) {
+        self.end(conn, ControlError::ByUs);
+    }
+
+    /// Who is on the other end; Unix sockets only.
+    pub fn cred(&self, conn: ConnId) -> Option<PeerCred> {
+        self.place(conn)?.peer_cred()
+    }
+
+    /// Whether descriptors can be sent to it.
+    pub fn carries_fds(&self, conn: ConnId) -> bool {
+        self.place(conn).is_some_and(ControlStream::carries_fds)
+    }
+
+    /// Whether it is still there.
+    pub fn is_open(&self, conn: ConnId) -> bool {
+        self.place(conn).is_some()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// None.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// All of them, as of now.
+    pub fn ids(&self) -> Vec<ConnId> {
+        let id = |(index, place): (usize, &Place)| {
+            let generation = place.generation;
+            place.stream.as_ref().map(|_| ConnId {
+                index: index as u32,
+                generation,
+            })
+        };
+        self.places.iter().enumerate().filter_map(id).collect()
+    }
+
+    pub(super) fn insert(&mut self, stream: ControlStream) -> ConnId {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place {
+                generation: 0,
+                stream: None,
+            });
+            self.places.len() as u32 - 1
+        });
+        let place = &mut self.places[index as usize];
+        place.generation = place.generation.wrapping_add(1);
+        place.stream = Some(stream);
+        self.live += 1;
+        ConnId {
+            index,
+            generation: place.generation,
+        }
+    }
+
+    /// The next frame of `conn`; an error ends it.
+    pub(super) fn recv(&mut self, conn: ConnId, now: Ns) -> Option<Frame> {
+        match self.stream(conn)?.recv(now) {
+            Ok(frame) => frame,
+            Err(why) => {
+                self.end(conn, why);
+                None
+            }
+        }
+    }
+
+    pub(super) fn take_ended(&mut self) -> Option<(ConnId, ControlError)> {
+        self.ended.pop_front()
+    }
+
+    /// When the first heartbeat is due.
+    pub(super) fn next_look(&self) -> Ns {
+        self.streams()
+            .map(ControlStream::next_look)
+            .min()
+            .unwrap_or(Ns::MAX)
+    }
+
+    /// Whether a turn would find something without waiting: rests of a turn, or ends to report.
+    pub(super) fn has_work(&self) -> bool {
+        !self.ended.is_empty() || self.streams().any(ControlStream::has_more)
+    }
+
+    pub(super) fn poll_fds<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        for stream in self.streams() {
+            let Some(fd) = stream.fd() else { continue };
+            let out = if stream.wants_write() {
+                PollFlags::OUT
+            } else {
+                PollFlags::empty()
+            };
+            fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN | out));
+        }
+    }
+
+    /// Who is worth a look at `now`: ready by [`poll_fds`](Peers::poll_fds)' result `fds`, with something left
+    /// over, without a descriptor, or due for a heartbeat.
+    pub(super) fn ready(&self, fds: &[PollFd<'_>], now: Ns) -> Vec<ConnId> {
+        let mut polled = fds.iter();
+        let mut ready = Vec::new();
+        for (index, place) in self.places.iter().enumerate() {
+            let Some(stream) = &place.stream else { continue };
+            let called = match stream.fd() {
+                Some(_) => polled.next().is_some_and(|fd| !fd.revents().is_empty()),
+                None => true,
+            };
+            if called || stream.has_more() || stream.is_due(now) {
+                ready.push(ConnId {
+                    index: index as u32,
+                    generation: place.generation,
+                });
+            }
+        }
+        ready
+    }
+
+    fn streams(&self) -> impl Iterator<Item = &ControlStream> {
+        self.places.iter().filter_map(|place| place.stream.as_ref())
+    }
+
+    fn place(&self, conn: ConnId) -> Option<&ControlStream> {
+        let place = self.places.get(conn.index as usize)?;
+        place
+            .stream
+            .as_ref()
+            .filter(|_| place.generation == conn.generation)
+    }
+
+    fn stream(&mut self, conn: ConnId) -> Option<&mut ControlStream> {
+        let place = self.places.get_mut(conn.index as usize)?;
+        place
+            .stream
+            .as_mut()
+            .filter(|_| place.generation == conn.generation)
+    }
+
+    fn end(&mut self, conn: ConnId, why: ControlError) {
+        if self.stream(conn).is_some() {
+            self.places[conn.index as usize].stream = None;
+            self.free.push(conn.index);
+            self.live -= 1;
+            self.ended.push_back((conn, why));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Connecting the two ends of a queue pair over a control channel.
+//!
+//! ```text
+//!   A: offer(qp) --EXPORT-->            <--EXPORT-- offer(qp) :B
+//!   A: accept(qp) = connect                 connect = accept(qp) :B
+//!   A: READY ---------------->            <---------- READY :B
+//! ```
+//! [`connect`] does all three, so when it returns both ends can receive. In one thread, call [`offer`] for
+//! both ends and then [`accept`] for both; or use [`ends`], which needs no control channel at all.
+
+use crate::control::{ControlError, ControlStream, DecodeError, EncodeError, Reader, Writer, kind};
+use drover_base::{Cpu, Ns};
+use drover_mem::AllocError;
+use drover_verbs::{
+    ConnectError, Context, CreateError, Device, Export, OpenError, Provider, QpKind, QpOptions, QueuePair,
+};
+
+/// Setting up a connection failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExchangeError {
+    /// The control channel.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// What came is no export.
+    #[error("the peer's offer is malformed: {0}")]
+    Decode(#[from] DecodeError),
+    /// Our export does not fit a frame: a bug of the provider.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// A frame of another kind came.
+    #[error("the peer sent a frame of kind {found} where {expected} was expected")]
+    Unexpected {
+        /// What should have come.
+        expected: u16,
+        /// What came.
+        found: u16,
+    },
+    /// The provider refused the peer's export.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The provider could not open a context.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The provider could not create a queue.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// No memory for an export.
+    #[error(transparent)]
+    Alloc(#[from] AllocError),
+}
+
+/// Sends an export: of a queue pair, or of a region for the peer to use.
+pub fn send_export(stream: &mut ControlStream, export: &Export) -> Result<(), ExchangeError> {
+    let mut writer = Writer::new();
+    writer.export(export);
+    let (body, fds) = writer.finish()?;
+    Ok(stream.send(kind::EXPORT, &body, &fds)?)
+}
+
+/// Waits for an export until `deadline`.
+pub fn recv_export<C: Cpu>(
+    stream: &mut ControlStream,
+    cpu: &C,
+    deadline: Ns,
+) -> Result<Export, ExchangeError> {
+    let frame = stream.recv_until(cpu, deadline)?;
+    expect(kind::EXPORT, frame.kind)?;
+    let mut reader = Reader::new(&frame.body, &frame.fds);
+    let export = reader.export()?;
+    reader.finish()?;
+    Ok(export)
+}
+
+/// Sends our end of `qp`.
+pub fn offer<P: Provider>(stream: &mut ControlStream, qp: &P::Qp) -> Result<(), ExchangeError> {
+    send_export(stream, &qp.export()?)
+}
+
+/// Waits for the peer's end until `deadline`, and connects `qp` with it.
+pub fn accept<P: Provider>(
+    stream: &mut ControlStream,
+    qp: &mut P::Qp,
+    cpu: &P::Cpu,
+    deadline: Ns,
+) -> Result<(), ExchangeError> {
+    let theirs = recv_export(stream, cpu, deadline)?;
+    Ok(qp.connect(&theirs)?)
+}
+
+/// Connects an RC or UC queue pair with the one that the peer passes to its own `connect`. When it returns,
+/// both are connected. One round trip and a half; blocks until `deadline` at most.
+pub fn connect<P: Provider>(
+    stream: &mut ControlStream,
+    qp: &mut P::Qp,
+    cpu: &P::Cpu,
+    deadline: Ns,
+) -> Result<(), ExchangeError> {
+    offer::<P>(stream, qp)?;
+    accept::<P>(stream, qp, cpu, deadline)?;
+    stream.send(kind::READY, &[], &[])?;
+    expect(kind::READY, stream.recv_until(cpu, deadline)?.kind)
+}
+
+fn expect(expected: u16, found: u16) -> Result<(), ExchangeError> {
+    if expected == found {
+        return Ok(());
+    }
+    Err(ExchangeError::Unexpected { expected, found })
+}
+
+/// One end of a connection with everything it needs: what small programs and tests start from.
+#[derive(Debug)]
+pub struct End<P: Provider> {
+    /// The queue pair. First, so that it is destroyed first.
+    pub qp: P::Qp,
+    /// Completions of both its queues.
+    pub cq: P::Cq,
+    /// The context they belong to.
+    pub ctx: P::Context,
+}
+
+impl<P: Provider> End<P> {
+    /// A context of `device` with a completion queue and an unconnected queue pair of the usual depths.
+    pub fn new(device: &P::Device, kind: QpKind) -> Result<End<P>, ExchangeError> {
+        let ctx = device.context()?;
+        let cq = ctx.create_cq(2 * QUEUE_DEPTH)?;
+        let mut options = QpOptions::<P>::new(kind, &cq, ctx.caps());
+        options.send_depth = options.send_depth.min(QUEUE_DEPTH);
+        options.recv_depth = options.recv_depth.min(QUEUE_DEPTH);
+        let qp = ctx.create_qp(&options)?;
+        Ok(End { qp, cq, ctx })
+    }
+
+    /// [`connect`]s it over `stream`.
+    pub fn connect(&mut self, stream: &mut ControlStream, wait: Ns) -> Result<(), ExchangeError> {
+        let deadline = self.ctx.cpu().refresh() + wait;
+        connect::<P>(stream, &mut self.qp, self.ctx.cpu(), deadline)
+    }
+}
+
+/// Requests and RECVs that an [`End`] can have outstanding.
+const QUEUE_DEPTH: usize = 128;
+
+/// Two connected ends in this thread.
+pub fn ends<P: Provider>(device: &P::Device, kind: QpKind) -> Result<(End<P>, End<P>), ExchangeError> {
+    let (mut a, mut b) = (End::<P>::new(device, kind)?, End::<P>::new(device, kind)?);
+    let (a_export, b_export) = (a.qp.export()?, b.qp.export()?);
+    a.qp.connect(&b_export)?;
+    b.qp.connect(&a_export)?;
+    Ok((a, b))
+}

@@ -1,0 +1,139 @@
+//! [`mailbox`]: bounded commands from other threads to a core that polls.
+
+use drover_verbs::Waker;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+/// A mailbox for at most `capacity` (at least 1) messages; `waker` ends the sleep of whoever reads it.
+pub fn mailbox<T>(capacity: usize, waker: Waker) -> (Mailer<T>, Mailbox<T>) {
+    let (sender, receiver) = sync_channel(capacity.max(1));
+    let filled = Arc::new(AtomicBool::new(false));
+    let mailer = Mailer {
+        sender,
+        filled: filled.clone(),
+        waker,
+    };
+    (
+        mailer,
+        Mailbox {
+            receiver,
+            filled,
+            draining: false,
+        },
+    )
+}
+
+/// The sending end. Clones share the mailbox.
+#[derive(Clone, Debug)]
+pub struct Mailer<T> {
+    sender: SyncSender<T>,
+    filled: Arc<AtomicBool>,
+    waker: Waker,
+}
+
+/// A message that was not delivered, given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MailError<T> {
+    /// The mailbox is full: its reader is behind.
+    Full(T),
+    /// The reader is gone.
+    Closed(T),
+}
+
+impl<T> Mailer<T> {
+    /// Delivers `message` and wakes the reader. Never blocks. May lock: control path.
+    pub fn send(&self, message: T) -> Result<(), MailError<T>> {
+        self.sender.try_send(message).map_err(|error| match error {
+            TrySendError::Full(message) => MailError::Full(message),
+            TrySendError::Disconnected(message) => MailError::Closed(message),
+        })?;
+        // Release: pairs with the Acquire swap in `recv`; publishes that the channel is not empty.
+        self.filled.store(true, Ordering::Release);
+        self.waker.wake();
+        Ok(())
+    }
+}
+
+/// The reading end.
+#[derive(Debug)]
+pub struct Mailbox<T> {
+    receiver: Receiver<T>,
+    filled: Arc<AtomicBool>,
+    draining: bool,
+}
+
+impl<T> Mailbox<T> {
+    /// The next message. An empty mailbox costs one load of a line that nobody writes.
+    #[inline]
+    pub fn recv(&mut self) -> Option<T> {
+        if !self.draining && !self.filled.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.drain_one()
+    }
+
+    #[cold]
+    fn drain_one(&mut self) -> Option<T> {
+        if !self.draining {
+            // The flag goes down before the look: a message sent after the look raises it again.
+            self.draining = self.filled.swap(false, Ordering::AcqRel);
+        }
+        let message = self.receiver.try_recv().ok();
+        self.draining = message.is_some();
+        message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn messages_arrive_in_order_and_wake() {
+        let wakes = Arc::new(AtomicUsize::new(0));
+        let counted = wakes.clone();
+        let waker = Waker::new(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        let (mailer, mut mailbox) = mailbox(2, waker);
+        assert_eq!(mailbox.recv(), None);
+        assert_eq!((mailer.send(1), mailer.send(2)), (Ok(()), Ok(())));
+        assert_eq!(mailer.send(3), Err(MailError::Full(3)));
+        assert_eq!(mailbox.recv(), Some(1));
+        assert_eq!(mailer.send(4), Ok(()));
+        assert_eq!(
+            (mailbox.recv(), mailbox.recv(), mailbox.recv()),
+            (Some(2), Some(4), None)
+        );
+        assert_eq!(mailbox.recv(), None);
+        assert_eq!(wakes.load(Ordering::Relaxed), 3);
+        drop(mailbox);
+        assert_eq!(mailer.send(5), Err(MailError::Closed(5)));
+    }
+
+    #[test]
+    fn nothing_is_lost_between_threads() {
+        const COUNT: u64 = 20_000;
+        let (mailer, mut mailbox) = mailbox(8, Waker::new(|| ()));
+        let sender = std::thread::spawn(move || {
+            for i in 0..COUNT {
+                while mailer.send(i).is_err() {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let mut next = 0;
+        while next < COUNT {
+            match mailbox.recv() {
+                Some(i) => {
+                    assert_eq!(i, next);
+                    next += 1;
+                }
+                None => std::thread::yield_now(),
+            }
+        }
+        sender.join().expect("sender");
+    }
+}
