@@ -6,6 +6,8 @@
 //!
 //! - [`control`]: addresses, listeners, streams, frames with descriptors, heartbeats.
 //! - [`acceptor`]: the event loop of a server's control thread.
+//! - [`RunLoop`]: steps the actors of one core, sleeps when they are idle; [`Timers`] for their deadlines.
+//! - [`exchange`]: connects the two ends of a queue pair.
 //! - [`mailbox`], [`StopFlag`]: how other threads speak to a core.
 #![forbid(unsafe_code)]
 
@@ -15,8 +17,10 @@ pub mod cores;
 pub mod exchange;
 mod mailbox;
 mod run_loop;
+mod timers;
 mod wake;
 
 pub use mailbox::{MailError, Mailbox, Mailer, mailbox};
 pub use run_loop::{Idle, RunLoop, RunStats};
+pub use timers::Timers;
 pub use wake::{StopFlag, WakeFd};
