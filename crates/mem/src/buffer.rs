@@ -60,6 +60,11 @@ impl BufferPool {
         self.inner.free.borrow().len()
     }
 
+    /// Whether `buffer` is a piece of this pool.
+    pub fn owns(&self, buffer: &Buffer) -> bool {
+        Rc::ptr_eq(&self.inner, &buffer.pool)
+    }
+
     /// The memory behind the pool, for registration with local rights only.
     pub fn region(&self) -> &Region {
         &self.inner.region
