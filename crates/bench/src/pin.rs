@@ -3,10 +3,9 @@
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 
-/// The cores this thread may run on, in order.
+/// The cores this thread may run on, in the order to use them: SMT siblings last.
 pub fn allowed_cores() -> io::Result<Vec<usize>> {
-    let set = sched_getaffinity(None)?;
-    Ok((0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect())
+    Ok(drover_rt::cores::cores()?.iter().map(|core| core.index).collect())
 }
 
 /// Ties the calling thread to `cores`. Threads and processes it starts inherit that.

@@ -1,0 +1,68 @@
+//! [`Progress`]: a bar on a terminal, drawn by a thread that sleeps; nothing anywhere else.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Between two looks at the counter.
+const REDRAW: Duration = Duration::from_millis(200);
+
+/// Shows how far something has come. Whoever does the work only adds to a counter.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    counter: Arc<AtomicU64>,
+    painter: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl Progress {
+    /// On standard error, if that is a terminal and `wanted`.
+    pub fn new(wanted: bool) -> Progress {
+        let bar = (wanted && std::io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{msg:<34} {wide_bar} {percent:>3} %  {elapsed}");
+            bar.set_style(style.expect("a constant template"));
+            bar
+        });
+        let counter = Arc::new(AtomicU64::new(0));
+        let painter = bar.clone().map(|bar| paint(bar, counter.clone()));
+        Progress {
+            bar,
+            counter,
+            painter,
+        }
+    }
+
+    /// Begins a phase called `what` of `total` steps and returns its counter, at 0.
+    pub fn phase(&self, what: impl Into<String>, total: u64) -> Arc<AtomicU64> {
+        self.counter.store(0, Ordering::Relaxed);
+        if let Some(bar) = &self.bar {
+            bar.set_length(total.max(1));
+            bar.set_message(what.into());
+        }
+        self.counter.clone()
+    }
+}
+
+fn paint(bar: ProgressBar, counter: Arc<AtomicU64>) -> (Sender<()>, JoinHandle<()>) {
+    let (stop, stopped) = channel::<()>();
+    let thread = std::thread::spawn(move || {
+        while stopped.recv_timeout(REDRAW) == Err(RecvTimeoutError::Timeout) {
+            bar.set_position(counter.load(Ordering::Relaxed));
+        }
+        bar.finish_and_clear();
+    });
+    (stop, thread)
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.painter.take() {
+            drop(stop);
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! [`Report`]: everything a run found out, as one JSON object. Field names are stable; fields may be added.
+
+use crate::bound::{Bound, Placement};
+use crate::latency::LatencyUs;
+use crate::machine::Machine;
+use serde::{Deserialize, Serialize};
+
+/// One run of `bench`.
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// The key-value system, `herd`.
+    pub system: String,
+    /// What carried it, `shm`.
+    pub fabric: String,
+    /// Operations per second: the median of the samples that count.
+    pub throughput_ops: f64,
+    /// Least and most of those samples.
+    pub throughput_range: [f64; 2],
+    /// Hits per GET.
+    pub hit_rate: f64,
+    /// Latencies of the throughput run, microseconds; medians.
+    pub latency_us: LatencyUs,
+    /// One operation under way at a time; medians.
+    pub window1: Lone,
+    /// Every sample, those that do not count too.
+    pub samples: Vec<Sample>,
+    /// The placement of the samples that count.
+    pub placement: Option<Placement>,
+    /// How many samples count.
+    pub samples_counted: usize,
+    /// The machine's bound, if it was asked for; medians.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bound: Option<Bound>,
+    /// Rivals, each mode; medians.
+    pub rivals: Vec<RivalResult>,
+    /// Rivals that were asked for and are not there, with the reason.
+    pub rivals_missing: Vec<String>,
+    /// Ratios of the medians.
+    pub ratios: Ratios,
+    /// What was asked of whom.
+    pub workload: Workload,
+    /// The commit the program was built from.
+    pub commit: String,
+    /// The seed of the run.
+    pub seed: u64,
+    /// Where.
+    pub machine: Machine,
+    /// Seconds since 1970.
+    pub time: u64,
+    /// Facts a reader should know, in words.
+    pub notes: Vec<String>,
+}
+
+/// One operation under way at a time.
+#[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Lone {
+    /// Operations per second.
+    pub throughput_ops: f64,
+    /// Latencies, every operation measured.
+    pub latency_us: LatencyUs,
+}
+
+/// One sample: everything measured within the same seconds.
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Sample {
+    /// Operations per second.
+    pub throughput_ops: f64,
+    /// Hits per GET.
+    pub hit_rate: f64,
+    /// Operations finished.
+    pub ops: u64,
+    /// Hits compared byte by byte with what was written.
+    pub verified: u64,
+    /// How long the throughput run took, nanoseconds.
+    pub elapsed_ns: u64,
+    /// Latencies of the throughput run.
+    pub latency_us: LatencyUs,
+    /// One operation under way at a time.
+    pub window1: Lone,
+    /// Bare round trip before and after, nanoseconds.
+    pub rtt_ns: [f64; 2],
+    /// What that says about the cores.
+    pub placement: Option<Placement>,
+    /// The bound.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bound: Option<Bound>,
+    /// The rivals.
+    pub rivals: Vec<RivalResult>,
+}
+
+/// A rival in one mode.
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RivalResult {
+    /// `memcached` or `redis`.
+    pub name: String,
+    /// How it was talked to, `unix 50x32`.
+    pub mode: String,
+    /// Operations per second.
+    pub throughput_ops: f64,
+    /// Hits per GET.
+    pub hit_rate: f64,
+    /// Latencies, microseconds.
+    pub latency_us: LatencyUs,
+}
+
+/// What the figures are held against.
+#[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Ratios {
+    /// Throughput / the lesser of the two bounds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub of_bound: Option<f64>,
+    /// Median latency at window 1 / (bare round trip + one unpipelined pair).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub window1_of_bound: Option<f64>,
+    /// Throughput / the best rival's in its best mode.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub of_best_rival: Option<f64>,
+    /// The quickest rival's median at depth 1 over a Unix socket / ours at window 1.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rival_latency: Option<f64>,
+}
+
+/// What was asked.
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Workload {
+    /// YCSB letter or shares.
+    pub mix: String,
+    /// `uniform`, `zipf`, `latest`.
+    pub dist: String,
+    /// Keys loaded.
+    pub keys: u64,
+    /// Bytes of a key.
+    pub key_size: usize,
+    /// Bytes of a value, from and to.
+    pub value_size: [usize; 2],
+    /// Operations under way per client.
+    pub window: usize,
+    /// Open loop: operations per second asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rate: Option<f64>,
+    /// Clients, one thread each.
+    pub clients: usize,
+    /// Cores of the clients.
+    pub client_cores: Vec<usize>,
+    /// Cores of the server and the rivals.
+    pub server_cores: Vec<usize>,
+    /// Seconds of one throughput sample.
+    pub seconds: f64,
+    /// Samples.
+    pub repeats: usize,
+    /// Seconds run before the first sample.
+    pub warm_up_seconds: f64,
+    /// One operation in this many has its latency measured in throughput samples.
+    pub latency_sampled_every: u64,
+    /// What the load generator itself costs the client core, nanoseconds per operation.
+    pub driver_ns: f64,
+    /// Footprint of the bound's reads, bytes: index and log.
+    pub footprint_bytes: [u64; 2],
+    /// Pages of the bound's reads.
+    pub pages: String,
+}
+
+impl Report {
+    /// Fills the medians, ranges and ratios from the samples that share the most common placement.
+    pub fn summarize(&mut self) {
+        let places: Vec<Placement> = self.samples.iter().filter_map(|s| s.placement).collect();
+        self.placement = Placement::most_common(&places);
+        let counted: Vec<&Sample> = self
+            .samples
+            .iter()
+            .filter(|s| s.placement == self.placement)
+            .collect();
+        self.samples_counted = counted.len();
+        let all = |of: &dyn Fn(&Sample) -> f64| counted.iter().map(|s| of(s)).collect::<Vec<f64>>();
+        let ops = all(&|s| s.throughput_ops);
+        self.throughput_ops = median(&ops);
+        self.throughput_range = range(&ops);
+        self.hit_rate = median(&all(&|s| s.hit_rate));
+        self.latency_us = median_latency(counted.iter().map(|s| s.latency_us));
+        self.window1 = Lone {
+            throughput_ops: median(&all(&|s| s.window1.throughput_ops)),
+            latency_us: median_latency(counted.iter().map(|s| s.window1.latency_us)),
+        };
+        self.bound = median_bound(&counted);
+        self.rivals = median_rivals(&counted);
+        self.ratios = self.ratios();
+    }
+
+    fn ratios(&self) -> Ratios {
+        let over = |a: f64, b: f64| (b > 0.0 && a > 0.0).then(|| a / b);
+        let p50 = self.window1.latency_us.p50;
+        let best = self.rivals.iter().map(|r| r.throughput_ops).fold(0.0, f64::max);
+        let at_depth_1 = self
+            .rivals
+            .iter()
+            .filter(|r| r.mode == crate::rivals::Mode::UNIX_DEPTH_1.name);
+        let quickest = at_depth_1.map(|r| r.latency_us.p50).fold(f64::INFINITY, f64::min);
+        Ratios {
+            of_bound: self
+                .bound
+                .and_then(|b| over(self.throughput_ops, b.ring_ops.min(b.dram_pair_ops))),
+            window1_of_bound: self
+                .bound
+                .and_then(|b| over(p50 * 1e3, b.ring_rtt_ns + b.dram_pair_ns)),
+            of_best_rival: over(self.throughput_ops, best),
+            rival_latency: over(quickest, p50).filter(|r| r.is_finite()),
+        }
+    }
+}
+
+/// The middle value, the mean of the two middle ones; 0 of none.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match (sorted.len(), sorted.len() / 2) {
+        (0, _) => 0.0,
+        (n, half) if n % 2 == 0 => (sorted[half - 1] + sorted[half]) / 2.0,
+        (_, half) => sorted[half],
+    }
+}
+
+fn range(values: &[f64]) -> [f64; 2] {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(0.0, f64::max);
+    [least.min(most), most]
+}
+
+fn median_latency(all: impl Iterator<Item = LatencyUs>) -> LatencyUs {
+    let all: Vec<LatencyUs> = all.collect();
+    let of = |get: fn(&LatencyUs) -> f64| median(&all.iter().map(get).collect::<Vec<_>>());
+    LatencyUs {
+        mean: of(|l| l.mean),
+        p50: of(|l| l.p50),
+        p95: of(|l| l.p95),
+        p99: of(|l| l.p99),
+        p999: of(|l| l.p999),
+    }
+}
+
+fn median_bound(samples: &[&Sample]) -> Option<Bound> {
+    let all: Vec<Bound> = samples.iter().filter_map(|s| s.bound).collect();
+    let of = |get: fn(&Bound) -> f64| median(&all.iter().map(get).collect::<Vec<_>>());
+    (!all.is_empty()).then(|| Bound {
+        ring_ops: of(|b| b.ring_ops),
+        dram_pair_ops: of(|b| b.dram_pair_ops),
+        ring_rtt_ns: of(|b| b.ring_rtt_ns),
+        dram_pair_ns: of(|b| b.dram_pair_ns),
+        socket_rtt_us: of(|b| b.socket_rtt_us),
+    })
+}
+
+fn median_rivals(samples: &[&Sample]) -> Vec<RivalResult> {
+    let Some(first) = samples.first() else {
+        return Vec::new();
+    };
+    let same = |a: &RivalResult, b: &RivalResult| (&a.name, &a.mode) == (&b.name, &b.mode);
+    let of = |rival: &RivalResult| {
+        let all: Vec<&RivalResult> = samples
+            .iter()
+            .flat_map(|s| &s.rivals)
+            .filter(|r| same(r, rival))
+            .collect();
+        RivalResult {
+            name: rival.name.clone(),
+            mode: rival.mode.clone(),
+            throughput_ops: median(&all.iter().map(|r| r.throughput_ops).collect::<Vec<_>>()),
+            hit_rate: median(&all.iter().map(|r| r.hit_rate).collect::<Vec<_>>()),
+            latency_us: median_latency(all.iter().map(|r| r.latency_us)),
+        }
+    };
+    first.rivals.iter().map(of).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn sample(ops: f64, placement: Placement) -> Sample {
+        let latency_us = LatencyUs {
+            p50: 0.5,
+            ..LatencyUs::default()
+        };
+        let rival = |name: &str, mode: &str, ops, p50| RivalResult {
+            name: name.to_owned(),
+            mode: mode.to_owned(),
+            throughput_ops: ops,
+            hit_rate: 1.0,
+            latency_us: LatencyUs {
+                p50,
+                ..LatencyUs::default()
+            },
+        };
+        Sample {
+            throughput_ops: ops,
+            hit_rate: 1.0,
+            latency_us,
+            window1: Lone {
+                throughput_ops: 2e6,
+                latency_us,
+            },
+            placement: Some(placement),
+            bound: Some(Bound {
+                ring_ops: 100e6,
+                dram_pair_ops: 40e6,
+                ring_rtt_ns: 130.0,
+                dram_pair_ns: 270.0,
+                socket_rtt_us: 7.0,
+            }),
+            rivals: vec![
+                rival("memcached", "unix multiget 100", 1.0e6, 900.0),
+                rival("redis", "unix depth 1", 0.1e6, 9.0),
+            ],
+            ..Sample::default()
+        }
+    }
+
+    #[test]
+    fn only_samples_of_the_most_common_placement_count() {
+        let samples = [
+            sample(10e6, Placement::Near),
+            sample(1e6, Placement::Far),
+            sample(12e6, Placement::Near),
+            sample(14e6, Placement::Near),
+            sample(99e6, Placement::Moved),
+        ];
+        let mut report = Report {
+            samples: samples.to_vec(),
+            ..Report::default()
+        };
+        report.summarize();
+        assert_eq!(
+            (report.placement, report.samples_counted),
+            (Some(Placement::Near), 3)
+        );
+        assert_eq!(report.throughput_ops, 12e6);
+        assert_eq!(report.throughput_range, [10e6, 14e6]);
+        assert_eq!(report.ratios.of_bound, Some(12.0 / 40.0));
+        assert_eq!(report.ratios.window1_of_bound, Some(500.0 / 400.0));
+        assert_eq!(report.ratios.of_best_rival, Some(12.0));
+        assert_eq!(report.ratios.rival_latency, Some(18.0));
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), 0.0);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0]), 2.5);
+    }
+
+    #[test]
+    fn the_object_has_the_promised_fields() {
+        let mut report = Report {
+            system: "herd".to_owned(),
+            fabric: "shm".to_owned(),
+            samples: vec![sample(1e6, Placement::Near)],
+            ..Report::default()
+        };
+        report.summarize();
+        let json = serde_json::to_value(&report).expect("a report is JSON");
+        let has = |at: &serde_json::Value, names: &[&str]| {
+            for name in names {
+                assert!(at.get(name).is_some(), "{name} in {at}");
+            }
+        };
+        has(
+            &json,
+            &[
+                "system",
+                "fabric",
+                "throughput_ops",
+                "hit_rate",
+                "latency_us",
+                "samples",
+                "bound",
+                "rivals",
+                "commit",
+                "seed",
+                "machine",
+            ],
+        );
+        has(&json["latency_us"], &["mean", "p50", "p95", "p99", "p999"]);
+        has(
+            &json["bound"],
+            &["ring_ops", "dram_pair_ops", "ring_rtt_ns", "dram_pair_ns"],
+        );
+        has(
+            &json["rivals"][0],
+            &["name", "mode", "throughput_ops", "latency_us"],
+        );
+        has(
+            &json["rivals"][0]["latency_us"],
+            &["mean", "p50", "p95", "p99", "p999"],
+        );
+        assert!(json["samples"].is_array() && json["machine"].is_object());
+    }
+}

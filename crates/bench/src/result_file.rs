@@ -1,0 +1,117 @@
+//! Result files: one per run, `DIRECTORY/MACHINE/TIME-bench.json`, and the latencies beside it as HDR text.
+
+use crate::latency::Latency;
+use crate::report::Report;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where results go unless told otherwise: `$XDG_STATE_HOME/drover/results`, that is
+/// `~/.local/state/drover/results`; `None` without a home.
+pub fn default_directory() -> Option<PathBuf> {
+    let absolute = |name| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|p| p.is_absolute())
+    };
+    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+    Some(state.join("drover/results"))
+}
+
+/// Writes the report and, beside it, the latency distribution. Returns the report's path.
+pub fn write(directory: &Path, report: &Report, latency: &Latency) -> io::Result<PathBuf> {
+    let folder = directory.join(&report.machine.name);
+    std::fs::create_dir_all(&folder)?;
+    let stem = format!("{}-bench", stamp(report.time));
+    let (path, mut file) = create_new(&folder, &stem)?;
+    serde_json::to_writer_pretty(&mut file, report)?;
+    std::fs::write(path.with_extension("hgrm"), latency.to_hdr_text())?;
+    Ok(path)
+}
+
+/// Reads a report back.
+pub fn read(path: &Path) -> io::Result<Report> {
+    Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+}
+
+/// A file that was not there before: two runs within a second do not overwrite each other.
+fn create_new(folder: &Path, stem: &str) -> io::Result<(PathBuf, std::fs::File)> {
+    for nth in 1.. {
+        let name = if nth == 1 {
+            format!("{stem}.json")
+        } else {
+            format!("{stem}-{nth}.json")
+        };
+        let path = folder.join(name);
+        match std::fs::File::create_new(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    unreachable!("some number is free")
+}
+
+/// Seconds since 1970 now, for result files only.
+#[allow(clippy::disallowed_methods, reason = "result files carry a date")]
+pub fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |d| d.as_secs())
+}
+
+/// `20261122T004211Z`.
+fn stamp(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
+}
+
+/// The Gregorian date of a day since 1970: 400-year eras that begin in March, so that leap days come last.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bound::Placement;
+    use crate::report::tests::sample;
+
+    #[test]
+    fn dates() {
+        assert_eq!(stamp(0), "19700101T000000Z");
+        assert_eq!(stamp(951_782_400), "20000229T000000Z");
+        assert_eq!(stamp(1_795_305_731), "20261122T000211Z");
+        assert_eq!(stamp(4_107_542_399), "21000228T235959Z");
+    }
+
+    #[test]
+    fn a_report_survives_the_file_and_a_second_one_overwrites_nothing() {
+        let directory = std::env::temp_dir().join(format!("drover-results-{}", std::process::id()));
+        let mut report = Report {
+            system: "herd".to_owned(),
+            samples: vec![sample(1e6, Placement::Near), sample(3e6, Placement::Near)],
+            seed: 42,
+            ..Report::default()
+        };
+        report.machine.name = "m".to_owned();
+        report.summarize();
+        let first = write(&directory, &report, &Latency::new()).expect("a file");
+        let second = write(&directory, &report, &Latency::new()).expect("a file");
+        assert_ne!(first, second);
+        assert_eq!(read(&first).expect("a report"), report);
+        assert!(first.with_extension("hgrm").exists());
+        std::fs::remove_dir_all(&directory).expect("ours");
+    }
+}
