@@ -193,6 +193,6 @@ pub(super) fn unsignaled(wr: SendWr) -> SendWr {
 /// `len` bytes that no other `seed` gives.
 pub(super) fn pattern(seed: u64, len: usize) -> Vec<u8> {
     (0..len)
-        .map(|i| (drover_base::mix(seed << 20 | (i as u64 / 8) + 1) >> (i % 8 * 8)) as u8)
+        .map(|i| (drover_base::mix((seed << 20) + i as u64 / 8 + 1) >> (i % 8 * 8)) as u8)
         .collect()
 }

@@ -126,7 +126,14 @@ pub(super) async fn wake_on_watched_write<P: Provider>(end: &mut End<P>) -> Chec
             link.post(end, &[wr])?;
             end.take_one(link.send_cq).await?;
         } else {
+            end.ctx.arm();
             end.say_bytes(b"going to sleep")?;
+            let deadline = end.ctx.cpu().refresh() + LONG;
+            end.ctx.park(deadline);
+            ensure!(
+                end.ctx.cpu().refresh() < deadline,
+                "a watched WRITE did not end a park"
+            );
             let region = link.mr.region().clone();
             park_until(
                 end,

@@ -5,7 +5,7 @@ use super::fabric::Qp;
 use super::queues::{Cq, RecvQueue};
 use super::wire::{Name, decode, encode};
 use super::{
-    Loopback, LoopbackCpu, LoopbackCq, LoopbackMr, LoopbackOptions, LoopbackQp, LoopbackSrq, ParkMode,
+    Flaw, Loopback, LoopbackCpu, LoopbackCq, LoopbackMr, LoopbackOptions, LoopbackQp, LoopbackSrq, ParkMode,
 };
 use crate::{
     Access, Bell, Caps, Context, CreateError, Export, ImportError, QpKind, QpOptions, QpState, Qpn,
@@ -59,6 +59,9 @@ impl LoopbackContext {
                 QpKind::Ud => "a UD queue pair",
             }));
         }
+        if self.options.flaw == Some(Flaw::IgnoresLimits) {
+            return Ok(());
+        }
         limit("a send queue", options.send_depth, caps.send_depth_max)?;
         limit("a receive queue", options.recv_depth, caps.recv_depth_max)?;
         limit("an inline payload", options.inline_bytes, caps.inline_bytes_max)
@@ -93,7 +96,7 @@ impl Context<Loopback> for LoopbackContext {
     }
 
     fn register(&self, region: &Region, access: Access) -> Result<LoopbackMr, RegisterError> {
-        if !access.is_consistent() {
+        if !access.is_consistent() && self.options.flaw != Some(Flaw::AnyAccess) {
             return Err(RegisterError::InconsistentAccess);
         }
         if access.local_write && !region.is_writable() {
@@ -179,7 +182,10 @@ impl Context<Loopback> for LoopbackContext {
     }
 
     fn forget_region(&self, region: &RemoteRegion) {
-        self.shared.lock().imports.remove(&(self.id, region.rkey));
+        let mut fabric = self.shared.lock();
+        if !fabric.has(Flaw::RemembersKeys) {
+            fabric.imports.remove(&(self.id, region.rkey));
+        }
     }
 
     fn create_ah(&self, export: &Export) -> Result<UdDest, ImportError> {
@@ -206,12 +212,20 @@ impl Context<Loopback> for LoopbackContext {
     }
 
     fn destroy_ah(&self, dest: &UdDest) {
-        self.shared.lock().ahs.remove(&(self.id, dest.ah));
+        let mut fabric = self.shared.lock();
+        if !fabric.has(Flaw::RemembersHandles) {
+            fabric.ahs.remove(&(self.id, dest.ah));
+        }
     }
 
     fn waker(&self) -> Waker {
         let (shared, id) = (self.shared.clone(), self.id);
-        Waker::new(move || shared.lock().ring(id))
+        let deaf = self.options.flaw == Some(Flaw::DeafToWakers);
+        Waker::new(move || {
+            if !deaf {
+                shared.lock().ring(id);
+            }
+        })
     }
 
     fn bell(&self) -> Bell {
@@ -234,6 +248,9 @@ impl Context<Loopback> for LoopbackContext {
     fn park(&self, deadline: Ns) {
         let mut fabric = self.shared.lock();
         let now = fabric.clock.now();
+        if fabric.has(Flaw::ForgetsAtPark) {
+            fabric.contexts.entry(self.id).or_default().rung = false;
+        }
         if self.options.park == ParkMode::Block {
             let patience = deadline.since(now).to_duration();
             let asleep = |fabric: &mut super::fabric::Fabric| {

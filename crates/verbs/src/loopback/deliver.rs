@@ -1,157 +1,17 @@
-//! Execution: what each verb does to the other end, and how it completes.
+//! Delivery: what each verb does at the other end.
 
+use super::Flaw;
+use super::execute::Attempt;
 use super::fabric::Fabric;
-use super::memory::{Want, land};
-use super::queues::{Frees, failed};
+use super::memory::Want;
+use super::queues::Frees;
 use super::request::{Bytes, Request};
 use crate::{GRH_BYTES, Imm, Opcode, QpKind, QpState, Qpn, RecvWr, RemoteAddr, SendOp, UdDest, Wc, WcStatus};
-
-/// How an attempt to execute a request ended.
-enum Attempt {
-    /// Done (or lost, where losing is allowed); so many bytes were read.
-    Done(u32),
-    /// Not now: no RECV there. Runs into the RNR timeout.
-    NoRecv,
-    /// Not now: the other end is not connected yet.
-    NoPeerYet,
-    /// Refused or impossible.
-    Failed(WcStatus),
-}
+use std::collections::VecDeque;
 
 impl Fabric {
-    /// Executes whatever can be, everywhere, in order of queue pair numbers.
-    pub(super) fn execute_all(&mut self) {
-        let busy: Vec<u32> = self
-            .qps
-            .iter()
-            .filter(|(_, qp)| !qp.waiting.is_empty())
-            .map(|(id, _)| *id)
-            .collect();
-        for qpn in busy {
-            self.execute(qpn);
-        }
-    }
-
-    /// Executes requests of one queue pair, in order, until one has to wait.
-    pub(super) fn execute(&mut self, qpn: u32) {
-        while let Some(request) = self.qps.get(&qpn).and_then(|qp| qp.waiting.front().cloned()) {
-            match self.attempt(qpn, &request) {
-                Attempt::Done(byte_len) => self.done(qpn, &request, byte_len),
-                Attempt::NoPeerYet => return,
-                Attempt::NoRecv => {
-                    let now = self.clock.now();
-                    let qp = self.qp(qpn);
-                    let since = *qp.rnr_since.get_or_insert(now);
-                    if now.since(since) < qp.rnr_timeout {
-                        return;
-                    }
-                    self.fail(qpn, WcStatus::RnrRetryExceeded);
-                }
-                Attempt::Failed(status) => self.fail(qpn, status),
-            }
-        }
-    }
-
-    /// The first waiting request is done.
-    fn done(&mut self, qpn: u32, request: &Request, byte_len: u32) {
-        let qp = self.qp(qpn);
-        qp.waiting.pop_front();
-        qp.rnr_since = None;
-        qp.uncovered += 1;
-        if !request.signaled {
-            return;
-        }
-        let frees = Frees::Send(std::mem::take(&mut qp.uncovered));
-        let cq = qp.send_cq;
-        let wc = Wc {
-            wr_id: request.wr_id,
-            opcode: request.opcode(),
-            byte_len,
-            qpn: Qpn(qpn),
-            ..Wc::default()
-        };
-        self.complete(cq, wc, frees);
-    }
-
-    /// The first waiting request failed: everything after it is flushed.
-    fn fail(&mut self, qpn: u32, status: WcStatus) {
-        self.complete_failed(qpn, status);
-        self.break_qp(qpn);
-    }
-
-    /// Moves a queue pair to the error state and flushes it: sends first, then RECVs, each in order.
-    pub(super) fn break_qp(&mut self, qpn: u32) {
-        self.qp(qpn).state = QpState::Error;
-        while !self.qp(qpn).waiting.is_empty() {
-            self.complete_failed(qpn, WcStatus::Flushed);
-        }
-        self.flush_recvs(qpn);
-    }
-
-    /// Completes every RECV of its own queue as flushed.
-    pub(super) fn flush_recvs(&mut self, qpn: u32) {
-        let qp = self.qp(qpn);
-        let (recvs, cq) = (std::mem::take(&mut qp.recvs.wrs), qp.recv_cq);
-        for recv in recvs {
-            self.complete(cq, failed(recv.wr_id, WcStatus::Flushed, qpn), Frees::Recv);
-        }
-    }
-
-    fn complete_failed(&mut self, qpn: u32, status: WcStatus) {
-        let qp = self.qp(qpn);
-        let request = qp.waiting.pop_front().expect("a request that failed");
-        let frees = Frees::Send(1 + std::mem::take(&mut qp.uncovered));
-        let cq = qp.send_cq;
-        self.complete(cq, failed(request.wr_id, status, qpn), frees);
-    }
-
-    fn attempt(&mut self, qpn: u32, request: &Request) -> Attempt {
-        let qp = self.qp(qpn);
-        let (kind, ctx, peer) = (qp.kind, qp.ctx, qp.peer);
-        let Some(bytes) = self.outgoing(ctx, request) else {
-            return Attempt::Failed(WcStatus::LocalProtection);
-        };
-        if let SendOp::Send {
-            dest: Some(dest),
-            imm,
-        } = request.op
-        {
-            self.datagram(qpn, ctx, dest, imm, &bytes);
-            return Attempt::Done(0);
-        }
-        let peer = peer.expect("only a connected queue pair executes");
-        let attempt = match self.qps.get(&peer) {
-            Some(there) if there.state == QpState::Init => Attempt::NoPeerYet,
-            Some(there) if there.state == QpState::ReadyToSend && there.peer == Some(qpn) => {
-                self.carry_out(ctx, peer, request, &bytes)
-            }
-            _ => Attempt::Failed(WcStatus::RetryExceeded),
-        };
-        match (kind, attempt) {
-            (QpKind::Rc, attempt) => attempt,
-            (_, Attempt::Failed(WcStatus::LocalProtection)) => Attempt::Failed(WcStatus::LocalProtection),
-            (_, _) => Attempt::Done(0), // what an unreliable connection cannot deliver is lost
-        }
-    }
-
-    /// The payload of a SEND or WRITE; nothing for verbs that fetch.
-    fn outgoing(&self, ctx: u32, request: &Request) -> Option<Vec<u8>> {
-        let sges = match (&request.op, &request.bytes) {
-            (SendOp::Send { .. } | SendOp::Write { .. }, Bytes::Inline(bytes)) => return Some(bytes.clone()),
-            (SendOp::Send { .. } | SendOp::Write { .. }, Bytes::Pieces(sges)) => sges,
-            _ => return Some(Vec::new()),
-        };
-        let mut out = vec![0; request.bytes.len()];
-        let mut at = 0;
-        for sge in sges {
-            let (region, offset, len) = self.local(ctx, sge, false)?;
-            region.copy_out(offset, &mut out[at..at + len]);
-            at += len;
-        }
-        Some(out)
-    }
-
-    fn carry_out(&mut self, ctx: u32, peer: u32, request: &Request, bytes: &[u8]) -> Attempt {
+    /// Does what `request` asks at the other end of a connection.
+    pub(super) fn carry_out(&mut self, ctx: u32, peer: u32, request: &Request, bytes: &[u8]) -> Attempt {
         let peer_ctx = self.qp(peer).ctx;
         match request.op {
             SendOp::Send { imm, .. } => self.send(peer, imm, bytes),
@@ -163,20 +23,24 @@ impl Fabric {
                 };
                 let mut data = vec![0; len];
                 from.copy_out(offset, &mut data);
+                if self.has(Flaw::ReadsShort) {
+                    data[len - 1] = 0;
+                }
                 self.scatter(ctx, &request.bytes, &data)
             }
             SendOp::CompareSwap { remote, .. } | SendOp::FetchAdd { remote, .. } => {
                 let Some((word, offset)) = self.remote(ctx, peer_ctx, remote, 8, Want::Atomic) else {
                     return Attempt::Failed(WcStatus::RemoteAccess);
                 };
-                if remote.offset % 8 != 0 {
+                let offset = if self.has(Flaw::AtomicsRoundDown) {
+                    offset & !7
+                } else {
+                    offset
+                };
+                if !offset.is_multiple_of(8) {
                     return Attempt::Failed(WcStatus::RemoteInvalidRequest);
                 }
-                let old = match request.op {
-                    SendOp::CompareSwap { compare, swap, .. } => word.compare_swap_u64(offset, compare, swap),
-                    SendOp::FetchAdd { add, .. } => word.fetch_add_u64(offset, add),
-                    _ => unreachable!("only atomics come here"),
-                };
+                let old = self.atomic(&word, offset, request.op);
                 self.ring_watchers(ctx, remote, 8);
                 self.scatter(ctx, &request.bytes, &old.to_ne_bytes())
             }
@@ -188,8 +52,13 @@ impl Fabric {
         let Bytes::Pieces(sges) = into else {
             return Attempt::Done(0);
         };
+        let pieces = if self.has(Flaw::ScattersFirstPiece) {
+            1
+        } else {
+            sges.len()
+        };
         let mut at = 0;
-        for sge in sges {
+        for sge in sges.iter().take(pieces) {
             let Some((region, offset, len)) = self.local(ctx, sge, true) else {
                 return Attempt::Failed(WcStatus::LocalProtection);
             };
@@ -202,17 +71,24 @@ impl Fabric {
     fn write(&mut self, ctx: u32, peer: u32, remote: RemoteAddr, imm: Option<Imm>, bytes: &[u8]) -> Attempt {
         let peer_ctx = self.qp(peer).ctx;
         let recv = match imm {
+            Some(_) if self.has(Flaw::WriteImmTakesNoRecv) => None,
             Some(_) => match self.front_recv(peer) {
                 Some(recv) => Some(recv),
                 None => return Attempt::NoRecv,
             },
             None => None,
         };
+        if bytes.is_empty() && self.has(Flaw::RefusesEmptyWrites) {
+            return Attempt::Failed(WcStatus::LocalLength);
+        }
         if !bytes.is_empty() {
             let Some((to, offset)) = self.remote(ctx, peer_ctx, remote, bytes.len(), Want::Write) else {
-                return Attempt::Failed(WcStatus::RemoteAccess);
+                return match self.has(Flaw::IgnoresBounds) {
+                    true => Attempt::Done(0),
+                    false => Attempt::Failed(WcStatus::RemoteAccess),
+                };
             };
-            land(&to, offset, bytes);
+            self.land(&to, offset, bytes);
             self.ring_watchers(ctx, remote, bytes.len());
         }
         if let Some(recv) = recv {
@@ -231,6 +107,9 @@ impl Fabric {
         let Some(recv) = self.front_recv(peer) else {
             return Attempt::NoRecv;
         };
+        if bytes.is_empty() && self.has(Flaw::LosesEmptySends) {
+            return Attempt::Done(0);
+        }
         let ctx = self.qp(peer).ctx;
         let mut wc = Wc {
             opcode: Opcode::Recv,
@@ -239,6 +118,11 @@ impl Fabric {
             ..Wc::default()
         };
         let refused = match self.local(ctx, &recv.sge, true) {
+            Some((region, offset, len)) if bytes.len() > len && self.has(Flaw::CutsLongMessages) => {
+                region.copy_in(offset, &bytes[..len]);
+                self.take_recv(peer, recv, wc);
+                return Attempt::Done(0);
+            }
             Some((_, _, len)) if bytes.len() > len => (WcStatus::LocalLength, WcStatus::RemoteInvalidRequest),
             Some((region, offset, _)) => {
                 region.copy_in(offset, bytes);
@@ -256,7 +140,7 @@ impl Fabric {
     }
 
     /// Delivers a datagram, or drops it without a word.
-    fn datagram(&mut self, from: u32, ctx: u32, dest: UdDest, imm: Option<Imm>, bytes: &[u8]) {
+    pub(super) fn datagram(&mut self, from: u32, ctx: u32, dest: UdDest, imm: Option<Imm>, bytes: &[u8]) {
         let to = dest.qpn.0;
         let Some(target_ctx) = self.ahs.get(&(ctx, dest.ah)).copied() else {
             return;
@@ -265,25 +149,34 @@ impl Fabric {
             qp.ctx == target_ctx
                 && qp.kind == QpKind::Ud
                 && qp.state == QpState::ReadyToSend
-                && qp.qkey == dest.qkey
+                && (qp.qkey == dest.qkey || self.flaw == Some(Flaw::IgnoresQkey))
         });
         if !welcome {
             return;
         }
         let Some(recv) = self.front_recv(to) else {
+            self.keep(from, ctx, dest, imm, bytes);
             return;
         };
         let Some((region, offset, len)) = self.local(target_ctx, &recv.sge, true) else {
             return;
         };
-        if GRH_BYTES + bytes.len() > len {
+        let cut = self.has(Flaw::CutsLongMessages) || self.has(Flaw::AnyDatagramLength);
+        if GRH_BYTES + bytes.len() > len && !cut {
             return;
         }
+        let bytes = &bytes[..bytes.len().min(len - GRH_BYTES)];
+        let gap = if self.has(Flaw::NoGap) { 0 } else { GRH_BYTES };
+        let counted = if self.has(Flaw::GapNotCounted) {
+            0
+        } else {
+            GRH_BYTES
+        };
         region.copy_in(offset, &[0xa5; GRH_BYTES]);
-        region.copy_in(offset + GRH_BYTES, bytes);
+        region.copy_in(offset + gap, bytes);
         let wc = Wc {
             opcode: Opcode::Recv,
-            byte_len: (GRH_BYTES + bytes.len()) as u32,
+            byte_len: (counted + bytes.len()) as u32,
             imm,
             src_qpn: Qpn(from),
             ..Wc::default()
@@ -292,12 +185,21 @@ impl Fabric {
     }
 
     /// The RECV that the next message to `qpn` would take.
-    fn front_recv(&self, qpn: u32) -> Option<RecvWr> {
+    pub(super) fn front_recv(&self, qpn: u32) -> Option<RecvWr> {
         let qp = self.qps.get(&qpn)?;
         match qp.srq {
-            Some(srq) => self.srqs.get(&srq)?.wrs.front().copied(),
-            None => qp.recvs.wrs.front().copied(),
+            Some(srq) => self.next_of(&self.srqs.get(&srq)?.wrs),
+            None => self.next_of(&qp.recvs.wrs),
         }
+    }
+
+    fn next_of(&self, wrs: &VecDeque<RecvWr>) -> Option<RecvWr> {
+        let next = if self.has(Flaw::TakesLastRecv) {
+            wrs.back()
+        } else {
+            wrs.front()
+        };
+        next.copied()
     }
 
     /// Takes that RECV and completes it with `wc`.
@@ -308,14 +210,20 @@ impl Fabric {
         wc.qpn = Qpn(qpn);
         let frees = match srq {
             Some(srq) => {
-                self.srqs.get_mut(&srq).expect("it had a RECV").wrs.pop_front();
+                take(&mut self.srqs.get_mut(&srq).expect("it had a RECV").wrs, recv);
                 Frees::Srq(srq)
             }
             None => {
-                self.qp(qpn).recvs.wrs.pop_front();
+                take(&mut self.qp(qpn).recvs.wrs, recv);
                 Frees::Recv
             }
         };
         self.complete(cq, wc, frees);
     }
+}
+
+/// Removes the first RECV that is `recv`.
+fn take(wrs: &mut VecDeque<RecvWr>, recv: RecvWr) {
+    let at = wrs.iter().position(|wr| *wr == recv).expect("it was found there");
+    wrs.remove(at);
 }

@@ -2,6 +2,7 @@
 
 use super::Flaw;
 use super::cpu::Clock;
+use super::flawed::{Kept, Late};
 use super::memory::{Import, Mr};
 use super::queues::{Cq, RecvQueue};
 use super::request::Request;
@@ -27,6 +28,10 @@ pub(super) struct Fabric {
     pub(super) qps: BTreeMap<u32, Qp>,
     pub(super) cqs: BTreeMap<u32, Cq>,
     pub(super) srqs: BTreeMap<u32, RecvQueue>,
+    /// Empty without a flaw.
+    pub(super) late: Vec<Late>,
+    /// Empty without a flaw.
+    pub(super) kept: Vec<Kept>,
     rung: Arc<Condvar>,
     last_id: u32,
 }
@@ -78,6 +83,8 @@ impl Fabric {
             qps: BTreeMap::new(),
             cqs: BTreeMap::new(),
             srqs: BTreeMap::new(),
+            late: Vec::new(),
+            kept: Vec::new(),
             rung,
             last_id: 0,
         }

@@ -1,5 +1,6 @@
 //! Registered memory: handles, keys and the checks on them.
 
+use super::Flaw;
 use super::device::Shared;
 use super::fabric::Fabric;
 use super::wire::{Name, WATCHES_MAX, decode, encode};
@@ -41,15 +42,34 @@ impl Want {
             Want::Atomic => access.remote_atomic,
         }
     }
+
+    fn ignored_by(self) -> Flaw {
+        match self {
+            Want::Read => Flaw::IgnoresReadRight,
+            Want::Write => Flaw::IgnoresWriteRight,
+            Want::Atomic => Flaw::IgnoresAtomicRight,
+        }
+    }
 }
 
 impl Fabric {
     /// The region and byte range that `sge` names, if `ctx` registered it and may use it so.
     pub(super) fn local(&self, ctx: u32, sge: &Sge, write: bool) -> Option<(Region, usize, usize)> {
-        let mr = self.mrs.get(&sge.lkey).filter(|mr| mr.ctx == ctx)?;
+        let Some(mr) = self.mrs.get(&sge.lkey).filter(|mr| mr.ctx == ctx) else {
+            let any = self
+                .mrs
+                .values()
+                .next()
+                .filter(|_| self.has(Flaw::IgnoresLocalKeys))?;
+            return Some((any.region.clone(), 0, sge.len as usize));
+        };
         let (offset, len) = (usize::try_from(sge.offset).ok()?, sge.len as usize);
-        (mr.region.contains(offset, len) && (mr.access.local_write || !write))
-            .then(|| (mr.region.clone(), offset, len))
+        if self.has(Flaw::IgnoresLocalBounds) && !mr.region.contains(offset, len) {
+            return Some((mr.region.clone(), 0, len));
+        }
+        (mr.region.contains(offset, len)
+            && (mr.access.local_write || !write || self.has(Flaw::IgnoresLocalWrite)))
+        .then(|| (mr.region.clone(), offset, len))
     }
 
     /// The region behind a remote key, if `ctx` may do this through a queue pair to `peer_ctx`.
@@ -61,14 +81,33 @@ impl Fabric {
         len: usize,
         want: Want,
     ) -> Option<(Region, usize)> {
-        let import = self.imports.get(&(ctx, addr.rkey))?;
+        let import = self.find_import(ctx, addr.rkey)?;
         let mr = self.mrs.get(&import.mr).filter(|mr| mr.ctx == peer_ctx)?;
         let offset = usize::try_from(addr.offset).ok()?;
-        (mr.region.contains(offset, len) && want.allowed(mr.access)).then(|| (mr.region.clone(), offset))
+        if !want.allowed(mr.access) && !self.has(want.ignored_by()) {
+            return None;
+        }
+        let short = usize::from(self.has(Flaw::BoundsOneShort));
+        mr.region
+            .contains(offset, len + short)
+            .then(|| (mr.region.clone(), offset))
+    }
+
+    /// What `ctx` imported as `rkey`.
+    fn find_import(&self, ctx: u32, rkey: u32) -> Option<&Import> {
+        let own = self.imports.get(&(ctx, rkey));
+        match self.flaw {
+            Some(Flaw::GuessesKeys) => own.or(self.imports.values().next()),
+            Some(Flaw::SharesKeys) => own.or(self.imports.iter().find(|(key, _)| key.1 == rkey).map(|f| f.1)),
+            _ => own,
+        }
     }
 
     /// Rings the bells of those who watch what was just written.
     pub(super) fn ring_watchers(&mut self, ctx: u32, addr: RemoteAddr, len: usize) {
+        if self.has(Flaw::DeafToWrites) {
+            return;
+        }
         let Some(import) = self.imports.get(&(ctx, addr.rkey)) else {
             return;
         };
@@ -87,10 +126,13 @@ impl Fabric {
 
     /// Makes the region that `export` names usable by `ctx`.
     pub(super) fn import(&mut self, ctx: u32, export: &Export) -> Result<RemoteRegion, ImportError> {
-        let Name::Region { mr, watches } = decode(self.id, export)? else {
-            return Err(ImportError::Malformed {
-                reason: "not a region",
-            });
+        let (mr, watches) = match decode(self.id, export)? {
+            Name::Region { mr, watches } => (mr, watches),
+            _ if self.has(Flaw::TakesAnyExport) => (*self.mrs.keys().next().unwrap_or(&0), Vec::new()),
+            _ => {
+                let reason = "not a region";
+                return Err(ImportError::Malformed { reason });
+            }
         };
         let Some(found) = self.mrs.get(&mr) else {
             return Err(ImportError::PeerGone);

@@ -1,13 +1,13 @@
 //! [`LoopbackQp`]: the handle of a queue pair.
 
-use super::Loopback;
 use super::cpu::LoopbackCpu;
 use super::device::Shared;
 use super::fabric::Fabric;
 use super::wire::{Name, decode, encode};
+use super::{Flaw, Loopback};
 use crate::{
     ConnectError, Export, ImportError, PostError, PostErrorKind, QpKind, QpState, Qpn, QueuePair, RecvList,
-    SendList,
+    SendList, SendWr,
 };
 use drover_mem::AllocError;
 use std::rc::Rc;
@@ -36,7 +36,11 @@ impl QueuePair<Loopback> for LoopbackQp {
     }
 
     fn state(&self) -> QpState {
-        self.shared.lock().qp(self.qpn).state
+        let mut fabric = self.shared.lock();
+        match fabric.has(Flaw::AlwaysReady) {
+            true => QpState::ReadyToSend,
+            false => fabric.qp(self.qpn).state,
+        }
     }
 
     fn to_error(&mut self) {
@@ -70,7 +74,8 @@ impl Fabric {
     fn connect(&mut self, qpn: u32, peer: &Export) -> Result<(), ConnectError> {
         let qp = self.qp(qpn);
         let (ours, state) = (qp.kind, qp.state);
-        if ours == QpKind::Ud || state != QpState::Init {
+        let again = state != QpState::Init && !self.has(Flaw::Reconnects);
+        if ours == QpKind::Ud || again {
             return Err(ConnectError::WrongState { kind: ours, state });
         }
         let Name::Qp {
@@ -81,13 +86,17 @@ impl Fabric {
             let reason = "not a queue pair";
             return Err(ImportError::Malformed { reason }.into());
         };
-        if ours != theirs {
+        if ours != theirs && !self.has(Flaw::ConnectsAnything) {
             return Err(ConnectError::KindMismatch { ours, theirs });
         }
         if !self.qps.contains_key(&peer) {
             return Err(ImportError::PeerGone.into());
         }
+        let forgetful = self.has(Flaw::LosesEarlyRecvs);
         let qp = self.qp(qpn);
+        if forgetful {
+            qp.recvs.wrs.clear();
+        }
         qp.peer = Some(peer);
         qp.state = QpState::ReadyToSend;
         self.execute_all(); // the peer may have been waiting for us
@@ -95,20 +104,51 @@ impl Fabric {
     }
 
     fn post_send(&mut self, qpn: u32, list: &SendList) -> Result<(), PostError> {
-        for (accepted, wr) in list.wrs().iter().enumerate() {
-            let refused = |kind| PostError { accepted, kind };
-            let qp = &self.qps[&qpn];
-            if qp.state == QpState::Init {
-                return Err(refused(PostErrorKind::NotReady));
+        self.land_late(true);
+        if self.has(Flaw::InlineByReference) {
+            self.qp(qpn)
+                .waiting
+                .iter_mut()
+                .for_each(|request| request.bytes.overwrite());
+        }
+        let mut result = Ok(());
+        let mut order: Vec<usize> = (0..list.len()).collect();
+        if self.has(Flaw::ReversesLists) {
+            order.reverse();
+        }
+        for (accepted, index) in order.into_iter().enumerate() {
+            let Err(kind) = self.post_one(qpn, list, &list.wrs()[index]) else {
+                continue;
+            };
+            let accepted = if self.has(Flaw::MiscountsAccepted) {
+                0
+            } else {
+                accepted
+            };
+            result = result.and(Err(PostError { accepted, kind }));
+            if !self.has(Flaw::PostsPastRefusal) {
+                break;
             }
-            let request = self.admit(qp, list, wr).map_err(refused)?;
-            let qp = self.qp(qpn);
-            qp.send_used += 1;
-            qp.waiting.push_back(request);
-            match qp.state {
-                QpState::Error => self.break_qp(qpn),
-                _ => self.execute(qpn),
-            }
+        }
+        result
+    }
+
+    fn post_one(&mut self, qpn: u32, list: &SendList, wr: &SendWr) -> Result<(), PostErrorKind> {
+        let qp = &self.qps[&qpn];
+        match qp.state {
+            QpState::Init if self.has(Flaw::SendsUnconnected) => return Ok(()),
+            QpState::Init => return Err(PostErrorKind::NotReady),
+            QpState::Error if self.has(Flaw::RefusesAfterError) => return Err(PostErrorKind::NotReady),
+            QpState::Error | QpState::ReadyToSend => {}
+        }
+        let request = self.admit(qp, list, wr)?;
+        let works = self.has(Flaw::WorksAfterError);
+        let qp = self.qp(qpn);
+        qp.send_used += 1;
+        qp.waiting.push_back(request);
+        match qp.state {
+            QpState::Error if !works => self.break_qp(qpn),
+            _ => self.execute(qpn),
         }
         Ok(())
     }
@@ -117,7 +157,7 @@ impl Fabric {
         for (accepted, wr) in list.wrs().iter().enumerate() {
             let refused = |kind| PostError { accepted, kind };
             let qp = &self.qps[&qpn];
-            if qp.srq.is_some() {
+            if qp.srq.is_some() && !self.has(Flaw::RecvBesideSrq) {
                 return Err(refused(PostErrorKind::NotSupported));
             }
             self.admit_recv(&qp.recvs, wr).map_err(refused)?;

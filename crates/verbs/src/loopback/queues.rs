@@ -1,10 +1,12 @@
 //! Completion queues and receive queues.
 
-use super::Loopback;
 use super::cpu::LoopbackCpu;
 use super::device::Shared;
 use super::fabric::Fabric;
-use crate::{CompletionQueue, PostError, PostErrorKind, Qpn, RecvList, RecvWr, SharedReceiveQueue, Wc, WrId};
+use super::{Flaw, Loopback};
+use crate::{
+    CompletionQueue, Opcode, PostError, PostErrorKind, Qpn, RecvList, RecvWr, SharedReceiveQueue, Wc, WrId,
+};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -75,12 +77,16 @@ impl Fabric {
         }
         queue.entries.push_back(Entry { wc, frees });
         let ctx = queue.ctx;
-        self.ring(ctx);
+        if !self.has(Flaw::DeafToCompletions) {
+            self.ring(ctx);
+        }
     }
 
     /// Takes up to `wcs.len()` completions.
     fn poll(&mut self, cq: u32, wcs: &mut [Wc]) -> usize {
         self.execute_all(); // somebody's patience with a missing RECV may be over
+        self.land_late(false);
+        let flaw = self.flaw;
         let queue = self
             .cqs
             .get_mut(&cq)
@@ -91,9 +97,15 @@ impl Fabric {
             queue.depth
         );
         let count = queue.entries.len().min(wcs.len());
+        if flaw == Some(Flaw::PollsNewestFirst) {
+            queue.entries.make_contiguous().reverse();
+        }
         let taken: Vec<Entry> = queue.entries.drain(..count).collect();
+        if flaw == Some(Flaw::PollDropsRest) {
+            queue.entries.clear();
+        }
         for (entry, wc) in taken.iter().zip(wcs) {
-            *wc = entry.wc;
+            *wc = flawed(entry.wc, flaw);
             self.free(entry.wc.qpn, entry.frees);
         }
         count
@@ -113,7 +125,7 @@ impl Fabric {
 
     /// Whether a RECV may be posted: its memory is ours to write, and there is room.
     pub(super) fn admit_recv(&self, queue: &RecvQueue, wr: &RecvWr) -> Result<(), PostErrorKind> {
-        if queue.used == queue.depth {
+        if queue.used == queue.depth && !self.has(Flaw::EndlessRecvQueue) {
             return Err(PostErrorKind::QueueFull);
         }
         match self.local(queue.ctx, &wr.sge, true) {
@@ -180,4 +192,17 @@ pub(super) fn failed(wr_id: WrId, status: crate::WcStatus, qpn: u32) -> Wc {
         qpn: Qpn(qpn),
         ..Wc::default()
     }
+}
+
+/// The completion as a flawed provider tells it.
+fn flawed(mut wc: Wc, flaw: Option<Flaw>) -> Wc {
+    match flaw {
+        Some(Flaw::ForgetsVerbs) => wc.opcode = Opcode::Send,
+        Some(Flaw::ReadsWithoutLength) if wc.opcode == Opcode::Read => wc.byte_len = 0,
+        Some(Flaw::NamesNoQueuePair) => wc.qpn = Qpn(0),
+        Some(Flaw::LosesImm) => wc.imm = None,
+        Some(Flaw::HidesSender) => wc.src_qpn = Qpn(0),
+        _ => {}
+    }
+    wc
 }

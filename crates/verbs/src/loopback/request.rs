@@ -1,5 +1,6 @@
 //! [`Request`]: a work request as the send queue holds it, and the checks at its posting.
 
+use super::Flaw;
 use super::fabric::{Fabric, Qp};
 use crate::{Opcode, Payload, PostErrorKind, QpKind, SendList, SendOp, SendWr, Sge, WrId};
 
@@ -30,6 +31,13 @@ impl Bytes {
         }
     }
 
+    /// What happens to a payload that was not copied when its owner reuses the memory.
+    pub(super) fn overwrite(&mut self) {
+        if let Bytes::Inline(bytes) = self {
+            bytes.fill(0xee);
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         match self {
             Bytes::Inline(bytes) => bytes.len(),
@@ -57,14 +65,19 @@ impl Fabric {
         self.check_verb(qp, wr)?;
         self.check_length(qp, wr, &bytes)?;
         self.check_local(qp, wr, &bytes)?;
-        if qp.send_used == qp.send_depth {
+        let depth = match self.flaw {
+            Some(Flaw::EndlessSendQueue) => usize::MAX,
+            Some(Flaw::HalfSendQueue) => qp.send_depth / 2,
+            _ => qp.send_depth,
+        };
+        if qp.send_used >= depth {
             return Err(PostErrorKind::QueueFull);
         }
         Ok(Request {
             wr_id: wr.wr_id,
             op: wr.op,
             bytes,
-            signaled: wr.signaled,
+            signaled: wr.signaled || self.has(Flaw::CompletesUnsignaled),
         })
     }
 
@@ -77,6 +90,9 @@ impl Fabric {
                 qp.kind == QpKind::Rc && self.caps.atomics
             }
         };
+        if self.has(Flaw::AnyVerb) {
+            return Ok(());
+        }
         if !supported {
             return Err(PostErrorKind::NotSupported);
         }
@@ -93,8 +109,8 @@ impl Fabric {
 
     fn check_length(&self, qp: &Qp, wr: &SendWr, bytes: &Bytes) -> Result<(), PostErrorKind> {
         let longest = match qp.kind {
-            QpKind::Ud => self.caps.mtu_bytes,
-            QpKind::Rc | QpKind::Uc => self.caps.message_bytes_max,
+            QpKind::Ud if !self.has(Flaw::AnyDatagramLength) => self.caps.mtu_bytes,
+            _ => self.caps.message_bytes_max,
         };
         let result = matches!(
             wr.op,
@@ -102,7 +118,9 @@ impl Fabric {
         );
         match bytes {
             Bytes::Inline(bytes) if result && !bytes.is_empty() => Err(PostErrorKind::NotSupported),
-            Bytes::Inline(bytes) if bytes.len() > qp.inline_bytes => Err(PostErrorKind::InlineTooLong),
+            Bytes::Inline(bytes) if bytes.len() > qp.inline_bytes && !self.has(Flaw::AnyInlineLength) => {
+                Err(PostErrorKind::InlineTooLong)
+            }
             Bytes::Pieces(sges) if sges.len() > self.caps.sge_max => Err(PostErrorKind::MessageTooLong),
             _ if bytes.len() > longest => Err(PostErrorKind::MessageTooLong),
             _ => Ok(()),
