@@ -26,7 +26,11 @@ const TOLERANCE: f64 = 1.03;
 const RUNS: (u64, u64) = (2_000, 12_000);
 
 /// Package and example, and the operations it knows.
-const METERS: &[(&str, &str, &[&str])] = &[];
+const METERS: &[(&str, &str, &[&str])] = &[(
+    "drover-store",
+    "instructions",
+    &["get", "put", "insert", "miss", "delete"],
+)];
 
 /// Measures every meter and compares.
 pub fn run(steps: &mut Steps, args: &Args) {

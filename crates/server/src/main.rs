@@ -1,4 +1,26 @@
-//! The drover binary.
+//! `drover`: the service, its clients on the command line, its benchmarks, and what a machine needs for them.
+//!
+//! This is the only crate that names a fabric and a system; everything below it is generic or knows neither.
+//! One module per command; [`exit`] says what exit statuses mean.
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod cli;
+mod doctor;
+mod exit;
+mod serve;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::usage(&error),
+    };
+    match cli.command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Config(args) => serve::print_config(&args),
+        Command::Doctor(args) => doctor::run(&args),
+    }
+}

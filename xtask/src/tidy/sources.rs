@@ -44,16 +44,16 @@ fn keys_defined(text: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Keys cited in a comment: `[KEY]` or `[KEY place]`, in backticks or not.
+/// Keys cited in a comment: `[KEY]` or `[KEY place]`, in backticks of their own or without any. Brackets
+/// inside longer code, as in `program [OPTION]`, are no citations.
 fn citations(comment: &str) -> impl Iterator<Item = &str> {
-    comment
-        .split('[')
-        .skip(1)
-        .filter_map(|rest| rest.split_once(']'))
-        .filter_map(|(inside, after)| {
-            let key = inside.split_whitespace().next()?;
-            (is_key(key) && !after.starts_with('(')).then_some(key)
-        })
+    comment.match_indices('[').filter_map(|(at, _)| {
+        let (before, rest) = (&comment[..at], &comment[at + 1..]);
+        let in_code = before.matches('`').count() % 2 == 1 && !before.ends_with('`');
+        let (inside, after) = rest.split_once(']')?;
+        let key = inside.split_whitespace().next()?;
+        (!in_code && is_key(key) && !after.starts_with('(')).then_some(key)
+    })
 }
 
 /// Capitals and digits (`HERD`, `A16`, `IBTA`), a name with a year (`Lowe17`), or a project with a hyphen
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn links_to_items_are_no_citations() {
         assert_eq!(
-            found("/// [`Region`], [Ns], [text](crate::x), a[i]\nlet x = a[HERE];\n"),
+            found("/// [`Region`], [Ns], `run OP [MODE]`, [text](crate::x), a[i]\nlet x = a[HERE];\n"),
             Vec::<String>::new()
         );
     }

@@ -1,0 +1,52 @@
+//! The command line, as typed. Each command's arguments stand beside the command.
+
+use crate::{doctor, serve};
+use clap::{Parser, Subcommand};
+
+const ABOUT: &str =
+    "An in-memory key-value service over RDMA verbs; shared memory on machines without a card.";
+
+const TEACH: &str = "\
+First steps:
+  drover bench                          starts a server and a client, loads keys, prints a table
+  drover serve                          serves at shm:drover until Ctrl-C
+  drover set greeting hello             in another terminal
+  drover get greeting
+  drover doctor                         what this machine offers, and how to get more
+
+Addresses:
+  shm:NAME                  a server on this machine, by name
+  unix:/path.sock           the same, by the path of its control socket
+  tcp://host:port           its control channel over TCP: statistics, not data";
+
+/// What was typed.
+#[derive(Parser)]
+#[command(name = "drover", version, about = ABOUT, after_help = TEACH, arg_required_else_help = true)]
+#[command(disable_help_subcommand = true, max_term_width = 100)]
+pub struct Cli {
+    /// Which command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Serve keys and values until SIGTERM or Ctrl-C
+    Serve(serve::Args),
+    /// Print every setting of `serve` with its value and where the value came from
+    Config(serve::Args),
+    /// Say what this machine offers, and how to mend what is missing
+    Doctor(doctor::Args),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

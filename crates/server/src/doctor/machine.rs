@@ -1,0 +1,108 @@
+//! [`Machine`]: the files in which Linux describes itself, of this machine or made up by a test.
+
+use std::path::PathBuf;
+
+/// Where `/proc`, `/sys` and `/dev` are looked for, and which cores may be used.
+pub struct Machine {
+    root: PathBuf,
+    /// Cores this process may run on.
+    pub cores: Vec<usize>,
+}
+
+impl Machine {
+    /// The one we run on.
+    pub fn this() -> Machine {
+        Machine {
+            root: PathBuf::from("/"),
+            cores: own_cores(),
+        }
+    }
+
+    /// The trimmed text of a file, empty when there is none.
+    pub fn text(&self, path: &str) -> String {
+        std::fs::read_to_string(self.root.join(path))
+            .unwrap_or_default()
+            .trim()
+            .to_string()
+    }
+
+    /// Names in a folder, sorted.
+    pub fn names(&self, path: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.root.join(path))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Whether a file can be opened for reading and writing, as a device must be.
+    pub fn can_open(&self, path: &str) -> bool {
+        std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(self.root.join(path))
+            .is_ok()
+    }
+
+    /// Whether this is the machine we run on, so that measuring means something.
+    pub fn is_real(&self) -> bool {
+        self.root == PathBuf::from("/")
+    }
+
+    /// The number after `name` in a file of `name: number unit` lines.
+    pub fn number(&self, path: &str, name: &str) -> Option<u64> {
+        let text = self.text(path);
+        let rest = text
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::to_string))?;
+        rest.split_whitespace().next()?.parse().ok()
+    }
+}
+
+fn own_cores() -> Vec<usize> {
+    let mut cores: Vec<usize> = drover_rt::cores::cores()
+        .unwrap_or_default()
+        .iter()
+        .map(|core| core.index)
+        .collect();
+    cores.sort_unstable();
+    cores
+}
+
+#[cfg(test)]
+impl Machine {
+    /// A machine that says nothing about itself.
+    pub fn empty() -> Machine {
+        Machine {
+            root: PathBuf::from("/nowhere"),
+            cores: vec![0],
+        }
+    }
+
+    /// A machine of these files, in a folder of its own.
+    pub fn made_of(name: &str, files: &[(&str, &str)]) -> Machine {
+        let root = std::env::temp_dir().join(format!("drover-doctor-{}-{name}", std::process::id()));
+        for (path, text) in files {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().expect("a file has a folder")).expect("temporary folder");
+            std::fs::write(path, text).expect("temporary file");
+        }
+        Machine {
+            root,
+            cores: vec![0, 1],
+        }
+    }
+}
+
+#[cfg(test)]
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if self.root.starts_with(std::env::temp_dir()) && self.root != std::env::temp_dir() {
+            let _ = std::fs::remove_dir_all(&self.root);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `drover doctor`: what this machine offers, and how to mend what is missing. Set-up is where users of RDMA
+//! lose their days, so each finding that is less than good ends with a command.
+
+mod cores;
+mod fabric;
+mod machine;
+mod memory;
+
+use machine::Machine;
+use std::fmt;
+use std::process::ExitCode;
+
+/// Arguments of `doctor`.
+#[derive(clap::Args)]
+#[command(after_help = "Exit status: 0 if `drover serve` can run here, 1 if something prevents it.")]
+pub struct Args {
+    /// One JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// How good a finding is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grade {
+    /// As one would wish.
+    Good,
+    /// It works, but could be faster or more certain.
+    Fair,
+    /// Something cannot work.
+    Bad,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub what: &'static str,
+    /// How good it is.
+    pub grade: Grade,
+    /// What was found, with numbers.
+    pub found: String,
+    /// What to do, if anything.
+    pub fix: Option<String>,
+}
+
+impl Finding {
+    fn good(what: &'static str, found: impl Into<String>) -> Finding {
+        Finding {
+            what,
+            grade: Grade::Good,
+            found: found.into(),
+            fix: None,
+        }
+    }
+
+    fn fair(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
+        Finding {
+            what,
+            grade: Grade::Fair,
+            found: found.into(),
+            fix: Some(fix.into()),
+        }
+    }
+
+    fn bad(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
+        Finding {
+            what,
+            grade: Grade::Bad,
+            found: found.into(),
+            fix: Some(fix.into()),
+        }
+    }
+}
+
+/// All checks, in the order in which they are shown.
+const CHECKS: &[fn(&Machine) -> Finding] = &[
+    cores::count,
+    cores::siblings,
+    cores::round_trip,
+    cores::clock,
+    memory::huge_pages,
+    memory::shared_transparent,
+    memory::private_transparent,
+    memory::locked,
+    memory::open_files,
+    fabric::runtime_folder,
+    fabric::infiniband,
+];
+
+/// Looks at everything and prints it.
+pub fn run(args: &Args) -> ExitCode {
+    let machine = Machine::this();
+    let findings: Vec<Finding> = CHECKS.iter().map(|check| check(&machine)).collect();
+    if args.json {
+        println!("{}", serde_json::json!({ "findings": findings }));
+    } else {
+        findings.iter().for_each(|finding| print!("{finding}"));
+    }
+    let bad = findings.iter().any(|finding| finding.grade == Grade::Bad);
+    ExitCode::from(u8::from(bad))
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = match self.grade {
+            Grade::Good => "ok  ",
+            Grade::Fair => "note",
+            Grade::Bad => "BAD ",
+        };
+        writeln!(f, "{mark}  {:<22} {}", self.what, self.found)?;
+        match &self.fix {
+            Some(fix) => writeln!(f, "      {:<22} -> {fix}", ""),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_finding_that_is_not_good_says_what_to_do() {
+        let machine = Machine::empty();
+        for check in CHECKS {
+            let finding = check(&machine);
+            assert_eq!(finding.fix.is_none(), finding.grade == Grade::Good, "{finding:?}");
+        }
+    }
+
+    #[test]
+    fn the_fix_stands_below() {
+        let finding = Finding::fair("huge pages", "none reserved", "reserve some");
+        let text =
+            "note  huge pages             none reserved\n                             -> reserve some\n";
+        assert_eq!(finding.to_string(), text);
+    }
+}

@@ -1,0 +1,59 @@
+//! Exit statuses. `serve` and `config` use those of `[sysexits]`, as memcached does; the client commands
+//! answer 0 found or done, 1 missing, 2 error, so that scripts can tell a miss from a failure.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// The command line or the configuration file makes no sense.
+pub const USAGE: u8 = 64;
+/// An address is taken, or cannot be taken.
+pub const UNAVAILABLE: u8 = 69;
+/// The system refused something: memory, threads, files.
+pub const OS_ERROR: u8 = 71;
+/// The configuration file cannot be read.
+pub const NO_INPUT: u8 = 66;
+/// The system refused it for lack of rights.
+pub const NO_PERMISSION: u8 = 77;
+
+/// A failure with its exit status.
+#[derive(Debug)]
+pub struct Failure {
+    /// One of the constants above.
+    pub code: u8,
+    /// What went wrong and what to do about it.
+    pub text: String,
+}
+
+impl Failure {
+    /// A failure that `text` describes.
+    pub fn new(code: u8, text: impl Display) -> Failure {
+        Failure {
+            code,
+            text: text.to_string(),
+        }
+    }
+}
+
+/// Status 0, or the failure's text on stderr and its status.
+pub fn from_result(result: Result<(), Failure>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("drover: {}", failure.text);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// What clap has to say: help and version are no errors. Client commands promise 2 for every error.
+pub fn usage(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    let is_client = std::env::args()
+        .nth(1)
+        .is_some_and(|name| ["get", "set", "delete", "stats"].contains(&name.as_str()));
+    match error.exit_code() {
+        0 => ExitCode::SUCCESS,
+        _ if is_client => ExitCode::from(2),
+        _ => ExitCode::from(USAGE),
+    }
+}

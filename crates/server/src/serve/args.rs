@@ -1,0 +1,71 @@
+//! What may be typed after `drover serve`. memcached's letters mean memcached's things; what memcached does
+//! not have carries a long name only. Everything is optional here: [`Settings`](super::settings::Settings)
+//! fills in the rest.
+
+use std::path::PathBuf;
+
+/// Arguments of `serve` and `config`, and the keys of the configuration file.
+#[derive(clap::Args, Clone, Default, Debug)]
+#[command(after_help = "\
+Clients find the server by --fabric or -s; both pass memory, so the data path never leaves it.
+-p is the same control channel over TCP: it answers `drover stats`, but cannot pass memory, so data
+needs one of the others. (memcached's own protocol on -p and -s is not there yet.)
+
+Exit status: 0 after SIGTERM or Ctrl-C, 64 usage, 66 no configuration file, 69 address in use,
+71 system error, 77 no permission.")]
+pub struct Args {
+    /// Data fabric and name of this server, such as shm:NAME [default: shm:drover]
+    #[arg(long, value_name = "ADDR")]
+    pub fabric: Option<String>,
+    /// Control channel on this TCP port too; 0: none [default: 0]
+    #[arg(short = 'p', long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Control channel on this Unix socket too
+    #[arg(short = 's', long, value_name = "PATH")]
+    pub unix_socket: Option<PathBuf>,
+    /// Address that -p listens on [default: 127.0.0.1]
+    #[arg(short = 'l', long, value_name = "IP")]
+    pub listen: Option<String>,
+    /// Memory for items, MiB [default: 64]
+    #[arg(short = 'm', long, value_name = "MIB")]
+    pub memory_limit: Option<u64>,
+    /// Answer "full" instead of evicting old items
+    #[arg(short = 'M', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub disable_evictions: Option<bool>,
+    /// Worker threads; each owns one partition of the keys and one core [default: half the cores, 1 to 4]
+    #[arg(short = 't', long, value_name = "COUNT")]
+    pub threads: Option<usize>,
+    /// Largest value; bytes, or with k or m [default: 1m]
+    #[arg(short = 'I', long, value_name = "SIZE")]
+    pub max_item_size: Option<String>,
+    /// Most clients at a time [default: 1024]
+    #[arg(short = 'c', long, value_name = "COUNT")]
+    pub conn_limit: Option<usize>,
+    /// Insist on reserved huge pages; an error if there are too few
+    #[arg(short = 'L', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub enable_largepages: Option<bool>,
+    /// Lock all memory, so that none is swapped out
+    #[arg(short = 'k', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub lock_memory: Option<bool>,
+    /// Cores to pin workers to, such as 2,3 or 0-3; none: do not pin [default: the last of this process]
+    #[arg(long, value_name = "LIST")]
+    pub cores: Option<String>,
+    /// Requests a client may have with each worker: a power of two up to 256 [default: 16]
+    #[arg(long, value_name = "COUNT")]
+    pub window: Option<u16>,
+    /// Bytes of a request slot: a multiple of 64 up to 1024 [default: 1024]
+    #[arg(long, value_name = "BYTES")]
+    pub slot_bytes: Option<u16>,
+    /// Microseconds a worker polls in vain before it sleeps; 0: polls for ever [default: 50]
+    #[arg(long, value_name = "MICROSECONDS")]
+    pub spin_us: Option<u64>,
+    /// Read settings from this file: one `long-name = value` a line, # for comments
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Say more: -v decisions and clients, -vv everything
+    #[arg(short = 'v', action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Refused: a service manager does this better
+    #[arg(short = 'd', long)]
+    pub daemon: bool,
+}

@@ -1,0 +1,114 @@
+//! What the system must grant before memory is taken: locked memory and huge pages, each with a way to get it.
+
+use super::settings::Settings;
+use crate::exit::{self, Failure};
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+/// Checks and raises limits, so that a failure comes at the start and says what to do.
+pub fn check(settings: &Settings) -> Result<(), Failure> {
+    let wanted_bytes = settings.memory_mib.value << 20;
+    if settings.lock_memory.value {
+        let limit = raise_memlock();
+        check_memlock(wanted_bytes, limit, may_lock_anything())?;
+    }
+    if settings.large_pages.value {
+        check_huge_pages(wanted_bytes, free_huge_bytes())?;
+    }
+    Ok(())
+}
+
+/// Locks what is mapped and what will be.
+pub fn lock_all() -> Result<(), Failure> {
+    use rustix::mm::{MlockAllFlags, mlockall};
+    mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
+        .map_err(|error| Failure::new(exit::OS_ERROR, format!("locking memory failed: {error}")))
+}
+
+/// Bytes this process may lock after raising the soft limit to the hard one; `None`: any.
+fn raise_memlock() -> Option<u64> {
+    let mut limit = getrlimit(Resource::Memlock);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Memlock, limit.clone()); // allowed to everybody; if not, the check tells
+    getrlimit(Resource::Memlock).current
+}
+
+/// Whether the right to lock any amount is among the effective ones (CAP_IPC_LOCK, bit 14).
+fn may_lock_anything() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    effective
+        .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
+        .is_some_and(|bits| bits >> 14 & 1 == 1)
+}
+
+fn check_memlock(wanted: u64, limit: Option<u64>, any: bool) -> Result<(), Failure> {
+    let Some(limit) = limit.filter(|limit| !any && *limit < wanted) else {
+        return Ok(());
+    };
+    let text = format!(
+        "memlock limit too low: {} MiB wanted, {} KiB allowed; raise it with LimitMEMLOCK=infinity (systemd), \
+         --ulimit memlock=-1 (docker) or `ulimit -l unlimited` as root, or leave out -k",
+        wanted >> 20,
+        limit >> 10
+    );
+    Err(Failure::new(exit::NO_PERMISSION, text))
+}
+
+/// Bytes of huge pages that nobody has taken.
+pub fn free_huge_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let number = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    number("HugePages_Free:").unwrap_or(0) * number("Hugepagesize:").unwrap_or(0) * 1024
+}
+
+fn check_huge_pages(wanted: u64, free: u64) -> Result<(), Failure> {
+    if free >= wanted {
+        return Ok(());
+    }
+    let pages = wanted.div_ceil(2 << 20);
+    let text = format!(
+        "not enough huge pages: {} MiB wanted, {} MiB free; reserve them with `sysctl -w vm.nr_hugepages={}` as \
+         root, or leave out -L",
+        wanted >> 20,
+        free >> 20,
+        pages + pages / 8 + 64
+    );
+    Err(Failure::new(exit::OS_ERROR, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memlock_too_low() {
+        let failure = check_memlock(64 << 20, Some(8 << 20), false).unwrap_err();
+        assert_eq!(failure.code, 77);
+        assert_eq!(
+            failure.text,
+            "memlock limit too low: 64 MiB wanted, 8192 KiB allowed; raise it with LimitMEMLOCK=infinity (systemd), \
+             --ulimit memlock=-1 (docker) or `ulimit -l unlimited` as root, or leave out -k"
+        );
+        assert!(
+            check_memlock(64 << 20, Some(8 << 20), true).is_ok(),
+            "CAP_IPC_LOCK needs no limit"
+        );
+        assert!(check_memlock(64 << 20, Some(64 << 20), false).is_ok());
+        assert!(check_memlock(64 << 20, None, false).is_ok());
+    }
+
+    #[test]
+    fn too_few_huge_pages() {
+        let failure = check_huge_pages(64 << 20, 2 << 20).unwrap_err();
+        assert_eq!(failure.code, 71);
+        assert_eq!(
+            failure.text,
+            "not enough huge pages: 64 MiB wanted, 2 MiB free; reserve them with `sysctl -w vm.nr_hugepages=100` as \
+             root, or leave out -L"
+        );
+        assert!(check_huge_pages(64 << 20, 64 << 20).is_ok());
+    }
+}

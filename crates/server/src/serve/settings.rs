@@ -1,0 +1,489 @@
+//! From what was typed to what is in force: command line over configuration file over default, each value
+//! with its origin, so that `drover config` can say where it came from.
+
+use super::args::Args;
+use crate::exit::{self, Failure};
+use clap::Parser;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Where a value came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// Nobody asked for anything else.
+    Default,
+    /// Worked out from this machine.
+    Machine,
+    /// The configuration file.
+    File,
+    /// The command line.
+    CommandLine,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Origin::Default => "default",
+            Origin::Machine => "this machine",
+            Origin::File => "configuration file",
+            Origin::CommandLine => "command line",
+        })
+    }
+}
+
+/// A value and its origin.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setting<T> {
+    /// The value in force.
+    pub value: T,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// Everything `serve` needs to know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// `shm:NAME`.
+    pub fabric: Setting<String>,
+    /// 0: no TCP.
+    pub port: Setting<u16>,
+    /// A further Unix socket.
+    pub unix_socket: Setting<Option<PathBuf>>,
+    /// Where `port` listens.
+    pub listen: Setting<String>,
+    /// Memory for items, MiB.
+    pub memory_mib: Setting<u64>,
+    /// Store mode: full is an answer, not a reason to evict.
+    pub disable_evictions: Setting<bool>,
+    /// Workers, each with one partition.
+    pub threads: Setting<usize>,
+    /// Largest value, bytes.
+    pub max_item_bytes: Setting<usize>,
+    /// Most clients at a time.
+    pub conn_limit: Setting<usize>,
+    /// Huge pages or nothing.
+    pub large_pages: Setting<bool>,
+    /// Lock all memory.
+    pub lock_memory: Setting<bool>,
+    /// One core per worker; `None`: not pinned.
+    pub cores: Setting<Option<Vec<usize>>>,
+    /// Slots per client and worker.
+    pub window: Setting<u16>,
+    /// Bytes of a slot.
+    pub slot_bytes: Setting<u16>,
+    /// Microseconds of vain polling before sleep; 0: never sleep.
+    pub spin_us: Setting<u64>,
+    /// How much to say.
+    pub verbose: u8,
+}
+
+/// The file's lines are parsed by the same parser as the command line.
+#[derive(Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct FileArgs {
+    #[command(flatten)]
+    args: Args,
+}
+
+impl Settings {
+    /// Reads the configuration file, if one is named, and fills every gap.
+    pub fn resolve(args: &Args) -> Result<Settings, Failure> {
+        if args.daemon {
+            let text = "-d is refused: run it under a service manager (systemd: Type=exec), or in the background with &";
+            return Err(Failure::new(exit::USAGE, text));
+        }
+        let file = match &args.config {
+            Some(path) => read_file(path)?,
+            None => Args::default(),
+        };
+        let allowed = allowed_cores();
+        fill(args.clone(), file, &allowed)
+    }
+}
+
+fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure> {
+    let threads = pick(
+        typed.threads,
+        file.threads,
+        (allowed.len() / 2).clamp(1, 4),
+        Origin::Machine,
+    );
+    let size = pick(
+        typed.max_item_size,
+        file.max_item_size,
+        "1m".to_string(),
+        Origin::Default,
+    );
+    let cores = pick(typed.cores, file.cores, String::new(), Origin::Machine);
+    let settings = Settings {
+        fabric: pick(
+            typed.fabric,
+            file.fabric,
+            "shm:drover".to_string(),
+            Origin::Default,
+        ),
+        port: pick(typed.port, file.port, 0, Origin::Default),
+        unix_socket: pick(
+            typed.unix_socket.map(Some),
+            file.unix_socket.map(Some),
+            None,
+            Origin::Default,
+        ),
+        listen: pick(
+            typed.listen,
+            file.listen,
+            "127.0.0.1".to_string(),
+            Origin::Default,
+        ),
+        memory_mib: pick(typed.memory_limit, file.memory_limit, 64, Origin::Default),
+        disable_evictions: pick(
+            typed.disable_evictions,
+            file.disable_evictions,
+            false,
+            Origin::Default,
+        ),
+        max_item_bytes: Setting {
+            value: bytes_of("--max-item-size", &size.value)?,
+            origin: size.origin,
+        },
+        conn_limit: pick(typed.conn_limit, file.conn_limit, 1024, Origin::Default),
+        large_pages: pick(
+            typed.enable_largepages,
+            file.enable_largepages,
+            false,
+            Origin::Default,
+        ),
+        lock_memory: pick(typed.lock_memory, file.lock_memory, false, Origin::Default),
+        cores: Setting {
+            value: choose_cores(&cores.value, threads.value, allowed)?,
+            origin: cores.origin,
+        },
+        window: pick(typed.window, file.window, 16, Origin::Default),
+        slot_bytes: pick(typed.slot_bytes, file.slot_bytes, 1024, Origin::Default),
+        spin_us: pick(typed.spin_us, file.spin_us, 50, Origin::Default),
+        verbose: typed.verbose.max(file.verbose),
+        threads,
+    };
+    settings.check()?;
+    Ok(settings)
+}
+
+fn pick<T>(typed: Option<T>, file: Option<T>, default: T, default_origin: Origin) -> Setting<T> {
+    match (typed, file) {
+        (Some(value), _) => Setting {
+            value,
+            origin: Origin::CommandLine,
+        },
+        (None, Some(value)) => Setting {
+            value,
+            origin: Origin::File,
+        },
+        (None, None) => Setting {
+            value: default,
+            origin: default_origin,
+        },
+    }
+}
+
+impl Settings {
+    /// Ranges that clap does not know.
+    fn check(&self) -> Result<(), Failure> {
+        let window = self.window.value;
+        let slot = self.slot_bytes.value;
+        let complaint = match () {
+            () if self.threads.value == 0 => Some("--threads must be at least 1".to_string()),
+            () if self.memory_mib.value == 0 => Some("--memory-limit must be at least 1 MiB".to_string()),
+            () if self.conn_limit.value == 0 => Some("--conn-limit must be at least 1".to_string()),
+            () if !window.is_power_of_two() || window > 256 => {
+                Some(format!("--window {window}: a power of two from 1 to 256"))
+            }
+            () if slot % 64 != 0 || !(64..=1024).contains(&slot) => {
+                Some(format!("--slot-bytes {slot}: a multiple of 64 from 64 to 1024"))
+            }
+            () => None,
+        };
+        complaint.map_or(Ok(()), |text| Err(Failure::new(exit::USAGE, text)))
+    }
+}
+
+/// `10`, `10k`, `1m`.
+fn bytes_of(name: &str, text: &str) -> Result<usize, Failure> {
+    let (digits, unit) = match text.to_ascii_lowercase() {
+        lower if lower.ends_with('k') => (lower[..lower.len() - 1].to_string(), 1 << 10),
+        lower if lower.ends_with('m') => (lower[..lower.len() - 1].to_string(), 1 << 20),
+        lower => (lower, 1),
+    };
+    let bytes = digits
+        .parse::<usize>()
+        .ok()
+        .and_then(|number| number.checked_mul(unit));
+    match bytes {
+        Some(bytes) if (1..=128 << 20).contains(&bytes) => Ok(bytes),
+        _ => Err(Failure::new(
+            exit::USAGE,
+            format!("{name} {text}: expected bytes, or a number with k or m, up to 128m"),
+        )),
+    }
+}
+
+/// `text` is empty (choose), `none`, or a list like `0-2,5`.
+fn choose_cores(text: &str, count: usize, allowed: &[usize]) -> Result<Option<Vec<usize>>, Failure> {
+    let refuse = |why: String| Err(Failure::new(exit::USAGE, format!("--cores {text}: {why}")));
+    match text {
+        "none" => return Ok(None),
+        // With too few cores pinning would put workers on top of each other. Clients tend to start on the
+        // first cores, so workers take the last.
+        "" if allowed.len() < count => return Ok(None),
+        "" => return Ok(Some(allowed[allowed.len() - count..].to_vec())),
+        _ => {}
+    }
+    let Some(cores) = parse_cores(text) else {
+        return refuse("expected numbers and ranges, such as 0-2,5".to_string());
+    };
+    if let Some(core) = cores.iter().find(|core| !allowed.contains(core)) {
+        return refuse(format!(
+            "core {core} is not one of those this process may use ({allowed:?})"
+        ));
+    }
+    if cores.len() < count {
+        return refuse(format!("{} cores for {count} workers", cores.len()));
+    }
+    Ok(Some(cores))
+}
+
+fn parse_cores(text: &str) -> Option<Vec<usize>> {
+    let mut cores = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.trim().parse().ok()?, last.trim().parse::<usize>().ok()?);
+        cores.extend((first..=last).take(4096));
+    }
+    Some(cores)
+}
+
+/// Physical cores first, then their hyper-thread siblings.
+fn allowed_cores() -> Vec<usize> {
+    let cores = drover_rt::cores::cores().unwrap_or_default();
+    if cores.is_empty() {
+        return (0..std::thread::available_parallelism().map_or(1, usize::from)).collect();
+    }
+    cores.iter().map(|core| core.index).collect()
+}
+
+fn read_file(path: &Path) -> Result<Args, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::new(
+            exit::NO_INPUT,
+            format!("configuration file {}: {error}", path.display()),
+        )
+    })?;
+    parse_file(&text).map_err(|why| {
+        Failure::new(
+            exit::USAGE,
+            format!("configuration file {}: {why}", path.display()),
+        )
+    })
+}
+
+fn parse_file(text: &str) -> Result<Args, String> {
+    let mut words = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or("").trim();
+        if line.is_empty() {
+            continue;
+        }
+        let number = index + 1;
+        let (key, value) = line
+            .split_once('=')
+            .ok_or(format!("line {number}: expected `name = value`"))?;
+        let word = format!("--{}={}", key.trim(), value.trim());
+        // Alone first, so that the complaint can name the line.
+        FileArgs::try_parse_from([&word])
+            .map_err(|error| format!("line {number}: {}", first_line(&error)))?;
+        words.push(word);
+    }
+    FileArgs::try_parse_from(words)
+        .map(|file| file.args)
+        .map_err(|error| first_line(&error))
+}
+
+fn first_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    text.lines()
+        .next()
+        .unwrap_or("")
+        .trim_start_matches("error: ")
+        .to_string()
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows: [(&str, String, Origin); 15] = [
+            row("fabric", &self.fabric, Clone::clone),
+            row("port", &self.port, u16::to_string),
+            row("unix-socket", &self.unix_socket, |path| {
+                path.as_ref().map_or("none".into(), |p| p.display().to_string())
+            }),
+            row("listen", &self.listen, Clone::clone),
+            row("memory-limit", &self.memory_mib, |mib| format!("{mib} MiB")),
+            row("disable-evictions", &self.disable_evictions, bool::to_string),
+            row("threads", &self.threads, usize::to_string),
+            row("max-item-size", &self.max_item_bytes, |bytes| {
+                format!("{bytes} bytes")
+            }),
+            row("conn-limit", &self.conn_limit, usize::to_string),
+            row("enable-largepages", &self.large_pages, bool::to_string),
+            row("lock-memory", &self.lock_memory, bool::to_string),
+            row("cores", &self.cores, |cores| {
+                cores.as_ref().map_or("none".into(), |c| join(c))
+            }),
+            row("window", &self.window, u16::to_string),
+            row("slot-bytes", &self.slot_bytes, |bytes| format!("{bytes} bytes")),
+            row("spin-us", &self.spin_us, |us| format!("{us} microseconds")),
+        ];
+        for (name, value, origin) in rows {
+            writeln!(f, "{name:<18} {value:<24} {origin}")?;
+        }
+        Ok(())
+    }
+}
+
+fn row<T>(
+    name: &'static str,
+    setting: &Setting<T>,
+    show: impl Fn(&T) -> String,
+) -> (&'static str, String, Origin) {
+    (name, show(&setting.value), setting.origin)
+}
+
+fn join(cores: &[usize]) -> String {
+    cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(words: &[&str]) -> Args {
+        FileArgs::try_parse_from(words)
+            .unwrap_or_else(|error| panic!("{error}"))
+            .args
+    }
+
+    fn settings(words: &[&str]) -> Result<Settings, String> {
+        fill(typed(words), Args::default(), &[0, 1, 2, 3]).map_err(|failure| failure.text)
+    }
+
+    #[test]
+    fn memcached_letters() {
+        let got = settings(&[
+            "-p", "7", "-m", "100", "-t", "3", "-I", "2m", "-M", "-c", "9", "-s", "/run/x",
+        ])
+        .unwrap();
+        assert_eq!(
+            (got.port.value, got.memory_mib.value, got.threads.value),
+            (7, 100, 3)
+        );
+        assert_eq!(
+            (
+                got.max_item_bytes.value,
+                got.disable_evictions.value,
+                got.conn_limit.value
+            ),
+            (2 << 20, true, 9)
+        );
+        assert_eq!(got.unix_socket.value.as_deref(), Some(Path::new("/run/x")));
+        assert_eq!(got.port.origin, Origin::CommandLine);
+    }
+
+    #[test]
+    fn the_command_line_beats_the_file_beats_the_default() {
+        let file =
+            parse_file("memory-limit = 512 # plenty\n\n# nothing\nthreads=2\ndisable-evictions = true\n")
+                .unwrap();
+        let got = fill(typed(&["-m", "100"]), file, &[0, 1, 2, 3]).unwrap();
+        assert_eq!(
+            got.memory_mib,
+            Setting {
+                value: 100,
+                origin: Origin::CommandLine
+            }
+        );
+        assert_eq!(
+            got.threads,
+            Setting {
+                value: 2,
+                origin: Origin::File
+            }
+        );
+        assert!(got.disable_evictions.value);
+        assert_eq!(got.window.origin, Origin::Default);
+    }
+
+    #[test]
+    fn an_unknown_or_bad_line_of_the_file_is_named() {
+        assert_eq!(
+            parse_file("threads = 2\nthreds = 3\n").unwrap_err(),
+            "line 2: unexpected argument '--threds' found"
+        );
+        assert_eq!(
+            parse_file("threads").unwrap_err(),
+            "line 1: expected `name = value`"
+        );
+        let bad = parse_file("threads = many").unwrap_err();
+        assert!(bad.starts_with("line 1: invalid value 'many'"), "{bad}");
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused() {
+        for (words, text) in [
+            (["-t", "0"], "--threads must be at least 1"),
+            (["-m", "0"], "--memory-limit must be at least 1 MiB"),
+            (["-c", "0"], "--conn-limit must be at least 1"),
+            (["--window", "3"], "--window 3: a power of two from 1 to 256"),
+            (
+                ["--slot-bytes", "100"],
+                "--slot-bytes 100: a multiple of 64 from 64 to 1024",
+            ),
+            (
+                ["-I", "1g"],
+                "--max-item-size 1g: expected bytes, or a number with k or m, up to 128m",
+            ),
+            (
+                ["--cores", "9"],
+                "--cores 9: core 9 is not one of those this process may use ([0, 1, 2, 3])",
+            ),
+            (
+                ["--cores", "x"],
+                "--cores x: expected numbers and ranges, such as 0-2,5",
+            ),
+            (["--cores", "1"], "--cores 1: 1 cores for 2 workers"),
+        ] {
+            assert_eq!(settings(&words).unwrap_err(), text, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn cores_are_the_last_ones_unless_told() {
+        assert_eq!(settings(&["-t", "2"]).unwrap().cores.value, Some(vec![2, 3]));
+        assert_eq!(
+            settings(&["-t", "2", "--cores", "0-1"]).unwrap().cores.value,
+            Some(vec![0, 1])
+        );
+        assert_eq!(settings(&["--cores", "none"]).unwrap().cores.value, None);
+        assert_eq!(settings(&["-t", "5"]).unwrap().cores.value, None);
+    }
+
+    #[test]
+    fn a_daemon_is_refused_with_the_reason() {
+        let failure = Settings::resolve(&typed(&["-d"])).unwrap_err();
+        assert_eq!(failure.code, 64);
+        assert!(
+            failure
+                .text
+                .starts_with("-d is refused: run it under a service manager"),
+            "{}",
+            failure.text
+        );
+    }
+}
