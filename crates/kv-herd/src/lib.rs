@@ -23,3 +23,5 @@
 
 pub mod control;
 pub mod layout;
+pub mod logic;
+pub mod server;

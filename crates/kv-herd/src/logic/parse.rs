@@ -1,0 +1,227 @@
+//! [`Parsed`]: a commit word that makes sense, and where the pieces of its body are.
+
+use crate::layout::{BULK_BYTES, Commit, SLOT_BYTES_MIN, SlotMap, SlotOp, TRAILER_BYTES, request_crc};
+use crate::logic::{SlotState, Turn, Verdict};
+use drover_base::KeyHash;
+
+/// Longest key, bytes.
+const KEY_BYTES_MAX: usize = drover_kv::KEY_BYTES_MAX;
+/// Bits 42-46 of the commit word.
+const RESERVED: u64 = 0x1f << 42;
+
+/// What a server expects of keys and checksums.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyRule {
+    /// Requests without a key are allowed: the hash is the key.
+    pub hash_only: bool,
+    /// Bodies must end with a checksum.
+    pub crc_required: bool,
+}
+
+/// Why a commit word makes no sense: answered `BadRequest`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refused;
+
+/// A commit word checked against the slot it stands in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parsed {
+    /// What is asked for.
+    pub op: SlotOp,
+    /// Bytes of key, at most 250.
+    pub key_len: usize,
+    /// Bytes of value.
+    pub value_len: usize,
+    /// Bytes of body, at most what the slot holds.
+    pub body_len: usize,
+    /// The body ends with a checksum.
+    pub has_crc: bool,
+}
+
+impl Parsed {
+    /// Checks `commit` for a slot with room for `body_bytes_max`.
+    #[inline(always)]
+    pub fn new(commit: Commit, rule: KeyRule, body_bytes_max: usize) -> Result<Parsed, Refused> {
+        let op = commit.op().ok_or(Refused)?;
+        let (key_len, value_len, has_crc) = (commit.key_len(), commit.value_len(), commit.has_crc());
+        let crc_bytes = if has_crc { 4 } else { 0 };
+        let ttl_bytes = if op.has_ttl() { 4 } else { 0 };
+        let body_len = ttl_bytes + value_len + key_len + crc_bytes;
+        let value_fits_op = match op {
+            SlotOp::Get | SlotOp::Delete | SlotOp::Nop => value_len == 0,
+            SlotOp::Put | SlotOp::PutTtl => true,
+            SlotOp::PutBulk | SlotOp::GetBulk => value_len == BULK_BYTES,
+        };
+        let key_fits = key_len <= KEY_BYTES_MAX && (key_len > 0 || rule.hash_only || op == SlotOp::Nop);
+        let sane = value_fits_op
+            && key_fits
+            && body_len <= body_bytes_max
+            && commit.0 & RESERVED == 0
+            && (has_crc || !rule.crc_required);
+        let parsed = Parsed {
+            op,
+            key_len,
+            value_len,
+            body_len,
+            has_crc,
+        };
+        if sane { Ok(parsed) } else { Err(Refused) }
+    }
+
+    /// Where the pieces are in a buffer that has the body from `start` on.
+    #[inline(always)]
+    pub fn body_at(&self, start: usize) -> BodyAt {
+        let value = start + if self.op.has_ttl() { 4 } else { 0 };
+        let key = value + self.value_len;
+        BodyAt {
+            start,
+            value,
+            key,
+            crc: key + self.key_len,
+        }
+    }
+
+    /// Whether the checksum of the body that `image` has from `start` on is right (or not there).
+    pub fn is_intact(&self, image: &[u8], start: usize, hash: KeyHash, commit: Commit) -> bool {
+        if !self.has_crc {
+            return true;
+        }
+        let at = self.body_at(start);
+        let (body, crc) = image[start..start + self.body_len].split_at(at.crc - start);
+        u32::from_le_bytes([crc[0], crc[1], crc[2], crc[3]]) == request_crc(body, hash, commit)
+    }
+}
+
+/// Offsets of the pieces of a body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BodyAt {
+    /// The ttl, if there is one, else the value.
+    pub start: usize,
+    /// The value.
+    pub value: usize,
+    /// The key.
+    pub key: usize,
+    /// The checksum, if there is one.
+    pub crc: usize,
+}
+
+/// Walks any bytes as the slots of one client, as a server would: decides, parses, slices. For `cargo fuzz`;
+/// returns how many requests would have been executed. Never panics.
+pub fn fuzz_slots(input: &[u8]) -> usize {
+    let map = SlotMap {
+        slot_bytes: SLOT_BYTES_MIN * 2,
+        window: 4,
+        partition_count: 1,
+    };
+    let rule = KeyRule {
+        hash_only: input.first().is_some_and(|b| b & 1 != 0),
+        crc_required: input.first().is_some_and(|b| b & 2 != 0),
+    };
+    let mut states = vec![SlotState::adopt(0); map.window];
+    let mut turn = Turn::FIRST;
+    let mut executed = 0;
+    for image in input.chunks_exact(map.slot_bytes) {
+        let word = |at: usize| u64::from_le_bytes(image[at..at + 8].try_into().expect("8 bytes"));
+        let commit = Commit(word(map.slot_bytes - 8));
+        turn = turn.skip_done(&states);
+        let state = &mut states[turn.slot as usize];
+        if commit.0 == state.last_commit() || state.judge(commit) != Verdict::Execute {
+            state.note(commit);
+            continue;
+        }
+        state.take(commit);
+        turn.seq = commit.seq();
+        let Ok(parsed) = Parsed::new(commit, rule, map.body_bytes_max()) else {
+            continue;
+        };
+        let trailer = map.slot_bytes - TRAILER_BYTES;
+        let hash = KeyHash {
+            low: word(trailer),
+            high: word(trailer + 8),
+        };
+        let start = trailer - parsed.body_len;
+        if parsed.is_intact(image, start, hash, commit) {
+            let at = parsed.body_at(start);
+            assert_eq!(image[at.value..at.key].len(), parsed.value_len);
+            assert_eq!(image[at.key..at.crc].len(), parsed.key_len);
+            executed += 1;
+        }
+    }
+    executed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const RULE: KeyRule = KeyRule {
+        hash_only: false,
+        crc_required: false,
+    };
+
+    fn parsed(commit: Commit) -> Result<Parsed, Refused> {
+        Parsed::new(commit, RULE, 1000)
+    }
+
+    #[test]
+    fn pieces_stand_where_the_layout_says() {
+        let put = parsed(Commit::new(SlotOp::PutTtl, 1, 5, 7, true)).expect("sane");
+        assert_eq!(put.body_len, 4 + 7 + 5 + 4);
+        let at = put.body_at(10);
+        assert_eq!((at.start, at.value, at.key, at.crc), (10, 14, 21, 26));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let get = |key_len, value_len| Commit::new(SlotOp::Get, 1, key_len, value_len, false);
+        assert!(parsed(get(1, 0)).is_ok() && parsed(get(250, 0)).is_ok());
+        assert!(parsed(get(0, 0)).is_err(), "no key");
+        assert!(parsed(get(251, 0)).is_err(), "key too long");
+        assert!(parsed(get(1, 1)).is_err(), "a GET with a value");
+        assert!(parsed(Commit(get(1, 0).0 | 1 << 42)).is_err(), "reserved bits");
+        assert!(parsed(Commit(get(1, 0).0 & !(0xf << 56))).is_err(), "op 0");
+        assert!(parsed(Commit(get(1, 0).0 | 0xf << 56)).is_err(), "op 15");
+        assert!(
+            parsed(Commit::new(SlotOp::Put, 1, 250, 751, false)).is_err(),
+            "longer than the slot"
+        );
+        assert!(parsed(Commit::new(SlotOp::PutBulk, 1, 1, 11, false)).is_err());
+        let hash_only = KeyRule {
+            hash_only: true,
+            ..RULE
+        };
+        assert!(Parsed::new(get(0, 0), hash_only, 1000).is_ok());
+        let crc = KeyRule {
+            crc_required: true,
+            ..RULE
+        };
+        assert!(Parsed::new(get(1, 0), crc, 1000).is_err(), "checksum missing");
+    }
+
+    proptest! {
+        #[test]
+        fn any_word_parses_or_is_refused(word in any::<u64>(), body_bytes_max in 40usize..=1000) {
+            if let Ok(p) = Parsed::new(Commit(word), RULE, body_bytes_max) {
+                prop_assert!(p.body_len <= body_bytes_max && p.key_len <= 250);
+                let at = p.body_at(0);
+                prop_assert!(at.value <= at.key && at.key <= at.crc && at.crc <= p.body_len);
+            }
+        }
+
+        #[test]
+        fn any_slots_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..1400)) {
+            fuzz_slots(&bytes);
+        }
+
+        #[test]
+        fn nearly_good_slots_are_survived(words in prop::collection::vec((0u32..9, 0u64..16, 0usize..64, 0usize..64, any::<bool>()), 1..20)) {
+            let mut bytes = Vec::new();
+            for (seq, op, key_len, value_len, crc) in words {
+                bytes.extend_from_slice(&[1; 120]);
+                let commit = Commit::new(SlotOp::Put, seq, key_len, value_len, crc);
+                bytes.extend_from_slice(&(commit.0 & !(0xf << 56) | op << 56).to_le_bytes());
+            }
+            fuzz_slots(&bytes);
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! [`SlotState`]: what a server remembers of a slot, and what it makes of the word it finds there.
+
+use crate::layout::{Commit, SlotOp, Status};
+
+/// What became of the last request of a slot. As a byte: a [`Status`], or one of these.
+const RULED_OUT: u8 = 0x80;
+const FORGOTTEN: u8 = 0x81;
+
+/// The server's private memory of one slot: 16 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotState {
+    /// The last commit word taken (or ignored). A word equal to it is nothing new.
+    last_commit: u64,
+    /// Seq of the last request that was executed or ruled out.
+    last_seq: u32,
+    outcome: u8,
+}
+
+/// What to do about a commit word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// A new request: [`take`](SlotState::take) it, execute it, [`finish`](SlotState::finish) it.
+    Execute,
+    /// A retransmission of the last one: when its turn comes, ask [`again`](SlotState::again).
+    Again,
+    /// History, or not a request at all: nothing.
+    Ignore,
+}
+
+/// What became of a request that a client asks about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Judgement {
+    /// It was executed, or nobody knows (then the status is `StaleEpoch`).
+    pub executed: bool,
+    /// How it ended.
+    pub status: Status,
+    /// The last seq executed or ruled out in this slot.
+    pub last_seq: u32,
+}
+
+impl SlotState {
+    /// A slot in which `word` stands when the server starts to look. If that is a request it is a leftover:
+    /// somebody else may have executed it, so we never do.
+    pub fn adopt(word: u64) -> SlotState {
+        let commit = Commit(word);
+        let valid = commit.is_valid();
+        SlotState {
+            last_commit: word,
+            last_seq: if valid { commit.seq() } else { 0 },
+            outcome: if valid { FORGOTTEN } else { RULED_OUT },
+        }
+    }
+
+    /// The word that is nothing new.
+    #[inline(always)]
+    pub fn last_commit(&self) -> u64 {
+        self.last_commit
+    }
+
+    /// The last seq executed or ruled out.
+    #[inline(always)]
+    pub fn last_seq(&self) -> u32 {
+        self.last_seq
+    }
+
+    /// What to do about `commit`, which differs from [`last_commit`](SlotState::last_commit).
+    #[inline(always)]
+    pub fn judge(&self, commit: Commit) -> Verdict {
+        // Serial arithmetic: half of all numbers are newer, half older.
+        let ahead = commit.seq().wrapping_sub(self.last_seq) as i32;
+        if commit.is_valid() && ahead > 0 {
+            return Verdict::Execute;
+        }
+        self.judge_old(commit, ahead)
+    }
+
+    #[cold]
+    fn judge_old(&self, commit: Commit, ahead: i32) -> Verdict {
+        if !commit.is_valid() || ahead < 0 || self.outcome == RULED_OUT {
+            return Verdict::Ignore;
+        }
+        Verdict::Again
+    }
+
+    /// What to do about a retransmission of `op`: say this status again, because another client may have
+    /// written in between, or (`None`) execute it, because it only reads.
+    #[cold]
+    pub fn again(&self, op: SlotOp) -> Option<Status> {
+        match (self.outcome, op) {
+            (FORGOTTEN | RULED_OUT, _) => Some(Status::StaleEpoch),
+            (_, SlotOp::Get | SlotOp::GetBulk | SlotOp::Nop) => None,
+            (status, _) => Status::from_bits(u32::from(status)),
+        }
+    }
+
+    /// The word has been looked at; whatever it was, it is nothing new from now on.
+    #[inline(always)]
+    pub fn note(&mut self, commit: Commit) {
+        self.last_commit = commit.0;
+    }
+
+    /// The request has been taken for execution. The status follows with [`finish`](SlotState::finish) before
+    /// anybody can ask.
+    #[inline(always)]
+    pub fn take(&mut self, commit: Commit) {
+        self.last_commit = commit.0;
+        self.last_seq = commit.seq();
+        // Should the worker die before it finishes, nobody knows.
+        self.outcome = FORGOTTEN;
+    }
+
+    /// The request taken last ended so.
+    #[inline(always)]
+    pub fn finish(&mut self, status: Status) {
+        self.outcome = status as u8;
+    }
+
+    /// From now on no request with `seq` or an older one executes. Says what became of `seq`.
+    pub fn rule_out(&mut self, seq: u32) -> Judgement {
+        let behind = self.last_seq.wrapping_sub(seq) as i32;
+        if behind < 0 {
+            self.last_seq = seq;
+            self.outcome = RULED_OUT;
+        }
+        let known = behind == 0 && self.outcome != RULED_OUT;
+        Judgement {
+            executed: known,
+            status: match self.outcome {
+                status if known && status < RULED_OUT => {
+                    Status::from_bits(u32::from(status)).unwrap_or(Status::StaleEpoch)
+                }
+                _ => Status::StaleEpoch,
+            },
+            last_seq: self.last_seq,
+        }
+    }
+
+    /// As [`rule_out`](SlotState::rule_out), for requests nobody asks about.
+    pub fn rule_out_silently(&mut self, seq: u32) {
+        if (self.last_seq.wrapping_sub(seq) as i32) < 0 {
+            self.last_seq = seq;
+            self.outcome = RULED_OUT;
+        }
+    }
+
+    /// Nobody knows any more how the last request ended.
+    pub fn forget(&mut self) {
+        if self.outcome != RULED_OUT {
+            self.outcome = FORGOTTEN;
+        }
+    }
+
+    /// Seq and all before it were somebody else's business: a retransmission is answered `StaleEpoch`.
+    pub fn forget_up_to(&mut self, seq: u32) {
+        if (self.last_seq.wrapping_sub(seq) as i32) < 0 {
+            self.last_seq = seq;
+            self.outcome = FORGOTTEN;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn word(op: SlotOp, seq: u32, attempt: u32) -> Commit {
+        Commit::new(op, seq, 3, 0, false).with_attempt(attempt)
+    }
+
+    fn executed(op: SlotOp, seq: u32, status: Status) -> SlotState {
+        let mut state = SlotState::adopt(0);
+        assert_eq!(state.judge(word(op, seq, 0)), Verdict::Execute);
+        state.take(word(op, seq, 0));
+        state.finish(status);
+        state
+    }
+
+    #[test]
+    fn an_update_is_executed_once_and_its_status_said_again() {
+        for op in [SlotOp::Put, SlotOp::PutTtl, SlotOp::Delete, SlotOp::PutBulk] {
+            let state = executed(op, 1, Status::NotFound);
+            assert_eq!(state.judge(word(op, 1, 1)), Verdict::Again);
+            assert_eq!(state.again(op), Some(Status::NotFound));
+        }
+    }
+
+    #[test]
+    fn a_get_is_executed_again() {
+        let state = executed(SlotOp::Get, 1, Status::Ok);
+        assert_eq!(state.judge(word(SlotOp::Get, 1, 1)), Verdict::Again);
+        assert_eq!(state.again(SlotOp::Get), None);
+    }
+
+    #[test]
+    fn older_requests_are_history() {
+        let state = executed(SlotOp::Put, 9, Status::Ok);
+        assert_eq!(state.judge(word(SlotOp::Put, 8, 3)), Verdict::Ignore);
+        assert_eq!(state.judge(word(SlotOp::Put, 10, 0)), Verdict::Execute);
+    }
+
+    #[test]
+    fn seq_wraps() {
+        let mut state = SlotState::adopt(0);
+        state.rule_out(0x7fff_ffff);
+        state.rule_out(0xffff_fffe);
+        for seq in [u32::MAX, 0, 1] {
+            assert_eq!(state.judge(word(SlotOp::Put, seq, 0)), Verdict::Execute, "{seq}");
+            state.take(word(SlotOp::Put, seq, 0));
+            state.finish(Status::Ok);
+            let before = seq.wrapping_sub(1);
+            assert_eq!(state.judge(word(SlotOp::Put, before, 1)), Verdict::Ignore);
+        }
+    }
+
+    #[test]
+    fn what_was_ruled_out_never_executes() {
+        let mut state = executed(SlotOp::Put, 1, Status::Ok);
+        let judgement = state.rule_out(2);
+        assert!(!judgement.executed);
+        assert_eq!(judgement.last_seq, 2);
+        for attempt in 0..8 {
+            assert_eq!(state.judge(word(SlotOp::Put, 2, attempt)), Verdict::Ignore);
+            assert_eq!(state.judge(word(SlotOp::Get, 2, attempt)), Verdict::Ignore);
+        }
+        assert_eq!(state.judge(word(SlotOp::Put, 3, 0)), Verdict::Execute);
+    }
+
+    #[test]
+    fn resync_tells_what_happened() {
+        let mut state = executed(SlotOp::Delete, 5, Status::NotFound);
+        let judgement = state.rule_out(5);
+        assert_eq!((judgement.executed, judgement.status), (true, Status::NotFound));
+        let judgement = state.rule_out(4);
+        assert_eq!((judgement.executed, judgement.last_seq), (false, 5));
+    }
+
+    #[test]
+    fn leftovers_are_nobodys() {
+        let leftover = word(SlotOp::Put, 7, 0);
+        let mut state = SlotState::adopt(leftover.0);
+        assert_eq!(state.last_commit(), leftover.0);
+        assert_eq!(state.judge(leftover.with_attempt(1)), Verdict::Again);
+        assert_eq!(state.again(SlotOp::Put), Some(Status::StaleEpoch));
+        assert_eq!(state.again(SlotOp::Get), Some(Status::StaleEpoch));
+        assert_eq!(state.judge(word(SlotOp::Put, 8, 0)), Verdict::Execute);
+        let judgement = state.rule_out(7);
+        assert_eq!((judgement.executed, judgement.status), (true, Status::StaleEpoch));
+    }
+
+    proptest! {
+        /// The plainest model: the set of seqs that executed. No update executes twice, none that is older
+        /// than one that did or was ruled out, whatever words appear.
+        #[test]
+        fn no_update_executes_twice(steps in prop::collection::vec((0u32..6, 0u32..8, any::<bool>()), 1..60)) {
+            let mut state = SlotState::adopt(0);
+            let mut highest = 0;
+            for (seq, attempt, resync) in steps {
+                if resync {
+                    state.rule_out(seq);
+                    highest = highest.max(seq);
+                    continue;
+                }
+                let commit = word(SlotOp::Put, seq, attempt);
+                if commit.0 != state.last_commit() {
+                    let verdict = state.judge(commit);
+                    prop_assert_eq!(verdict == Verdict::Execute, seq > highest);
+                    match verdict {
+                        Verdict::Execute => { state.take(commit); state.finish(Status::Ok); highest = seq; }
+                        _ => state.note(commit),
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! [`Turn`]: which slot of a client the server waits for.
+//!
+//! Request r is in slot `r mod window` with `seq = r / window + 1`. The server looks only at the slot whose turn
+//! it is, one line per client and poll `[HERD §4.2]`; a position that is done already (executed ahead of its
+//! turn while another was lost, or ruled out) is passed over.
+
+use super::slot::SlotState;
+
+/// A position: the slot, and the seq expected there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turn {
+    /// Slot within the window.
+    pub slot: u32,
+    /// The seq of the request waited for.
+    pub seq: u32,
+}
+
+impl Turn {
+    /// The position of a client that has sent nothing yet.
+    pub const FIRST: Turn = Turn { slot: 0, seq: 1 };
+
+    /// The position of request `r` of a window of `2^window_log2` slots.
+    pub fn of(r: u64, window_log2: u32) -> Turn {
+        Turn {
+            slot: (r & ((1 << window_log2) - 1)) as u32,
+            seq: ((r >> window_log2) as u32).wrapping_add(1),
+        }
+    }
+
+    /// The position after this one.
+    #[inline(always)]
+    pub fn next(self, window: u32) -> Turn {
+        let slot = (self.slot + 1) & (window - 1);
+        Turn {
+            slot,
+            seq: self.seq.wrapping_add(u32::from(slot == 0)),
+        }
+    }
+
+    /// Whether the request of this position was executed or ruled out.
+    #[inline(always)]
+    pub fn is_done(self, states: &[SlotState]) -> bool {
+        let last_seq = states[self.slot as usize].last_seq();
+        last_seq.wrapping_sub(self.seq) as i32 >= 0
+    }
+
+    /// The first position from here on that is not done. Ends within a window: the seqs of a slot's own turns
+    /// are consecutive, and further ones are bounded by what a client may have sent.
+    #[inline(always)]
+    pub fn skip_done(mut self, states: &[SlotState]) -> Turn {
+        let window = states.len() as u32;
+        for _ in 0..window {
+            if !self.is_done(states) {
+                break;
+            }
+            self = self.next(window);
+        }
+        self
+    }
+
+    /// Where a server that finds `states` already in use begins: behind the furthest request it finds. All
+    /// positions before that count as forgotten.
+    pub fn adopt(states: &mut [SlotState]) -> Turn {
+        let window = states.len() as u32;
+        let mut furthest: Option<Turn> = None;
+        for (slot, state) in (0..window).zip(states.iter()) {
+            let here = Turn {
+                slot,
+                seq: state.last_seq(),
+            };
+            let used = here.seq != 0;
+            let further = |than: Turn| {
+                let ahead = here.seq.wrapping_sub(than.seq) as i32;
+                ahead > 0 || (ahead == 0 && here.slot > than.slot)
+            };
+            if used && furthest.is_none_or(further) {
+                furthest = Some(here);
+            }
+        }
+        let Some(furthest) = furthest else {
+            return Turn::FIRST;
+        };
+        let turn = furthest.next(window);
+        for (slot, state) in (0..window).zip(states.iter_mut()) {
+            state.forget_up_to(turn.last_before(slot));
+        }
+        turn
+    }
+
+    /// The seq of the last position before this one in `slot`.
+    pub fn last_before(self, slot: u32) -> u32 {
+        if slot < self.slot {
+            self.seq
+        } else {
+            self.seq.wrapping_sub(1)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Commit, SlotOp};
+
+    fn fresh(window: usize) -> Vec<SlotState> {
+        vec![SlotState::adopt(0); window]
+    }
+
+    #[test]
+    fn turns_go_round() {
+        let mut turn = Turn::FIRST;
+        for r in 0..20u64 {
+            assert_eq!(turn, Turn::of(r, 2));
+            turn = turn.next(4);
+        }
+        assert_eq!(
+            Turn {
+                slot: 3,
+                seq: u32::MAX
+            }
+            .next(4),
+            Turn { slot: 0, seq: 0 }
+        );
+        assert_eq!(Turn::FIRST.next(1), Turn { slot: 0, seq: 2 });
+    }
+
+    #[test]
+    fn done_positions_are_passed_over() {
+        let mut states = fresh(4);
+        states[1].rule_out(1);
+        states[2].rule_out(1);
+        let turn = Turn::FIRST.skip_done(&states);
+        assert_eq!(turn, Turn::FIRST, "slot 0 is still awaited");
+        states[0].rule_out(1);
+        assert_eq!(turn.skip_done(&states), Turn { slot: 3, seq: 1 });
+    }
+
+    #[test]
+    fn a_wild_seq_does_not_make_it_run_for_ever() {
+        let mut states = fresh(4);
+        for state in &mut states {
+            state.rule_out(1 << 30);
+        }
+        Turn::FIRST.skip_done(&states);
+    }
+
+    #[test]
+    fn a_restarted_worker_begins_behind_the_leftovers() {
+        // Positions 0..=5 of window 4 were sent, but number 5 (slot 1, seq 2) never arrived.
+        let seqs = [2, 1, 1, 1];
+        let mut states: Vec<_> = seqs
+            .iter()
+            .map(|&seq| SlotState::adopt(Commit::new(SlotOp::Put, seq, 1, 1, false).0))
+            .collect();
+        let turn = Turn::adopt(&mut states);
+        assert_eq!(turn, Turn { slot: 1, seq: 2 }, "the lost one is awaited");
+        let mut gap = states.clone();
+        gap[3].forget_up_to(2);
+        assert_eq!(Turn::adopt(&mut gap), Turn { slot: 0, seq: 3 });
+        assert!(
+            gap.iter().all(|s| s.last_seq() == 2),
+            "what is before it is forgotten"
+        );
+        assert_eq!(Turn::adopt(&mut fresh(4)), Turn::FIRST);
+    }
+}

@@ -1,0 +1,690 @@
+//! [`Acceptor`]: lets clients in, minds their control channels, takes everything back when one ends.
+
+use super::StartError;
+use super::clients::NewClient;
+use super::inbox::{BulkMemory, Command, Event, Inbox};
+use super::options::{Flaw, ServerOptions};
+use super::session::{Offer, Phase, Port, Session, Terms, agree};
+use super::stats::{ServerStats, WorkerStats};
+use super::worker::Introduction;
+use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message, Welcome};
+use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
+use drover_mem::{MaskedRegion, PageWish};
+use drover_rt::control::{ControlError, ControlListener, ControlStream, Frame};
+use drover_verbs::{
+    Access, Context, Device, Export, MemoryRegion, Provider, QpKind, QpOptions, QueuePair, Watch,
+};
+use std::rc::Rc;
+use std::sync::{Arc, mpsc};
+
+/// A client that is not live by then is sent away.
+const HANDSHAKE_NS_MAX: Ns = Ns::from_s(10);
+/// Frames of one client per step: nobody starves the others.
+const FRAMES_PER_STEP: usize = 32;
+/// Connections taken per step.
+const ACCEPTS_PER_STEP: usize = 16;
+/// Most chunks of bulk memory per client.
+const CHUNKS_MAX: usize = 64;
+
+/// What the owner of a running server wants of its control thread.
+pub(super) enum Ask {
+    /// Serve the client at the other end.
+    Adopt(ControlStream),
+    /// Tell.
+    Stats(mpsc::Sender<ServerStats>),
+    /// Say goodbye to all clients and stop the workers.
+    Stop,
+}
+
+/// The control side of a server. Steps never block.
+pub struct Acceptor<P: Provider> {
+    ctx: Rc<P::Context>,
+    offer: Offer,
+    epoch: u64,
+    hash_seed: HashSeed,
+    item_bytes_max: usize,
+    clients_max: usize,
+    flaw: Option<Flaw>,
+    workers: Vec<Introduction>,
+    events: Arc<Inbox<Event>>,
+    pub(super) asks: Arc<Inbox<Ask>>,
+    pub(super) listener: Option<ControlListener>,
+    sessions: Vec<Session<P>>,
+    /// Ids not in use, with the generation of their next use. The smallest is given out first.
+    free_ids: Vec<(u32, u32)>,
+    next_id: u32,
+    clients_total: u64,
+    started: Ns,
+    stats_missing: usize,
+    stats: ServerStats,
+    stats_for: Vec<mpsc::Sender<ServerStats>>,
+    stopping: bool,
+}
+
+impl<P: Provider> Acceptor<P> {
+    pub(super) fn new(
+        device: &P::Device,
+        options: &ServerOptions,
+        workers: Vec<Introduction>,
+        events: Arc<Inbox<Event>>,
+        listener: Option<ControlListener>,
+        started: Ns,
+    ) -> Result<Acceptor<P>, StartError> {
+        let ctx = device.context()?;
+        let (cpu, caps) = (ctx.cpu(), ctx.caps());
+        let hash_seed = options
+            .hash_seed
+            .unwrap_or_else(|| HashSeed::new(cpu.random(), cpu.random()));
+        let header = crate::layout::DATAGRAM_HEADER_BYTES;
+        let slot_bytes_max = options
+            .slot_bytes_max
+            .min((caps.mtu_bytes - header) & !63)
+            .clamp(64, 1024);
+        Ok(Acceptor {
+            offer: Offer {
+                auth: options.auth.clone(),
+                crc_required: options.crc || !caps.ordered_writes,
+                paper_format: options.paper_format,
+                datagrams: options.datagram_recvs > 0,
+                hash_only: options.hash_only,
+                slot_bytes_max,
+                window_max: options.window_max,
+                partition_count: options.partition_count,
+            },
+            epoch: options.epoch.unwrap_or_else(|| cpu.random()).max(1),
+            hash_seed,
+            item_bytes_max: options.item_bytes_max,
+            clients_max: options.clients_max,
+            flaw: options.flaw,
+            workers,
+            events,
+            asks: Inbox::new(),
+            listener,
+            sessions: Vec::new(),
+            free_ids: Vec::new(),
+            next_id: 0,
+            clients_total: 0,
+            started,
+            stats_missing: 0,
+            stats: ServerStats::default(),
+            stats_for: Vec::new(),
+            stopping: false,
+            ctx: Rc::new(ctx),
+        })
+    }
+
+    /// Its view of the fabric; its core is what [`step`](Actor::step) wants.
+    pub fn context(&self) -> Rc<P::Context> {
+        self.ctx.clone()
+    }
+
+    /// Serves the client at the other end of `stream`.
+    pub fn adopt(&mut self, stream: ControlStream) {
+        let deadline = self.ctx.cpu().now() + HANDSHAKE_NS_MAX;
+        self.sessions.push(Session::new(stream, deadline));
+    }
+
+    /// Clients that are live or on their way in or out.
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// It was told to stop, and everybody is gone.
+    pub fn is_stopped(&self) -> bool {
+        self.stopping && self.sessions.is_empty()
+    }
+
+    pub(super) fn streams(&self) -> impl Iterator<Item = &ControlStream> {
+        let open = |session: &&Session<P>| !matches!(session.phase, Phase::Leaving { .. });
+        self.sessions.iter().filter(open).map(|session| &session.stream)
+    }
+
+    fn accept(&mut self) -> bool {
+        let mut any = false;
+        for _ in 0..ACCEPTS_PER_STEP {
+            let Some(listener) = &self.listener else {
+                return any;
+            };
+            match listener.accept() {
+                Ok(Some(stream)) => {
+                    any = true;
+                    self.adopt(stream);
+                }
+                Ok(None) => return any,
+                Err(error) => {
+                    // Out of descriptors, most likely: the connection waits until some are closed.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    return any;
+                }
+            }
+        }
+        any
+    }
+
+    /// Frames of session `index`. Returns whether there were any.
+    fn listen(&mut self, now: Ns, index: usize) -> bool {
+        for count in 0..FRAMES_PER_STEP {
+            let session = &mut self.sessions[index];
+            if matches!(session.phase, Phase::Leaving { .. }) {
+                return count > 0;
+            }
+            match session.stream.recv(now) {
+                Ok(Some(frame)) => self.hear(index, frame),
+                Ok(None) => {
+                    if session.phase != Phase::Live && now >= session.deadline {
+                        session.refuse(ErrorCode::OutOfOrder, "the handshake took too long");
+                    }
+                    return count > 0;
+                }
+                Err(error) => {
+                    self.end(index, &error);
+                    return true;
+                }
+            }
+        }
+        true
+    }
+
+    fn hear(&mut self, index: usize, frame: Frame) {
+        let session = &mut self.sessions[index];
+        let message = match Message::decode(frame.kind, &frame.body, frame.fds) {
+            Ok(message) => message,
+            Err(error) => return session.refuse(ErrorCode::Malformed, &error.to_string()),
+        };
+        match (session.phase, message) {
+            (_, Message::Bye) => session.stream.close(),
+            (Phase::Greeting, Message::Hello(hello)) => self.greet(index, &hello),
+            // With no secret to tell, statistics are for anybody: `drover stats` asks nothing else.
+            (phase, Message::StatsRequest) if phase == Phase::Live || self.offer.auth.is_empty() => {
+                session.wants_stats = true;
+                self.ask_stats();
+            }
+            (Phase::Attaching, Message::Attach { uc }) => self.attach(index, &uc),
+            (Phase::Attaching, Message::Replies { partition, ud }) => self.note_replies(index, partition, ud),
+            (Phase::Live, Message::Resync(resync)) => {
+                match (session.id, self.workers.get(usize::from(resync.partition))) {
+                    (Some((client, _)), Some(worker)) => {
+                        worker.inbox.push(Command::Resync { client, resync })
+                    }
+                    _ => session.refuse(ErrorCode::Malformed, "no such partition"),
+                }
+            }
+            (Phase::Live, Message::BulkOpen { chunk_count }) => {
+                self.open_bulk(index, usize::from(chunk_count))
+            }
+            (Phase::Live, Message::BulkAttach { rc }) => self.attach_bulk(index, &rc),
+            (_, message) => {
+                let text = format!("message of kind {} is not expected now", message.kind());
+                session.refuse(ErrorCode::OutOfOrder, &text);
+            }
+        }
+    }
+
+    fn greet(&mut self, index: usize, hello: &Hello) {
+        let terms = match agree(hello, &self.offer) {
+            Ok(terms) => terms,
+            Err((code, text)) => return self.sessions[index].refuse(code, text),
+        };
+        if self.stopping {
+            return self.sessions[index].refuse(ErrorCode::Stopping, "the server is going down");
+        }
+        let Some(id) = self.take_id() else {
+            return self.sessions[index]
+                .refuse(ErrorCode::TooManyClients, "as many clients as this server takes");
+        };
+        let session = &mut self.sessions[index];
+        session.id = Some(id);
+        session.terms = Some(terms);
+        session.replies = vec![None; terms.map.partition_count];
+        if terms.front_end == FrontEnd::Datagrams {
+            session.exports = vec![None; terms.map.partition_count];
+            session.phase = Phase::Exporting {
+                missing: self.workers.len(),
+            };
+            for worker in &self.workers {
+                worker.inbox.push(Command::Export { client: id.0 });
+            }
+            return;
+        }
+        match self.make_slots(&terms) {
+            Ok((slots, port, region, uc)) => {
+                let session = &mut self.sessions[index];
+                session.slots = Some(slots);
+                session.port = Some(port);
+                self.welcome(index, id, &terms, region, uc);
+            }
+            Err(text) => self.sessions[index].refuse(ErrorCode::Resources, &text),
+        }
+    }
+
+    fn welcome(
+        &mut self,
+        index: usize,
+        (client_id, generation): (u32, u32),
+        terms: &Terms,
+        region: Export,
+        uc: Export,
+    ) {
+        let (hash_k0, hash_k1) = self.hash_seed.halves();
+        let welcome = Welcome {
+            epoch: self.epoch,
+            client_id,
+            generation,
+            partition_count: terms.map.partition_count as u16,
+            window: terms.map.window as u16,
+            slot_bytes: terms.map.slot_bytes as u16,
+            crc: terms.rule.crc_required && terms.format == Format::D,
+            mtu_bytes: self.ctx.caps().mtu_bytes as u32,
+            item_bytes_max: self.item_bytes_max as u32,
+            hash_k0,
+            hash_k1,
+            reply_qpns: self.workers.iter().map(|worker| worker.qpn).collect(),
+            region,
+            uc,
+        };
+        let session = &mut self.sessions[index];
+        session.phase = Phase::Attaching;
+        session.attached = terms.front_end == FrontEnd::Datagrams;
+        session.send(&Message::Welcome(Box::new(welcome)));
+        for (partition, ud) in std::mem::take(&mut session.exports).into_iter().enumerate() {
+            let ud = ud.unwrap_or_default();
+            let index = partition as u16;
+            session.send(&Message::Partition { index, ud });
+        }
+    }
+
+    /// The client's slots, a queue pair to write them through, and what to tell it of both.
+    fn make_slots(&self, terms: &Terms) -> Result<(MaskedRegion, Port<P>, Export, Export), String> {
+        let text = |error: &dyn std::error::Error| error.to_string();
+        // A power of two, so that the worker's looks need no bounds check.
+        let bytes = terms.map.region_bytes().next_power_of_two();
+        let mapped = MaskedRegion::mapped_bytes(bytes);
+        let region = self.ctx.alloc(mapped, PageWish::Small).map_err(|e| text(&e))?;
+        let mr = self
+            .ctx
+            .register(&region, Access::REMOTE_WRITE)
+            .map_err(|e| text(&e))?;
+        let stripe = terms.map.window * terms.map.slot_bytes;
+        let watch = |(i, worker): (usize, &Introduction)| Watch {
+            range: i * stripe..(i + 1) * stripe,
+            bell: worker.bell.clone(),
+        };
+        let watches: Vec<Watch> = match self.ctx.caps().memory_wait {
+            true => self.workers.iter().enumerate().map(watch).collect(),
+            false => Vec::new(),
+        };
+        let region_export = mr.export(&watches).map_err(|e| text(&e))?;
+        let (port, uc) = self.make_port(QpKind::Uc, mr)?;
+        Ok((MaskedRegion::new(region, 0, bytes), port, region_export, uc))
+    }
+
+    /// A queue pair that only responds.
+    fn make_port(&self, kind: QpKind, mr: P::Mr) -> Result<(Port<P>, Export), String> {
+        let cq = self.ctx.create_cq(16).map_err(|error| error.to_string())?;
+        let mut options = QpOptions::<P>::new(kind, &cq, self.ctx.caps());
+        options.send_depth = 1;
+        options.recv_depth = 1;
+        let qp = self.ctx.create_qp(&options).map_err(|error| error.to_string())?;
+        let export = qp.export().map_err(|error| error.to_string())?;
+        Ok((Port { qp, _cq: cq, _mr: mr }, export))
+    }
+
+    fn attach(&mut self, index: usize, uc: &Export) {
+        let session = &mut self.sessions[index];
+        let Some(port) = &mut session.port else {
+            return session.refuse(ErrorCode::OutOfOrder, "datagrams need no attachment");
+        };
+        match port.qp.connect(uc) {
+            Ok(()) => session.attached = true,
+            Err(error) => session.refuse(ErrorCode::Resources, &error.to_string()),
+        }
+        self.add_if_attached(index);
+    }
+
+    fn note_replies(&mut self, index: usize, partition: u16, ud: Export) {
+        let session = &mut self.sessions[index];
+        match session.replies.get_mut(usize::from(partition)) {
+            Some(place @ None) => *place = Some(ud),
+            _ => session.refuse(ErrorCode::Malformed, "no such partition, or named twice"),
+        }
+        self.add_if_attached(index);
+    }
+
+    fn add_if_attached(&mut self, index: usize) {
+        let session = &mut self.sessions[index];
+        let (true, Some((id, generation)), Some(terms)) = (session.is_attached(), session.id, session.terms)
+        else {
+            return;
+        };
+        session.phase = Phase::Adding {
+            missing: self.workers.len(),
+        };
+        for (worker, replies) in self.workers.iter().zip(std::mem::take(&mut session.replies)) {
+            worker.inbox.push(Command::Add(Box::new(NewClient {
+                id,
+                generation,
+                format: terms.format,
+                front_end: terms.front_end,
+                rule: terms.rule,
+                map: terms.map,
+                slots: session.slots.clone(),
+                replies: replies.unwrap_or_default(),
+            })));
+        }
+    }
+
+    fn open_bulk(&mut self, index: usize, chunk_count: usize) {
+        let chunk_bytes = BulkMemory::chunk_bytes_for(self.item_bytes_max);
+        let session = &self.sessions[index];
+        let refusal = if session.bulk.is_some() || session.bulk_missing > 0 {
+            Some("bulk memory is open already".to_owned())
+        } else if !(1..=CHUNKS_MAX).contains(&chunk_count) {
+            Some("1 to 64 chunks".to_owned())
+        } else {
+            None
+        };
+        let made = match refusal {
+            Some(refusal) => Err(refusal),
+            None => self.make_bulk(chunk_bytes, chunk_count),
+        };
+        let session = &mut self.sessions[index];
+        match (made, session.id) {
+            (Ok((memory, port, region, rc)), Some((client, _))) => {
+                session.bulk = Some(port);
+                session.bulk_missing = self.workers.len();
+                for worker in &self.workers {
+                    let bulk = memory.clone();
+                    worker.inbox.push(Command::OpenBulk { client, bulk });
+                }
+                session.send(&Message::BulkReady {
+                    chunk_bytes: chunk_bytes as u32,
+                    chunk_count: chunk_count as u8,
+                    region,
+                    rc,
+                });
+            }
+            (Err(text), _) => session.send(&Message::Error {
+                code: ErrorCode::Resources,
+                text,
+            }),
+            (Ok(_), None) => {}
+        }
+    }
+
+    fn make_bulk(
+        &self,
+        chunk_bytes: usize,
+        chunk_count: usize,
+    ) -> Result<(BulkMemory, Port<P>, Export, Export), String> {
+        let bytes = chunk_bytes * chunk_count;
+        let region = self
+            .ctx
+            .alloc(bytes, PageWish::Small)
+            .map_err(|error| error.to_string())?;
+        let access = Access {
+            remote_read: true,
+            ..Access::REMOTE_WRITE
+        };
+        let mr = self
+            .ctx
+            .register(&region, access)
+            .map_err(|error| error.to_string())?;
+        let export = mr.export(&[]).map_err(|error| error.to_string())?;
+        let (port, rc) = self.make_port(QpKind::Rc, mr)?;
+        let memory = BulkMemory {
+            region,
+            chunk_bytes,
+            chunk_count,
+        };
+        Ok((memory, port, export, rc))
+    }
+
+    fn attach_bulk(&mut self, index: usize, rc: &Export) {
+        let session = &mut self.sessions[index];
+        let Some(port) = &mut session.bulk else {
+            return session.refuse(ErrorCode::OutOfOrder, "no bulk memory is open");
+        };
+        match port.qp.connect(rc) {
+            Ok(()) => {
+                session.bulk_attached = true;
+                self.ready_if_bulk_open(index);
+            }
+            Err(error) => {
+                session.bulk = None;
+                session.send(&Message::Error {
+                    code: ErrorCode::Resources,
+                    text: error.to_string(),
+                });
+            }
+        }
+    }
+
+    /// Both ends and all workers know the bulk memory.
+    fn ready_if_bulk_open(&mut self, index: usize) {
+        let session = &mut self.sessions[index];
+        if session.bulk_missing == 0 && session.bulk_attached {
+            session.bulk_attached = false;
+            session.send(&Message::Ready);
+        }
+    }
+
+    /// What the workers have to say. Returns whether there was something.
+    fn hear_workers(&mut self) -> bool {
+        let mut any = false;
+        while self.events.has_mail() {
+            let Some(event) = self.events.pop() else {
+                break;
+            };
+            any = true;
+            self.hear_worker(event);
+        }
+        any
+    }
+
+    fn session_of(&self, client: u32) -> Option<usize> {
+        self.sessions.iter().position(|session| session.is(client))
+    }
+
+    fn hear_worker(&mut self, event: Event) {
+        match event {
+            Event::Added { client, result } => self.note_added(client, result),
+            Event::Removed { client } => self.note_removed(client),
+            Event::Resynced { client, resynced } => {
+                if let Some(index) = self.session_of(client) {
+                    self.sessions[index].send(&Message::Resynced(resynced));
+                }
+            }
+            Event::BulkOpened { client } => {
+                if let Some(index) = self.session_of(client) {
+                    let session = &mut self.sessions[index];
+                    session.bulk_missing = session.bulk_missing.saturating_sub(1);
+                    self.ready_if_bulk_open(index);
+                }
+            }
+            Event::Exported {
+                worker,
+                client,
+                result,
+            } => self.note_exported(worker, client, result),
+            Event::Stats { worker, stats } => self.note_stats(worker, *stats),
+        }
+    }
+
+    fn note_added(&mut self, client: u32, result: Result<(), String>) {
+        let Some(index) = self.session_of(client) else {
+            return;
+        };
+        let session = &mut self.sessions[index];
+        if let (Err(text), Phase::Adding { .. }) = (&result, session.phase) {
+            session.refuse(ErrorCode::Resources, text);
+        }
+        if let Phase::Adding { missing } = &mut session.phase {
+            *missing -= 1;
+            if *missing == 0 && !session.stream.is_closed() {
+                session.phase = Phase::Live;
+                self.clients_total += 1;
+                session.send(&Message::Ready);
+            }
+        }
+    }
+
+    fn note_removed(&mut self, client: u32) {
+        let Some(index) = self.session_of(client) else {
+            return;
+        };
+        if let Phase::Leaving { missing } = &mut self.sessions[index].phase {
+            *missing = missing.saturating_sub(1);
+            if *missing == 0 {
+                self.forget(index);
+            }
+        }
+    }
+
+    fn note_exported(&mut self, worker: usize, client: u32, result: Result<Export, String>) {
+        let Some(index) = self.session_of(client) else {
+            return;
+        };
+        let session = &mut self.sessions[index];
+        let Phase::Exporting { missing } = &mut session.phase else {
+            return;
+        };
+        *missing -= 1;
+        let done = *missing == 0;
+        match result {
+            Ok(export) => session.exports[worker] = Some(export),
+            Err(text) => return session.refuse(ErrorCode::Resources, &text),
+        }
+        if let (true, Some(id), Some(terms)) = (done, session.id, session.terms) {
+            self.welcome(index, id, &terms, Export::default(), Export::default());
+        }
+    }
+
+    /// The channel of session `index` has ended: the client can write nothing more, and the workers forget it.
+    fn end(&mut self, index: usize, error: &ControlError) {
+        let session = &mut self.sessions[index];
+        tracing::debug!(%error, client = ?session.id, "a control channel has ended");
+        session.cut_off();
+        let known = matches!(session.phase, Phase::Adding { .. } | Phase::Live);
+        match (known, session.id) {
+            (true, Some((client, generation))) => {
+                session.phase = Phase::Leaving {
+                    missing: self.workers.len(),
+                };
+                for worker in &self.workers {
+                    worker.inbox.push(Command::Remove { client });
+                }
+                if self.flaw == Some(Flaw::ReusesIdsAtOnce) {
+                    session.id = None;
+                    self.free_ids.push((client, generation + 1));
+                }
+            }
+            _ => self.forget(index),
+        }
+    }
+
+    /// Nothing of the session is left anywhere.
+    fn forget(&mut self, index: usize) {
+        let session = self.sessions.swap_remove(index);
+        if let Some((id, generation)) = session.id {
+            self.free_ids.push((id, generation.wrapping_add(1)));
+        }
+    }
+
+    fn take_id(&mut self) -> Option<(u32, u32)> {
+        let smallest = (0..self.free_ids.len()).min_by_key(|&i| self.free_ids[i].0);
+        if let Some(i) = smallest {
+            return Some(self.free_ids.swap_remove(i));
+        }
+        if self.next_id as usize >= self.clients_max {
+            return None;
+        }
+        self.next_id += 1;
+        Some((self.next_id - 1, 0))
+    }
+
+    fn ask_stats(&mut self) {
+        if self.stats_missing > 0 {
+            return; // the answers under way will do
+        }
+        self.stats_missing = self.workers.len();
+        self.stats.workers = vec![WorkerStats::default(); self.workers.len()];
+        for worker in &self.workers {
+            worker.inbox.push(Command::Stats);
+        }
+    }
+
+    fn note_stats(&mut self, worker: usize, stats: WorkerStats) {
+        self.stats.workers[worker] = stats;
+        self.stats_missing = self.stats_missing.saturating_sub(1);
+        if self.stats_missing > 0 {
+            return;
+        }
+        self.stats.clients = self.sessions.iter().filter(|s| s.phase == Phase::Live).count();
+        self.stats.clients_total = self.clients_total;
+        self.stats.uptime_s = self.ctx.cpu().now().since(self.started).as_s();
+        let text = self.stats.to_text();
+        for session in &mut self.sessions {
+            if std::mem::take(&mut session.wants_stats) {
+                session.send(&Message::Stats { text: text.clone() });
+            }
+        }
+        for asker in self.stats_for.drain(..) {
+            // Whoever asked may have stopped waiting.
+            let _ = asker.send(self.stats.clone());
+        }
+    }
+
+    fn hear_owner(&mut self) -> bool {
+        let mut any = false;
+        while let Some(ask) = self.asks.has_mail().then(|| self.asks.pop()).flatten() {
+            any = true;
+            match ask {
+                Ask::Adopt(stream) => self.adopt(stream),
+                Ask::Stats(asker) => {
+                    self.stats_for.push(asker);
+                    self.ask_stats();
+                }
+                Ask::Stop => self.stop(),
+            }
+        }
+        any
+    }
+
+    fn stop(&mut self) {
+        self.stopping = true;
+        self.listener = None;
+        for session in &mut self.sessions {
+            if !session.stream.is_closed() {
+                session.send(&Message::Bye);
+            }
+            session.stream.close();
+        }
+    }
+}
+
+impl<P: Provider> Actor<P::Cpu> for Acceptor<P> {
+    /// Takes what has arrived on any channel. Costs a system call per client.
+    fn step(&mut self, cpu: &P::Cpu) -> Progress {
+        let now = cpu.now();
+        let mut any = self.hear_owner();
+        any |= self.accept();
+        any |= self.hear_workers();
+        // Backwards: a session that is gone is replaced by the last one.
+        for index in (0..self.sessions.len()).rev() {
+            any |= self.listen(now, index);
+        }
+        if self.is_stopped() {
+            // Told once: nobody is left to add clients or to ask.
+            for worker in self.workers.drain(..) {
+                worker.inbox.push(Command::Stop);
+            }
+            return Progress::Idle { wake_at: Ns::MAX };
+        }
+        if any {
+            return Progress::Busy;
+        }
+        let looks = self.streams().map(|stream| stream.next_look());
+        let wake_at = looks.min().unwrap_or(Ns::MAX).max(now + Ns::from_ms(1));
+        Progress::Idle { wake_at }
+    }
+}

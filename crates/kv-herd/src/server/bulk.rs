@@ -1,0 +1,108 @@
+//! Values too long for a slot: they stand in the client's bulk memory, which it reads and writes over RC.
+//!
+//! Both directions go through a private copy, so that the checksum is of the very bytes that are stored or
+//! sent, whatever the client does meanwhile. Cost: two copies and a checksum, about 0.4 ns a byte.
+
+use super::execute::put_status;
+use super::intake::Request;
+use super::worker::Worker;
+use crate::layout::{BULK_BYTES, Bulk, Status};
+use drover_store::Key;
+use drover_verbs::{Payload, Provider};
+
+impl<P: Provider> Worker<P> {
+    /// Stores the value of a chunk.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn put_bulk(&mut self, cpu: &P::Cpu, at: usize, request: &Request) {
+        let status = match self.load_chunk(at, request) {
+            Ok(len) => {
+                let key = Key {
+                    hash: request.hash,
+                    bytes: self.intakes[at].key(request),
+                };
+                let expire_s = self.expire_s(self.intakes[at].ttl_s(request));
+                self.counters.puts += 1;
+                self.counters.bulk_ops += 1;
+                put_status(
+                    self.partition
+                        .put(cpu, key, &self.scratch[..len], expire_s, self.now_s),
+                )
+            }
+            Err(status) => status,
+        };
+        self.answer(request, status, Payload::EMPTY, true);
+    }
+
+    /// Copies the chunk that a request names to the scratch buffer; returns its length.
+    fn load_chunk(&mut self, at: usize, request: &Request) -> Result<usize, Status> {
+        let bulk = self.named_chunk(at, request).ok_or(Status::BadRequest)?;
+        let len = bulk.len as usize;
+        if len > self.item_bytes_max {
+            return Err(Status::TooLarge);
+        }
+        let memory = self
+            .clients
+            .get(request.client)
+            .and_then(|client| client.bulk.as_ref());
+        let memory = memory.ok_or(Status::BadRequest)?;
+        let chunk_at = memory.chunk_at(bulk.chunk).ok_or(Status::BadRequest)?;
+        self.scratch.resize(self.scratch.len().max(len), 0);
+        memory.region().copy_out(chunk_at, &mut self.scratch[..len]);
+        match crc32c::crc32c(&self.scratch[..len]) == bulk.crc {
+            true => Ok(len),
+            false => {
+                // The client's WRITE has not landed whole. It has not happened, then.
+                self.counters.crc_mismatches += 1;
+                Err(Status::Retry)
+            }
+        }
+    }
+
+    /// Copies a value to a chunk and tells its length and checksum.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn get_bulk(&mut self, cpu: &P::Cpu, at: usize, request: &Request) {
+        self.counters.gets += 1;
+        self.counters.bulk_ops += 1;
+        let (status, payload) = match self.store_chunk(cpu, at, request) {
+            Ok(bulk) => (Status::Ok, self.replies.list.inline(&bulk.to_bytes())),
+            Err(status) => (status, Payload::EMPTY),
+        };
+        self.answer(request, status, payload, true);
+    }
+
+    fn store_chunk(&mut self, cpu: &P::Cpu, at: usize, request: &Request) -> Result<Bulk, Status> {
+        let bulk = self.named_chunk(at, request).ok_or(Status::BadRequest)?;
+        let memory = self
+            .clients
+            .get(request.client)
+            .and_then(|client| client.bulk.as_ref());
+        let memory = memory.ok_or(Status::BadRequest)?;
+        let chunk_at = memory.chunk_at(bulk.chunk).ok_or(Status::BadRequest)?;
+        let key = Key {
+            hash: request.hash,
+            bytes: self.intakes[at].key(request),
+        };
+        let item = self.partition.get(cpu, key, self.now_s).ok_or(Status::NotFound)?;
+        let len = item.value_len();
+        if len > memory.chunk_bytes {
+            return Err(Status::TooLarge);
+        }
+        self.scratch.resize(self.scratch.len().max(len), 0);
+        item.copy_value(&mut self.scratch[..len]);
+        memory.region().copy_in(chunk_at, &self.scratch[..len]);
+        self.counters.get_hits += 1;
+        Ok(Bulk {
+            chunk: bulk.chunk,
+            len: len as u32,
+            crc: crc32c::crc32c(&self.scratch[..len]),
+        })
+    }
+
+    /// The 12 bytes in place of a value.
+    fn named_chunk(&self, at: usize, request: &Request) -> Option<Bulk> {
+        let bytes: &[u8; BULK_BYTES] = self.intakes[at].value(request).try_into().ok()?;
+        Some(Bulk::from_bytes(bytes))
+    }
+}

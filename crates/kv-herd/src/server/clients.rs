@@ -1,0 +1,339 @@
+//! [`Client`] and [`Lane`]: what a worker knows of one client, and the one line of it that is polled.
+
+use super::inbox::BulkMemory;
+use crate::control::{Format, FrontEnd, Resync, Resynced};
+use crate::layout::{SlotMap, TRAILER_BYTES};
+use crate::logic::{KeyRule, SlotState, Turn};
+use drover_base::Ns;
+use drover_mem::{MaskedRegion, PageWish, Region};
+use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, UdDest};
+
+/// What a worker is told of a new client.
+#[derive(Debug)]
+pub(super) struct NewClient {
+    pub(super) id: u32,
+    pub(super) generation: u32,
+    pub(super) format: Format,
+    pub(super) front_end: FrontEnd,
+    pub(super) rule: KeyRule,
+    pub(super) map: SlotMap,
+    /// All slots of the client; `None` with datagrams.
+    pub(super) slots: Option<MaskedRegion>,
+    /// Where replies go.
+    pub(super) replies: Export,
+}
+
+/// The polled part of a client that writes slots: where the next request is expected, and what stands there
+/// if it has not come. A line, and the only one that an idle client costs besides its slot.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct Lane {
+    pub(super) slots: MaskedRegion,
+    /// The commit word whose turn it is.
+    pub(super) commit_at: u64,
+    /// What stands there when there is nothing new.
+    pub(super) seen: u64,
+    pub(super) client: u32,
+    /// Looks around in a row that found the client silent since the one before.
+    pub(super) quiet: u16,
+    /// Something was found since the last look around.
+    pub(super) served: bool,
+}
+
+/// One client as one worker sees it.
+pub(super) struct Client<P: Provider> {
+    pub(super) id: u32,
+    pub(super) generation: u32,
+    pub(super) format: Format,
+    pub(super) front_end: FrontEnd,
+    pub(super) rule: KeyRule,
+    /// Slots of this partition: first byte, bytes each, how many.
+    stripe: u64,
+    pub(super) slot_bytes: u64,
+    pub(super) window: u32,
+    pub(super) body_bytes_max: usize,
+    /// Requests taken at a time.
+    pub(super) quota: usize,
+    pub(super) dest: UdDest,
+    pub(super) turn: Turn,
+    pub(super) states: Box<[SlotState]>,
+    /// Replies too long to be inline: a piece per slot. Free again when the slot's next request comes, which
+    /// proves that the reply before arrived.
+    pub(super) area: Option<P::Mr>,
+    pub(super) bulk: Option<BulkMemory>,
+    /// Since when a request's checksum has not fitted; `MAX`: it does.
+    pub(super) torn_since: Ns,
+}
+
+/// Bytes of a slot's piece of the reply area.
+const AREA_PIECE_BYTES: usize = 1024;
+
+impl<P: Provider> Client<P> {
+    /// Takes a client up. What stands in its slots now is somebody else's business.
+    pub(super) fn new(
+        ctx: &P::Context,
+        partition_index: usize,
+        new: &NewClient,
+        quota: usize,
+        inline_bytes_max: usize,
+    ) -> Result<Client<P>, String> {
+        let dest = ctx.create_ah(&new.replies).map_err(|error| error.to_string())?;
+        let area = match new.map.body_bytes_max() > inline_bytes_max {
+            true => match reply_area::<P>(ctx, new.map.window) {
+                Ok(area) => Some(area),
+                Err(error) => {
+                    ctx.destroy_ah(&dest);
+                    return Err(error);
+                }
+            },
+            false => None,
+        };
+        let mut client = Client {
+            id: new.id,
+            generation: new.generation,
+            format: new.format,
+            front_end: new.front_end,
+            rule: new.rule,
+            stripe: new.map.slot_offset(partition_index, 0) as u64,
+            slot_bytes: new.map.slot_bytes as u64,
+            window: new.map.window as u32,
+            body_bytes_max: new.map.body_bytes_max(),
+            quota,
+            dest,
+            turn: Turn::FIRST,
+            states: vec![SlotState::adopt(0); new.map.window].into_boxed_slice(),
+            area,
+            bulk: None,
+            torn_since: Ns::MAX,
+        };
+        if let (Some(slots), Format::D) = (&new.slots, new.format) {
+            client.adopt(slots);
+        }
+        Ok(client)
+    }
+
+    /// Forgets what it knew; from now on what stands in the slots is history.
+    pub(super) fn adopt(&mut self, slots: &MaskedRegion) {
+        for slot in 0..self.window {
+            let word = slots.load(self.commit_at(slot));
+            self.states[slot as usize] = SlotState::adopt(word);
+        }
+        self.turn = Turn::adopt(&mut self.states);
+    }
+
+    /// As [`adopt`](Client::adopt), without slots to look at: nothing that was sent so far is executed.
+    pub(super) fn forget(&mut self) {
+        for state in &mut self.states {
+            state.forget();
+        }
+    }
+
+    /// Where the commit word of `slot` is.
+    #[inline(always)]
+    pub(super) fn commit_at(&self, slot: u32) -> u64 {
+        self.stripe + u64::from(slot + 1) * self.slot_bytes - 8
+    }
+
+    /// Where the body of a slot's request ends, given its commit word's place.
+    #[inline(always)]
+    pub(super) fn body_end(commit_at: u64) -> u64 {
+        commit_at + 8 - TRAILER_BYTES as u64
+    }
+
+    /// Points `lane` at the slot whose turn it is.
+    #[inline(always)]
+    pub(super) fn aim(&self, lane: &mut Lane) {
+        lane.commit_at = self.commit_at(self.turn.slot);
+        lane.seen = match self.format {
+            Format::D => self.states[self.turn.slot as usize].last_commit(),
+            Format::P => 0,
+        };
+    }
+
+    /// See [`Resync`]. Numbers out of range are a rogue client's and change nothing.
+    pub(super) fn resync(&mut self, resync: Resync) -> Resynced {
+        let mut resynced = Resynced {
+            partition: resync.partition,
+            slot: resync.slot,
+            seq: resync.seq,
+            executed: false,
+            status: 0,
+            last_seq: 0,
+        };
+        let Some(state) = self.states.get_mut(usize::from(resync.slot)) else {
+            return resynced;
+        };
+        let judgement = state.rule_out(resync.seq);
+        resynced.executed = judgement.executed;
+        resynced.status = judgement.status as u8;
+        resynced.last_seq = judgement.last_seq;
+        let open = Turn::of(resync.r, self.window.trailing_zeros());
+        for (slot, state) in (0..self.window).zip(self.states.iter_mut()) {
+            state.rule_out_silently(open.last_before(slot));
+        }
+        self.turn = self.turn.skip_done(&self.states);
+        resynced
+    }
+
+    /// The reply area's piece of `slot`.
+    pub(super) fn area_piece(&self, slot: usize) -> Option<(&P::Mr, usize)> {
+        self.area.as_ref().map(|area| (area, slot * AREA_PIECE_BYTES))
+    }
+}
+
+fn reply_area<P: Provider>(ctx: &P::Context, window: usize) -> Result<P::Mr, String> {
+    let region = ctx
+        .alloc(window * AREA_PIECE_BYTES, PageWish::Small)
+        .map_err(|error| error.to_string())?;
+    let mr = ctx
+        .register(&region, Access::LOCAL_READ)
+        .map_err(|error| error.to_string())?;
+    debug_assert!(mr.region().len() >= window * AREA_PIECE_BYTES);
+    Ok(mr)
+}
+
+impl BulkMemory {
+    /// Where chunk `index` starts; `None` if the client names one it does not have.
+    pub(super) fn chunk_at(&self, index: u32) -> Option<usize> {
+        let index = index as usize;
+        (index < self.chunk_count).then_some(index * self.chunk_bytes)
+    }
+
+    /// Bytes of `chunk_count` chunks for values of `item_bytes_max`.
+    pub(super) fn chunk_bytes_for(item_bytes_max: usize) -> usize {
+        drover_mem::round_up(item_bytes_max.max(1), 4096)
+    }
+
+    pub(super) fn region(&self) -> &Region {
+        &self.region
+    }
+}
+
+/// The clients of a worker: state by id, and the polled lanes in two groups.
+pub(super) struct Clients<P: Provider> {
+    by_id: Vec<Option<Client<P>>>,
+    /// `[..hot]` are polled in every sweep, the rest (silent for long) in one of eight.
+    pub(super) lanes: Vec<Lane>,
+    pub(super) hot: usize,
+    count: usize,
+}
+
+impl<P: Provider> Clients<P> {
+    pub(super) fn new() -> Clients<P> {
+        Clients {
+            by_id: Vec::new(),
+            lanes: Vec::new(),
+            hot: 0,
+            count: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self, id: u32) -> Option<&Client<P>> {
+        self.by_id.get(id as usize)?.as_ref()
+    }
+
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Client<P>> {
+        self.by_id.get_mut(id as usize)?.as_mut()
+    }
+
+    /// Adds a client, with a hot lane if it writes slots.
+    pub(super) fn insert(&mut self, client: Client<P>, slots: Option<MaskedRegion>) {
+        let id = client.id as usize;
+        if self.by_id.len() <= id {
+            self.by_id.resize_with(id + 1, || None);
+        }
+        if let Some(slots) = slots {
+            let mut lane = Lane {
+                slots,
+                commit_at: 0,
+                seen: 0,
+                client: client.id,
+                quiet: 0,
+                served: false,
+            };
+            client.aim(&mut lane);
+            self.lanes.push(lane);
+            self.heat(self.lanes.len() - 1);
+        }
+        self.by_id[id] = Some(client);
+        self.count += 1;
+    }
+
+    /// Drops a client and its lane.
+    pub(super) fn remove(&mut self, ctx: &P::Context, id: u32) {
+        if let Some(index) = self.lanes.iter().position(|lane| lane.client == id) {
+            let index = self.cool(index);
+            self.lanes.swap_remove(index);
+        }
+        if let Some(client) = self.by_id.get_mut(id as usize).and_then(Option::take) {
+            ctx.destroy_ah(&client.dest);
+            self.count -= 1;
+        }
+    }
+
+    /// Polls lane `index` in every sweep from now on; returns where it is.
+    pub(super) fn heat(&mut self, index: usize) -> usize {
+        if index < self.hot {
+            return index;
+        }
+        self.lanes[index].quiet = 0;
+        self.lanes.swap(index, self.hot);
+        self.hot += 1;
+        self.hot - 1
+    }
+
+    /// Polls lane `index` only now and then from now on; returns where it is.
+    pub(super) fn cool(&mut self, index: usize) -> usize {
+        if index >= self.hot {
+            return index;
+        }
+        self.hot -= 1;
+        self.lanes.swap(index, self.hot);
+        self.hot
+    }
+
+    /// After a worker's restart: everybody's past is history.
+    pub(super) fn adopt_all(&mut self) {
+        for client in self.by_id.iter_mut().flatten() {
+            client.torn_since = Ns::MAX;
+            client.forget();
+        }
+        for lane in &mut self.lanes {
+            if let Some(client) = self.by_id[lane.client as usize].as_mut() {
+                if client.format == Format::D {
+                    client.adopt(&lane.slots);
+                }
+                client.aim(lane);
+            }
+        }
+    }
+
+    /// Aims the lane of client `id` anew.
+    pub(super) fn aim(&mut self, id: u32) {
+        let (by_id, lanes) = (&self.by_id, &mut self.lanes);
+        let lane = lanes.iter_mut().find(|lane| lane.client == id);
+        if let (Some(lane), Some(Some(client))) = (lane, by_id.get(id as usize)) {
+            client.aim(lane);
+        }
+    }
+
+    /// A lane and its client, apart from each other.
+    #[inline(always)]
+    pub(super) fn lane_and_client(&mut self, index: usize) -> Option<(&mut Lane, &mut Client<P>)> {
+        let lane = &mut self.lanes[index];
+        let client = self.by_id.get_mut(lane.client as usize)?.as_mut()?;
+        Some((lane, client))
+    }
+
+    /// The earliest time at which a torn request is given up.
+    pub(super) fn torn_since(&self) -> Ns {
+        let all = self.by_id.iter().flatten();
+        all.map(|client| client.torn_since).min().unwrap_or(Ns::MAX)
+    }
+}

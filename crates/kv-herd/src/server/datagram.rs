@@ -1,0 +1,171 @@
+//! The datagram front end: the bytes of a slot by SEND instead of by WRITE, for more clients than slots can be
+//! polled for `[HERD §5.5]`. Costs a RECV per request; from the intake on everything is the same.
+
+use super::intake::Taken;
+use super::worker::Worker;
+use crate::control::FrontEnd;
+use crate::layout::{Commit, DATAGRAM_HEADER_BYTES, SLOT_BYTES_MAX, TRAILER_BYTES};
+use drover_mem::{AllocError, MaskedRegion, PageWish, round_up};
+use drover_verbs::{
+    Access, CompletionQueue, Context, GRH_BYTES, MemoryRegion, Provider, QueuePair, RecvList, RecvWr, Wc,
+    WcStatus, WrId,
+};
+
+/// Bytes of one RECV.
+const PIECE_BYTES: usize = round_up(GRH_BYTES + DATAGRAM_HEADER_BYTES + SLOT_BYTES_MAX, 64);
+/// RECVs reposted at a time: one doorbell.
+const REPOST: usize = 64;
+
+/// The receiving side of a worker.
+pub(super) struct Datagrams<P: Provider> {
+    pub(super) recv_cq: P::Cq,
+    memory: P::Mr,
+    recvs: RecvList,
+    recv_count: usize,
+    /// One slot: a datagram's bytes, right-aligned, so that they look like any other request.
+    slot: MaskedRegion,
+    wcs: Vec<Wc>,
+}
+
+impl<P: Provider> Datagrams<P> {
+    /// For `recv_count` datagrams that have arrived and are not yet taken.
+    pub(super) fn new(ctx: &P::Context, recv_count: usize, batch: usize) -> Result<Datagrams<P>, String> {
+        let text = |error: AllocError| error.to_string();
+        let recv_cq = ctx.create_cq(recv_count).map_err(|error| error.to_string())?;
+        let region = ctx
+            .alloc(recv_count * PIECE_BYTES, PageWish::HugeIfAny)
+            .map_err(text)?;
+        let memory = ctx
+            .register(&region, Access::LOCAL)
+            .map_err(|error| error.to_string())?;
+        Ok(Datagrams {
+            recv_cq,
+            memory,
+            recvs: RecvList::with_capacity(recv_count),
+            recv_count,
+            slot: MaskedRegion::private(SLOT_BYTES_MAX, PageWish::Small).map_err(text)?,
+            wcs: vec![Wc::default(); batch],
+        })
+    }
+
+    /// Posts all RECVs: before the first client is told where to send.
+    pub(super) fn start(&mut self, cpu: &P::Cpu, qp: &mut P::Qp) -> Result<(), String> {
+        for piece in 0..self.recv_count {
+            self.stage(piece);
+        }
+        self.post(cpu, qp)
+    }
+
+    fn stage(&mut self, piece: usize) {
+        self.recvs.push(RecvWr {
+            wr_id: WrId(piece as u64),
+            sge: self.memory.sge(piece * PIECE_BYTES, PIECE_BYTES),
+        });
+    }
+
+    fn post(&mut self, cpu: &P::Cpu, qp: &mut P::Qp) -> Result<(), String> {
+        let posted = qp.post_recv(cpu, &self.recvs);
+        self.recvs.clear();
+        posted.map_err(|error| error.to_string())
+    }
+}
+
+/// What the 8 bytes before a request say.
+struct Header {
+    client: u32,
+    slot: u32,
+    generation: u16,
+}
+
+impl Header {
+    fn from_word(word: u64) -> Header {
+        Header {
+            client: word as u32,
+            slot: (word >> 32) as u32 & 0xffff,
+            generation: (word >> 48) as u16,
+        }
+    }
+}
+
+impl<P: Provider> Worker<P> {
+    /// Takes datagrams that have arrived, as far as intake `at` has room.
+    #[inline(always)]
+    pub(super) fn receive_datagrams(&mut self, cpu: &P::Cpu, at: usize) {
+        if self.datagrams.is_some() {
+            self.poll_datagrams(cpu, at);
+        }
+    }
+
+    #[inline(never)]
+    fn poll_datagrams(&mut self, cpu: &P::Cpu, at: usize) {
+        // Out of `self` for the time being, so that both can be worked on.
+        let Some(mut datagrams) = self.datagrams.take() else {
+            return;
+        };
+        let room = self.intakes[at].room().min(datagrams.wcs.len());
+        let count = datagrams.recv_cq.poll(cpu, &mut datagrams.wcs[..room]);
+        for k in 0..count {
+            let wc = datagrams.wcs[k];
+            if wc.status == WcStatus::Success && self.take_datagram(cpu, at, &datagrams, &wc).is_none() {
+                self.counters.stray_datagrams += 1;
+            }
+            datagrams.stage(wc.wr_id.0 as usize);
+        }
+        let held = datagrams.recvs.wrs().len();
+        if held >= REPOST.min(datagrams.recv_count / 2 + 1)
+            && datagrams.post(cpu, &mut self.replies.qp).is_err()
+        {
+            tracing::error!("the RECVs of request datagrams were refused");
+        }
+        self.datagrams = Some(datagrams);
+    }
+
+    /// Takes one datagram; `None` if it is not from a client of ours.
+    fn take_datagram(&mut self, cpu: &P::Cpu, at: usize, datagrams: &Datagrams<P>, wc: &Wc) -> Option<()> {
+        let start = wc.wr_id.0 as usize * PIECE_BYTES + GRH_BYTES;
+        let len = (wc.byte_len as usize).checked_sub(GRH_BYTES + DATAGRAM_HEADER_BYTES)?;
+        if !(TRAILER_BYTES..=SLOT_BYTES_MAX).contains(&len) {
+            return None;
+        }
+        let mut word = [0; DATAGRAM_HEADER_BYTES];
+        datagrams.memory.region().copy_out(start, &mut word);
+        let header = Header::from_word(u64::from_le_bytes(word));
+        let client = self.clients.get_mut(header.client)?;
+        let known = header.generation == client.generation as u16
+            && header.slot < client.window
+            && wc.src_qpn == client.dest.qpn
+            && client.front_end == FrontEnd::Datagrams
+            && len <= client.slot_bytes as usize;
+        if !known {
+            return None;
+        }
+        let mut image = [0; SLOT_BYTES_MAX];
+        datagrams
+            .memory
+            .region()
+            .copy_out(start + DATAGRAM_HEADER_BYTES, &mut image[SLOT_BYTES_MAX - len..]);
+        datagrams.slot.region().copy_in(0, &image);
+        let commit_at = SLOT_BYTES_MAX as u64 - 8;
+        let commit = Commit(datagrams.slot.load(commit_at));
+        if commit.0 == client.states[header.slot as usize].last_commit()
+            || commit.body_len() + TRAILER_BYTES > len
+        {
+            self.counters.ignored += 1;
+            return Some(()); // a duplicate, or shorter than it says
+        }
+        let intake = &mut self.intakes[at];
+        let taken = intake.take(
+            client,
+            &datagrams.slot,
+            header.slot,
+            commit_at,
+            commit,
+            &mut self.counters,
+        );
+        if taken == Taken::Request {
+            let request = intake.requests.last().expect("just pushed");
+            self.partition.prefetch_bucket(cpu, request.hash, false);
+        }
+        Some(())
+    }
+}

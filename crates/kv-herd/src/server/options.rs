@@ -1,0 +1,124 @@
+//! [`ServerOptions`]: what a server offers and how it works.
+
+use crate::layout::{SLOT_BYTES_MAX, WINDOW_MAX};
+use drover_base::{HashSeed, Ns};
+use drover_store::PartitionOptions;
+
+/// How a worker overlaps the memory accesses of requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ServeMode {
+    /// Gathers what is there, up to `batch` requests; three passes over them (ask for the buckets, ask for the
+    /// items, execute); one doorbell for the replies. Never waits to fill a batch. `[R16]`
+    Batch {
+        /// At least 1.
+        batch: usize,
+    },
+    /// The paper's two-stage pipeline, one request at a time, pushed on by no-ops after 100 failed polls
+    /// `[HERD §4.2]`.
+    Pipeline {
+        /// Also finish everything when a whole sweep found nothing *(our choice)*.
+        drain: bool,
+    },
+}
+
+/// How to make a server.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Partitions, each with a worker of its own.
+    pub partition_count: usize,
+    /// Each partition's store; `value_bytes_max` is set from [`item_bytes_max`](ServerOptions::item_bytes_max).
+    pub partition: PartitionOptions,
+    /// Longest value, bytes.
+    pub item_bytes_max: usize,
+    /// Most slots per client and partition, a power of two.
+    pub window_max: usize,
+    /// Largest slot, a multiple of 64.
+    pub slot_bytes_max: usize,
+    /// Most clients at a time.
+    pub clients_max: usize,
+    /// Batch or pipeline.
+    pub mode: ServeMode,
+    /// Clients may speak the paper's format.
+    pub paper_format: bool,
+    /// Requests of format D may have no key: the hash is the key, as in the paper.
+    pub hash_only: bool,
+    /// Requests must end with a checksum even if the fabric keeps the order of a WRITE's bytes.
+    pub crc: bool,
+    /// What clients must say to be let in; empty: nothing.
+    pub auth: Vec<u8>,
+    /// Secret of the key hash; `None`: random.
+    pub hash_seed: Option<HashSeed>,
+    /// The server's epoch; `None`: random.
+    pub epoch: Option<u64>,
+    /// RECVs posted for request datagrams, per worker; 0: no datagram front end.
+    pub datagram_recvs: usize,
+    /// One reply in so many asks for a completion. *(64 as in `[H14]` and `[R16]`)*
+    pub signal_period: usize,
+    /// Sweeps over the slots without a find before a step looks everywhere and then says that it is idle. On
+    /// real cores 64: a sweep costs 3 ns per client, a look everywhere 3 ns per slot. Simulated time passes
+    /// only between steps: 1.
+    pub idle_sweeps: usize,
+    /// A worker that was idle for so long sleeps, if the fabric can wake it; [`Ns::MAX`]: never.
+    pub spin: Ns,
+    /// A mistake to make, for tests of tests.
+    pub flaw: Option<Flaw>,
+}
+
+/// Mistakes that the tests of this crate must find.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Flaw {
+    /// A retransmitted update is executed again.
+    ExecutesTwice,
+    /// Leftovers in the slots of a restarted worker are executed.
+    ExecutesLeftovers,
+    /// The checksum is not looked at.
+    IgnoresCrc,
+    /// Nobody looks at any slot but the one whose turn it is.
+    NeverLooksAround,
+    /// A client is served until its slots are empty.
+    NoQuota,
+    /// A ruled-out request executes when it arrives late.
+    ForgetsResync,
+    /// The pipeline executes the newer request's stage before the older one's, as `[H14]`.
+    NewerFirst,
+    /// The pipeline is pushed on by new requests alone.
+    NoNop,
+    /// A client's id is given out again before the workers have dropped it.
+    ReusesIdsAtOnce,
+}
+
+impl Default for ServerOptions {
+    fn default() -> ServerOptions {
+        ServerOptions {
+            partition_count: 1,
+            partition: PartitionOptions::default(),
+            item_bytes_max: 1 << 20,
+            window_max: WINDOW_MAX,
+            slot_bytes_max: SLOT_BYTES_MAX,
+            clients_max: 1024,
+            mode: ServeMode::Batch { batch: 32 },
+            paper_format: false,
+            hash_only: false,
+            crc: false,
+            auth: Vec::new(),
+            hash_seed: None,
+            epoch: None,
+            datagram_recvs: 0,
+            signal_period: 64,
+            idle_sweeps: 64,
+            spin: Ns::from_us(50),
+            flaw: None,
+        }
+    }
+}
+
+impl ServerOptions {
+    /// Most requests in a batch.
+    pub(super) fn batch(&self) -> usize {
+        match self.mode {
+            ServeMode::Batch { batch } => batch.clamp(1, 256),
+            ServeMode::Pipeline { .. } => 3,
+        }
+    }
+}

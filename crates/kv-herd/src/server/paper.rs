@@ -1,0 +1,89 @@
+//! Taking requests of format P, the paper's: `value, len u16, key hash`, right-aligned; hash not zero = present.
+//!
+//! The server zeroes LEN (a GET does not write it) and the hash *at detection*, not after the reply as the paper
+//! words it: else the round-robin finds the request again when the window wraps. A request carries no number,
+//! so only turns tell requests apart, and one that is lost stays lost.
+
+use super::intake::{Act, Intake, Request};
+use super::worker::Worker;
+use crate::layout::{SlotOp, Status, paper};
+use drover_base::KeyHash;
+use drover_base::sync::{Ordering, fence};
+use drover_mem::MaskedRegion;
+use drover_verbs::Provider;
+
+/// Beyond so many partitions the last byte of the hash, which the format may change, decides about the partition.
+const CHECKED_PARTITIONS_MAX: usize = 128;
+/// LEN and the hash.
+const TRAILER_BYTES: usize = 18;
+
+impl<P: Provider> Worker<P> {
+    /// Takes requests of lane `index`, in turn, as far as quota and intake allow.
+    #[inline(never)]
+    pub(super) fn serve_paper(&mut self, cpu: &P::Cpu, at: usize, index: usize) {
+        let Some((lane, client)) = self.clients.lane_and_client(index) else {
+            return;
+        };
+        let intake = &mut self.intakes[at];
+        let mut left = client.quota;
+        while left > 0 && !intake.is_full() {
+            let word = lane.slots.load(lane.commit_at);
+            if word >> 56 == 0 {
+                break; // Bytes land left to right: until the last one is there, nothing is.
+            }
+            // Acquire: as for a commit word of format D.
+            fence(Ordering::Acquire);
+            let hash = KeyHash {
+                low: lane.slots.load(lane.commit_at - 8),
+                high: word,
+            };
+            let len = (lane.slots.load(lane.commit_at - 16) >> 48) as usize;
+            let act = act(intake, hash, len, client.slot_bytes as usize);
+            let key_at = match act {
+                Act::Do(SlotOp::Put) => copy_value(intake, &lane.slots, lane.commit_at, len),
+                _ => 0,
+            };
+            for back in [16, 8, 0] {
+                lane.slots.store(lane.commit_at - back, 0);
+            }
+            match act {
+                Act::Say(Status::WrongPartition) => self.counters.wrong_partition += 1,
+                Act::Say(_) => self.counters.bad_requests += 1,
+                _ => self.partition.prefetch_bucket(cpu, hash, len > 0),
+            }
+            intake.requests.push(Request {
+                hash,
+                client: client.id,
+                seq: client.turn.seq,
+                key_at: key_at as u32,
+                value_len: len as u16,
+                key_len: 0,
+                slot: client.turn.slot as u8,
+                act,
+            });
+            lane.served = true;
+            client.turn = client.turn.next(client.window);
+            client.aim(lane);
+            left -= 1;
+        }
+    }
+}
+
+fn act(intake: &Intake, hash: KeyHash, len: usize, slot_bytes: usize) -> Act {
+    let checked = intake.partition_count <= CHECKED_PARTITIONS_MAX;
+    if len > paper::VALUE_BYTES_MAX.min(slot_bytes - TRAILER_BYTES) {
+        Act::Say(Status::BadRequest)
+    } else if checked && hash.partition_index(intake.partition_count) != intake.partition_index {
+        Act::Say(Status::WrongPartition)
+    } else if len == 0 {
+        Act::Do(SlotOp::Get)
+    } else {
+        Act::Do(SlotOp::Put)
+    }
+}
+
+/// Copies the value before LEN; returns where it ends.
+fn copy_value(intake: &mut Intake, slots: &MaskedRegion, commit_at: u64, len: usize) -> usize {
+    let end = commit_at + 8 - TRAILER_BYTES as u64;
+    intake.copy(slots, end - len as u64, len) + len
+}

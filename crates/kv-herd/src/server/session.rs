@@ -1,0 +1,282 @@
+//! [`Session`]: one client from its first word to the moment when nothing of it is left.
+//!
+//! ```text
+//! Greeting --Hello--> Exporting (datagrams only) --> Attaching --all ends known--> Adding --all workers--> Live
+//!     \_______________________|_______________________|______________________________|___________________|
+//!                                                                                    v   channel ended
+//!                                                    id free <--all workers-- Leaving
+//! ```
+
+use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message};
+use crate::layout::SlotMap;
+use crate::logic::KeyRule;
+use drover_base::Ns;
+use drover_mem::MaskedRegion;
+use drover_rt::control::{ControlError, ControlStream};
+use drover_verbs::{Export, Provider, QueuePair};
+
+/// Where a session stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    /// Connected; `Hello` is awaited.
+    Greeting,
+    /// Workers are exporting their queue pairs for it.
+    Exporting { missing: usize },
+    /// Welcomed; the client's queue pairs are awaited.
+    Attaching,
+    /// Workers are taking it up.
+    Adding { missing: usize },
+    /// It may send requests.
+    Live,
+    /// Its channel has ended; workers are dropping it.
+    Leaving { missing: usize },
+}
+
+/// What was agreed with a client.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    pub(super) format: Format,
+    pub(super) front_end: FrontEnd,
+    pub(super) rule: KeyRule,
+    pub(super) map: SlotMap,
+}
+
+/// Queue pair and memory of one kind of traffic. Dropping both is what makes late WRITEs impossible.
+pub(super) struct Port<P: Provider> {
+    pub(super) qp: P::Qp,
+    /// Never polled: this end only responds.
+    pub(super) _cq: P::Cq,
+    pub(super) _mr: P::Mr,
+}
+
+/// One client.
+pub(super) struct Session<P: Provider> {
+    pub(super) stream: ControlStream,
+    pub(super) phase: Phase,
+    /// Given out at `Hello`.
+    pub(super) id: Option<(u32, u32)>,
+    pub(super) terms: Option<Terms>,
+    pub(super) slots: Option<MaskedRegion>,
+    /// Requests: UC.
+    pub(super) port: Option<Port<P>>,
+    /// Large values: RC.
+    pub(super) bulk: Option<Port<P>>,
+    /// Bulk memory that the workers are being told of.
+    pub(super) bulk_missing: usize,
+    /// The client's end of `bulk` is connected, and it has not been told that all is ready.
+    pub(super) bulk_attached: bool,
+    pub(super) attached: bool,
+    /// The workers' queue pairs, exported for this client.
+    pub(super) exports: Vec<Option<Export>>,
+    /// Its queue pairs for replies.
+    pub(super) replies: Vec<Option<Export>>,
+    /// It must be live by then.
+    pub(super) deadline: Ns,
+    pub(super) wants_stats: bool,
+}
+
+impl<P: Provider> Session<P> {
+    pub(super) fn new(stream: ControlStream, deadline: Ns) -> Session<P> {
+        Session {
+            stream,
+            phase: Phase::Greeting,
+            id: None,
+            terms: None,
+            slots: None,
+            port: None,
+            bulk: None,
+            bulk_missing: 0,
+            bulk_attached: false,
+            attached: false,
+            exports: Vec::new(),
+            replies: Vec::new(),
+            deadline,
+            wants_stats: false,
+        }
+    }
+
+    pub(super) fn is(&self, id: u32) -> bool {
+        self.id.is_some_and(|(own, _)| own == id)
+    }
+
+    /// Sends; what goes wrong shows at the next `recv`.
+    pub(super) fn send(&mut self, message: &Message) {
+        let frame = message.encode();
+        match self.stream.send(frame.kind, &frame.bytes, &frame.fds) {
+            Ok(()) => {}
+            Err(
+                error @ (ControlError::TooLong { .. }
+                | ControlError::TooManyFds { .. }
+                | ControlError::FdsOverTcp),
+            ) => {
+                tracing::warn!(%error, "a control message could not be sent");
+                self.refuse(ErrorCode::Resources, &error.to_string());
+            }
+            Err(error) => tracing::debug!(%error, "a control channel is gone"),
+        }
+    }
+
+    /// Last words.
+    pub(super) fn refuse(&mut self, code: ErrorCode, text: &str) {
+        let text = text.to_owned();
+        let frame = Message::Error { code, text }.encode();
+        // It is closed either way.
+        let _ = self.stream.send(frame.kind, &frame.bytes, &[]);
+        self.stream.close();
+    }
+
+    /// Everything the client needs to attach has come.
+    pub(super) fn is_attached(&self) -> bool {
+        self.attached && !self.replies.is_empty() && self.replies.iter().all(Option::is_some)
+    }
+
+    /// Takes away what the client could still write through.
+    pub(super) fn cut_off(&mut self) {
+        for port in [&mut self.port, &mut self.bulk] {
+            if let Some(mut port) = port.take() {
+                port.qp.to_error();
+            }
+        }
+        self.stream.close();
+    }
+}
+
+/// What to offer a client that says `hello`.
+pub(super) fn agree(hello: &Hello, offer: &Offer) -> Result<Terms, (ErrorCode, &'static str)> {
+    if hello.protocol_version != crate::control::PROTOCOL_VERSION {
+        return Err((
+            ErrorCode::Version,
+            "this server speaks another version of the protocol",
+        ));
+    }
+    if !offer.auth.is_empty() && !same_bytes(&hello.auth, &offer.auth) {
+        return Err((ErrorCode::Auth, "not authorised"));
+    }
+    let crc_required = offer.crc_required || hello.crc;
+    match (hello.format, hello.front_end) {
+        (Format::P, _) if !offer.paper_format => Err((ErrorCode::NotSupported, "format P is switched off")),
+        (Format::P, _) if offer.crc_required => Err((
+            ErrorCode::NotSupported,
+            "format P has no checksums, and this fabric needs them",
+        )),
+        (Format::P, FrontEnd::Datagrams) => Err((ErrorCode::NotSupported, "format P has no datagrams")),
+        (_, FrontEnd::Datagrams) if !offer.datagrams => {
+            Err((ErrorCode::NotSupported, "the datagram front end is switched off"))
+        }
+        _ => Ok(()),
+    }?;
+    let window_wanted = usize::from(hello.window).max(1);
+    let slot_wanted = usize::from(hello.slot_bytes) & !63;
+    let map = SlotMap {
+        slot_bytes: slot_wanted.clamp(crate::layout::SLOT_BYTES_MIN, offer.slot_bytes_max),
+        window: (1 << window_wanted.ilog2()).min(offer.window_max),
+        partition_count: offer.partition_count,
+    };
+    debug_assert!(map.is_valid());
+    Ok(Terms {
+        format: hello.format,
+        front_end: hello.front_end,
+        rule: KeyRule {
+            hash_only: offer.hash_only,
+            crc_required,
+        },
+        map,
+    })
+}
+
+/// What a server can give.
+#[derive(Clone, Debug)]
+pub(super) struct Offer {
+    pub(super) auth: Vec<u8>,
+    pub(super) crc_required: bool,
+    pub(super) paper_format: bool,
+    pub(super) datagrams: bool,
+    pub(super) hash_only: bool,
+    pub(super) slot_bytes_max: usize,
+    pub(super) window_max: usize,
+    pub(super) partition_count: usize,
+}
+
+/// Compares without telling by its duration where the difference is.
+fn same_bytes(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |diff, (x, y)| diff | (x ^ y)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::PROTOCOL_VERSION;
+
+    fn offer() -> Offer {
+        Offer {
+            auth: Vec::new(),
+            crc_required: false,
+            paper_format: true,
+            datagrams: true,
+            hash_only: false,
+            slot_bytes_max: 1024,
+            window_max: 64,
+            partition_count: 3,
+        }
+    }
+
+    fn hello(window: u16, slot_bytes: u16) -> Hello {
+        Hello {
+            protocol_version: PROTOCOL_VERSION,
+            format: Format::D,
+            front_end: FrontEnd::Slots,
+            window,
+            slot_bytes,
+            crc: false,
+            resume_epoch: 0,
+            auth: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn any_wish_becomes_a_valid_map() {
+        for window in [0, 1, 3, 16, 200, u16::MAX] {
+            for slot_bytes in [0, 1, 64, 100, 1024, 4000, u16::MAX] {
+                let terms = agree(&hello(window, slot_bytes), &offer()).expect("a wish, not a demand");
+                assert!(terms.map.is_valid());
+                assert!(terms.map.window <= usize::from(window).clamp(1, 64));
+                assert!(terms.map.slot_bytes <= 1024);
+            }
+        }
+    }
+
+    #[test]
+    fn refusals() {
+        let code = |hello: Hello, offer: Offer| agree(&hello, &offer).err().map(|(code, _)| code);
+        let old = Hello {
+            protocol_version: 0,
+            ..hello(4, 64)
+        };
+        assert_eq!(code(old, offer()), Some(ErrorCode::Version));
+        let secret = Offer {
+            auth: b"secret".to_vec(),
+            ..offer()
+        };
+        assert_eq!(code(hello(4, 64), secret.clone()), Some(ErrorCode::Auth));
+        let right = Hello {
+            auth: b"secret".to_vec(),
+            ..hello(4, 64)
+        };
+        assert_eq!(code(right, secret), None);
+        let paper = Hello {
+            format: Format::P,
+            ..hello(4, 64)
+        };
+        assert_eq!(code(paper.clone(), offer()), None);
+        let torn = Offer {
+            crc_required: true,
+            ..offer()
+        };
+        assert_eq!(code(paper.clone(), torn), Some(ErrorCode::NotSupported));
+        let no_paper = Offer {
+            paper_format: false,
+            ..offer()
+        };
+        assert_eq!(code(paper, no_paper), Some(ErrorCode::NotSupported));
+    }
+}

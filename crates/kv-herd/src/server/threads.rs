@@ -1,0 +1,368 @@
+//! [`Server`]: workers and acceptor in threads of their own.
+
+use super::acceptor::{Acceptor, Ask};
+use super::error::StartError;
+use super::inbox::{Event, Inbox};
+use super::options::ServerOptions;
+use super::stats::ServerStats;
+use super::worker::{Introduction, Worker};
+use crate::control::PARTITIONS_MAX;
+use crate::layout::{SlotMap, WINDOW_MAX};
+use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_rt::control::{ControlListener, ControlStream};
+use drover_verbs::{Context, Device, Provider, Waker};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
+use rustix::fd::OwnedFd;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Longest sleep of the control thread while somebody's stream cannot be waited for.
+const BLIND_WAIT: Duration = Duration::from_millis(1);
+/// Restarts of a worker that panics before its server gives up. Each costs a partition's items.
+const RESTARTS_MAX: usize = 16;
+
+/// A running server. Stops when dropped.
+pub struct Server<P: Provider> {
+    asks: Arc<Inbox<Ask>>,
+    threads: Vec<JoinHandle<()>>,
+    _provider: PhantomData<fn() -> P>,
+}
+
+impl<P: Provider> Server<P> {
+    /// Starts one thread per partition and one for the control channels. `on_worker` runs first in each worker's
+    /// thread, with its partition's number: for pinning.
+    pub fn start(
+        device: &P::Device,
+        listener: Option<ControlListener>,
+        options: &ServerOptions,
+        on_worker: impl Fn(usize) + Send + Sync + 'static,
+    ) -> Result<Server<P>, StartError> {
+        check::<P>(device, options)?;
+        let events = Inbox::new();
+        let on_worker: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(on_worker);
+        let mut threads = Vec::new();
+        let mut starting = Vec::new();
+        for index in 0..options.partition_count {
+            let (hello, said) = mpsc::channel();
+            let (device, options) = (device.clone(), options.clone());
+            let (events, on_worker) = (events.clone(), on_worker.clone());
+            let work = move || {
+                on_worker(index);
+                run_worker::<P>(&device, &options, index, &events, &hello);
+            };
+            threads.push(spawn(format!("drover-worker-{index}"), work)?);
+            starting.push(said);
+        }
+        let mut workers = Vec::new();
+        for (index, said) in starting.into_iter().enumerate() {
+            let name = || format!("drover-worker-{index}");
+            let reason = || "it ended before it was ready".to_owned();
+            let introduced = said.recv().map_err(|_| StartError::Thread {
+                name: name(),
+                reason: reason(),
+            });
+            match introduced.and_then(|introduced| introduced) {
+                Ok(introduction) => workers.push(introduction),
+                Err(error) => {
+                    stop_workers(&workers);
+                    return Err(error);
+                }
+            }
+        }
+        let (hello, said) = mpsc::channel();
+        let (device, options, stop) = (device.clone(), options.clone(), workers.clone());
+        let control = move || run_acceptor::<P>(&device, &options, workers, events, listener, &hello);
+        threads.push(spawn("drover-control".to_owned(), control)?);
+        let started = said.recv().unwrap_or_else(|_| {
+            Err(StartError::Thread {
+                name: "drover-control".to_owned(),
+                reason: "it ended before it was ready".to_owned(),
+            })
+        });
+        match started {
+            Ok(asks) => Ok(Server {
+                asks,
+                threads,
+                _provider: PhantomData,
+            }),
+            Err(error) => {
+                stop_workers(&stop);
+                Err(error)
+            }
+        }
+    }
+
+    /// The same in pieces, for whoever wants to step them by hand: everything in one thread.
+    pub fn in_pieces(
+        device: &P::Device,
+        options: &ServerOptions,
+    ) -> Result<(Acceptor<P>, Vec<Worker<P>>), StartError> {
+        check::<P>(device, options)?;
+        let events = Inbox::new();
+        let started = device.context()?.cpu().now();
+        let workers = (0..options.partition_count)
+            .map(|index| Worker::new(device, options, index, started, events.clone()))
+            .collect::<Result<Vec<_>, _>>()?;
+        let introductions = workers.iter().map(Worker::introduction).collect();
+        let acceptor = Acceptor::new(device, options, introductions, events, None, started)?;
+        Ok((acceptor, workers))
+    }
+
+    /// Serves a client in this process, at the other end of `stream`.
+    pub fn adopt(&self, stream: ControlStream) {
+        self.asks.push(Ask::Adopt(stream));
+    }
+
+    /// Asks all workers what they did; waits for the answers, at most a few seconds.
+    pub fn stats(&self) -> Option<ServerStats> {
+        let (asker, answer) = mpsc::channel();
+        self.asks.push(Ask::Stats(asker));
+        answer.recv_timeout(Duration::from_secs(5)).ok()
+    }
+
+    /// Says goodbye to all clients and ends all threads.
+    pub fn stop(mut self) {
+        self.shut_down();
+    }
+
+    /// Waits until it has ended by itself.
+    pub fn join(mut self) {
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so on its way.
+            let _ = thread.join();
+        }
+    }
+
+    fn shut_down(&mut self) {
+        self.asks.push(Ask::Stop);
+        for thread in self.threads.drain(..) {
+            // As above.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<P: Provider> Drop for Server<P> {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+/// Options and fabric fit HERD and each other.
+fn check<P: Provider>(device: &P::Device, options: &ServerOptions) -> Result<(), StartError> {
+    let map = SlotMap {
+        slot_bytes: options.slot_bytes_max,
+        window: options.window_max,
+        partition_count: options.partition_count,
+    };
+    let bad = |what, why| Err(StartError::Options { what, why });
+    if !map.is_valid() || options.partition_count > PARTITIONS_MAX {
+        return bad(
+            "slots",
+            "1 to 1024 partitions, a window of a power of two up to 256, slots of a multiple of 64 bytes up to 1024",
+        );
+    }
+    if options.window_max > WINDOW_MAX || options.clients_max == 0 {
+        return bad("clients", "at least one client");
+    }
+    if options.item_bytes_max > drover_store::VALUE_BYTES_MAX {
+        return bad("item size", "longer than the store can hold");
+    }
+    let caps = device.caps();
+    let lacks = |what| {
+        Err(StartError::Fabric {
+            what,
+            fabric: P::NAME,
+        })
+    };
+    if !caps.uc || !caps.ud {
+        return lacks("UC and UD queue pairs");
+    }
+    if caps.mtu_bytes < 128 {
+        return lacks("messages of 128 bytes");
+    }
+    Ok(())
+}
+
+fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StartError> {
+    std::thread::Builder::new()
+        .name(name.clone())
+        .spawn(work)
+        .map_err(|error| StartError::Thread {
+            name,
+            reason: error.to_string(),
+        })
+}
+
+fn stop_workers(workers: &[Introduction]) {
+    for worker in workers {
+        worker.inbox.push(super::inbox::Command::Stop);
+    }
+}
+
+fn run_worker<P: Provider>(
+    device: &P::Device,
+    options: &ServerOptions,
+    index: usize,
+    events: &Arc<Inbox<Event>>,
+    hello: &mpsc::Sender<Result<Introduction, StartError>>,
+) {
+    let made = device
+        .context()
+        .map(|ctx| ctx.cpu().refresh())
+        .map_err(StartError::from);
+    let made = made.and_then(|started| Worker::<P>::new(device, options, index, started, events.clone()));
+    let mut worker = match made {
+        Ok(worker) => worker,
+        Err(error) => {
+            // The starter may have gone; then nobody wants to know.
+            let _ = hello.send(Err(error));
+            return;
+        }
+    };
+    if hello.send(Ok(worker.introduction())).is_err() {
+        return;
+    }
+    for _ in 0..RESTARTS_MAX {
+        // A panic is a bug of ours; it costs this partition's items, not the service.
+        let ended = catch_unwind(AssertUnwindSafe(|| poll_until_stopped(&mut worker, options.spin)));
+        if ended.is_ok() {
+            return;
+        }
+        tracing::error!(index, "a worker panicked; its partition begins again, empty");
+        if let Err(error) = worker.restart() {
+            tracing::error!(index, %error, "and could not");
+            return;
+        }
+    }
+}
+
+/// Polls; sleeps when nothing has come for `spin` and the fabric can wake it.
+fn poll_until_stopped<P: Provider>(worker: &mut Worker<P>, spin: Ns) {
+    let ctx = worker.context();
+    let cpu = ctx.cpu();
+    let sleeps = ctx.caps().memory_wait && spin != Ns::MAX;
+    let mut idle_since = Ns::MAX;
+    while !worker.is_stopped() {
+        let now = cpu.refresh();
+        let Progress::Idle { .. } = worker.step(cpu) else {
+            idle_since = Ns::MAX;
+            continue;
+        };
+        if idle_since == Ns::MAX {
+            idle_since = now;
+        }
+        if !sleeps || now.since(idle_since) < spin {
+            continue;
+        }
+        ctx.arm();
+        // One more look: what came before the announcement rang no bell.
+        match worker.step(cpu) {
+            Progress::Busy => ctx.disarm(),
+            Progress::Idle { wake_at } => ctx.park(wake_at),
+        }
+        // Whatever woke us is there now, or it was nothing: no spinning before the next sleep.
+        cpu.refresh();
+    }
+}
+
+fn run_acceptor<P: Provider>(
+    device: &P::Device,
+    options: &ServerOptions,
+    workers: Vec<Introduction>,
+    events: Arc<Inbox<Event>>,
+    listener: Option<ControlListener>,
+    hello: &mpsc::Sender<Result<Arc<Inbox<Ask>>, StartError>>,
+) {
+    let made = device
+        .context()
+        .map(|ctx| ctx.cpu().refresh())
+        .map_err(StartError::from);
+    let made = made
+        .and_then(|started| Acceptor::<P>::new(device, options, workers, events.clone(), listener, started));
+    let made = made.and_then(|acceptor| Ok((acceptor, Alarm::new()?)));
+    let (mut acceptor, alarm) = match made {
+        Ok(made) => made,
+        Err(error) => {
+            // As in `run_worker`.
+            let _ = hello.send(Err(error));
+            return;
+        }
+    };
+    events.set_waker(alarm.waker());
+    acceptor.asks.set_waker(alarm.waker());
+    if hello.send(Ok(acceptor.asks.clone())).is_err() {
+        return;
+    }
+    let ctx = acceptor.context();
+    let cpu = ctx.cpu();
+    loop {
+        let now = cpu.refresh();
+        if let Progress::Idle { wake_at } = acceptor.step(cpu) {
+            if acceptor.is_stopped() {
+                return;
+            }
+            alarm.wait(&acceptor, wake_at.since(now).to_duration());
+        }
+    }
+}
+
+/// Wakes the control thread.
+struct Alarm {
+    fd: Arc<OwnedFd>,
+}
+
+impl Alarm {
+    fn new() -> Result<Alarm, StartError> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let fd = eventfd(0, flags).map_err(|error| StartError::Thread {
+            name: "drover-control".to_owned(),
+            reason: error.to_string(),
+        })?;
+        Ok(Alarm { fd: Arc::new(fd) })
+    }
+
+    fn waker(&self) -> Waker {
+        let fd = self.fd.clone();
+        Waker::new(move || {
+            // Full means that it is ringing already.
+            let _ = rustix::io::write(&*fd, &1u64.to_ne_bytes());
+        })
+    }
+
+    /// Sleeps until a channel has something, the alarm rings, or `timeout`.
+    fn wait<P: Provider>(&self, acceptor: &Acceptor<P>, timeout: Duration) {
+        let mut fds = vec![PollFd::new(&*self.fd, PollFlags::IN)];
+        if let Some(listener) = &acceptor.listener {
+            fds.push(PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN));
+        }
+        let mut blind = false;
+        for stream in acceptor.streams() {
+            let mut wanted = PollFlags::IN;
+            if stream.wants_write() {
+                wanted |= PollFlags::OUT;
+            }
+            match stream.fd() {
+                Some(fd) => fds.push(PollFd::from_borrowed_fd(fd, wanted)),
+                None => blind = true,
+            }
+        }
+        let timeout = if blind {
+            timeout.min(BLIND_WAIT)
+        } else {
+            timeout.min(Duration::from_secs(1))
+        };
+        let timeout = Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        };
+        // An interrupted wait is a short wait.
+        let _ = rustix::event::poll(&mut fds, Some(&timeout));
+        let mut count = [0; 8];
+        // Nothing to read: something else woke us.
+        let _ = rustix::io::read(&*self.fd, &mut count);
+    }
+}

@@ -1,0 +1,316 @@
+//! [`Worker`]: one core, one partition, one UD queue pair.
+
+use super::StartError;
+use super::clients::{Client, Clients, NewClient};
+use super::datagram::Datagrams;
+use super::inbox::{Command, Event, Inbox};
+use super::intake::{Intake, TORN_NS_MAX};
+use super::options::{Flaw, ServeMode, ServerOptions};
+use super::pipeline::{Pipeline, STAGES};
+use super::reply::Replies;
+use super::stats::{Counters, WorkerStats};
+use super::sweep::Around;
+use crate::logic::SlotState;
+use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_store::{Partition, PartitionOptions};
+use drover_verbs::{Bell, Context, Device, Provider, QueuePair};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What the control thread must know of a worker.
+#[derive(Clone, Debug)]
+pub(super) struct Introduction {
+    /// Number of its UD queue pair.
+    pub(super) qpn: u32,
+    /// Rung by clients that write requests while it sleeps.
+    pub(super) bell: Bell,
+    pub(super) inbox: Arc<Inbox<Command>>,
+}
+
+/// Serves one partition: finds requests, executes them, answers. Steps never block and take at most one batch.
+pub struct Worker<P: Provider> {
+    pub(super) ctx: Rc<P::Context>,
+    pub(super) options: Rc<ServerOptions>,
+    index: usize,
+    pub(super) partition: Partition,
+    pub(super) clients: Clients<P>,
+    pub(super) replies: Replies<P>,
+    pub(super) datagrams: Option<Box<Datagrams<P>>>,
+    /// One in batch mode, one per stage of a pipeline.
+    pub(super) intakes: Vec<Intake>,
+    pub(super) pipeline: Pipeline,
+    pub(super) counters: Counters,
+    pub(super) restarts: u64,
+    /// Values on their way to or from bulk memory.
+    pub(super) scratch: Vec<u8>,
+    pub(super) item_bytes_max: usize,
+    inbox: Arc<Inbox<Command>>,
+    events: Arc<Inbox<Event>>,
+    /// The start of the step.
+    pub(super) now: Ns,
+    /// The same in whole seconds since the server started.
+    pub(super) now_s: u32,
+    started: Ns,
+    pub(super) sweeps: u32,
+    /// A look around comes when these bits of `sweeps` are 0.
+    pub(super) around_mask: u32,
+    /// The hot lane to begin with.
+    pub(super) cursor: usize,
+    pub(super) cold_cursor: usize,
+    stopping: bool,
+}
+
+/// Fewest sweeps between looks around `[herd]`: then a look costs a quarter of the polls before it.
+const AROUND_EVERY: usize = 64;
+
+impl<P: Provider> Worker<P> {
+    /// A worker for partition `index`, in this thread. `started` is the server's start.
+    pub(super) fn new(
+        device: &P::Device,
+        options: &ServerOptions,
+        index: usize,
+        started: Ns,
+        events: Arc<Inbox<Event>>,
+    ) -> Result<Worker<P>, StartError> {
+        let ctx = device.context()?;
+        let partition = Partition::new(&partition_options(options))?;
+        let batch = options.batch();
+        let mut datagrams = match options.datagram_recvs {
+            0 => None,
+            recvs => {
+                let recvs = recvs.min(ctx.caps().recv_depth_max);
+                let made =
+                    Datagrams::new(&ctx, recvs, batch).map_err(|reason| StartError::Datagrams { reason })?;
+                Some(Box::new(made))
+            }
+        };
+        let qkey = ctx.cpu().random() as u32 & 0x7fff_ffff;
+        let (recv_cq, recv_depth) = match &datagrams {
+            Some(datagrams) => (
+                Some(&datagrams.recv_cq),
+                options.datagram_recvs.min(ctx.caps().recv_depth_max),
+            ),
+            None => (None, 0),
+        };
+        let mut replies = Replies::new(
+            &ctx,
+            recv_cq,
+            recv_depth,
+            options.signal_period.max(1),
+            batch,
+            qkey,
+        )?;
+        if let Some(datagrams) = &mut datagrams {
+            datagrams
+                .start(ctx.cpu(), &mut replies.qp)
+                .map_err(|reason| StartError::Datagrams { reason })?;
+        }
+        let (intake_count, limit) = match options.mode {
+            ServeMode::Batch { .. } => (1, batch),
+            ServeMode::Pipeline { .. } => (STAGES, 1),
+        };
+        let intake = || Intake::new(limit, index, options.partition_count, options.flaw);
+        Ok(Worker {
+            index,
+            partition,
+            clients: Clients::new(),
+            replies,
+            datagrams,
+            intakes: (0..intake_count).map(|_| intake()).collect(),
+            pipeline: Pipeline::default(),
+            counters: Counters::default(),
+            restarts: 0,
+            scratch: Vec::new(),
+            item_bytes_max: options.item_bytes_max,
+            inbox: Inbox::new(),
+            events,
+            now: started,
+            now_s: 0,
+            started,
+            sweeps: 0,
+            around_mask: AROUND_EVERY.max(4 * options.window_max).next_power_of_two() as u32 - 1,
+            cursor: 0,
+            cold_cursor: 0,
+            stopping: false,
+            options: Rc::new(options.clone()),
+            ctx: Rc::new(ctx),
+        })
+    }
+
+    pub(super) fn introduction(&self) -> Introduction {
+        self.inbox.set_waker(self.ctx.waker());
+        Introduction {
+            qpn: self.replies.qp.qpn().0,
+            bell: self.ctx.bell(),
+            inbox: self.inbox.clone(),
+        }
+    }
+
+    /// This worker's view of the fabric; its core is what [`step`](Actor::step) wants.
+    pub fn context(&self) -> Rc<P::Context> {
+        self.ctx.clone()
+    }
+
+    /// What it did so far.
+    pub fn stats(&self) -> WorkerStats {
+        WorkerStats {
+            counters: self.counters,
+            partition: self.partition.stats(),
+            clients: self.clients.len(),
+            restarts: self.restarts,
+        }
+    }
+
+    /// It was told to stop, and has.
+    pub fn is_stopped(&self) -> bool {
+        self.stopping
+    }
+
+    /// Begins again with an empty partition, as after a panic: items are lost, connections stay, and requests
+    /// that stand in the slots never execute (a retransmission is answered `StaleEpoch`).
+    pub fn restart(&mut self) -> Result<(), StartError> {
+        self.partition = Partition::new(&partition_options(&self.options))?;
+        for intake in &mut self.intakes {
+            intake.clear();
+        }
+        self.pipeline = Pipeline::default();
+        self.replies.list.clear();
+        if self.options.flaw != Some(Flaw::ExecutesLeftovers) {
+            self.clients.adopt_all();
+        } else {
+            self.clients.unlearn_all();
+        }
+        self.restarts += 1;
+        Ok(())
+    }
+
+    /// What the control thread wants.
+    #[cold]
+    #[inline(never)]
+    fn obey(&mut self, cpu: &P::Cpu) {
+        // Nothing may be under way for a client that goes.
+        self.drain_pipeline(cpu);
+        while let Some(command) = self.inbox.pop() {
+            match command {
+                Command::Add(new) => {
+                    let (client, result) = (new.id, self.add(*new));
+                    self.events.push(Event::Added { client, result });
+                }
+                Command::Remove { client } => {
+                    self.clients.remove(&self.ctx, client);
+                    self.events.push(Event::Removed { client });
+                }
+                Command::Resync { client, resync } => {
+                    self.counters.resyncs += 1;
+                    if let Some(known) = self.clients.get_mut(client) {
+                        let resynced = known.resync(resync);
+                        self.clients.aim(client);
+                        self.events.push(Event::Resynced { client, resynced });
+                    }
+                }
+                Command::OpenBulk { client, bulk } => {
+                    if let Some(known) = self.clients.get_mut(client) {
+                        known.bulk = Some(bulk);
+                    }
+                    self.events.push(Event::BulkOpened { client });
+                }
+                Command::Export { client } => {
+                    let result = self.replies.qp.export().map_err(|error| error.to_string());
+                    let worker = self.index;
+                    self.events.push(Event::Exported {
+                        worker,
+                        client,
+                        result,
+                    });
+                }
+                Command::Stats => self.events.push(Event::Stats {
+                    worker: self.index,
+                    stats: Box::new(self.stats()),
+                }),
+                Command::Stop => self.stopping = true,
+            }
+        }
+    }
+
+    fn add(&mut self, new: NewClient) -> Result<(), String> {
+        let quota = match self.options.flaw {
+            Some(Flaw::NoQuota) => usize::MAX,
+            _ => self.options.batch().min((new.map.window / 2).max(1)),
+        };
+        let inline = self.replies.inline_bytes_max;
+        let client = Client::new(&*self.ctx, self.index, &new, quota, inline)?;
+        self.clients.remove(&self.ctx, new.id);
+        self.clients.insert(client, new.slots);
+        Ok(())
+    }
+
+    /// One sweep, and what comes of it. Returns whether there was anything.
+    #[inline(always)]
+    fn work(&mut self, cpu: &P::Cpu) -> bool {
+        match self.options.mode {
+            ServeMode::Batch { .. } => self.batch(cpu),
+            ServeMode::Pipeline { drain } => self.pipeline(cpu, drain),
+        }
+    }
+
+    /// A look at every slot, and what comes of it. Returns whether there was anything.
+    fn work_around(&mut self, cpu: &P::Cpu) -> bool {
+        match self.options.mode {
+            ServeMode::Batch { .. } => {
+                self.look_around(cpu, 0, Around::All);
+                self.receive_datagrams(cpu, 0);
+                self.finish_batch(cpu)
+            }
+            ServeMode::Pipeline { drain } => {
+                let at = self.pipeline.next_intake();
+                self.look_around(cpu, at, Around::All);
+                self.pipeline(cpu, drain)
+            }
+        }
+    }
+}
+
+fn partition_options(options: &ServerOptions) -> PartitionOptions {
+    PartitionOptions {
+        value_bytes_max: options.item_bytes_max,
+        ..options.partition
+    }
+}
+
+impl<P: Provider> Actor<P::Cpu> for Worker<P> {
+    /// Up to [`ServerOptions::idle_sweeps`] sweeps until one finds something, then that batch. Idle means that
+    /// every slot was looked at, so it is exact: whatever comes afterwards rings the bell.
+    fn step(&mut self, cpu: &P::Cpu) -> Progress {
+        self.now = cpu.now();
+        self.now_s = self.now.since(self.started).as_s() as u32;
+        for _ in 0..self.options.idle_sweeps.max(1) {
+            if self.inbox.has_mail() {
+                self.obey(cpu);
+                return Progress::Busy;
+            }
+            if self.work(cpu) {
+                return Progress::Busy;
+            }
+        }
+        if self.work_around(cpu) {
+            return Progress::Busy;
+        }
+        let wake_at = match self.clients.torn_since() {
+            Ns::MAX => Ns::MAX,
+            since => since + TORN_NS_MAX,
+        };
+        Progress::Idle { wake_at }
+    }
+}
+
+impl<P: Provider> Clients<P> {
+    /// The mistake of [`Flaw::ExecutesLeftovers`]: whatever stands in the slots is taken for new.
+    fn unlearn_all(&mut self) {
+        for index in 0..self.lanes.len() {
+            if let Some((lane, client)) = self.lane_and_client(index) {
+                client.states.fill(SlotState::adopt(0));
+                client.aim(lane);
+            }
+        }
+    }
+}
