@@ -69,6 +69,32 @@ mod tests {
         }
     }
 
+    /// How often an entry looks live again after its death, while the head advances over three times the
+    /// offset space.
+    fn resurrections(swept: bool) -> u32 {
+        const LOG: u64 = 1 << 10;
+        let table = crate::CacheTable::<12>::private(4, drover_mem::PageWish::Small).expect("memory");
+        let sweep = Sweep::new(12, 4, LOG);
+        table.bucket_at(2).set(5, crate::Slot::new(7, 0));
+        let mut seen = 0;
+        for head in (64..3 << 12).step_by(64) {
+            if swept {
+                sweep
+                    .due(head - 64, head)
+                    .for_each(|b| _ = table.bucket_at(b).clean(head, LOG));
+            }
+            let slot = table.bucket_at(2).slot(5);
+            seen += u32::from(head > LOG && !slot.is_empty() && slot.is_live(head, LOG));
+        }
+        seen
+    }
+
+    #[test]
+    fn the_dead_stay_dead_because_of_the_sweep() {
+        assert_eq!(resurrections(true), 0);
+        assert!(resurrections(false) > 0, "a missing sweep must be caught");
+    }
+
     #[test]
     fn a_jump_over_everything_cleans_each_bucket_once() {
         let due = Sweep::new(12, 4, 1 << 10).due(0, 1 << 20);
