@@ -6,6 +6,7 @@
 //!
 //! - [`Slot`] is one 64-bit entry: tag high, virtual log offset low, 0 = empty.
 //! - [`CacheTable`] is the lossy table of 8-slot buckets: never full, the oldest item gives way.
+//! - [`StoreTable`] is the lossless table of 7-slot buckets with chains of spare ones.
 //! - [`Sweep`] says which buckets to clean as the log advances, so that no slot outlives its offset.
 //!
 //! ```
@@ -26,16 +27,22 @@
 
 mod cache_table;
 mod slot;
+mod store_table;
 mod sweep;
 
 pub use cache_table::{CacheBucket, CacheTable, Choice, Reason};
 pub use slot::{Slot, SlotMask};
+pub use store_table::{SlotPlace, StoreBucket, StoreTable};
 pub use sweep::Sweep;
 
 /// Slots of a bucket of [`CacheTable`].
 pub const CACHE_SLOTS: usize = 8;
 
+/// Slots of a bucket of [`StoreTable`].
+pub const STORE_SLOTS: usize = 7;
+
 /// Bytes of a bucket: one cache line.
 pub const BUCKET_BYTES: usize = drover_mem::LINE_BYTES;
 
 const _: () = assert!(CACHE_SLOTS * size_of::<u64>() == BUCKET_BYTES);
+const _: () = assert!((STORE_SLOTS + 1) * size_of::<u64>() == BUCKET_BYTES);

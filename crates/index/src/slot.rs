@@ -101,6 +101,12 @@ impl SlotMask {
         (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
     }
 
+    /// The highest slot.
+    #[inline(always)]
+    pub fn last(self) -> Option<usize> {
+        self.0.checked_ilog2().map(|i| i as usize)
+    }
+
     /// Adds slot `index`.
     #[inline(always)]
     pub fn insert(&mut self, index: usize) {

@@ -11,7 +11,7 @@
 
 use crate::item::{self, ItemRef, Key, Lens, Match, Meta};
 use crate::log::Log;
-use crate::partition::{Condition, Limits, PutOutcome};
+use crate::partition::{Condition, Limits, PutOutcome, next_version};
 use crate::sharing::Sharing;
 use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
@@ -60,7 +60,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             table,
             renew_distance: (move_to_head.clamp(0.0, 1.0) * log_bytes as f64) as u64,
             reach: 0,
-            limits: Limits::new(options),
+            limits: Limits::new(options, log_bytes),
             version: 0,
             sharing,
             counters: Counters::default(),
@@ -384,7 +384,9 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     }
 
     pub(crate) fn clear(&mut self) {
+        self.sharing.begin_clear();
         self.table.clear();
+        self.sharing.end_clear();
         self.counters.items = 0;
     }
 
@@ -394,9 +396,9 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             if slot.is_empty() || !slot.is_live(self.log.head(), self.log.size()) {
                 continue;
             }
-            let place = self.log.place(slot.word());
-            if !Meta::load(place).is_expired(now_s) {
-                visit(ItemRef::load(place));
+            let item = ItemRef::load(self.log.place(slot.word()));
+            if !item.is_expired(now_s) {
+                visit(item);
             }
         }
     }
@@ -413,10 +415,4 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             self.table.bucket_count() * CACHE_SLOTS as u64,
         )
     }
-}
-
-/// The version after `version`: never 0.
-#[inline(always)]
-fn next_version(version: u32) -> u32 {
-    version.wrapping_add(1).max(1)
 }

@@ -194,6 +194,10 @@ impl<'p> ItemRef<'p> {
         ItemRef::new(place, Lens::load(place), Meta::load(place))
     }
 
+    pub(crate) fn is_expired(&self, now_s: u32) -> bool {
+        self.meta.is_expired(now_s)
+    }
+
     /// Accounts for the item's lines after the first.
     #[inline(always)]
     pub(crate) fn touch_rest<C: Cpu>(&self, cpu: &C) {

@@ -45,8 +45,10 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod heap;
 mod item;
 mod log;
+mod lossless;
 mod options;
 mod partition;
 mod sharing;

@@ -2,6 +2,7 @@
 
 use crate::cache::Cache;
 use crate::item::{self, ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX};
+use crate::lossless::Lossless;
 use crate::sharing::{Erew, Sharing};
 use crate::stats::PartitionStats;
 use crate::{Mode, PartitionOptions};
@@ -18,6 +19,17 @@ pub struct Partition<S: Sharing = Erew, const BITS: u32 = 48> {
 #[derive(Debug)]
 enum Inner<S: Sharing, const BITS: u32> {
     Cache(Cache<S, BITS>),
+    Store(Lossless<S, BITS>),
+}
+
+/// The same call on whichever mode it is.
+macro_rules! dispatch {
+    ($inner:expr, $mode:ident => $call:expr) => {
+        match $inner {
+            Inner::Cache($mode) => $call,
+            Inner::Store($mode) => $call,
+        }
+    };
 }
 
 /// What became of a PUT.
@@ -69,6 +81,12 @@ impl Condition {
     }
 }
 
+/// The version after `version`: never 0.
+#[inline(always)]
+pub(crate) fn next_version(version: u32) -> u32 {
+    version.wrapping_add(1).max(1)
+}
+
 /// The largest items accepted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -77,10 +95,11 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    pub(crate) fn new(options: &PartitionOptions) -> Limits {
+    /// `item_bytes_max`: the longest item there can be room for.
+    pub(crate) fn new(options: &PartitionOptions, item_bytes_max: usize) -> Limits {
         Limits {
             value_bytes_max: options.value_bytes_max.min(VALUE_BYTES_MAX),
-            item_bytes_max: options.log_bytes,
+            item_bytes_max,
         }
     }
 
@@ -112,7 +131,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
     pub fn with_sharing(options: &PartitionOptions, sharing: S) -> Result<Self, AllocError> {
         let inner = match options.mode {
             Mode::Cache { .. } => Inner::Cache(Cache::new(options, sharing)?),
-            Mode::Store => panic!("store mode is not here yet"),
+            Mode::Store => Inner::Store(Lossless::new(options, sharing)?),
         };
         Ok(Partition { inner })
     }
@@ -122,27 +141,21 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
     #[inline(always)]
     pub fn prefetch_bucket<C: Cpu>(&self, cpu: &C, hash: KeyHash, for_write: bool) {
         let _ = for_write; // The owner's lines are exclusive in its cache anyway.
-        match &self.inner {
-            Inner::Cache(cache) => cache.prefetch_bucket(cpu, hash),
-        }
+        dispatch!(&self.inner, mode => mode.prefetch_bucket(cpu, hash))
     }
 
     /// Looks through the bucket's tags and asks for the items that may be meant, two lines each. Returns
     /// whether there are any. Keeps nothing: the operation that follows checks everything again.
     #[inline(always)]
     pub fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> bool {
-        match &self.inner {
-            Inner::Cache(cache) => cache.prefetch_item(cpu, hash),
-        }
+        dispatch!(&self.inner, mode => mode.prefetch_item(cpu, hash))
     }
 
     /// The key's item, unless there is none or its time is over. `now_s` counts seconds since server start.
     /// Cost: two lines, bucket and item, plus what the item is longer.
     #[inline(always)]
     pub fn get<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<ItemRef<'_>> {
-        match &mut self.inner {
-            Inner::Cache(cache) => cache.get(cpu, key, now_s),
-        }
+        dispatch!(&mut self.inner, mode => mode.get(cpu, key, now_s))
     }
 
     /// Stores `value` under `key` until `expire_s` (0 = for ever).
@@ -155,9 +168,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         expire_s: u32,
         now_s: u32,
     ) -> PutOutcome {
-        match &mut self.inner {
-            Inner::Cache(cache) => cache.put(cpu, key, value, expire_s, now_s, Condition::Always),
-        }
+        dispatch!(&mut self.inner, mode => mode.put(cpu, key, value, expire_s, now_s, Condition::Always))
     }
 
     /// As [`put`](Partition::put), if `condition` holds.
@@ -170,46 +181,36 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         now_s: u32,
         condition: Condition,
     ) -> PutOutcome {
-        match &mut self.inner {
-            Inner::Cache(cache) => cache.put(cpu, key, value, expire_s, now_s, condition),
-        }
+        dispatch!(&mut self.inner, mode => mode.put(cpu, key, value, expire_s, now_s, condition))
     }
 
     /// Removes `key`; says whether it was there.
     #[inline(always)]
     pub fn delete<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> bool {
-        match &mut self.inner {
-            Inner::Cache(cache) => cache.delete(cpu, key, now_s),
-        }
+        dispatch!(&mut self.inner, mode => mode.delete(cpu, key, now_s))
     }
 
     /// Gives `key` another expiry time and keeps its version; says whether it was there.
     pub fn set_expiry<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool {
-        match &mut self.inner {
-            Inner::Cache(cache) => cache.set_expiry(cpu, key, expire_s, now_s),
-        }
+        dispatch!(&mut self.inner, mode => mode.set_expiry(cpu, key, expire_s, now_s))
     }
 
     /// Forgets everything. Cost: writes the whole index.
     pub fn clear(&mut self) {
-        match &mut self.inner {
-            Inner::Cache(cache) => cache.clear(),
-        }
+        dispatch!(&mut self.inner, mode => mode.clear())
     }
 
     /// Shows the live items of one bucket to `visit` and returns the cursor of the next bucket, `None` after
     /// the last. Start with 0. An item stored or moved during a scan is seen once, twice or not at all, but
     /// items that stay put are seen once.
     pub fn scan(&self, cursor: u64, now_s: u32, mut visit: impl FnMut(ItemRef<'_>)) -> Option<u64> {
-        let (Inner::Cache(inner),) = (&self.inner,);
-        inner.scan_bucket(cursor, now_s, &mut visit);
-        (cursor + 1 < inner.bucket_count()).then_some(cursor + 1)
+        dispatch!(&self.inner, mode => mode.scan_bucket(cursor, now_s, &mut visit));
+        let bucket_count = dispatch!(&self.inner, mode => mode.bucket_count());
+        (cursor + 1 < bucket_count).then_some(cursor + 1)
     }
 
     /// Counters and sizes.
     pub fn stats(&self) -> PartitionStats {
-        match &self.inner {
-            Inner::Cache(cache) => cache.stats(),
-        }
+        dispatch!(&self.inner, mode => mode.stats())
     }
 }

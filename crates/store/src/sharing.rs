@@ -8,6 +8,10 @@ pub trait Sharing {
     fn begin_write(&self, hash: KeyHash);
     /// They have changed.
     fn end_write(&self, hash: KeyHash);
+    /// All slots are about to change.
+    fn begin_clear(&self);
+    /// They have changed.
+    fn end_clear(&self);
     /// The log's bytes up to virtual offset `head` are about to be overwritten.
     fn publish_head(&self, head: u64);
 }
@@ -21,6 +25,10 @@ impl Sharing for Erew {
     fn begin_write(&self, _hash: KeyHash) {}
     #[inline(always)]
     fn end_write(&self, _hash: KeyHash) {}
+    #[inline(always)]
+    fn begin_clear(&self) {}
+    #[inline(always)]
+    fn end_clear(&self) {}
     #[inline(always)]
     fn publish_head(&self, _head: u64) {}
 }

@@ -8,9 +8,14 @@
 mod common;
 
 use common::{FIFO, Flaw, Kv, Ours, Toy};
+use drover_store::Mode;
 
 /// Runs `scenario` on a flawless toy, on ours and on the flawed toy.
 fn ours_passes_and_the_flaw_is_caught(scenario: fn(&mut dyn Kv) -> bool, flaw: Flaw) {
+    // The other two are about eviction, which store mode does not do.
+    if !matches!(flaw, Flaw::EvictsNewest | Flaw::TrustsFirstStage) {
+        assert!(scenario(&mut Ours::new(Mode::Store)), "store mode");
+    }
     assert!(scenario(&mut Toy::new(Flaw::None)), "the scenario itself");
     assert!(scenario(&mut Ours::new(FIFO)), "cache mode");
     assert!(!scenario(&mut Toy::new(flaw)), "{flaw:?} must be caught");

@@ -1,0 +1,366 @@
+//! [`StoreTable`]: 7-slot buckets with chains of spare ones. Nothing is ever pushed out.
+//!
+//! | offset | size | field | meaning |
+//! |---|---|---|---|
+//! | 8 i | 8 | slot i, i < 7 | [`Slot`], little-endian, written by the table's owner only |
+//! | 56 | 8 | next | the next bucket of the chain: number of a spare bucket from 1, 0 = none |
+//!
+//! Spare buckets are a tenth of the main ones; free ones form a list through `next`, last in, first out. A
+//! deleted slot is filled from the end of the chain, so only the last bucket of a chain has holes, and an emptied
+//! spare bucket is free again *(stated in `[MICA §4.3.2]`, where the header also holds the version; ours is a
+//! seqlock elsewhere, which a table with one reader does not have)*.
+
+use crate::{BUCKET_BYTES, STORE_SLOTS, Slot, SlotMask};
+use drover_base::{KeyHash, Line};
+use drover_mem::{AllocError, LineRef, LineTable, PageWish, Region};
+
+/// Word of a bucket that links to the next.
+const NEXT: usize = STORE_SLOTS;
+
+/// The slots of [`SlotMask`] that are slots.
+const SLOTS_MASK: u32 = (1 << STORE_SLOTS) - 1;
+
+/// Main buckets, a power of two, and spare ones.
+#[derive(Clone, Debug)]
+pub struct StoreTable<const BITS: u32 = 48> {
+    main: LineTable,
+    spare: LineTable,
+    /// Number of the first free spare bucket, 0 = none left.
+    free: u64,
+}
+
+/// One bucket of a [`StoreTable`], main or spare.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreBucket<'t, const BITS: u32 = 48> {
+    line: LineRef<'t>,
+    /// 0 for a main bucket.
+    spare_number: u64,
+}
+
+/// Where a slot is: a bucket of the chain and an index in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotPlace {
+    /// Number of the spare bucket, 0 = the main bucket.
+    pub spare_number: u64,
+    /// 0..7.
+    pub slot_index: usize,
+}
+
+impl<const BITS: u32> StoreTable<BITS> {
+    /// How many spare buckets come with `bucket_count` main ones.
+    pub const fn spare_count(bucket_count: usize) -> usize {
+        bucket_count.div_ceil(10)
+    }
+
+    /// Bytes of a table of `bucket_count` buckets, spare ones included.
+    pub const fn bytes(bucket_count: usize) -> usize {
+        (bucket_count + Self::spare_count(bucket_count).next_power_of_two()) * BUCKET_BYTES
+    }
+
+    /// Empty buckets in zeroed memory: `bucket_count` main ones, a power of two up to 2^32, from `start` of
+    /// `region`. Panics if they do not fit.
+    pub fn new(region: Region, start: usize, bucket_count: usize) -> StoreTable<BITS> {
+        assert!(
+            bucket_count.is_power_of_two() && bucket_count <= 1 << 32,
+            "{bucket_count} buckets: want a power of two up to 2^32"
+        );
+        let main_bytes = bucket_count * BUCKET_BYTES;
+        let spare_bytes = Self::bytes(bucket_count) - main_bytes;
+        let mut table = StoreTable {
+            main: LineTable::new(region.clone(), start, main_bytes),
+            spare: LineTable::new(region, start + main_bytes, spare_bytes),
+            free: 0,
+        };
+        table.link_spares();
+        table
+    }
+
+    /// As [`new`](StoreTable::new), in memory of its own. Errors: [`AllocError`].
+    pub fn private(bucket_count: usize, pages: PageWish) -> Result<StoreTable<BITS>, AllocError> {
+        let region = Region::private(Self::bytes(bucket_count), pages)?;
+        Ok(StoreTable::new(region, 0, bucket_count))
+    }
+
+    /// How many main buckets.
+    pub fn bucket_count(&self) -> u64 {
+        (self.main.len() / BUCKET_BYTES) as u64
+    }
+
+    /// Empties every bucket. Cost: writes the whole table.
+    pub fn clear(&mut self) {
+        self.main.zero();
+        self.spare.zero();
+        self.link_spares();
+    }
+
+    fn link_spares(&mut self) {
+        let count = Self::spare_count(self.bucket_count() as usize) as u64;
+        for number in 1..=count {
+            self.spare(number)
+                .set_next(if number < count { number + 1 } else { 0 });
+        }
+        self.free = 1;
+    }
+
+    /// The main bucket of `hash`.
+    #[inline(always)]
+    pub fn bucket(&self, hash: KeyHash) -> StoreBucket<'_, BITS> {
+        self.bucket_at(hash.bucket_index(u64::MAX))
+    }
+
+    /// The main bucket numbered `index` modulo the count.
+    #[inline(always)]
+    pub fn bucket_at(&self, index: u64) -> StoreBucket<'_, BITS> {
+        StoreBucket {
+            line: self.main.at(index * BUCKET_BYTES as u64),
+            spare_number: 0,
+        }
+    }
+
+    /// The bucket after `bucket` in its chain.
+    #[inline(always)]
+    pub fn next(&self, bucket: StoreBucket<'_, BITS>) -> Option<StoreBucket<'_, BITS>> {
+        let number = bucket.line.load(NEXT);
+        (number != 0).then(|| self.spare(number))
+    }
+
+    /// The bucket that `place` means in the chain of `hash`.
+    #[inline]
+    pub fn bucket_of(&self, hash: KeyHash, place: SlotPlace) -> StoreBucket<'_, BITS> {
+        if place.spare_number == 0 {
+            self.bucket(hash)
+        } else {
+            self.spare(place.spare_number)
+        }
+    }
+
+    #[inline]
+    fn spare(&self, number: u64) -> StoreBucket<'_, BITS> {
+        StoreBucket {
+            line: self.spare.at((number - 1) * BUCKET_BYTES as u64),
+            spare_number: number,
+        }
+    }
+
+    /// A free slot in the chain of `hash`, for which a spare bucket is added if need be. `None`: no room.
+    pub fn room(&mut self, hash: KeyHash) -> Option<SlotPlace> {
+        let mut last = self.bucket(hash);
+        loop {
+            if let Some(slot_index) = last.matches(0).first() {
+                return Some(SlotPlace {
+                    spare_number: last.spare_number,
+                    slot_index,
+                });
+            }
+            match self.next(last) {
+                Some(next) => last = next,
+                None => break,
+            }
+        }
+        let number = self.free;
+        if number == 0 {
+            return None;
+        }
+        let added = self.spare(number);
+        let free = added.line.load(NEXT);
+        added.set_next(0);
+        last.set_next(number);
+        self.free = free;
+        Some(SlotPlace {
+            spare_number: number,
+            slot_index: 0,
+        })
+    }
+
+    /// Empties the slot at `place` in the chain of `hash` and fills the hole with the last entry of the chain.
+    pub fn remove(&mut self, hash: KeyHash, place: SlotPlace) {
+        let mut before = None;
+        let mut last = self.bucket(hash);
+        while let Some(next) = self.next(last) {
+            before = Some(last);
+            last = next;
+        }
+        let hole = self.bucket_of(hash, place);
+        let filled = SlotMask::new(!last.line.match_high16(0) & SLOTS_MASK);
+        let filler = filled
+            .last()
+            .expect("the last bucket of a chain is never empty while one is to be removed");
+        hole.set(place.slot_index, last.slot(filler));
+        last.set(filler, Slot::EMPTY);
+        let emptied = filled.is_single();
+        if let (true, Some(before)) = (emptied, before) {
+            let number = last.spare_number;
+            before.set_next(0);
+            last.set_next(self.free);
+            self.free = number;
+        }
+    }
+
+    /// How many spare buckets are free. Cost: walks their list.
+    pub fn free_spares(&self) -> u64 {
+        let (mut number, mut count) = (self.free, 0);
+        while number != 0 {
+            count += 1;
+            number = self.spare(number).line.load(NEXT);
+        }
+        count
+    }
+}
+
+impl<const BITS: u32> StoreBucket<'_, BITS> {
+    /// Where it lies.
+    #[inline(always)]
+    pub fn line(self) -> Line {
+        self.line.line()
+    }
+
+    /// The place of its slot `slot_index`.
+    #[inline(always)]
+    pub fn place(self, slot_index: usize) -> SlotPlace {
+        SlotPlace {
+            spare_number: self.spare_number,
+            slot_index,
+        }
+    }
+
+    /// Slots with this tag, empty ones for tag 0.
+    #[inline(always)]
+    pub fn matches(self, tag: u16) -> SlotMask {
+        SlotMask::new(self.line.match_high16(tag) & SLOTS_MASK)
+    }
+
+    /// Slot `slot_index` (0..7).
+    #[inline(always)]
+    pub fn slot(self, slot_index: usize) -> Slot<BITS> {
+        Slot::from_word(self.line.load(slot_index))
+    }
+
+    /// Stores a slot.
+    #[inline(always)]
+    pub fn set(self, slot_index: usize, slot: Slot<BITS>) {
+        self.line.store(slot_index, slot.word());
+    }
+
+    /// All slots.
+    pub fn slots(self) -> [Slot<BITS>; STORE_SLOTS] {
+        std::array::from_fn(|i| self.slot(i))
+    }
+
+    fn set_next(self, number: u64) {
+        self.line.store(NEXT, number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn hash(bucket: u64) -> KeyHash {
+        KeyHash {
+            low: bucket << 16 | 5,
+            high: 0,
+        }
+    }
+
+    fn chain(table: &StoreTable, bucket: u64) -> Vec<Vec<u64>> {
+        let mut out = Vec::new();
+        let mut at = Some(table.bucket(hash(bucket)));
+        while let Some(b) = at {
+            out.push(
+                b.slots()
+                    .into_iter()
+                    .filter(|s| !s.is_empty())
+                    .map(Slot::offset)
+                    .collect(),
+            );
+            at = table.next(b);
+        }
+        out
+    }
+
+    fn insert(table: &mut StoreTable, bucket: u64, offset: u64) -> bool {
+        let Some(place) = table.room(hash(bucket)) else {
+            return false;
+        };
+        table
+            .bucket_of(hash(bucket), place)
+            .set(place.slot_index, Slot::new(9, offset));
+        true
+    }
+
+    fn remove(table: &mut StoreTable, bucket: u64, offset: u64) {
+        let mut at = Some(table.bucket(hash(bucket)));
+        while let Some(b) = at {
+            if let Some(i) = b
+                .slots()
+                .iter()
+                .position(|s| !s.is_empty() && s.offset() == offset)
+            {
+                let place = b.place(i);
+                return table.remove(hash(bucket), place);
+            }
+            at = table.next(b);
+        }
+        panic!("{offset} is not in bucket {bucket}");
+    }
+
+    #[test]
+    fn a_full_bucket_chains_and_the_chain_shrinks_again() {
+        let mut table = StoreTable::<48>::private(16, PageWish::Small).expect("memory");
+        assert_eq!(table.free_spares(), 2);
+        (1..=20).for_each(|o| assert!(insert(&mut table, 3, o * 8)));
+        assert_eq!(
+            chain(&table, 3).iter().map(Vec::len).collect::<Vec<_>>(),
+            [7, 7, 6]
+        );
+        assert_eq!(table.free_spares(), 0);
+        (21..=21).for_each(|o| assert!(insert(&mut table, 3, o * 8)));
+        assert!(!insert(&mut table, 3, 22 * 8), "no spare bucket is left");
+        (0..7).for_each(|o| assert!(insert(&mut table, 4, 800 + o * 8)));
+        assert!(!insert(&mut table, 4, 900));
+        remove(&mut table, 3, 8);
+        assert_eq!(chain(&table, 3)[0][0], 21 * 8, "the last entry fills the hole");
+        (2..=20).for_each(|o| remove(&mut table, 3, o * 8));
+        assert_eq!((chain(&table, 3), table.free_spares()), (vec![vec![21 * 8]], 2));
+        remove(&mut table, 3, 21 * 8);
+        assert_eq!(chain(&table, 3), [vec![]]);
+        table.clear();
+        assert_eq!((chain(&table, 4), table.free_spares()), (vec![vec![]], 2));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
+
+        #[test]
+        fn chains_hold_what_was_inserted(ops in prop::collection::vec((0u64..2, any::<prop::sample::Index>(), any::<bool>()), 1..200)) {
+            let mut table = StoreTable::<48>::private(32, PageWish::Small).expect("memory");
+            let mut model = [BTreeSet::new(), BTreeSet::new()];
+            for (i, (bucket, pick, add)) in ops.into_iter().enumerate() {
+                let set = &mut model[bucket as usize];
+                if add {
+                    let used = 4 - table.free_spares();
+                    let fits = set.len() % 7 != 0 || set.is_empty() || used < 4;
+                    let stored = insert(&mut table, bucket, 8 * (i as u64 + 1));
+                    prop_assert_eq!(stored, fits);
+                    if stored {
+                        set.insert(8 * (i as u64 + 1));
+                    }
+                } else if !set.is_empty() {
+                    let offset = *pick.get(&set.iter().collect::<Vec<_>>());
+                    let offset = *offset;
+                    set.remove(&offset);
+                    remove(&mut table, bucket, offset);
+                }
+                for b in 0..2 {
+                    let buckets = chain(&table, b);
+                    let (last, full) = buckets.split_last().expect("one at least");
+                    prop_assert!(full.iter().all(|b| b.len() == 7) && (full.is_empty() || !last.is_empty()));
+                    let all: BTreeSet<u64> = buckets.into_iter().flatten().collect();
+                    prop_assert_eq!(&all, &model[b as usize]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! [`Lossless`]: store mode, chained buckets over a heap. Nothing is forgotten; a PUT may find no room.
+//!
+//! ```text
+//! put:  own item whose chunk is the size needed -> overwrite it
+//!       else allocate, write, repoint the slot, and only then free the old chunk
+//!       no chunk or no spare bucket -> Full, and what was there is still there
+//! ```
+
+use crate::heap::Heap;
+use crate::item::{self, ItemRef, Key, Lens, Match, Meta};
+use crate::partition::{Condition, Limits, PutOutcome, next_version};
+use crate::sharing::Sharing;
+use crate::stats::{Counters, PartitionStats};
+use crate::{Mode, PartitionOptions};
+use drover_base::{Cpu, KeyHash};
+use drover_index::{STORE_SLOTS, Slot, SlotPlace, StoreTable};
+use drover_mem::{AllocError, MaskedRegion, Place, Region};
+
+/// An item that has more than this too much room moves to a chunk of its size.
+const WASTE_BYTES_MAX: usize = 24;
+
+/// Lossless index, heap, one owner.
+#[derive(Debug)]
+pub(crate) struct Lossless<S, const BITS: u32> {
+    table: StoreTable<BITS>,
+    heap: Heap,
+    limits: Limits,
+    version: u32,
+    sharing: S,
+    counters: Counters,
+}
+
+/// The key's slot and its item's offset, or those of another key with the same hash.
+type Found = Option<(SlotPlace, u64, Match)>;
+
+impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
+    pub(crate) fn new(options: &PartitionOptions, sharing: S) -> Result<Self, AllocError> {
+        debug_assert_eq!(options.mode, Mode::Store);
+        let heap_bytes = options.log_bytes;
+        let table_bytes = StoreTable::<BITS>::bytes(options.bucket_count);
+        let region = Region::private(heap_bytes + table_bytes.max(Place::REACH), options.pages)?;
+        Ok(Lossless {
+            table: StoreTable::new(region.clone(), heap_bytes, options.bucket_count),
+            heap: Heap::new(MaskedRegion::new(region, 0, heap_bytes)),
+            limits: Limits::new(options, Heap::room_max(heap_bytes)),
+            version: 0,
+            sharing,
+            counters: Counters::default(),
+        })
+    }
+
+    #[inline(always)]
+    pub(crate) fn prefetch_bucket<C: Cpu>(&self, cpu: &C, hash: KeyHash) {
+        cpu.prefetch(self.table.bucket(hash).line());
+    }
+
+    #[inline(always)]
+    pub(crate) fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> bool {
+        let bucket = self.table.bucket(hash);
+        cpu.touch(bucket.line());
+        let candidates = bucket.matches(hash.tag());
+        for i in candidates {
+            let place = self.heap.place(bucket.slot(i).word());
+            cpu.prefetch(place.line(0));
+            cpu.prefetch(place.line(drover_mem::LINE_BYTES));
+        }
+        if let Some(next) = self.table.next(bucket) {
+            cpu.prefetch(next.line());
+        }
+        !candidates.is_empty()
+    }
+
+    #[inline(always)]
+    pub(crate) fn get<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<ItemRef<'_>> {
+        let bucket = self.table.bucket(key.hash);
+        cpu.touch(bucket.line());
+        if let Some(i) = bucket.matches(key.hash.tag()).first() {
+            let slot = bucket.slot(i);
+            let place = self.heap.place(slot.word());
+            cpu.touch(place.line(0));
+            let (lens, meta) = (Lens::load(place), Meta::load(place));
+            if item::compare(place, lens, key) == Match::Own && !meta.is_expired(now_s) {
+                self.counters.hits += 1;
+                let item = ItemRef::new(self.heap.place(slot.word()), lens, meta);
+                item.touch_rest(cpu);
+                return Some(item);
+            }
+        }
+        self.get_slow(cpu, key, now_s)
+    }
+
+    #[inline(never)]
+    fn get_slow<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<ItemRef<'_>> {
+        let Some((_, offset)) = self.find_live(cpu, key, now_s) else {
+            self.counters.misses += 1;
+            return None;
+        };
+        self.counters.hits += 1;
+        let item = ItemRef::load(self.heap.place(offset));
+        item.touch_rest(cpu);
+        Some(item)
+    }
+
+    /// The key's slot and item, unless its time is over: then it is removed.
+    fn find_live<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<(SlotPlace, u64)> {
+        let (slot_place, offset, Match::Own) = self.find(cpu, key)? else {
+            return None;
+        };
+        if Meta::load(self.heap.place(offset)).is_expired(now_s) {
+            self.remove(key.hash, slot_place, offset);
+            self.counters.expired += 1;
+            return None;
+        }
+        Some((slot_place, offset))
+    }
+
+    /// Walks the chain of the key's bucket.
+    fn find<C: Cpu>(&self, cpu: &C, key: Key<'_>) -> Found {
+        let mut at = Some(self.table.bucket(key.hash));
+        while let Some(bucket) = at {
+            cpu.touch(bucket.line());
+            for i in bucket.matches(key.hash.tag()) {
+                let offset = bucket.slot(i).offset();
+                let place = self.heap.place(offset);
+                cpu.touch(place.line(0));
+                match item::compare(place, Lens::load(place), key) {
+                    Match::Other => {}
+                    relation => return Some((bucket.place(i), offset, relation)),
+                }
+            }
+            at = self.table.next(bucket);
+        }
+        None
+    }
+
+    fn remove(&mut self, hash: KeyHash, slot_place: SlotPlace, offset: u64) {
+        self.sharing.begin_write(hash);
+        self.table.remove(hash, slot_place);
+        self.sharing.end_write(hash);
+        self.heap.free(offset);
+        self.counters.items -= 1;
+    }
+
+    #[inline]
+    pub(crate) fn put<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        value: &[u8],
+        expire_s: u32,
+        now_s: u32,
+        condition: Condition,
+    ) -> PutOutcome {
+        if !self.limits.allow(key, value) {
+            self.counters.too_large += 1;
+            return PutOutcome::TooLarge;
+        }
+        let found = self.find(cpu, key);
+        if condition != Condition::Always
+            && let Some(refusal) = self.refuse(found, now_s, condition)
+        {
+            return refusal;
+        }
+        let meta = Meta::new(expire_s, next_version(self.version));
+        let stored = match found {
+            Some((slot_place, offset, relation)) => {
+                self.replace(cpu, key, value, meta, slot_place, offset, relation)
+            }
+            None => self.insert(cpu, key, value, meta),
+        };
+        if !stored {
+            self.counters.full += 1;
+            return PutOutcome::Full;
+        }
+        self.version = meta.version();
+        PutOutcome::Stored {
+            version: self.version,
+        }
+    }
+
+    #[inline]
+    #[allow(clippy::too_many_arguments, reason = "one call, all of it the PUT")]
+    fn replace<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        value: &[u8],
+        meta: Meta,
+        slot_place: SlotPlace,
+        old: u64,
+        relation: Match,
+    ) -> bool {
+        let need = item::item_bytes(key.bytes.len(), value.len());
+        let room = if relation == Match::Own {
+            Lens::load(self.heap.place(old)).item_size()
+        } else {
+            0
+        };
+        if room >= need && room - need <= WASTE_BYTES_MAX {
+            return self.overwrite(cpu, key, value, meta, old, room);
+        }
+        let Some(new) = self.heap.allocate(need) else {
+            return room >= need && self.overwrite(cpu, key, value, meta, old, room);
+        };
+        self.write(cpu, new, key, value, meta);
+        self.sharing.begin_write(key.hash);
+        self.table
+            .bucket_of(key.hash, slot_place)
+            .set(slot_place.slot_index, Slot::new(key.hash.tag(), new));
+        self.sharing.end_write(key.hash);
+        self.heap.free(old);
+        match relation {
+            Match::Own => self.counters.updates_moved += 1,
+            _ => self.counters.hash_collision += 1,
+        }
+        true
+    }
+
+    #[inline]
+    fn overwrite<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        value: &[u8],
+        meta: Meta,
+        offset: u64,
+        room: usize,
+    ) -> bool {
+        let place = self.heap.place(offset);
+        self.sharing.begin_write(key.hash);
+        item::write_value(place, room, key.bytes.len(), value, meta);
+        self.sharing.end_write(key.hash);
+        item::touch(cpu, place, item::item_bytes(key.bytes.len(), value.len()));
+        self.counters.updates_in_place += 1;
+        true
+    }
+
+    fn insert<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, value: &[u8], meta: Meta) -> bool {
+        let Some(offset) = self.heap.allocate(item::item_bytes(key.bytes.len(), value.len())) else {
+            return false;
+        };
+        self.write(cpu, offset, key, value, meta);
+        self.sharing.begin_write(key.hash);
+        let room = self.table.room(key.hash);
+        if let Some(p) = room {
+            self.table
+                .bucket_of(key.hash, p)
+                .set(p.slot_index, Slot::new(key.hash.tag(), offset));
+        }
+        self.sharing.end_write(key.hash);
+        if room.is_none() {
+            self.heap.free(offset);
+            return false;
+        }
+        self.counters.items += 1;
+        self.counters.inserts += 1;
+        true
+    }
+
+    /// Writes an item that nobody can find yet.
+    fn write<C: Cpu>(&self, cpu: &C, offset: u64, key: Key<'_>, value: &[u8], meta: Meta) {
+        let place = self.heap.place(offset);
+        item::write(place, self.heap.room(offset), key, value, meta);
+        item::touch(cpu, place, item::item_bytes(key.bytes.len(), value.len()));
+    }
+
+    /// What `condition` says to the PUT, if it forbids it.
+    fn refuse(&self, found: Found, now_s: u32, condition: Condition) -> Option<PutOutcome> {
+        let present = match found {
+            Some((_, offset, Match::Own)) => Some(Meta::load(self.heap.place(offset))),
+            _ => None,
+        };
+        condition.refuse(present.filter(|meta| !meta.is_expired(now_s)).map(Meta::version))
+    }
+
+    pub(crate) fn set_expiry<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool {
+        let Some((_, offset)) = self.find_live(cpu, key, now_s) else {
+            return false;
+        };
+        let place = self.heap.place(offset);
+        self.sharing.begin_write(key.hash);
+        Meta::new(expire_s, Meta::load(place).version()).store(place);
+        self.sharing.end_write(key.hash);
+        true
+    }
+
+    pub(crate) fn delete<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> bool {
+        let Some((slot_place, offset)) = self.find_live(cpu, key, now_s) else {
+            return false;
+        };
+        self.remove(key.hash, slot_place, offset);
+        self.counters.deletes += 1;
+        true
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.sharing.begin_clear();
+        self.table.clear();
+        self.heap.clear();
+        self.sharing.end_clear();
+        self.counters.items = 0;
+    }
+
+    /// The unexpired items of the bucket numbered `index` and its chain.
+    pub(crate) fn scan_bucket(&self, index: u64, now_s: u32, visit: &mut dyn FnMut(ItemRef<'_>)) {
+        let mut at = Some(self.table.bucket_at(index));
+        while let Some(bucket) = at {
+            for slot in bucket.slots().into_iter().filter(|slot| !slot.is_empty()) {
+                let item = ItemRef::load(self.heap.place(slot.word()));
+                if !item.is_expired(now_s) {
+                    visit(item);
+                }
+            }
+            at = self.table.next(bucket);
+        }
+    }
+
+    pub(crate) fn bucket_count(&self) -> u64 {
+        self.table.bucket_count()
+    }
+
+    pub(crate) fn stats(&self) -> PartitionStats {
+        let slots = self.table.bucket_count() * STORE_SLOTS as u64;
+        self.counters
+            .stats(self.heap.used_bytes(), self.heap.size(), slots)
+    }
+}
