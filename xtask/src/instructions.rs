@@ -60,8 +60,9 @@ fn measure_all() -> Result<BTreeMap<String, f64>, String> {
         for operation in *operations {
             let total = |count: u64| count_instructions(example, operation, count);
             let price = (total(RUNS.1)? - total(RUNS.0)?) as f64 / (RUNS.1 - RUNS.0) as f64;
-            println!("{example} {operation}: {price:.1} instructions");
-            measured.insert(format!("{example} {operation}"), price);
+            let name = format!("{} {operation}", package.trim_start_matches("drover-"));
+            println!("{name}: {price:.1} instructions");
+            measured.insert(name, price);
         }
     }
     Ok(measured)
