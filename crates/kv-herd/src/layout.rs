@@ -311,35 +311,6 @@ impl ReplyImm {
     }
 }
 
-/// The immediate of a request that travels as a datagram (front end Datagrams): what the address of a WRITE
-/// says otherwise. The payload is the slot's used bytes, `body, hash, commit word`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DatagramImm(pub u32);
-
-impl DatagramImm {
-    /// Largest client id that fits.
-    pub const CLIENT_ID_MAX: u32 = (1 << 24) - 1;
-
-    /// Packs.
-    #[inline]
-    pub fn new(client_id: u32, slot_index: usize) -> DatagramImm {
-        debug_assert!(slot_index < WINDOW_MAX && client_id <= DatagramImm::CLIENT_ID_MAX);
-        DatagramImm(client_id << 8 | slot_index as u32)
-    }
-
-    /// Who sent it (bits 8-31).
-    #[inline]
-    pub fn client_id(self) -> u32 {
-        self.0 >> 8
-    }
-
-    /// The slot within the partition's window (bits 0-7).
-    #[inline]
-    pub fn slot_index(self) -> usize {
-        self.0 as usize & 0xff
-    }
-}
-
 /// The geometry of one client's slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotMap {

@@ -21,6 +21,7 @@
 //! Sources: `[HERD]`, `[H14]`, `[R16]`, `[MICA]`. What differs from the paper, and why, stands where it differs.
 #![forbid(unsafe_code)]
 
+pub mod client;
 pub mod control;
 pub mod layout;
 pub mod logic;

@@ -1,0 +1,534 @@
+//! Values too long for a slot or a reply: they move by RC WRITE and READ through chunks of memory at the server
+//! that belong to this client; an ordinary request in a slot then names the chunk.
+//!
+//! ```text
+//! PUT:  WantChunk --WRITE value--> Moving --done--> WantSlot --PutBulk--> Asked --reply--> end
+//! GET:  (GET answered Bulk) WantChunk -> WantSlot --GetBulk--> Asked --reply--> READ: Moving --crc fits--> end
+//! ```
+//! The memory is asked for when the first such value turns up. While an operation is here, later ones on its key
+//! wait like behind any other.
+
+use super::request::{Body, bulk_value};
+use super::waiting::Waiting;
+use super::{HerdClient, Sink, SlotState};
+use crate::control::Message;
+use crate::layout::{BULK_BYTES, Bulk, Commit, ReplyImm, SlotOp, Status};
+use drover_base::{Cpu, KeyHash};
+use drover_kv::{OpKind, Outcome, Refusal};
+use drover_mem::{PageWish, round_up};
+use drover_verbs::{
+    Access, Context, MemoryRegion, Payload, Provider, QpKind, QpOptions, QueuePair, RemoteRegion, SendList,
+    SendOp, SendWr, Wc, WrId,
+};
+
+/// Marks the completions of bulk transfers.
+const BULK_WR: u64 = 1 << 63;
+/// More bulk memory than this per client is nonsense.
+const MEMORY_BYTES_MAX: usize = 1 << 32;
+/// Times a value is moved again because its checksum does not fit.
+const REPEATS_MAX: u32 = 100;
+
+pub(super) fn is_bulk(wr_id: WrId) -> bool {
+    wr_id.0 & BULK_WR != 0
+}
+
+/// The chunks of a session.
+#[derive(Default)]
+pub(super) enum BulkMemory<P: Provider> {
+    /// Not needed so far.
+    #[default]
+    Unasked,
+    /// Asked for.
+    Opening,
+    /// Attached, the server has not confirmed.
+    Attaching(Box<Chunks<P>>),
+    /// In use.
+    Ready(Box<Chunks<P>>),
+    /// The server has none for us, or the fabric cannot.
+    Refused,
+}
+
+impl<P: Provider> BulkMemory<P> {
+    pub(super) fn is_refused(&self) -> bool {
+        matches!(self, BulkMemory::Refused)
+    }
+
+    fn chunks(&mut self) -> Option<&mut Chunks<P>> {
+        match self {
+            BulkMemory::Ready(chunks) => Some(chunks),
+            _ => None,
+        }
+    }
+
+    fn give_back(&mut self, chunk: Option<u32>) {
+        if let (Some(chunks), Some(chunk)) = (self.chunks(), chunk) {
+            chunks.free.push(chunk);
+        }
+    }
+}
+
+/// Equal pieces of memory here and at the server.
+pub(super) struct Chunks<P: Provider> {
+    rc: P::Qp,
+    remote: RemoteRegion,
+    local: P::Mr,
+    chunk_bytes: usize,
+    free: Vec<u32>,
+    list: SendList,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    WantChunk,
+    Moving,
+    WantSlot,
+    Asked,
+}
+
+/// An operation on a long value.
+pub(super) struct BulkOp {
+    waiting: Waiting,
+    stage: Stage,
+    chunk: Option<u32>,
+    /// What the server says is in the chunk (GET), or what we put there (PUT).
+    content: Bulk,
+    repeats: u32,
+    /// To be refused at the next look.
+    refusal: Option<Refusal>,
+    /// Completed because its deadline came; still here because somebody may touch its chunk.
+    ghost: bool,
+}
+
+/// What to do next about an operation.
+enum Step {
+    Nothing,
+    Move,
+    Ask,
+    Refuse(Refusal),
+}
+
+impl<P: Provider> HerdClient<P> {
+    pub(super) fn begin_bulk(&mut self, waiting: Waiting, chunk: Option<u32>) {
+        let op = BulkOp {
+            waiting,
+            stage: Stage::WantChunk,
+            chunk,
+            content: Bulk {
+                chunk: 0,
+                len: 0,
+                crc: 0,
+            },
+            repeats: 0,
+            refusal: None,
+            ghost: false,
+        };
+        self.stats.bulk_transfers += 1;
+        self.urgent = true;
+        match self.bulk_ops.iter().position(Option::is_none) {
+            Some(index) => self.bulk_ops[index] = Some(op),
+            None => self.bulk_ops.push(Some(op)),
+        }
+    }
+
+    pub(super) fn conflicts_with_bulk(&self, hash: KeyHash, write: bool) -> bool {
+        self.bulk_ops
+            .iter()
+            .flatten()
+            .any(|op| op.waiting.conflicts_with(hash, write))
+    }
+
+    /// Whether a transfer is between here and the server.
+    pub(super) fn bulk_is_moving(&self) -> bool {
+        self.bulk_ops.iter().flatten().any(|op| op.stage == Stage::Moving)
+    }
+
+    /// A GET was answered "too long for a reply".
+    pub(super) fn get_is_bulk(&mut self, _wc: &Wc, at: usize) {
+        let waiting = self.copy_out(at);
+        if let Some(session) = self.session.as_deref_mut() {
+            session.window.release(at);
+        }
+        if let Some(waiting) = waiting {
+            self.begin_bulk(waiting, None);
+        }
+    }
+
+    /// Moves every bulk operation on as far as it goes.
+    pub(super) fn advance_bulk(&mut self, cpu: &P::Cpu, sink: Sink<'_>) {
+        for index in 0..self.bulk_ops.len() {
+            loop {
+                match self.next_step(index, cpu) {
+                    Step::Nothing => break,
+                    Step::Refuse(refusal) => self.finish_bulk(index, Outcome::Refused(refusal), sink),
+                    Step::Move => self.write_chunk(index, cpu),
+                    Step::Ask => {
+                        if !self.ask_bulk(index, cpu) {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        if let Some(session) = self.session.as_deref_mut() {
+            session.flush(cpu);
+        }
+    }
+
+    fn next_step(&mut self, index: usize, cpu: &P::Cpu) -> Step {
+        let Some(op) = self.bulk_ops[index].as_mut().filter(|op| !op.ghost) else {
+            return Step::Nothing;
+        };
+        if let Some(refusal) = op.refusal {
+            return Step::Refuse(refusal);
+        }
+        let expired = cpu.now().since(op.waiting.submitted) >= self.options.deadline;
+        match op.stage {
+            Stage::WantChunk | Stage::WantSlot if expired => return Step::Refuse(Refusal::Unavailable),
+            Stage::WantSlot if self.open => return Step::Ask,
+            Stage::WantSlot | Stage::Asked | Stage::Moving => return Step::Nothing,
+            Stage::WantChunk => {}
+        }
+        match &mut self.bulk {
+            BulkMemory::Refused => return Step::Refuse(Refusal::TooLarge),
+            BulkMemory::Ready(chunks) => {
+                if op.chunk.is_none() {
+                    op.chunk = chunks.free.pop();
+                }
+                if op.chunk.is_none() {
+                    return Step::Nothing;
+                }
+            }
+            BulkMemory::Unasked if self.open => {
+                self.open_bulk();
+                return Step::Nothing;
+            }
+            BulkMemory::Unasked | BulkMemory::Opening | BulkMemory::Attaching(_) => return Step::Nothing,
+        }
+        if op.waiting.kind == OpKind::Put {
+            return Step::Move;
+        }
+        op.stage = Stage::WantSlot;
+        Step::Ask
+    }
+
+    fn open_bulk(&mut self) {
+        if !self.ctx.caps().rc {
+            tracing::warn!("this fabric has no reliable connections: long values cannot move");
+            self.bulk = BulkMemory::Refused;
+            self.urgent = true;
+            return;
+        }
+        self.bulk = BulkMemory::Opening;
+        let chunk_count = self.options.bulk_chunks.clamp(1, 64);
+        self.ask(&Message::BulkOpen { chunk_count });
+        self.urgent = true;
+    }
+
+    /// BulkReady, or the Ready that confirms our attachment.
+    pub(super) fn bulk_message(&mut self, message: Message) {
+        self.urgent = true;
+        self.bulk = match (message, std::mem::take(&mut self.bulk)) {
+            (Message::BulkReady { .. }, BulkMemory::Opening) if self.session.is_none() => BulkMemory::Unasked,
+            (message @ Message::BulkReady { .. }, BulkMemory::Opening) => match self.attach_bulk(&message) {
+                Ok(chunks) => BulkMemory::Attaching(Box::new(chunks)),
+                Err(error) => {
+                    tracing::warn!(%error, "long values cannot move");
+                    BulkMemory::Refused
+                }
+            },
+            (Message::Ready, BulkMemory::Attaching(chunks)) => {
+                self.answered();
+                BulkMemory::Ready(chunks)
+            }
+            (_, bulk) => {
+                self.stats.garbage += 1;
+                bulk
+            }
+        };
+    }
+
+    pub(super) fn bulk_refused(&mut self) {
+        if matches!(self.bulk, BulkMemory::Opening | BulkMemory::Attaching(_)) {
+            self.bulk = BulkMemory::Refused;
+            self.urgent = true;
+        }
+    }
+
+    fn attach_bulk(&mut self, message: &Message) -> Result<Chunks<P>, super::SetupError> {
+        let (
+            Message::BulkReady {
+                chunk_bytes,
+                chunk_count,
+                region,
+                rc,
+            },
+            Some(session),
+        ) = (message, &self.session)
+        else {
+            return Err(super::SetupError::Unusable {
+                what: "order of messages",
+            });
+        };
+        let (chunk_bytes, count) = (round_up(*chunk_bytes as usize, 8), usize::from(*chunk_count));
+        let bytes = chunk_bytes * count;
+        let remote = self.ctx.import_region(region)?;
+        let rights = remote.access.remote_read && remote.access.remote_write;
+        let enough = chunk_bytes >= session.item_bytes_max && (1..=MEMORY_BYTES_MAX).contains(&bytes);
+        if !enough || !rights || remote.len < bytes as u64 {
+            return Err(super::SetupError::Unusable { what: "bulk memory" });
+        }
+        let local = self.ctx.alloc(bytes, PageWish::Small)?;
+        let local = self.ctx.register(&local, Access::LOCAL)?;
+        let mut qp = self.ctx.create_qp(&QpOptions {
+            send_depth: 2 * count,
+            recv_depth: 1,
+            ..QpOptions::new(QpKind::Rc, &session.cq, self.ctx.caps())
+        })?;
+        qp.connect(rc)?;
+        let rc = qp.export()?;
+        self.tell(&Message::BulkAttach { rc });
+        Ok(Chunks {
+            rc: qp,
+            remote,
+            local,
+            chunk_bytes,
+            free: (0..u32::from(*chunk_count)).rev().collect(),
+            list: SendList::with_capacity(1, 0),
+        })
+    }
+
+    /// Posts one transfer between a chunk here and its twin.
+    fn transfer(&mut self, index: usize, chunk: u32, len: usize, read: bool, cpu: &P::Cpu) {
+        let Some(chunks) = self.bulk.chunks() else {
+            return;
+        };
+        let offset = chunk as usize * chunks.chunk_bytes;
+        let remote = chunks.remote.at(offset);
+        let op = match read {
+            true => SendOp::Read { remote },
+            false => SendOp::Write { remote, imm: None },
+        };
+        chunks.list.clear();
+        chunks.list.push(SendWr {
+            wr_id: WrId(BULK_WR | index as u64),
+            op,
+            payload: Payload::Region(chunks.local.sge(offset, len)),
+            signaled: true,
+            fence: false,
+        });
+        let posted = chunks.rc.post_send(cpu, &chunks.list);
+        if let (Err(error), Some(session)) = (posted, self.session.as_deref_mut()) {
+            tracing::warn!(%error, "a bulk transfer could not be posted: the session is over");
+            session.broken = true;
+            self.urgent = true;
+        }
+    }
+
+    /// PUT: the value goes to its chunk.
+    fn write_chunk(&mut self, index: usize, cpu: &P::Cpu) {
+        let (Some(op), Some(chunks)) = (self.bulk_ops[index].as_mut(), self.bulk.chunks()) else {
+            return;
+        };
+        let Some(chunk) = op.chunk else {
+            return;
+        };
+        let value = &op.waiting.value;
+        chunks
+            .local
+            .region()
+            .copy_in(chunk as usize * chunks.chunk_bytes, value);
+        let len = value.len();
+        op.content = Bulk {
+            chunk,
+            len: len as u32,
+            crc: crc32c::crc32c(value),
+        };
+        op.stage = Stage::Moving;
+        self.transfer(index, chunk, len, false, cpu);
+    }
+
+    /// Names the chunk in an ordinary request. False if its window is full.
+    fn ask_bulk(&mut self, index: usize, cpu: &P::Cpu) -> bool {
+        let (Some(op), Some(session)) = (self.bulk_ops[index].as_mut(), self.session.as_deref_mut()) else {
+            return false;
+        };
+        let partition = op.waiting.hash.partition_index(session.partition_count);
+        let Some((at, seq)) = session.window.next(partition) else {
+            return false;
+        };
+        let put = op.waiting.kind == OpKind::Put;
+        let room = self.bulk.chunks().map_or(0, |chunks| chunks.chunk_bytes as u32);
+        let chunk = op.chunk.unwrap_or(0);
+        let value = match put {
+            true => bulk_value(chunk, op.content.len, op.content.crc),
+            false => bulk_value(chunk, room, 0),
+        };
+        let slot_op = if put { SlotOp::PutBulk } else { SlotOp::GetBulk };
+        let body = Body {
+            commit: Commit::new(slot_op, seq, op.waiting.key.len(), BULK_BYTES, session.crc),
+            hash: op.waiting.hash,
+            key: &op.waiting.key,
+            value: &value,
+            ttl_s: op.waiting.ttl_s,
+        };
+        if body.commit.body_len() > session.body_bytes_max {
+            op.refusal = Some(Refusal::TooLarge);
+            return true;
+        }
+        op.stage = Stage::Asked;
+        Self::post(
+            session,
+            partition,
+            at,
+            &body,
+            index as u64,
+            op.waiting.submitted,
+            cpu.now(),
+        );
+        true
+    }
+
+    /// The reply to a bulk request.
+    pub(super) fn bulk_answered(&mut self, cpu: &P::Cpu, wc: &Wc, at: usize, imm: ReplyImm, sink: Sink<'_>) {
+        let Some(session) = self.session.as_deref_mut() else {
+            return;
+        };
+        let (index, commit) = (
+            session.window.slot(at).token as usize,
+            session.window.slot(at).commit,
+        );
+        let outcome = match (commit.op(), imm.status()) {
+            (Some(SlotOp::PutBulk), Some(Status::Ok)) => Outcome::Stored,
+            (Some(SlotOp::GetBulk), Some(Status::NotFound)) => Outcome::NotFound,
+            (Some(SlotOp::GetBulk), Some(Status::Ok)) => {
+                let payload = session.receive.payload(wc, &mut self.value[..]);
+                let content = payload
+                    .and_then(|bytes| bytes.try_into().ok())
+                    .map(Bulk::from_bytes);
+                return match content {
+                    Some(content) => self.read_chunk(index, at, content, cpu, sink),
+                    None => self.stats.garbage += 1,
+                };
+            }
+            _ => {
+                self.stats.garbage += 1;
+                return;
+            }
+        };
+        self.finish_slot(at, outcome, sink);
+    }
+
+    /// GET: the server has put the value into our chunk.
+    fn read_chunk(&mut self, index: usize, at: usize, content: Bulk, cpu: &P::Cpu, sink: Sink<'_>) {
+        let room = self.bulk.chunks().map_or(0, |chunks| chunks.chunk_bytes);
+        let Some(op) = self.bulk_ops.get_mut(index).and_then(Option::as_mut) else {
+            return;
+        };
+        if op.chunk != Some(content.chunk) || content.len as usize > room {
+            self.stats.garbage += 1;
+            return;
+        }
+        if content.len == 0 {
+            return self.finish_slot(at, Outcome::Value(&[]), sink);
+        }
+        op.content = content;
+        op.stage = Stage::Moving;
+        if let Some(session) = self.session.as_deref_mut() {
+            session.window.release(at);
+        }
+        self.transfer(index, content.chunk, content.len as usize, true, cpu);
+    }
+
+    /// A transfer is done.
+    pub(super) fn bulk_moved(&mut self, _cpu: &P::Cpu, wc: &Wc, sink: Sink<'_>) {
+        self.urgent = true;
+        let index = (wc.wr_id.0 & !BULK_WR) as usize;
+        let Some(op) = self.bulk_ops.get_mut(index).and_then(Option::as_mut) else {
+            return;
+        };
+        if op.ghost {
+            return self.finish_bulk(index, Outcome::Indeterminate, sink);
+        }
+        if op.waiting.kind == OpKind::Put {
+            op.stage = Stage::WantSlot;
+            return;
+        }
+        let Some(chunks) = self.bulk.chunks() else {
+            return;
+        };
+        let mut value = vec![0; op.content.len as usize];
+        let chunk = op.content.chunk as usize;
+        chunks
+            .local
+            .region()
+            .copy_out(chunk * chunks.chunk_bytes, &mut value);
+        if crc32c::crc32c(&value) == op.content.crc {
+            return self.finish_bulk(index, Outcome::Value(&value), sink);
+        }
+        self.bulk_again(index);
+    }
+
+    /// The value changed while it moved, or the server wants to see the request again.
+    pub(super) fn bulk_again(&mut self, index: usize) {
+        self.urgent = true;
+        self.stats.bulk_repeats += 1;
+        if let Some(op) = self.bulk_ops.get_mut(index).and_then(Option::as_mut) {
+            op.repeats += 1;
+            if op.repeats > REPEATS_MAX {
+                op.refusal = Some(Refusal::Unavailable);
+            }
+            op.stage = Stage::WantChunk;
+        }
+    }
+
+    /// The operation is complete; its chunk is free.
+    pub(super) fn finish_bulk(&mut self, index: usize, outcome: Outcome<'_>, sink: Sink<'_>) {
+        let Some(op) = self.bulk_ops.get_mut(index).and_then(Option::take) else {
+            return;
+        };
+        self.urgent = true;
+        self.bulk.give_back(op.chunk);
+        self.conflicts.remove(op.waiting.hash, op.waiting.is_write());
+        if !op.ghost {
+            self.complete(op.waiting.token, outcome, sink);
+        }
+    }
+
+    /// Its deadline came while the server was asked.
+    pub(super) fn expire_bulk(&mut self, index: usize, outcome: Outcome<'_>, sink: Sink<'_>) {
+        if let Some(op) = self.bulk_ops.get_mut(index).and_then(Option::as_mut) {
+            op.ghost = true;
+            let token = op.waiting.token;
+            self.complete(token, outcome, sink);
+        }
+    }
+
+    /// The session is over: PUTs whose request was posted may have happened, the rest starts anew.
+    pub(super) fn lose_bulk(&mut self, sink: Sink<'_>) {
+        let asked = |op: &BulkOp| op.stage == Stage::Asked && op.waiting.kind == OpKind::Put;
+        for index in 0..self.bulk_ops.len() {
+            match self.bulk_ops[index].take() {
+                None => {}
+                Some(op) if op.ghost || asked(&op) => {
+                    self.bulk_ops[index] = Some(op);
+                    self.finish_bulk(index, Outcome::Indeterminate, sink);
+                }
+                Some(op) => {
+                    self.stats.resubmits += 1;
+                    self.waiting.push_front(op.waiting);
+                }
+            }
+        }
+        self.bulk_ops.clear();
+        self.bulk = BulkMemory::Unasked;
+        if let Some(session) = self.session.as_deref_mut() {
+            for at in 0..session.window.slots().len() {
+                let slot = session.window.slot(at);
+                let bulk = matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk));
+                if bulk && slot.state != SlotState::Free {
+                    session.window.release(at);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,601 @@
+//! From nothing to a session and back: handshake, control messages, loss, reconnection. Never blocks but in
+//! [`Dial`] and [`HerdClient::connect_blocking`].
+
+use super::options::{ClientOptions, SetupError};
+use super::receive::Receive;
+use super::request::PAPER_LEAD_BYTES;
+use super::session::{Front, Session, Signals};
+use super::window::{SlotState, Window};
+use super::{BulkMemory, HerdClient, POLL_MAX, Sink, TICK, commit_writes};
+use super::{Conflicts, Rto};
+use crate::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION, Welcome};
+use crate::layout::SlotMap;
+use drover_base::{Cpu, HashSeed, Ns};
+use drover_kv::{KvClient, Outcome, Refusal};
+use drover_mem::PageWish;
+use drover_rt::control::{ControlAddr, ControlError, ControlStream, DialError, Keeper};
+use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, SendList, UdDest, Wc};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// First wait before another attempt to reach the server; doubled with each failure.
+const BACKOFF_MIN: Ns = Ns::from_ms(1);
+/// Longest wait.
+const BACKOFF_MAX: Ns = Ns::from_ms(200);
+/// A handshake that takes longer has failed.
+const HANDSHAKE_MAX: Ns = Ns::from_s(5);
+/// The control channel is looked at this often (a system call) while no answer is due.
+const LOOK_EVERY: Ns = Ns::from_ms(1);
+/// Control messages taken per look.
+const MESSAGES_MAX: usize = 64;
+/// Before the image of a slot in its block: room for a datagram's header.
+const DATAGRAM_LEAD_BYTES: usize = 64;
+
+/// How to reach the server, again and again.
+pub struct Dial(Box<dyn FnMut() -> Result<ControlStream, DialError> + Send>);
+
+impl Dial {
+    /// Calls `dial` for every attempt. It should not block for long.
+    pub fn new(dial: impl FnMut() -> Result<ControlStream, DialError> + Send + 'static) -> Dial {
+        Dial(Box::new(dial))
+    }
+
+    /// Always the same address. An attempt blocks for a second at most.
+    pub fn to(addr: ControlAddr) -> Dial {
+        Dial::new(move || ControlStream::connect(&addr, Ns::from_s(1)))
+    }
+}
+
+/// The control side of a client.
+pub(super) enum Link<P: Provider> {
+    /// No connection; another attempt at `retry_at`.
+    Down { retry_at: Ns },
+    /// The handshake is under way.
+    Shaking(Box<Shaking<P>>),
+    /// There is a session.
+    Up(Box<Up>),
+    /// Closed by the caller.
+    Closed,
+}
+
+/// A handshake under way.
+pub(super) struct Shaking<P: Provider> {
+    control: ControlStream,
+    deadline: Ns,
+    /// From Welcome on.
+    session: Option<Box<Session<P>>>,
+    /// Address handles still to come.
+    partitions_missing: usize,
+}
+
+/// The control channel of a session.
+pub(super) struct Up {
+    control: ControlStream,
+    _keeper: Option<Keeper>,
+    next_look: Ns,
+    /// Answers that we wait for.
+    pub(super) awaited: usize,
+    /// To be left as soon as nothing is under way.
+    leaving: bool,
+}
+
+impl<P: Provider> HerdClient<P> {
+    /// A client that starts to connect at its first poll.
+    pub fn new(ctx: Rc<P::Context>, dial: Dial, mut options: ClientOptions) -> HerdClient<P> {
+        options.waiting_max = options.waiting_max.min(16 << 10);
+        HerdClient {
+            open: false,
+            urgent: true,
+            next_tick: Ns::ZERO,
+            session: None,
+            conflicts: Conflicts::new(options.waiting_max),
+            in_flight: 0,
+            completed: 0,
+            rto: Rto::new(),
+            wcs: Box::new([Wc::default(); POLL_MAX]),
+            value: Box::new([0; 1024]),
+            stats: Default::default(),
+            waiting: VecDeque::new(),
+            bulk_ops: Vec::new(),
+            bulk: BulkMemory::default(),
+            refused: Vec::new(),
+            link: Link::Down { retry_at: Ns::ZERO },
+            dial,
+            backoff: BACKOFF_MIN,
+            sessions: 0,
+            last_epoch: 0,
+            server_stats: None,
+            last_error: None,
+            options,
+            ctx,
+        }
+    }
+
+    /// A connected client. Blocks until the handshake is done. Errors: the reason of the last attempt, at once if
+    /// another one would not help, else after `timeout`.
+    pub fn connect_blocking(
+        ctx: Rc<P::Context>,
+        dial: Dial,
+        options: ClientOptions,
+        timeout: Ns,
+    ) -> Result<HerdClient<P>, SetupError> {
+        let mut client = HerdClient::new(ctx.clone(), dial, options);
+        let deadline = ctx.cpu().refresh() + timeout;
+        let mut last = None;
+        loop {
+            let now = ctx.cpu().refresh();
+            client.poll(ctx.cpu(), &mut |_| {});
+            if client.is_ready() {
+                return Ok(client);
+            }
+            match client.take_error() {
+                Some(error) if error.is_final() => return Err(error),
+                Some(error) => last = Some(error),
+                None => {}
+            }
+            if now >= deadline {
+                return Err(last.unwrap_or(SetupError::Timeout));
+            }
+            client.rest(deadline);
+        }
+    }
+
+    /// Waits a moment for the control channel, or for the next attempt.
+    pub(super) fn rest(&self, deadline: Ns) {
+        let now = self.ctx.cpu().now();
+        match &self.link {
+            Link::Shaking(shaking) => {
+                shaking.control.wait(Ns::from_ms(1));
+            }
+            Link::Down { retry_at } => {
+                self.ctx.arm();
+                self.ctx.park((*retry_at).min(deadline).max(now));
+            }
+            Link::Up(_) | Link::Closed => {}
+        }
+    }
+
+    /// Says goodbye. Operations under way end as at a session's loss; later ones are refused with `Closed`.
+    pub fn close(&mut self, sink: &mut impl FnMut(drover_kv::Completion<'_>)) {
+        if let Link::Up(up) = &mut self.link {
+            send(&mut up.control, &Message::Bye);
+        }
+        self.lose(Ns::ZERO, SetupError::Ended, sink);
+        self.link = Link::Closed;
+        while let Some(waiting) = self.waiting.pop_front() {
+            self.complete(waiting.token, Outcome::Refused(Refusal::Unavailable), sink);
+        }
+        self.conflicts.clear();
+    }
+
+    /// When `poll` is wanted again though nothing arrives.
+    pub(super) fn earliest_timer(&self) -> Ns {
+        match &self.link {
+            Link::Closed => Ns::MAX,
+            _ if self.urgent => Ns::ZERO,
+            Link::Down { retry_at } if self.in_flight == 0 => *retry_at,
+            Link::Down { retry_at } => (*retry_at).min(self.next_tick),
+            Link::Shaking(_) => self.next_tick,
+            Link::Up(up) if up.awaited > 0 => self.next_tick,
+            // Ticks go on at leisure while only replies are awaited: no timer is shorter than a millisecond.
+            Link::Up(up) if self.in_flight > 0 => (self.next_tick + LOOK_EVERY - TICK).min(up.next_look),
+            Link::Up(up) => up.control.next_look(),
+        }
+    }
+
+    /// Sends a question whose answer is awaited.
+    pub(super) fn ask(&mut self, message: &Message) {
+        if let Link::Up(up) = &mut self.link {
+            send(&mut up.control, message);
+            up.awaited += 1;
+        }
+    }
+
+    /// Sends a message that has no answer of its own.
+    pub(super) fn tell(&mut self, message: &Message) {
+        if let Link::Up(up) = &mut self.link {
+            send(&mut up.control, message);
+        }
+    }
+
+    /// One of the awaited answers came.
+    pub(super) fn answered(&mut self) {
+        if let Link::Up(up) = &mut self.link {
+            up.awaited = up.awaited.saturating_sub(1);
+        }
+    }
+
+    /// No new requests; when those under way are done, a new session.
+    pub(super) fn leave_when_idle(&mut self) {
+        self.open = false;
+        if let Link::Up(up) = &mut self.link {
+            up.leaving = true;
+        }
+    }
+
+    /// Moves the connection on.
+    pub(super) fn tend_link(&mut self, cpu: &P::Cpu, tick: bool, sink: Sink<'_>) {
+        let now = cpu.now();
+        match &mut self.link {
+            Link::Closed => {}
+            Link::Down { retry_at } => {
+                if now >= *retry_at {
+                    self.begin_handshake(now);
+                }
+            }
+            Link::Shaking(_) => self.shake(cpu),
+            Link::Up(up) => {
+                let look = up.awaited > 0 || (tick && now >= up.next_look);
+                let idle = self
+                    .session
+                    .as_ref()
+                    .is_none_or(|session| session.window.busy_count() == 0);
+                if up.leaving && idle && !self.bulk_is_moving() {
+                    self.tell(&Message::Bye);
+                    return self.lose(now, SetupError::Ended, sink);
+                }
+                if self.session.as_ref().is_some_and(|session| session.broken) {
+                    return self.lose(now, SetupError::Ended, sink);
+                }
+                if look {
+                    self.look_at_control(now, sink);
+                }
+            }
+        }
+    }
+
+    fn begin_handshake(&mut self, now: Ns) {
+        let mut control = match (self.dial.0)() {
+            Ok(control) => control,
+            Err(error) => return self.fail(now, error.into()),
+        };
+        let hello = Hello {
+            protocol_version: PROTOCOL_VERSION,
+            format: self.options.format,
+            front_end: self.options.front_end,
+            window: self.options.window as u16,
+            slot_bytes: self.options.slot_bytes as u16,
+            crc: self.options.crc,
+            resume_epoch: self.last_epoch,
+            auth: self.options.auth.clone(),
+        };
+        send(&mut control, &Message::Hello(hello));
+        self.urgent = true;
+        self.link = Link::Shaking(Box::new(Shaking {
+            control,
+            deadline: now + HANDSHAKE_MAX,
+            session: None,
+            partitions_missing: 0,
+        }));
+    }
+
+    /// This attempt failed: another one later.
+    fn fail(&mut self, now: Ns, error: SetupError) {
+        tracing::debug!(%error, "no session");
+        self.last_error = Some(error);
+        self.link = Link::Down {
+            retry_at: now + self.backoff,
+        };
+        self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
+    }
+
+    /// Takes the handshake's messages.
+    fn shake(&mut self, cpu: &P::Cpu) {
+        let now = cpu.now();
+        for _ in 0..MESSAGES_MAX {
+            let Link::Shaking(shaking) = &mut self.link else {
+                return;
+            };
+            let message = match receive(&mut shaking.control, now) {
+                Ok(Some(message)) => message,
+                Ok(None) if now >= shaking.deadline => return self.fail(now, SetupError::Timeout),
+                Ok(None) => return,
+                Err(error) => return self.fail(now, error),
+            };
+            let done = match message {
+                Message::Error { code, text } => Err(SetupError::Refused { code, text }),
+                message => shaking.take(&self.ctx, &self.options, message),
+            };
+            match done {
+                Ok(true) => return self.begin_session(now),
+                Ok(false) => {}
+                Err(error) => return self.fail(now, error),
+            }
+        }
+        self.urgent = true;
+    }
+
+    /// Ready was received.
+    fn begin_session(&mut self, now: Ns) {
+        let Link::Shaking(shaking) = std::mem::replace(&mut self.link, Link::Closed) else {
+            return;
+        };
+        let keeper = match self.options.keeper {
+            true => shaking.control.keeper().ok(),
+            false => None,
+        };
+        self.link = Link::Up(Box::new(Up {
+            control: shaking.control,
+            _keeper: keeper,
+            next_look: now + LOOK_EVERY,
+            awaited: 0,
+            leaving: false,
+        }));
+        let session = shaking.session.expect("Ready comes after Welcome");
+        let slots = session.window.slots().len();
+        self.conflicts = Conflicts::new(slots + self.options.waiting_max);
+        for waiting in &mut self.waiting {
+            waiting.hash = session.seed.hash(&waiting.key);
+            self.conflicts.add(waiting.hash, waiting.is_write());
+        }
+        self.last_epoch = session.epoch;
+        self.session = Some(session);
+        self.stats.reconnects += u64::from(self.sessions > 0);
+        self.sessions += 1;
+        self.backoff = BACKOFF_MIN;
+        self.open = true;
+        self.urgent = true;
+    }
+
+    fn look_at_control(&mut self, now: Ns, sink: Sink<'_>) {
+        for _ in 0..MESSAGES_MAX {
+            let Link::Up(up) = &mut self.link else {
+                return;
+            };
+            up.next_look = now + LOOK_EVERY;
+            match receive(&mut up.control, now) {
+                Ok(Some(message)) => self.take_message(message, now, sink),
+                Ok(None) => return,
+                Err(error) => return self.lose(now, error, sink),
+            }
+        }
+        self.urgent = true;
+    }
+
+    fn take_message(&mut self, message: Message, now: Ns, sink: Sink<'_>) {
+        match message {
+            Message::Resynced(answer) => {
+                self.answered();
+                self.resynced(&answer, now, sink);
+            }
+            Message::BulkReady { .. } | Message::Ready => self.bulk_message(message),
+            Message::Stats { text } => {
+                self.answered();
+                self.server_stats = Some(text);
+            }
+            Message::Error { code, text } => {
+                tracing::warn!(?code, text, "the server refused something");
+                self.answered();
+                self.bulk_refused();
+            }
+            Message::Bye => self.lose(now, SetupError::Ended, sink),
+            _ => self.stats.garbage += 1,
+        }
+    }
+
+    /// The session is over: every operation under way gets its end or waits for the next session.
+    pub(super) fn lose(&mut self, now: Ns, error: SetupError, sink: Sink<'_>) {
+        self.open = false;
+        self.last_error = Some(error);
+        self.link = Link::Down { retry_at: now };
+        self.lose_bulk(sink);
+        let slot_count = self
+            .session
+            .as_ref()
+            .map_or(0, |session| session.window.slots().len());
+        for at in 0..slot_count {
+            self.lose_slot(at, sink);
+        }
+        self.session = None;
+        self.urgent = true;
+    }
+
+    fn lose_slot(&mut self, at: usize, sink: Sink<'_>) {
+        let Some(session) = self.session.as_deref() else {
+            return;
+        };
+        let slot = session.window.slot(at).clone();
+        match slot.state {
+            SlotState::Free => {}
+            SlotState::Posted | SlotState::Quarantined if !commit_writes(slot.commit) => {
+                if let Some(waiting) = self.copy_out(at) {
+                    self.stats.resubmits += 1;
+                    self.waiting.push_front(waiting);
+                }
+            }
+            SlotState::Posted | SlotState::Quarantined | SlotState::Ghost => {
+                self.finish_slot(at, Outcome::Indeterminate, sink);
+            }
+        }
+    }
+
+    /// Asks the server for its counters; [`take_server_stats`](HerdClient::take_server_stats) has them later.
+    pub fn ask_server_stats(&mut self) {
+        self.ask(&Message::StatsRequest);
+        self.urgent = true;
+    }
+
+    /// The answer, if it has come: lines `name value`.
+    pub fn take_server_stats(&mut self) -> Option<String> {
+        self.server_stats.take()
+    }
+}
+
+impl<P: Provider> Shaking<P> {
+    /// Takes a message; true when the handshake is complete.
+    fn take(
+        &mut self,
+        ctx: &Rc<P::Context>,
+        options: &ClientOptions,
+        message: Message,
+    ) -> Result<bool, SetupError> {
+        match (message, &mut self.session) {
+            (Message::Welcome(welcome), None) => {
+                self.welcome(ctx, options, &welcome)?;
+                Ok(false)
+            }
+            (Message::Partition { index, ud }, Some(session)) => {
+                let dest = ctx.create_ah(&ud)?;
+                let Front::Datagrams { dests, .. } = &mut session.front else {
+                    return Err(SetupError::Unusable {
+                        what: "a partition's address",
+                    });
+                };
+                if dests.len() != usize::from(index) || self.partitions_missing == 0 {
+                    return Err(SetupError::Unusable {
+                        what: "order of partitions",
+                    });
+                }
+                dests.push(dest);
+                self.partitions_missing -= 1;
+                Ok(false)
+            }
+            (Message::Ready, Some(_)) if self.partitions_missing == 0 => Ok(true),
+            _ => Err(SetupError::Unusable {
+                what: "order of messages",
+            }),
+        }
+    }
+
+    /// Builds our side of the session and tells the server where it is.
+    fn welcome(
+        &mut self,
+        ctx: &Rc<P::Context>,
+        options: &ClientOptions,
+        welcome: &Welcome,
+    ) -> Result<(), SetupError> {
+        let session = build_session::<P>(ctx, options, welcome)?;
+        if let Front::Slots { uc, .. } = &session.front {
+            send(&mut self.control, &Message::Attach { uc: uc.export()? });
+        } else {
+            self.partitions_missing = usize::from(welcome.partition_count);
+        }
+        for partition in 0..welcome.partition_count {
+            let ud = session.receive.qp.export()?;
+            send(&mut self.control, &Message::Replies { partition, ud });
+        }
+        self.session = Some(Box::new(session));
+        Ok(())
+    }
+}
+
+/// The slots as the server laid them out. Errors: numbers that we did not ask for.
+fn checked_map(options: &ClientOptions, welcome: &Welcome) -> Result<SlotMap, SetupError> {
+    let map = SlotMap {
+        slot_bytes: usize::from(welcome.slot_bytes),
+        window: usize::from(welcome.window),
+        partition_count: usize::from(welcome.partition_count),
+    };
+    let unusable = |what| Err(SetupError::Unusable { what });
+    match () {
+        () if !map.is_valid() => unusable("geometry of the slots"),
+        () if map.window > options.window.max(1) => unusable("a larger window than asked for"),
+        () if welcome.reply_qpns.len() != map.partition_count => unusable("number of queue pairs"),
+        () => Ok(map),
+    }
+}
+
+fn build_session<P: Provider>(
+    ctx: &Rc<P::Context>,
+    options: &ClientOptions,
+    welcome: &Welcome,
+) -> Result<Session<P>, SetupError> {
+    let map = checked_map(options, welcome)?;
+    let caps = ctx.caps().clone();
+    let request_count = map.window * map.partition_count;
+    let send_depth = (4 * request_count).clamp(128, caps.send_depth_max.max(1));
+    let bulk_depth = 4 * usize::from(options.bulk_chunks);
+    let cq = ctx.create_cq(Receive::<P>::recv_count(request_count) + 2 * send_depth + bulk_depth)?;
+    let receive = Receive::<P>::new(ctx, &cq, &caps, request_count, map.body_bytes_max(), send_depth)?;
+    let Some(routes) = Session::<P>::route_table(&welcome.reply_qpns) else {
+        return Err(SetupError::Unusable {
+            what: "two partitions with one queue pair",
+        });
+    };
+    let front = build_front(ctx, options, welcome, &map, &cq, send_depth)?;
+    let paper = options.format == Format::P;
+    let lead_bytes = match (&front, paper) {
+        (Front::Slots { .. }, false) => 0,
+        (Front::Datagrams { .. }, false) => DATAGRAM_LEAD_BYTES,
+        (_, true) => PAPER_LEAD_BYTES,
+    };
+    let block_bytes = map.slot_bytes + lead_bytes;
+    let staging = if block_bytes > caps.inline_bytes_max {
+        let region = ctx.alloc(request_count * block_bytes, PageWish::Small)?;
+        Some(ctx.register(&region, Access::LOCAL_READ)?)
+    } else {
+        None
+    };
+    Ok(Session {
+        window: Window::new(map, lead_bytes, 0),
+        seed: HashSeed::new(welcome.hash_k0, welcome.hash_k1),
+        partition_count: map.partition_count,
+        body_bytes_max: map.body_bytes_max(),
+        item_bytes_max: welcome.item_bytes_max as usize,
+        crc: welcome.crc || options.crc,
+        paper,
+        epoch: welcome.epoch,
+        front,
+        receive,
+        routes,
+        list: SendList::with_capacity(request_count, request_count * block_bytes.min(256)),
+        signals: Signals::new(send_depth),
+        post_batch: if options.post_batch == 0 {
+            caps.post_batch.max(4)
+        } else {
+            options.post_batch
+        },
+        inline_bytes: caps.inline_bytes_max,
+        staging,
+        broken: false,
+        cq,
+    })
+}
+
+fn build_front<P: Provider>(
+    ctx: &Rc<P::Context>,
+    options: &ClientOptions,
+    welcome: &Welcome,
+    map: &SlotMap,
+    cq: &P::Cq,
+    send_depth: usize,
+) -> Result<Front<P>, SetupError> {
+    if options.front_end == FrontEnd::Datagrams {
+        return Ok(Front::Datagrams {
+            dests: Vec::<UdDest>::with_capacity(map.partition_count),
+            client_id: welcome.client_id,
+            generation: welcome.generation,
+        });
+    }
+    let remote = ctx.import_region(&welcome.region)?;
+    if remote.len < map.region_bytes() as u64 || !remote.access.remote_write {
+        return Err(SetupError::Unusable {
+            what: "region of slots",
+        });
+    }
+    let mut uc = ctx.create_qp(&QpOptions {
+        send_depth,
+        recv_depth: 1,
+        ..QpOptions::new(QpKind::Uc, cq, ctx.caps())
+    })?;
+    uc.connect(&welcome.uc)?;
+    Ok(Front::Slots { uc, remote })
+}
+
+/// Sends; a broken channel is noticed when it is read.
+fn send(control: &mut ControlStream, message: &Message) {
+    let encoded = message.encode();
+    if let Err(error) = control.send(encoded.kind, &encoded.bytes, &encoded.fds) {
+        tracing::debug!(%error, "a control message was not sent");
+        if matches!(error, ControlError::FdsOverTcp | ControlError::TooLong { .. }) {
+            control.close();
+        }
+    }
+}
+
+fn receive(control: &mut ControlStream, now: Ns) -> Result<Option<Message>, SetupError> {
+    match control.recv(now)? {
+        None => Ok(None),
+        Some(frame) => Ok(Some(Message::decode(frame.kind, &frame.body, frame.fds)?)),
+    }
+}

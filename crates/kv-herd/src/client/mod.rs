@@ -1,0 +1,600 @@
+//! The client: keeps a window of requests per partition, matches replies, retransmits, resynchronises,
+//! reconnects.
+//!
+//! ```text
+//! submit -- hash -- conflict with an operation under way? --yes--> waiting --pump-.
+//!                     | no                                                        |
+//!                     v                                                           v
+//!                  window slot -> staged WRITE -> flush ... reply -> completion (or retransmission)
+//! ```
+//!
+//! One operation is one request in one slot at a time. It stays the client's until it has a definite end:
+//!
+//! | what happens | PUT, DELETE | GET |
+//! |---|---|---|
+//! | no reply in time | same request again, up to 5 times; then the slot is quarantined and the server asked | same |
+//! | `Resynced`: executed | its status | sent anew |
+//! | `Resynced`: not executed, and never will be | sent anew | sent anew |
+//! | the session ends, request posted | `Indeterminate` | sent anew in the next session |
+//! | the session ends, not posted | sent in the next session | same |
+//! | deadline, request posted | `Indeterminate`; the slot stays quarantined | `Refused(Unavailable)` |
+//! | deadline, not posted | `Refused(Unavailable)` | same |
+//!
+//! Conflicting operations on one key are never under way together ([`conflict`]), so none of this can reorder them.
+
+mod asynch;
+mod blocking;
+mod bulk;
+mod conflict;
+mod connect;
+mod options;
+mod receive;
+mod request;
+mod retry;
+mod rto;
+mod session;
+mod stats;
+mod waiting;
+mod window;
+
+pub use asynch::{AsyncClient, ClientThread, Handle, OpError};
+pub use blocking::BlockingClient;
+pub use connect::Dial;
+pub use options::{ClientOptions, SetupError};
+pub use stats::ClientStats;
+
+use crate::layout::{Commit, ReplyImm, SlotOp, Status, paper};
+use bulk::{BulkMemory, BulkOp};
+use conflict::Conflicts;
+use connect::Link;
+use drover_base::{Cpu, HashSeed, KeyHash, Ns};
+use drover_kv::{Completion, KEY_BYTES_MAX, KvClient, Op, Outcome, Refusal, SubmitError, Token};
+use drover_verbs::{CompletionQueue, Opcode, Provider, Wc, WcStatus};
+use request::Body;
+use rto::Rto;
+use session::Session;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use waiting::Waiting;
+use window::{Slot, SlotState};
+
+/// Completions taken per look at the completion queue.
+const POLL_MAX: usize = 32;
+/// Timers are looked at this often: a quarter of the shortest retransmission timeout.
+const TICK: Ns = Ns::from_us(250);
+/// One request in this many (a power of two) is a sample of the round trip.
+const SAMPLE_EVERY: u32 = 64;
+
+/// The sink as the rare paths see it.
+type Sink<'a> = &'a mut dyn FnMut(Completion<'_>);
+
+/// A client of one HERD server, for one thread. See the [module](self).
+///
+/// Time is `cpu.now()`: run loops refresh the clock once per step.
+pub struct HerdClient<P: Provider> {
+    /// Requests may be posted: there is a session and it is not being left.
+    open: bool,
+    /// The rare paths have something to do before the next tick.
+    urgent: bool,
+    next_tick: Ns,
+    session: Option<Box<Session<P>>>,
+    conflicts: Conflicts,
+    in_flight: usize,
+    completed: usize,
+    rto: Rto,
+    wcs: Box<[Wc; POLL_MAX]>,
+    value: Box<[u8; 1024]>,
+    stats: ClientStats,
+    waiting: VecDeque<Waiting>,
+    bulk_ops: Vec<Option<BulkOp>>,
+    bulk: BulkMemory<P>,
+    /// Operations refused before they were sent.
+    refused: Vec<(Token, Refusal)>,
+    link: Link<P>,
+    dial: Dial,
+    /// Wait before the next attempt to connect, should the current one fail.
+    backoff: Ns,
+    sessions: u64,
+    last_epoch: u64,
+    server_stats: Option<String>,
+    last_error: Option<SetupError>,
+    options: ClientOptions,
+    ctx: Rc<P::Context>,
+}
+
+/// What became of an attempt to put an operation into a slot.
+enum Placed {
+    Posted,
+    /// The partition's window is full.
+    NoSlot,
+    /// It does not fit a slot.
+    TooLong,
+}
+
+#[inline(always)]
+fn is_write(op: &Op<'_>) -> bool {
+    !matches!(op, Op::Get { .. })
+}
+
+/// Whether a commit word of ours is of an operation that changes something.
+#[inline(always)]
+fn commit_writes(commit: Commit) -> bool {
+    !matches!(commit.op(), Some(SlotOp::Get | SlotOp::GetBulk | SlotOp::Nop))
+}
+
+impl<P: Provider> HerdClient<P> {
+    /// Counters.
+    pub fn stats(&self) -> &ClientStats {
+        &self.stats
+    }
+
+    /// Whether requests can be sent now.
+    pub fn is_ready(&self) -> bool {
+        self.open
+    }
+
+    /// The session's epoch: another one after a reconnection means another server process.
+    pub fn epoch(&self) -> Option<u64> {
+        self.session.as_ref().map(|session| session.epoch)
+    }
+
+    /// Partitions of the server, once known.
+    pub fn partition_count(&self) -> Option<usize> {
+        self.session.as_ref().map(|session| session.partition_count)
+    }
+
+    /// Why there is no session, if there was a reason since the last call.
+    pub fn take_error(&mut self) -> Option<SetupError> {
+        self.last_error.take()
+    }
+
+    /// The context it works in.
+    pub fn context(&self) -> &Rc<P::Context> {
+        &self.ctx
+    }
+
+    /// Submits operations `ops[i]` with token `first_token + i` until one does not fit; returns how many were
+    /// taken. Errors: the first operation's own, if none was.
+    pub fn submit_batch(
+        &mut self,
+        cpu: &P::Cpu,
+        ops: &[Op<'_>],
+        first_token: Token,
+    ) -> Result<usize, SubmitError> {
+        for (i, op) in ops.iter().enumerate() {
+            match self.submit(cpu, op, first_token + i as u64) {
+                Ok(()) => {}
+                Err(_) if i > 0 => return Ok(i),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(ops.len())
+    }
+
+    /// Puts an operation into the next slot of its partition.
+    #[inline(always)]
+    fn place(
+        session: &mut Session<P>,
+        op: &Op<'_>,
+        hash: KeyHash,
+        token: Token,
+        submitted: Ns,
+        now: Ns,
+    ) -> Placed {
+        let partition = hash.partition_index(session.partition_count);
+        let Some((at, seq)) = session.window.next(partition) else {
+            return Placed::NoSlot;
+        };
+        let (slot_op, key, value, ttl_s) = match *op {
+            Op::Get { key } => (SlotOp::Get, key, &[][..], 0),
+            Op::Put { key, value, ttl_s: 0 } => (SlotOp::Put, key, value, 0),
+            Op::Put { key, value, ttl_s } => (SlotOp::PutTtl, key, value, ttl_s),
+            Op::Delete { key } => (SlotOp::Delete, key, &[][..], 0),
+        };
+        let extra = if session.crc { 4 } else { 0 } + if ttl_s != 0 { 4 } else { 0 };
+        if key.len() + value.len() + extra > session.body_bytes_max {
+            return Placed::TooLong;
+        }
+        let body = Body {
+            commit: Commit::new(slot_op, seq, key.len(), value.len(), session.crc),
+            hash,
+            key,
+            value,
+            ttl_s,
+        };
+        Self::post(session, partition, at, &body, token, submitted, now);
+        Placed::Posted
+    }
+
+    /// Builds a request in slot `at`, which is free and its partition's next, and stages it.
+    #[inline(always)]
+    fn post(
+        session: &mut Session<P>,
+        partition: usize,
+        at: usize,
+        body: &Body<'_>,
+        token: Token,
+        submitted: Ns,
+        now: Ns,
+    ) {
+        let len = if session.paper {
+            request::build_paper(session.window.block_mut(at), body)
+        } else {
+            request::build(session.window.block_mut(at), body)
+        };
+        let slot = Slot {
+            token,
+            commit: body.commit,
+            hash: body.hash,
+            submitted,
+            sent: now,
+            len: len as u16,
+            tries: 0,
+            state: SlotState::Posted,
+            forgotten: false,
+        };
+        session.window.take(partition, at, slot);
+        session.stage(at, len);
+    }
+
+    /// An operation that cannot simply be posted: there is no session, or something on its key is under way.
+    #[cold]
+    fn submit_waiting(
+        &mut self,
+        op: &Op<'_>,
+        hash: KeyHash,
+        token: Token,
+        now: Ns,
+    ) -> Result<(), SubmitError> {
+        if matches!(self.link, Link::Closed) {
+            return Err(SubmitError::Closed);
+        }
+        if self.waiting.len() >= self.options.waiting_max {
+            return Err(SubmitError::WindowFull);
+        }
+        self.waiting.push_back(Waiting::new(op, hash, token, now));
+        self.conflicts.add(hash, is_write(op));
+        self.in_flight += 1;
+        self.urgent = true;
+        Ok(())
+    }
+
+    /// The seed of the session, or any before there is one: hashes are renewed when a session begins.
+    fn seed(&self) -> HashSeed {
+        self.session
+            .as_ref()
+            .map_or(HashSeed::new(0, 0), |session| session.seed)
+    }
+
+    /// The operation does not fit a slot: by bulk transfer, or not at all.
+    #[cold]
+    fn submit_long(&mut self, op: &Op<'_>, hash: KeyHash, token: Token, now: Ns) -> Result<(), SubmitError> {
+        let Some(session) = &self.session else {
+            return self.submit_waiting(op, hash, token, now);
+        };
+        let Op::Put { value, .. } = *op else {
+            // Only the key is too long for these slots: no other way in.
+            return Err(SubmitError::TooLarge);
+        };
+        if session.paper || value.len() > session.item_bytes_max || self.bulk.is_refused() {
+            return Err(SubmitError::TooLarge);
+        }
+        if self.bulk_ops.iter().flatten().count() >= self.options.waiting_max {
+            return Err(SubmitError::WindowFull);
+        }
+        self.conflicts.add(hash, true);
+        self.in_flight += 1;
+        self.begin_bulk(Waiting::new(op, hash, token, now), None);
+        Ok(())
+    }
+
+    /// Whether an operation has to wait for one that is under way. Exact, and slow.
+    #[cold]
+    fn conflicts_exactly(&self, hash: KeyHash, write: bool) -> bool {
+        let by_slot = |slot: &Slot| {
+            slot.state != SlotState::Free && slot.hash == hash && (write || commit_writes(slot.commit))
+        };
+        self.waiting.iter().any(|w| w.conflicts_with(hash, write))
+            || self.conflicts_with_bulk(hash, write)
+            || self.session.as_ref().is_some_and(|session| {
+                let partition = hash.partition_index(session.partition_count);
+                session.window.lane(partition).iter().any(by_slot)
+            })
+    }
+
+    /// What the paper's format cannot say.
+    fn is_unpaperly(session: &Session<P>, op: &Op<'_>) -> bool {
+        match *op {
+            Op::Get { .. } => false,
+            Op::Delete { .. } => true,
+            Op::Put { value, ttl_s, .. } => {
+                let longest =
+                    paper::VALUE_BYTES_MAX.min(session.window.map().slot_bytes - paper::put_bytes(0));
+                ttl_s != 0 || !(1..=longest).contains(&value.len())
+            }
+        }
+    }
+
+    /// One completion of the session's queue.
+    #[inline(always)]
+    fn take(&mut self, cpu: &P::Cpu, wc: &Wc, sink: &mut impl FnMut(Completion<'_>)) {
+        let Some(session) = self.session.as_deref_mut() else {
+            return;
+        };
+        if wc.opcode != Opcode::Recv || wc.status != WcStatus::Success {
+            return self.take_other(cpu, wc, sink);
+        }
+        session.receive.collect(wc.wr_id);
+        let Some((at, imm)) = session.answered(wc) else {
+            self.stats.stale_replies += 1;
+            return;
+        };
+        let slot = session.window.slot(at);
+        let (commit, token, hash) = (slot.commit, slot.token, slot.hash);
+        let outcome = match (commit.op(), imm.status()) {
+            (Some(SlotOp::Get), Some(Status::Ok)) => match session.receive.payload(wc, &mut self.value[..]) {
+                Some(value) => Outcome::Value(value),
+                None => return self.stats.garbage += 1,
+            },
+            (Some(SlotOp::Put | SlotOp::PutTtl), Some(Status::Ok)) => Outcome::Stored,
+            (Some(SlotOp::Delete), Some(Status::Ok)) => Outcome::Deleted,
+            (Some(SlotOp::Get | SlotOp::Delete), Some(Status::NotFound)) => Outcome::NotFound,
+            _ => return self.take_unusual(cpu, wc, at, imm, sink),
+        };
+        if commit.seq().is_multiple_of(SAMPLE_EVERY) && slot.tries == 0 {
+            self.rto.sample(cpu.now().since(slot.sent));
+        }
+        session.window.release(at);
+        self.conflicts.remove(hash, commit_writes(commit));
+        self.in_flight -= 1;
+        self.completed += 1;
+        sink(Completion { token, outcome });
+    }
+
+    /// A reply that is not the usual end of a small operation.
+    #[cold]
+    fn take_unusual(&mut self, cpu: &P::Cpu, wc: &Wc, at: usize, imm: ReplyImm, sink: Sink<'_>) {
+        let now = cpu.now();
+        self.urgent = true;
+        let Some(session) = self.session.as_deref_mut() else {
+            return;
+        };
+        let slot = session.window.slot(at).clone();
+        let bulk = matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk));
+        let refusal = match imm.status() {
+            Some(Status::Retry) => return self.again(at, now + TICK),
+            Some(Status::WrongPartition) => {
+                tracing::warn!("the server has other partitions than it told us: connecting anew");
+                self.leave_when_idle();
+                return self.again(at, now);
+            }
+            Some(Status::StaleEpoch) => {
+                session.window.slot_mut(at).forgotten = true;
+                return self.quarantine(at);
+            }
+            Some(Status::TooLarge) => Refusal::TooLarge,
+            Some(Status::Full) => Refusal::Full,
+            Some(Status::BadRequest) => Refusal::BadRequest,
+            Some(Status::Bulk) if slot.commit.op() == Some(SlotOp::Get) => return self.get_is_bulk(wc, at),
+            Some(Status::Ok | Status::NotFound) if bulk => return self.bulk_answered(cpu, wc, at, imm, sink),
+            Some(Status::Bulk | Status::Ok | Status::NotFound) | None => {
+                self.stats.garbage += 1;
+                return;
+            }
+        };
+        self.finish_slot(at, Outcome::Refused(refusal), sink);
+    }
+
+    /// The operation in a slot is complete, and the slot free.
+    fn finish_slot(&mut self, at: usize, outcome: Outcome<'_>, sink: Sink<'_>) {
+        let Some(session) = self.session.as_deref_mut() else {
+            return;
+        };
+        let slot = session.window.slot(at).clone();
+        session.window.release(at);
+        self.urgent = true;
+        if matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk)) {
+            return self.finish_bulk(slot.token as usize, outcome, sink);
+        }
+        self.conflicts.remove(slot.hash, commit_writes(slot.commit));
+        if slot.state != SlotState::Ghost {
+            self.complete(slot.token, outcome, sink);
+        }
+    }
+
+    /// Hands a result to the caller.
+    fn complete(&mut self, token: Token, outcome: Outcome<'_>, sink: Sink<'_>) {
+        self.in_flight -= 1;
+        self.completed += 1;
+        self.stats.indeterminate += u64::from(outcome == Outcome::Indeterminate);
+        sink(Completion { token, outcome });
+    }
+
+    /// A completion that is no reply: the send queue's sign of life, a bulk transfer, or a failure.
+    #[cold]
+    fn take_other(&mut self, cpu: &P::Cpu, wc: &Wc, sink: Sink<'_>) {
+        match (wc.status, wc.opcode) {
+            (WcStatus::Success, _) if bulk::is_bulk(wc.wr_id) => self.bulk_moved(cpu, wc, sink),
+            (WcStatus::Success, Opcode::Write | Opcode::Send) => {}
+            (WcStatus::Success, _) => self.stats.garbage += 1,
+            (status, _) => {
+                tracing::debug!(?status, "a request of the session failed");
+                if let Some(session) = &mut self.session {
+                    session.broken = true;
+                }
+                self.urgent = true;
+            }
+        }
+    }
+
+    /// Posts operations that waited, in their order, as far as nothing holds them back.
+    fn pump(&mut self, cpu: &P::Cpu) {
+        let now = cpu.now();
+        let mut index = 0;
+        while self.open && index < self.waiting.len() {
+            if self.is_held_back(index, now) || !self.post_waiting(index, now) {
+                index += 1;
+            }
+        }
+        if let Some(session) = self.session.as_deref_mut() {
+            session.flush(cpu);
+        }
+    }
+
+    /// Whether the operation at `index` has to wait for one before it.
+    fn is_held_back(&self, index: usize, now: Ns) -> bool {
+        let this = &self.waiting[index];
+        let write = this.is_write();
+        let busy = |slot: &Slot| {
+            slot.state != SlotState::Free && slot.hash == this.hash && (write || commit_writes(slot.commit))
+        };
+        this.not_before > now
+            || self
+                .waiting
+                .iter()
+                .take(index)
+                .any(|w| w.conflicts_with(this.hash, write))
+            || self.conflicts_with_bulk(this.hash, write)
+            || self.session.as_ref().is_some_and(|session| {
+                session
+                    .window
+                    .lane(this.hash.partition_index(session.partition_count))
+                    .iter()
+                    .any(busy)
+            })
+    }
+
+    /// Posts the operation at `index`; false if it stays where it is.
+    fn post_waiting(&mut self, index: usize, now: Ns) -> bool {
+        let Some(session) = self.session.as_deref_mut() else {
+            return false;
+        };
+        let waiting = &self.waiting[index];
+        if session.paper && Self::is_unpaperly(session, &waiting.as_op()) {
+            let waiting = self.waiting.remove(index).expect("index is inside");
+            self.conflicts.remove(waiting.hash, waiting.is_write());
+            self.refused.push((waiting.token, Refusal::BadRequest));
+            return true;
+        }
+        match Self::place(
+            session,
+            &waiting.as_op(),
+            waiting.hash,
+            waiting.token,
+            waiting.submitted,
+            now,
+        ) {
+            Placed::NoSlot => false,
+            Placed::Posted => {
+                self.waiting.remove(index);
+                true
+            }
+            Placed::TooLong => {
+                let waiting = self.waiting.remove(index).expect("index is inside");
+                if waiting.value.len() > session.item_bytes_max
+                    || waiting.value.is_empty()
+                    || self.bulk.is_refused()
+                {
+                    self.conflicts.remove(waiting.hash, waiting.is_write());
+                    self.refused.push((waiting.token, Refusal::TooLarge));
+                } else {
+                    self.begin_bulk(waiting, None);
+                }
+                true
+            }
+        }
+    }
+
+    /// The rare paths: control channel, timers, waiting operations, bulk transfers.
+    #[cold]
+    fn tend(&mut self, cpu: &P::Cpu, sink: Sink<'_>) {
+        let now = cpu.now();
+        let tick = now >= self.next_tick;
+        self.urgent = false;
+        self.tend_link(cpu, tick, sink);
+        if tick {
+            self.next_tick = now + TICK;
+            self.look_at_timers(now, sink);
+        }
+        self.pump(cpu);
+        self.advance_bulk(cpu, sink);
+        while let Some((token, refusal)) = self.refused.pop() {
+            self.complete(token, Outcome::Refused(refusal), sink);
+        }
+    }
+}
+
+impl<P: Provider> KvClient<P> for HerdClient<P> {
+    #[inline]
+    fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
+        let key = op.key();
+        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+            return Err(SubmitError::BadKey);
+        }
+        let now = cpu.now();
+        let session = match self.session.as_deref_mut() {
+            Some(session) if self.open => session,
+            _ => return self.submit_waiting(op, self.seed().hash(key), token, now),
+        };
+        if session.window.is_full() {
+            return Err(SubmitError::WindowFull);
+        }
+        let hash = session.seed.hash(key);
+        let write = is_write(op);
+        if self.conflicts.may_conflict(hash, write) && self.conflicts_exactly(hash, write) {
+            self.stats.conflicts += 1;
+            return self.submit_waiting(op, hash, token, now);
+        }
+        let session = self.session.as_deref_mut().expect("there is one");
+        if session.paper && Self::is_unpaperly(session, op) {
+            return self.submit_waiting(op, hash, token, now);
+        }
+        match Self::place(session, op, hash, token, now, now) {
+            Placed::Posted => {}
+            Placed::NoSlot => return Err(SubmitError::WindowFull),
+            Placed::TooLong => return self.submit_long(op, hash, token, now),
+        }
+        self.conflicts.add(hash, write);
+        self.in_flight += 1;
+        if session.list.len() >= session.post_batch {
+            session.flush(cpu);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn poll(&mut self, cpu: &P::Cpu, sink: &mut impl FnMut(Completion<'_>)) -> usize {
+        let before = self.completed;
+        if let Some(session) = self.session.as_deref_mut() {
+            session.flush(cpu);
+            let count = session.cq.poll(cpu, &mut self.wcs[..]);
+            for i in 0..count {
+                let wc = self.wcs[i];
+                self.take(cpu, &wc, sink);
+            }
+            if count > 0
+                && let Some(session) = self.session.as_deref_mut()
+                && !session.receive.repost(cpu)
+            {
+                session.broken = true;
+                self.urgent = true;
+            }
+        }
+        if self.urgent
+            || cpu.now() >= self.next_tick
+            || (!self.waiting.is_empty() && self.completed != before)
+        {
+            self.tend(cpu, sink);
+        }
+        self.completed - before
+    }
+
+    #[inline]
+    fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    fn next_timer(&self) -> Ns {
+        self.earliest_timer()
+    }
+}

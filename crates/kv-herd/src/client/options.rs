@@ -1,0 +1,134 @@
+//! [`ClientOptions`], and why a client could not be set up.
+
+use crate::control::{ErrorCode, Format, FrontEnd, MessageError};
+use drover_base::Ns;
+use drover_mem::AllocError;
+use drover_rt::control::{ControlError, DialError};
+use drover_verbs::{ConnectError, CreateError, ImportError, OpenError, PostError, RegisterError};
+
+/// How a client wants to work. The server may give less window and other slots.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// Operations under way per partition: a power of two up to 256. 16 hides the round trip of shared memory.
+    pub window: usize,
+    /// Bytes per slot, a multiple of 64 up to 1024: items whose key, value and 24 bytes fit travel in one WRITE.
+    pub slot_bytes: usize,
+    /// Ours, or the paper's (16-byte hashes as keys; no DELETE, TTL, empty value or retransmission).
+    pub format: Format,
+    /// WRITEs into slots, or datagrams.
+    pub front_end: FrontEnd,
+    /// Checksums in request bodies even where the fabric does not need them.
+    pub crc: bool,
+    /// An operation that has no result after this time gets `Indeterminate` or `Refused(Unavailable)`.
+    pub deadline: Ns,
+    /// Staged requests that are posted without waiting for the next poll; 0: as the fabric likes it, at least 4.
+    pub post_batch: usize,
+    /// Operations that may wait (for a session, or for an earlier operation on their key) before `submit`
+    /// says `WindowFull`. At most 16384.
+    pub waiting_max: usize,
+    /// Large values in flight at a time, 1 to 64; each holds memory of the server's item limit on both sides.
+    pub bulk_chunks: u8,
+    /// A small thread sends heartbeats when nobody polls for a while. For clients that rest between calls.
+    pub keeper: bool,
+    /// What the server's operator asks for, at most 256 bytes.
+    pub auth: Vec<u8>,
+}
+
+impl Default for ClientOptions {
+    fn default() -> ClientOptions {
+        ClientOptions {
+            window: 16,
+            slot_bytes: 1024,
+            format: Format::D,
+            front_end: FrontEnd::Slots,
+            crc: false,
+            deadline: Ns::from_s(5),
+            post_batch: 0,
+            waiting_max: 256,
+            bulk_chunks: 4,
+            keeper: false,
+            auth: Vec::new(),
+        }
+    }
+}
+
+/// Why there is no session (yet, or any more). The client goes on trying.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetupError {
+    /// Nobody there.
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    /// The control channel ended.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The server said what it cannot say.
+    #[error("the server sent nonsense: {0}")]
+    Message(#[from] MessageError),
+    /// The server does not want us.
+    #[error("refused by the server: {text} ({code:?})")]
+    Refused {
+        /// For programs.
+        code: ErrorCode,
+        /// For people.
+        text: String,
+    },
+    /// The server's numbers do not fit together, or not this fabric.
+    #[error("unusable answer of the server: {what}")]
+    Unusable {
+        /// Which.
+        what: &'static str,
+    },
+    /// No answer in time.
+    #[error("the server did not answer in time")]
+    Timeout,
+    /// The server closed the session, or its queue pair failed.
+    #[error("the session ended")]
+    Ended,
+    /// No memory.
+    #[error(transparent)]
+    Alloc(#[from] AllocError),
+    /// No queue.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// Memory could not be registered.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// The server's memory or queue pair could not be used.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// The queue pairs do not match.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The fabric could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A system call failed.
+    #[error("{what} failed: {source}")]
+    System {
+        /// The call.
+        what: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// RECVs could not be posted.
+    #[error(transparent)]
+    Post(#[from] PostError),
+}
+
+impl SetupError {
+    /// Trying again will not help: the server understood us and does not want what we want.
+    pub fn is_final(&self) -> bool {
+        match self {
+            SetupError::Refused { code, .. } => {
+                matches!(
+                    code,
+                    ErrorCode::Version | ErrorCode::Auth | ErrorCode::NotSupported | ErrorCode::Malformed
+                )
+            }
+            SetupError::Unusable { .. } | SetupError::Message(_) | SetupError::Create(_) => true,
+            SetupError::Control(error) => matches!(error, ControlError::Frame(_) | ControlError::FdsOverTcp),
+            _ => false,
+        }
+    }
+}

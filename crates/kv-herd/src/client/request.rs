@@ -1,0 +1,169 @@
+//! Building request bytes, right-aligned in a block the size of a slot.
+
+use crate::layout::{Bulk, Commit, SlotOp, TRAILER_BYTES, paper, request_crc};
+use drover_base::KeyHash;
+
+/// What goes into a request of format D.
+pub(crate) struct Body<'a> {
+    pub(crate) commit: Commit,
+    pub(crate) hash: KeyHash,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+    pub(crate) ttl_s: u32,
+}
+
+/// Copies `src` so that it ends at `end`; returns where it starts. The usual lengths are copied in registers.
+#[inline(always)]
+fn prepend(block: &mut [u8], end: usize, src: &[u8]) -> usize {
+    let at = end - src.len();
+    let dst = &mut block[at..end];
+    match src.len() {
+        16 => dst.copy_from_slice(&src[..16]),
+        32 => dst.copy_from_slice(&src[..32]),
+        _ => dst.copy_from_slice(src),
+    }
+    at
+}
+
+/// Writes a request of format D to the end of `block`; returns its length. The caller has checked that it fits.
+#[inline(always)]
+pub(crate) fn build(block: &mut [u8], body: &Body<'_>) -> usize {
+    let slot_bytes = block.len();
+    let trailer = slot_bytes - TRAILER_BYTES;
+    block[slot_bytes - 8..].copy_from_slice(&body.commit.0.to_le_bytes());
+    block[trailer..trailer + 8].copy_from_slice(&body.hash.low.to_le_bytes());
+    block[trailer + 8..trailer + 16].copy_from_slice(&body.hash.high.to_le_bytes());
+    let crc_at = trailer - if body.commit.has_crc() { 4 } else { 0 };
+    let mut at = prepend(block, crc_at, body.key);
+    if !body.value.is_empty() {
+        at = prepend(block, at, body.value);
+    }
+    if body.ttl_s != 0 || body.commit.op() == Some(SlotOp::PutBulk) {
+        at = prepend(block, at, &body.ttl_s.to_le_bytes());
+    }
+    if body.commit.has_crc() {
+        let crc = request_crc(&block[at..crc_at], body.hash, body.commit);
+        block[crc_at..trailer].copy_from_slice(&crc.to_le_bytes());
+    }
+    slot_bytes - at
+}
+
+/// Bytes before the slot image in blocks of format P: what is sent has no key, so a copy stands there.
+pub(crate) const PAPER_LEAD_BYTES: usize = 256;
+
+/// Writes a request of format P; returns its length. An empty value means GET.
+pub(crate) fn build_paper(block: &mut [u8], body: &Body<'_>) -> usize {
+    block[..body.key.len()].copy_from_slice(body.key);
+    let block_bytes = block.len();
+    let at = prepend(block, block_bytes, &paper::wire_hash(body.hash));
+    if body.value.is_empty() {
+        return block_bytes - at;
+    }
+    let at = prepend(block, at, &(body.value.len() as u16).to_le_bytes());
+    block_bytes - prepend(block, at, body.value)
+}
+
+/// The key and value of a request of format P.
+pub(crate) fn parse_paper(block: &[u8], commit: Commit) -> (&[u8], &[u8], u32) {
+    let value_end = block.len() - paper::put_bytes(0);
+    (
+        &block[..commit.key_len()],
+        &block[value_end - commit.value_len()..value_end],
+        0,
+    )
+}
+
+/// The key and value of a request of format D that we built ourselves.
+pub(crate) fn parse(block: &[u8], commit: Commit) -> (&[u8], &[u8], u32) {
+    let crc_at = block.len() - TRAILER_BYTES - if commit.has_crc() { 4 } else { 0 };
+    let key_at = crc_at - commit.key_len();
+    let value_at = key_at - commit.value_len();
+    let ttl_s = match commit.op() {
+        Some(op) if op.has_ttl() => {
+            let bytes = &block[value_at - 4..value_at];
+            u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+        }
+        _ => 0,
+    };
+    (&block[key_at..crc_at], &block[value_at..key_at], ttl_s)
+}
+
+/// The 12 bytes that stand for a value in the bulk ops.
+pub(crate) fn bulk_value(chunk: u32, len: u32, crc: u32) -> [u8; 12] {
+    Bulk { chunk, len, crc }.to_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn built(op: SlotOp, key: &[u8], value: &[u8], ttl_s: u32, crc: bool) -> (Vec<u8>, usize, Commit) {
+        let commit = Commit::new(op, 9, key.len(), value.len(), crc);
+        let mut block = vec![0xee; 1024];
+        let hash = KeyHash { low: 1, high: 2 };
+        let len = build(
+            &mut block,
+            &Body {
+                commit,
+                hash,
+                key,
+                value,
+                ttl_s,
+            },
+        );
+        (block, len, commit)
+    }
+
+    #[test]
+    fn a_get_is_key_hash_and_commit_word() {
+        let (block, len, commit) = built(SlotOp::Get, b"key", b"", 0, false);
+        assert_eq!((len, len - TRAILER_BYTES), (27, commit.body_len()));
+        assert_eq!(&block[1024 - 27..1000], b"key");
+        assert_eq!(&block[1000..1008], &1u64.to_le_bytes());
+        assert_eq!(&block[1016..], &commit.0.to_le_bytes());
+        assert_eq!(block[1024 - 28], 0xee);
+    }
+
+    #[test]
+    fn the_papers_requests_have_the_papers_lengths() {
+        let mut block = vec![0; PAPER_LEAD_BYTES + 1024];
+        let body = |value| Body {
+            commit: Commit::new(SlotOp::Put, 1, 3, <[u8]>::len(value), false),
+            hash: KeyHash { low: 5, high: 0 },
+            key: b"key",
+            value,
+            ttl_s: 0,
+        };
+        assert_eq!(build_paper(&mut block, &body(b"")), paper::GET_BYTES);
+        assert_eq!(
+            block.last(),
+            Some(&1),
+            "the last byte says that a request is here"
+        );
+        let value = [7; 32];
+        assert_eq!(build_paper(&mut block, &body(&value)), paper::put_bytes(32));
+        let end = block.len();
+        assert_eq!(&block[end - 18..end - 16], &32u16.to_le_bytes());
+        assert_eq!(&block[end - 50..end - 18], &value);
+        assert_eq!(
+            parse_paper(&block, body(&value).commit),
+            (&b"key"[..], &value[..], 0)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_built_is_parsed(
+            key in proptest::collection::vec(any::<u8>(), 1..=250),
+            value in proptest::collection::vec(any::<u8>(), 0..=700),
+            ttl_s in 0u32..3,
+            crc in any::<bool>(),
+        ) {
+            let op = if ttl_s == 0 { SlotOp::Put } else { SlotOp::PutTtl };
+            let (block, len, commit) = built(op, &key, &value, ttl_s, crc);
+            prop_assert_eq!(len, TRAILER_BYTES + commit.body_len());
+            prop_assert_eq!(parse(&block, commit), (&key[..], &value[..], ttl_s));
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What happens to requests that get no reply: retransmission, quarantine, resynchronisation, deadlines.
+
+use super::rto::RETRIES_MAX;
+use super::waiting::Waiting;
+use super::window::SlotState;
+use super::{HerdClient, Sink, commit_writes, request};
+use crate::control::{Message, Resync, Resynced};
+use crate::layout::{SlotOp, Status};
+use drover_base::Ns;
+use drover_kv::{OpKind, Outcome, Refusal};
+use drover_verbs::Provider;
+
+/// What the timers want done to a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Due {
+    Nothing,
+    Resend,
+    GiveUp,
+    Expired,
+}
+
+impl<P: Provider> HerdClient<P> {
+    /// Looks at every slot and every waiting operation. Costs a few ns per slot; done once in
+    /// [`TICK`](super::TICK), so that no operation pays for a timer of its own.
+    pub(super) fn look_at_timers(&mut self, now: Ns, sink: Sink<'_>) {
+        let slot_count = match &self.session {
+            Some(session) if session.window.busy_count() > 0 => session.window.slots().len(),
+            _ => 0,
+        };
+        for at in 0..slot_count {
+            match self.due(at, now) {
+                Due::Nothing => {}
+                Due::Resend => self.resend(at, now),
+                Due::GiveUp => self.quarantine(at),
+                Due::Expired => self.expire(at, sink),
+            }
+        }
+        self.expire_waiting(now, sink);
+    }
+
+    fn due(&self, at: usize, now: Ns) -> Due {
+        let Some(session) = &self.session else {
+            return Due::Nothing;
+        };
+        let slot = session.window.slot(at);
+        let overdue = now.since(slot.sent) >= self.rto.after(slot.tries);
+        match slot.state {
+            SlotState::Free | SlotState::Ghost => Due::Nothing,
+            SlotState::Posted | SlotState::Quarantined
+                if now.since(slot.submitted) >= self.options.deadline =>
+            {
+                Due::Expired
+            }
+            // The paper's requests cannot be sent twice: the server could not tell, and would execute both.
+            SlotState::Posted if session.paper && now.since(slot.sent) >= self.rto.after(RETRIES_MAX) => {
+                Due::GiveUp
+            }
+            SlotState::Posted if overdue && !session.paper => match slot.tries < RETRIES_MAX {
+                true => Due::Resend,
+                false => Due::GiveUp,
+            },
+            SlotState::Posted | SlotState::Quarantined => Due::Nothing,
+        }
+    }
+
+    /// The same bytes once more, but for the attempt in the commit word.
+    fn resend(&mut self, at: usize, now: Ns) {
+        let Some(session) = self.session.as_deref_mut() else {
+            return;
+        };
+        let slot = session.window.slot_mut(at);
+        slot.tries += 1;
+        slot.sent = now;
+        let (commit, len) = (
+            slot.commit.with_attempt(u32::from(slot.tries)),
+            usize::from(slot.len),
+        );
+        let block = session.window.block_mut(at);
+        let end = block.len();
+        block[end - 8..].copy_from_slice(&commit.0.to_le_bytes());
+        session.stage(at, len);
+        self.stats.retransmits += 1;
+    }
+
+    /// Gives a request up and asks the server what became of it. The slot is not used until the answer: the
+    /// server may still be copying the old body.
+    pub(super) fn quarantine(&mut self, at: usize) {
+        let Some(session) = self.session.as_deref_mut() else {
+            return;
+        };
+        session.window.slot_mut(at).state = SlotState::Quarantined;
+        let (partition, index) = session.window.place(at);
+        let message = Message::Resync(Resync {
+            partition: partition as u16,
+            slot: index as u16,
+            seq: session.window.slot(at).commit.seq(),
+            r: session.window.first_open_r(partition),
+        });
+        self.stats.resyncs += 1;
+        self.ask(&message);
+    }
+
+    /// The server's last word on a request that we gave up.
+    pub(super) fn resynced(&mut self, answer: &Resynced, now: Ns, sink: Sink<'_>) {
+        let Some(session) = self.session.as_deref() else {
+            return;
+        };
+        let map = session.window.map();
+        let (partition, index) = (usize::from(answer.partition), usize::from(answer.slot));
+        let at = partition * map.window + index;
+        let known = partition < map.partition_count && index < map.window && {
+            let slot = session.window.slot(at);
+            matches!(slot.state, SlotState::Quarantined | SlotState::Ghost) && slot.commit.seq() == answer.seq
+        };
+        if !known {
+            self.stats.garbage += 1;
+            return;
+        }
+        let slot = session.window.slot(at).clone();
+        let write = commit_writes(slot.commit);
+        let status = Status::from_bits(u32::from(answer.status));
+        match (slot.state, status) {
+            (SlotState::Ghost, _) => self.finish_slot(at, Outcome::Indeterminate, sink),
+            (_, Some(Status::Retry | Status::WrongPartition)) => self.again(at, now),
+            _ if write && answer.executed => self.finish_slot(at, executed(slot.commit.op(), status), sink),
+            _ if write && slot.forgotten => self.finish_slot(at, Outcome::Indeterminate, sink),
+            _ => self.again(at, now),
+        }
+    }
+
+    /// The operation in a slot did not happen and will not: it waits to be sent anew, in another slot.
+    pub(super) fn again(&mut self, at: usize, not_before: Ns) {
+        let Some(session) = self.session.as_deref_mut() else {
+            return;
+        };
+        self.stats.resubmits += 1;
+        self.urgent = true;
+        let slot = session.window.slot(at).clone();
+        session.window.release(at);
+        if matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk)) {
+            return self.bulk_again(slot.token as usize);
+        }
+        if let Some(mut waiting) = self.copy_out(at) {
+            waiting.not_before = not_before;
+            // Before everything that may be waiting for it.
+            self.waiting.push_front(waiting);
+        }
+    }
+
+    /// The operation whose request is in slot `at`, with its own copy of key and value. In format P the key is
+    /// gone: what travels is its hash.
+    pub(super) fn copy_out(&self, at: usize) -> Option<Waiting> {
+        let session = self.session.as_deref()?;
+        let slot = session.window.slot(at);
+        let kind = match slot.commit.op()? {
+            SlotOp::Get => OpKind::Get,
+            SlotOp::Put | SlotOp::PutTtl => OpKind::Put,
+            SlotOp::Delete => OpKind::Delete,
+            SlotOp::Nop | SlotOp::PutBulk | SlotOp::GetBulk => return None,
+        };
+        let (key, value, ttl_s) = match session.paper {
+            true => request::parse_paper(session.window.block(at), slot.commit),
+            false => request::parse(session.window.block(at), slot.commit),
+        };
+        Some(Waiting {
+            token: slot.token,
+            hash: slot.hash,
+            kind,
+            key: key.into(),
+            value: value.to_vec(),
+            ttl_s,
+            submitted: slot.submitted,
+            not_before: Ns::ZERO,
+        })
+    }
+
+    /// The deadline of the operation in a slot came. The slot goes on being asked about.
+    fn expire(&mut self, at: usize, sink: Sink<'_>) {
+        let Some(session) = self.session.as_deref_mut() else {
+            return;
+        };
+        let slot = session.window.slot(at).clone();
+        if slot.state == SlotState::Posted {
+            self.quarantine(at);
+        }
+        let Some(session) = self.session.as_deref_mut() else {
+            return;
+        };
+        session.window.slot_mut(at).state = SlotState::Ghost;
+        let outcome = match commit_writes(slot.commit) {
+            true => Outcome::Indeterminate,
+            false => Outcome::Refused(Refusal::Unavailable),
+        };
+        if matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk)) {
+            return self.expire_bulk(slot.token as usize, outcome, sink);
+        }
+        self.complete(slot.token, outcome, sink);
+    }
+
+    fn expire_waiting(&mut self, now: Ns, sink: Sink<'_>) {
+        let mut index = 0;
+        while index < self.waiting.len() {
+            if now.since(self.waiting[index].submitted) < self.options.deadline {
+                index += 1;
+            } else if let Some(waiting) = self.waiting.remove(index) {
+                self.conflicts.remove(waiting.hash, waiting.is_write());
+                self.complete(waiting.token, Outcome::Refused(Refusal::Unavailable), sink);
+            }
+        }
+    }
+}
+
+/// What an executed PUT or DELETE came to.
+fn executed(op: Option<SlotOp>, status: Option<Status>) -> Outcome<'static> {
+    match (op, status) {
+        (Some(SlotOp::Delete), Some(Status::Ok)) => Outcome::Deleted,
+        (_, Some(Status::Ok)) => Outcome::Stored,
+        (Some(SlotOp::Delete), Some(Status::NotFound)) => Outcome::NotFound,
+        (_, Some(Status::TooLarge)) => Outcome::Refused(Refusal::TooLarge),
+        (_, Some(Status::Full)) => Outcome::Refused(Refusal::Full),
+        (_, Some(Status::BadRequest)) => Outcome::Refused(Refusal::BadRequest),
+        (_, _) => Outcome::Indeterminate,
+    }
+}

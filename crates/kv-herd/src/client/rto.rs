@@ -1,0 +1,92 @@
+//! [`Rto`]: how long to wait for a reply before the request is sent again.
+
+use drover_base::Ns;
+
+/// Attempts after the first one, before the slot is quarantined. *(our choice, like the numbers below)*
+pub(crate) const RETRIES_MAX: u8 = 5;
+/// No retransmission earlier than this: a reply takes microseconds, a descheduled server milliseconds.
+const BASE_MIN: Ns = Ns::from_ms(1);
+/// No longer first wait than this: with [`RETRIES_MAX`] doublings it bounds giving up to 6.3 s.
+const BASE_MAX: Ns = Ns::from_ms(100);
+/// The wait is this many times the 99th percentile.
+const SAFETY: u64 = 20;
+
+/// The retransmission timeout: 20 times an estimate of the 99th percentile of the round trip, doubled with
+/// every attempt.
+///
+/// The estimate moves up by 99 units when a sample is above it and down by one when it is below, so it rests
+/// where one sample in a hundred is above. A sample costs a few additions; only one request in 64 is sampled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rto {
+    p99_ns: u64,
+}
+
+impl Rto {
+    pub(crate) fn new() -> Rto {
+        Rto { p99_ns: 20_000 }
+    }
+
+    /// A first attempt was answered after `rtt`. (Later attempts are no samples: nobody knows which one the
+    /// reply is to.)
+    pub(crate) fn sample(&mut self, rtt: Ns) {
+        let unit = self.p99_ns / 1024 + 1;
+        self.p99_ns = if rtt.0 > self.p99_ns {
+            (self.p99_ns + 99 * unit).min(BASE_MAX.0)
+        } else {
+            (self.p99_ns - unit).max(100)
+        };
+    }
+
+    /// The wait after the first attempt.
+    pub(crate) fn base(&self) -> Ns {
+        Ns(self.p99_ns * SAFETY).clamp(BASE_MIN, BASE_MAX)
+    }
+
+    /// The wait after attempt `tries` (from 0).
+    pub(crate) fn after(&self, tries: u8) -> Ns {
+        self.base() * (1 << tries.min(RETRIES_MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drover_base::Rng;
+
+    #[test]
+    fn rests_near_the_99th_percentile() {
+        let mut rng = Rng::new(5, 0, 0);
+        let mut rto = Rto::new();
+        let mut above = 0;
+        for i in 0..60_000 {
+            // Uniform in 100..200 us: the 99th percentile is 199 us.
+            let rtt = Ns(100_000 + rng.below(100_000));
+            above += u32::from(i >= 30_000 && rtt.0 > rto.p99_ns);
+            rto.sample(rtt);
+        }
+        assert!(
+            (150..600).contains(&above),
+            "{above} of 30000 samples above the estimate"
+        );
+        assert!(
+            (Ns::from_us(3_400)..Ns::from_us(4_600)).contains(&rto.base()),
+            "{:?}",
+            rto.base()
+        );
+    }
+
+    #[test]
+    fn is_bounded_and_doubles() {
+        let mut rto = Rto::new();
+        for _ in 0..100_000 {
+            rto.sample(Ns(1));
+        }
+        assert_eq!(rto.base(), BASE_MIN);
+        assert_eq!(rto.after(3), BASE_MIN * 8);
+        for _ in 0..100_000 {
+            rto.sample(Ns::MAX);
+        }
+        assert_eq!(rto.base(), BASE_MAX);
+        assert_eq!(rto.after(u8::MAX), BASE_MAX * 32);
+    }
+}

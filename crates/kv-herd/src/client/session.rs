@@ -1,0 +1,224 @@
+//! [`Session`]: the queue pairs and memory of one connection, and the two ends of the hot path: staging a
+//! request, recognising its reply.
+
+use super::receive::Receive;
+use super::window::Window;
+use crate::layout::{DATAGRAM_HEADER_BYTES, ReplyImm};
+use drover_base::HashSeed;
+use drover_verbs::{
+    MemoryRegion, Payload, PostErrorKind, Provider, Qpn, QueuePair, RemoteRegion, SendList, SendOp, SendWr,
+    UdDest, Wc, WrId,
+};
+
+/// How requests travel.
+pub(super) enum Front<P: Provider> {
+    /// WRITEs into our slots at the server.
+    Slots {
+        /// Our end of the connection.
+        uc: P::Qp,
+        /// The slots.
+        remote: RemoteRegion,
+    },
+    /// Datagrams to the worker of each partition; sent by the queue pair that receives replies.
+    Datagrams {
+        /// One per partition.
+        dests: Vec<UdDest>,
+        /// What the server calls us, and how often it has called somebody so.
+        client_id: u32,
+        generation: u32,
+    },
+}
+
+/// Bookkeeping of a send queue whose requests are mostly unsignaled: one in `period` asks for a completion.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Signals {
+    period: u32,
+    since: u32,
+}
+
+impl Signals {
+    /// For a queue of `depth`: a quarter, so that the queue never fills before a completion frees it.
+    pub(super) fn new(depth: usize) -> Signals {
+        Signals {
+            period: (depth as u32 / 4).clamp(1, 64),
+            since: 0,
+        }
+    }
+
+    /// Whether the next request is to be signaled.
+    #[inline(always)]
+    fn next(&mut self) -> bool {
+        self.since += 1;
+        let signaled = self.since >= self.period;
+        if signaled {
+            self.since = 0;
+        }
+        signaled
+    }
+}
+
+/// Everything that lives as long as one connection.
+pub(super) struct Session<P: Provider> {
+    pub(super) window: Window,
+    pub(super) seed: HashSeed,
+    pub(super) partition_count: usize,
+    /// Longest body (with everything in it) that goes into a slot.
+    pub(super) body_bytes_max: usize,
+    pub(super) item_bytes_max: usize,
+    pub(super) crc: bool,
+    /// Format P.
+    pub(super) paper: bool,
+    pub(super) epoch: u64,
+    pub(super) front: Front<P>,
+    pub(super) receive: Receive<P>,
+    /// Sender's queue pair number to partition; open addressing, empty entries have partition `u32::MAX`.
+    pub(super) routes: Box<[(Qpn, u32)]>,
+    pub(super) list: SendList,
+    pub(super) signals: Signals,
+    /// Staged requests that are worth a doorbell.
+    pub(super) post_batch: usize,
+    pub(super) inline_bytes: usize,
+    /// Where requests too long to be inline are sent from: one block per slot.
+    pub(super) staging: Option<P::Mr>,
+    /// A queue pair failed: the session is over.
+    pub(super) broken: bool,
+    pub(super) cq: P::Cq,
+}
+
+impl<P: Provider> Session<P> {
+    /// The table of [`routes`](Session::routes); `None` if two partitions have the same sender.
+    pub(super) fn route_table(qpns: &[u32]) -> Option<Box<[(Qpn, u32)]>> {
+        let size = (qpns.len() * 4).next_power_of_two();
+        let mut table = vec![(Qpn(0), u32::MAX); size].into_boxed_slice();
+        for (partition, &qpn) in qpns.iter().enumerate() {
+            let mut at = qpn as usize & (size - 1);
+            while table[at].1 != u32::MAX {
+                if table[at].0 == Qpn(qpn) {
+                    return None;
+                }
+                at = (at + 1) & (size - 1);
+            }
+            table[at] = (Qpn(qpn), partition as u32);
+        }
+        Some(table)
+    }
+
+    /// Which partition a datagram's sender serves.
+    #[inline(always)]
+    fn partition_of(&self, sender: Qpn) -> Option<usize> {
+        let mask = self.routes.len() - 1;
+        let mut at = sender.0 as usize & mask;
+        loop {
+            let (qpn, partition) = self.routes[at];
+            if partition == u32::MAX {
+                return None;
+            }
+            if qpn == sender {
+                return Some(partition as usize);
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    /// The slot that a datagram answers, and what its immediate says.
+    #[inline(always)]
+    pub(super) fn answered(&self, wc: &Wc) -> Option<(usize, ReplyImm)> {
+        let imm = ReplyImm(wc.imm?.0);
+        let partition = self.partition_of(wc.src_qpn)?;
+        Some((self.window.answered(partition, imm)?, imm))
+    }
+
+    /// Adds the request in slot `at` to the list, `len` bytes of its block.
+    #[inline(always)]
+    pub(super) fn stage(&mut self, at: usize, len: usize) {
+        let (op, len) = match &self.front {
+            Front::Slots { remote, .. } => {
+                let end = (at + 1) * self.window.map().slot_bytes;
+                let remote = remote.at(end - len);
+                (SendOp::Write { remote, imm: None }, len)
+            }
+            Front::Datagrams { .. } => self.address_datagram(at, len),
+        };
+        let payload = match self.window.block(at).last_chunk::<64>() {
+            Some(line) if len <= 64 && self.inline_bytes >= 64 => self.list.inline_tail(line, len),
+            _ => self.long_payload(at, len),
+        };
+        self.list.push(SendWr {
+            wr_id: WrId(0),
+            op,
+            payload,
+            signaled: self.signals.next(),
+            fence: false,
+        });
+    }
+
+    /// Puts the header before the `len` bytes of a request, and says where they go and how long they are now.
+    fn address_datagram(&mut self, at: usize, len: usize) -> (SendOp, usize) {
+        let Front::Datagrams {
+            dests,
+            client_id,
+            generation,
+        } = &self.front
+        else {
+            unreachable!("called for datagrams only");
+        };
+        let (partition, index) = self.window.place(at);
+        let mut header = [0; DATAGRAM_HEADER_BYTES];
+        header[..4].copy_from_slice(&client_id.to_le_bytes());
+        header[4..6].copy_from_slice(&(index as u16).to_le_bytes());
+        header[6..].copy_from_slice(&(*generation as u16).to_le_bytes());
+        let op = SendOp::Send {
+            dest: Some(dests[partition]),
+            imm: None,
+        };
+        let len = len + DATAGRAM_HEADER_BYTES;
+        let block = self.window.block_mut(at);
+        let start = block.len() - len;
+        block[start..start + DATAGRAM_HEADER_BYTES].copy_from_slice(&header);
+        (op, len)
+    }
+
+    /// The payload of a request longer than a line.
+    fn long_payload(&mut self, at: usize, len: usize) -> Payload {
+        let block = self.window.block(at);
+        if len <= self.inline_bytes {
+            return match block.last_chunk::<128>() {
+                Some(lines) if len <= 128 => self.list.inline_tail(lines, len),
+                _ => self.list.inline(&block[block.len() - len..]),
+            };
+        }
+        let staging = self
+            .staging
+            .as_ref()
+            .expect("made when slots are longer than inline payloads");
+        let offset = (at + 1) * block.len() - len;
+        staging.region().copy_in(offset, &block[block.len() - len..]);
+        Payload::Region(staging.sge(offset, len))
+    }
+
+    /// Posts what is staged.
+    #[inline(always)]
+    pub(super) fn flush(&mut self, cpu: &P::Cpu) {
+        if !self.list.is_empty() {
+            let posted = match &mut self.front {
+                Front::Slots { uc, .. } => uc.post_send(cpu, &self.list),
+                Front::Datagrams { .. } => self.receive.qp.post_send(cpu, &self.list),
+            };
+            if let Err(error) = posted {
+                self.not_posted(error.kind);
+            }
+            self.list.clear();
+        }
+    }
+
+    /// What a full queue did not take goes the way of lost requests: it is sent again when its time is over.
+    #[cold]
+    fn not_posted(&mut self, kind: PostErrorKind) {
+        if kind != PostErrorKind::QueueFull {
+            tracing::warn!(%kind, "a request could not be posted: the session is over");
+            self.broken = true;
+        }
+        // The next request is signaled: its completion will tell how far the queue has come.
+        self.signals.since = self.signals.period - 1;
+    }
+}

@@ -1,0 +1,282 @@
+//! [`Window`]: the client's picture of its slots: which request is in which, and which reply is to whom.
+//!
+//! Request r to a partition goes to slot `r mod window` with `seq = r / window + 1`; r counts from 0 at the
+//! start of a session. A slot is used again only when its request is answered, or ruled out by a `Resync`.
+
+use crate::layout::{Commit, ReplyImm, SlotMap};
+use drover_base::{KeyHash, Ns};
+
+/// What is in a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub(crate) enum SlotState {
+    /// Nothing.
+    #[default]
+    Free,
+    /// A request without a reply.
+    Posted,
+    /// A request we gave up; the server is asked what became of it. The operation is not complete.
+    Quarantined,
+    /// The same, but the operation has been completed (its deadline came).
+    Ghost,
+}
+
+/// One slot: a cache line.
+#[derive(Clone, Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Slot {
+    /// The caller's name for the operation, or the index of a bulk operation.
+    pub(crate) token: u64,
+    /// The commit word of the first attempt (format P: kept, never sent).
+    pub(crate) commit: Commit,
+    pub(crate) hash: KeyHash,
+    /// When the operation was submitted.
+    pub(crate) submitted: Ns,
+    /// When the last attempt was sent.
+    pub(crate) sent: Ns,
+    /// Bytes of the request.
+    pub(crate) len: u16,
+    /// Attempts after the first.
+    pub(crate) tries: u8,
+    pub(crate) state: SlotState,
+    /// The server said that it does not remember this slot.
+    pub(crate) forgotten: bool,
+}
+
+const _: () = assert!(size_of::<Slot>() == 64);
+
+/// All slots of a session, and the bytes of their requests for retransmission.
+#[derive(Debug)]
+pub(crate) struct Window {
+    map: SlotMap,
+    window_log2: u32,
+    /// Next r per partition.
+    next_r: Box<[u64]>,
+    slots: Box<[Slot]>,
+    /// Request bytes, right-aligned in a block per slot.
+    blocks: Box<[u8]>,
+    block_bytes: usize,
+    /// Slots that are not free.
+    busy_count: usize,
+}
+
+impl Window {
+    /// A fresh session's window, with `lead_bytes` (a multiple of 64) before the image of each slot. `first_r`
+    /// is 0 but in tests of wrap-around.
+    pub(crate) fn new(map: SlotMap, lead_bytes: usize, first_r: u64) -> Window {
+        let slot_count = map.partition_count * map.window;
+        let block_bytes = map.slot_bytes + lead_bytes;
+        Window {
+            map,
+            window_log2: map.window.trailing_zeros(),
+            next_r: vec![first_r; map.partition_count].into_boxed_slice(),
+            slots: vec![Slot::default(); slot_count].into_boxed_slice(),
+            blocks: vec![0; slot_count * block_bytes].into_boxed_slice(),
+            block_bytes,
+            busy_count: 0,
+        }
+    }
+
+    pub(crate) fn map(&self) -> &SlotMap {
+        &self.map
+    }
+
+    /// Whether no partition has a free slot.
+    #[inline(always)]
+    pub(crate) fn is_full(&self) -> bool {
+        self.busy_count == self.slots.len()
+    }
+
+    #[inline(always)]
+    pub(crate) fn busy_count(&self) -> usize {
+        self.busy_count
+    }
+
+    /// The slot of the partition's next request and its seq, if it is free.
+    #[inline(always)]
+    pub(crate) fn next(&self, partition: usize) -> Option<(usize, u32)> {
+        let r = self.next_r[partition];
+        let at = (partition << self.window_log2) + (r as usize & (self.map.window - 1));
+        let seq = ((r >> self.window_log2) as u32).wrapping_add(1);
+        (self.slots[at].state == SlotState::Free).then_some((at, seq))
+    }
+
+    /// Takes the slot that [`next`](Window::next) named.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, partition: usize, at: usize, slot: Slot) {
+        debug_assert_eq!(self.slots[at].state, SlotState::Free);
+        self.next_r[partition] += 1;
+        self.busy_count += 1;
+        self.slots[at] = slot;
+    }
+
+    /// The slot may be used again.
+    #[inline(always)]
+    pub(crate) fn release(&mut self, at: usize) {
+        debug_assert_ne!(self.slots[at].state, SlotState::Free);
+        self.slots[at].state = SlotState::Free;
+        self.busy_count -= 1;
+    }
+
+    #[inline(always)]
+    pub(crate) fn slot(&self, at: usize) -> &Slot {
+        &self.slots[at]
+    }
+
+    #[inline(always)]
+    pub(crate) fn slot_mut(&mut self, at: usize) -> &mut Slot {
+        &mut self.slots[at]
+    }
+
+    pub(crate) fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+
+    /// The slots of a partition.
+    pub(crate) fn lane(&self, partition: usize) -> &[Slot] {
+        &self.slots[partition << self.window_log2..(partition + 1) << self.window_log2]
+    }
+
+    /// Which partition a slot is of, and its index there.
+    #[inline(always)]
+    pub(crate) fn place(&self, at: usize) -> (usize, usize) {
+        (at >> self.window_log2, at & (self.map.window - 1))
+    }
+
+    /// The request bytes of a slot.
+    #[inline(always)]
+    pub(crate) fn block(&self, at: usize) -> &[u8] {
+        &self.blocks[at * self.block_bytes..(at + 1) * self.block_bytes]
+    }
+
+    #[inline(always)]
+    pub(crate) fn block_mut(&mut self, at: usize) -> &mut [u8] {
+        &mut self.blocks[at * self.block_bytes..(at + 1) * self.block_bytes]
+    }
+
+    /// The slot whose request this reply answers; `None` for duplicates, replies to earlier uses of the slot,
+    /// and nonsense.
+    #[inline(always)]
+    pub(crate) fn answered(&self, partition: usize, imm: ReplyImm) -> Option<usize> {
+        let index = imm.slot_index();
+        let at = (partition << self.window_log2) + index;
+        if index >= self.map.window || at >= self.slots.len() {
+            return None;
+        }
+        let slot = &self.slots[at];
+        let same = slot.commit.seq() & ReplyImm::SEQ_MASK == imm.seq_low();
+        (slot.state == SlotState::Posted && same).then_some(at)
+    }
+
+    /// The first r of a partition whose request is neither answered nor given up: the server need not wait for
+    /// anything before it.
+    pub(crate) fn first_open_r(&self, partition: usize) -> u64 {
+        let next = self.next_r[partition];
+        let oldest = next.saturating_sub(self.map.window as u64);
+        let posted = |r: &u64| {
+            let index = *r as usize & (self.map.window - 1);
+            self.lane(partition)[index].state == SlotState::Posted
+        };
+        (oldest..next).find(posted).unwrap_or(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{SlotOp, Status};
+
+    const MAP: SlotMap = SlotMap {
+        slot_bytes: 64,
+        window: 4,
+        partition_count: 3,
+    };
+
+    fn post(window: &mut Window, partition: usize) -> Option<(usize, u32)> {
+        let (at, seq) = window.next(partition)?;
+        let commit = Commit::new(SlotOp::Get, seq, 3, 0, false);
+        let slot = Slot {
+            commit,
+            state: SlotState::Posted,
+            ..Slot::default()
+        };
+        window.take(partition, at, slot);
+        Some((at, seq))
+    }
+
+    fn reply(at: usize, seq: u32) -> ReplyImm {
+        ReplyImm::new(Status::Ok, at & 3, seq)
+    }
+
+    #[test]
+    fn requests_follow_the_papers_order() {
+        let mut window = Window::new(MAP, 0, 0);
+        let taken: Vec<_> = (0..5).map_while(|_| post(&mut window, 1)).collect();
+        assert_eq!(taken, [(4, 1), (5, 1), (6, 1), (7, 1)]);
+        assert!(window.next(1).is_none() && window.next(0).is_some() && !window.is_full());
+        window.release(5);
+        assert!(window.next(1).is_none(), "position 4 is the turn of slot 0");
+        window.release(4);
+        assert_eq!(post(&mut window, 1), Some((4, 2)));
+    }
+
+    #[test]
+    fn a_late_reply_to_an_earlier_use_is_refused() {
+        let mut window = Window::new(MAP, 0, 0);
+        let (at, seq) = post(&mut window, 0).expect("free");
+        assert_eq!(window.answered(0, reply(at, seq)), Some(at));
+        window.release(at);
+        assert_eq!(window.answered(0, reply(at, seq)), None, "duplicate");
+        for _ in 0..4 {
+            post(&mut window, 0);
+        }
+        assert_eq!(window.answered(0, reply(at, seq)), None, "late");
+        assert_eq!(window.answered(0, reply(at, seq + 1)), Some(at));
+    }
+
+    #[test]
+    fn nonsense_replies_are_refused() {
+        let mut window = Window::new(MAP, 0, 0);
+        post(&mut window, 2);
+        for bits in [0, u32::MAX, 0x0ff0_0001, 0x0040_0001, 0xf000_0000] {
+            for partition in 0..3 {
+                assert_eq!(window.answered(partition, ReplyImm(bits)), None);
+            }
+        }
+    }
+
+    #[test]
+    fn seq_wraps_at_32_bits_and_replies_at_20() {
+        for last_seq in [(1u64 << 20) - 1, (1 << 32) - 1] {
+            let mut window = Window::new(MAP, 0, (last_seq - 1) << 2);
+            let (at, seq) = post(&mut window, 0).expect("free");
+            assert_eq!(u64::from(seq), last_seq);
+            assert_eq!(window.answered(0, reply(at, seq)), Some(at));
+            window.release(at);
+            assert!((0..3).all(|_| post(&mut window, 0).is_some()));
+            let (at, next) = post(&mut window, 0).expect("free");
+            assert_eq!(u64::from(next), (last_seq + 1) & 0xffff_ffff);
+            assert_eq!(
+                window.answered(0, reply(at, seq)),
+                None,
+                "the reply before the wrap"
+            );
+            assert_eq!(window.answered(0, reply(at, next)), Some(at));
+        }
+    }
+
+    #[test]
+    fn open_positions_hold_the_server_back() {
+        let mut window = Window::new(MAP, 0, 0);
+        assert_eq!(window.first_open_r(0), 0);
+        assert!((0..4).all(|_| post(&mut window, 0).is_some()));
+        assert_eq!(window.first_open_r(0), 0);
+        window.release(0);
+        post(&mut window, 0); // r = 4 in slot 0
+        assert_eq!(window.first_open_r(0), 1);
+        window.slot_mut(1).state = SlotState::Quarantined;
+        assert_eq!(window.first_open_r(0), 2);
+        (1..4).for_each(|at| window.release(at));
+        assert_eq!(window.first_open_r(0), 4);
+    }
+}

@@ -1,0 +1,9 @@
+//! The client against a fake server on the loopback fabric, in virtual time: every fault on purpose.
+
+mod bed;
+mod bulk;
+mod fake;
+mod hostile;
+mod loss;
+mod plain;
+mod session;
