@@ -110,7 +110,6 @@ fn expect(expected: u16, found: u16) -> Result<(), ExchangeError> {
 }
 
 /// One end of a connection with everything it needs: what small programs and tests start from.
-#[derive(Debug)]
 pub struct End<P: Provider> {
     /// The queue pair. First, so that it is destroyed first.
     pub qp: P::Qp,
@@ -149,4 +148,10 @@ pub fn ends<P: Provider>(device: &P::Device, kind: QpKind) -> Result<(End<P>, En
     a.qp.connect(&b_export)?;
     b.qp.connect(&a_export)?;
     Ok((a, b))
+}
+
+impl<P: Provider> std::fmt::Debug for End<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "End({} on {})", self.qp.qpn().0, P::NAME)
+    }
 }

@@ -58,7 +58,6 @@ pub struct RunStats {
 ///   idle, spinning:        pause, again
 ///   idle for long enough:  arm; step all once more; nothing? park until something arrives or the first timer
 /// ```
-#[derive(Debug)]
 pub struct RunLoop<'a, P: Provider> {
     ctx: &'a P::Context,
     idle: Idle,
@@ -150,5 +149,14 @@ impl<'a, P: Provider> RunLoop<'a, P> {
     /// How it went so far.
     pub fn stats(&self) -> RunStats {
         self.stats
+    }
+}
+
+impl<P: Provider> std::fmt::Debug for RunLoop<'_, P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunLoop")
+            .field("idle", &self.idle)
+            .field("stats", &self.stats)
+            .finish()
     }
 }

@@ -1,0 +1,221 @@
+//! [`TaskCx`]: what an asynchronous operation sees.
+
+use super::Peer;
+use super::core::Core;
+use super::requests::{NONE, Ticket, WcError};
+use drover_base::Ns;
+use drover_mem::Buffer;
+use drover_verbs::{Provider, RemoteAddr, SendOp};
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// One task's handle to its pool.
+pub struct TaskCx<P: Provider> {
+    core: Rc<RefCell<Core<P>>>,
+    task: u32,
+}
+
+impl<P: Provider> TaskCx<P> {
+    pub(super) fn new(core: Rc<RefCell<Core<P>>>, task: u32) -> TaskCx<P> {
+        TaskCx { core, task }
+    }
+
+    /// The time at the start of the pool's step.
+    pub fn now(&self) -> Ns {
+        self.core.borrow().now
+    }
+
+    /// A buffer of the pool, `len` bytes long; `None` when all are in use. Panics when `len` is over
+    /// [`TaskOptions::buffer_bytes`](super::TaskOptions::buffer_bytes).
+    pub fn buffer(&self, len: usize) -> Option<Buffer> {
+        let mut buffer = self.core.borrow().buffers.take()?;
+        buffer.truncate(len);
+        Some(buffer)
+    }
+
+    /// Stages a READ of as many bytes as `into` is long.
+    pub fn read(&self, peer: Peer, into: Buffer, from: RemoteAddr) -> Ticket {
+        let op = SendOp::Read { remote: from };
+        self.core.borrow_mut().stage_buffer(self.task, peer, op, into)
+    }
+
+    /// Stages a WRITE of `from`.
+    pub fn write(&self, peer: Peer, from: Buffer, to: RemoteAddr) -> Ticket {
+        let op = SendOp::Write {
+            remote: to,
+            imm: None,
+        };
+        self.core.borrow_mut().stage_buffer(self.task, peer, op, from)
+    }
+
+    /// Stages a WRITE of `bytes`, copied now and sent inline: at most
+    /// [`Caps::inline_bytes_max`](drover_verbs::Caps::inline_bytes_max).
+    pub fn write_inline(&self, peer: Peer, bytes: &[u8], to: RemoteAddr) -> Ticket {
+        let op = SendOp::Write {
+            remote: to,
+            imm: None,
+        };
+        self.core.borrow_mut().stage_inline(self.task, peer, op, bytes)
+    }
+
+    /// Stages a CAS: if the word at `remote` is `compare`, it becomes `swap`.
+    pub fn cas(&self, peer: Peer, remote: RemoteAddr, compare: u64, swap: u64) -> Ticket {
+        let op = SendOp::CompareSwap {
+            remote,
+            compare,
+            swap,
+        };
+        self.core.borrow_mut().stage_atomic(self.task, peer, op)
+    }
+
+    /// Stages an FAA: adds to the word at `remote`.
+    pub fn faa(&self, peer: Peer, remote: RemoteAddr, add: u64) -> Ticket {
+        let op = SendOp::FetchAdd { remote, add };
+        self.core.borrow_mut().stage_atomic(self.task, peer, op)
+    }
+
+    /// Hands over what is staged and waits until all of it has ended. The first failure, in staging order, is
+    /// the error; the buffers of a failed sync go back to the pool. One sync at a time.
+    pub fn sync(&self) -> SyncFuture<'_, P> {
+        SyncFuture {
+            cx: self,
+            submitted: false,
+        }
+    }
+
+    /// Waits for `time`.
+    pub fn sleep(&self, time: Ns) -> Sleep<'_, P> {
+        let until = self.now() + time;
+        Sleep { cx: self, until }
+    }
+}
+
+impl<P: Provider> Drop for TaskCx<P> {
+    fn drop(&mut self) {
+        let mut core = self.core.borrow_mut();
+        let staged = core.take_staged(self.task);
+        core.requests.release(staged);
+    }
+}
+
+impl<P: Provider> std::fmt::Debug for TaskCx<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TaskCx({})", self.task)
+    }
+}
+
+/// Waits for the requests of a task. Dropped early, it abandons them: their buffers come back to the pool
+/// when the device has let go of them.
+#[must_use = "nothing is posted before it is awaited"]
+pub struct SyncFuture<'a, P: Provider> {
+    cx: &'a TaskCx<P>,
+    submitted: bool,
+}
+
+impl<'a, P: Provider> Future for SyncFuture<'a, P> {
+    type Output = Result<Completed<'a, P>, WcError>;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        let cx = self.cx;
+        let mut core = cx.core.borrow_mut();
+        if !self.submitted {
+            core.submit(cx.task);
+            self.submitted = true;
+        }
+        if core.pending(cx.task) > 0 {
+            return Poll::Pending;
+        }
+        self.submitted = false;
+        let first = core.take_in_flight(cx.task);
+        if let Some(error) = core.requests.first_failure(first) {
+            core.requests.release(first);
+            return Poll::Ready(Err(error));
+        }
+        Poll::Ready(Ok(Completed { cx, first }))
+    }
+}
+
+impl<P: Provider> Drop for SyncFuture<'_, P> {
+    fn drop(&mut self) {
+        if self.submitted {
+            let mut core = self.cx.core.borrow_mut();
+            let first = core.take_in_flight(self.cx.task);
+            core.requests.release(first);
+        }
+    }
+}
+
+/// The results of a sync. What is not taken goes back to the pool with it.
+pub struct Completed<'a, P: Provider> {
+    cx: &'a TaskCx<P>,
+    first: u32,
+}
+
+impl<P: Provider> Completed<'_, P> {
+    /// The buffer of a READ or WRITE, back from the device. Panics when `ticket` is of another sync, of an
+    /// inline WRITE or an atomic, or its buffer was taken before.
+    pub fn take(&mut self, ticket: Ticket) -> Buffer {
+        let mut core = self.cx.core.borrow_mut();
+        core.requests
+            .ended(ticket)
+            .buffer
+            .take()
+            .expect("a buffer, not taken before")
+    }
+
+    /// The word that a CAS or FAA found. Panics when `ticket` is of another sync or of another verb.
+    pub fn value(&self, ticket: Ticket) -> u64 {
+        let mut core = self.cx.core.borrow_mut();
+        let word = core.requests.ended(ticket).buffer.as_deref().expect("an atomic");
+        u64::from_ne_bytes(word.try_into().expect("a word has 8 bytes"))
+    }
+}
+
+impl<P: Provider> Drop for Completed<'_, P> {
+    fn drop(&mut self) {
+        if self.first != NONE {
+            self.cx.core.borrow_mut().requests.release(self.first);
+        }
+    }
+}
+
+/// Waits for a time.
+#[must_use = "it waits only when awaited"]
+pub struct Sleep<'a, P: Provider> {
+    cx: &'a TaskCx<P>,
+    until: Ns,
+}
+
+impl<P: Provider> Future for Sleep<'_, P> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let mut core = self.cx.core.borrow_mut();
+        if core.now >= self.until {
+            return Poll::Ready(());
+        }
+        core.wake_at(self.cx.task, self.until);
+        Poll::Pending
+    }
+}
+
+impl<P: Provider> std::fmt::Debug for SyncFuture<'_, P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SyncFuture")
+    }
+}
+
+impl<P: Provider> std::fmt::Debug for Completed<'_, P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Completed")
+    }
+}
+
+impl<P: Provider> std::fmt::Debug for Sleep<'_, P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Sleep until {}", self.until)
+    }
+}

@@ -1,0 +1,222 @@
+//! [`TaskPool`]: one actor that hosts the asynchronous operations of one core.
+//!
+//! A client operation with several dependent round trips reads like its pseudo-code:
+//!
+//! ```
+//! # use drover_rt::{TaskCx, WcError, Peer};
+//! # use drover_verbs::{Provider, RemoteAddr};
+//! async fn follow<P: Provider>(cx: &TaskCx<P>, node: Peer, head: RemoteAddr) -> Result<[u8; 8], WcError> {
+//!     let (first, second) = (cx.buffer(8).expect("a buffer"), cx.buffer(8).expect("a buffer"));
+//!     let ticket = cx.read(node, first, head);
+//!     let pointer = cx.sync().await?.take(ticket);
+//!     let offset = u64::from_le_bytes(pointer[..].try_into().expect("8 bytes"));
+//!     let ticket = cx.read(node, second, RemoteAddr { offset, ..head });
+//!     let item = cx.sync().await?.take(ticket);
+//!     Ok(item[..].try_into().expect("8 bytes"))
+//! }
+//! ```
+//!
+//! Requests are *staged* by `read`, `write`, `compare_swap` and `fetch_add`; `sync` hands them over, and at
+//! the end of the pool's step everything that all tasks handed over goes out, one list per destination. Only
+//! the last request of a task to a destination is signaled.
+//!
+//! **Cost.** A suspension allocates nothing: a task is woken by its index. Spawning allocates its future.
+//!
+//! **Cancellation.** A task dropped while its requests are in flight leaves their buffers with the pool until
+//! the completions arrive; requests not posted yet are never posted.
+//!
+//! A [`TaskCx`] belongs to the task it was made for: its futures are awaited by that task itself, not handed to
+//! another one.
+
+mod core;
+mod cx;
+mod peer;
+mod requests;
+mod wakes;
+
+pub use self::core::TaskOptions;
+pub use cx::{Completed, Sleep, SyncFuture, TaskCx};
+pub use requests::{Failure, Ticket, WcError};
+
+use self::core::Core;
+use drover_base::{Actor, Cpu, Progress};
+use drover_mem::AllocError;
+use drover_verbs::{Context, CreateError, Provider, QpKind, QpOptions, RegisterError};
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task;
+use wakes::Wakes;
+
+/// A destination of requests: a connected queue pair of the pool. The default is the first one added.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Peer(pub(crate) u32);
+
+/// A task of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct TaskId {
+    index: u32,
+    generation: u32,
+}
+
+/// A pool could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// No memory for buffers.
+    #[error(transparent)]
+    Alloc(#[from] AllocError),
+    /// The buffers could not be registered.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// The completion queue could not be created.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+}
+
+/// All places for tasks ([`TaskOptions::task_count_max`]) are taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the pool has as many tasks as it can have")]
+pub struct PoolFull;
+
+type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Hosts tasks; an [`Actor`]. See the module.
+pub struct TaskPool<P: Provider> {
+    /// Before `core`: a task that is dropped gives back what it holds there.
+    places: Vec<TaskPlace>,
+    free: Vec<u32>,
+    wakes: Arc<Wakes>,
+    core: Rc<RefCell<Core<P>>>,
+}
+
+struct TaskPlace {
+    future: Option<BoxedTask>,
+    generation: u32,
+    waker: task::Waker,
+}
+
+impl<P: Provider> TaskPool<P> {
+    /// An empty pool on the core of `ctx`, with registered buffers and a completion queue.
+    pub fn new(ctx: &P::Context, options: &TaskOptions) -> Result<TaskPool<P>, PoolError> {
+        let count = options.task_count_max;
+        let wakes = Arc::new(Wakes::new(count, ctx.waker()));
+        let place = |index| TaskPlace {
+            future: None,
+            generation: 0,
+            waker: wakes.waker(index),
+        };
+        Ok(TaskPool {
+            places: (0..count as u32).map(place).collect(),
+            free: (0..count as u32).rev().collect(),
+            core: Rc::new(RefCell::new(Core::new(ctx, options)?)),
+            wakes,
+        })
+    }
+
+    /// A queue pair whose requests complete in this pool. Connect it, then [`add_peer`](TaskPool::add_peer) it.
+    pub fn create_qp(&self, ctx: &P::Context, kind: QpKind) -> Result<P::Qp, CreateError> {
+        let core = self.core.borrow();
+        let mut options = QpOptions::<P>::new(kind, &core.cq, ctx.caps());
+        options.send_depth = core.send_depth;
+        options.recv_depth = 1;
+        ctx.create_qp(&options)
+    }
+
+    /// Makes a queue pair from [`create_qp`](TaskPool::create_qp) a destination. Panics beyond
+    /// [`TaskOptions::peer_count_max`].
+    pub fn add_peer(&mut self, qp: P::Qp) -> Peer {
+        self.core.borrow_mut().add_peer(qp)
+    }
+
+    /// Gives `peer` a new queue pair after the old one failed. Whatever is outstanding on the old one ends as
+    /// flushed.
+    pub fn replace_peer(&mut self, peer: Peer, qp: P::Qp) {
+        self.core.borrow_mut().replace_peer(peer, qp);
+    }
+
+    /// Starts a task; its first step comes with the next step of the pool. Allocates the future.
+    pub fn spawn<F, T>(&mut self, task: F) -> Result<TaskId, PoolFull>
+    where
+        F: FnOnce(TaskCx<P>) -> T,
+        T: Future<Output = ()> + 'static,
+    {
+        let index = self.free.pop().ok_or(PoolFull)?;
+        let future = task(TaskCx::new(self.core.clone(), index));
+        let place = &mut self.places[index as usize];
+        place.generation = place.generation.wrapping_add(1);
+        place.future = Some(Box::pin(future));
+        self.core.borrow_mut().make_ready(index);
+        let generation = place.generation;
+        Ok(TaskId { index, generation })
+    }
+
+    /// Drops a task where it stands. False if it had ended already.
+    pub fn cancel(&mut self, task: TaskId) -> bool {
+        let place = &mut self.places[task.index as usize];
+        if place.generation != task.generation || place.future.is_none() {
+            return false;
+        }
+        self.end(task.index);
+        true
+    }
+
+    /// Tasks that have not ended.
+    pub fn task_count(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// Buffers that can be taken now.
+    pub fn free_buffer_count(&self) -> usize {
+        self.core.borrow().buffers.free_count()
+    }
+
+    fn end(&mut self, index: u32) {
+        // Dropping the future gives back its requests, which borrows the core.
+        drop(self.places[index as usize].future.take());
+        self.core.borrow_mut().forget_task(index);
+        self.free.push(index);
+    }
+
+    /// Runs the tasks that were ready when the step began. Returns whether there was one.
+    fn run_ready(&mut self) -> bool {
+        let count = self.core.borrow().ready_count();
+        for _ in 0..count {
+            let Some(index) = self.core.borrow_mut().take_ready() else {
+                break;
+            };
+            let place = &mut self.places[index as usize];
+            let Some(future) = &mut place.future else { continue };
+            let mut cx = task::Context::from_waker(&place.waker);
+            if future.as_mut().poll(&mut cx).is_ready() {
+                self.end(index);
+            }
+        }
+        count > 0
+    }
+}
+
+impl<P: Provider> Actor<P::Cpu> for TaskPool<P> {
+    /// Polls completions and timers, runs the tasks they woke, posts one list per destination.
+    fn step(&mut self, cpu: &P::Cpu) -> Progress {
+        let mut busy = self.core.borrow_mut().begin_step(cpu, cpu.now());
+        self.wakes.take(|index| self.core.borrow_mut().make_ready(index));
+        busy |= self.run_ready();
+        let mut core = self.core.borrow_mut();
+        busy |= core.post(cpu);
+        if busy || core.ready_count() > 0 {
+            return Progress::Busy;
+        }
+        Progress::Idle {
+            wake_at: core.timers.next(),
+        }
+    }
+}
+
+impl<P: Provider> std::fmt::Debug for TaskPool<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TaskPool({} tasks on {})", self.task_count(), P::NAME)
+    }
+}

@@ -1,0 +1,68 @@
+//! [`Wakes`]: wake-ups from outside the pool (other threads, foreign futures): a bit per task.
+
+use drover_verbs::Waker;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Wake;
+
+/// Which tasks somebody woke.
+#[derive(Debug)]
+pub(super) struct Wakes {
+    bits: Vec<AtomicU64>,
+    any: AtomicBool,
+    /// Ends the sleep of the pool's core.
+    core: Waker,
+}
+
+impl Wakes {
+    pub(super) fn new(task_count: usize, core: Waker) -> Wakes {
+        Wakes {
+            bits: (0..task_count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            any: AtomicBool::new(false),
+            core,
+        }
+    }
+
+    /// The waker of task `index`; made once per place, so that waking and polling allocate nothing.
+    pub(super) fn waker(self: &Arc<Wakes>, index: u32) -> std::task::Waker {
+        let wakes = self.clone();
+        Arc::new(TaskWaker { wakes, index }).into()
+    }
+
+    /// Hands over every task woken since the last time. Costs one load when there is none.
+    pub(super) fn take(&self, mut woken: impl FnMut(u32)) {
+        if !self.any.load(Ordering::Relaxed) {
+            return;
+        }
+        // Acquire: pairs with the Release in `wake_by_ref`. The flag goes down before the bits are read: a wake
+        // that comes meanwhile raises it again.
+        self.any.swap(false, Ordering::AcqRel);
+        for (word, bits) in self.bits.iter().enumerate() {
+            let mut bits = bits.swap(0, Ordering::AcqRel);
+            while bits != 0 {
+                woken(word as u32 * 64 + bits.trailing_zeros());
+                bits &= bits - 1;
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct TaskWaker {
+    wakes: Arc<Wakes>,
+    index: u32,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<TaskWaker>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<TaskWaker>) {
+        let (word, bit) = (self.index as usize / 64, self.index % 64);
+        // Release: publishes what the waker did before to the task it wakes.
+        self.wakes.bits[word].fetch_or(1 << bit, Ordering::Release);
+        self.wakes.any.store(true, Ordering::Release);
+        self.wakes.core.wake();
+    }
+}
