@@ -102,6 +102,11 @@ impl<T: Target> Client<T> {
         self.target
     }
 
+    /// Lets the target mind its timers while there is nothing to do.
+    pub fn idle(&mut self) -> Result<(), Box<TargetError>> {
+        self.target.poll(true, &mut |_, _| {})
+    }
+
     /// PUTs the keys of `indices` with `window` under way, counting them in `progress`. Errors: the target's,
     /// or a PUT that was not stored.
     pub fn load(

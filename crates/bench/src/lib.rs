@@ -1,7 +1,38 @@
-//! Workloads, load generators, bounds, rivals, result files.
+//! Measures key-value systems: workloads, load generators, the machine's bounds, rivals, result files.
+//!
+//! It names no fabric and no system of ours: whatever can be asked is a [`Target`], whoever makes targets is a
+//! [`System`]. The rivals of [`rivals`] are targets too, so all are driven by the same loop.
+//!
+//! - [`workload`]: what to ask; a [`Tape`](workload::Tape) is drawn before the clock starts.
+//! - [`Client`] drives one target, a [`Crew`] is all client threads, [`session::run`] is a whole `bench`.
+//! - [`bound`]: what the machine could do at best, measured in the same seconds.
+//! - [`report`], [`result_file`]: what is written down.
+//!
+//! ```
+//! use drover_base::Ns;
+//! use drover_bench::workload::{KeyText, Mix, Popularity, Tape, TapeOptions, Values};
+//! use drover_bench::{Client, NullTarget, Pace, RunOptions};
+//! let tape = Tape::new(&TapeOptions {
+//!     mix: Mix::parse("b").unwrap(),
+//!     popularity: Popularity::Zipf(0.99),
+//!     key_count: 1000,
+//!     entry_count: 4096,
+//!     seed: 1,
+//!     client_index: 0,
+//!     client_count: 1,
+//! });
+//! let keys = KeyText::new(16, 1000, 1).unwrap();
+//! let mut client = Client::new(NullTarget::default(), tape, keys, Values::new(32, 32), 0);
+//! let options = RunOptions { window: 16, pace: Pace::Closed, time: Ns::from_ms(1), ops_min: 100 };
+//! let measured = client.run(&options).unwrap();
+//! assert!(measured.counts.ops >= 100);
+//! ```
+//!
+//! Sources: YCSB's mixes and constants; `[HERD §5.2]` for the workloads; Hörmann and Derflinger for Zipf.
 #![forbid(unsafe_code)]
 
 pub mod bound;
+mod crew;
 mod driver;
 mod flight;
 mod helper;
@@ -12,13 +43,16 @@ mod progress;
 pub mod report;
 pub mod result_file;
 pub mod rivals;
+pub mod session;
+mod table;
 mod target;
 pub mod workload;
 
+pub use crew::{Crew, CrewOptions, System};
 pub use driver::{Client, Measured, Pace, RunOptions, SAMPLE_EVERY};
 pub use flight::Counts;
 pub use helper::{Helper, helper_main};
 pub use latency::{Latency, LatencyUs};
 pub use machine::Machine;
 pub use progress::Progress;
-pub use target::{KvTarget, Target, TargetError};
+pub use target::{KvTarget, NullTarget, Target, TargetError};

@@ -42,7 +42,7 @@ fn bounds() -> Result<(), Box<dyn Error>> {
                 echo.ring_ops(window, time)? / 1e6
             );
         }
-        println!(" socket {:.2} us", echo.socket_rtt_us(5000)?);
+        println!(" socket {:.2} us", echo.socket_rtt_us(Ns::from_ms(50))?);
     }
     for (index_mib, log_mib) in [(32, 96), (512, 3584)] {
         let mut pairs = Pairs::new(index_mib << 20, log_mib << 20, 1)?;

@@ -1,0 +1,423 @@
+//! [`run`]: one whole `bench`: loads, warms up, takes interleaved samples of the system, the bounds and the
+//! rivals, and sums up.
+//!
+//! ```text
+//! sample i:  probe | system at window W | probe | system at window 1 | bounds | rival 1 mode 1 | mode 2 ...
+//! ```
+//! Sample by sample in turn, so that whatever the machine does happens to all of them.
+
+use crate::bound::{Bound, Echo, Pairs, Placement};
+use crate::crew::{Crew, CrewOptions, System};
+use crate::driver::{Client, Measured, Pace, RunOptions, SAMPLE_EVERY};
+use crate::latency::Latency;
+use crate::machine::Machine;
+use crate::pin::{self, Cores};
+use crate::progress::Progress;
+use crate::report::{Lone, Report, RivalResult, Sample, Workload};
+use crate::rivals::{Kind, Mode, Rival, RivalOptions, RivalTarget, Transport};
+use crate::target::{NullTarget, TargetError};
+use crate::workload::{KeyText, Mix, Popularity, Tape, TapeOptions, Values};
+use crate::{Helper, result_file};
+use drover_base::Ns;
+use std::error::Error;
+use std::sync::atomic::Ordering;
+
+/// What to measure, and how.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Name of the system, for the report.
+    pub system: String,
+    /// Name of the fabric, for the report.
+    pub fabric: String,
+    /// Operations.
+    pub mix: Mix,
+    /// Which keys.
+    pub popularity: Popularity,
+    /// Keys loaded first.
+    pub key_count: u32,
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// Bytes of a value, from and to.
+    pub value_bytes: [usize; 2],
+    /// Operations under way per client.
+    pub window: usize,
+    /// Closed or open loop.
+    pub pace: Pace,
+    /// Length of a throughput sample.
+    pub time: Ns,
+    /// Samples.
+    pub repeats: usize,
+    /// Run before the first sample.
+    pub warm_up: Ns,
+    /// Seed of everything drawn.
+    pub seed: u64,
+    /// Who runs where.
+    pub cores: Cores,
+    /// Measure the machine's bounds too.
+    pub bound: bool,
+    /// Bytes of index and log that the bound's reads go over.
+    pub footprint: [u64; 2],
+    /// Rivals to put beside.
+    pub rivals: Vec<Kind>,
+    /// Load the keys first (not if a server that was found running is to be asked as it is).
+    pub load: bool,
+    /// How to start this program again.
+    pub helper: Helper,
+}
+
+/// Entries of a tape: 16 MiB, longer than any cache remembers.
+const TAPE_ENTRIES: usize = 1 << 22;
+/// Longest sample of a rival's mode, of window 1, of a bound.
+const SIDE_TIME: Ns = Ns::from_ms(400);
+const BOUND_TIME: Ns = Ns::from_ms(150);
+
+impl Plan {
+    fn tape(&self) -> TapeOptions {
+        TapeOptions {
+            mix: self.mix.clone(),
+            popularity: self.popularity,
+            key_count: self.key_count,
+            entry_count: TAPE_ENTRIES,
+            seed: self.seed,
+            client_index: 0,
+            client_count: 1,
+        }
+    }
+
+    fn crew(&self) -> CrewOptions {
+        CrewOptions {
+            cores: self.cores.client.clone(),
+            tape: self.tape(),
+            key_bytes: self.key_bytes,
+            value_bytes: self.value_bytes,
+        }
+    }
+
+    fn run_options(&self, window: usize, pace: Pace, time: Ns) -> RunOptions {
+        RunOptions {
+            window,
+            pace,
+            time,
+            ops_min: 0,
+        }
+    }
+
+    fn side_time(&self) -> Ns {
+        self.time.min(SIDE_TIME)
+    }
+
+    fn workload(&self, driver_ns: f64, pages: String) -> Workload {
+        Workload {
+            mix: self.mix.name.clone(),
+            dist: match self.popularity {
+                Popularity::Uniform => "uniform",
+                Popularity::Zipf(_) => "zipf",
+                Popularity::Latest(_) => "latest",
+            }
+            .to_owned(),
+            keys: u64::from(self.key_count),
+            key_size: self.key_bytes,
+            value_size: self.value_bytes,
+            window: self.window,
+            rate: match self.pace {
+                Pace::Closed => None,
+                Pace::Open(rate) => Some(rate),
+            },
+            clients: self.cores.client.len(),
+            client_cores: self.cores.client.clone(),
+            server_cores: self.cores.server.clone(),
+            seconds: self.time.0 as f64 / 1e9,
+            repeats: self.repeats,
+            warm_up_seconds: self.warm_up.0 as f64 / 1e9,
+            latency_sampled_every: match (self.pace, self.window) {
+                (Pace::Closed, 2..) => SAMPLE_EVERY,
+                _ => 1,
+            },
+            driver_ns,
+            footprint_bytes: self.footprint,
+            pages,
+        }
+    }
+}
+
+/// Runs `plan` against `system`. The calling thread ends up tied to the first client core: it measures the bounds
+/// and drives the rivals itself. Returns the report and the latencies of all throughput samples together.
+pub fn run<S: System>(
+    system: &S,
+    plan: &Plan,
+    progress: &Progress,
+) -> Result<(Report, Latency), Box<dyn Error>> {
+    pin::pin(&plan.cores.client[..1])?;
+    std::thread::scope(|scope| {
+        let crew = Crew::start(scope, system, &plan.crew())?;
+        let mut stage = Stage::set(plan, progress, crew)?;
+        stage.run_samples(progress)?;
+        stage.finish()
+    })
+}
+
+/// Everything that is up and running during the samples.
+struct Stage<'a> {
+    plan: &'a Plan,
+    crew: Crew,
+    echo: Echo,
+    pairs: Option<Pairs>,
+    rivals: Vec<Contender>,
+    report: Report,
+    latency: Latency,
+}
+
+impl<'a> Stage<'a> {
+    fn set(plan: &'a Plan, progress: &Progress, crew: Crew) -> Result<Stage<'a>, Box<dyn Error>> {
+        let mut report = Report {
+            system: plan.system.clone(),
+            fabric: plan.fabric.clone(),
+            commit: env!("DROVER_COMMIT").to_owned(),
+            seed: plan.seed,
+            machine: Machine::this(),
+            time: result_file::now(),
+            ..Report::default()
+        };
+        if plan.load {
+            let counter = progress.phase(
+                format!("loading {} keys", plan.key_count),
+                u64::from(plan.key_count),
+            );
+            crew.load(plan.key_count, plan.window.max(16), &counter)?;
+        }
+        let rivals = contenders(plan, progress, &mut report.rivals_missing)?;
+        let echo = Echo::start(&plan.helper, plan.cores.server[0])?;
+        let pairs = match plan.bound {
+            true => Some(Pairs::new(
+                plan.footprint[0] as usize,
+                plan.footprint[1] as usize,
+                plan.seed,
+            )?),
+            false => None,
+        };
+        let pages = pairs
+            .as_ref()
+            .map_or_else(String::new, |p| p.page_kind().to_string());
+        report.workload = plan.workload(driver_ns(plan)?, pages);
+        report.notes = notes(plan);
+        progress.phase("warming up", 1);
+        if plan.warm_up > Ns::ZERO {
+            let options = plan.run_options(plan.window, plan.pace, plan.warm_up);
+            crew.run(plan.cores.client.len(), &options)?;
+        }
+        Ok(Stage {
+            plan,
+            crew,
+            echo,
+            pairs,
+            rivals,
+            report,
+            latency: Latency::new(),
+        })
+    }
+
+    fn run_samples(&mut self, progress: &Progress) -> Result<(), Box<dyn Error>> {
+        let steps = 2 + usize::from(self.plan.bound) + self.rivals.len();
+        let counter = progress.phase("measuring", (self.plan.repeats * steps) as u64);
+        for _ in 0..self.plan.repeats {
+            let mut sample = self.sample_system()?;
+            counter.fetch_add(1, Ordering::Relaxed);
+            sample.window1 = self.sample_window1(&sample)?;
+            counter.fetch_add(1, Ordering::Relaxed);
+            if let Some(pairs) = &mut self.pairs {
+                sample.bound = Some(sample_bound(self.plan, &mut self.echo, pairs)?);
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+            for contender in &mut self.rivals {
+                sample.rivals.push(contender.sample(self.plan)?);
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+            self.report.samples.push(sample);
+        }
+        Ok(())
+    }
+
+    fn sample_system(&mut self) -> Result<Sample, Box<dyn Error>> {
+        let plan = self.plan;
+        let options = plan.run_options(plan.window, plan.pace, plan.time);
+        let before = self.echo.probe_ns()?;
+        let measured = self.crew.run(plan.cores.client.len(), &options)?;
+        let after = self.echo.probe_ns()?;
+        honest(&measured)?;
+        self.latency.merge(&measured.latency);
+        Ok(Sample {
+            throughput_ops: measured.ops_per_s(),
+            hit_rate: measured.counts.hit_rate(),
+            ops: measured.counts.ops,
+            verified: measured.counts.verified,
+            elapsed_ns: measured.elapsed.0,
+            latency_us: measured.latency.summary(),
+            rtt_ns: [before, after],
+            placement: Some(Placement::between(before, after)),
+            ..Sample::default()
+        })
+    }
+
+    /// One client with one operation under way; what the sample itself was, if that was all it did.
+    fn sample_window1(&mut self, sample: &Sample) -> Result<Lone, Box<dyn Error>> {
+        let plan = self.plan;
+        if plan.window == 1 && plan.cores.client.len() == 1 && plan.pace == Pace::Closed {
+            return Ok(Lone {
+                throughput_ops: sample.throughput_ops,
+                latency_us: sample.latency_us,
+            });
+        }
+        let options = plan.run_options(1, Pace::Closed, plan.side_time());
+        let measured = self.crew.run(1, &options)?;
+        honest(&measured)?;
+        Ok(Lone {
+            throughput_ops: measured.ops_per_s(),
+            latency_us: measured.latency.summary(),
+        })
+    }
+
+    fn finish(mut self) -> Result<(Report, Latency), Box<dyn Error>> {
+        self.report.summarize();
+        Ok((self.report, self.latency))
+    }
+}
+
+/// A figure got with wrong answers is no figure.
+fn honest(measured: &Measured) -> Result<(), Box<TargetError>> {
+    let counts = &measured.counts;
+    match (counts.corrupt, counts.failed) {
+        (0, 0) => Ok(()),
+        (corrupt, failed) => Err(TargetError::new(format!(
+            "{corrupt} values were not what was written, {failed} operations failed, of {}",
+            counts.ops
+        ))),
+    }
+}
+
+fn sample_bound(plan: &Plan, echo: &mut Echo, pairs: &mut Pairs) -> Result<Bound, Box<dyn Error>> {
+    let time = plan.time.min(BOUND_TIME);
+    let ring_ops = echo.ring_ops(plan.window, time)?;
+    let ring_rtt_ns = 1e9 / echo.ring_ops(1, time)?;
+    let socket_rtt_us = echo.socket_rtt_us(Ns(time.0 / 4))?;
+    // Where the server does its reads.
+    let (dram_pair_ops, dram_pair_ns) = pin::pinned(&plan.cores.server[..1], || {
+        (pairs.batched_ops(time), pairs.dependent_ns(time))
+    })?;
+    Ok(Bound {
+        ring_ops,
+        dram_pair_ops,
+        ring_rtt_ns,
+        dram_pair_ns,
+        socket_rtt_us,
+    })
+}
+
+/// What driving costs without anything driven, nanoseconds per operation.
+fn driver_ns(plan: &Plan) -> Result<f64, Box<dyn Error>> {
+    let tape = Tape::new(&TapeOptions {
+        entry_count: 1 << 16,
+        ..plan.tape()
+    });
+    let mut client = client_of(plan, NullTarget::default(), tape)?;
+    let options = plan.run_options(plan.window, Pace::Closed, Ns::from_ms(20));
+    client.run(&options)?;
+    Ok(1e9 / client.run(&options)?.ops_per_s())
+}
+
+fn client_of<T: crate::Target>(plan: &Plan, target: T, tape: Tape) -> Result<Client<T>, Box<dyn Error>> {
+    let keys = KeyText::new(plan.key_bytes, u64::from(tape.index_count()), plan.seed)?;
+    let values = Values::new(plan.value_bytes[0], plan.value_bytes[1]);
+    Ok(Client::new(target, tape, keys, values, 0))
+}
+
+fn notes(plan: &Plan) -> Vec<String> {
+    let mut notes = Vec::new();
+    if plan.window > 1 && plan.pace == Pace::Closed {
+        notes.push(format!(
+            "latencies at window {} are those of every {SAMPLE_EVERY}th operation; at window 1 of every one",
+            plan.window
+        ));
+    }
+    if plan.cores.shared {
+        notes.push("too few cores: server and clients share one, the figures mean little".to_owned());
+    }
+    if !plan.rivals.is_empty() && plan.cores.client.len() > 1 {
+        notes.push("rivals are driven from one client core".to_owned());
+    }
+    notes
+}
+
+/// A rival in one mode, its client connected. The server process is shared by the modes of one transport.
+struct Contender {
+    kind: Kind,
+    mode: Mode,
+    client: Client<RivalTarget>,
+    /// Kept alive; the last one ends it.
+    _server: std::rc::Rc<Rival>,
+}
+
+fn contenders(
+    plan: &Plan,
+    progress: &Progress,
+    missing: &mut Vec<String>,
+) -> Result<Vec<Contender>, Box<dyn Error>> {
+    let mut all = Vec::new();
+    for &kind in &plan.rivals {
+        if Rival::find(kind).is_none() {
+            missing.push(format!("{kind} is not installed"));
+            continue;
+        }
+        for transport in [Transport::Unix, Transport::Tcp] {
+            all.extend(contenders_over(kind, transport, plan, progress)?);
+        }
+    }
+    Ok(all)
+}
+
+fn contenders_over(
+    kind: Kind,
+    transport: Transport,
+    plan: &Plan,
+    progress: &Progress,
+) -> Result<Vec<Contender>, Box<dyn Error>> {
+    let options = RivalOptions {
+        cores: plan.cores.server.clone(),
+        item_count: u64::from(plan.key_count),
+        item_bytes: (plan.key_bytes + plan.value_bytes[1]) as u64,
+    };
+    let server = std::rc::Rc::new(Rival::start(kind, transport, &plan.helper, &options)?);
+    let mut all = Vec::new();
+    for mode in Mode::ALL.into_iter().filter(|mode| mode.transport == transport) {
+        let tape = Tape::new(&TapeOptions {
+            entry_count: 1 << 20,
+            ..plan.tape()
+        });
+        let mut client = client_of(plan, server.client(&mode)?, tape)?;
+        if all.is_empty() {
+            let counter = progress.phase(format!("loading {kind}"), u64::from(plan.key_count));
+            client.load(0..plan.key_count, mode.window(), &counter)?;
+        }
+        all.push(Contender {
+            kind,
+            mode,
+            client,
+            _server: server.clone(),
+        });
+    }
+    Ok(all)
+}
+
+impl Contender {
+    fn sample(&mut self, plan: &Plan) -> Result<RivalResult, Box<dyn Error>> {
+        let options = plan.run_options(self.mode.window(), Pace::Closed, plan.side_time());
+        let measured = self.client.run(&options)?;
+        honest(&measured)?;
+        Ok(RivalResult {
+            name: self.kind.to_string(),
+            mode: self.mode.name.to_owned(),
+            throughput_ops: measured.ops_per_s(),
+            hit_rate: measured.counts.hit_rate(),
+            latency_us: measured.latency.summary(),
+        })
+    }
+}

@@ -1,0 +1,222 @@
+//! A [`Report`] as a table for people.
+
+use crate::latency::LatencyUs;
+use crate::report::Report;
+use std::fmt::{self, Display, Formatter};
+
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        head(self, f)?;
+        samples(self, f)?;
+        rows(self, f)?;
+        bound(self, f)?;
+        ratios(self, f)?;
+        for line in self.rivals_missing.iter().chain(&self.notes) {
+            writeln!(f, "note: {line}")?;
+        }
+        Ok(())
+    }
+}
+
+fn head(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
+    let (w, m) = (&report.workload, &report.machine);
+    let values = match w.value_size {
+        [from, to] if from == to => format!("{from} B"),
+        [from, to] => format!("{from}-{to} B"),
+    };
+    writeln!(
+        f,
+        "{} over {}: mix {}, {}, {} keys of {} B, values of {values}, window {}, {} client(s)",
+        report.system, report.fabric, w.mix, w.dist, w.keys, w.key_size, w.window, w.clients
+    )?;
+    let kind = if m.hypervisor { "virtual cores" } else { "cores" };
+    writeln!(
+        f,
+        "{}, {} {kind}, Linux {}; server on core {:?}, clients on {:?}; commit {}, seed {}\n",
+        m.cpu, m.cores, m.kernel, w.server_cores, w.client_cores, report.commit, report.seed
+    )
+}
+
+fn samples(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
+    for (nth, sample) in report.samples.iter().enumerate() {
+        let counted = if sample.placement == report.placement {
+            ""
+        } else {
+            "   (not counted)"
+        };
+        let placement = sample.placement.map_or_else(String::new, |p| p.to_string());
+        writeln!(
+            f,
+            "sample {}: {:>8}  round trip before {:.0} ns, after {:.0} ns: {placement}{counted}",
+            nth + 1,
+            rate(sample.throughput_ops),
+            sample.rtt_ns[0],
+            sample.rtt_ns[1]
+        )?;
+    }
+    writeln!(f)
+}
+
+fn rows(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
+    writeln!(
+        f,
+        "{:<32}{:>10}{:>9}{:>10}{:>10}{:>10}{:>10}{:>10}",
+        "medians; latency in us", "ops/s", "hits", "mean", "p50", "p95", "p99", "p99.9"
+    )?;
+    let name = format!("{} window {}", report.system, report.workload.window);
+    row(
+        f,
+        &name,
+        report.throughput_ops,
+        report.hit_rate,
+        &report.latency_us,
+    )?;
+    let name = format!("{} window 1", report.system);
+    row(
+        f,
+        &name,
+        report.window1.throughput_ops,
+        report.hit_rate,
+        &report.window1.latency_us,
+    )?;
+    for rival in &report.rivals {
+        let name = format!("{} {}", rival.name, rival.mode);
+        row(f, &name, rival.throughput_ops, rival.hit_rate, &rival.latency_us)?;
+    }
+    let [least, most] = report.throughput_range;
+    writeln!(
+        f,
+        "\n{} of {} samples counted{}, {} to {}; the load generator itself costs {:.0} ns an operation",
+        report.samples_counted,
+        report.samples.len(),
+        report.placement.map_or_else(String::new, |p| format!(" ({p})")),
+        rate(least),
+        rate(most),
+        report.workload.driver_ns
+    )
+}
+
+fn row(f: &mut Formatter<'_>, name: &str, ops: f64, hits: f64, latency: &LatencyUs) -> fmt::Result {
+    let LatencyUs {
+        mean,
+        p50,
+        p95,
+        p99,
+        p999,
+    } = latency;
+    writeln!(
+        f,
+        "{name:<32}{:>10}{:>7.2} %{mean:>10.2}{p50:>10.2}{p95:>10.2}{p99:>10.2}{p999:>10.2}",
+        rate(ops),
+        hits * 100.0
+    )
+}
+
+fn bound(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
+    let Some(bound) = &report.bound else {
+        return Ok(());
+    };
+    let w = &report.workload;
+    writeln!(
+        f,
+        "\nthis machine's bound: bare ring of 64 B + 64 B {} at window {}, {:.0} ns a round trip at window 1;",
+        rate(bound.ring_ops),
+        w.window,
+        bound.ring_rtt_ns
+    )?;
+    writeln!(
+        f,
+        "  pairs of dependent reads over {} MiB on {}: {} prefetched by 16, {:.0} ns unpipelined;",
+        (w.footprint_bytes[0] + w.footprint_bytes[1]) >> 20,
+        w.pages,
+        rate(bound.dram_pair_ops),
+        bound.dram_pair_ns
+    )?;
+    writeln!(
+        f,
+        "  bare Unix socket, 64 B + 64 B, both sides polling: {:.2} us (a rival's depth 1 includes this)",
+        bound.socket_rtt_us
+    )
+}
+
+fn ratios(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
+    let r = &report.ratios;
+    let all = [
+        (
+            r.of_bound.map(|x| format!("{:.0} %", x * 100.0)),
+            "of the lesser bound",
+        ),
+        (
+            r.window1_of_bound.map(|x| format!("{x:.2} x")),
+            "round trip + one pair, median at window 1",
+        ),
+        (
+            r.of_best_rival.map(|x| format!("{x:.1} x")),
+            "the best rival's throughput in its best mode",
+        ),
+        (
+            r.rival_latency.map(|x| format!("{x:.1} x")),
+            "shorter median at depth 1 than the quickest rival, Unix socket",
+        ),
+    ];
+    if all.iter().any(|(ratio, _)| ratio.is_some()) {
+        writeln!(f)?;
+    }
+    for (ratio, what) in all {
+        if let Some(ratio) = ratio {
+            writeln!(f, "{ratio:>8}  {what}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Operations per second, to three digits.
+fn rate(ops: f64) -> String {
+    match ops {
+        ops if ops >= 1e8 => format!("{:.0} M", ops / 1e6),
+        ops if ops >= 1e7 => format!("{:.1} M", ops / 1e6),
+        ops if ops >= 1e6 => format!("{:.2} M", ops / 1e6),
+        ops if ops >= 1e4 => format!("{:.0} k", ops / 1e3),
+        ops => format!("{ops:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bound::Placement;
+    use crate::report::tests::sample;
+
+    #[test]
+    fn three_digits() {
+        assert_eq!(rate(12_345_678.0), "12.3 M");
+        assert_eq!(rate(108e6), "108 M");
+        assert_eq!(rate(1_331_000.0), "1.33 M");
+        assert_eq!(rate(47_400.0), "47 k");
+    }
+
+    #[test]
+    fn everything_is_said() {
+        let mut report = Report {
+            system: "herd".to_owned(),
+            samples: vec![sample(12e6, Placement::Near), sample(3e6, Placement::Far)],
+            ..Report::default()
+        };
+        report.samples.push(sample(12e6, Placement::Near));
+        report.rivals_missing.push("redis is not installed".to_owned());
+        report.summarize();
+        let text = report.to_string();
+        for part in [
+            "12.0 M",
+            "p99.9",
+            "near",
+            "not counted",
+            "unix multiget 100",
+            "12.0 x",
+            "100.00 %",
+            "redis is not installed",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! A whole session against a toy system, with bounds and whatever rivals are installed.
+
+use drover_base::Ns;
+use drover_bench::pin::{self, Cores};
+use drover_bench::rivals::Kind;
+use drover_bench::session::{Plan, run};
+use drover_bench::workload::{Mix, Popularity};
+use drover_bench::{Helper, Pace, Progress, System, Target, TargetError};
+use drover_kv::{Op, Outcome, SubmitError, Token};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+type Map = Arc<Mutex<BTreeMap<Vec<u8>, Vec<u8>>>>;
+
+/// A map behind a mutex, shared by its clients.
+#[derive(Default)]
+struct Toy {
+    map: Map,
+    /// The client that cannot connect.
+    refuses: Option<u32>,
+}
+
+struct ToyClient {
+    map: Map,
+    staged: Vec<(Token, Option<Vec<u8>>, bool)>,
+}
+
+impl System for Toy {
+    type Target = ToyClient;
+
+    fn connect(&self, client_index: u32) -> Result<ToyClient, Box<TargetError>> {
+        if self.refuses == Some(client_index) {
+            return Err(TargetError::new("no room for this client"));
+        }
+        Ok(ToyClient {
+            map: self.map.clone(),
+            staged: Vec::new(),
+        })
+    }
+}
+
+impl Target for ToyClient {
+    fn submit(&mut self, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
+        let mut map = self.map.lock().expect("no client panics");
+        let (value, put) = match *op {
+            Op::Put { key, value, .. } => {
+                map.insert(key.to_vec(), value.to_vec());
+                (None, true)
+            }
+            _ => (map.get(op.key()).cloned(), false),
+        };
+        self.staged.push((token, value, put));
+        Ok(())
+    }
+
+    fn poll(&mut self, _: bool, sink: &mut impl FnMut(Token, Outcome<'_>)) -> Result<(), Box<TargetError>> {
+        for (token, value, put) in self.staged.drain(..) {
+            match &value {
+                _ if put => sink(token, Outcome::Stored),
+                Some(value) => sink(token, Outcome::Value(value)),
+                None => sink(token, Outcome::NotFound),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn plan() -> Plan {
+    let allowed = pin::allowed_cores().expect("cores");
+    Plan {
+        system: "toy".to_owned(),
+        fabric: "none".to_owned(),
+        mix: Mix::parse("b").expect("a mix"),
+        popularity: Popularity::Uniform,
+        key_count: 500,
+        key_bytes: 16,
+        value_bytes: [32, 32],
+        window: 4,
+        pace: Pace::Closed,
+        time: Ns::from_ms(10),
+        repeats: 2,
+        warm_up: Ns::from_ms(1),
+        seed: 7,
+        cores: Cores::choose(&allowed, 1, 2),
+        bound: false,
+        footprint: [1 << 16, 1 << 18],
+        rivals: Vec::new(),
+        load: true,
+        helper: Helper {
+            program: env!("CARGO_BIN_EXE_bench-lab").into(),
+            arguments: vec!["helper".to_owned()],
+        },
+    }
+}
+
+#[test]
+fn samples_bounds_and_rivals_all_appear() {
+    let plan = Plan {
+        bound: true,
+        rivals: vec![Kind::Memcached, Kind::Redis],
+        ..plan()
+    };
+    let (report, latency) = run(&Toy::default(), &plan, &Progress::new(false)).expect("a session");
+    assert_eq!(report.samples.len(), 2);
+    assert!(
+        report
+            .samples
+            .iter()
+            .all(|s| s.throughput_ops > 0.0 && s.hit_rate == 1.0),
+        "{report}"
+    );
+    assert!(
+        report.throughput_ops > 0.0 && report.window1.latency_us.p50 > 0.0,
+        "{report}"
+    );
+    assert!(latency.count() > 0);
+    let bound = report.bound.expect("a bound");
+    assert!(
+        bound.ring_ops > 0.0 && bound.dram_pair_ops > 0.0 && bound.socket_rtt_us > 0.0,
+        "{bound:?}"
+    );
+    // Six modes for each that is there, a line for each that is not.
+    assert_eq!(
+        report.rivals.len() / 6 + report.rivals_missing.len(),
+        2,
+        "{report}"
+    );
+    assert!(report.rivals.iter().all(|r| r.hit_rate == 1.0), "{report}");
+    assert!(report.ratios.of_bound.is_some());
+    assert_eq!(report.workload.latency_sampled_every, 32);
+}
+
+#[test]
+fn a_client_that_cannot_connect_ends_the_session_with_its_reason() {
+    let toy = Toy {
+        refuses: Some(1),
+        ..Toy::default()
+    };
+    let error = run(&toy, &plan(), &Progress::new(false)).expect_err("a refusal");
+    assert!(error.to_string().contains("no room for this client"), "{error}");
+}
