@@ -1,0 +1,108 @@
+//! What all examples share: `--provider`, requests in short, and waiting with an upper bound.
+//!
+//! An example is generic over the provider; [`run`] is the one place that names them.
+#![forbid(unsafe_code)]
+
+use drover_base::{Cpu, Ns};
+use drover_rt::StopFlag;
+use drover_rt::control::ControlStream;
+use drover_rt::exchange::{End, recv_export};
+use drover_verbs::{
+    CompletionQueue, Context, Export, Opcode, Payload, Provider, SendOp, SendWr, Wc, WcStatus, WrId,
+};
+use drover_verbs_shm::{Shm, ShmDevice};
+use std::error::Error;
+use std::process::ExitCode;
+
+/// Examples pass errors up; [`run`] prints them.
+pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// The upper bound of every wait: no example hangs.
+pub const PATIENCE: Ns = Ns::from_s(20);
+
+/// What an example does, on any fabric.
+pub trait Example {
+    /// Does it.
+    fn run<P: Provider>(device: P::Device) -> Outcome;
+}
+
+/// Runs `E` on the fabric that the command line names.
+pub fn run<E: Example>() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let provider = match (words.next().as_deref(), words.next()) {
+        (None, _) => "shm".to_string(),
+        (Some("--provider"), Some(name)) => name,
+        _ => return fail("usage: EXAMPLE [--provider shm]"),
+    };
+    let outcome = match provider.as_str() {
+        "shm" => E::run::<Shm>(ShmDevice::default()),
+        other => return fail(&format!("there is no provider {other}: shm")),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error.to_string()),
+    }
+}
+
+fn fail(why: &str) -> ExitCode {
+    eprintln!("{why}");
+    ExitCode::FAILURE
+}
+
+/// The `number`th request of its queue pair. One in 32 is signaled: a completion says that all requests before
+/// it are done, and only then does the queue have room for more.
+pub fn request(number: u64, op: SendOp, payload: Payload) -> SendWr {
+    let signaled = number % 32 == 31;
+    let wr_id = WrId(number);
+    SendWr { wr_id, op, payload, signaled, fence: false }
+}
+
+/// Runs `client` here and `server` in a thread of its own, until the client is done.
+pub fn beside<T>(
+    server: impl FnOnce(ControlStream, &StopFlag) -> Outcome + Send + 'static,
+    client: impl FnOnce(ControlStream) -> Outcome<T>,
+) -> Outcome<T> {
+    // Between processes the control channel would be a Unix or TCP socket.
+    let (ours, theirs) = ControlStream::pair();
+    let stop = StopFlag::new();
+    let server_stop = stop.clone();
+    let server = std::thread::spawn(move || server(theirs, &server_stop));
+    let result = client(ours);
+    stop.set();
+    server.join().map_err(|_| "the server panicked")??;
+    result
+}
+
+/// Waits for the peer to send an export.
+pub fn next_export<P: Provider>(end: &End<P>, stream: &mut ControlStream) -> Outcome<Export> {
+    let cpu = end.ctx.cpu();
+    let deadline = cpu.refresh() + PATIENCE;
+    Ok(recv_export(stream, cpu, deadline)?)
+}
+
+/// Polls until a message comes; completions of our own requests are passed over.
+pub fn next_message<P: Provider>(end: &mut End<P>) -> Outcome<Wc> {
+    loop {
+        let wc = next_completion(end)?;
+        if wc.opcode == Opcode::Recv {
+            return Ok(wc);
+        }
+    }
+}
+
+/// Polls until a completion comes. Errors: it says that its request failed, or none came in [`PATIENCE`].
+pub fn next_completion<P: Provider>(end: &mut End<P>) -> Outcome<Wc> {
+    let mut wcs = [Wc::default()];
+    let cpu = end.ctx.cpu();
+    let deadline = cpu.refresh() + PATIENCE;
+    while end.cq.poll(cpu, &mut wcs) == 0 {
+        if cpu.refresh() > deadline {
+            return Err("no completion came".into());
+        }
+        std::thread::yield_now(); // examples may share one core; services would not yield
+    }
+    match wcs[0].status {
+        WcStatus::Success => Ok(wcs[0]),
+        status => Err(format!("a request ended with {status:?}").into()),
+    }
+}
