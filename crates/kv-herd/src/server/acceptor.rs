@@ -173,6 +173,7 @@ impl<P: Provider> Acceptor<P> {
                 Ok(None) => {
                     if session.phase != Phase::Live && now >= session.deadline {
                         session.refuse(ErrorCode::OutOfOrder, "the handshake took too long");
+                        return true;
                     }
                     return count > 0;
                 }
@@ -650,7 +651,8 @@ impl<P: Provider> Acceptor<P> {
         any
     }
 
-    fn stop(&mut self) {
+    /// Says goodbye to all clients; workers are told to stop when the last one is gone.
+    pub fn stop(&mut self) {
         self.stopping = true;
         self.listener = None;
         for session in &mut self.sessions {

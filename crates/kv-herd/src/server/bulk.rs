@@ -37,16 +37,15 @@ impl<P: Provider> Worker<P> {
     /// Copies the chunk that a request names to the scratch buffer; returns its length.
     fn load_chunk(&mut self, at: usize, request: &Request) -> Result<usize, Status> {
         let bulk = self.named_chunk(at, request).ok_or(Status::BadRequest)?;
+        let client = self.clients.get(request.client);
+        let memory = client
+            .and_then(|client| client.bulk.as_ref())
+            .ok_or(Status::BadRequest)?;
+        let chunk_at = memory.chunk_at(bulk.chunk).ok_or(Status::BadRequest)?;
         let len = bulk.len as usize;
         if len > self.item_bytes_max {
             return Err(Status::TooLarge);
         }
-        let memory = self
-            .clients
-            .get(request.client)
-            .and_then(|client| client.bulk.as_ref());
-        let memory = memory.ok_or(Status::BadRequest)?;
-        let chunk_at = memory.chunk_at(bulk.chunk).ok_or(Status::BadRequest)?;
         self.scratch.resize(self.scratch.len().max(len), 0);
         memory.region().copy_out(chunk_at, &mut self.scratch[..len]);
         match crc32c::crc32c(&self.scratch[..len]) == bulk.crc {

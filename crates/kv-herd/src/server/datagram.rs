@@ -106,7 +106,8 @@ impl<P: Provider> Worker<P> {
         let count = datagrams.recv_cq.poll(cpu, &mut datagrams.wcs[..room]);
         for k in 0..count {
             let wc = datagrams.wcs[k];
-            if wc.status == WcStatus::Success && self.take_datagram(cpu, at, &datagrams, &wc).is_none() {
+            let arrived = wc.status == WcStatus::Success;
+            if !arrived || self.take_datagram(cpu, at, &datagrams, &wc).is_none() {
                 self.counters.stray_datagrams += 1;
             }
             datagrams.stage(wc.wr_id.0 as usize);

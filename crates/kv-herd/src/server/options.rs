@@ -1,7 +1,8 @@
 //! [`ServerOptions`]: what a server offers and how it works.
 
 use crate::layout::{SLOT_BYTES_MAX, WINDOW_MAX};
-use drover_base::{HashSeed, Ns};
+use drover_base::HashSeed;
+use drover_rt::Idle;
 use drover_store::PartitionOptions;
 
 /// How a worker overlaps the memory accesses of requests.
@@ -58,8 +59,8 @@ pub struct ServerOptions {
     /// real cores 64: a sweep costs 3 ns per client, a look everywhere 3 ns per slot. Simulated time passes
     /// only between steps: 1.
     pub idle_sweeps: usize,
-    /// A worker that was idle for so long sleeps, if the fabric can wake it; [`Ns::MAX`]: never.
-    pub spin: Ns,
+    /// When a worker with nothing to do sleeps, if the fabric can wake it.
+    pub idle: Idle,
     /// A mistake to make, for tests of tests.
     pub flaw: Option<Flaw>,
 }
@@ -107,7 +108,7 @@ impl Default for ServerOptions {
             datagram_recvs: 0,
             signal_period: 64,
             idle_sweeps: 64,
-            spin: Ns::from_us(50),
+            idle: Idle::ADAPTIVE,
             flaw: None,
         }
     }

@@ -8,11 +8,11 @@ use super::stats::ServerStats;
 use super::worker::{Introduction, Worker};
 use crate::control::PARTITIONS_MAX;
 use crate::layout::{SlotMap, WINDOW_MAX};
-use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_base::{Actor, Cpu, Progress};
 use drover_rt::control::{ControlListener, ControlStream};
-use drover_verbs::{Context, Device, Provider, Waker};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
-use rustix::fd::OwnedFd;
+use drover_rt::{Idle, RunLoop, StopFlag, WakeFd};
+use drover_verbs::{Context, Device, Provider};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
@@ -228,7 +228,7 @@ fn run_worker<P: Provider>(
     }
     for _ in 0..RESTARTS_MAX {
         // A panic is a bug of ours; it costs this partition's items, not the service.
-        let ended = catch_unwind(AssertUnwindSafe(|| poll_until_stopped(&mut worker, options.spin)));
+        let ended = catch_unwind(AssertUnwindSafe(|| poll_until_stopped(&mut worker, options.idle)));
         if ended.is_ok() {
             return;
         }
@@ -240,32 +240,14 @@ fn run_worker<P: Provider>(
     }
 }
 
-/// Polls; sleeps when nothing has come for `spin` and the fabric can wake it.
-fn poll_until_stopped<P: Provider>(worker: &mut Worker<P>, spin: Ns) {
+/// Polls; sleeps as `idle` says, if the fabric can wake who polls memory.
+fn poll_until_stopped<P: Provider>(worker: &mut Worker<P>, idle: Idle) {
     let ctx = worker.context();
-    let cpu = ctx.cpu();
-    let sleeps = ctx.caps().memory_wait && spin != Ns::MAX;
-    let mut idle_since = Ns::MAX;
+    let mut run_loop = RunLoop::<P>::new(&ctx, idle.for_memory_pollers(ctx.caps()));
+    // Its own end comes as a command, so that it is in order with others.
+    let never = StopFlag::new();
     while !worker.is_stopped() {
-        let now = cpu.refresh();
-        let Progress::Idle { .. } = worker.step(cpu) else {
-            idle_since = Ns::MAX;
-            continue;
-        };
-        if idle_since == Ns::MAX {
-            idle_since = now;
-        }
-        if !sleeps || now.since(idle_since) < spin {
-            continue;
-        }
-        ctx.arm();
-        // One more look: what came before the announcement rang no bell.
-        match worker.step(cpu) {
-            Progress::Busy => ctx.disarm(),
-            Progress::Idle { wake_at } => ctx.park(wake_at),
-        }
-        // Whatever woke us is there now, or it was nothing: no spinning before the next sleep.
-        cpu.refresh();
+        run_loop.round(&mut [&mut *worker], &never);
     }
 }
 
@@ -283,7 +265,7 @@ fn run_acceptor<P: Provider>(
         .map_err(StartError::from);
     let made = made
         .and_then(|started| Acceptor::<P>::new(device, options, workers, events.clone(), listener, started));
-    let made = made.and_then(|acceptor| Ok((acceptor, Alarm::new()?)));
+    let made = made.and_then(|acceptor| Ok((acceptor, alarm()?)));
     let (mut acceptor, alarm) = match made {
         Ok(made) => made,
         Err(error) => {
@@ -305,64 +287,42 @@ fn run_acceptor<P: Provider>(
             if acceptor.is_stopped() {
                 return;
             }
-            alarm.wait(&acceptor, wake_at.since(now).to_duration());
+            wait(&alarm, &acceptor, wake_at.since(now).to_duration());
         }
     }
 }
 
-/// Wakes the control thread.
-struct Alarm {
-    fd: Arc<OwnedFd>,
+fn alarm() -> Result<WakeFd, StartError> {
+    WakeFd::new().map_err(|error| StartError::Thread {
+        name: "drover-control".to_owned(),
+        reason: error.to_string(),
+    })
 }
 
-impl Alarm {
-    fn new() -> Result<Alarm, StartError> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let fd = eventfd(0, flags).map_err(|error| StartError::Thread {
-            name: "drover-control".to_owned(),
-            reason: error.to_string(),
-        })?;
-        Ok(Alarm { fd: Arc::new(fd) })
+/// Sleeps until a channel has something, `alarm` rings, or `timeout`.
+fn wait<P: Provider>(alarm: &WakeFd, acceptor: &Acceptor<P>, timeout: Duration) {
+    let mut fds = vec![PollFd::from_borrowed_fd(alarm.fd(), PollFlags::IN)];
+    if let Some(listener) = &acceptor.listener {
+        fds.push(PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN));
     }
-
-    fn waker(&self) -> Waker {
-        let fd = self.fd.clone();
-        Waker::new(move || {
-            // Full means that it is ringing already.
-            let _ = rustix::io::write(&*fd, &1u64.to_ne_bytes());
-        })
-    }
-
-    /// Sleeps until a channel has something, the alarm rings, or `timeout`.
-    fn wait<P: Provider>(&self, acceptor: &Acceptor<P>, timeout: Duration) {
-        let mut fds = vec![PollFd::new(&*self.fd, PollFlags::IN)];
-        if let Some(listener) = &acceptor.listener {
-            fds.push(PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN));
+    let mut blind = false;
+    for stream in acceptor.streams() {
+        let mut wanted = PollFlags::IN;
+        if stream.wants_write() {
+            wanted |= PollFlags::OUT;
         }
-        let mut blind = false;
-        for stream in acceptor.streams() {
-            let mut wanted = PollFlags::IN;
-            if stream.wants_write() {
-                wanted |= PollFlags::OUT;
-            }
-            match stream.fd() {
-                Some(fd) => fds.push(PollFd::from_borrowed_fd(fd, wanted)),
-                None => blind = true,
-            }
+        match stream.fd() {
+            Some(fd) => fds.push(PollFd::from_borrowed_fd(fd, wanted)),
+            None => blind = true,
         }
-        let timeout = if blind {
-            timeout.min(BLIND_WAIT)
-        } else {
-            timeout.min(Duration::from_secs(1))
-        };
-        let timeout = Timespec {
-            tv_sec: timeout.as_secs() as i64,
-            tv_nsec: i64::from(timeout.subsec_nanos()),
-        };
-        // An interrupted wait is a short wait.
-        let _ = rustix::event::poll(&mut fds, Some(&timeout));
-        let mut count = [0; 8];
-        // Nothing to read: something else woke us.
-        let _ = rustix::io::read(&*self.fd, &mut count);
     }
+    let longest = if blind { BLIND_WAIT } else { Duration::from_secs(1) };
+    let timeout = timeout.min(longest);
+    let timeout = Timespec {
+        tv_sec: timeout.as_secs() as i64,
+        tv_nsec: i64::from(timeout.subsec_nanos()),
+    };
+    // An interrupted wait is a short wait.
+    let _ = rustix::event::poll(&mut fds, Some(&timeout));
+    alarm.clear();
 }

@@ -1,0 +1,15 @@
+//! The server half of HERD, driven by hand on the loopback fabric: what the specification's corner cases
+//! promise, one module each. Most modules end with a *flaw* that makes their test fail.
+
+mod fake;
+
+mod basics;
+mod bulk;
+mod exactly_once;
+mod handshake;
+mod order;
+mod reclaim;
+mod sleep;
+mod slots;
+mod threads;
+mod torn;
