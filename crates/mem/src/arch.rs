@@ -114,39 +114,27 @@ fn match_highs([a, b, c, d]: [core::arch::x86_64::__m128i; 4], high: u16) -> u32
     _mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128())) as u32
 }
 
-/// Copies `len` bytes, a multiple of 8, word by word or in larger steps that never split a word. Opaque to the
-/// compiler like [`bulk_copy`], but without the string instruction's start-up cost: about 2 ns for 64 bytes.
-/// Words may be copied twice; none is mixed from two moments if both sides are aligned to 8.
+/// Copies `len` bytes, a multiple of 8, in steps of 8 (of 16 from 128 bytes on), none of which splits a word.
+/// Opaque to the compiler like [`bulk_copy`], but without the string instruction's start-up cost, and with
+/// steps that a load can forward from the stores just before it: about 3 ns for 48 bytes.
 ///
 /// # Safety
 /// `from` must be readable and `to` writable for `len` bytes, both mapped for the whole call.
 #[inline(always)]
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) unsafe fn copy_words(mut to: *mut u8, mut from: *const u8, mut len: usize) {
-    while len > 64 {
-        for step in 0..4 {
-            // SAFETY: 64 more bytes remain on both sides.
-            unsafe { copy_16(to.add(step * 16), from.add(step * 16)) };
+pub(crate) unsafe fn copy_words(to: *mut u8, from: *const u8, len: usize) {
+    let mut at = 0;
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if len >= 128 {
+        while len - at >= 16 {
+            // SAFETY: 16 more bytes remain on both sides.
+            unsafe { copy_16(to.add(at), from.add(at)) };
+            at += 16;
         }
-        (to, from, len) = (to.wrapping_add(64), from.wrapping_add(64), len - 64);
     }
-    if len >= 32 {
-        // SAFETY: at least 32 bytes remain on both sides: steps at both ends, which overlap by whole words.
-        unsafe {
-            copy_16(to, from);
-            copy_16(to.add(16), from.add(16));
-            copy_16(to.add(len - 32), from.add(len - 32));
-            copy_16(to.add(len - 16), from.add(len - 16));
-        }
-    } else if len >= 16 {
-        // SAFETY: at least 16 bytes remain on both sides.
-        unsafe {
-            copy_16(to, from);
-            copy_16(to.add(len - 16), from.add(len - 16));
-        }
-    } else if len >= 8 {
-        // SAFETY: 8 bytes remain on both sides.
-        unsafe { copy_8(to, from) };
+    while at < len {
+        // SAFETY: 8 more bytes remain on both sides.
+        unsafe { copy_8(to.add(at), from.add(at)) };
+        at += 8;
     }
 }
 
@@ -168,8 +156,8 @@ unsafe fn copy_16(to: *mut u8, from: *const u8) {
 /// # Safety
 /// 8 bytes readable at `from`, writable at `to`.
 #[inline(always)]
-#[cfg(all(target_arch = "x86_64", not(miri)))]
 unsafe fn copy_8(to: *mut u8, from: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: the caller promises both ranges.
     unsafe {
         core::arch::asm!(
@@ -178,25 +166,16 @@ unsafe fn copy_8(to: *mut u8, from: *const u8) {
             options(nostack, preserves_flags)
         );
     }
-}
-
-/// As above, one atomic word at a time where both sides are aligned, else byte by byte.
-///
-/// # Safety
-/// As above.
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-pub(crate) unsafe fn copy_words(to: *mut u8, from: *const u8, len: usize) {
-    use core::sync::atomic::{AtomicU64, Ordering};
-    for at in (0..len).step_by(8) {
-        if to.align_offset(8) == 0 && from.align_offset(8) == 0 {
-            // SAFETY: 8 aligned bytes inside the range that the caller promises.
-            let word = unsafe { AtomicU64::from_ptr(from.add(at).cast_mut().cast()) }.load(Ordering::Relaxed);
-            // SAFETY: as above.
-            unsafe { AtomicU64::from_ptr(to.add(at).cast()) }.store(word, Ordering::Relaxed);
-        } else {
-            // SAFETY: 8 bytes inside the range that the caller promises.
-            unsafe { bulk_copy(to.add(at), from.add(at), 8) };
-        }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    if to.align_offset(8) == 0 && from.align_offset(8) == 0 {
+        use core::sync::atomic::{AtomicU64, Ordering};
+        // SAFETY: 8 aligned bytes that the caller promises.
+        let word = unsafe { AtomicU64::from_ptr(from.cast_mut().cast()) }.load(Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { AtomicU64::from_ptr(to.cast()) }.store(word, Ordering::Relaxed);
+    } else {
+        // SAFETY: 8 bytes that the caller promises.
+        unsafe { bulk_copy(to, from, 8) };
     }
 }
 

@@ -130,6 +130,13 @@ impl Region {
         self.writable_word(offset).fetch_add(add, Ordering::AcqRel)
     }
 
+    /// The address of the word at `offset`, a multiple of 8, checked once for whoever polls it often. It may be
+    /// dereferenced while this region or a clone lives.
+    #[inline]
+    pub fn word_ptr(&self, offset: usize) -> *const AtomicU64 {
+        std::ptr::from_ref(self.word(offset))
+    }
+
     /// The 32-bit word at `offset`, a multiple of 4: what a futex needs. Panics on a read-only region, because
     /// the reference could store.
     #[inline]
@@ -155,20 +162,36 @@ impl Region {
     #[inline]
     pub fn copy_in_release(&self, offset: usize, bytes: &[u8]) {
         let end = offset.wrapping_add(bytes.len());
-        if end & 7 == 0 && bytes.len() >= 8 {
-            let (body, last) = bytes.split_at(bytes.len() - 8);
-            self.check_writable(offset, bytes.len());
-            // SAFETY: bounds and rights checked above; `bytes` is a live slice that cannot overlap a Region.
-            unsafe { copy(self.ptr(offset), body.as_ptr(), body.len(), offset) };
-            let word = u64::from_ne_bytes(last.try_into().expect("split at 8"));
-            // Release: publishes the body; pairs with the Acquire of whoever polls the last word.
-            self.unchecked_word(end - 8).store(word, Ordering::Release);
-        } else {
-            let (body, last) = bytes.split_at(bytes.len() - (end & 7).min(bytes.len()));
-            self.copy_in(offset, body);
-            fence(Ordering::Release);
-            self.copy_in(offset + body.len(), last);
+        if end & 7 != 0 || bytes.len() < 8 || bytes.len() >= BULK_BYTES {
+            return self.copy_in_release_slow(offset, bytes);
         }
+        self.check_writable(offset, bytes.len());
+        let (lead, words) = bytes.split_at(bytes.len() & 7);
+        // SAFETY: bounds and rights checked above; `bytes` is a live slice that cannot overlap a Region.
+        unsafe { arch::copy_under_8(self.ptr(offset), lead.as_ptr(), lead.len()) };
+        let (words, _) = words.as_chunks::<8>();
+        let Some((last, body)) = words.split_last() else {
+            return;
+        };
+        let mut at = offset + lead.len();
+        for word in body {
+            self.unchecked_word(at)
+                .store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+            at += 8;
+        }
+        // Release: publishes the body; pairs with the Acquire of whoever polls the last word.
+        self.unchecked_word(at)
+            .store(u64::from_ne_bytes(*last), Ordering::Release);
+    }
+
+    #[inline(never)]
+    fn copy_in_release_slow(&self, offset: usize, bytes: &[u8]) {
+        let end = offset.wrapping_add(bytes.len());
+        let last = (if end & 7 == 0 { 8 } else { end & 7 }).min(bytes.len());
+        let (body, last) = bytes.split_at(bytes.len() - last);
+        self.copy_in(offset, body);
+        fence(Ordering::Release);
+        self.copy_in(offset + body.len(), last);
     }
 
     /// Copies out of `offset`. Bytes written meanwhile may be torn at word granularity: check a version or a
@@ -270,14 +293,18 @@ unsafe fn copy(to: *mut u8, from: *const u8, len: usize, align: usize) {
         return unsafe { arch::bulk_copy(to, from, len) };
     }
     let lead = len.min(align.wrapping_neg() & 7);
-    // SAFETY: `lead` bytes of the caller's range.
-    unsafe { arch::copy_under_8(to, from, lead) };
+    if lead > 0 {
+        // SAFETY: `lead` bytes of the caller's range.
+        unsafe { arch::copy_under_8(to, from, lead) };
+    }
     let words = (len - lead) & !7;
     // SAFETY: `words` bytes behind those.
     unsafe { arch::copy_words(to.wrapping_add(lead), from.wrapping_add(lead), words) };
     let done = lead + words;
-    // SAFETY: what is left of the range.
-    unsafe { arch::copy_under_8(to.wrapping_add(done), from.wrapping_add(done), len - done) };
+    if done < len {
+        // SAFETY: what is left of the range.
+        unsafe { arch::copy_under_8(to.wrapping_add(done), from.wrapping_add(done), len - done) };
+    }
 }
 
 impl std::fmt::Debug for Region {

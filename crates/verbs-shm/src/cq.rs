@@ -1,8 +1,9 @@
 //! [`ShmCq`]: completions, and the lanes they come from.
 
 use crate::Shm;
-use crate::core::{Core, Tables};
+use crate::core::Core;
 use crate::inbox::{Inbox, Step};
+use crate::lanes::Lanes;
 use crate::qp::Queue;
 use crate::recv::RecvQueue;
 use drover_mem::NativeCpu;
@@ -10,6 +11,9 @@ use drover_verbs::{CompletionQueue, Wc};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+
+/// Messages without a RECV that one poll drops at most: a flood must not hold up the poller.
+const DROPS_PER_POLL: usize = 256;
 
 /// A completion queue. Polling it is what moves messages from lanes to RECVs.
 pub struct ShmCq {
@@ -32,9 +36,7 @@ struct State {
     depth: usize,
     reserved: usize,
     /// Lanes into queue pairs that complete here.
-    inboxes: Vec<Inbox>,
-    /// Where the next sweep starts: no lane is served twice while another waits.
-    next: usize,
+    lanes: Lanes,
 }
 
 struct Entry {
@@ -49,8 +51,7 @@ impl CqShared {
             ready: VecDeque::with_capacity(depth),
             depth,
             reserved: depth,
-            inboxes: Vec::new(),
-            next: 0,
+            lanes: Lanes::new(),
         };
         CqShared {
             state: state.into(),
@@ -72,14 +73,24 @@ impl CqShared {
         self.state.borrow_mut().ready.push_back(Entry { wc, retires });
     }
 
-    pub(crate) fn add_inbox(&self, inbox: Inbox) {
-        self.state.borrow_mut().inboxes.push(inbox);
+    pub(crate) fn add_lane(&self, inbox: Inbox, dormant: bool) {
+        let lanes = &mut self.state.borrow_mut().lanes;
+        if dormant {
+            lanes.add_dormant(inbox);
+        } else {
+            lanes.add(inbox);
+        }
+    }
+
+    /// Observes the lane of `queue`, which now has RECVs.
+    pub(crate) fn wake_lane(&self, queue: &Queue) {
+        self.state.borrow_mut().lanes.wake(queue);
     }
 
     /// Forgets everything of a queue pair that is being destroyed, and gives back the room it had.
     pub(crate) fn forget(&self, queue: &Rc<Queue>, count: usize) {
+        self.drop_lanes(queue);
         let state = &mut *self.state.borrow_mut();
-        state.inboxes.retain(|inbox| !Rc::ptr_eq(inbox.queue(), queue));
         let qpn = queue.qpn();
         state.ready.retain(|entry| entry.wc.qpn != qpn);
         state.reserved -= count;
@@ -90,11 +101,8 @@ impl CqShared {
     }
 
     /// Lets go of the lanes into a queue pair that failed: their senders see it.
-    pub(crate) fn drop_inboxes(&self, queue: &Queue) {
-        self.state
-            .borrow_mut()
-            .inboxes
-            .retain(|inbox| !std::ptr::eq(&**inbox.queue(), queue));
+    pub(crate) fn drop_lanes(&self, queue: &Queue) {
+        self.state.borrow_mut().lanes.remove_all_of(queue);
     }
 
     /// `queue` has requests that wait: polls push them on.
@@ -107,39 +115,47 @@ impl CqShared {
     /// RECV are dropped now (UD, UC): this is their arrival.
     #[inline]
     pub(crate) fn ingest(&self, core: &Core, recvs: &Rc<RefCell<RecvQueue>>) {
+        let failed = self.take_for(core, recvs);
+        if let Some(queue) = failed {
+            queue.fail();
+        }
+    }
+
+    #[inline]
+    fn take_for(&self, core: &Core, recvs: &Rc<RefCell<RecvQueue>>) -> Option<Rc<Queue>> {
         let mut failed = None;
-        {
-            let state = &mut *self.state.borrow_mut();
-            let tables = core.tables.borrow();
-            let (ready, depth) = (&mut state.ready, state.depth);
-            let mut index = 0;
-            while let Some(inbox) = state.inboxes.get_mut(index) {
-                index += 1;
-                if !Rc::ptr_eq(inbox.queue().recvs(), recvs) {
-                    continue;
+        let state = &mut *self.state.borrow_mut();
+        for index in (0..state.lanes.len()).rev() {
+            if !state.lanes.of_recvs(index, recvs) {
+                continue;
+            }
+            let mut wc = Wc::default();
+            while state.ready.len() < state.depth {
+                let step = state
+                    .lanes
+                    .inbox(index)
+                    .step(core, &core.tables.borrow(), &mut wc);
+                if step.has_completed() {
+                    state.ready.push_back(Entry { wc, retires: None });
                 }
-                while ready.len() < depth {
-                    match inbox.step(core, &tables) {
-                        Step::Idle => break,
-                        Step::Skip => {}
-                        Step::Complete(wc) => ready.push_back(Entry { wc, retires: None }),
-                        Step::Fail(wc) => {
-                            ready.extend(wc.map(|wc| Entry { wc, retires: None }));
-                            failed = Some(inbox.queue().clone());
-                            break;
-                        }
-                        Step::Gone => {
-                            index -= 1;
-                            state.inboxes.swap_remove(index);
-                            break;
-                        }
+                match step {
+                    Step::Complete | Step::Skip => {}
+                    Step::Idle => {
+                        state.lanes.refresh(index);
+                        break;
+                    }
+                    Step::Gone => {
+                        state.lanes.remove(index);
+                        break;
+                    }
+                    Step::Fail { .. } => {
+                        failed = Some(state.lanes.inbox(index).queue().clone());
+                        break;
                     }
                 }
             }
         }
-        if let Some(queue) = failed {
-            queue.fail();
-        }
+        failed
     }
 
     #[cold]
@@ -161,7 +177,7 @@ impl CqShared {
 
 impl State {
     /// Takes kept completions.
-    #[inline]
+    #[inline(never)]
     fn take_ready(&mut self, wcs: &mut [Wc]) -> usize {
         let mut n = 0;
         while n < wcs.len()
@@ -176,65 +192,66 @@ impl State {
         n
     }
 
-    /// Looks at every lane once round, draining each, until `wcs` is full.
-    #[inline]
-    fn sweep(
-        &mut self,
-        core: &Core,
-        tables: &Tables,
-        wcs: &mut [Wc],
-        failed: &mut Option<Rc<Queue>>,
-    ) -> usize {
-        let (mut n, mut left) = (0, self.inboxes.len());
-        while left > 0 && n < wcs.len() {
-            if self.next >= self.inboxes.len() {
-                self.next = 0;
-            }
-            let inbox = &mut self.inboxes[self.next];
-            match inbox.step(core, tables) {
-                Step::Complete(wc) => {
-                    wcs[n] = wc;
-                    n += 1;
-                    continue;
-                }
-                Step::Skip => continue,
-                Step::Fail(wc) => {
-                    if let Some(wc) = wc {
-                        wcs[n] = wc;
-                        n += 1;
+    /// Takes messages from lane `index`, then from others that have some, each lane at most once round. The
+    /// second result is a queue pair that must fail.
+    fn drain(&mut self, mut index: usize, core: &Core, wcs: &mut [Wc]) -> (usize, Option<Rc<Queue>>) {
+        let tables = &*core.tables.borrow();
+        let (mut n, mut drops, mut rounds) = (0, 0, self.lanes.len());
+        loop {
+            while n < wcs.len() && drops < DROPS_PER_POLL {
+                let inbox = self.lanes.inbox(index);
+                let step = inbox.step(core, tables, &mut wcs[n]);
+                n += usize::from(step.has_completed());
+                match step {
+                    Step::Complete => {}
+                    Step::Skip => drops += 1,
+                    Step::Idle => break,
+                    Step::Gone => {
+                        self.lanes.remove(index);
+                        return (n, None);
                     }
-                    *failed = Some(inbox.queue().clone());
-                    return n;
+                    Step::Fail { .. } => return (n, Some(inbox.queue().clone())),
                 }
-                Step::Gone => {
-                    self.inboxes.swap_remove(self.next);
-                }
-                Step::Idle => self.next += 1,
             }
-            left -= 1;
+            self.lanes.refresh(index);
+            if self.lanes.inbox(index).can_sleep() {
+                self.lanes.sleep(index);
+            }
+            rounds -= 1;
+            if rounds == 0 || n == wcs.len() || drops == DROPS_PER_POLL {
+                return (n, None);
+            }
+            match self.lanes.find_news() {
+                Some(next) => index = next,
+                None => return (n, None),
+            }
         }
-        n
     }
 }
 
 impl CompletionQueue<Shm> for ShmCq {
+    #[inline]
     fn poll(&mut self, _cpu: &NativeCpu, wcs: &mut [Wc]) -> usize {
-        if self.shared.waiting_count.get() > 0 {
-            self.shared.push_on_waiting();
+        let shared = &*self.shared;
+        if shared.waiting_count.get() > 0 {
+            shared.push_on_waiting();
         }
-        let mut failed = None;
-        let n = {
-            let state = &mut *self.shared.state.borrow_mut();
-            let n = if state.ready.is_empty() {
-                0
-            } else {
-                state.take_ready(wcs)
-            };
-            n + state.sweep(&self.core, &self.core.tables.borrow(), &mut wcs[n..], &mut failed)
+        let mut state = shared.state.borrow_mut();
+        let mut n = 0;
+        if !state.ready.is_empty() {
+            n = state.take_ready(wcs);
+        }
+        if n == wcs.len() {
+            return n;
+        }
+        let Some(index) = state.lanes.find_news() else {
+            return n;
         };
+        let (more, failed) = state.drain(index, &self.core, &mut wcs[n..]);
+        drop(state);
         if let Some(queue) = failed {
             queue.fail();
         }
-        n
+        n + more
     }
 }

@@ -24,7 +24,6 @@ pub(crate) enum Attempt {
 }
 
 /// Attempts one request whose local side has been checked.
-#[inline(always)]
 pub(crate) fn execute<'t>(
     queue: &Queue,
     peer: &'t Peer,
@@ -33,21 +32,25 @@ pub(crate) fn execute<'t>(
     tables: &'t Tables,
     ringing: &mut Ringing<'t>,
 ) -> Attempt {
+    if peer.is_gone() {
+        return failed(queue, WcStatus::RetryExceeded);
+    }
     let outcome = match *op {
-        SendOp::Write { remote, imm: None } => {
-            if peer.is_gone() {
-                Err(WcStatus::RetryExceeded)
-            } else {
-                write(remote, source, tables, ringing)
-            }
-        }
-        _ => return execute_other(queue, peer, op, source, tables, ringing),
+        SendOp::Send { imm, .. } => return send(queue, peer, source, imm, tables, ringing),
+        SendOp::Write { remote, imm: None } => write(remote, source, tables, ringing),
+        SendOp::Write { remote, imm } => return write_imm(queue, peer, remote, source, imm, tables, ringing),
+        SendOp::Read { remote } => read(remote, source, tables),
+        SendOp::CompareSwap {
+            remote,
+            compare,
+            swap,
+        } => atomic(remote, source, tables, ringing, |region, at| {
+            region.compare_swap_u64(at, compare, swap)
+        }),
+        SendOp::FetchAdd { remote, add } => atomic(remote, source, tables, ringing, |region, at| {
+            region.fetch_add_u64(at, add)
+        }),
     };
-    finish(queue, outcome)
-}
-
-#[inline(always)]
-fn finish(queue: &Queue, outcome: Result<u32, WcStatus>) -> Attempt {
     match outcome {
         Ok(len) => Attempt::Done(len),
         Err(status) => failed(queue, status),
@@ -62,36 +65,6 @@ fn failed(queue: &Queue, status: WcStatus) -> Attempt {
     }
     count(&queue.core().counters.no_access);
     Attempt::Done(0)
-}
-
-#[inline(never)]
-fn execute_other<'t>(
-    queue: &Queue,
-    peer: &'t Peer,
-    op: &SendOp,
-    source: &Source<'_>,
-    tables: &'t Tables,
-    ringing: &mut Ringing<'t>,
-) -> Attempt {
-    if peer.is_gone() {
-        return failed(queue, WcStatus::RetryExceeded);
-    }
-    let outcome = match *op {
-        SendOp::Send { imm, .. } => return send(queue, peer, source, imm, tables, ringing),
-        SendOp::Write { remote, imm } => return write_imm(queue, peer, remote, source, imm, tables, ringing),
-        SendOp::Read { remote } => read(remote, source, tables),
-        SendOp::CompareSwap {
-            remote,
-            compare,
-            swap,
-        } => atomic(remote, source, tables, ringing, |region, at| {
-            region.compare_swap_u64(at, compare, swap)
-        }),
-        SendOp::FetchAdd { remote, add } => atomic(remote, source, tables, ringing, |region, at| {
-            region.fetch_add_u64(at, add)
-        }),
-    };
-    finish(queue, outcome)
 }
 
 /// The peer's memory, if it gave the right and the range is inside.
@@ -228,7 +201,7 @@ fn send<'t>(
         source.push(&peer.lane, queue.head(len, imm), tables)
     };
     if !pushed {
-        return Attempt::Wait { for_recv: false };
+        return no_room(queue);
     }
     ringing.note(&peer.bell);
     peer.sent.set(peer.sent.get() + 1);
@@ -252,7 +225,7 @@ fn write_imm<'t>(
         return Attempt::Wait { for_recv: true };
     }
     if !peer.lane.has_room(1) {
-        return Attempt::Wait { for_recv: false };
+        return no_room(queue);
     }
     let len = match write(remote, source, tables, ringing) {
         Ok(len) => len,
@@ -268,4 +241,14 @@ fn write_imm<'t>(
     ringing.note(&peer.bell);
     peer.sent.set(peer.sent.get() + 1);
     Attempt::Done(len)
+}
+
+/// RC waits; a UC message is lost: its receiver takes none, or not fast enough.
+#[cold]
+fn no_room(queue: &Queue) -> Attempt {
+    if queue.kind() == QpKind::Rc {
+        return Attempt::Wait { for_recv: false };
+    }
+    count(&queue.core().counters.ring_full);
+    Attempt::Done(0)
 }

@@ -8,7 +8,9 @@ use crate::stats::count;
 use drover_base::sync::Ordering;
 use drover_mem::Region;
 use drover_verbs::{GRH_BYTES, Imm, Opcode, QpKind, Qpn, RecvWr, Wc, WcStatus};
+use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
 
 pub(crate) struct Inbox {
     lane: LaneConsumer,
@@ -17,17 +19,26 @@ pub(crate) struct Inbox {
 }
 
 /// What one look at a lane brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     /// Nothing new (or a message that waits for a RECV).
     Idle,
     /// A message was dropped: look again.
     Skip,
     /// A message completed a RECV.
-    Complete(Wc),
-    /// The queue pair fails, after this completion.
-    Fail(Option<Wc>),
+    Complete,
+    /// The queue pair fails, perhaps after a last completion.
+    Fail { completed: bool },
     /// The sender is gone, or broke the format: the lane can go.
     Gone,
+}
+
+impl Step {
+    /// Whether a completion was written.
+    #[inline(always)]
+    pub(crate) fn has_completed(self) -> bool {
+        matches!(self, Step::Complete | Step::Fail { completed: true })
+    }
 }
 
 impl Inbox {
@@ -40,50 +51,65 @@ impl Inbox {
         &self.queue
     }
 
-    /// Takes the next message, if there is one. Idle: one load.
+    pub(crate) fn is_of(&self, queue: &Queue) -> bool {
+        std::ptr::eq(&*self.queue, queue)
+    }
+
+    /// Where the next message will show, and with which lap.
     #[inline(always)]
-    pub(crate) fn step(&mut self, core: &Core, tables: &Tables) -> Step {
+    pub(crate) fn look(&self) -> (*const AtomicU64, u32) {
+        let (word, lap) = self.lane.next();
+        (self.memory().word_ptr(word * 8), lap)
+    }
+
+    /// Whether nothing can arrive until a RECV is posted.
+    #[inline(always)]
+    pub(crate) fn can_sleep(&self) -> bool {
+        self.kind != QpKind::Ud && self.queue.stop_listening()
+    }
+
+    /// Takes the next message, if there is one; its completion goes to `wc`. Idle: one load.
+    #[inline(always)]
+    pub(crate) fn step(&mut self, core: &Core, tables: &Tables, wc: &mut Wc) -> Step {
         match self.lane.peek() {
             Ok(None) => Step::Idle,
-            Ok(Some(head)) => self.message(head, core, tables),
+            Ok(Some(head)) => self.message(head, core, tables, wc),
             Err(_) => self.poisoned(core),
         }
     }
 
-    #[inline]
-    fn message(&mut self, head: Head, core: &Core, tables: &Tables) -> Step {
+    #[inline(always)]
+    fn message(&mut self, head: Head, core: &Core, tables: &Tables, wc: &mut Wc) -> Step {
         if head.flags & !(Head::IMM | Head::WRITE) != 0 {
-            return self.rare(head, core);
+            return self.rare(head, core, wc);
+        }
+        let is_ud = self.kind == QpKind::Ud;
+        if is_ud && head.qkey != self.queue.qkey() {
+            return self.skip(head, &core.counters.bad_qkey);
         }
         let mut recvs = self.queue.recvs().borrow_mut();
         let Some(recv) = recvs.front() else {
             drop(recvs);
             return self.no_recv(head, core);
         };
-        let gap = if self.kind == QpKind::Ud { GRH_BYTES } else { 0 };
-        if self.kind == QpKind::Ud && head.qkey != self.queue.qkey() {
-            drop(recvs);
-            count(&core.counters.bad_qkey);
-            return self.skip(head);
-        }
+        let gap = if is_ud { GRH_BYTES } else { 0 };
         if head.len + gap > recv.sge.len as usize {
             drop(recvs);
-            return self.too_long(head, core);
+            return self.too_long(head, core, wc);
         }
         let Ok(to) = tables.local(recv.sge, true) else {
-            let wc = self.completion(recv, head, WcStatus::LocalProtection, 0);
-            recvs.pop();
-            drop(recvs);
-            return Step::Fail(Some(wc));
+            *wc = self.completion(recv, head, WcStatus::LocalProtection, 0);
+            recvs.take_front();
+            return Step::Fail { completed: true };
         };
         let offset = recv.sge.offset as usize + gap;
         self.lane
             .payload(head, |lane, at, from, n| lane.copy_to(at, to, offset + from, n));
-        let wc = self.completion(recv, head, WcStatus::Success, (head.len + gap) as u32);
-        recvs.pop();
+        *wc = self.completion(recv, head, WcStatus::Success, (head.len + gap) as u32);
+        recvs.take_front();
         drop(recvs);
         self.advance(head);
-        Step::Complete(wc)
+        Step::Complete
     }
 
     #[inline(always)]
@@ -117,7 +143,9 @@ impl Inbox {
         self.queue.ring_waiting_peer();
     }
 
-    fn skip(&mut self, head: Head) -> Step {
+    #[cold]
+    fn skip(&mut self, head: Head, counter: &Cell<u64>) -> Step {
+        count(counter);
         self.advance(head);
         Step::Skip
     }
@@ -127,33 +155,35 @@ impl Inbox {
         if self.kind == QpKind::Rc {
             return Step::Idle;
         }
-        count(&core.counters.no_recv);
-        self.skip(head)
+        self.skip(head, &core.counters.no_recv)
     }
 
     #[cold]
-    fn too_long(&mut self, head: Head, core: &Core) -> Step {
+    fn too_long(&mut self, head: Head, core: &Core, wc: &mut Wc) -> Step {
         if self.kind != QpKind::Rc {
-            count(&core.counters.too_long);
-            return self.skip(head);
+            return self.skip(head, &core.counters.too_long);
         }
-        self.length_error(head)
+        self.length_error(head, wc)
     }
 
-    fn length_error(&mut self, head: Head) -> Step {
+    fn length_error(&mut self, head: Head, wc: &mut Wc) -> Step {
         let recv = self.queue.recvs().borrow_mut().pop();
-        let wc = recv.map(|recv| self.completion(&recv, head, WcStatus::LocalLength, 0));
+        if let Some(recv) = &recv {
+            *wc = self.completion(recv, head, WcStatus::LocalLength, 0);
+        }
         self.advance(head);
-        Step::Fail(wc)
+        Step::Fail {
+            completed: recv.is_some(),
+        }
     }
 
     #[cold]
-    fn rare(&mut self, head: Head, core: &Core) -> Step {
+    fn rare(&mut self, head: Head, core: &Core, wc: &mut Wc) -> Step {
         if head.flags == Head::CLOSE && self.kind == QpKind::Ud {
             return Step::Gone;
         }
         if head.flags == Head::TOO_LONG && self.kind == QpKind::Rc {
-            return self.length_error(head);
+            return self.length_error(head, wc);
         }
         self.poisoned(core)
     }
@@ -164,7 +194,7 @@ impl Inbox {
         if self.kind == QpKind::Ud {
             Step::Gone
         } else {
-            Step::Fail(None)
+            Step::Fail { completed: false }
         }
     }
 

@@ -54,6 +54,7 @@ mod execute;
 mod inbox;
 mod keys;
 mod lane;
+mod lanes;
 mod mr;
 mod pending;
 mod qp;

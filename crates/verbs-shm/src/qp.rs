@@ -10,15 +10,15 @@ use crate::inbox::Inbox;
 use crate::lane::{Geometry, LaneConsumer, LaneProducer, STATE, WAITING, publish_posted};
 use crate::pending::Pending;
 use crate::recv::RecvQueue;
-use crate::ring::{Head, Memory};
+use crate::ring::{FIRST_BYTES, Head, Memory};
 use crate::stats::count;
 use crate::wire::{self, QpExport};
 use drover_base::Ns;
 use drover_base::sync::Ordering;
 use drover_mem::{AllocError, NativeCpu, PageWish, Region};
 use drover_verbs::{
-    ConnectError, CreateError, Export, Imm, ImportError, Opcode, PostError, PostErrorKind, QpKind, QpOptions,
-    QpState, Qpn, QueuePair, RecvList, SendList, SendOp, SendWr, Wc, WcStatus,
+    ConnectError, CreateError, Export, Imm, ImportError, Opcode, Payload, PostError, PostErrorKind, QpKind,
+    QpOptions, QpState, Qpn, QueuePair, RecvList, SendList, SendOp, SendWr, Wc, WcStatus,
 };
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
@@ -56,6 +56,8 @@ pub(crate) struct Queue {
     peer: OnceCell<Peer>,
     pending: RefCell<Pending>,
     pending_count: Cell<usize>,
+    /// The lane of a connected queue pair is being observed.
+    listening: Cell<bool>,
 }
 
 struct OwnLane {
@@ -147,9 +149,10 @@ impl Queue {
             peer: OnceCell::new(),
             pending: Pending::default().into(),
             pending_count: 0.into(),
+            listening: Cell::new(options.srq.is_some() || options.kind == QpKind::Ud),
         });
         if let Some(lane) = &queue.lane {
-            queue.receive_from(lane.region.clone(), lane.geometry);
+            queue.receive_from(lane.region.clone(), lane.geometry, !queue.has_srq);
         }
         if let Some(cqs) = &queue.srq_cqs {
             cqs.borrow_mut().push(queue.recv_cq.clone());
@@ -178,10 +181,29 @@ impl Queue {
         self.retired.set(up_to);
     }
 
-    fn receive_from(&self, region: Region, geometry: Geometry) {
+    fn receive_from(&self, region: Region, geometry: Geometry, dormant: bool) {
         let this = self.this.upgrade().expect("a queue pair in use");
-        self.recv_cq
-            .add_inbox(Inbox::new(LaneConsumer::new(region, geometry), this));
+        let inbox = Inbox::new(LaneConsumer::new(region, geometry), this);
+        self.recv_cq.add_lane(inbox, dormant);
+    }
+
+    /// Has the lane observed: RECVs are being posted.
+    #[inline(always)]
+    fn listen(&self) {
+        if !self.listening.replace(true) {
+            self.recv_cq.wake_lane(self);
+        }
+    }
+
+    /// Whether the lane need not be observed: no RECV is left. (Messages that arrive then are taken, and dropped
+    /// if need be, before the next RECVs are posted.)
+    #[inline(always)]
+    pub(crate) fn stop_listening(&self) -> bool {
+        let stop = !self.has_srq && self.recvs.borrow().is_empty();
+        if stop {
+            self.listening.set(false);
+        }
+        stop
     }
 
     #[inline(always)]
@@ -219,7 +241,7 @@ impl Queue {
             return;
         }
         self.flush_pending();
-        self.recv_cq.drop_inboxes(self);
+        self.recv_cq.drop_lanes(self);
         if self.has_srq {
             return;
         }
@@ -287,35 +309,69 @@ impl Queue {
     }
 
     fn post_ud(&self, list: &SendList) -> Result<(), PostError> {
-        let wrs = list.wrs();
         let room = self.room();
         let tables = &*self.core.tables.borrow();
         let mut ringing = Ringing::new();
-        for (accepted, wr) in wrs.iter().enumerate() {
+        for (accepted, wr) in list.wrs().iter().enumerate() {
             if accepted == room {
-                return Err(PostError {
-                    accepted,
-                    kind: PostErrorKind::QueueFull,
-                });
+                let kind = PostErrorKind::QueueFull;
+                return Err(PostError { accepted, kind });
             }
-            match self.datagram(wr, list, tables) {
-                Ok(Some(bell)) => ringing.note(bell),
-                Ok(None) => {}
-                Err(kind) => return Err(PostError { accepted, kind }),
+            if !self.short_datagram(wr, list, tables, &mut ringing) {
+                self.datagram(wr, list, tables, &mut ringing)
+                    .map_err(|kind| PostError { accepted, kind })?;
             }
             self.complete(wr, WcStatus::Success, 0);
         }
         Ok(())
     }
 
-    /// Sends one datagram, or loses it; the bell to ring.
+    /// The usual case: a datagram of one line to a live handle. False: nothing done, let
+    /// [`datagram`](Queue::datagram) see what is special about it.
     #[inline(always)]
+    fn short_datagram<'t>(
+        &self,
+        wr: &SendWr,
+        list: &SendList,
+        tables: &'t Tables,
+        ringing: &mut Ringing<'t>,
+    ) -> bool {
+        let (
+            SendOp::Send {
+                dest: Some(dest),
+                imm,
+            },
+            Payload::Inline { start, len },
+        ) = (wr.op, wr.payload)
+        else {
+            return false;
+        };
+        if len as usize > FIRST_BYTES {
+            return false;
+        }
+        let Some(sender) = tables.senders.find(dest.ah) else {
+            return false;
+        };
+        let head = Head {
+            qkey: dest.qkey,
+            ..self.head(len as usize, imm)
+        };
+        if sender.qpn != dest.qpn.0 || !sender.lane.push_short(head, list.inline_bytes(start, len)) {
+            return false;
+        }
+        ringing.note(&sender.bell);
+        true
+    }
+
+    /// Sends one datagram, or loses it.
+    #[inline(never)]
     fn datagram<'t>(
         &self,
         wr: &SendWr,
         list: &SendList,
         tables: &'t Tables,
-    ) -> Result<Option<&'t RemoteBell>, PostErrorKind> {
+        ringing: &mut Ringing<'t>,
+    ) -> Result<(), PostErrorKind> {
         let SendOp::Send { dest, imm } = wr.op else {
             return Err(PostErrorKind::NotSupported);
         };
@@ -326,18 +382,18 @@ impl Queue {
             return Err(PostErrorKind::MessageTooLong);
         }
         let sender = tables.senders.find(dest.ah).ok_or(PostErrorKind::BadAddress)?;
-        if sender.qpn != dest.qpn.0 {
-            count(&self.core.counters.no_qp);
-            return Ok(None);
-        }
         let head = Head {
             qkey: dest.qkey,
             ..self.head(len, imm)
         };
-        if !source.push(&sender.lane, head, tables) {
+        if sender.qpn != dest.qpn.0 {
+            count(&self.core.counters.no_qp);
+        } else if source.push(&sender.lane, head, tables) {
+            ringing.note(&sender.bell);
+        } else {
             count(&self.core.counters.ring_full);
         }
-        Ok(Some(&sender.bell))
+        Ok(())
     }
 
     #[inline(always)]
@@ -390,42 +446,113 @@ impl Queue {
     }
 
     fn post_connected(&self, list: &SendList) -> Result<(), PostError> {
-        let not_ready = PostError {
-            accepted: 0,
-            kind: PostErrorKind::NotReady,
-        };
-        let peer = self.peer.get().ok_or(not_ready)?;
+        let kind = PostErrorKind::NotReady;
+        let peer = self.peer.get().ok_or(PostError { accepted: 0, kind })?;
         let wrs = list.wrs();
         let room = self.room();
-        let tables_ref = self.core.tables.borrow();
-        let tables = &*tables_ref;
+        let tables = &*self.core.tables.borrow();
         let mut ringing = Ringing::new();
+        let direct = self.pending_count.get() == 0 && !peer.is_gone();
         for (accepted, wr) in wrs.iter().enumerate() {
             if accepted == room {
-                return Err(PostError {
-                    accepted,
-                    kind: PostErrorKind::QueueFull,
-                });
+                let kind = PostErrorKind::QueueFull;
+                return Err(PostError { accepted, kind });
             }
-            let source = Source::of(&wr.payload, list);
-            self.check(wr, &source, tables)
-                .map_err(|kind| PostError { accepted, kind })?;
-            let attempt = if self.pending_count.get() == 0 {
-                execute(self, peer, &wr.op, &source, tables, &mut ringing)
-            } else {
-                Attempt::Wait { for_recv: false }
-            };
-            match attempt {
-                Attempt::Done(byte_len) => self.complete(wr, WcStatus::Success, byte_len),
-                Attempt::Wait { .. } => self.wait(wr, &source),
-                Attempt::Failed(status) => {
-                    self.complete(wr, status, 0);
-                    self.fail();
-                    return self.post_flushed(&wrs[accepted + 1..], accepted + 1);
-                }
+            if direct && self.inline_write(wr, list, tables, &mut ringing) {
+                self.complete(wr, WcStatus::Success, 0);
+            } else if !self
+                .post_one(peer, wr, list, tables, &mut ringing)
+                .map_err(|kind| PostError { accepted, kind })?
+            {
+                return self.post_flushed(&wrs[accepted + 1..], accepted + 1);
+            } else if self.pending_count.get() > 0 {
+                return self.post_behind(peer, list, accepted + 1, room, tables, &mut ringing);
             }
         }
         Ok(())
+    }
+
+    /// The usual case: a WRITE of inline bytes that nothing stands against. False: nothing done, let
+    /// [`post_one`](Queue::post_one) see what is special about it.
+    #[inline(always)]
+    fn inline_write<'t>(
+        &self,
+        wr: &SendWr,
+        list: &SendList,
+        tables: &'t Tables,
+        ringing: &mut Ringing<'t>,
+    ) -> bool {
+        let (SendOp::Write { remote, imm: None }, Payload::Inline { start, len }) = (wr.op, wr.payload)
+        else {
+            return false;
+        };
+        if len as usize > self.inline_bytes {
+            return false;
+        }
+        let Some(to) = tables.remote.find(remote.rkey) else {
+            return false;
+        };
+        let Some(offset) = to.inside(remote.offset, len as usize) else {
+            return false;
+        };
+        if !to.access.remote_write {
+            return false;
+        }
+        to.region.copy_in_release(offset, list.inline_bytes(start, len));
+        if let Some(bell) = to.bell(remote.offset) {
+            ringing.note(bell);
+        }
+        true
+    }
+
+    /// The rest of a list of which a request waits.
+    #[cold]
+    fn post_behind<'t>(
+        &self,
+        peer: &'t Peer,
+        list: &SendList,
+        from: usize,
+        room: usize,
+        tables: &'t Tables,
+        ringing: &mut Ringing<'t>,
+    ) -> Result<(), PostError> {
+        for (accepted, wr) in list.wrs().iter().enumerate().skip(from) {
+            if accepted == room {
+                let kind = PostErrorKind::QueueFull;
+                return Err(PostError { accepted, kind });
+            }
+            self.post_one(peer, wr, list, tables, ringing)
+                .map_err(|kind| PostError { accepted, kind })?;
+        }
+        Ok(())
+    }
+
+    /// Checks and attempts any request. False: it failed, and with it the queue pair.
+    #[inline(never)]
+    fn post_one<'t>(
+        &self,
+        peer: &'t Peer,
+        wr: &SendWr,
+        list: &SendList,
+        tables: &'t Tables,
+        ringing: &mut Ringing<'t>,
+    ) -> Result<bool, PostErrorKind> {
+        let source = Source::of(&wr.payload, list);
+        self.check(wr, &source, tables)?;
+        if self.pending_count.get() > 0 {
+            self.wait(wr, &source);
+            return Ok(true);
+        }
+        match execute(self, peer, &wr.op, &source, tables, ringing) {
+            Attempt::Done(byte_len) => self.complete(wr, WcStatus::Success, byte_len),
+            Attempt::Wait { .. } => self.wait(wr, &source),
+            Attempt::Failed(status) => {
+                self.complete(wr, status, 0);
+                self.fail();
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Keeps a request until those before it are done.
@@ -536,7 +663,7 @@ impl QueuePair<Shm> for ShmQp {
             Some(lane) => lane,
             None => {
                 fresh = OwnLane::create(&queue.core, queue.recv_depth, 0)?;
-                queue.receive_from(fresh.region.clone(), fresh.geometry);
+                queue.receive_from(fresh.region.clone(), fresh.geometry, false);
                 &fresh
             }
         };
@@ -616,6 +743,7 @@ impl QueuePair<Shm> for ShmQp {
             }
             return Ok(());
         }
+        queue.listen();
         let tables = queue.core.tables.borrow();
         match &queue.lane {
             Some(lane) if queue.kind == QpKind::Rc => {

@@ -4,22 +4,31 @@ use crate::Shm;
 use crate::core::{Core, Tables};
 use crate::cq::CqShared;
 use drover_mem::NativeCpu;
-use drover_verbs::{PostError, PostErrorKind, RecvList, RecvWr, SharedReceiveQueue};
+use drover_verbs::{PostError, PostErrorKind, RecvList, RecvWr, Sge, SharedReceiveQueue, WrId};
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// RECVs in posting order; never longer than its depth, so it never allocates after creation.
+/// RECVs in posting order: a ring that never grows after creation.
 pub(crate) struct RecvQueue {
-    wrs: VecDeque<RecvWr>,
-    depth: usize,
+    /// A power of two of places, at least `depth`.
+    wrs: Box<[RecvWr]>,
+    depth: u32,
+    /// RECVs ever taken and ever added.
+    taken: u32,
+    added: u32,
 }
 
 impl RecvQueue {
     pub(crate) fn new(depth: usize) -> RecvQueue {
+        let empty = RecvWr {
+            wr_id: WrId(0),
+            sge: Sge::default(),
+        };
         RecvQueue {
-            wrs: VecDeque::with_capacity(depth),
-            depth,
+            wrs: vec![empty; depth.next_power_of_two()].into(),
+            depth: depth as u32,
+            taken: 0,
+            added: 0,
         }
     }
 
@@ -31,30 +40,51 @@ impl RecvQueue {
         tables: &Tables,
         mut each: impl FnMut(&RecvWr),
     ) -> Result<(), PostError> {
+        let mask = self.wrs.len() - 1;
         for (accepted, wr) in list.wrs().iter().enumerate() {
-            if self.wrs.len() == self.depth {
-                return Err(PostError {
-                    accepted,
-                    kind: PostErrorKind::QueueFull,
-                });
+            if self.len() == self.depth {
+                let kind = PostErrorKind::QueueFull;
+                return Err(PostError { accepted, kind });
             }
-            tables
-                .local(wr.sge, true)
-                .map_err(|kind| PostError { accepted, kind })?;
-            self.wrs.push_back(*wr);
+            if let Err(kind) = tables.local(wr.sge, true) {
+                return Err(PostError { accepted, kind });
+            }
+            self.wrs[self.added as usize & mask] = *wr;
+            self.added = self.added.wrapping_add(1);
             each(wr);
         }
         Ok(())
     }
 
     #[inline(always)]
+    fn len(&self) -> u32 {
+        self.added.wrapping_sub(self.taken)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    #[inline(always)]
     pub(crate) fn front(&self) -> Option<&RecvWr> {
-        self.wrs.front()
+        if self.len() == 0 {
+            return None;
+        }
+        self.wrs.get(self.taken as usize & (self.wrs.len() - 1))
     }
 
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<RecvWr> {
-        self.wrs.pop_front()
+        let front = *self.front()?;
+        self.taken = self.taken.wrapping_add(1);
+        Some(front)
+    }
+
+    /// Drops the front, which is there.
+    #[inline(always)]
+    pub(crate) fn take_front(&mut self) {
+        debug_assert!(self.len() > 0);
+        self.taken = self.taken.wrapping_add(1);
     }
 }
 

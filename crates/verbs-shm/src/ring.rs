@@ -232,6 +232,12 @@ impl<M: Memory> Consumer<M> {
         &self.memory
     }
 
+    /// Where the next message will show, and with which lap.
+    #[inline(always)]
+    pub(crate) fn next(&self) -> (usize, u32) {
+        (self.next_word, self.next_lap)
+    }
+
     /// The next message, left in place. An idle look is one load of a line that is in our cache.
     #[inline(always)]
     pub(crate) fn peek(&self) -> Result<Option<Head>, Poisoned> {

@@ -1,0 +1,124 @@
+//! [`Lanes`]: the lanes that complete in one queue, arranged so that looking at idle ones is cheap.
+
+use crate::inbox::Inbox;
+use crate::qp::Queue;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Lanes under observation, and those of queue pairs that have no RECV posted and need none.
+pub(crate) struct Lanes {
+    /// What a look at each of `inboxes` needs.
+    looks: Vec<Look>,
+    inboxes: Vec<Inbox>,
+    dormant: Vec<Inbox>,
+    /// Where the next sweep starts: a busy lane does not keep the others waiting.
+    next: usize,
+}
+
+/// The word where a lane's next message will show, and the lap it will carry: 16 bytes, so that a sweep over
+/// idle lanes touches little besides those words.
+struct Look {
+    word: *const AtomicU64,
+    lap: u32,
+}
+
+impl Look {
+    fn at(inbox: &Inbox) -> Look {
+        let (word, lap) = inbox.look();
+        Look { word, lap }
+    }
+
+    #[inline(always)]
+    fn is_new(&self) -> bool {
+        // SAFETY: the word lies in the memory of the inbox of the same index in `Lanes`, which keeps it mapped;
+        // both are replaced together.
+        let word = unsafe { &*self.word };
+        word.load(Ordering::Relaxed) as u32 == self.lap
+    }
+}
+
+impl Lanes {
+    pub(crate) fn new() -> Lanes {
+        Lanes {
+            looks: Vec::new(),
+            inboxes: Vec::new(),
+            dormant: Vec::new(),
+            next: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, inbox: Inbox) {
+        self.looks.push(Look::at(&inbox));
+        self.inboxes.push(inbox);
+    }
+
+    /// Adds a lane that needs no look until [`wake`](Lanes::wake).
+    pub(crate) fn add_dormant(&mut self, inbox: Inbox) {
+        self.dormant.push(inbox);
+    }
+
+    /// Observes the lane of `queue` from now on.
+    pub(crate) fn wake(&mut self, queue: &Queue) {
+        if let Some(index) = self.dormant.iter().position(|inbox| inbox.is_of(queue)) {
+            let inbox = self.dormant.swap_remove(index);
+            self.add(inbox);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.inboxes.len()
+    }
+
+    #[inline(always)]
+    pub(crate) fn inbox(&mut self, index: usize) -> &mut Inbox {
+        &mut self.inboxes[index]
+    }
+
+    /// After messages were taken from lane `index`.
+    #[inline(always)]
+    pub(crate) fn refresh(&mut self, index: usize) {
+        self.looks[index] = Look::at(&self.inboxes[index]);
+    }
+
+    pub(crate) fn remove(&mut self, index: usize) -> Inbox {
+        self.looks.swap_remove(index);
+        self.inboxes.swap_remove(index)
+    }
+
+    /// Takes a lane out of observation.
+    pub(crate) fn sleep(&mut self, index: usize) {
+        let inbox = self.remove(index);
+        self.dormant.push(inbox);
+    }
+
+    pub(crate) fn remove_all_of(&mut self, queue: &Queue) {
+        self.dormant.retain(|inbox| !inbox.is_of(queue));
+        for index in (0..self.inboxes.len()).rev() {
+            if self.inboxes[index].is_of(queue) {
+                self.remove(index);
+            }
+        }
+    }
+
+    /// A lane with a message, starting behind the one found last. About 1.5 ns per idle lane.
+    #[inline(always)]
+    pub(crate) fn find_news(&mut self) -> Option<usize> {
+        let start = self.next.min(self.looks.len());
+        let (before, after) = self.looks.split_at(start);
+        let index = match after.iter().position(Look::is_new) {
+            Some(index) => start + index,
+            None => before.iter().position(Look::is_new)?,
+        };
+        self.next = index + 1;
+        Some(index)
+    }
+
+    /// The lanes into queue pairs that use `recvs`.
+    pub(crate) fn of_recvs(
+        &self,
+        index: usize,
+        queue: &Rc<std::cell::RefCell<crate::recv::RecvQueue>>,
+    ) -> bool {
+        Rc::ptr_eq(self.inboxes[index].queue().recvs(), queue)
+    }
+}
