@@ -23,9 +23,11 @@ mod caps;
 pub mod conformance;
 mod error;
 mod export;
+pub mod faulty;
 mod list;
 pub mod loopback;
 mod provider;
+pub mod traced;
 mod wc;
 
 pub use caps::{Access, Caps, QpKind};

@@ -1,0 +1,171 @@
+//! [`Late`]: messages that are on their way for longer than they should be, with their bytes.
+
+use super::fate::cut;
+use crate::{MemoryRegion, Payload, Provider, Qpn, QueuePair, RemoteAddr, SendList, SendOp, SendWr, WrId};
+use drover_base::{Cpu, Ns};
+use drover_mem::{Buffer, BufferPool};
+use std::cell::RefCell;
+use std::rc::Weak;
+
+/// Slots that inner send queues and completion queues have beyond what was asked for.
+pub(super) const LATE_DEPTH: usize = 256;
+/// Late messages of one context at most; what would be more is lost.
+const LATE_MAX: usize = 512;
+/// Bytes of a piece of staging memory, at most one page of a WRITE.
+pub(super) const PIECE_BYTES: usize = 4096;
+/// Our own work request ids.
+const OURS: u64 = 0xfa17_fa17 << 32;
+
+/// Whether a work request id is one of ours.
+pub(super) fn is_ours(id: WrId) -> bool {
+    id.0 & (0xffff_ffff << 32) == OURS
+}
+
+/// The late messages of a context.
+pub(super) struct LateQueue<P: Provider> {
+    pool: Option<(BufferPool, P::Mr)>,
+    waiting: Vec<Late<P>>,
+    posted: Vec<(WrId, Qpn, Buffer)>,
+    next_id: u64,
+    list: SendList,
+}
+
+struct Late<P: Provider> {
+    qp: Weak<RefCell<P::Qp>>,
+    op: SendOp,
+    bytes: Buffer,
+    len: usize,
+    polls: u32,
+    due: Ns,
+}
+
+/// How late.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lateness {
+    pub(super) polls: u32,
+    pub(super) due: Ns,
+}
+
+impl<P: Provider> LateQueue<P> {
+    /// `pool` is staging memory, registered; without it nothing can be late.
+    pub(super) fn new(pool: Option<(BufferPool, P::Mr)>) -> LateQueue<P> {
+        LateQueue {
+            pool,
+            waiting: Vec::new(),
+            posted: Vec::new(),
+            next_id: 0,
+            list: SendList::default(),
+        }
+    }
+
+    /// Whether nothing is late.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Takes a message to be delivered late. A WRITE longer than a piece is cut; its last piece carries the
+    /// immediate data. False if it cannot be: then nothing was taken.
+    pub(super) fn add(
+        &mut self,
+        qp: &Weak<RefCell<P::Qp>>,
+        op: SendOp,
+        bytes: &[u8],
+        late: Lateness,
+    ) -> bool {
+        let pieces = match op {
+            _ if bytes.is_empty() => std::iter::once(0..0).collect(),
+            SendOp::Write { remote, .. } => cut(remote.offset, bytes.len(), PIECE_BYTES),
+            _ => std::iter::once(0..bytes.len()).collect(),
+        };
+        let fits = pieces.iter().all(|piece| piece.len() <= PIECE_BYTES);
+        let room = self
+            .pool
+            .as_ref()
+            .is_some_and(|(pool, _)| pool.free_count() >= pieces.len());
+        if !fits || !room || self.waiting.len() + pieces.len() > LATE_MAX {
+            return false;
+        }
+        let (pool, _) = self.pool.as_ref().expect("checked above");
+        for piece in &pieces {
+            let mut buffer = pool.take().expect("counted above");
+            buffer[..piece.len()].copy_from_slice(&bytes[piece.clone()]);
+            self.waiting.push(Late {
+                qp: qp.clone(),
+                op: part_of(op, piece.start, piece.end == bytes.len()),
+                bytes: buffer,
+                len: piece.len(),
+                polls: late.polls,
+                due: late.due,
+            });
+        }
+        true
+    }
+
+    /// A post or poll has passed: delivers what is due.
+    pub(super) fn step(&mut self, cpu: &P::Cpu) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let now = cpu.now();
+        let mut still = Vec::with_capacity(self.waiting.len());
+        for mut late in std::mem::take(&mut self.waiting) {
+            late.polls = late.polls.saturating_sub(1);
+            if late.polls > 0 || now < late.due {
+                still.push(late);
+            } else if let Err(late) = self.deliver(cpu, late) {
+                still.push(late); // the inner queue is full: next time
+            }
+        }
+        self.waiting = still;
+    }
+
+    fn deliver(&mut self, cpu: &P::Cpu, late: Late<P>) -> Result<(), Late<P>> {
+        let Some(qp) = late.qp.upgrade() else {
+            return Ok(()); // what a destroyed queue pair has not delivered is lost
+        };
+        let wr_id = WrId(OURS | (self.next_id & 0xffff_ffff));
+        let (_, mr) = self.pool.as_ref().expect("late messages live in it");
+        self.list.clear();
+        self.list.push(SendWr {
+            wr_id,
+            op: late.op,
+            payload: Payload::Region(mr.sge(late.bytes.offset(), late.len)),
+            signaled: true,
+            fence: false,
+        });
+        let mut qp = qp.borrow_mut();
+        match qp.post_send(cpu, &self.list) {
+            Ok(()) => {
+                self.next_id += 1;
+                self.posted.push((wr_id, qp.qpn(), late.bytes));
+                Ok(())
+            }
+            Err(error) if error.kind == crate::PostErrorKind::QueueFull => Err(late),
+            Err(_) => Ok(()), // the peer or the address handle has gone meanwhile
+        }
+    }
+
+    /// One of our own requests has completed, however it ended.
+    pub(super) fn completed(&mut self, id: WrId) {
+        self.posted.retain(|(posted, ..)| *posted != id);
+    }
+
+    /// A queue pair is destroyed.
+    pub(super) fn forget(&mut self, qpn: Qpn) {
+        self.posted.retain(|(_, posted, _)| *posted != qpn);
+    }
+}
+
+/// `op` for the bytes from `start` on.
+pub(super) fn part_of(op: SendOp, start: usize, last: bool) -> SendOp {
+    match op {
+        SendOp::Write { remote, imm } => SendOp::Write {
+            remote: RemoteAddr {
+                offset: remote.offset.wrapping_add(start as u64),
+                ..remote
+            },
+            imm: imm.filter(|_| last),
+        },
+        whole => whole,
+    }
+}

