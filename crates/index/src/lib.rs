@@ -7,6 +7,7 @@
 //! - [`Slot`] is one 64-bit entry: tag high, virtual log offset low, 0 = empty.
 //! - [`CacheTable`] is the lossy table of 8-slot buckets: never full, the oldest item gives way.
 //! - [`StoreTable`] is the lossless table of 7-slot buckets with chains of spare ones.
+//! - [`Seqlock`] and [`LogHead`] let other threads read what one writes.
 //! - [`Sweep`] says which buckets to clean as the log advances, so that no slot outlives its offset.
 //!
 //! ```
@@ -26,11 +27,13 @@
 #![forbid(unsafe_code)]
 
 mod cache_table;
+mod seqlock;
 mod slot;
 mod store_table;
 mod sweep;
 
 pub use cache_table::{CacheBucket, CacheTable, Choice, Reason};
+pub use seqlock::{LogHead, Seqlock, Ticket};
 pub use slot::{Slot, SlotMask};
 pub use store_table::{SlotPlace, StoreBucket, StoreTable};
 pub use sweep::Sweep;

@@ -8,7 +8,7 @@
 //! Spare buckets are a tenth of the main ones; free ones form a list through `next`, last in, first out. A
 //! deleted slot is filled from the end of the chain, so only the last bucket of a chain has holes, and an emptied
 //! spare bucket is free again *(stated in `[MICA §4.3.2]`, where the header also holds the version; ours is a
-//! seqlock elsewhere, which a table with one reader does not have)*.
+//! [`Seqlock`](crate::Seqlock) elsewhere, for which an unshared table need not pay)*.
 
 use crate::{BUCKET_BYTES, STORE_SLOTS, Slot, SlotMask};
 use drover_base::{KeyHash, Line};

@@ -12,7 +12,8 @@
 use crate::item::{self, ItemRef, Key, Lens, Match, Meta};
 use crate::log::Log;
 use crate::partition::{Condition, Limits, PutOutcome, next_version};
-use crate::sharing::Sharing;
+use crate::reader::{Reader, View};
+use crate::sharing::{Crew, Sharing};
 use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
@@ -414,5 +415,12 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             self.log.size(),
             self.table.bucket_count() * CACHE_SLOTS as u64,
         )
+    }
+}
+
+impl<const BITS: u32> Cache<Crew, BITS> {
+    pub(crate) fn reader(&self) -> Reader<BITS> {
+        let view = View::Cache(self.table.clone());
+        Reader::new(view, self.log.memory().clone(), self.sharing.clone())
     }
 }

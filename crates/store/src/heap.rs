@@ -69,6 +69,10 @@ impl Heap {
         self.insert(0, self.size());
     }
 
+    pub(crate) fn memory(&self) -> &MaskedRegion {
+        &self.memory
+    }
+
     pub(crate) fn size(&self) -> u64 {
         self.memory.len() as u64
     }

@@ -32,6 +32,10 @@ impl Log {
         self.memory.place(offset)
     }
 
+    pub(crate) fn memory(&self) -> &MaskedRegion {
+        &self.memory
+    }
+
     /// Virtual offset of the next byte.
     #[inline(always)]
     pub(crate) fn head(&self) -> u64 {

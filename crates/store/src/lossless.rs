@@ -9,7 +9,8 @@
 use crate::heap::Heap;
 use crate::item::{self, ItemRef, Key, Lens, Match, Meta};
 use crate::partition::{Condition, Limits, PutOutcome, next_version};
-use crate::sharing::Sharing;
+use crate::reader::{Reader, View};
+use crate::sharing::{Crew, Sharing};
 use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
@@ -323,5 +324,12 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         let slots = self.table.bucket_count() * STORE_SLOTS as u64;
         self.counters
             .stats(self.heap.used_bytes(), self.heap.size(), slots)
+    }
+}
+
+impl<const BITS: u32> Lossless<Crew, BITS> {
+    pub(crate) fn reader(&self) -> Reader<BITS> {
+        let view = View::Store(self.table.clone());
+        Reader::new(view, self.heap.memory().clone(), self.sharing.clone())
     }
 }

@@ -3,7 +3,8 @@
 use crate::cache::Cache;
 use crate::item::{self, ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX};
 use crate::lossless::Lossless;
-use crate::sharing::{Erew, Sharing};
+use crate::reader::Reader;
+use crate::sharing::{Crew, Erew, Sharing};
 use crate::stats::PartitionStats;
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
@@ -122,13 +123,21 @@ impl Partition {
     /// # Panics
     /// If a size is not a power of two or the log is longer than 2^46 bytes.
     pub fn new(options: &PartitionOptions) -> Result<Partition, AllocError> {
-        Partition::with_sharing(options, Erew)
+        Partition::create(options)
+    }
+}
+
+impl<const BITS: u32> Partition<Crew, BITS> {
+    /// Eyes for another thread; any number of them.
+    pub fn reader(&self) -> Reader<BITS> {
+        dispatch!(&self.inner, mode => mode.reader())
     }
 }
 
 impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
-    /// An empty partition announced through `sharing`. Errors and panics as [`Partition::new`].
-    pub fn with_sharing(options: &PartitionOptions, sharing: S) -> Result<Self, AllocError> {
+    /// An empty partition with any sharing. Errors and panics as [`Partition::new`].
+    pub fn create(options: &PartitionOptions) -> Result<Self, AllocError> {
+        let sharing = S::for_buckets(options.bucket_count);
         let inner = match options.mode {
             Mode::Cache { .. } => Inner::Cache(Cache::new(options, sharing)?),
             Mode::Store => Inner::Store(Lossless::new(options, sharing)?),

@@ -1,9 +1,13 @@
 //! [`Sharing`]: who else may look at a partition, decided by a type so that nobody pays who need not.
 
 use drover_base::KeyHash;
+use drover_index::{LogHead, Seqlock};
+use std::sync::Arc;
 
 /// How the owner's writes are announced to readers on other threads.
 pub trait Sharing {
+    /// For a partition of `bucket_count` buckets.
+    fn for_buckets(bucket_count: usize) -> Self;
     /// The slots or items of the bucket of `hash` are about to change.
     fn begin_write(&self, hash: KeyHash);
     /// They have changed.
@@ -21,6 +25,10 @@ pub trait Sharing {
 pub struct Erew;
 
 impl Sharing for Erew {
+    fn for_buckets(_bucket_count: usize) -> Erew {
+        Erew
+    }
+
     #[inline(always)]
     fn begin_write(&self, _hash: KeyHash) {}
     #[inline(always)]
@@ -31,4 +39,79 @@ impl Sharing for Erew {
     fn end_clear(&self) {}
     #[inline(always)]
     fn publish_head(&self, _head: u64) {}
+}
+
+/// Concurrent read, exclusive write: one thread owns the partition, others read through a
+/// [`Reader`](crate::Reader). A write costs the owner two stores and a fence more; readers cost it nothing.
+#[derive(Clone, Debug)]
+pub struct Crew {
+    shared: Arc<Shared>,
+}
+
+/// The owner's announcements.
+#[derive(Debug)]
+struct Shared {
+    /// One for every so many buckets.
+    locks: Box<[Seqlock]>,
+    head: LogHead,
+}
+
+/// Locks of a partition at most: few enough to be near, enough that a reader seldom meets a stranger's write.
+const LOCKS_MAX: usize = if cfg!(miri) { 4 } else { 1024 };
+
+impl Crew {
+    /// The lock over the bucket of `hash`: chosen by the bucket's own bits, so that one bucket has one lock.
+    #[inline]
+    pub(crate) fn lock(&self, hash: KeyHash) -> &Seqlock {
+        self.lock_at(hash.bucket_index(u64::MAX))
+    }
+
+    /// The lock over the bucket numbered `index`.
+    #[inline]
+    pub(crate) fn lock_at(&self, index: u64) -> &Seqlock {
+        &self.shared.locks[index as usize & (self.shared.locks.len() - 1)]
+    }
+
+    #[inline]
+    pub(crate) fn head(&self) -> &LogHead {
+        &self.shared.head
+    }
+}
+
+impl Sharing for Crew {
+    fn for_buckets(bucket_count: usize) -> Crew {
+        // Not more locks than buckets: then all hashes of one bucket have one lock.
+        let locks = (0..bucket_count.min(LOCKS_MAX))
+            .map(|_| Seqlock::default())
+            .collect();
+        Crew {
+            shared: Arc::new(Shared {
+                locks,
+                head: LogHead::default(),
+            }),
+        }
+    }
+
+    #[inline]
+    fn begin_write(&self, hash: KeyHash) {
+        self.lock(hash).begin_write();
+    }
+
+    #[inline]
+    fn end_write(&self, hash: KeyHash) {
+        self.lock(hash).end_write();
+    }
+
+    fn begin_clear(&self) {
+        self.shared.locks.iter().for_each(Seqlock::begin_write);
+    }
+
+    fn end_clear(&self) {
+        self.shared.locks.iter().for_each(Seqlock::end_write);
+    }
+
+    #[inline]
+    fn publish_head(&self, head: u64) {
+        self.shared.head.publish(head);
+    }
 }

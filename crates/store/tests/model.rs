@@ -79,7 +79,7 @@ struct Run<const BITS: u32> {
 
 impl<const BITS: u32> Run<BITS> {
     fn new(mode: Mode) -> Self {
-        let partition = Partition::with_sharing(&options(mode, 1 << 11, 4), Erew).expect("memory");
+        let partition = Partition::create(&options(mode, 1 << 11, 4)).expect("memory");
         let lossless = mode == Mode::Store;
         Run {
             partition,

@@ -24,7 +24,7 @@ pub fn partition(mode: Mode, log_bytes: usize, bucket_count: usize) -> Partition
 
 /// A partition whose log offsets have only `BITS` bits.
 pub fn narrow<const BITS: u32>(mode: Mode, log_bytes: usize, bucket_count: usize) -> Partition<Erew, BITS> {
-    Partition::with_sharing(&options(mode, log_bytes, bucket_count), Erew).expect("memory")
+    Partition::create(&options(mode, log_bytes, bucket_count)).expect("memory")
 }
 
 /// A hash in `bucket` with `tag`, different for every `unique`.

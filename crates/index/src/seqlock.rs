@@ -1,0 +1,229 @@
+//! [`Seqlock`] and [`LogHead`]: how one writer lets others read along without ever waiting for them.
+//!
+//! ```text
+//! writer:  sequence = odd;  fence Release;  change the data (Relaxed);  sequence = even (Release)
+//! reader:  s = sequence (Acquire), odd? later.  read the data (Relaxed);  fence Acquire;  sequence == s? keep it
+//! ```
+//! The data are words accessed Relaxed, so what a reader sees half-changed is a value, not undefined behaviour; it
+//! throws it away. Why it works: a reader that saw any word written after the writer's Release fence has, after
+//! its own Acquire fence, also the odd sequence stored before that fence, and no longer finds `s`.
+
+use drover_base::sync::{AtomicU64, Ordering, fence};
+
+/// A version that is odd while its data change. One writer, any number of readers.
+#[derive(Debug)]
+pub struct Seqlock {
+    sequence: AtomicU64,
+}
+
+/// What a reader saw before it began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "what was read means nothing until the ticket is found current"]
+pub struct Ticket(u64);
+
+impl Default for Seqlock {
+    fn default() -> Seqlock {
+        Seqlock {
+            sequence: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Seqlock {
+    /// The data are about to change. Only the one writer calls this, and `end_write` after it.
+    #[inline]
+    pub fn begin_write(&self) {
+        // Relaxed: we are the only writer.
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        debug_assert!(sequence.is_multiple_of(2), "a write inside a write");
+        self.sequence.store(sequence + 1, Ordering::Relaxed);
+        // Release: pairs with the Acquire fence of `is_current`; whoever sees our data sees the odd sequence.
+        fence(Ordering::Release);
+    }
+
+    /// The data have changed.
+    #[inline]
+    pub fn end_write(&self) {
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        // Release: pairs with the Acquire of `begin_read`; publishes the data.
+        self.sequence.store(sequence + 1, Ordering::Release);
+    }
+
+    /// A ticket, unless a write is going on.
+    #[inline]
+    pub fn begin_read(&self) -> Option<Ticket> {
+        // Acquire: pairs with the Release of `end_write`.
+        let sequence = self.sequence.load(Ordering::Acquire);
+        sequence.is_multiple_of(2).then_some(Ticket(sequence))
+    }
+
+    /// Whether nothing has changed since `ticket` was drawn: then what was read in between was there all at once.
+    #[inline]
+    pub fn is_current(&self, ticket: Ticket) -> bool {
+        // Acquire: pairs with the Release fence of `begin_write`.
+        fence(Ordering::Acquire);
+        self.sequence.load(Ordering::Relaxed) == ticket.0
+    }
+}
+
+/// How far a circular log has been written, announced before the old bytes there change. A one-sided seqlock:
+/// what lies within the log's size behind the head *after* a copy was not overwritten during it.
+#[derive(Debug)]
+pub struct LogHead {
+    head: AtomicU64,
+}
+
+impl Default for LogHead {
+    fn default() -> LogHead {
+        LogHead {
+            head: AtomicU64::new(0),
+        }
+    }
+}
+
+impl LogHead {
+    /// The bytes up to virtual offset `head` are about to be overwritten.
+    #[inline]
+    pub fn publish(&self, head: u64) {
+        self.head.store(head, Ordering::Relaxed);
+        // Release: pairs with the Acquire fence of `after_read`; whoever sees our bytes sees this head.
+        fence(Ordering::Release);
+    }
+
+    /// The head as it may be, before anything is read.
+    #[inline]
+    pub fn before_read(&self) -> u64 {
+        self.head.load(Ordering::Relaxed)
+    }
+
+    /// A head beyond every byte that overwrote what was read before this call.
+    #[inline]
+    pub fn after_read(&self) -> u64 {
+        // Acquire: pairs with the Release fence of `publish`.
+        fence(Ordering::Acquire);
+        self.head.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_is_current_until_the_next_write() {
+        let lock = Seqlock::default();
+        let ticket = lock.begin_read().expect("nobody writes");
+        assert!(lock.is_current(ticket));
+        lock.begin_write();
+        assert!(!lock.is_current(ticket));
+        assert_eq!(lock.begin_read(), None);
+        lock.end_write();
+        assert!(!lock.is_current(ticket));
+        let ticket = lock.begin_read().expect("the write is over");
+        assert!(lock.is_current(ticket));
+    }
+}
+
+/// Every interleaving and every allowed reordering of one writer and one reader. Run by
+/// `RUSTFLAGS="--cfg loom" cargo test -p drover-index --release --lib loom`; takes half a minute.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use drover_base::sync::{Arc, thread};
+
+    /// Two words that change together.
+    struct Pair {
+        lock: Seqlock,
+        a: AtomicU64,
+        b: AtomicU64,
+    }
+
+    impl Pair {
+        fn new() -> Arc<Pair> {
+            Arc::new(Pair {
+                lock: Seqlock::default(),
+                a: AtomicU64::new(0),
+                b: AtomicU64::new(0),
+            })
+        }
+
+        fn change(&self, value: u64) {
+            self.a.store(value, Ordering::Relaxed);
+            self.b.store(value, Ordering::Relaxed);
+        }
+
+        fn read(&self) -> Option<(u64, u64)> {
+            let ticket = self.lock.begin_read()?;
+            let both = (self.a.load(Ordering::Relaxed), self.b.load(Ordering::Relaxed));
+            self.lock.is_current(ticket).then_some(both)
+        }
+    }
+
+    /// Two writes by `write` beside two reads: nothing kept is torn, and a later read is not older.
+    fn scenario(write: fn(&Pair, u64)) {
+        loom::model(move || {
+            let pair = Pair::new();
+            let theirs = pair.clone();
+            let writer = thread::spawn(move || (1..=2).for_each(|value| write(&theirs, value)));
+            let first = pair.read();
+            let second = pair.read();
+            for (a, b) in [first, second].into_iter().flatten() {
+                assert_eq!(a, b, "torn");
+            }
+            if let (Some(first), Some(second)) = (first, second) {
+                assert!(first.0 <= second.0, "time runs backwards");
+            }
+            writer.join().expect("the writer ends");
+            assert_eq!(pair.read(), Some((2, 2)));
+        });
+    }
+
+    #[test]
+    fn loom_seqlock_keeps_nothing_torn() {
+        scenario(|pair, value| {
+            pair.lock.begin_write();
+            pair.change(value);
+            pair.lock.end_write();
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "torn")]
+    fn loom_catches_a_seqlock_without_its_fence() {
+        scenario(|pair, value| {
+            let sequence = pair.lock.sequence.load(Ordering::Relaxed);
+            pair.lock.sequence.store(sequence + 1, Ordering::Relaxed);
+            pair.change(value);
+            pair.lock.end_write();
+        });
+    }
+
+    /// A log of two cells: cell `offset % 2` holds the value `offset`. The reader copies the cell of offset 0 while the
+    /// writer appends 2, which overwrites it, after publishing head 3 by `publish`.
+    fn overwritten_log(publish: fn(&LogHead, u64)) {
+        loom::model(move || {
+            let head = Arc::new((LogHead::default(), AtomicU64::new(0)));
+            let theirs = head.clone();
+            let writer = thread::spawn(move || {
+                publish(&theirs.0, 3);
+                theirs.1.store(2, Ordering::Relaxed);
+            });
+            let cell = head.1.load(Ordering::Relaxed);
+            if head.0.after_read() <= 2 {
+                assert_eq!(cell, 0, "overwritten");
+            }
+            writer.join().expect("the writer ends");
+        });
+    }
+
+    #[test]
+    fn loom_log_head_is_seen_before_the_overwriting() {
+        overwritten_log(LogHead::publish);
+    }
+
+    #[test]
+    #[should_panic(expected = "overwritten")]
+    fn loom_catches_a_head_without_its_fence() {
+        overwritten_log(|head, to| head.head.store(to, Ordering::Relaxed));
+    }
+}

@@ -1,0 +1,353 @@
+//! [`Reader`]: another thread's view of a partition that its owner goes on writing.
+//!
+//! Everything a reader sees may be half-changed, an item's lengths included. So it copies first and believes
+//! afterwards: the bucket's [`Seqlock`](drover_index::Seqlock) must not have moved and, in cache mode, the log's head
+//! must not have come past the item.
+
+use crate::item::{self, ItemRef, Key, Lens, Match, VALUE_BYTES_MAX};
+use crate::sharing::Crew;
+use drover_base::{Cpu, KeyHash};
+use drover_index::{CacheTable, Slot, StoreTable};
+use drover_mem::MaskedRegion;
+
+/// How often a reader tries before it says that the owner is too quick for it.
+const TRIES: usize = 1000;
+
+/// How many spare buckets a chain is followed through: a half-changed link could lead in circles.
+const CHAIN_MAX: usize = 1 << 16;
+
+/// Reads a [`Partition`](crate::Partition)`<Crew>` from another thread; made by
+/// [`Partition::reader`](crate::Partition::reader).
+#[derive(Clone, Debug)]
+pub struct Reader<const BITS: u32 = 48> {
+    view: View<BITS>,
+    memory: MaskedRegion,
+    crew: Crew,
+}
+
+/// The index, as its owner has it.
+#[derive(Clone, Debug)]
+pub(crate) enum View<const BITS: u32> {
+    Cache(CacheTable<BITS>),
+    Store(StoreTable<BITS>),
+}
+
+/// What a [`Reader`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadOutcome {
+    /// The value is in the buffer.
+    Hit {
+        /// Its version.
+        version: u32,
+        /// When it expires; 0 = never.
+        expire_s: u32,
+    },
+    /// It is not there.
+    Miss,
+    /// The owner changed that bucket during every one of many tries.
+    Busy,
+}
+
+/// An item copied out of a partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OwnedItem {
+    /// Hash of the key.
+    pub hash: KeyHash,
+    /// The key; empty if the hash is the key.
+    pub key: Vec<u8>,
+    /// The value.
+    pub value: Vec<u8>,
+    /// When it expires; 0 = never.
+    pub expire_s: u32,
+    /// Its version.
+    pub version: u32,
+}
+
+impl<const BITS: u32> Reader<BITS> {
+    pub(crate) fn new(view: View<BITS>, memory: MaskedRegion, crew: Crew) -> Reader<BITS> {
+        Reader { view, memory, crew }
+    }
+
+    /// Copies the value of `key` to `out`, which is cleared first. Cost: a retry for every write of the owner to
+    /// the same bucket (or one that shares its lock) meanwhile.
+    pub fn get<C: Cpu>(&self, cpu: &C, key: Key<'_>, now_s: u32, out: &mut Vec<u8>) -> ReadOutcome {
+        for _ in 0..TRIES {
+            if let Some(outcome) = self.try_get(cpu, key, now_s, out, || ()) {
+                return outcome;
+            }
+            drover_mem::pause();
+        }
+        ReadOutcome::Busy
+    }
+
+    /// Copies the items of the bucket numbered `cursor` to `out` as they were at one moment and returns the
+    /// cursor of the next bucket, `None` after the last. A bucket the owner never leaves alone is skipped.
+    pub fn scan(&self, cursor: u64, now_s: u32, out: &mut Vec<OwnedItem>) -> Option<u64> {
+        let before = out.len();
+        for _ in 0..TRIES {
+            if self.try_scan(cursor, now_s, out) {
+                break;
+            }
+            out.truncate(before);
+            drover_mem::pause();
+        }
+        (cursor + 1 < self.bucket_count()).then_some(cursor + 1)
+    }
+
+    fn bucket_count(&self) -> u64 {
+        match &self.view {
+            View::Cache(table) => table.bucket_count(),
+            View::Store(table) => table.bucket_count(),
+        }
+    }
+
+    /// One try of [`get`](Reader::get); `None` = what was read may be torn. `between` runs when the value is copied
+    /// and not yet believed.
+    fn try_get<C: Cpu>(
+        &self,
+        cpu: &C,
+        key: Key<'_>,
+        now_s: u32,
+        out: &mut Vec<u8>,
+        between: impl FnOnce(),
+    ) -> Option<ReadOutcome> {
+        out.clear();
+        let lock = self.crew.lock(key.hash);
+        let ticket = lock.begin_read()?;
+        let head = self.crew.head().before_read();
+        let mut own = None;
+        self.each_slot(key.hash.bucket_index(u64::MAX), |slot| {
+            if own.is_none() && slot.tag() == key.hash.tag() && self.may_be_live(slot, head) {
+                let place = self.memory.place(slot.word());
+                cpu.touch(place.line(0));
+                if item::compare(place, Lens::load(place), key) == Match::Own {
+                    own = Some(slot);
+                }
+            }
+        });
+        let Some(slot) = own else {
+            return lock.is_current(ticket).then_some(ReadOutcome::Miss);
+        };
+        let item = self.plausible(slot)?;
+        out.resize(item.value_len(), 0);
+        item.copy_value(out);
+        between();
+        if !lock.is_current(ticket) || !self.may_be_live(slot, self.crew.head().after_read()) {
+            return None;
+        }
+        if item.is_expired(now_s) {
+            out.clear();
+            return Some(ReadOutcome::Miss);
+        }
+        Some(ReadOutcome::Hit {
+            version: item.version(),
+            expire_s: item.expire_s(),
+        })
+    }
+
+    /// One try of [`scan`](Reader::scan).
+    fn try_scan(&self, index: u64, now_s: u32, out: &mut Vec<OwnedItem>) -> bool {
+        let lock = self.crew.lock_at(index);
+        let Some(ticket) = lock.begin_read() else {
+            return false;
+        };
+        let head = self.crew.head().before_read();
+        let mut copies = Vec::new();
+        let mut torn = false;
+        self.each_slot(index, |slot| {
+            if !slot.is_empty() && self.may_be_live(slot, head) {
+                match self.plausible(slot) {
+                    Some(item) => copies.push((slot, own(&item), item.is_expired(now_s))),
+                    None => torn = true,
+                }
+            }
+        });
+        let head = self.crew.head().after_read();
+        if torn || !lock.is_current(ticket) {
+            return false;
+        }
+        let whole = copies
+            .into_iter()
+            .filter(|(slot, _, expired)| !expired && self.may_be_live(*slot, head));
+        out.extend(whole.map(|(_, item, _)| item));
+        true
+    }
+
+    /// Shows all slots of a bucket and its chain.
+    fn each_slot(&self, index: u64, mut visit: impl FnMut(Slot<BITS>)) {
+        match &self.view {
+            View::Cache(table) => table.bucket_at(index).slots().into_iter().for_each(visit),
+            View::Store(table) => {
+                let mut at = Some(table.bucket_at(index));
+                for _ in 0..CHAIN_MAX {
+                    let Some(bucket) = at else { return };
+                    bucket.slots().into_iter().for_each(&mut visit);
+                    at = table.next(bucket);
+                }
+            }
+        }
+    }
+
+    /// In cache mode, whether the log has not come past the item.
+    fn may_be_live(&self, slot: Slot<BITS>, head: u64) -> bool {
+        match self.view {
+            View::Cache(_) => slot.is_live(head, self.memory.len() as u64),
+            View::Store(_) => true,
+        }
+    }
+
+    /// The item of `slot` if its lengths can be true: then copying it stays inside the memory.
+    fn plausible(&self, slot: Slot<BITS>) -> Option<ItemRef<'_>> {
+        let place = self.memory.place(slot.word());
+        let item = ItemRef::load(place);
+        let bytes = item::item_bytes(item.key_len(), item.value_len());
+        (item.value_len() <= VALUE_BYTES_MAX && place.maps(0, bytes)).then_some(item)
+    }
+}
+
+fn own(item: &ItemRef<'_>) -> OwnedItem {
+    OwnedItem {
+        hash: item.hash(),
+        key: item.to_key(),
+        value: item.to_value(),
+        expire_s: item.expire_s(),
+        version: item.version(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Mode, Partition, PartitionOptions};
+    use drover_base::HashSeed;
+    use drover_mem::{NativeCpu, PageWish};
+
+    const FIFO: Mode = Mode::Cache { move_to_head: 1.0 };
+
+    fn partition(mode: Mode) -> Partition<Crew> {
+        let options = PartitionOptions {
+            mode,
+            log_bytes: 1 << 12,
+            bucket_count: 4,
+            pages: PageWish::Small,
+            ..Default::default()
+        };
+        Partition::create(&options).expect("memory")
+    }
+
+    fn key(bytes: &[u8]) -> Key<'_> {
+        Key {
+            hash: HashSeed::new(1, 2).hash(bytes),
+            bytes,
+        }
+    }
+
+    fn put(p: &mut Partition<Crew>, bytes: &[u8], value: &[u8]) {
+        let outcome = p.put(&NativeCpu::new(1), key(bytes), value, 0, 1);
+        assert!(matches!(outcome, crate::PutOutcome::Stored { .. }));
+    }
+
+    /// Reads `b"key"` (stored as 40 times 7) once; `meddle` writes when the value is copied but not yet believed.
+    fn read_beside(mode: Mode, meddle: impl FnOnce(&mut Partition<Crew>)) -> Option<ReadOutcome> {
+        let mut p = partition(mode);
+        put(&mut p, b"key", &[7; 40]);
+        let reader = p.reader();
+        let mut out = Vec::new();
+        let outcome = reader.try_get(&NativeCpu::new(2), key(b"key"), 1, &mut out, || meddle(&mut p));
+        assert_eq!(out, [7; 40], "the copy itself was made before");
+        outcome
+    }
+
+    #[test]
+    fn an_undisturbed_value_is_believed() {
+        for mode in [FIFO, Mode::Store] {
+            let outcome = read_beside(mode, |_| ());
+            assert_eq!(
+                outcome,
+                Some(ReadOutcome::Hit {
+                    version: 1,
+                    expire_s: 0
+                })
+            );
+        }
+    }
+
+    #[test]
+    fn a_value_changed_meanwhile_is_not_believed() {
+        for mode in [FIFO, Mode::Store] {
+            assert_eq!(read_beside(mode, |p| put(p, b"key", &[8; 40])), None, "in place");
+            assert_eq!(read_beside(mode, |p| put(p, b"key", &[8; 99])), None, "moved");
+            assert_eq!(read_beside(mode, Partition::clear), None);
+            let delete = |p: &mut Partition<Crew>| assert!(p.delete(&NativeCpu::new(1), key(b"key"), 1));
+            assert_eq!(read_beside(mode, delete), None);
+        }
+    }
+
+    #[test]
+    fn an_item_the_log_overwrote_meanwhile_is_not_believed() {
+        // A stranger in another bucket, under another lock: only the head tells.
+        let stranger = (0u8..).find(|&b| {
+            let mine = key(b"key").hash.bucket_index(3);
+            key(&[b]).hash.bucket_index(3) != mine
+        });
+        let stranger = [stranger.expect("one of many")];
+        let overwrite = |p: &mut Partition<Crew>| put(p, &stranger, &[9; 4000]);
+        assert_eq!(read_beside(FIFO, overwrite), None);
+        let spare = |p: &mut Partition<Crew>| put(p, &stranger, &[9; 3000]);
+        assert_eq!(
+            read_beside(FIFO, spare),
+            Some(ReadOutcome::Hit {
+                version: 1,
+                expire_s: 0
+            })
+        );
+    }
+
+    #[test]
+    fn a_reader_sees_what_the_owner_does() {
+        for mode in [FIFO, Mode::Store] {
+            let mut p = partition(mode);
+            let reader = p.reader();
+            let cpu = NativeCpu::new(2);
+            let mut out = Vec::new();
+            assert_eq!(reader.get(&cpu, key(b"a"), 1, &mut out), ReadOutcome::Miss);
+            (b'a'..=b'm').for_each(|k| put(&mut p, &[k], &[k; 30]));
+            for k in b'a'..=b'm' {
+                assert!(matches!(
+                    reader.get(&cpu, key(&[k]), 1, &mut out),
+                    ReadOutcome::Hit { .. }
+                ));
+                assert_eq!(out, [k; 30]);
+            }
+            let mut items = Vec::new();
+            let mut cursor = Some(0);
+            while let Some(at) = cursor {
+                cursor = reader.scan(at, 1, &mut items);
+            }
+            let mut names: Vec<u8> = items.iter().map(|item| item.key[0]).collect();
+            names.sort_unstable();
+            assert_eq!(names, (b'a'..=b'm').collect::<Vec<_>>());
+            assert!(
+                items
+                    .iter()
+                    .all(|i| i.value == [i.key[0]; 30] && i.hash == key(&i.key).hash)
+            );
+        }
+    }
+
+    #[test]
+    fn an_expired_item_is_a_miss_and_a_write_underway_makes_busy() {
+        let mut p = partition(FIFO);
+        let reader = p.reader();
+        let cpu = NativeCpu::new(2);
+        let mut out = Vec::new();
+        p.put(&cpu, key(b"key"), b"v", 5, 1);
+        assert_eq!(reader.get(&cpu, key(b"key"), 5, &mut out), ReadOutcome::Miss);
+        assert!(matches!(
+            reader.get(&cpu, key(b"key"), 4, &mut out),
+            ReadOutcome::Hit { expire_s: 5, .. }
+        ));
+        reader.crew.lock(key(b"key").hash).begin_write();
+        assert_eq!(reader.get(&cpu, key(b"key"), 4, &mut out), ReadOutcome::Busy);
+    }
+}
