@@ -7,7 +7,7 @@
 //! The fields MUST be disjoint: if partition and bucket shared bits, a partition would only ever use
 //! one in `partition_count` of its buckets. *(our choice of bits; the rule is `[MICA]`'s)*
 
-use siphasher::sip128::SipHasher24;
+use crate::sip::sip_hash_128;
 
 /// The secret that keys the hash: clients cannot craft keys that flood one bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,11 +30,8 @@ impl HashSeed {
     /// SipHash-2-4-128 of `key`.
     #[inline]
     pub fn hash(self, key: &[u8]) -> KeyHash {
-        let h = SipHasher24::new_with_keys(self.k0, self.k1).hash(key);
-        KeyHash {
-            low: h.h1,
-            high: h.h2,
-        }
+        let (low, high) = sip_hash_128(self.k0, self.k1, key);
+        KeyHash { low, high }
     }
 }
 

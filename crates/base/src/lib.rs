@@ -24,6 +24,7 @@ mod actor;
 mod cpu;
 mod hash;
 mod rng;
+mod sip;
 pub mod sync;
 mod time;
 
