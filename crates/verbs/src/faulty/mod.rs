@@ -23,9 +23,9 @@
 //! polls or parks. With no fault possible, calls pass through untouched.
 //!
 //! ```
-//! use drover_verbs::{Device, faulty::*, loopback::LoopbackDevice};
+//! use drover_verbs::{Device, faulty::*, loopback::{Loopback, LoopbackDevice}};
 //! let options = FaultOptions { drop: 0.01, tear: 0.1, ..FaultOptions::quiet(42) };
-//! let device = FaultyDevice::new(LoopbackDevice::new(), options); // a Device<Faulty<Loopback>>
+//! let device = FaultyDevice::<Loopback>::new(LoopbackDevice::new(), options);
 //! assert!(!device.caps().ordered_writes, "torn writes are not ordered");
 //! let context = device.context()?;
 //! # drop(context);

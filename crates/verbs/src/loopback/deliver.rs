@@ -23,7 +23,7 @@ impl Fabric {
                 };
                 let mut data = vec![0; len];
                 from.copy_out(offset, &mut data);
-                if self.has(Flaw::ReadsShort) {
+                if self.has(Flaw::ReadsShort) && len > 0 {
                     data[len - 1] = 0;
                 }
                 self.scatter(ctx, &request.bytes, &data)

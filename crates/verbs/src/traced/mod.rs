@@ -4,8 +4,8 @@
 //! what was refused. It copies no payload. A call costs a lock and a short allocation: not for measurements.
 //!
 //! ```
-//! use drover_verbs::{Context, Device, QpKind, QpOptions, loopback::LoopbackDevice, traced::*};
-//! let device = TracedDevice::new(LoopbackDevice::new(), 100); // a Device<Traced<Loopback>>
+//! use drover_verbs::{Context, Device, QpKind, QpOptions, loopback::*, traced::*};
+//! let device = TracedDevice::<Loopback>::new(LoopbackDevice::new(), 100);
 //! let context = device.context()?;
 //! let cq = context.create_cq(8)?;
 //! let mut qp = context.create_qp(&QpOptions::new(QpKind::Ud, &cq, context.caps()))?;
