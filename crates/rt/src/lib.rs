@@ -18,6 +18,7 @@ pub mod cores;
 pub mod exchange;
 mod mailbox;
 mod run_loop;
+mod signal;
 mod task;
 mod timers;
 mod wake;

@@ -1,14 +1,14 @@
 //! [`mailbox`]: bounded commands from other threads to a core that polls.
 
+use crate::signal::Signal;
 use drover_verbs::Waker;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 /// A mailbox for at most `capacity` (at least 1) messages; `waker` ends the sleep of whoever reads it.
 pub fn mailbox<T>(capacity: usize, waker: Waker) -> (Mailer<T>, Mailbox<T>) {
     let (sender, receiver) = sync_channel(capacity.max(1));
-    let filled = Arc::new(AtomicBool::new(false));
+    let filled = Arc::new(Signal::new());
     let mailer = Mailer {
         sender,
         filled: filled.clone(),
@@ -28,7 +28,7 @@ pub fn mailbox<T>(capacity: usize, waker: Waker) -> (Mailer<T>, Mailbox<T>) {
 #[derive(Clone, Debug)]
 pub struct Mailer<T> {
     sender: SyncSender<T>,
-    filled: Arc<AtomicBool>,
+    filled: Arc<Signal>,
     waker: Waker,
 }
 
@@ -48,8 +48,7 @@ impl<T> Mailer<T> {
             TrySendError::Full(message) => MailError::Full(message),
             TrySendError::Disconnected(message) => MailError::Closed(message),
         })?;
-        // Release: pairs with the Acquire swap in `recv`; publishes that the channel is not empty.
-        self.filled.store(true, Ordering::Release);
+        self.filled.raise();
         self.waker.wake();
         Ok(())
     }
@@ -59,7 +58,7 @@ impl<T> Mailer<T> {
 #[derive(Debug)]
 pub struct Mailbox<T> {
     receiver: Receiver<T>,
-    filled: Arc<AtomicBool>,
+    filled: Arc<Signal>,
     draining: bool,
 }
 
@@ -67,7 +66,7 @@ impl<T> Mailbox<T> {
     /// The next message. An empty mailbox costs one load of a line that nobody writes.
     #[inline]
     pub fn recv(&mut self) -> Option<T> {
-        if !self.draining && !self.filled.load(Ordering::Relaxed) {
+        if !self.draining && !self.filled.is_raised() {
             return None;
         }
         self.drain_one()
@@ -76,8 +75,7 @@ impl<T> Mailbox<T> {
     #[cold]
     fn drain_one(&mut self) -> Option<T> {
         if !self.draining {
-            // The flag goes down before the look: a message sent after the look raises it again.
-            self.draining = self.filled.swap(false, Ordering::AcqRel);
+            self.draining = self.filled.take();
         }
         let message = self.receiver.try_recv().ok();
         self.draining = message.is_some();
@@ -85,10 +83,10 @@ impl<T> Mailbox<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn messages_arrive_in_order_and_wake() {

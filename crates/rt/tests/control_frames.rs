@@ -38,6 +38,29 @@ fn read_in(stream: &[u8], pieces: &[usize]) -> Result<Vec<(u16, Vec<u8>)>, Frame
     Ok(out)
 }
 
+/// What a careless reader does: takes for granted that a chunk holds whole frames.
+fn read_whole_chunks(stream: &[u8], piece: usize) -> Vec<(u16, Vec<u8>)> {
+    let mut out = Vec::new();
+    for chunk in stream.chunks(piece) {
+        let mut reader = FrameReader::new();
+        let _ = reader.push(chunk, []);
+        while let Ok(Some(frame)) = reader.next() {
+            out.push((frame.kind, frame.body));
+        }
+    }
+    out
+}
+
+#[test]
+fn a_reader_that_expects_whole_frames_is_caught() {
+    let stream = [encode(20, b"one"), encode(21, b"two")].concat();
+    let want = vec![(20, b"one".to_vec()), (21, b"two".to_vec())];
+    assert_eq!(read_whole_chunks(&stream, stream.len()), want);
+    let caught = (1..stream.len()).filter(|&piece| read_whole_chunks(&stream, piece) != want);
+    assert!(caught.count() > 30);
+    assert!((1..stream.len()).all(|piece| read_in(&stream, &[piece]).as_ref() == Ok(&want)));
+}
+
 proptest! {
     #[test]
     fn any_chunking_gives_the_same_frames(

@@ -27,7 +27,8 @@ pub(super) fn make_private(dir: &Path) -> io::Result<()> {
     is_private(dir)
 }
 
-fn is_private(dir: &Path) -> io::Result<()> {
+/// Whether nobody but this user can put a socket into `dir`.
+pub(super) fn is_private(dir: &Path) -> io::Result<()> {
     let stat = rustix::fs::lstat(dir)?;
     let others_write = Mode::from_raw_mode(stat.st_mode).intersects(Mode::WGRP | Mode::WOTH);
     let ours = stat.st_uid == rustix::process::geteuid().as_raw();

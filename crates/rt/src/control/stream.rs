@@ -8,6 +8,7 @@ use super::heartbeat::{Beat, Heartbeat};
 use super::keeper::Keeper;
 use super::memory::MemoryEnd;
 use super::outbound::Outbound;
+use super::runtime_dir::{is_private, runtime_dir};
 use super::socket::{PeerCred, Socket};
 use drover_base::{Cpu, Ns};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -320,6 +321,11 @@ fn refused(frame: &Frame) -> ControlError {
 }
 
 fn dial_unix(path: &Path, timeout: Duration) -> io::Result<Socket> {
+    // A name is looked up where only this user's servers can be; a path is the caller's choice.
+    let dir = runtime_dir();
+    if path.parent() == Some(&dir) {
+        is_private(&dir)?;
+    }
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
     let socket = rustix::net::socket_with(
         AddressFamily::UNIX,

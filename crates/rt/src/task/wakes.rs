@@ -1,15 +1,16 @@
 //! [`Wakes`]: wake-ups from outside the pool (other threads, foreign futures): a bit per task.
 
+use crate::signal::Signal;
+use drover_base::sync::{AtomicU64, Ordering};
 use drover_verbs::Waker;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Wake;
 
 /// Which tasks somebody woke.
 #[derive(Debug)]
 pub(super) struct Wakes {
     bits: Vec<AtomicU64>,
-    any: AtomicBool,
+    any: Signal,
     /// Ends the sleep of the pool's core.
     core: Waker,
 }
@@ -18,7 +19,7 @@ impl Wakes {
     pub(super) fn new(task_count: usize, core: Waker) -> Wakes {
         Wakes {
             bits: (0..task_count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
-            any: AtomicBool::new(false),
+            any: Signal::new(),
             core,
         }
     }
@@ -31,12 +32,10 @@ impl Wakes {
 
     /// Hands over every task woken since the last time. Costs one load when there is none.
     pub(super) fn take(&self, mut woken: impl FnMut(u32)) {
-        if !self.any.load(Ordering::Relaxed) {
+        if !self.any.is_raised() {
             return;
         }
-        // Acquire: pairs with the Release in `wake_by_ref`. The flag goes down before the bits are read: a wake
-        // that comes meanwhile raises it again.
-        self.any.swap(false, Ordering::AcqRel);
+        self.any.take();
         for (word, bits) in self.bits.iter().enumerate() {
             let mut bits = bits.swap(0, Ordering::AcqRel);
             while bits != 0 {
@@ -62,7 +61,7 @@ impl Wake for TaskWaker {
         let (word, bit) = (self.index as usize / 64, self.index % 64);
         // Release: publishes what the waker did before to the task it wakes.
         self.wakes.bits[word].fetch_or(1 << bit, Ordering::Release);
-        self.wakes.any.store(true, Ordering::Release);
+        self.wakes.any.raise();
         self.wakes.core.wake();
     }
 }

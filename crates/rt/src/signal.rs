@@ -1,0 +1,80 @@
+//! [`Signal`]: "look again", raised by many threads, taken by one that polls.
+
+use drover_base::sync::{AtomicU32, Ordering};
+
+/// A flag beside something that may have been filled. Writers fill first and raise then; the reader takes the
+/// flag first and looks then. So whatever is filled after the look raises the flag again: nothing is missed.
+#[derive(Debug)]
+pub(crate) struct Signal(AtomicU32);
+
+impl Signal {
+    pub(crate) fn new() -> Signal {
+        Signal(AtomicU32::new(0))
+    }
+
+    /// After filling.
+    pub(crate) fn raise(&self) {
+        // Release: pairs with the Acquire in `take`; publishes what was filled.
+        self.0.store(1, Ordering::Release);
+    }
+
+    /// Whether a look is worth it. A load of a line that nobody writes while nothing comes.
+    #[inline]
+    pub(crate) fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// Before looking.
+    pub(crate) fn take(&self) -> bool {
+        self.0.swap(0, Ordering::AcqRel) != 0
+    }
+}
+
+#[cfg(all(test, loom))]
+mod tests {
+    use super::*;
+    use loom::sync::{Arc, Mutex};
+
+    /// Two writers fill a queue and raise; the reader drains whenever the flag is up, until it has both.
+    fn everything_is_found(take_first: bool) {
+        loom::model(move || {
+            let shared = Arc::new((Signal::new(), Mutex::new(0)));
+            let writer = |shared: Arc<(Signal, Mutex<u32>)>| {
+                loom::thread::spawn(move || {
+                    *shared.1.lock().expect("queue") += 1;
+                    shared.0.raise();
+                })
+            };
+            let writers = [writer(shared.clone()), writer(shared.clone())];
+            let (signal, queue) = &*shared;
+            let mut found = 0;
+            while found < 2 {
+                if !signal.is_raised() {
+                    loom::thread::yield_now();
+                    continue;
+                }
+                if take_first {
+                    signal.take();
+                }
+                found += std::mem::take(&mut *queue.lock().expect("queue"));
+                if !take_first {
+                    signal.take();
+                }
+            }
+            for writer in writers {
+                writer.join().expect("writer");
+            }
+        });
+    }
+
+    #[test]
+    fn loom_a_signal_misses_nothing() {
+        everything_is_found(true);
+    }
+
+    #[test]
+    #[should_panic]
+    fn loom_a_flag_taken_after_the_look_is_caught() {
+        everything_is_found(false);
+    }
+}
