@@ -160,7 +160,7 @@ impl Context<Shm> for ShmContext {
                 reason: "not a datagram queue pair",
             });
         }
-        match lane.memory().compare_swap_u64(CLAIM * 8, 0, 1) {
+        match lane.memory().region().compare_swap_u64(CLAIM * 8, 0, 1) {
             0 => {}
             REVOKED => return Err(ImportError::PeerGone),
             _ => {

@@ -159,7 +159,7 @@ fn push_pieces(lane: &LaneProducer, head: Head, sges: &[Sge], tables: &Tables) -
             let Some(sge) = sges.get(index) else { return };
             let step = n.min(sge.len as usize - used);
             if let Ok(region) = tables.local(*sge, false) {
-                region.copy_to(sge.offset as usize + used, memory, to, step);
+                region.copy_to(sge.offset as usize + used, memory.region(), to, step);
             }
             (to, n, used) = (to + step, n - step, used + step);
             if used == sge.len as usize {

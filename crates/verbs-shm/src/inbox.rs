@@ -1,9 +1,9 @@
 //! [`Inbox`]: the receiving end of one lane. Everything in it was written by a peer that may be hostile or dead.
 
 use crate::core::{Core, Tables};
-use crate::lane::{LaneConsumer, STATE};
+use crate::lane::{LaneConsumer, LaneMemory, STATE};
 use crate::qp::Queue;
-use crate::ring::{Head, Memory};
+use crate::ring::{FIRST_BYTES, Head, Memory};
 use crate::stats::count;
 use drover_base::sync::Ordering;
 use drover_mem::Region;
@@ -59,7 +59,7 @@ impl Inbox {
     #[inline(always)]
     pub(crate) fn look(&self) -> (*const AtomicU64, u32) {
         let (word, lap) = self.lane.next();
-        (self.memory().word_ptr(word * 8), lap)
+        (self.memory().word(word), lap)
     }
 
     /// Whether nothing can arrive until a RECV is posted.
@@ -103,13 +103,29 @@ impl Inbox {
             return Step::Fail { completed: true };
         };
         let offset = recv.sge.offset as usize + gap;
-        self.lane
-            .payload(head, |lane, at, from, n| lane.copy_to(at, to, offset + from, n));
+        self.take_payload(head, to, offset);
         *wc = self.completion(recv, head, WcStatus::Success, (head.len + gap) as u32);
         recvs.take_front();
         drop(recvs);
         self.advance(head);
         Step::Complete
+    }
+
+    #[inline(always)]
+    fn take_payload(&self, head: Head, to: &Region, offset: usize) {
+        if head.len <= FIRST_BYTES {
+            let words = self.lane.short_payload().map(u64::to_le_bytes);
+            to.copy_in(offset, &words.as_flattened()[..head.len]);
+        } else {
+            self.take_long_payload(head, to, offset);
+        }
+    }
+
+    #[inline(never)]
+    fn take_long_payload(&self, head: Head, to: &Region, offset: usize) {
+        self.lane.payload(head, |lane, at, from, n| {
+            lane.region().copy_to(at, to, offset + from, n);
+        });
     }
 
     #[inline(always)]
@@ -199,7 +215,7 @@ impl Inbox {
     }
 
     /// The lane's memory, for its other words.
-    pub(crate) fn memory(&self) -> &Region {
+    pub(crate) fn memory(&self) -> &LaneMemory {
         self.lane.memory()
     }
 }

@@ -16,6 +16,8 @@
 
 use crate::ring::{Consumer, Memory, Producer};
 use drover_base::sync::Ordering;
+use drover_mem::Region;
+use std::sync::atomic::AtomicU64;
 
 pub(crate) const CLAIM: usize = 0;
 pub(crate) const CONSUMED: usize = 8;
@@ -33,6 +35,8 @@ pub(crate) const REVOKED: u64 = u64::MAX;
 pub(crate) struct Geometry {
     ring_word: usize,
     shift: u32,
+    /// Lines - 1.
+    mask: u64,
     recv_slots: usize,
 }
 
@@ -50,6 +54,7 @@ impl Geometry {
         let ring_word = LENGTHS + recv_slots.div_ceil(2).next_multiple_of(8);
         Some(Geometry {
             ring_word,
+            mask: (1 << shift) - 1,
             shift,
             recv_slots,
         })
@@ -65,7 +70,7 @@ impl Geometry {
 
     #[inline(always)]
     pub(crate) fn lines(self) -> u64 {
-        1 << self.shift
+        self.mask + 1
     }
 
     /// Bytes of the whole lane.
@@ -76,7 +81,7 @@ impl Geometry {
     /// The first word of line `pos`.
     #[inline(always)]
     pub(crate) fn line_word(self, pos: u64) -> usize {
-        self.ring_word + ((pos & (self.lines() - 1)) as usize) * 8
+        self.ring_word + ((pos & self.mask) as usize) * 8
     }
 
     /// What line `pos` carries when it holds what was sent there.
@@ -112,20 +117,52 @@ pub(crate) fn publish_posted<M: Memory>(memory: &M, count: u64) {
     memory.store(POSTED, count, Ordering::Release);
 }
 
-impl Memory for drover_mem::Region {
-    #[inline(always)]
-    fn load(&self, word: usize, order: Ordering) -> u64 {
-        u64::from_le(self.load_u64(word * 8, order))
+/// The shared memory of a lane.
+pub(crate) struct LaneMemory {
+    region: Region,
+    base: *const AtomicU64,
+    words: usize,
+}
+
+impl LaneMemory {
+    /// Panics if the region is shorter than `geometry` says or cannot be written: the mapping was checked before.
+    pub(crate) fn new(region: Region, geometry: Geometry) -> LaneMemory {
+        assert!(
+            region.is_writable() && region.contains(0, geometry.bytes()),
+            "a lane of {region:?}"
+        );
+        let base = region.word_ptr(0);
+        LaneMemory {
+            base,
+            words: geometry.bytes() / 8,
+            region,
+        }
     }
-    #[inline(always)]
-    fn store(&self, word: usize, value: u64, order: Ordering) {
-        self.store_u64(word * 8, value.to_le(), order);
+
+    pub(crate) fn region(&self) -> &Region {
+        &self.region
     }
+
     #[inline(always)]
-    fn put(&self, byte: usize, bytes: &[u8]) {
-        self.copy_in(byte, bytes);
+    pub(crate) fn word(&self, word: usize) -> *const AtomicU64 {
+        debug_assert!(word < self.words, "word {word} of {}", self.words);
+        self.base.wrapping_add(word)
     }
 }
 
-pub(crate) type LaneProducer = Producer<drover_mem::Region>;
-pub(crate) type LaneConsumer = Consumer<drover_mem::Region>;
+impl Memory for LaneMemory {
+    #[inline(always)]
+    fn load(&self, word: usize, order: Ordering) -> u64 {
+        // SAFETY: `Geometry` names words inside only, `new` checked that those are mapped, and `region` keeps
+        // them so. No assertion in release builds: this is every access to every message.
+        u64::from_le(unsafe { &*self.word(word) }.load(order))
+    }
+    #[inline(always)]
+    fn store(&self, word: usize, value: u64, order: Ordering) {
+        // SAFETY: as for `load`; `new` checked that the region can be written.
+        unsafe { &*self.word(word) }.store(value.to_le(), order);
+    }
+}
+
+pub(crate) type LaneProducer = Producer<LaneMemory>;
+pub(crate) type LaneConsumer = Consumer<LaneMemory>;

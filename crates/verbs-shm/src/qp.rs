@@ -7,7 +7,7 @@ use crate::cq::CqShared;
 use crate::device::{DEPTH_MAX, SGE_MAX};
 use crate::execute::{Attempt, execute};
 use crate::inbox::Inbox;
-use crate::lane::{Geometry, LaneConsumer, LaneProducer, STATE, WAITING, publish_posted};
+use crate::lane::{Geometry, LaneConsumer, LaneMemory, LaneProducer, STATE, WAITING, publish_posted};
 use crate::pending::Pending;
 use crate::recv::RecvQueue;
 use crate::ring::{FIRST_BYTES, Head, Memory};
@@ -61,7 +61,7 @@ pub(crate) struct Queue {
 }
 
 struct OwnLane {
-    region: Region,
+    memory: LaneMemory,
     geometry: Geometry,
     recvs_posted: Cell<u64>,
 }
@@ -152,7 +152,7 @@ impl Queue {
             listening: Cell::new(options.srq.is_some() || options.kind == QpKind::Ud),
         });
         if let Some(lane) = &queue.lane {
-            queue.receive_from(lane.region.clone(), lane.geometry, !queue.has_srq);
+            queue.receive_from(lane.memory.region().clone(), lane.geometry, !queue.has_srq);
         }
         if let Some(cqs) = &queue.srq_cqs {
             cqs.borrow_mut().push(queue.recv_cq.clone());
@@ -183,7 +183,10 @@ impl Queue {
 
     fn receive_from(&self, region: Region, geometry: Geometry, dormant: bool) {
         let this = self.this.upgrade().expect("a queue pair in use");
-        let inbox = Inbox::new(LaneConsumer::new(region, geometry), this);
+        let inbox = Inbox::new(
+            LaneConsumer::new(LaneMemory::new(region, geometry), geometry),
+            this,
+        );
         self.recv_cq.add_lane(inbox, dormant);
     }
 
@@ -287,7 +290,7 @@ impl Queue {
     #[cold]
     pub(crate) fn ring_waiting_peer(&self) {
         if let (Some(peer), Some(lane)) = (self.peer.get(), &self.lane)
-            && lane.region.load(WAITING, Ordering::Relaxed) != 0
+            && lane.memory.load(WAITING, Ordering::Relaxed) != 0
         {
             peer.bell.ring();
         }
@@ -619,7 +622,7 @@ impl OwnLane {
             .expect("depths were limited at creation");
         let region = Region::shared(geometry.bytes(), PageWish::Small)?;
         Ok(OwnLane {
-            region,
+            memory: LaneMemory::new(region, geometry),
             geometry,
             recvs_posted: 0.into(),
         })
@@ -663,7 +666,7 @@ impl QueuePair<Shm> for ShmQp {
             Some(lane) => lane,
             None => {
                 fresh = OwnLane::create(&queue.core, queue.recv_depth, 0)?;
-                queue.receive_from(fresh.region.clone(), fresh.geometry, false);
+                queue.receive_from(fresh.memory.region().clone(), fresh.geometry, false);
                 &fresh
             }
         };
@@ -674,7 +677,11 @@ impl QueuePair<Shm> for ShmQp {
             ring_shift: lane.geometry.shift() as u8,
             recv_slots: lane.geometry.recv_slots() as u32,
         };
-        let fd = lane.region.share(true)?.expect("shared memory has a descriptor");
+        let fd = lane
+            .memory
+            .region()
+            .share(true)?
+            .expect("shared memory has a descriptor");
         Ok(Export {
             bytes: wire::encode_qp(&export),
             fds: vec![Arc::new(fd), queue.core.bell.fd()],
@@ -750,11 +757,11 @@ impl QueuePair<Shm> for ShmQp {
                 let posted = lane.recvs_posted.get();
                 let mut count = posted;
                 let result = queue.recvs.borrow_mut().post(list, &tables, |wr| {
-                    lane.geometry.set_recv_length(&lane.region, count, wr.sge.len);
+                    lane.geometry.set_recv_length(&lane.memory, count, wr.sge.len);
                     count += 1;
                 });
                 lane.recvs_posted.set(count);
-                publish_posted(&lane.region, count);
+                publish_posted(&lane.memory, count);
                 queue.ring_waiting_peer();
                 result
             }
@@ -786,7 +793,12 @@ pub(crate) fn import_lane(
         .map_err(|source| ImportError::System { what: "dup", source })?;
     let region = Region::from_fd(copy, geometry.bytes(), true)?;
     let bell = core.bells.borrow_mut().import(bell_fd)?;
-    Ok((qp, LaneProducer::new(region, geometry), geometry, bell))
+    Ok((
+        qp,
+        LaneProducer::new(LaneMemory::new(region, geometry), geometry),
+        geometry,
+        bell,
+    ))
 }
 
 impl Drop for ShmQp {

@@ -30,12 +30,43 @@ const LENGTH_BITS: u32 = 24;
 /// Longest message the tag can describe.
 pub(crate) const LENGTH_MAX: usize = (1 << LENGTH_BITS) - 1;
 
-/// The memory of a lane as words: a `Region`, or loom's atomics.
+/// The memory of a lane as little-endian words: shared memory, or loom's atomics. Words are named by
+/// [`Geometry`], which only names words inside.
 pub(crate) trait Memory {
     fn load(&self, word: usize, order: Ordering) -> u64;
     fn store(&self, word: usize, value: u64, order: Ordering);
-    /// Plain bytes, published by a later Release store.
-    fn put(&self, byte: usize, bytes: &[u8]);
+
+    /// Bytes from a word on, to be published by a later Release store. Zeroes what is left of the last word.
+    #[inline(always)]
+    fn put(&self, word: usize, bytes: &[u8]) {
+        let (words, tail) = bytes.as_chunks::<8>();
+        let mut at = word;
+        for bytes in words {
+            self.store(at, u64::from_le_bytes(*bytes), Ordering::Relaxed);
+            at += 1;
+        }
+        if !tail.is_empty() {
+            self.store(at, partial_word(tail), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Fewer than 8 bytes as the low end of a word, without a loop.
+#[inline(always)]
+fn partial_word(bytes: &[u8]) -> u64 {
+    let (mut word, mut rest, mut shift) = (0, bytes, 0);
+    if let Some((four, more)) = rest.split_first_chunk::<4>() {
+        word = u64::from(u32::from_le_bytes(*four));
+        (rest, shift) = (more, 32);
+    }
+    if let Some((two, more)) = rest.split_first_chunk::<2>() {
+        word |= u64::from(u16::from_le_bytes(*two)) << shift;
+        (rest, shift) = (more, shift + 16);
+    }
+    if let Some(&one) = rest.first() {
+        word |= u64::from(one) << shift;
+    }
+    word
 }
 
 /// What a message is, besides its payload.
@@ -71,15 +102,9 @@ pub(crate) fn lines_of(len: usize) -> u64 {
 
 /// Splits `[0, len)` of a message's payload by lines: calls `piece(byte offset in the lane, range start, bytes)`.
 #[inline]
-fn by_line(
-    geometry: Geometry,
-    pos: u64,
-    from: usize,
-    len: usize,
-    mut piece: impl FnMut(usize, usize, usize),
-) {
-    let (mut at, end) = (from, from + len);
-    while at < end {
+fn by_line(geometry: Geometry, pos: u64, len: usize, mut piece: impl FnMut(usize, usize, usize)) {
+    let mut at = 0;
+    while at < len {
         let (line, inside, room) = if at < FIRST_BYTES {
             (0, 24 + at, FIRST_BYTES - at)
         } else {
@@ -90,8 +115,8 @@ fn by_line(
                 MORE_BYTES - behind % MORE_BYTES,
             )
         };
-        let n = room.min(end - at);
-        piece(geometry.line_word(pos + line as u64) * 8 + inside, at - from, n);
+        let n = room.min(len - at);
+        piece(geometry.line_word(pos + line as u64) * 8 + inside, at, n);
         at += n;
     }
 }
@@ -128,7 +153,7 @@ impl<M: Memory> Producer<M> {
             return false;
         }
         let word = self.geometry.line_word(pos);
-        self.memory.put(word * 8 + 24, payload);
+        self.memory.put(word + 3, payload);
         self.publish(pos, word, head);
         self.pos.set(pos + 1);
         true
@@ -142,7 +167,7 @@ impl<M: Memory> Producer<M> {
         if pos + count > self.limit.get() && !self.refresh(count) {
             return false;
         }
-        by_line(self.geometry, pos, 0, head.len, |to, from, n| {
+        by_line(self.geometry, pos, head.len, |to, from, n| {
             fill(&self.memory, to, from, n)
         });
         for line in 1..count {
@@ -162,7 +187,7 @@ impl<M: Memory> Producer<M> {
             return self.push_short(head, payload);
         }
         self.push_with(head, |memory, to, from, n| {
-            memory.put(to, &payload[from..from + n])
+            memory.put(to / 8, &payload[from..from + n])
         })
     }
 
@@ -261,16 +286,17 @@ impl<M: Memory> Consumer<M> {
         }))
     }
 
-    /// Hands the payload of the peeked message out by pieces: `take(byte offset in the lane, payload offset, bytes)`.
+    /// The words behind the peeked message's first three: all of its payload if it is short.
     #[inline(always)]
+    pub(crate) fn short_payload(&self) -> [u64; FIRST_BYTES / 8] {
+        std::array::from_fn(|i| self.memory.load(self.next_word + 3 + i, Ordering::Relaxed))
+    }
+
+    /// Hands the payload of the peeked message out by pieces: `take(byte offset in the lane, payload offset, bytes)`.
     pub(crate) fn payload(&self, head: Head, mut take: impl FnMut(&M, usize, usize, usize)) {
-        if head.len <= FIRST_BYTES {
-            take(&self.memory, self.next_word * 8 + 24, 0, head.len);
-        } else {
-            by_line(self.geometry, self.pos, 0, head.len, |at, to, n| {
-                take(&self.memory, at, to, n)
-            });
-        }
+        by_line(self.geometry, self.pos, head.len, |at, to, n| {
+            take(&self.memory, at, to, n)
+        });
     }
 
     /// Done with the peeked message. True once per quarter ring, when the position was published.
