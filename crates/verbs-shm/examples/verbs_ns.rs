@@ -210,10 +210,14 @@ fn two_processes() {
     let mut qp = ctx
         .create_qp(&QpOptions::<Shm>::new(QpKind::Uc, &cq, ctx.caps()))
         .expect("qp");
-    let remote = ctx.import_region(&channel.receive()).expect("import");
-    qp.connect(&channel.receive()).expect("connect");
-    channel.send(&qp.export().expect("export"));
-    channel.send(&mailbox.qp.export().expect("export"));
+    let remote = ctx
+        .import_region(&channel.receive().expect("a peer"))
+        .expect("import");
+    qp.connect(&channel.receive().expect("a peer")).expect("connect");
+    channel.send(&qp.export().expect("export")).expect("a peer");
+    channel
+        .send(&mailbox.qp.export().expect("export"))
+        .expect("a peer");
     mailbox.post(&ctx, 0..64);
     let mut sequence = 0;
     for window in [1u64, 4, 16, 32] {
@@ -285,7 +289,7 @@ fn exchange(
                     imm: None,
                 },
                 payload,
-                signaled: *sequence % 32 == 0,
+                signaled: (*sequence).is_multiple_of(32),
                 fence: false,
             });
             sent += 1;
@@ -350,10 +354,12 @@ fn serve() {
             ..options
         })
         .expect("qp");
-    channel.send(&mr.export(&[]).expect("export"));
-    channel.send(&qp.export().expect("export"));
-    qp.connect(&channel.receive()).expect("connect");
-    let dest = ctx.create_ah(&channel.receive()).expect("handle");
+    channel.send(&mr.export(&[]).expect("export")).expect("a peer");
+    channel.send(&qp.export().expect("export")).expect("a peer");
+    qp.connect(&channel.receive().expect("a peer")).expect("connect");
+    let dest = ctx
+        .create_ah(&channel.receive().expect("a peer"))
+        .expect("handle");
     let mut list = SendList::with_capacity(16, 1024);
     let mut wcs = [Wc::default(); 4];
     let mut sequence = 0u64;
@@ -378,7 +384,7 @@ fn serve() {
                     imm: Some(Imm(sequence as u32)),
                 },
                 payload,
-                signaled: sequence % 32 == 0,
+                signaled: sequence.is_multiple_of(32),
                 fence: false,
             });
             sequence += 1;

@@ -70,7 +70,8 @@ impl OwnBell {
     pub(crate) fn arm(&self) {
         self.wake_seen
             .set(self.region.atomic_u32(WAKE).load(Ordering::Acquire));
-        self.epoch.set(self.epoch.get() | 1);
+        // Odd, and never the same twice: whoever woke an earlier sleep must see that this is another.
+        self.epoch.set((self.epoch.get() + 1) | 1);
         self.region.store_u64(EPOCH, self.epoch.get(), Ordering::SeqCst);
         if !self.barrier || membarrier(MembarrierCommand::GlobalExpedited).is_err() {
             fence(Ordering::SeqCst);

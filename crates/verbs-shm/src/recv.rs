@@ -61,13 +61,14 @@ impl RecvQueue {
         self.added.wrapping_sub(self.taken)
     }
 
+    #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     #[inline(always)]
     pub(crate) fn front(&self) -> Option<&RecvWr> {
-        if self.len() == 0 {
+        if self.is_empty() {
             return None;
         }
         self.wrs.get(self.taken as usize & (self.wrs.len() - 1))
@@ -83,7 +84,7 @@ impl RecvQueue {
     /// Drops the front, which is there.
     #[inline(always)]
     pub(crate) fn take_front(&mut self) {
-        debug_assert!(self.len() > 0);
+        debug_assert!(!self.is_empty());
         self.taken = self.taken.wrapping_add(1);
     }
 }

@@ -2,84 +2,112 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use drover_verbs::Export;
+use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
-use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-/// One end of a socket between parent and child.
-pub struct Channel(UnixStream);
+/// One end of a packet socket between parent and child.
+pub struct Channel(OwnedFd);
+
+/// The other end is gone.
+#[derive(Debug)]
+pub struct Gone;
 
 impl Channel {
     /// The parent's socket, in a child started by [`spawn`]: its standard input.
     pub fn of_child() -> Channel {
-        let fd = std::io::stdin()
-            .as_fd()
-            .try_clone_to_owned()
-            .expect("stdin is a socket");
-        Channel(UnixStream::from(fd))
+        Channel(
+            std::io::stdin()
+                .as_fd()
+                .try_clone_to_owned()
+                .expect("stdin is a socket"),
+        )
     }
 
-    pub fn send(&mut self, export: &Export) {
+    pub fn try_clone(&self) -> Channel {
+        Channel(self.0.try_clone().expect("dup"))
+    }
+
+    pub fn send(&mut self, export: &Export) -> Result<(), Gone> {
         let fds: Vec<BorrowedFd<'_>> = export.fds.iter().map(|fd| fd.as_fd()).collect();
-        let mut head = (export.bytes.len() as u32).to_le_bytes().to_vec();
-        head.push(fds.len() as u8);
         let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         assert!(fds.is_empty() || ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
-        rustix::net::sendmsg(
-            &self.0,
-            &[IoSlice::new(&head)],
-            &mut ancillary,
-            SendFlags::empty(),
-        )
-        .expect("sendmsg");
-        self.0.write_all(&export.bytes).expect("write");
+        // A leading byte, because an empty packet looks like the end.
+        let parts = [IoSlice::new(&[1]), IoSlice::new(&export.bytes)];
+        rustix::net::sendmsg(&self.0, &parts, &mut ancillary, SendFlags::NOSIGNAL).map_err(|_| Gone)?;
+        Ok(())
     }
 
-    pub fn receive(&mut self) -> Export {
-        let mut head = [0; 5];
+    /// Waits for the next message.
+    pub fn receive(&mut self) -> Result<Export, Gone> {
+        self.next(RecvFlags::CMSG_CLOEXEC)
+            .map(|message| message.expect("a blocking call"))
+    }
+
+    /// The next message, if there is one.
+    pub fn try_receive(&mut self) -> Result<Option<Export>, Gone> {
+        self.next(RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT)
+    }
+
+    fn next(&mut self, flags: RecvFlags) -> Result<Option<Export>, Gone> {
+        let mut bytes = vec![0; Export::BYTES_MAX + 1];
         let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut slices = [IoSliceMut::new(&mut head)];
-        let got = rustix::net::recvmsg(&self.0, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC);
-        assert_eq!(got.expect("recvmsg").bytes, 5, "the peer is gone");
+        let mut slices = [IoSliceMut::new(&mut bytes)];
+        let len = match rustix::net::recvmsg(&self.0, &mut slices, &mut ancillary, flags) {
+            Ok(got) if got.bytes > 0 => got.bytes,
+            Err(Errno::AGAIN) => return Ok(None),
+            _ => return Err(Gone),
+        };
         let mut fds: Vec<Arc<OwnedFd>> = Vec::new();
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = message {
                 fds.extend(rights.map(Arc::new));
             }
         }
-        assert_eq!(fds.len(), usize::from(head[4]));
-        let mut bytes = vec![0; u32::from_le_bytes(head[..4].try_into().expect("4 bytes")) as usize];
-        self.0.read_exact(&mut bytes).expect("read");
-        Export { bytes, fds }
+        Ok(Some(Export {
+            bytes: bytes[1..len].to_vec(),
+            fds,
+        }))
     }
 
-    /// A byte across, to take turns.
-    pub fn signal(&mut self) {
-        self.0.write_all(&[1]).expect("write");
+    /// Some text, to take turns.
+    pub fn say(&mut self, text: &str) -> Result<(), Gone> {
+        self.send(&Export {
+            bytes: text.as_bytes().to_vec(),
+            fds: Vec::new(),
+        })
     }
 
-    /// Waits for the other's [`signal`](Channel::signal); false when the other is gone.
-    pub fn wait(&mut self) -> bool {
-        self.0.read(&mut [0]).is_ok_and(|n| n == 1)
+    /// Waits for the other's [`say`](Channel::say).
+    pub fn hear(&mut self) -> Result<String, Gone> {
+        self.receive()
+            .map(|message| String::from_utf8(message.bytes).expect("text"))
     }
 }
 
-/// This executable again, with `args`, `role` in its environment, and a channel.
+/// This executable again, with `args`, `role` in its environment, and a channel. It dies with its channel: a
+/// child that waits for us ends when we do.
 pub fn spawn(args: &[&str], role: &str) -> (Child, Channel) {
-    let (ours, theirs) = UnixStream::pair().expect("socketpair");
+    let (ours, theirs) = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .expect("socketpair");
     let child = Command::new(std::env::current_exe().expect("own path"))
         .args(args)
         .env("SHM_ROLE", role)
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdin(Stdio::from(theirs))
         .spawn()
         .expect("child");
     (child, Channel(ours))
