@@ -401,7 +401,7 @@ impl<P: Provider> HerdClient<P> {
             (Some(SlotOp::PutBulk), Some(Status::Ok)) => Outcome::Stored,
             (Some(SlotOp::GetBulk), Some(Status::NotFound)) => Outcome::NotFound,
             (Some(SlotOp::GetBulk), Some(Status::Ok)) => {
-                let payload = session.receive.payload(wc, &mut self.value[..]);
+                let payload = session.receive.payload(wc, &mut self.value);
                 let content = payload
                     .and_then(|bytes| bytes.try_into().ok())
                     .map(Bulk::from_bytes);

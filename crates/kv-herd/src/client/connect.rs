@@ -12,7 +12,7 @@ use crate::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION, Welcome
 use crate::layout::SlotMap;
 use drover_base::{Cpu, HashSeed, Ns};
 use drover_kv::{KvClient, Outcome, Refusal};
-use drover_mem::PageWish;
+use drover_mem::{LINE_BYTES, PageWish};
 use drover_rt::control::{ControlAddr, ControlError, ControlStream, DialError, Keeper};
 use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, SendList, UdDest, Wc};
 use std::collections::VecDeque;
@@ -534,6 +534,10 @@ fn build_session<P: Provider>(
         item_bytes_max: welcome.item_bytes_max as usize,
         crc: welcome.crc || options.crc,
         paper,
+        plain: !paper
+            && !(welcome.crc || options.crc)
+            && matches!(front, Front::Slots { .. })
+            && caps.inline_bytes_max >= LINE_BYTES,
         epoch: welcome.epoch,
         front,
         receive,

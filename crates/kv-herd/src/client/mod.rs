@@ -50,7 +50,7 @@ use connect::Link;
 use drover_base::{Cpu, HashSeed, KeyHash, Ns};
 use drover_kv::{Completion, KEY_BYTES_MAX, KvClient, Op, Outcome, Refusal, SubmitError, Token};
 use drover_verbs::{CompletionQueue, Opcode, Provider, Wc, WcStatus};
-use request::Body;
+use request::{Body, LINE_BODY_BYTES};
 use rto::Rto;
 use session::Session;
 use std::collections::VecDeque;
@@ -116,10 +116,28 @@ fn is_write(op: &Op<'_>) -> bool {
     !matches!(op, Op::Get { .. })
 }
 
+/// Op of the request and status of the reply, for one comparison instead of two.
+#[inline(always)]
+fn usual(commit: Commit, imm: ReplyImm) -> u32 {
+    (commit.0 >> 52) as u32 & 0xf0 | imm.0 >> 28
+}
+
+const fn pair(op: SlotOp, status: Status) -> u32 {
+    (op as u32) << 4 | status as u32
+}
+
+const GET_OK: u32 = pair(SlotOp::Get, Status::Ok);
+const GET_MISS: u32 = pair(SlotOp::Get, Status::NotFound);
+const PUT_OK: u32 = pair(SlotOp::Put, Status::Ok);
+const PUT_TTL_OK: u32 = pair(SlotOp::PutTtl, Status::Ok);
+const DELETE_OK: u32 = pair(SlotOp::Delete, Status::Ok);
+const DELETE_MISS: u32 = pair(SlotOp::Delete, Status::NotFound);
+
 /// Whether a commit word of ours is of an operation that changes something.
 #[inline(always)]
 fn commit_writes(commit: Commit) -> bool {
-    !matches!(commit.op(), Some(SlotOp::Get | SlotOp::GetBulk | SlotOp::Nop))
+    const READS: u32 = 1 << SlotOp::Get as u32 | 1 << SlotOp::GetBulk as u32 | 1 << SlotOp::Nop as u32;
+    READS >> (commit.0 >> 56 & 0xf) & 1 == 0
 }
 
 impl<P: Provider> HerdClient<P> {
@@ -191,6 +209,21 @@ impl<P: Provider> HerdClient<P> {
             Op::Put { key, value, ttl_s } => (SlotOp::PutTtl, key, value, ttl_s),
             Op::Delete { key } => (SlotOp::Delete, key, &[][..], 0),
         };
+        if session.plain && ttl_s == 0 && key.len() + value.len() <= LINE_BODY_BYTES {
+            let commit = Commit::new(slot_op, seq, key.len(), value.len(), false);
+            let len = request::build_line(session.window.last_line(at), commit, hash, key, value);
+            Self::fill(
+                session.window.take(partition, at),
+                commit,
+                hash,
+                token,
+                submitted,
+                now,
+                len,
+            );
+            session.stage_line(at, len);
+            return Placed::Posted;
+        }
         let extra = if session.crc { 4 } else { 0 } + if ttl_s != 0 { 4 } else { 0 };
         if key.len() + value.len() + extra > session.body_bytes_max {
             return Placed::TooLong;
@@ -222,10 +255,25 @@ impl<P: Provider> HerdClient<P> {
         } else {
             request::build(session.window.block_mut(at), body)
         };
-        let slot = Slot {
+        let slot = session.window.take(partition, at);
+        Self::fill(slot, body.commit, body.hash, token, submitted, now, len);
+        session.stage(at, len);
+    }
+
+    #[inline(always)]
+    fn fill(
+        slot: &mut Slot,
+        commit: Commit,
+        hash: KeyHash,
+        token: Token,
+        submitted: Ns,
+        now: Ns,
+        len: usize,
+    ) {
+        *slot = Slot {
             token,
-            commit: body.commit,
-            hash: body.hash,
+            commit,
+            hash,
             submitted,
             sent: now,
             len: len as u16,
@@ -233,8 +281,6 @@ impl<P: Provider> HerdClient<P> {
             state: SlotState::Posted,
             forgotten: false,
         };
-        session.window.take(partition, at, slot);
-        session.stage(at, len);
     }
 
     /// An operation that cannot simply be posted: there is no session, or something on its key is under way.
@@ -315,32 +361,31 @@ impl<P: Provider> HerdClient<P> {
         }
     }
 
-    /// One completion of the session's queue.
+    /// Completion `i` of the last look, if it is the usual end of a small operation; false if it is not.
     #[inline(always)]
-    fn take(&mut self, cpu: &P::Cpu, wc: &Wc, sink: &mut impl FnMut(Completion<'_>)) {
-        let Some(session) = self.session.as_deref_mut() else {
-            return;
+    fn take_usual(&mut self, cpu: &P::Cpu, i: usize, sink: &mut impl FnMut(Completion<'_>)) -> bool {
+        let (Some(session), Some(wc)) = (self.session.as_deref_mut(), self.wcs.get(i)) else {
+            return true;
         };
         if wc.opcode != Opcode::Recv || wc.status != WcStatus::Success {
-            return self.take_other(cpu, wc, sink);
+            return false;
         }
-        session.receive.collect(wc.wr_id);
         let Some((at, imm)) = session.answered(wc) else {
-            self.stats.stale_replies += 1;
-            return;
+            return false;
         };
         let slot = session.window.slot(at);
         let (commit, token, hash) = (slot.commit, slot.token, slot.hash);
-        let outcome = match (commit.op(), imm.status()) {
-            (Some(SlotOp::Get), Some(Status::Ok)) => match session.receive.payload(wc, &mut self.value[..]) {
+        let outcome = match usual(commit, imm) {
+            GET_OK => match session.receive.payload(wc, &mut self.value) {
                 Some(value) => Outcome::Value(value),
-                None => return self.stats.garbage += 1,
+                None => return false,
             },
-            (Some(SlotOp::Put | SlotOp::PutTtl), Some(Status::Ok)) => Outcome::Stored,
-            (Some(SlotOp::Delete), Some(Status::Ok)) => Outcome::Deleted,
-            (Some(SlotOp::Get | SlotOp::Delete), Some(Status::NotFound)) => Outcome::NotFound,
-            _ => return self.take_unusual(cpu, wc, at, imm, sink),
+            GET_MISS | DELETE_MISS => Outcome::NotFound,
+            PUT_OK | PUT_TTL_OK => Outcome::Stored,
+            DELETE_OK => Outcome::Deleted,
+            _ => return false,
         };
+        session.receive.collect(wc.wr_id);
         if commit.seq().is_multiple_of(SAMPLE_EVERY) && slot.tries == 0 {
             self.rto.sample(cpu.now().since(slot.sent));
         }
@@ -349,6 +394,23 @@ impl<P: Provider> HerdClient<P> {
         self.in_flight -= 1;
         self.completed += 1;
         sink(Completion { token, outcome });
+        true
+    }
+
+    /// Any other completion.
+    #[cold]
+    fn take_rest(&mut self, cpu: &P::Cpu, i: usize, sink: Sink<'_>) {
+        let (Some(session), Some(wc)) = (self.session.as_deref_mut(), self.wcs.get(i).copied()) else {
+            return;
+        };
+        if wc.opcode != Opcode::Recv || wc.status != WcStatus::Success {
+            return self.take_other(cpu, &wc, sink);
+        }
+        session.receive.collect(wc.wr_id);
+        match session.answered(&wc) {
+            Some((at, imm)) => self.take_unusual(cpu, &wc, at, imm, sink),
+            None => self.stats.stale_replies += 1,
+        }
     }
 
     /// A reply that is not the usual end of a small operation.
@@ -569,8 +631,9 @@ impl<P: Provider> KvClient<P> for HerdClient<P> {
             session.flush(cpu);
             let count = session.cq.poll(cpu, &mut self.wcs[..]);
             for i in 0..count {
-                let wc = self.wcs[i];
-                self.take(cpu, &wc, sink);
+                if !self.take_usual(cpu, i, sink) {
+                    self.take_rest(cpu, i, sink);
+                }
             }
             if count > 0
                 && let Some(session) = self.session.as_deref_mut()

@@ -1,7 +1,9 @@
 //! Building request bytes, right-aligned in a block the size of a slot.
 
+use super::window::Line;
 use crate::layout::{Bulk, Commit, SlotOp, TRAILER_BYTES, paper, request_crc};
 use drover_base::KeyHash;
+use drover_mem::LINE_BYTES;
 
 /// What goes into a request of format D.
 pub(crate) struct Body<'a> {
@@ -46,6 +48,28 @@ pub(crate) fn build(block: &mut [u8], body: &Body<'_>) -> usize {
         block[crc_at..trailer].copy_from_slice(&crc.to_le_bytes());
     }
     slot_bytes - at
+}
+
+/// Longest body of a request of one line.
+pub(crate) const LINE_BODY_BYTES: usize = LINE_BYTES - TRAILER_BYTES;
+
+/// Writes a request of format D, without checksum and time to live, to the end of a line; returns its length. The
+/// caller has checked that key and value fit. With a line everything but the key's start is at a fixed place,
+/// which halves the instructions of [`build`].
+#[inline(always)]
+pub(crate) fn build_line(line: &mut Line, commit: Commit, hash: KeyHash, key: &[u8], value: &[u8]) -> usize {
+    line[56..].copy_from_slice(&commit.0.to_le_bytes());
+    line[48..56].copy_from_slice(&hash.high.to_le_bytes());
+    line[40..48].copy_from_slice(&hash.low.to_le_bytes());
+    if let Ok(key) = <&[u8; 16]>::try_from(key) {
+        line[24..40].copy_from_slice(key);
+    } else {
+        line[LINE_BODY_BYTES - key.len()..LINE_BODY_BYTES].copy_from_slice(key);
+    }
+    if !value.is_empty() {
+        prepend(line, LINE_BODY_BYTES - key.len(), value);
+    }
+    TRAILER_BYTES + key.len() + value.len()
 }
 
 /// Bytes before the slot image in blocks of format P: what is sent has no key, so a copy stands there.
@@ -153,6 +177,19 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn short_requests_are_the_same_either_way(
+            key in proptest::collection::vec(any::<u8>(), 1..=40),
+            fill in 0usize..=39,
+        ) {
+            let value = vec![9; fill.min(LINE_BODY_BYTES - key.len())];
+            let (block, len, commit) = built(SlotOp::Put, &key, &value, 0, false);
+            let mut line = [0; LINE_BYTES];
+            let short = build_line(&mut line, commit, KeyHash { low: 1, high: 2 }, &key, &value);
+            prop_assert_eq!(short, len);
+            prop_assert_eq!(&line[64 - len..], &block[1024 - len..]);
+        }
+
         #[test]
         fn what_was_built_is_parsed(
             key in proptest::collection::vec(any::<u8>(), 1..=250),

@@ -68,6 +68,8 @@ pub(super) struct Session<P: Provider> {
     pub(super) crc: bool,
     /// Format P.
     pub(super) paper: bool,
+    /// Neither checksums, nor format P, nor datagrams, and a line can be inline: the usual.
+    pub(super) plain: bool,
     pub(super) epoch: u64,
     pub(super) front: Front<P>,
     pub(super) receive: Receive<P>,
@@ -106,15 +108,15 @@ impl<P: Provider> Session<P> {
     /// Which partition a datagram's sender serves.
     #[inline(always)]
     fn partition_of(&self, sender: Qpn) -> Option<usize> {
-        let mask = self.routes.len() - 1;
+        let mask = self.routes.len().wrapping_sub(1);
         let mut at = sender.0 as usize & mask;
         loop {
-            let (qpn, partition) = self.routes[at];
+            let &(qpn, partition) = self.routes.get(at)?;
+            if qpn == sender && partition != u32::MAX {
+                return Some(partition as usize);
+            }
             if partition == u32::MAX {
                 return None;
-            }
-            if qpn == sender {
-                return Some(partition as usize);
             }
             at = (at + 1) & mask;
         }
@@ -146,6 +148,23 @@ impl<P: Provider> Session<P> {
         self.list.push(SendWr {
             wr_id: WrId(0),
             op,
+            payload,
+            signaled: self.signals.next(),
+            fence: false,
+        });
+    }
+
+    /// Adds the request of one line in slot `at` of a [`plain`](Session::plain) session.
+    #[inline(always)]
+    pub(super) fn stage_line(&mut self, at: usize, len: usize) {
+        let Front::Slots { remote, .. } = &self.front else {
+            return self.stage(at, len);
+        };
+        let remote = remote.at((at + 1) * self.window.map().slot_bytes - len);
+        let payload = self.list.inline_tail(self.window.last_line(at), len);
+        self.list.push(SendWr {
+            wr_id: WrId(0),
+            op: SendOp::Write { remote, imm: None },
             payload,
             signaled: self.signals.next(),
             fence: false,

@@ -5,6 +5,10 @@
 
 use crate::layout::{Commit, ReplyImm, SlotMap};
 use drover_base::{KeyHash, Ns};
+use drover_mem::LINE_BYTES;
+
+/// What a short request is built in.
+pub(crate) type Line = [u8; LINE_BYTES];
 
 /// What is in a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -50,12 +54,14 @@ const _: () = assert!(size_of::<Slot>() == 64);
 pub(crate) struct Window {
     map: SlotMap,
     window_log2: u32,
+    /// Slots per partition - 1.
+    mask: usize,
     /// Next r per partition.
     next_r: Box<[u64]>,
     slots: Box<[Slot]>,
-    /// Request bytes, right-aligned in a block per slot.
-    blocks: Box<[u8]>,
-    block_bytes: usize,
+    /// Request bytes, right-aligned in a block of lines per slot.
+    lines: Box<[Line]>,
+    block_lines: usize,
     /// Slots that are not free.
     busy_count: usize,
 }
@@ -65,14 +71,15 @@ impl Window {
     /// is 0 but in tests of wrap-around.
     pub(crate) fn new(map: SlotMap, lead_bytes: usize, first_r: u64) -> Window {
         let slot_count = map.partition_count * map.window;
-        let block_bytes = map.slot_bytes + lead_bytes;
+        let block_lines = (map.slot_bytes + lead_bytes) / LINE_BYTES;
         Window {
             map,
             window_log2: map.window.trailing_zeros(),
+            mask: map.window - 1,
             next_r: vec![first_r; map.partition_count].into_boxed_slice(),
             slots: vec![Slot::default(); slot_count].into_boxed_slice(),
-            blocks: vec![0; slot_count * block_bytes].into_boxed_slice(),
-            block_bytes,
+            lines: vec![[0; LINE_BYTES]; slot_count * block_lines].into_boxed_slice(),
+            block_lines,
             busy_count: 0,
         }
     }
@@ -95,19 +102,26 @@ impl Window {
     /// The slot of the partition's next request and its seq, if it is free.
     #[inline(always)]
     pub(crate) fn next(&self, partition: usize) -> Option<(usize, u32)> {
-        let r = self.next_r[partition];
-        let at = (partition << self.window_log2) + (r as usize & (self.map.window - 1));
+        let r = *self.next_r.get(partition)?;
+        let at = (partition << self.window_log2) + (r as usize & self.mask);
         let seq = ((r >> self.window_log2) as u32).wrapping_add(1);
-        (self.slots[at].state == SlotState::Free).then_some((at, seq))
+        (self.slots.get(at)?.state == SlotState::Free).then_some((at, seq))
     }
 
-    /// Takes the slot that [`next`](Window::next) named.
+    /// Takes the slot that [`next`](Window::next) named: the caller fills it in.
     #[inline(always)]
-    pub(crate) fn take(&mut self, partition: usize, at: usize, slot: Slot) {
-        debug_assert_eq!(self.slots[at].state, SlotState::Free);
+    pub(crate) fn take(&mut self, partition: usize, at: usize) -> &mut Slot {
         self.next_r[partition] += 1;
         self.busy_count += 1;
-        self.slots[at] = slot;
+        let slot = &mut self.slots[at];
+        debug_assert_eq!(slot.state, SlotState::Free);
+        slot
+    }
+
+    /// The last line of the block of a slot.
+    #[inline(always)]
+    pub(crate) fn last_line(&mut self, at: usize) -> &mut Line {
+        &mut self.lines[(at + 1) * self.block_lines - 1]
     }
 
     /// The slot may be used again.
@@ -146,12 +160,12 @@ impl Window {
     /// The request bytes of a slot.
     #[inline(always)]
     pub(crate) fn block(&self, at: usize) -> &[u8] {
-        &self.blocks[at * self.block_bytes..(at + 1) * self.block_bytes]
+        self.lines[at * self.block_lines..(at + 1) * self.block_lines].as_flattened()
     }
 
     #[inline(always)]
     pub(crate) fn block_mut(&mut self, at: usize) -> &mut [u8] {
-        &mut self.blocks[at * self.block_bytes..(at + 1) * self.block_bytes]
+        self.lines[at * self.block_lines..(at + 1) * self.block_lines].as_flattened_mut()
     }
 
     /// The slot whose request this reply answers; `None` for duplicates, replies to earlier uses of the slot,
@@ -160,12 +174,9 @@ impl Window {
     pub(crate) fn answered(&self, partition: usize, imm: ReplyImm) -> Option<usize> {
         let index = imm.slot_index();
         let at = (partition << self.window_log2) + index;
-        if index >= self.map.window || at >= self.slots.len() {
-            return None;
-        }
-        let slot = &self.slots[at];
+        let slot = self.slots.get(at)?;
         let same = slot.commit.seq() & ReplyImm::SEQ_MASK == imm.seq_low();
-        (slot.state == SlotState::Posted && same).then_some(at)
+        (index <= self.mask && slot.state == SlotState::Posted && same).then_some(at)
     }
 
     /// The first r of a partition whose request is neither answered nor given up: the server need not wait for
@@ -195,12 +206,11 @@ mod tests {
     fn post(window: &mut Window, partition: usize) -> Option<(usize, u32)> {
         let (at, seq) = window.next(partition)?;
         let commit = Commit::new(SlotOp::Get, seq, 3, 0, false);
-        let slot = Slot {
+        *window.take(partition, at) = Slot {
             commit,
             state: SlotState::Posted,
             ..Slot::default()
         };
-        window.take(partition, at, slot);
         Some((at, seq))
     }
 

@@ -1,0 +1,204 @@
+//! What an operation costs over shared memory: a server thread and a client thread on one core each, 95 % GET,
+//! 16-byte keys, 32-byte values.
+//!
+//! ```text
+//! cargo run --release -p drover-kv-herd --example herd_ns [-- KEYS SECONDS]
+//! valgrind --tool=callgrind --toggle-collect='*client_turn*' target/release/examples/herd_ns count
+//! ```
+//! `count` runs client and server in one thread, 100,000 operations after warm-up: with the toggle, callgrind
+//! counts the client's instructions only.
+
+use drover_base::{Actor, Cpu, Ns, Rng};
+use drover_kv::{KvClient, Op, Outcome};
+use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
+use drover_kv_herd::server::{Server, ServerOptions};
+use drover_mem::NativeCpu;
+use drover_rt::control::ControlStream;
+use drover_store::{Mode, PartitionOptions, item_bytes};
+use drover_verbs::{Context, Device};
+use drover_verbs_shm::{Shm, ShmDevice};
+use std::rc::Rc;
+use std::sync::mpsc;
+
+const VALUE: [u8; 32] = [7; 32];
+
+fn pin(core: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(core);
+    // Without the second core the numbers are what they are.
+    let _ = rustix::thread::sched_setaffinity(None, &set);
+}
+
+fn key(index: u64) -> [u8; 16] {
+    let mut key = *b"key-000000000000";
+    key[8..].copy_from_slice(&drover_base::mix(index).to_le_bytes());
+    key
+}
+
+fn server_options(key_count: usize) -> ServerOptions {
+    let cache = Mode::Cache { move_to_head: 1.0 };
+    ServerOptions {
+        partition: PartitionOptions::for_items(cache, key_count, item_bytes(16, 32)),
+        ..ServerOptions::default()
+    }
+}
+
+fn options(window: usize) -> ClientOptions {
+    ClientOptions {
+        window,
+        ..ClientOptions::default()
+    }
+}
+
+/// Keeps the window full for one round of submitting and polling; returns completions and hits.
+#[inline(never)]
+fn client_turn(
+    client: &mut HerdClient<Shm>,
+    cpu: &NativeCpu,
+    ops: &[(bool, [u8; 16])],
+    at: &mut usize,
+    window: usize,
+) -> (usize, usize) {
+    while client.in_flight() < window {
+        let (write, key) = &ops[*at];
+        let op = match write {
+            true => Op::Put {
+                key,
+                value: &VALUE,
+                ttl_s: 0,
+            },
+            false => Op::Get { key },
+        };
+        if client.submit(cpu, &op, *at as u64).is_err() {
+            break;
+        }
+        *at = if *at + 1 == ops.len() { 0 } else { *at + 1 };
+    }
+    let mut hits = 0;
+    let done = client.poll(cpu, &mut |c| {
+        hits += usize::from(!matches!(c.outcome, Outcome::NotFound))
+    });
+    (done, hits)
+}
+
+fn workload(key_count: usize) -> Vec<(bool, [u8; 16])> {
+    let mut rng = Rng::new(1, 0, 0);
+    (0..1 << 20)
+        .map(|_| (rng.chance(0.05), key(rng.below(key_count as u64))))
+        .collect()
+}
+
+fn load(client: &mut HerdClient<Shm>, cpu: &NativeCpu, key_count: usize, mut turn: impl FnMut()) {
+    let mut next = 0;
+    while next < key_count || client.in_flight() > 0 {
+        while next < key_count {
+            let op = Op::Put {
+                key: &key(next as u64),
+                value: &VALUE,
+                ttl_s: 0,
+            };
+            if client.submit(cpu, &op, 0).is_err() {
+                break;
+            }
+            next += 1;
+        }
+        cpu.refresh();
+        client.poll(cpu, &mut |_| {});
+        turn();
+    }
+}
+
+fn measure(key_count: usize, seconds: u64) {
+    let device = ShmDevice::default();
+    let server = Server::<Shm>::start(&device, None, &server_options(key_count), |_| pin(1)).expect("server");
+    pin(0);
+    let ops = workload(key_count);
+    let ctx = Rc::new(ShmDevice::default().context().expect("context"));
+    let cpu = ctx.cpu();
+    for window in [16, 1, 4, 16, 64] {
+        let (tell, told) = mpsc::channel();
+        let dial = Dial::new(move || {
+            let (ours, theirs) = ControlStream::pair();
+            tell.send(theirs).expect("main thread is here");
+            Ok(ours)
+        });
+        let mut client = HerdClient::<Shm>::new(ctx.clone(), dial, options(window));
+        while !client.is_ready() {
+            cpu.refresh();
+            client.poll(cpu, &mut |_| {});
+            while let Ok(stream) = told.try_recv() {
+                server.adopt(stream);
+            }
+            if let Some(error) = client.take_error() {
+                panic!("{error}");
+            }
+        }
+        load(&mut client, cpu, key_count, || {});
+        let (mut at, mut done, mut hits) = (0, 0, 0);
+        let start = cpu.refresh();
+        let mut now = start;
+        while now.since(start) < Ns::from_s(seconds) {
+            for _ in 0..64 {
+                let (d, h) = client_turn(&mut client, cpu, &ops, &mut at, window);
+                (done, hits) = (done + d, hits + h);
+                now = cpu.refresh();
+            }
+        }
+        let ns = now.since(start).0 as f64 / done as f64;
+        println!(
+            "window {window:>2}: {:6.2} Mops, {ns:6.1} ns per operation, {:.2} % hits, {:?}",
+            1e3 / ns,
+            100.0 * hits as f64 / done as f64,
+            client.stats(),
+        );
+    }
+}
+
+fn count() {
+    let device = ShmDevice::default();
+    let (mut acceptor, mut workers) =
+        Server::<Shm>::in_pieces(&device, &server_options(10_000)).expect("server");
+    let ctx = Rc::new(ShmDevice::default().context().expect("context"));
+    let cpu = ctx.cpu();
+    let (tell, told) = mpsc::channel();
+    let dial = Dial::new(move || {
+        let (ours, theirs) = ControlStream::pair();
+        tell.send(theirs).expect("main thread is here");
+        Ok(ours)
+    });
+    let mut client = HerdClient::<Shm>::new(ctx.clone(), dial, options(16));
+    let (server_ctx, worker_ctx) = (acceptor.context(), workers[0].context());
+    while !client.is_ready() {
+        cpu.refresh();
+        client.poll(cpu, &mut |_| {});
+        while let Ok(stream) = told.try_recv() {
+            acceptor.adopt(stream);
+        }
+        server_ctx.cpu().refresh();
+        acceptor.step(server_ctx.cpu());
+        worker_ctx.cpu().refresh();
+        workers[0].step(worker_ctx.cpu());
+    }
+    load(&mut client, cpu, 10_000, || {
+        drop(workers[0].step(worker_ctx.cpu()))
+    });
+    let ops = workload(10_000);
+    let (mut at, mut done, mut hits) = (0, 0, 0);
+    while done < 100_000 {
+        let (d, h) = client_turn(&mut client, cpu, &ops, &mut at, 16);
+        (done, hits) = (done + d, hits + h);
+        workers[0].step(worker_ctx.cpu());
+    }
+    println!("{done} operations, {hits} hits, {:?}", client.stats());
+}
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    match args.next() {
+        Some(word) if word == "count" => count(),
+        first => {
+            let number = |text: Option<String>, other| text.and_then(|t| t.parse().ok()).unwrap_or(other);
+            measure(number(first, 1_000_000) as usize, number(args.next(), 2));
+        }
+    }
+}
