@@ -1,6 +1,6 @@
 //! The command line, as typed. Each command's arguments stand beside the command.
 
-use crate::{doctor, serve};
+use crate::{client, doctor, serve};
 use clap::{Parser, Subcommand};
 
 const ABOUT: &str =
@@ -34,6 +34,14 @@ pub struct Cli {
 pub enum Command {
     /// Serve keys and values until SIGTERM or Ctrl-C
     Serve(serve::Args),
+    /// Print the value of a key
+    Get(client::Get),
+    /// Store a value under a key
+    Set(client::Set),
+    /// Remove a key
+    Delete(client::Delete),
+    /// Print the counters of a server
+    Stats(client::Stats),
     /// Print every setting of `serve` with its value and where the value came from
     Config(serve::Args),
     /// Say what this machine offers, and how to mend what is missing

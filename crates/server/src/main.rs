@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod client;
 mod doctor;
 mod exit;
 mod serve;
@@ -20,6 +21,10 @@ fn main() -> ExitCode {
     };
     match cli.command {
         Command::Serve(args) => serve::run(&args),
+        Command::Get(args) => client::get(&args),
+        Command::Set(args) => client::set(&args),
+        Command::Delete(args) => client::delete(&args),
+        Command::Stats(args) => client::stats(&args),
         Command::Config(args) => serve::print_config(&args),
         Command::Doctor(args) => doctor::run(&args),
     }

@@ -94,7 +94,8 @@ impl ServerStats {
         line("threads", self.workers.len() as u64);
         line("curr_connections", self.clients as u64);
         line("total_connections", self.clients_total);
-        let sums: [(&str, fn(&WorkerStats) -> u64); 28] = [
+        type Field = fn(&WorkerStats) -> u64;
+        let sums: [(&str, Field); 28] = [
             ("curr_items", |w| w.partition.items),
             ("bytes", |w| w.partition.bytes),
             ("limit_maxbytes", |w| w.partition.bytes_max),

@@ -50,7 +50,7 @@ impl Machine {
 
     /// Whether this is the machine we run on, so that measuring means something.
     pub fn is_real(&self) -> bool {
-        self.root == PathBuf::from("/")
+        self.root == *"/"
     }
 
     /// The number after `name` in a file of `name: number unit` lines.

@@ -50,12 +50,12 @@ pub struct Args {
     /// Cores to pin workers to, such as 2,3 or 0-3; none: do not pin [default: the last of this process]
     #[arg(long, value_name = "LIST")]
     pub cores: Option<String>,
-    /// Requests a client may have with each worker: a power of two up to 256 [default: 16]
+    /// Most requests a client may have with each worker: a power of two up to 256 [default: 256]
     #[arg(long, value_name = "COUNT")]
-    pub window: Option<u16>,
-    /// Bytes of a request slot: a multiple of 64 up to 1024 [default: 1024]
+    pub window_max: Option<u16>,
+    /// Largest request slot a client may have: a multiple of 64 up to 1024 [default: 1024]
     #[arg(long, value_name = "BYTES")]
-    pub slot_bytes: Option<u16>,
+    pub slot_bytes_max: Option<u16>,
     /// Microseconds a worker polls in vain before it sleeps; 0: polls for ever [default: 50]
     #[arg(long, value_name = "MICROSECONDS")]
     pub spin_us: Option<u64>,

@@ -28,7 +28,7 @@ pub fn lock_all() -> Result<(), Failure> {
 fn raise_memlock() -> Option<u64> {
     let mut limit = getrlimit(Resource::Memlock);
     limit.current = limit.maximum;
-    let _ = setrlimit(Resource::Memlock, limit.clone()); // allowed to everybody; if not, the check tells
+    let _ = setrlimit(Resource::Memlock, limit); // allowed to everybody; if not, the check tells
     getrlimit(Resource::Memlock).current
 }
 

@@ -67,10 +67,10 @@ pub struct Settings {
     pub lock_memory: Setting<bool>,
     /// One core per worker; `None`: not pinned.
     pub cores: Setting<Option<Vec<usize>>>,
-    /// Slots per client and worker.
-    pub window: Setting<u16>,
-    /// Bytes of a slot.
-    pub slot_bytes: Setting<u16>,
+    /// Most slots per client and worker.
+    pub window_max: Setting<u16>,
+    /// Most bytes of a slot.
+    pub slot_bytes_max: Setting<u16>,
     /// Microseconds of vain polling before sleep; 0: never sleep.
     pub spin_us: Setting<u64>,
     /// How much to say.
@@ -158,8 +158,8 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
             value: choose_cores(&cores.value, threads.value, allowed)?,
             origin: cores.origin,
         },
-        window: pick(typed.window, file.window, 16, Origin::Default),
-        slot_bytes: pick(typed.slot_bytes, file.slot_bytes, 1024, Origin::Default),
+        window_max: pick(typed.window_max, file.window_max, 256, Origin::Default),
+        slot_bytes_max: pick(typed.slot_bytes_max, file.slot_bytes_max, 1024, Origin::Default),
         spin_us: pick(typed.spin_us, file.spin_us, 50, Origin::Default),
         verbose: typed.verbose.max(file.verbose),
         threads,
@@ -188,18 +188,18 @@ fn pick<T>(typed: Option<T>, file: Option<T>, default: T, default_origin: Origin
 impl Settings {
     /// Ranges that clap does not know.
     fn check(&self) -> Result<(), Failure> {
-        let window = self.window.value;
-        let slot = self.slot_bytes.value;
+        let window = self.window_max.value;
+        let slot = self.slot_bytes_max.value;
         let complaint = match () {
             () if self.threads.value == 0 => Some("--threads must be at least 1".to_string()),
             () if self.memory_mib.value == 0 => Some("--memory-limit must be at least 1 MiB".to_string()),
             () if self.conn_limit.value == 0 => Some("--conn-limit must be at least 1".to_string()),
             () if !window.is_power_of_two() || window > 256 => {
-                Some(format!("--window {window}: a power of two from 1 to 256"))
+                Some(format!("--window-max {window}: a power of two from 1 to 256"))
             }
-            () if slot % 64 != 0 || !(64..=1024).contains(&slot) => {
-                Some(format!("--slot-bytes {slot}: a multiple of 64 from 64 to 1024"))
-            }
+            () if !slot.is_multiple_of(64) || !(64..=1024).contains(&slot) => Some(format!(
+                "--slot-bytes-max {slot}: a multiple of 64 from 64 to 1024"
+            )),
             () => None,
         };
         complaint.map_or(Ok(()), |text| Err(Failure::new(exit::USAGE, text)))
@@ -337,8 +337,10 @@ impl fmt::Display for Settings {
             row("cores", &self.cores, |cores| {
                 cores.as_ref().map_or("none".into(), |c| join(c))
             }),
-            row("window", &self.window, u16::to_string),
-            row("slot-bytes", &self.slot_bytes, |bytes| format!("{bytes} bytes")),
+            row("window-max", &self.window_max, u16::to_string),
+            row("slot-bytes-max", &self.slot_bytes_max, |bytes| {
+                format!("{bytes} bytes")
+            }),
             row("spin-us", &self.spin_us, |us| format!("{us} microseconds")),
         ];
         for (name, value, origin) in rows {
@@ -417,7 +419,7 @@ mod tests {
             }
         );
         assert!(got.disable_evictions.value);
-        assert_eq!(got.window.origin, Origin::Default);
+        assert_eq!(got.window_max.origin, Origin::Default);
     }
 
     #[test]
@@ -440,10 +442,13 @@ mod tests {
             (["-t", "0"], "--threads must be at least 1"),
             (["-m", "0"], "--memory-limit must be at least 1 MiB"),
             (["-c", "0"], "--conn-limit must be at least 1"),
-            (["--window", "3"], "--window 3: a power of two from 1 to 256"),
             (
-                ["--slot-bytes", "100"],
-                "--slot-bytes 100: a multiple of 64 from 64 to 1024",
+                ["--window-max", "3"],
+                "--window-max 3: a power of two from 1 to 256",
+            ),
+            (
+                ["--slot-bytes-max", "100"],
+                "--slot-bytes-max 100: a multiple of 64 from 64 to 1024",
             ),
             (
                 ["-I", "1g"],

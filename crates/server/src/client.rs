@@ -1,0 +1,167 @@
+//! `drover get`, `set`, `delete` and `stats`: one operation against a running server. Exit status 0 found or
+//! done, 1 missing, 2 error.
+
+use clap::Args;
+use drover_base::{Cpu, Ns};
+use drover_kv_herd::client::{BlockingClient, ClientOptions, Dial};
+use drover_kv_herd::control::Message;
+use drover_mem::NativeCpu;
+use drover_rt::control::{ControlAddr, ControlStream};
+use drover_verbs::Device;
+use drover_verbs_shm::{Shm, ShmDevice};
+use std::error::Error;
+use std::io::{Read, Write};
+use std::process::ExitCode;
+use std::rc::Rc;
+
+/// Whom to ask.
+#[derive(Args)]
+pub struct Whom {
+    /// The server: shm:NAME, unix:/path.sock, or (stats only) tcp://host:port
+    #[arg(long, value_name = "ADDR", default_value = "shm:drover")]
+    server: ControlAddr,
+    /// Give up after this many milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 2_000)]
+    timeout_ms: u64,
+}
+
+/// Arguments of `get`.
+#[derive(Args)]
+pub struct Get {
+    /// 1 to 250 bytes
+    key: String,
+    /// The value as it is, without a final newline
+    #[arg(long)]
+    raw: bool,
+    #[command(flatten)]
+    whom: Whom,
+}
+
+/// Arguments of `set`.
+#[derive(Args)]
+pub struct Set {
+    /// 1 to 250 bytes
+    key: String,
+    /// The value; without one, it is read from the standard input
+    value: Option<String>,
+    /// Seconds until it expires; 0: never
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    ttl: u32,
+    #[command(flatten)]
+    whom: Whom,
+}
+
+/// Arguments of `delete`.
+#[derive(Args)]
+pub struct Delete {
+    /// 1 to 250 bytes
+    key: String,
+    #[command(flatten)]
+    whom: Whom,
+}
+
+/// Arguments of `stats`.
+#[derive(Args)]
+pub struct Stats {
+    #[command(flatten)]
+    whom: Whom,
+}
+
+type Answer = Result<bool, Box<dyn Error>>;
+
+/// Prints the value of a key.
+pub fn get(args: &Get) -> ExitCode {
+    finish(connect(&args.whom).and_then(|mut client| {
+        let Some(value) = client.get(args.key.as_bytes())? else {
+            return Ok(false);
+        };
+        let mut out = std::io::stdout().lock();
+        out.write_all(&value)?;
+        if !args.raw {
+            out.write_all(b"\n")?;
+        }
+        out.flush()?;
+        Ok(true)
+    }))
+}
+
+/// Stores a value.
+pub fn set(args: &Set) -> ExitCode {
+    finish(value_of(args).and_then(|value| {
+        connect(&args.whom)?.put(args.key.as_bytes(), &value, args.ttl)?;
+        Ok(true)
+    }))
+}
+
+/// Removes a key.
+pub fn delete(args: &Delete) -> ExitCode {
+    finish(connect(&args.whom).and_then(|mut client| Ok(client.delete(args.key.as_bytes())?)))
+}
+
+/// Prints the server's counters. Needs the control channel only, so it works over TCP, too.
+pub fn stats(args: &Stats) -> ExitCode {
+    finish(ask_stats(&args.whom).map(|text| {
+        print!("{text}");
+        true
+    }))
+}
+
+fn finish(answer: Answer) -> ExitCode {
+    match answer {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("drover: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn value_of(args: &Set) -> Result<Vec<u8>, Box<dyn Error>> {
+    if let Some(value) = &args.value {
+        return Ok(value.clone().into_bytes());
+    }
+    let mut value = Vec::new();
+    std::io::stdin().read_to_end(&mut value)?;
+    Ok(value)
+}
+
+fn connect(whom: &Whom) -> Result<BlockingClient<Shm>, Box<dyn Error>> {
+    let timeout = Ns::from_ms(whom.timeout_ms);
+    // The first attempt is made here, so that a dead address is an answer and not something to retry.
+    let mut first = Some(ControlStream::connect(&whom.server, timeout)?);
+    if first.as_ref().is_some_and(|stream| !stream.carries_fds()) {
+        let text = format!(
+            "{} carries statistics only: use the server's shm: or unix: address for data",
+            whom.server
+        );
+        return Err(text.into());
+    }
+    let addr = whom.server.clone();
+    let dial = Dial::new(move || {
+        first
+            .take()
+            .map_or_else(|| ControlStream::connect(&addr, Ns::from_s(1)), Ok)
+    });
+    let ctx = Rc::new(ShmDevice::default().context()?);
+    let options = ClientOptions {
+        window: 1,
+        deadline: timeout,
+        ..ClientOptions::default()
+    };
+    Ok(BlockingClient::connect(ctx, dial, options, timeout)?)
+}
+
+fn ask_stats(whom: &Whom) -> Result<String, Box<dyn Error>> {
+    let cpu = NativeCpu::new(0);
+    let timeout = Ns::from_ms(whom.timeout_ms);
+    let mut stream = ControlStream::connect(&whom.server, timeout)?;
+    let question = Message::StatsRequest.encode();
+    stream.send(question.kind, &question.bytes, &question.fds)?;
+    let frame = stream.recv_until(&cpu, cpu.refresh() + timeout)?;
+    match Message::decode(frame.kind, &frame.body, frame.fds)? {
+        Message::Stats { text } => Ok(text),
+        Message::Error { text, .. } => Err(format!("refused by the server: {text}").into()),
+        _ => Err("the server answered something else".into()),
+    }
+}

@@ -1,0 +1,131 @@
+//! From settings to the options of a HERD server: how memory is shared out, and what is said about it.
+
+use super::limits::free_huge_bytes;
+use super::settings::Settings;
+use crate::exit::{self, Failure};
+use drover_base::Ns;
+use drover_kv_herd::server::ServerOptions;
+use drover_mem::PageWish;
+use drover_store::{Mode, PartitionOptions};
+
+/// Items of 64 bytes (16-byte keys, 32-byte values) fill all slots of the index when they fill the log. Larger
+/// items leave slots free, smaller ones are evicted a little early.
+const LOG_BYTES_PER_BUCKET: usize = 8 * 64;
+/// The smallest log that makes sense.
+const LOG_BYTES_MIN: usize = 1 << 16;
+
+/// What a server of these settings is made of.
+pub fn server_options(settings: &Settings) -> Result<ServerOptions, Failure> {
+    let log_bytes = log_bytes(settings.memory_mib.value, settings.threads.value)?;
+    let mode = if settings.disable_evictions.value {
+        Mode::Store
+    } else {
+        Mode::Cache { move_to_head: 1.0 }
+    };
+    let partition = PartitionOptions {
+        mode,
+        log_bytes,
+        bucket_count: log_bytes / LOG_BYTES_PER_BUCKET,
+        pages: if settings.large_pages.value {
+            PageWish::Huge
+        } else {
+            PageWish::HugeIfAny
+        },
+        ..PartitionOptions::default()
+    };
+    Ok(ServerOptions {
+        partition_count: settings.threads.value,
+        partition,
+        item_bytes_max: settings.max_item_bytes.value,
+        window_max: settings.window_max.value.into(),
+        slot_bytes_max: settings.slot_bytes_max.value.into(),
+        clients_max: settings.conn_limit.value,
+        spin: match settings.spin_us.value {
+            0 => Ns::MAX,
+            us => Ns::from_us(us),
+        },
+        ..ServerOptions::default()
+    })
+}
+
+/// Bytes of each partition's log: its share of `-m`, rounded down to a power of two, so that the limit holds.
+fn log_bytes(memory_mib: u64, threads: usize) -> Result<usize, Failure> {
+    let share = (memory_mib as usize)
+        .checked_mul(1 << 20)
+        .map(|bytes| bytes / threads);
+    match share {
+        Some(share) if share >= LOG_BYTES_MIN => Ok(1 << share.ilog2()),
+        _ => {
+            let text = format!("-m {memory_mib}: too little or too much for {threads} partitions");
+            Err(Failure::new(exit::USAGE, text))
+        }
+    }
+}
+
+/// Says what was chosen and why.
+pub fn announce(settings: &Settings, options: &ServerOptions) {
+    let log_mib = options.partition.log_bytes >> 20;
+    let index_kib = (options.partition.bucket_count * 64) >> 10;
+    let (asked, count) = (settings.memory_mib.value, options.partition_count);
+    tracing::info!(
+        "items: {count} partitions of {log_mib} MiB ({asked} MiB asked for by {}; a power of two each) and {index_kib} KiB of index",
+        settings.memory_mib.origin
+    );
+    tracing::info!(
+        "when full: {}",
+        if settings.disable_evictions.value {
+            "answers \"full\" (-M)"
+        } else {
+            "evicts the oldest items"
+        }
+    );
+    tracing::info!("pages: {}", pages(settings, options));
+    match &settings.cores.value {
+        Some(cores) => tracing::info!("workers: {count}, on cores {cores:?} ({})", settings.cores.origin),
+        None => tracing::info!(
+            "workers: {count}, not pinned ({}): too few cores, or told so",
+            settings.cores.origin
+        ),
+    }
+    match settings.spin_us.value {
+        0 => tracing::info!("idle workers poll for ever (--spin-us 0)"),
+        us => tracing::info!(
+            "idle workers poll for {us} us, then sleep ({})",
+            settings.spin_us.origin
+        ),
+    }
+}
+
+fn pages(settings: &Settings, options: &ServerOptions) -> String {
+    let wanted =
+        options.partition_count * (options.partition.log_bytes + options.partition.bucket_count * 64);
+    let free = free_huge_bytes();
+    if settings.large_pages.value {
+        return "reserved huge pages (-L)".to_string();
+    }
+    if free >= wanted as u64 {
+        return format!("reserved huge pages, {} MiB are free", free >> 20);
+    }
+    format!(
+        "transparent huge pages where the kernel gives some: {} MiB wanted, {} MiB of huge pages reserved (see `drover doctor`)",
+        wanted >> 20,
+        free >> 20
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_share_the_memory_and_stay_within_it() {
+        assert_eq!(log_bytes(64, 1).unwrap(), 64 << 20);
+        assert_eq!(log_bytes(100, 1).unwrap(), 64 << 20);
+        assert_eq!(log_bytes(64, 3).unwrap(), 16 << 20);
+        assert_eq!(
+            log_bytes(1, 32).unwrap_err().text,
+            "-m 1: too little or too much for 32 partitions"
+        );
+        assert!(log_bytes(u64::MAX, 1).is_err());
+    }
+}

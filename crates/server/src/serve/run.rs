@@ -1,0 +1,106 @@
+//! A running server: workers and control thread belong to HERD; this thread waits for signals and for clients
+//! that come another way.
+
+use super::settings::Settings;
+use super::{limits, listen, plan};
+use crate::exit::{self, Failure};
+use drover_kv_herd::server::{Server, StartError};
+use drover_rt::control::ControlListener;
+use drover_verbs_shm::{Shm, ShmDevice};
+use rustix::event::{PollFd, PollFlags, poll};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::os::unix::net::UnixStream;
+
+/// Serves until SIGTERM or SIGINT.
+pub fn serve(settings: &Settings) -> Result<(), Failure> {
+    start_logging(settings.verbose);
+    limits::check(settings)?;
+    if settings.lock_memory.value {
+        limits::lock_all()?;
+    }
+    let signals = signals().map_err(|error| Failure::new(exit::OS_ERROR, format!("signals: {error}")))?;
+    let mut listeners = listen::open_all(settings)?;
+    let fabric = listeners.remove(0);
+    let options = plan::server_options(settings)?;
+    plan::announce(settings, &options);
+    let ways: Vec<String> = std::iter::once(&fabric)
+        .chain(&listeners)
+        .map(|way| way.addr().to_string())
+        .collect();
+
+    let cores = settings.cores.value.clone();
+    let pin = move |worker: usize| pin_worker(worker, cores.as_deref());
+    let server = Server::<Shm>::start(&ShmDevice::default(), Some(fabric), &options, pin)
+        .map_err(|error| failure(&error))?;
+    tracing::info!("serving at {}", ways.join(" and "));
+    wait(&server, &signals, &listeners)?;
+    tracing::info!("stopping: clients are told, memory goes");
+    server.stop();
+    Ok(())
+}
+
+/// Passes clients of the further listeners on, until a signal comes.
+fn wait(server: &Server<Shm>, signals: &UnixStream, listeners: &[ControlListener]) -> Result<(), Failure> {
+    loop {
+        let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
+        fds.extend(
+            listeners
+                .iter()
+                .map(|listener| PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN)),
+        );
+        match poll(&mut fds, None) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(Failure::new(exit::OS_ERROR, format!("poll: {error}"))),
+        }
+        if !fds[0].revents().is_empty() {
+            return Ok(());
+        }
+        for listener in listeners {
+            match listener.accept() {
+                Ok(Some(stream)) => server.adopt(stream),
+                Ok(None) => {}
+                Err(error) => tracing::warn!("accepting at {}: {error}", listener.addr()),
+            }
+        }
+    }
+}
+
+fn pin_worker(worker: usize, cores: Option<&[usize]>) {
+    let Some(core) = cores.and_then(|cores| cores.get(worker)) else {
+        return;
+    };
+    if let Err(error) = drover_rt::cores::pin(*core) {
+        tracing::warn!("worker {worker} is not pinned to core {core}: {error}");
+    }
+}
+
+/// A stream that has something to read once a signal has come.
+fn signals() -> std::io::Result<UnixStream> {
+    let (ours, theirs) = UnixStream::pair()?;
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::low_level::pipe::register(signal, theirs.try_clone()?)?;
+    }
+    Ok(ours)
+}
+
+fn start_logging(verbose: u8) {
+    let level = match verbose {
+        0 => tracing::Level::INFO,
+        1 => tracing::Level::DEBUG,
+        _ => tracing::Level::TRACE,
+    };
+    let lines = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(level)
+        .with_target(verbose > 0);
+    let colour = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    lines.with_ansi(colour).without_time().init(); // service managers add the time
+}
+
+fn failure(error: &StartError) -> Failure {
+    match error {
+        StartError::Options { .. } => Failure::new(exit::USAGE, error),
+        _ => Failure::new(exit::OS_ERROR, error),
+    }
+}
