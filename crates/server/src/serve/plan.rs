@@ -6,6 +6,7 @@ use crate::exit::{self, Failure};
 use drover_base::Ns;
 use drover_kv_herd::server::ServerOptions;
 use drover_mem::PageWish;
+use drover_rt::Idle;
 use drover_store::{Mode, PartitionOptions};
 
 /// Items of 64 bytes (16-byte keys, 32-byte values) fill all slots of the index when they fill the log. Larger
@@ -40,9 +41,11 @@ pub fn server_options(settings: &Settings) -> Result<ServerOptions, Failure> {
         window_max: settings.window_max.value.into(),
         slot_bytes_max: settings.slot_bytes_max.value.into(),
         clients_max: settings.conn_limit.value,
-        spin: match settings.spin_us.value {
-            0 => Ns::MAX,
-            us => Ns::from_us(us),
+        idle: match settings.spin_us.value {
+            0 => Idle::Spin,
+            us => Idle::Adaptive {
+                spin: Ns::from_us(us),
+            },
         },
         ..ServerOptions::default()
     })
