@@ -1,0 +1,166 @@
+//! What a request costs the worker, in instructions: `worker_instructions get|put COUNT`, to be run under
+//! callgrind with `--toggle-collect='*serve*'`, which counts the worker and leaves out the client beside it.
+//!
+//! Shared memory, one process, window 16, 16-byte keys, 32-byte values, 10,000 keys.
+
+use drover_base::{Actor, Cpu, KeyHash, Progress};
+use drover_kv_herd::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION};
+use drover_kv_herd::layout::{Commit, SlotMap, SlotOp};
+use drover_kv_herd::server::{Server, ServerOptions, Worker};
+use drover_mem::PageWish;
+use drover_rt::control::ControlStream;
+use drover_store::PartitionOptions;
+use drover_verbs::*;
+use drover_verbs_shm::{Shm, ShmContext, ShmDevice};
+
+const WINDOW: u64 = 16;
+const KEYS: u64 = 10_000;
+const RECV_BYTES: usize = 128;
+
+/// The part that is measured.
+#[inline(never)]
+fn serve(worker: &mut Worker<Shm>, cpu: &<Shm as Provider>::Cpu) -> bool {
+    worker.step(cpu) == Progress::Busy
+}
+
+fn say(stream: &mut ControlStream, message: &Message) {
+    let frame = message.encode();
+    stream.send(frame.kind, &frame.bytes, &frame.fds).expect("sent");
+}
+
+fn hear(ctx: &ShmContext, stream: &mut ControlStream) -> Message {
+    let frame = stream.recv(ctx.cpu().now()).expect("open").expect("an answer");
+    Message::decode(frame.kind, &frame.body, frame.fds).expect("a message")
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let args: Vec<String> = std::env::args().collect();
+    let put = args.get(1).is_some_and(|op| op == "put");
+    let count: u64 = args.get(2).map_or(Ok(100_000), |count| count.parse())?;
+    let device = ShmDevice::default();
+    let options = ServerOptions {
+        partition: PartitionOptions {
+            log_bytes: 1 << 21,
+            bucket_count: 1 << 11,
+            pages: PageWish::Small,
+            ..PartitionOptions::default()
+        },
+        idle_sweeps: 1,
+        ..ServerOptions::default()
+    };
+    let (mut acceptor, mut workers) = Server::<Shm>::in_pieces(&device, &options)?;
+    let worker = &mut workers[0];
+    let (server_ctx, control_ctx) = (worker.context(), acceptor.context());
+
+    let ctx = device.context()?;
+    let (mut stream, other) = ControlStream::pair();
+    let hello = Hello {
+        protocol_version: PROTOCOL_VERSION,
+        format: Format::D,
+        front_end: FrontEnd::Slots,
+        window: WINDOW as u16,
+        slot_bytes: 128,
+        crc: false,
+        resume_epoch: 0,
+        auth: Vec::new(),
+    };
+    say(&mut stream, &Message::Hello(hello));
+    acceptor.adopt(other);
+    let mut settle = |worker: &mut Worker<Shm>| {
+        for _ in 0..10 {
+            acceptor.step(control_ctx.cpu());
+            worker.step(server_ctx.cpu());
+        }
+    };
+    settle(worker);
+    let Message::Welcome(welcome) = hear(&ctx, &mut stream) else {
+        return Err("no welcome".into());
+    };
+    let map = SlotMap {
+        slot_bytes: usize::from(welcome.slot_bytes),
+        window: usize::from(welcome.window),
+        partition_count: 1,
+    };
+    let mut cq = ctx.create_cq(256)?;
+    let mut recv_cq = ctx.create_cq(256)?;
+    let mut uc = ctx.create_qp(&QpOptions::<Shm>::new(QpKind::Uc, &cq, ctx.caps()))?;
+    let mut ud = ctx.create_qp(&QpOptions::<Shm>::new(QpKind::Ud, &recv_cq, ctx.caps()))?;
+    uc.connect(&welcome.uc)?;
+    let remote = ctx.import_region(&welcome.region)?;
+    let memory = ctx.alloc(2 * WINDOW as usize * RECV_BYTES, PageWish::Small)?;
+    let memory = ctx.register(&memory, Access::LOCAL)?;
+    let mut recvs = RecvList::default();
+    let recv = |piece: u64| RecvWr {
+        wr_id: WrId(piece),
+        sge: memory.sge(piece as usize * RECV_BYTES, RECV_BYTES),
+    };
+    (0..2 * WINDOW).for_each(|piece| recvs.push(recv(piece)));
+    ud.post_recv(ctx.cpu(), &recvs)?;
+    let export = uc.export()?;
+    say(&mut stream, &Message::Attach { uc: export });
+    let export = ud.export()?;
+    say(
+        &mut stream,
+        &Message::Replies {
+            partition: 0,
+            ud: export,
+        },
+    );
+    settle(worker);
+    let Message::Ready = hear(&ctx, &mut stream) else {
+        return Err("not ready".into());
+    };
+
+    let mut list = SendList::with_capacity(WINDOW as usize, 2048);
+    let mut wcs = [Wc::default(); 32];
+    let (mut r, mut served) = (0, 0);
+    // All keys once, then what is asked for.
+    while r < KEYS + count {
+        list.clear();
+        for _ in 0..WINDOW {
+            let put = put || r < KEYS;
+            let number = drover_base::mix(r) % KEYS;
+            let key = format!("key-{:012}", if r < KEYS { r } else { number });
+            let (op, value) = if put {
+                (SlotOp::Put, &[7; 32][..])
+            } else {
+                (SlotOp::Get, &[][..])
+            };
+            let commit = Commit::new(op, (r / WINDOW + 1) as u32, key.len(), value.len(), false);
+            let hash = KeyHash {
+                low: drover_base::mix(u64::from_le_bytes(key.as_bytes()[8..].try_into()?)),
+                high: 5,
+            };
+            let bytes = [value, key.as_bytes(), &hash.to_bytes(), &commit.0.to_le_bytes()].concat();
+            let slot = (r % WINDOW) as usize;
+            let payload = list.inline(&bytes);
+            list.push(SendWr {
+                wr_id: WrId(0),
+                op: SendOp::Write {
+                    remote: remote.at(map.slot_offset(0, slot) + map.slot_bytes - bytes.len()),
+                    imm: None,
+                },
+                payload,
+                signaled: slot == 15,
+                fence: false,
+            });
+            r += 1;
+        }
+        uc.post_send(ctx.cpu(), &list)?;
+        cq.poll(ctx.cpu(), &mut wcs);
+        while served < r {
+            serve(worker, server_ctx.cpu());
+            let polled = recv_cq.poll(ctx.cpu(), &mut wcs);
+            served += polled as u64;
+            recvs.clear();
+            wcs[..polled].iter().for_each(|wc| recvs.push(recv(wc.wr_id.0)));
+            ud.post_recv(ctx.cpu(), &recvs)?;
+        }
+    }
+    let counters = worker.stats().counters;
+    println!(
+        "{} GETs, {} of them hits, {} PUTs, {} doorbells",
+        counters.gets, counters.get_hits, counters.puts, counters.doorbells
+    );
+    Ok(())
+}
