@@ -9,10 +9,14 @@ use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs::traced::{Traced, TracedDevice};
 
 fn device() -> LoopbackDevice {
-    LoopbackDevice::with_options(LoopbackOptions {
+    LoopbackDevice::with_options(options())
+}
+
+fn options() -> LoopbackOptions {
+    LoopbackOptions {
         tick: Ns::from_ms(1),
         ..LoopbackOptions::default()
-    })
+    }
 }
 
 struct QuietBed;
@@ -38,6 +42,20 @@ impl TestBed for ArmedBed {
     }
 }
 
+/// Every fault at full strength, but only RC, which must suffer none of them.
+struct ReliableBed;
+
+impl TestBed for ReliableBed {
+    type Provider = Faulty<Loopback>;
+
+    fn ends(&self) -> Result<[FaultyDevice<Loopback>; 2], OpenError> {
+        let mut options = options();
+        (options.caps.uc, options.caps.ud) = (false, false);
+        let device = FaultyDevice::new(LoopbackDevice::with_options(options), FaultOptions::all(1, 1.0));
+        Ok([device.clone(), device])
+    }
+}
+
 struct TracedBed;
 
 impl TestBed for TracedBed {
@@ -54,16 +72,22 @@ mod faulty_quiet {
     drover_verbs::conformance_tests!(|rule| assert_rule(&QuietBed, rule));
 }
 
+/// With late messages possible, send queues are deeper than asked for.
+fn run_armed<B: TestBed>(bed: &B, rule: &str) {
+    match rule {
+        "queue_full" => println!("skipped {rule}: the queue is deeper"),
+        _ => assert_rule(bed, rule),
+    }
+}
+
 mod faulty_without_luck {
     use super::*;
-    /// With late messages possible, send queues are deeper than asked for.
-    fn run(rule: &str) {
-        match rule {
-            "queue_full" => println!("skipped {rule}: the queue is deeper"),
-            _ => assert_rule(&ArmedBed, rule),
-        }
-    }
-    drover_verbs::conformance_tests!(run);
+    drover_verbs::conformance_tests!(|rule| run_armed(&ArmedBed, rule));
+}
+
+mod faulty_but_reliable {
+    use super::*;
+    drover_verbs::conformance_tests!(|rule| run_armed(&ReliableBed, rule));
 }
 
 mod traced_faulty_quiet {

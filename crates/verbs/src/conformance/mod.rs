@@ -8,7 +8,6 @@
 //! - in two processes: each calls [`run_end`] with its role and its end of a channel.
 //!
 //! ```
-//! # #[cfg(test)] // a doctest is compiled as a crate of its own
 //! mod conformance {
 //!     use drover_verbs::{conformance::*, loopback::*, *};
 //!     struct Bed;
