@@ -31,7 +31,12 @@ impl Machine {
         let cpu = field(&cpuinfo, "model name")
             .unwrap_or("unknown processor")
             .to_owned();
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        // Not what this thread may use: it may be pinned.
+        let cores = cpuinfo
+            .lines()
+            .filter(|line| line.starts_with("processor"))
+            .count()
+            .max(1);
         let number = |name| field(&meminfo, name).and_then(first_number).unwrap_or(0);
         Machine {
             name: format!("{}-{cores}c", slug(&cpu)),

@@ -2,8 +2,8 @@
 
 use drover_base::Cpu as _;
 use drover_kv::{Completion, KvClient, Op, Outcome, SubmitError, Token};
-use drover_mem::NativeCpu;
-use drover_verbs::Provider;
+use drover_verbs::{Context as _, Provider};
+use std::rc::Rc;
 
 /// Why a target can go on no more. Ends the run.
 #[derive(Debug, thiserror::Error)]
@@ -34,25 +34,23 @@ pub trait Target {
     ) -> Result<(), Box<TargetError>>;
 }
 
-/// A drover client as a [`Target`].
-pub struct KvTarget<P: Provider<Cpu = NativeCpu>, C: KvClient<P>> {
-    cpu: NativeCpu,
+/// A drover client as a [`Target`], on the core of the context it was made from.
+pub struct KvTarget<P: Provider, C: KvClient<P>> {
+    ctx: Rc<P::Context>,
     client: C,
     polls: u32,
-    _provider: std::marker::PhantomData<P>,
 }
 
 /// A busy client reads the clock, for its timers, once in this many polls.
 const POLLS_PER_REFRESH: u32 = 64;
 
-impl<P: Provider<Cpu = NativeCpu>, C: KvClient<P>> KvTarget<P, C> {
-    /// `client`, run on `cpu`.
-    pub fn new(cpu: NativeCpu, client: C) -> KvTarget<P, C> {
+impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
+    /// `client`, which works in `ctx`.
+    pub fn new(ctx: Rc<P::Context>, client: C) -> KvTarget<P, C> {
         KvTarget {
-            cpu,
+            ctx,
             client,
             polls: 0,
-            _provider: std::marker::PhantomData,
         }
     }
 
@@ -62,10 +60,10 @@ impl<P: Provider<Cpu = NativeCpu>, C: KvClient<P>> KvTarget<P, C> {
     }
 }
 
-impl<P: Provider<Cpu = NativeCpu>, C: KvClient<P>> Target for KvTarget<P, C> {
+impl<P: Provider, C: KvClient<P>> Target for KvTarget<P, C> {
     #[inline]
     fn submit(&mut self, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
-        self.client.submit(&self.cpu, op, token)
+        self.client.submit(self.ctx.cpu(), op, token)
     }
 
     #[inline]
@@ -75,11 +73,11 @@ impl<P: Provider<Cpu = NativeCpu>, C: KvClient<P>> Target for KvTarget<P, C> {
         sink: &mut impl FnMut(Token, Outcome<'_>),
     ) -> Result<(), Box<TargetError>> {
         let sink = &mut |done: Completion<'_>| sink(done.token, done.outcome);
-        let finished = self.client.poll(&self.cpu, sink);
+        let finished = self.client.poll(self.ctx.cpu(), sink);
         self.polls = self.polls.wrapping_add(1);
         // When nothing arrived, reading the clock costs no operation anything.
         if finished == 0 || self.polls.is_multiple_of(POLLS_PER_REFRESH) {
-            self.cpu.refresh();
+            self.ctx.cpu().refresh();
         }
         Ok(())
     }

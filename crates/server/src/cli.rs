@@ -1,6 +1,6 @@
 //! The command line, as typed. Each command's arguments stand beside the command.
 
-use crate::{client, doctor, serve};
+use crate::{bench, client, doctor, serve};
 use clap::{Parser, Subcommand};
 
 const ABOUT: &str =
@@ -44,6 +44,15 @@ pub enum Command {
     Stats(client::Stats),
     /// Print every setting of `serve` with its value and where the value came from
     Config(serve::Args),
+    /// Measure a server (its own, if none is named), the machine's bounds, and rivals
+    Bench(Box<bench::Args>),
+    /// What bench starts beside itself
+    #[command(name = bench::HELPER, hide = true)]
+    BenchHelper {
+        /// The role and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<std::ffi::OsString>,
+    },
     /// Say what this machine offers, and how to mend what is missing
     Doctor(doctor::Args),
 }

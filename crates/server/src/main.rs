@@ -4,6 +4,7 @@
 //! One module per command; [`exit`] says what exit statuses mean.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod cli;
 mod client;
 mod doctor;
@@ -20,6 +21,8 @@ fn main() -> ExitCode {
         Err(error) => return exit::usage(&error),
     };
     match cli.command {
+        Command::Bench(args) => bench::run(&args),
+        Command::BenchHelper { arguments } => bench::helper(arguments),
         Command::Serve(args) => serve::run(&args),
         Command::Get(args) => client::get(&args),
         Command::Set(args) => client::set(&args),

@@ -1,0 +1,229 @@
+//! What may be typed after `drover bench`.
+
+use crate::exit::{self, Failure};
+use drover_bench::rivals::Kind;
+use drover_bench::workload::{Mix, Popularity};
+use std::path::PathBuf;
+
+/// Arguments of `bench`.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "\
+Mixes are YCSB's: a 50 % GET 50 % PUT, b 95/5, c GETs only, d 95 % GETs of the latest keys and 5 % inserts,
+f 50 % read-modify-write; e (scans) is not supported by this system; put=0.2 is 20 % PUT.
+
+Closed loop: each client keeps --window operations under way with each server core. With --rate operations
+begin at a fixed rate, and latency counts from when each was due.
+
+Each sample has a probe of the cache-line round trip before and after it; on virtual machines the cores move.
+Medians are those of the samples with the most common placement.
+
+Every run writes a result file with all samples, and beside it the latencies as HDR text (.hgrm).
+
+Examples:
+  drover bench
+  drover bench --bound --vs memcached,redis
+  drover bench --mix a --dist zipf --keys 16000000 --window 32 --json -")]
+pub struct Args {
+    /// System to measure
+    #[arg(long, default_value = "herd", value_parser = ["herd"])]
+    pub system: String,
+    /// Fabric to carry it
+    #[arg(long, default_value = "shm", value_parser = ["shm"])]
+    pub fabric: String,
+    /// Ask this server, as it is, instead of starting one
+    #[arg(long, value_name = "ADDR")]
+    pub address: Option<String>,
+    /// Operations: a, b, c, d, f or put=SHARE
+    #[arg(long, default_value = "b", value_name = "MIX")]
+    pub mix: String,
+    /// Popularity of the keys [default: uniform; mix d: latest]
+    #[arg(long, value_parser = ["uniform", "zipf", "latest"])]
+    pub dist: Option<String>,
+    /// Exponent of zipf and latest
+    #[arg(long, default_value_t = 0.99, value_name = "S")]
+    pub zipf: f64,
+    /// Keys loaded before the run
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    pub keys: u32,
+    /// Bytes of a key
+    #[arg(long, default_value_t = 16, value_name = "BYTES")]
+    pub key_size: usize,
+    /// Bytes of a value, or a range such as 16-64
+    #[arg(long, default_value = "32", value_name = "BYTES")]
+    pub value_size: String,
+    /// Operations under way per client and server core
+    #[arg(long, default_value_t = 16, value_name = "COUNT")]
+    pub window: usize,
+    /// Cores that serve, one partition each
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    pub server_cores: usize,
+    /// Cores that ask, one client each
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    pub client_cores: usize,
+    /// Length of a sample
+    #[arg(long, default_value_t = 1.0, value_name = "S")]
+    pub seconds: f64,
+    /// Samples
+    #[arg(long, default_value_t = 5, value_name = "COUNT")]
+    pub repeats: usize,
+    /// Run before the first sample, seconds
+    #[arg(long, default_value_t = 0.5, value_name = "S")]
+    pub warm_up: f64,
+    /// Open loop: operations per second and client
+    #[arg(long, value_name = "OPS")]
+    pub rate: Option<f64>,
+    /// Rivals to put beside it, if installed: memcached, redis
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub vs: Vec<String>,
+    /// Measure this machine's own bounds in the same seconds
+    #[arg(long)]
+    pub bound: bool,
+    /// Seed of keys and operations
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Write one JSON object here (-: standard output); the table goes to standard error then
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the latency distribution here, as HDR text
+    #[arg(long, value_name = "FILE")]
+    pub hdr: Option<PathBuf>,
+    /// Directory of result files [default: $XDG_STATE_HOME/drover/results, that is ~/.local/state/drover/results]
+    #[arg(long, value_name = "DIR")]
+    pub results: Option<PathBuf>,
+    /// Write no result file
+    #[arg(long, conflicts_with = "results")]
+    pub no_results: bool,
+    /// Show no progress bar
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+impl Args {
+    /// The mix.
+    pub fn mix(&self) -> Result<Mix, Failure> {
+        Mix::parse(&self.mix).map_err(usage)
+    }
+
+    /// The distribution.
+    pub fn popularity(&self, mix: &Mix) -> Popularity {
+        match self.dist.as_deref() {
+            Some("zipf") => Popularity::Zipf(self.zipf),
+            Some("latest") => Popularity::Latest(self.zipf),
+            None if mix.insert_share > 0.0 => Popularity::Latest(self.zipf),
+            _ => Popularity::Uniform,
+        }
+    }
+
+    /// Least and most bytes of a value.
+    pub fn value_bytes(&self) -> Result<[usize; 2], Failure> {
+        let (from, to) = self
+            .value_size
+            .split_once('-')
+            .unwrap_or((&self.value_size, &self.value_size));
+        match (from.parse(), to.parse()) {
+            (Ok(from), Ok(to)) if from <= to => Ok([from, to]),
+            _ => Err(usage(format!(
+                "--value-size {}: bytes, or FROM-TO",
+                self.value_size
+            ))),
+        }
+    }
+
+    /// The rivals.
+    pub fn rivals(&self) -> Result<Vec<Kind>, Failure> {
+        let named = |name: &String| {
+            Kind::named(name).ok_or_else(|| usage(format!("--vs {name}: memcached and redis are known")))
+        };
+        self.vs.iter().map(named).collect()
+    }
+
+    /// Ranges that clap does not know.
+    pub fn check(&self) -> Result<(), Failure> {
+        let bad = |seconds: f64| !(seconds.is_finite() && seconds > 0.0 && seconds <= 3600.0);
+        let complaint = match () {
+            () if self.keys == 0 || self.keys >= 1 << 30 => "--keys: 1 to 2^30 - 1",
+            () if !(1..=256).contains(&self.window) => "--window: 1 to 256",
+            () if !(1..=64).contains(&self.server_cores) => "--server-cores: 1 to 64",
+            () if !(1..=64).contains(&self.client_cores) => "--client-cores: 1 to 64",
+            () if bad(self.seconds) => "--seconds: over 0, at most 3600",
+            () if self.warm_up != 0.0 && bad(self.warm_up) => "--warm-up: 0 to 3600",
+            () if self.repeats == 0 => "--repeats: at least 1",
+            () if !(self.zipf > 0.0 && self.zipf < 10.0) => "--zipf: over 0, under 10",
+            () if self.rate.is_some_and(|rate| !(1.0..=1e9).contains(&rate)) => "--rate: 1 to 1e9",
+            () => return Ok(()),
+        };
+        Err(usage(complaint))
+    }
+}
+
+/// A complaint about what was typed.
+pub fn usage(text: impl std::fmt::Display) -> Failure {
+    Failure::new(exit::USAGE, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(words: &[&str]) -> Args {
+        let line = Line::try_parse_from([&["bench"], words].concat()).expect("valid flags");
+        line.args
+    }
+
+    #[test]
+    fn the_promised_flags_are_there() {
+        let words = "--system herd --fabric shm --mix b --dist zipf --keys 1000 --key-size 16 --value-size 32 \
+                     --window 16 --server-cores 1 --client-cores 1 --seconds 1 --repeats 5 --vs memcached,redis \
+                     --bound --json -";
+        let args = parse(&words.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(args.rivals().expect("rivals"), [Kind::Memcached, Kind::Redis]);
+        assert_eq!(args.value_bytes().expect("sizes"), [32, 32]);
+        assert_eq!(
+            args.popularity(&args.mix().expect("a mix")),
+            Popularity::Zipf(0.99)
+        );
+        assert!(args.check().is_ok() && args.bound);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_a_usage_error() {
+        for words in [
+            &["--keys", "0"][..],
+            &["--window", "0"],
+            &["--seconds", "-1"],
+            &["--seconds", "nan"],
+            &["--repeats", "0"],
+            &["--rate", "0"],
+            &["--server-cores", "0"],
+        ] {
+            let words: Vec<String> = words.chunks(2).map(|w| format!("{}={}", w[0], w[1])).collect();
+            let args = parse(&words.iter().map(String::as_str).collect::<Vec<_>>());
+            assert!(args.check().is_err(), "{words:?}");
+        }
+        assert!(
+            parse(&["--mix", "e"])
+                .mix()
+                .is_err_and(|f| f.text.contains("scan"))
+        );
+        assert!(parse(&["--vs", "mysql"]).rivals().is_err());
+        assert!(parse(&["--value-size", "9-8"]).value_bytes().is_err());
+        assert_eq!(
+            parse(&["--value-size", "8-9"]).value_bytes().expect("a range"),
+            [8, 9]
+        );
+    }
+
+    #[test]
+    fn mix_d_asks_for_the_latest() {
+        let args = parse(&["--mix", "d"]);
+        let mix = args.mix().expect("a mix");
+        assert_eq!(args.popularity(&mix), Popularity::Latest(0.99));
+    }
+}

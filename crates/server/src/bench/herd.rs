@@ -1,0 +1,230 @@
+//! HERD over shared memory as a system under test: clients of the bench, and the server process it starts.
+
+use drover_base::Ns;
+use drover_bench::{Helper, KvTarget, System, TargetError, pin};
+use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
+use drover_kv_herd::server::{Server, ServerOptions};
+use drover_rt::control::{ControlAddr, ControlListener};
+use drover_store::{Mode, PartitionOptions};
+use drover_verbs::Device;
+use drover_verbs_shm::{Shm, ShmDevice};
+use std::ffi::OsString;
+use std::io;
+use std::process::{Child, ExitCode, Stdio};
+use std::rc::Rc;
+
+/// How long a client may take to connect.
+const CONNECT: Ns = Ns::from_s(10);
+
+/// Clients of the server at one address.
+pub struct Herd {
+    /// Where the server is.
+    pub addr: ControlAddr,
+    /// Slots per client and partition.
+    pub window: usize,
+}
+
+impl System for Herd {
+    type Target = KvTarget<Shm, HerdClient<Shm>>;
+
+    fn connect(&self, client_index: u32) -> Result<Self::Target, Box<TargetError>> {
+        let words = |what: &dyn std::fmt::Display| {
+            TargetError::new(format!(
+                "client {client_index} cannot reach {}: {what}",
+                self.addr
+            ))
+        };
+        let ctx = Rc::new(ShmDevice::default().context().map_err(|e| words(&e))?);
+        let options = ClientOptions {
+            window: self.window.next_power_of_two(),
+            ..ClientOptions::default()
+        };
+        let dial = Dial::to(self.addr.clone());
+        let client =
+            HerdClient::connect_blocking(ctx.clone(), dial, options, CONNECT).map_err(|e| words(&e))?;
+        Ok(KvTarget::new(ctx, client))
+    }
+}
+
+/// Sizes of the server that a bench starts.
+#[derive(Clone, Debug)]
+pub struct ServerPlan {
+    /// One worker on each.
+    pub cores: Vec<usize>,
+    /// Items in all.
+    pub item_count: u64,
+    /// Bytes of an item in the log.
+    pub item_bytes: usize,
+    /// Slots per client and worker.
+    pub window: usize,
+    /// Longest value.
+    pub value_bytes_max: usize,
+}
+
+impl ServerPlan {
+    /// A worker's store. The index has half as many items again as there are: MICA's index loses some when its
+    /// buckets are unevenly full, and this is a benchmark of hits.
+    pub fn partition(&self) -> PartitionOptions {
+        let share = self.item_count.div_ceil(self.cores.len() as u64) as usize;
+        let mode = Mode::Cache { move_to_head: 1.0 };
+        PartitionOptions::for_items(mode, share + share / 2, self.item_bytes)
+    }
+
+    /// Bytes of index and of log that requests touch, all workers together.
+    pub fn footprint(&self) -> [u64; 2] {
+        let index = self.partition().bucket_count * drover_mem::LINE_BYTES * self.cores.len();
+        [index as u64, self.item_count * self.item_bytes as u64]
+    }
+
+    fn arguments(&self, addr: &ControlAddr) -> Vec<String> {
+        let cores = self
+            .cores
+            .iter()
+            .map(usize::to_string)
+            .collect::<Vec<_>>()
+            .join(",");
+        let numbers = [
+            self.item_count as usize,
+            self.item_bytes,
+            self.window,
+            self.value_bytes_max,
+        ];
+        let mut all = vec![addr.to_string(), cores];
+        all.extend(numbers.map(|n| n.to_string()));
+        all
+    }
+
+    fn from_arguments(arguments: &[String]) -> Option<(ControlAddr, ServerPlan)> {
+        let [addr, cores, numbers @ ..] = arguments else {
+            return None;
+        };
+        let numbers = numbers
+            .iter()
+            .map(|n| n.parse().ok())
+            .collect::<Option<Vec<usize>>>()?;
+        let [item_count, item_bytes, window, value_bytes_max] = numbers[..] else {
+            return None;
+        };
+        let plan = ServerPlan {
+            cores: cores.split(',').map(|c| c.parse().ok()).collect::<Option<_>>()?,
+            item_count: item_count as u64,
+            item_bytes,
+            window,
+            value_bytes_max,
+        };
+        Some((addr.parse().ok()?, plan))
+    }
+}
+
+/// A server process of ours. Killed by its id when dropped; it does not outlive us in any case.
+pub struct ServerProcess {
+    child: Child,
+    /// Where it listens.
+    pub addr: ControlAddr,
+}
+
+impl ServerProcess {
+    /// Starts it. Whether it serves, the first client finds out. The calling thread must outlive it.
+    pub fn start(helper: &Helper, plan: &ServerPlan) -> io::Result<ServerProcess> {
+        let addr: ControlAddr = format!("shm:bench-{}", std::process::id())
+            .parse()
+            .expect("a short name is an address");
+        let mut command = helper.exec(&helper.program);
+        command
+            .args(&helper.arguments)
+            .arg("serve")
+            .args(plan.arguments(&addr));
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let child = pin::pinned(&plan.cores, || command.spawn())??;
+        Ok(ServerProcess { child, addr })
+    }
+
+    /// Its end, if it has ended already.
+    pub fn ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok()??;
+        Some(format!("the server process ended: {status}"))
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The server process's side: serves until it is killed.
+pub fn serve(arguments: Vec<OsString>) -> ExitCode {
+    let words: Option<Vec<String>> = arguments.into_iter().map(|w| w.into_string().ok()).collect();
+    let Some((addr, plan)) = words.and_then(|w| ServerPlan::from_arguments(&w)) else {
+        eprintln!("this command is started by bench itself");
+        return ExitCode::FAILURE;
+    };
+    match start(&addr, &plan) {
+        Ok(server) => {
+            server.join();
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("drover bench, server process: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(addr: &ControlAddr, plan: &ServerPlan) -> Result<Server<Shm>, Box<dyn std::error::Error>> {
+    let listener = ControlListener::bind(addr)?;
+    let options = ServerOptions {
+        partition_count: plan.cores.len(),
+        partition: plan.partition(),
+        item_bytes_max: plan.value_bytes_max.max(1 << 10),
+        window_max: plan.window.next_power_of_two(),
+        ..ServerOptions::default()
+    };
+    let cores = plan.cores.clone();
+    let on_worker = move |index: usize| {
+        if let Err(error) = drover_rt::cores::pin(cores[index]) {
+            eprintln!("drover bench: worker {index} cannot be pinned: {error}");
+        }
+    };
+    Ok(Server::start(
+        &ShmDevice::default(),
+        Some(listener),
+        &options,
+        on_worker,
+    )?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_survives_the_command_line() {
+        let plan = ServerPlan {
+            cores: vec![1, 3],
+            item_count: 1000,
+            item_bytes: 72,
+            window: 16,
+            value_bytes_max: 32,
+        };
+        let addr: ControlAddr = "shm:x".parse().expect("an address");
+        let (there, back) = ServerPlan::from_arguments(&plan.arguments(&addr)).expect("arguments");
+        assert_eq!((there, format!("{back:?}")), (addr, format!("{plan:?}")));
+        assert!(ServerPlan::from_arguments(&["shm:x".to_owned()]).is_none());
+    }
+
+    #[test]
+    fn the_index_has_room_to_spare() {
+        let plan = ServerPlan {
+            cores: vec![1],
+            item_count: 1_000_000,
+            item_bytes: 72,
+            window: 16,
+            value_bytes_max: 32,
+        };
+        let options = plan.partition();
+        assert!(options.bucket_count * 8 >= 2_000_000, "{options:?}");
+        assert!(options.log_bytes >= 1_000_000 * 72, "{options:?}");
+    }
+}
