@@ -33,6 +33,9 @@ impl Default for Plan {
     }
 }
 
+/// Per client. More overlap makes histories that take for ever to check, while a server is away above all.
+const IN_FLIGHT_MAX: usize = 8;
+
 struct Pending {
     key: u64,
     client: u32,
@@ -115,6 +118,9 @@ impl<B: Bed> Driver<B> {
             for _ in 0..self.rng.below(4) {
                 if self.pending.len() >= plan.op_count {
                     return submitted;
+                }
+                if self.clients[client_index].in_flight() >= IN_FLIGHT_MAX {
+                    break;
                 }
                 let key = self.rng.below(plan.key_count);
                 let token = self.pending.len() as u64;

@@ -86,7 +86,7 @@ pub fn survives_a_server_crash<B: Bed>() {
     // A cache that lost everything at the crash is a cache whose items all vanished then.
     driver.assert_linearizable(Model::Cache);
     assert!(
-        driver.indeterminate_count <= 3 * 2 * 8,
+        driver.indeterminate_count <= 3 * 8,
         "more unknown than can have been in flight"
     );
 }

@@ -1,0 +1,138 @@
+//! [`PiecesBed`]: a HERD server in pieces and its clients, all in one thread, on any provider.
+
+use drover_base::{Actor, Cpu, Ns};
+use drover_kv::KvClient;
+use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
+use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
+use drover_mem::PageWish;
+use drover_rt::control::ControlStream;
+use drover_store::{Mode, PartitionOptions};
+use drover_testkit::kv_conformance::{Bed, BedOptions};
+use drover_verbs::{Context, Device, Provider};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+/// A provider that tests can open.
+pub trait Ground: Provider {
+    /// A fresh fabric with the faults of `options`.
+    fn open(options: &BedOptions) -> Self::Device;
+
+    /// Lets `by` pass: on virtual clocks at once.
+    fn pass(device: &Self::Device, by: Ns);
+}
+
+pub struct PiecesBed<P: Ground> {
+    device: P::Device,
+    options: BedOptions,
+    acceptor: Acceptor<P>,
+    workers: Vec<Worker<P>>,
+    ctx: Rc<P::Context>,
+    /// Server ends of connections just dialled.
+    knocking: Arc<Mutex<Vec<ControlStream>>>,
+}
+
+impl<P: Ground> PiecesBed<P> {
+    fn dial(&self) -> Dial {
+        let knocking = self.knocking.clone();
+        Dial::new(move || {
+            let (ours, theirs) = ControlStream::pair();
+            knocking.lock().expect("nobody panics with it").push(theirs);
+            Ok(ours)
+        })
+    }
+}
+
+/// The power of two at or below `bytes`.
+fn floor_power_of_two(bytes: usize) -> usize {
+    1 << bytes.ilog2()
+}
+
+fn server_options(options: &BedOptions) -> ServerOptions {
+    let log_bytes = floor_power_of_two(options.memory_bytes);
+    ServerOptions {
+        partition_count: options.partition_count,
+        partition: PartitionOptions {
+            mode: if options.store_mode {
+                Mode::Store
+            } else {
+                Mode::Cache { move_to_head: 1.0 }
+            },
+            log_bytes,
+            bucket_count: (log_bytes / 64 / 4).max(16),
+            pages: PageWish::Small,
+            ..PartitionOptions::default()
+        },
+        item_bytes_max: options.item_bytes_max,
+        idle_sweeps: 1,
+        ..ServerOptions::default()
+    }
+}
+
+impl<P: Ground> Bed for PiecesBed<P> {
+    type P = P;
+    type Client = HerdClient<P>;
+
+    fn start(options: &BedOptions) -> PiecesBed<P> {
+        let device = P::open(options);
+        let (acceptor, workers) = Server::in_pieces(&device, &server_options(options)).expect("a server");
+        let ctx = Rc::new(device.context().expect("a context"));
+        PiecesBed {
+            device,
+            options: options.clone(),
+            acceptor,
+            workers,
+            ctx,
+            knocking: Arc::default(),
+        }
+    }
+
+    fn connect(&mut self) -> HerdClient<P> {
+        let options = ClientOptions {
+            window: self.options.window,
+            slot_bytes: 320,
+            ..ClientOptions::default()
+        };
+        let mut client = HerdClient::new(self.ctx.clone(), self.dial(), options);
+        for _ in 0..1_000_000 {
+            self.ctx.cpu().refresh();
+            client.poll(self.ctx.cpu(), &mut |_| {});
+            if client.is_ready() {
+                return client;
+            }
+            self.step();
+        }
+        panic!("no connection: {:?}", client.take_error());
+    }
+
+    fn cpu(&self) -> &P::Cpu {
+        self.ctx.cpu()
+    }
+
+    fn step(&mut self) {
+        self.ctx.cpu().refresh();
+        for stream in self.knocking.lock().expect("nobody panics with it").drain(..) {
+            self.acceptor.adopt(stream);
+        }
+        let ctx = self.acceptor.context();
+        ctx.cpu().refresh();
+        self.acceptor.step(ctx.cpu());
+        for worker in &mut self.workers {
+            let ctx = worker.context();
+            ctx.cpu().refresh();
+            worker.step(ctx.cpu());
+        }
+    }
+
+    fn crash_and_restart(&mut self) -> bool {
+        let (acceptor, workers) =
+            Server::in_pieces(&self.device, &server_options(&self.options)).expect("a server");
+        self.acceptor = acceptor;
+        self.workers = workers;
+        true
+    }
+
+    fn pass_seconds(&mut self, seconds: u64) {
+        P::pass(&self.device, Ns::from_s(seconds));
+        self.step();
+    }
+}
