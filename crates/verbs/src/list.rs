@@ -117,7 +117,10 @@ pub struct SendWr {
 #[derive(Debug, Default)]
 pub struct SendList {
     wrs: Vec<SendWr>,
+    /// Inline payloads in the first `used` bytes; what is behind them is left from earlier lists, so that
+    /// room for a payload need not be zeroed first.
     arena: Vec<u8>,
+    used: usize,
     sges: Vec<Sge>,
 }
 
@@ -126,7 +129,8 @@ impl SendList {
     pub fn with_capacity(count: usize, inline_bytes: usize) -> SendList {
         SendList {
             wrs: Vec::with_capacity(count),
-            arena: Vec::with_capacity(inline_bytes),
+            arena: vec![0; inline_bytes],
+            used: 0,
             sges: Vec::with_capacity(count),
         }
     }
@@ -137,23 +141,35 @@ impl SendList {
         self.wrs.push(wr);
     }
 
+    /// Room for `len` more bytes of payload; returns where.
+    #[inline(always)]
+    fn room(&mut self, len: usize) -> usize {
+        let start = self.used;
+        self.used = start + len;
+        if self.used > self.arena.len() {
+            self.grow();
+        }
+        start
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.arena.resize((2 * self.used).max(256), 0);
+    }
+
     /// Copies `bytes` into the arena.
     #[inline]
     pub fn inline(&mut self, bytes: &[u8]) -> Payload {
-        let start = self.arena.len() as u32;
-        self.arena.extend_from_slice(bytes);
-        Payload::Inline {
-            start,
-            len: bytes.len() as u32,
-        }
+        self.inline_with(bytes.len(), |to| to.copy_from_slice(bytes))
     }
 
-    /// Reserves `len` bytes of arena and lets `fill` build the payload in place.
+    /// Reserves `len` bytes of arena and lets `fill` build the payload in place. What `fill` leaves alone is
+    /// whatever stood there before.
     #[inline]
     pub fn inline_with(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Payload {
-        let start = self.arena.len();
-        self.arena.resize(start + len, 0);
-        fill(&mut self.arena[start..]);
+        let start = self.room(len);
+        fill(&mut self.arena[start..start + len]);
         Payload::Inline {
             start: start as u32,
             len: len as u32,
@@ -165,9 +181,10 @@ impl SendList {
     #[inline]
     pub fn inline_tail<const N: usize>(&mut self, block: &[u8; N], len: usize) -> Payload {
         assert!(len <= N, "the last {len} bytes of {N}");
-        self.arena.extend_from_slice(block);
+        let start = self.room(N);
+        self.arena[start..start + N].copy_from_slice(block);
         Payload::Inline {
-            start: (self.arena.len() - len) as u32,
+            start: (start + N - len) as u32,
             len: len as u32,
         }
     }
@@ -216,7 +233,7 @@ impl SendList {
     #[inline]
     pub fn clear(&mut self) {
         self.wrs.clear();
-        self.arena.clear();
+        self.used = 0;
         self.sges.clear();
     }
 }

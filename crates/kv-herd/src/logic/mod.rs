@@ -9,6 +9,6 @@ mod parse;
 mod slot;
 mod turn;
 
-pub use parse::{BodyAt, KeyRule, Parsed, Refused, fuzz_slots};
+pub use parse::{BodyAt, KeyRule, Parsed, Plain, Refused, fuzz_slots};
 pub use slot::{Judgement, SlotState, Verdict};
 pub use turn::Turn;

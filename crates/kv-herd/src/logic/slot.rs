@@ -63,20 +63,20 @@ impl SlotState {
         self.last_seq
     }
 
-    /// What to do about `commit`, which differs from [`last_commit`](SlotState::last_commit).
+    /// Whether `commit` is a request of a later use of the slot than the last one executed or ruled out.
     #[inline(always)]
-    pub fn judge(&self, commit: Commit) -> Verdict {
+    pub fn is_new(&self, commit: Commit) -> bool {
         // Serial arithmetic: half of all numbers are newer, half older.
-        let ahead = commit.seq().wrapping_sub(self.last_seq) as i32;
-        if commit.is_valid() && ahead > 0 {
-            return Verdict::Execute;
-        }
-        self.judge_old(commit, ahead)
+        commit.is_valid() && commit.seq().wrapping_sub(self.last_seq) as i32 > 0
     }
 
-    #[cold]
-    fn judge_old(&self, commit: Commit, ahead: i32) -> Verdict {
-        if !commit.is_valid() || ahead < 0 || self.outcome == RULED_OUT {
+    /// What to do about `commit`, which differs from [`last_commit`](SlotState::last_commit).
+    pub fn judge(&self, commit: Commit) -> Verdict {
+        if self.is_new(commit) {
+            return Verdict::Execute;
+        }
+        let older = commit.seq() != self.last_seq;
+        if !commit.is_valid() || older || self.outcome == RULED_OUT {
             return Verdict::Ignore;
         }
         Verdict::Again

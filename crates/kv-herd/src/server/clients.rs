@@ -2,7 +2,7 @@
 
 use super::inbox::BulkMemory;
 use crate::control::{Format, FrontEnd, Resync, Resynced};
-use crate::layout::{SlotMap, TRAILER_BYTES};
+use crate::layout::{Commit, SlotMap, TRAILER_BYTES};
 use crate::logic::{KeyRule, SlotState, Turn};
 use drover_base::Ns;
 use drover_mem::{MaskedRegion, PageWish, Region};
@@ -52,6 +52,10 @@ pub(super) struct Client<P: Provider> {
     pub(super) slot_bytes: u64,
     pub(super) window: u32,
     pub(super) body_bytes_max: usize,
+    /// The same for requests without a checksum: 0 if there must be one.
+    pub(super) plain_bytes_max: usize,
+    /// Longest value that travels inline in a reply to this client.
+    pub(super) inline_bytes_max: usize,
     /// Requests taken at a time.
     pub(super) quota: usize,
     pub(super) dest: UdDest,
@@ -98,6 +102,12 @@ impl<P: Provider> Client<P> {
             slot_bytes: new.map.slot_bytes as u64,
             window: new.map.window as u32,
             body_bytes_max: new.map.body_bytes_max(),
+            plain_bytes_max: if new.rule.crc_required {
+                0
+            } else {
+                new.map.body_bytes_max()
+            },
+            inline_bytes_max: new.map.body_bytes_max().min(inline_bytes_max),
             quota,
             dest,
             turn: Turn::FIRST,
@@ -148,6 +158,34 @@ impl<P: Provider> Client<P> {
             Format::D => self.states[self.turn.slot as usize].last_commit(),
             Format::P => 0,
         };
+    }
+
+    /// The request `commit` in the slot whose turn it is was taken: points `lane` at the next one.
+    #[inline(always)]
+    pub(super) fn advance(&mut self, lane: &mut Lane, commit: Commit) {
+        let here = Turn {
+            slot: self.turn.slot,
+            seq: commit.seq(),
+        };
+        let next = here.next(self.window);
+        let state = &self.states[next.slot as usize];
+        lane.seen = state.last_commit();
+        lane.commit_at = if next.slot == 0 {
+            self.commit_at(0)
+        } else {
+            lane.commit_at + self.slot_bytes
+        };
+        self.turn = next;
+        if state.last_seq().wrapping_sub(next.seq) as i32 >= 0 {
+            self.pass_over_done(lane);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pass_over_done(&mut self, lane: &mut Lane) {
+        self.turn = self.turn.skip_done(&self.states);
+        self.aim(lane);
     }
 
     /// See [`Resync`]. Numbers out of range are a rogue client's and change nothing.

@@ -1,10 +1,11 @@
 //! Executing one request on the worker's partition, and building its reply.
 
+use super::clients::Client;
 use super::intake::{Act, Request};
 use super::worker::Worker;
 use crate::layout::{ReplyImm, SlotOp, Status};
-use drover_store::{Key, PutOutcome};
-use drover_verbs::{MemoryRegion, Payload, Provider};
+use drover_store::{ItemRef, Key, PutOutcome};
+use drover_verbs::{MemoryRegion, Payload, Provider, SendList};
 
 impl<P: Provider> Worker<P> {
     /// Executes `request`, whose bytes are in intake `at`, and adds its reply to the list.
@@ -78,7 +79,7 @@ impl<P: Provider> Worker<P> {
 
     #[inline(always)]
     fn get(&mut self, cpu: &P::Cpu, at: usize, request: &Request) {
-        let Some(client) = self.clients.get(request.client) else {
+        let Some(client) = self.clients.get_mut(request.client) else {
             return;
         };
         self.counters.gets += 1;
@@ -90,23 +91,20 @@ impl<P: Provider> Worker<P> {
         let mut status = Status::NotFound;
         if let Some(item) = self.partition.get(cpu, key, self.now_s) {
             self.counters.get_hits += 1;
-            status = Status::Ok;
             let len = item.value_len();
-            if len <= self.replies.inline_bytes_max && len <= client.body_bytes_max {
+            if len <= client.inline_bytes_max {
+                status = Status::Ok;
                 payload = self.replies.list.inline_with(len, |out| {
                     item.copy_value(out);
                 });
-            } else if len <= client.body_bytes_max
-                && let Some((area, piece)) = client.area_piece(usize::from(request.slot))
-            {
-                item.copy_value_to(area.region(), piece);
-                payload = Payload::Region(area.sge(piece, len));
             } else {
-                status = Status::Bulk;
-                payload = self.replies.list.inline(&(len as u32).to_le_bytes());
+                (status, payload) =
+                    long_value(client, &mut self.replies.list, &item, usize::from(request.slot));
             }
         }
-        self.answer(request, status, payload, true);
+        client.states[usize::from(request.slot)].finish(status);
+        let imm = ReplyImm::new(status, usize::from(request.slot), request.seq);
+        self.replies.push(client.dest, imm, payload);
     }
 
     #[inline(always)]
@@ -135,6 +133,25 @@ impl<P: Provider> Worker<P> {
         let imm = ReplyImm::new(status, usize::from(request.slot), request.seq);
         let dest = client.dest;
         self.replies.push(dest, imm, payload);
+    }
+}
+
+/// The payload of a value that cannot be inline: in the reply area, or only its length.
+#[cold]
+#[inline(never)]
+fn long_value<P: Provider>(
+    client: &Client<P>,
+    list: &mut SendList,
+    item: &ItemRef<'_>,
+    slot: usize,
+) -> (Status, Payload) {
+    let len = item.value_len();
+    match client.area_piece(slot) {
+        Some((area, piece)) if len <= client.body_bytes_max => {
+            item.copy_value_to(area.region(), piece);
+            (Status::Ok, Payload::Region(area.sge(piece, len)))
+        }
+        _ => (Status::Bulk, list.inline(&(len as u32).to_le_bytes())),
     }
 }
 

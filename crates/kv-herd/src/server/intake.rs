@@ -7,13 +7,13 @@ use super::clients::Client;
 use super::options::Flaw;
 use super::stats::Counters;
 use crate::layout::{Commit, SLOT_BYTES_MAX, SlotOp, Status};
-use crate::logic::{Parsed, Verdict};
+use crate::logic::{Parsed, Plain, Verdict};
 use drover_base::sync::{Ordering, fence};
 use drover_base::{KeyHash, Ns};
 use drover_mem::MaskedRegion;
 use drover_verbs::Provider;
 
-/// A body and the hash behind it: at most a slot.
+/// A body: less than a slot.
 pub(super) const IMAGE_BYTES_MAX: usize = SLOT_BYTES_MAX;
 /// How long a request's checksum may be wrong before we wait for a retransmission instead.
 pub(super) const TORN_NS_MAX: Ns = Ns::from_ms(1);
@@ -136,12 +136,10 @@ impl Intake {
         self.used -= len;
     }
 
-    #[inline(always)]
-    fn word(&self, at: usize) -> u64 {
-        u64::from_le_bytes(self.arena[at..at + 8].try_into().expect("8 bytes"))
-    }
-
     /// Looks at `commit`, found at `commit_at` in slot `slot` of `client` and different from what was there.
+    ///
+    /// What nearly all requests are goes straight through here: new, a GET or PUT with a key and no checksum,
+    /// ours. Everything else takes the [long way](Intake::take_other).
     #[inline(always)]
     pub(super) fn take<P: Provider>(
         &mut self,
@@ -155,6 +153,45 @@ impl Intake {
         // Acquire: pairs with the Release of the commit word by whoever wrote the slot; what was written
         // before it is visible to the loads after this.
         fence(Ordering::Acquire);
+        let state = &mut client.states[slot as usize];
+        let trailer = slots.place(commit_at - 16);
+        let hash = KeyHash {
+            low: trailer.load(0),
+            high: trailer.load(8),
+        };
+        let ours = hash.partition_index(self.partition_count) == self.partition_index;
+        let plain = Plain::new(commit, client.plain_bytes_max);
+        let (Some(plain), true, true) = (plain, ours, state.is_new(commit)) else {
+            return self.take_other(client, slots, slot, commit_at, commit, counters);
+        };
+        state.take(commit);
+        let len = plain.body_len();
+        let at = self.copy(slots, Client::<P>::body_end(commit_at) - len as u64, len);
+        self.requests.push(Request {
+            hash,
+            client: client.id,
+            seq: commit.seq(),
+            key_at: (at + plain.value_len) as u32,
+            value_len: plain.value_len as u16,
+            key_len: plain.key_len as u8,
+            slot: slot as u8,
+            act: Act::Do(plain.op),
+        });
+        Taken::Request
+    }
+
+    /// As [`take`](Intake::take), for anything.
+    #[cold]
+    #[inline(never)]
+    fn take_other<P: Provider>(
+        &mut self,
+        client: &mut Client<P>,
+        slots: &MaskedRegion,
+        slot: u32,
+        commit_at: u64,
+        commit: Commit,
+        counters: &mut Counters,
+    ) -> Taken {
         let verdict = client.states[slot as usize].judge(commit);
         if verdict == Verdict::Ignore && !self.executes_ruled_out(commit) {
             client.states[slot as usize].note(commit);
@@ -166,11 +203,11 @@ impl Intake {
             return self.refuse(client, slot, commit, again, Status::BadRequest, counters);
         };
         let end = Client::<P>::body_end(commit_at);
-        let len = parsed.body_len + 16;
-        let at = self.copy(slots, end - parsed.body_len as u64, len);
+        let len = parsed.body_len;
+        let at = self.copy(slots, end - len as u64, len);
         let hash = KeyHash {
-            low: self.word(at + len - 16),
-            high: self.word(at + len - 8),
+            low: slots.load(end),
+            high: slots.load(end + 8),
         };
         if parsed.has_crc && !self.is_intact(&parsed, at, hash, commit) {
             self.uncopy(len);
@@ -184,11 +221,9 @@ impl Intake {
         let act = if again {
             self.note_again(client, slot, commit, parsed.op, counters)
         } else {
+            client.states[slot as usize].take(commit);
             Act::Do(parsed.op)
         };
-        if !again {
-            client.states[slot as usize].take(commit);
-        }
         self.requests.push(Request {
             hash,
             client: client.id,
@@ -202,14 +237,10 @@ impl Intake {
         Taken::Request
     }
 
-    #[cold]
-    #[inline(never)]
     fn is_intact(&self, parsed: &Parsed, at: usize, hash: KeyHash, commit: Commit) -> bool {
         self.flaw == Some(Flaw::IgnoresCrc) || parsed.is_intact(&self.arena, at, hash, commit)
     }
 
-    #[cold]
-    #[inline(never)]
     fn note_again<P: Provider>(
         &self,
         client: &mut Client<P>,
@@ -231,8 +262,6 @@ impl Intake {
     }
 
     /// A request that is answered without being executed. It has had its turn all the same.
-    #[cold]
-    #[inline(never)]
     fn refuse<P: Provider>(
         &mut self,
         client: &mut Client<P>,

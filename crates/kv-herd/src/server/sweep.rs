@@ -14,7 +14,6 @@ use super::options::Flaw;
 use super::worker::Worker;
 use crate::control::Format;
 use crate::layout::Commit;
-use crate::logic::Turn;
 use drover_base::{Cost, Cpu, Ns};
 use drover_verbs::Provider;
 
@@ -119,8 +118,11 @@ impl<P: Provider> Worker<P> {
                     lane.served = true;
                     let taken = intake.requests.last().expect("just pushed");
                     self.partition.prefetch_bucket(cpu, taken.hash, false);
-                    advance(client, commit);
-                    client.aim(lane);
+                    if client.states[slot as usize].last_seq() != client.turn.seq.wrapping_sub(1) {
+                        client.advance(lane, commit);
+                    } else {
+                        client.aim(lane); // a retransmission: the slot's own turn is still to come
+                    }
                     left -= 1;
                     if left == 0 || intake.is_full() {
                         break;
@@ -199,11 +201,7 @@ impl<P: Provider> Worker<P> {
                         let taken = intake.requests.last().expect("just pushed");
                         self.partition.prefetch_bucket(cpu, taken.hash, false);
                         self.counters.out_of_turn += u64::from(slot != client.turn.slot);
-                        if slot == client.turn.slot {
-                            advance(client, commit);
-                        } else {
-                            client.turn = client.turn.skip_done(&client.states);
-                        }
+                        client.turn = client.turn.skip_done(&client.states);
                     }
                     Taken::Noted => {}
                     Taken::Torn => {
@@ -217,21 +215,6 @@ impl<P: Provider> Worker<P> {
         }
         client.aim(lane);
     }
-}
-
-/// The request `commit` in the slot whose turn it is was taken: whose turn is it now?
-#[inline(always)]
-pub(super) fn advance<P: Provider>(client: &mut Client<P>, commit: Commit) {
-    let done = client.states[client.turn.slot as usize].last_seq();
-    let ahead = done.wrapping_sub(client.turn.seq) as i32;
-    if ahead < 0 {
-        return; // a retransmission of the slot's last request: its turn is still to come
-    }
-    let here = Turn {
-        slot: client.turn.slot,
-        seq: commit.seq(),
-    };
-    client.turn = here.next(client.window).skip_done(&client.states);
 }
 
 /// Whether a torn request is given up: then its word is no news any more, and a retransmission is waited for.
