@@ -30,12 +30,12 @@ impl Counts {
 
     /// Reads a closing line of `cargo test` or `cargo nextest`; `None` for any other line.
     pub fn from_line(line: &str) -> Option<Counts> {
-        let line = line.trim();
+        // nextest shows the output of failed tests indented: their own closing lines do not count again.
         if let Some(rest) = line.strip_prefix("test result: ") {
             let (_, numbers) = rest.split_once(". ")?;
             return Some(Counts::sum(numbers.split(';')));
         }
-        let rest = line.strip_prefix("Summary [")?;
+        let rest = line.trim_start().strip_prefix("Summary [")?;
         let (_, numbers) = rest.split_once(" run: ")?;
         Some(Counts::sum(numbers.split(',')))
     }
@@ -102,6 +102,10 @@ mod tests {
     #[test]
     fn ignores_other_lines() {
         assert_eq!(Counts::from_line("running 3 tests"), None);
+        assert_eq!(
+            Counts::from_line("    test result: FAILED. 0 passed; 1 failed; 0 ignored"),
+            None
+        );
         assert_eq!(Counts::from_line("3 passed, 1 failed"), None);
     }
 }

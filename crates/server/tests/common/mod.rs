@@ -1,0 +1,110 @@
+//! A server process that ends with the test, and the binary as a function.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// Exit status, standard output, standard error.
+pub type Answer = (i32, String, String);
+
+/// Runs the binary with `input`.
+pub fn drover(args: &[&str], input: &str) -> Answer {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_drover"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut stdin = child.stdin.take().expect("stdin is piped");
+    let _ = stdin.write_all(input.as_bytes()); // a command that fails early does not read it
+    drop(stdin);
+    let out = child.wait_with_output().expect("the binary ends");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        out.status.code().unwrap_or(-1),
+        text(&out.stdout),
+        text(&out.stderr),
+    )
+}
+
+/// A folder of this test process and `name` alone.
+pub fn folder(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("drover-cli-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&path).expect("temporary folder");
+    path
+}
+
+/// A running server.
+pub struct Serving {
+    child: Child,
+    /// Where it listens.
+    pub addr: String,
+}
+
+impl Serving {
+    /// Starts one under a name of its own and waits until it serves.
+    pub fn start(name: &str, args: &[&str]) -> Serving {
+        Serving::start_at(&format!("shm:{}", folder(name).join("s.sock").display()), args)
+    }
+
+    /// The same at this address.
+    pub fn start_at(addr: &str, args: &[&str]) -> Serving {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_drover"))
+            .args(["serve", "--fabric", addr, "-t", "1"])
+            .args(args)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("stderr is piped")).lines();
+        let mut said = String::new();
+        loop {
+            // The server's end closes the pipe, so this cannot wait for ever.
+            let Some(Ok(line)) = lines.next() else {
+                panic!("the server ended early:\n{said}")
+            };
+            said.push_str(&line);
+            said.push('\n');
+            if line.contains("serving at") {
+                break;
+            }
+        }
+        // Somebody has to go on reading, or the server would block when the pipe is full.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        Serving {
+            child,
+            addr: addr.to_string(),
+        }
+    }
+
+    /// A client command against it.
+    pub fn ask(&self, args: &[&str]) -> Answer {
+        self.ask_with(args, "")
+    }
+
+    /// A client command with input.
+    pub fn ask_with(&self, args: &[&str], input: &str) -> Answer {
+        drover(&[args, &["--server", &self.addr]].concat(), input)
+    }
+
+    /// SIGTERM; the exit status.
+    pub fn stop(mut self) -> i32 {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is our child");
+        self.child.wait().expect("it ends").code().unwrap_or(-1)
+    }
+
+    /// SIGKILL.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it is our child");
+        self.child.wait().expect("it ends");
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
