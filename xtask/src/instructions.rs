@@ -1,4 +1,4 @@
-//! Instructions per operation, counted by cachegrind without its cache simulation: the count repeats to the
+//! Instructions per operation, counted by valgrind without its cache simulation: the count repeats to the
 //! instruction, whatever else the machine does, so it is the regression gate that time cannot be.
 //!
 //! A meter is an example that runs one operation `count` times. It runs twice, and the difference of the
@@ -25,12 +25,34 @@ const TOLERANCE: f64 = 1.03;
 /// How often the operation runs in the shorter and in the longer run.
 const RUNS: (u64, u64) = (2_000, 12_000);
 
-/// Package and example, and the operations it knows.
-const METERS: &[(&str, &str, &[&str])] = &[(
-    "drover-store",
-    "instructions",
-    &["get", "put", "insert", "miss", "delete"],
-)];
+/// An example that runs an operation as often as it is told: `example OPERATION COUNT`.
+struct Meter {
+    package: &'static str,
+    example: &'static str,
+    /// What the counts are called.
+    name: &'static str,
+    /// Only what runs inside functions of this pattern counts; empty: everything.
+    inside: &'static str,
+    operations: &'static [&'static str],
+}
+
+/// All of them.
+const METERS: &[Meter] = &[
+    Meter {
+        package: "drover-store",
+        example: "instructions",
+        name: "store",
+        inside: "",
+        operations: &["get", "put", "insert", "miss", "delete"],
+    },
+    Meter {
+        package: "drover-kv-herd",
+        example: "worker_instructions",
+        name: "herd worker",
+        inside: "*serve*",
+        operations: &["get", "put"],
+    },
+];
 
 /// Measures every meter and compares.
 pub fn run(steps: &mut Steps, args: &Args) {
@@ -46,21 +68,21 @@ pub fn run(steps: &mut Steps, args: &Args) {
 
 fn measure_all() -> Result<BTreeMap<String, f64>, String> {
     let mut measured = BTreeMap::new();
-    for (package, example, operations) in METERS {
+    for meter in METERS {
         let args = [
             "build",
             "--release",
             "--quiet",
             "-p",
-            package,
+            meter.package,
             "--example",
-            example,
+            meter.example,
         ];
         crate::command::run(cargo(&args).env("CARGO_TARGET_DIR", target_dir("instructions")))?;
-        for operation in *operations {
-            let total = |count: u64| count_instructions(example, operation, count);
+        for operation in meter.operations {
+            let total = |count: u64| count_instructions(meter, operation, count);
             let price = (total(RUNS.1)? - total(RUNS.0)?) as f64 / (RUNS.1 - RUNS.0) as f64;
-            let name = format!("{} {operation}", package.trim_start_matches("drover-"));
+            let name = format!("{} {operation}", meter.name);
             println!("{name}: {price:.1} instructions");
             measured.insert(name, price);
         }
@@ -68,14 +90,21 @@ fn measure_all() -> Result<BTreeMap<String, f64>, String> {
     Ok(measured)
 }
 
-fn count_instructions(example: &str, operation: &str, count: u64) -> Result<i64, String> {
-    let program = target_dir("instructions").join("release/examples").join(example);
+fn count_instructions(meter: &Meter, operation: &str, count: u64) -> Result<i64, String> {
+    let program = target_dir("instructions")
+        .join("release/examples")
+        .join(meter.example);
     let mut command = Command::new("valgrind");
-    command.args([
-        "--tool=cachegrind",
-        "--cache-sim=no",
-        "--cachegrind-out-file=/dev/null",
-    ]);
+    match meter.inside {
+        "" => command.args([
+            "--tool=cachegrind",
+            "--cache-sim=no",
+            "--cachegrind-out-file=/dev/null",
+        ]),
+        inside => command
+            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+            .arg(format!("--toggle-collect={inside}")),
+    };
     command.arg(program).arg(operation).arg(count.to_string());
     let out = command
         .stdin(Stdio::null())
@@ -84,8 +113,8 @@ fn count_instructions(example: &str, operation: &str, count: u64) -> Result<i64,
     let text = String::from_utf8_lossy(&out.stderr).into_owned();
     if !out.status.success() {
         return Err(format!(
-            "{example} {operation} {count} ended with {}:\n{text}",
-            out.status
+            "{} {operation} {count} ended with {}:\n{text}",
+            meter.example, out.status
         ));
     }
     refs_of(&text).ok_or_else(|| format!("no instruction count in valgrind's answer:\n{text}"))
