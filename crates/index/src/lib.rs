@@ -34,7 +34,7 @@ mod sweep;
 
 pub use cache_table::{CacheBucket, CacheTable, Choice, Reason};
 pub use seqlock::{LogHead, Seqlock, Ticket};
-pub use slot::{Slot, SlotMask};
+pub use slot::{Slot, SlotMask, Span};
 pub use store_table::{SlotPlace, StoreBucket, StoreTable};
 pub use sweep::Sweep;
 

@@ -11,6 +11,10 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Slot<const BITS: u32 = 48>(u64);
 
+/// A distance behind the head; made by [`Slot::span`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span<const BITS: u32 = 48>(u64);
+
 impl<const BITS: u32> Slot<BITS> {
     /// No entry.
     pub const EMPTY: Slot<BITS> = Slot(0);
@@ -64,11 +68,23 @@ impl<const BITS: u32> Slot<BITS> {
         (head.wrapping_sub(self.0) << Self::ABOVE) >> Self::ABOVE
     }
 
+    /// `size` as [`is_within`](Slot::is_within) wants it: computed once, it saves the hot path a shift.
+    #[inline(always)]
+    pub fn span(size: u64) -> Span<BITS> {
+        Span(size << Self::ABOVE)
+    }
+
+    /// [`is_live`](Slot::is_live) for a log whose size was turned into a span.
+    #[inline(always)]
+    pub fn is_within(self, head: u64, span: Span<BITS>) -> bool {
+        (head.wrapping_sub(self.0) << Self::ABOVE) <= span.0
+    }
+
     /// Whether the item is still in a log of `size` bytes. A distance of exactly `size` is live: `head` is
     /// where the *next* byte goes. Means nothing for an empty slot.
     #[inline(always)]
     pub fn is_live(self, head: u64, size: u64) -> bool {
-        (head.wrapping_sub(self.0) << Self::ABOVE) <= (size << Self::ABOVE)
+        self.is_within(head, Self::span(size))
     }
 }
 

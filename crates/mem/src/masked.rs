@@ -152,15 +152,14 @@ impl Place<'_> {
         self.word(at).store(value.to_le(), Ordering::Relaxed);
     }
 
-    /// Copies `bytes` to `at` bytes further, a multiple of 8, and zeroes what is left of the last word.
+    /// Copies `bytes` to `at` bytes further, rounded down to a multiple of 8, and zeroes what is left of the last word.
     ///
     /// # Panics
     /// If the words would leave the mapping.
     #[inline(always)]
     pub fn copy_in_padded(self, at: usize, bytes: &[u8]) {
-        let len = bytes.len();
-        assert!(self.maps(at, len) && at & 7 == 0, "a copy leaves the mapping");
-        let to = self.ptr.as_ptr().wrapping_add(at);
+        let (at, len) = self.checked(at, bytes.len());
+        let to = self.ptr.as_ptr().wrapping_add(at & !7);
         if len & 7 != 0 {
             // SAFETY: the last word starts before at + len, so it is mapped (what is left is a multiple of 8).
             unsafe { AtomicU64::from_ptr(to.wrapping_add(len & !7).cast()) }.store(0, Ordering::Relaxed);
@@ -179,11 +178,7 @@ impl Place<'_> {
     /// If that leaves the mapping.
     #[inline(always)]
     pub fn copy_out(self, at: usize, out: &mut [u8]) {
-        let len = out.len();
-        assert!(
-            at <= self.left && len <= self.left - at,
-            "a copy leaves the mapping"
-        );
+        let (at, len) = self.checked(at, out.len());
         let from = self.ptr.as_ptr().wrapping_add(at);
         if len >= BULK_BYTES {
             // SAFETY: `len` bytes at `from` are mapped, checked above; a slice cannot overlap a Region.
@@ -217,6 +212,15 @@ impl Place<'_> {
         }
         // SAFETY: the bytes are within REACH, so they are mapped.
         unsafe { arch::equal(self.ptr.as_ptr().wrapping_add(at), bytes.as_ptr(), len) }
+    }
+
+    /// `at` and `len`, the length of a slice, if they stay inside the mapping.
+    #[inline(always)]
+    fn checked(self, at: usize, len: usize) -> (usize, usize) {
+        // Half the address space at most each, a slice by its nature, so the sum cannot overflow.
+        let at = at & (usize::MAX >> 1);
+        assert!(at.wrapping_add(len) <= self.left, "a copy leaves the mapping");
+        (at, len)
     }
 
     /// Whether `len` bytes from `at` bytes further are mapped: to be asked before a copy whose length may be

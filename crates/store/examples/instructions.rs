@@ -1,14 +1,15 @@
 //! Runs operations on a loaded partition so that a tool can count their instructions:
 //! `valgrind --tool=cachegrind --cache-sim=no instructions OP COUNT [MODE]`.
 //!
-//! OP is `none` (loading and choosing keys only), `prefetch` (both stages), `get`, `put` (update in place of
-//! the same size), `insert` (a key that is mostly not there), `miss` or `delete` (with a put beside it). MODE is
-//! `cache` (default) or `store`. Two runs with different counts, subtracted, give the cost of an operation
-//! without set-up; `none` subtracted as well leaves out the loop. Keys are 16 bytes, values 32.
+//! OP is `none` (choosing keys only), `prefetch` (both stages), `get`, `put` (update in place of the same size),
+//! `prefetch-get` and `prefetch-put` (all of an operation, the hint used), `insert` (a key that is not there), `miss`
+//! or `delete` (with a put beside it). MODE is `cache` (default) or `store`. Two runs with different counts,
+//! subtracted, give the cost of an operation without set-up; `none` subtracted as well leaves out the loop. Keys
+//! are 16 bytes, values 32. COUNT is at most 61440.
 
 use drover_base::{HashSeed, KeyHash};
 use drover_mem::{NativeCpu, PageWish};
-use drover_store::{Key, Mode, Partition, PartitionOptions};
+use drover_store::{Hint, Key, Mode, Partition, PartitionOptions};
 use std::hint::black_box;
 
 const KEYS: usize = 4096;
@@ -23,7 +24,7 @@ fn main() {
     };
     let cpu = NativeCpu::new(1);
     let seed = HashSeed::new(1, 2);
-    let keys: Vec<([u8; 16], KeyHash)> = (0..4 * KEYS)
+    let keys: Vec<([u8; 16], KeyHash)> = (0..16 * KEYS)
         .map(|i| {
             let mut key = *b"key-000000000000";
             key[8..].copy_from_slice(&(i as u64).to_le_bytes());
@@ -32,8 +33,8 @@ fn main() {
         .collect();
     let mut partition = Partition::new(&PartitionOptions {
         mode,
-        log_bytes: 1 << 20,
-        bucket_count: 1 << 12,
+        log_bytes: 1 << 22,
+        bucket_count: 1 << 13,
         pages: PageWish::Small,
         ..Default::default()
     })
@@ -41,53 +42,69 @@ fn main() {
     for (bytes, hash) in &keys[..KEYS] {
         partition.put(&cpu, Key { hash: *hash, bytes }, &[7; 32], 0, 1);
     }
-    let run = match op.as_str() {
-        "none" => |_: &mut Partition, _: &NativeCpu, present: Key<'_>, _: Key<'_>| {
-            black_box(present);
-        },
-        "prefetch" => {
-            |p: &mut Partition, cpu: &NativeCpu, present: Key<'_>, _: Key<'_>| prefetch(p, cpu, present)
-        }
-        "get" => |p: &mut Partition, cpu: &NativeCpu, present: Key<'_>, _: Key<'_>| get(p, cpu, present),
-        "miss" => |p: &mut Partition, cpu: &NativeCpu, _: Key<'_>, absent: Key<'_>| get(p, cpu, absent),
-        "put" => |p: &mut Partition, cpu: &NativeCpu, present: Key<'_>, _: Key<'_>| put(p, cpu, present),
-        "insert" => |p: &mut Partition, cpu: &NativeCpu, _: Key<'_>, absent: Key<'_>| put(p, cpu, absent),
-        "delete" => {
-            |p: &mut Partition, cpu: &NativeCpu, present: Key<'_>, _: Key<'_>| delete(p, cpu, present)
-        }
+    let keys = Keys { keys: &keys, count };
+    let (p, out) = (&mut partition, &mut [0; 64]);
+    match op.as_str() {
+        "none" => keys.each(|present, absent| _ = black_box((present, absent))),
+        "prefetch" => keys.each(|present, _| _ = black_box(prefetch(p, &cpu, present))),
+        "get" => keys.each(|present, _| get(p, &cpu, present, Hint::NONE, out)),
+        "put" => keys.each(|present, _| put(p, &cpu, present, Hint::NONE)),
+        "prefetch-get" => keys.each(|present, _| {
+            let hint = prefetch(p, &cpu, present);
+            get(p, &cpu, present, hint, out);
+        }),
+        "prefetch-put" => keys.each(|present, _| {
+            let hint = prefetch(p, &cpu, present);
+            put(p, &cpu, present, hint);
+        }),
+        "miss" => keys.each(|_, absent| get(p, &cpu, absent, Hint::NONE, out)),
+        "insert" => keys.each(|_, absent| put(p, &cpu, absent, Hint::NONE)),
+        "delete" => keys.each(|present, _| {
+            put(p, &cpu, present, Hint::NONE);
+            black_box(p.delete(&cpu, present, 1));
+        }),
         other => panic!("no operation {other}"),
-    };
-    for i in 0..count {
-        let key = |i: usize| {
-            let (bytes, hash) = &keys[i & (4 * KEYS - 1)];
-            Key {
-                hash: *hash,
-                bytes: black_box(&bytes[..]),
-            }
-        };
-        run(&mut partition, &cpu, key(i & (KEYS - 1)), key(KEYS + i));
     }
 }
 
-fn prefetch(partition: &mut Partition, cpu: &NativeCpu, key: Key<'_>) {
+/// The keys of a run: the first `KEYS` are loaded, the others are not.
+struct Keys<'a> {
+    keys: &'a [([u8; 16], KeyHash)],
+    count: usize,
+}
+
+impl Keys<'_> {
+    /// Calls `op` with one key that is there and one that is not.
+    #[inline(never)]
+    fn each(&self, mut op: impl FnMut(Key<'_>, Key<'_>)) {
+        for i in 0..self.count {
+            let key = |i: usize| {
+                let (bytes, hash) = black_box(&self.keys[i & (16 * KEYS - 1)]);
+                Key {
+                    hash: *hash,
+                    bytes: &bytes[..black_box(16)],
+                }
+            };
+            op(key(i & (KEYS - 1)), key(KEYS + i));
+        }
+    }
+}
+
+#[inline(always)]
+fn prefetch(partition: &Partition, cpu: &NativeCpu, key: Key<'_>) -> Hint {
     partition.prefetch_bucket(cpu, key.hash, false);
-    black_box(partition.prefetch_item(cpu, key.hash));
+    partition.prefetch_item(cpu, key.hash)
 }
 
-fn get(partition: &mut Partition, cpu: &NativeCpu, key: Key<'_>) {
-    let mut out = [0; 32];
-    if let Some(item) = partition.get(cpu, key, 1) {
-        item.copy_value(&mut out);
+#[inline(always)]
+fn get(partition: &mut Partition, cpu: &NativeCpu, key: Key<'_>, hint: Hint, out: &mut [u8; 64]) {
+    if let Some(item) = partition.get_hinted(cpu, key, 1, hint) {
+        item.copy_value(out);
     }
-    black_box(&out);
 }
 
-fn put(partition: &mut Partition, cpu: &NativeCpu, key: Key<'_>) {
-    let value = [3; 32];
-    black_box(partition.put(cpu, key, black_box(&value[..]), 0, 1));
-}
-
-fn delete(partition: &mut Partition, cpu: &NativeCpu, key: Key<'_>) {
-    put(partition, cpu, key);
-    black_box(partition.delete(cpu, key, 1));
+#[inline(always)]
+fn put(partition: &mut Partition, cpu: &NativeCpu, key: Key<'_>, hint: Hint) {
+    static VALUE: [u8; 32] = [3; 32];
+    black_box(partition.put_hinted(cpu, key, black_box(&VALUE[..]), 0, 1, hint));
 }

@@ -6,18 +6,19 @@
 //! put:  look at the whole bucket.  own item with room -> overwrite it;
 //!       else append and take: own slot, ghost, empty, dead, oldest
 //! ```
-//! Both begin with the case that nearly always holds, one candidate and it is ours, in a straight line; whatever
-//! is different leaves for the `_slow` half, which starts from scratch.
+//! Both begin with the case that nearly always holds, the first candidate is ours, in a straight line; whatever is
+//! different leaves for the `_slow` half, which starts from scratch. A key never has two slots: one is taken only
+//! after a look at the whole bucket.
 
 use crate::item::{self, ItemRef, Key, Lens, Match, Meta};
 use crate::log::Log;
-use crate::partition::{Condition, Limits, PutOutcome, next_version};
+use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
 use crate::reader::{Reader, View};
 use crate::sharing::{Crew, Sharing};
 use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
-use drover_index::{BUCKET_BYTES, CACHE_SLOTS, CacheTable, Reason, Slot, SlotMask, Sweep};
+use drover_index::{BUCKET_BYTES, CACHE_SLOTS, CacheTable, Reason, Slot, SlotMask, Span, Sweep};
 use drover_mem::{AllocError, MaskedRegion, Place, Region};
 
 /// Lossy index, circular log, one owner.
@@ -25,8 +26,10 @@ use drover_mem::{AllocError, MaskedRegion, Place, Region};
 pub(crate) struct Cache<S, const BITS: u32> {
     table: CacheTable<BITS>,
     log: Log,
+    /// Items within this behind the head are there.
+    live: Span<BITS>,
     /// Items further behind the head than this move when read.
-    renew_distance: u64,
+    fresh: Span<BITS>,
     /// How far into a candidate a prefetch reaches for its second line.
     reach: usize,
     limits: Limits,
@@ -59,7 +62,8 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             sweep: Sweep::new(BITS, table.bucket_count(), log_bytes as u64),
             log: Log::new(MaskedRegion::new(region, 0, log_bytes)),
             table,
-            renew_distance: (move_to_head.clamp(0.0, 1.0) * log_bytes as f64) as u64,
+            live: Slot::span(log_bytes as u64),
+            fresh: Slot::span((move_to_head.clamp(0.0, 1.0) * log_bytes as f64) as u64),
             reach: 0,
             limits: Limits::new(options, log_bytes),
             version: 0,
@@ -74,7 +78,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     }
 
     #[inline(always)]
-    pub(crate) fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> bool {
+    pub(crate) fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> Hint {
         let bucket = self.table.bucket(hash);
         cpu.touch(bucket.line());
         let candidates = bucket.matches(hash.tag());
@@ -83,19 +87,24 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             cpu.prefetch(place.line(0));
             cpu.prefetch(place.line(self.reach));
         }
-        !candidates.is_empty()
+        Hint::new(candidates.first())
     }
 
     #[inline(always)]
-    pub(crate) fn get<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<ItemRef<'_>> {
-        let bucket = self.table.bucket(key.hash);
-        cpu.touch(bucket.line());
-        let Some(i) = bucket.matches(key.hash.tag()).first() else {
+    pub(crate) fn get<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        now_s: u32,
+        hint: Hint,
+    ) -> Option<ItemRef<'_>> {
+        cpu.touch(self.table.bucket(key.hash).line());
+        let slot = self.likely_slot(key.hash, hint);
+        if slot.is_empty() && !hint.is_candidate() {
             self.counters.misses += 1;
             return None;
-        };
-        let slot = bucket.slot(i);
-        if slot.is_live(self.log.head(), self.renew_distance) {
+        }
+        if !slot.is_empty() && slot.is_within(self.log.head(), self.fresh) {
             let place = self.log.place(slot.word());
             cpu.touch(place.line(0));
             let (lens, meta) = (Lens::load(place), Meta::load(place));
@@ -107,6 +116,20 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             }
         }
         self.get_slow(cpu, key, now_s)
+    }
+
+    /// The slot that the key most likely has: the hinted one (which may be empty by now), else the first with its
+    /// tag, else an empty one.
+    #[inline(always)]
+    fn likely_slot(&self, hash: KeyHash, hint: Hint) -> Slot<BITS> {
+        let bucket = self.table.bucket(hash);
+        match hint.slot_index() {
+            Some(i) => bucket.slot(i),
+            None => bucket
+                .matches(hash.tag())
+                .first()
+                .map_or(Slot::EMPTY, |i| bucket.slot(i)),
+        }
     }
 
     #[cold]
@@ -125,7 +148,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     /// The offset of the key's live item, after a move if one is due.
     fn find<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<u64> {
         let (i, slot) = self.find_slot(cpu, key, now_s)?;
-        if slot.is_live(self.log.head(), self.renew_distance) {
+        if slot.is_within(self.log.head(), self.fresh) {
             return Some(slot.offset());
         }
         Some(self.renew(key.hash, i, slot))
@@ -135,7 +158,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         let candidates = self.table.bucket(key.hash).matches(key.hash.tag());
         for i in candidates {
             let slot = self.table.bucket(key.hash).slot(i);
-            if !slot.is_live(self.log.head(), self.log.size()) {
+            if !slot.is_within(self.log.head(), self.live) {
                 self.drop_slot(key.hash, i);
                 self.counters.evicted_log_wrapped += 1;
                 continue;
@@ -203,6 +226,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     }
 
     #[inline(always)]
+    #[allow(clippy::too_many_arguments, reason = "one call, all of it the PUT")]
     pub(crate) fn put<C: Cpu>(
         &mut self,
         cpu: &C,
@@ -211,22 +235,21 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         expire_s: u32,
         now_s: u32,
         condition: Condition,
+        hint: Hint,
     ) -> PutOutcome {
-        let bucket = self.table.bucket(key.hash);
-        cpu.touch(bucket.line());
-        let candidates = bucket.matches(key.hash.tag());
-        if candidates.is_single() && condition == Condition::Always && self.limits.allow_value(value) {
-            let slot = bucket.slot(candidates.first().unwrap_or(0));
+        cpu.touch(self.table.bucket(key.hash).line());
+        let slot = self.likely_slot(key.hash, hint);
+        if !slot.is_empty() && condition == Condition::Always && self.limits.allow_value(value) {
             let place = self.log.place(slot.word());
             let lens = Lens::load(place);
-            if slot.is_live(self.log.head(), self.log.size())
+            if slot.is_within(self.log.head(), self.live)
                 && lens.item_size() >= item::item_bytes(key.bytes.len(), value.len())
                 && item::compare(place, lens, key) == Match::Own
             {
                 self.version = next_version(self.version);
                 let meta = Meta::new(expire_s, self.version);
                 self.sharing.begin_write(key.hash);
-                item::write_value(place, lens.item_size(), key.bytes.len(), value, meta);
+                item::write_value(place, lens.item_size(), lens.key_len(), value, meta);
                 self.sharing.end_write(key.hash);
                 item::touch(cpu, place, item::item_bytes(key.bytes.len(), value.len()));
                 self.counters.updates_in_place += 1;
@@ -289,7 +312,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         let candidates = self.table.bucket(key.hash).matches(key.hash.tag());
         for i in candidates {
             let slot = self.table.bucket(key.hash).slot(i);
-            if !slot.is_live(self.log.head(), self.log.size()) {
+            if !slot.is_within(self.log.head(), self.live) {
                 found.ghosts.insert(i);
                 continue;
             }
@@ -394,7 +417,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     /// The live, unexpired items of the bucket numbered `index`.
     pub(crate) fn scan_bucket(&self, index: u64, now_s: u32, visit: &mut dyn FnMut(ItemRef<'_>)) {
         for slot in self.table.bucket_at(index).slots() {
-            if slot.is_empty() || !slot.is_live(self.log.head(), self.log.size()) {
+            if slot.is_empty() || !slot.is_within(self.log.head(), self.live) {
                 continue;
             }
             let item = ItemRef::load(self.log.place(slot.word()));

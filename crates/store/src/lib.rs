@@ -58,7 +58,7 @@ mod stats;
 
 pub use item::{ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX, item_bytes};
 pub use options::{Mode, PartitionOptions};
-pub use partition::{Condition, Partition, PutOutcome};
+pub use partition::{Condition, Hint, Partition, PutOutcome};
 pub use reader::{OwnedItem, ReadOutcome, Reader};
 pub use sharing::{Crew, Erew, Sharing};
 pub use stats::PartitionStats;

@@ -8,7 +8,7 @@
 
 use crate::heap::Heap;
 use crate::item::{self, ItemRef, Key, Lens, Match, Meta};
-use crate::partition::{Condition, Limits, PutOutcome, next_version};
+use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
 use crate::reader::{Reader, View};
 use crate::sharing::{Crew, Sharing};
 use crate::stats::{Counters, PartitionStats};
@@ -56,7 +56,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
     }
 
     #[inline(always)]
-    pub(crate) fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> bool {
+    pub(crate) fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> Hint {
         let bucket = self.table.bucket(hash);
         cpu.touch(bucket.line());
         let candidates = bucket.matches(hash.tag());
@@ -68,15 +68,26 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         if let Some(next) = self.table.next(bucket) {
             cpu.prefetch(next.line());
         }
-        !candidates.is_empty()
+        Hint::new(candidates.first())
     }
 
     #[inline(always)]
-    pub(crate) fn get<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<ItemRef<'_>> {
+    pub(crate) fn get<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        now_s: u32,
+        hint: Hint,
+    ) -> Option<ItemRef<'_>> {
         let bucket = self.table.bucket(key.hash);
         cpu.touch(bucket.line());
-        if let Some(i) = bucket.matches(key.hash.tag()).first() {
-            let slot = bucket.slot(i);
+        let hinted = hint.slot_index().filter(|&i| i < STORE_SLOTS);
+        let slot = hinted
+            .or_else(|| bucket.matches(key.hash.tag()).first())
+            .map(|i| bucket.slot(i));
+        if let Some(slot) = slot
+            && !slot.is_empty()
+        {
             let place = self.heap.place(slot.word());
             cpu.touch(place.line(0));
             let (lens, meta) = (Lens::load(place), Meta::load(place));
@@ -143,6 +154,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
     }
 
     #[inline]
+    #[allow(clippy::too_many_arguments, reason = "one call, all of it the PUT")]
     pub(crate) fn put<C: Cpu>(
         &mut self,
         cpu: &C,
@@ -151,6 +163,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         expire_s: u32,
         now_s: u32,
         condition: Condition,
+        _hint: Hint,
     ) -> PutOutcome {
         if !self.limits.allow(key, value) {
             self.counters.too_large += 1;

@@ -33,6 +33,32 @@ macro_rules! dispatch {
     };
 }
 
+/// Where [`Partition::prefetch_item`] saw a slot that may be the key's. It saves the operation that follows the
+/// search for it; nothing else is believed of it. A hint that is stale, another key's or made up is as good as none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hint(u8);
+
+impl Hint {
+    /// No idea.
+    pub const NONE: Hint = Hint(u8::MAX);
+
+    #[inline(always)]
+    pub(crate) fn new(slot_index: Option<usize>) -> Hint {
+        slot_index.map_or(Hint::NONE, |i| Hint(i as u8))
+    }
+
+    #[inline(always)]
+    pub(crate) fn slot_index(self) -> Option<usize> {
+        (self != Hint::NONE).then_some(self.0 as usize)
+    }
+
+    /// Whether there was such a slot.
+    #[inline(always)]
+    pub fn is_candidate(self) -> bool {
+        self != Hint::NONE
+    }
+}
+
 /// What became of a PUT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PutOutcome {
@@ -153,10 +179,10 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         dispatch!(&self.inner, mode => mode.prefetch_bucket(cpu, hash))
     }
 
-    /// Looks through the bucket's tags and asks for the items that may be meant, two lines each. Returns
-    /// whether there are any. Keeps nothing: the operation that follows checks everything again.
+    /// Looks through the bucket's tags and asks for the items that may be meant, two lines each. The hint makes
+    /// the operation that follows cheaper; that one checks everything again.
     #[inline(always)]
-    pub fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> bool {
+    pub fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> Hint {
         dispatch!(&self.inner, mode => mode.prefetch_item(cpu, hash))
     }
 
@@ -164,7 +190,19 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
     /// Cost: two lines, bucket and item, plus what the item is longer.
     #[inline(always)]
     pub fn get<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<ItemRef<'_>> {
-        dispatch!(&mut self.inner, mode => mode.get(cpu, key, now_s))
+        self.get_hinted(cpu, key, now_s, Hint::NONE)
+    }
+
+    /// As [`get`](Partition::get), with what [`prefetch_item`](Partition::prefetch_item) said about the key's hash.
+    #[inline(always)]
+    pub fn get_hinted<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        now_s: u32,
+        hint: Hint,
+    ) -> Option<ItemRef<'_>> {
+        dispatch!(&mut self.inner, mode => mode.get(cpu, key, now_s, hint))
     }
 
     /// Stores `value` under `key` until `expire_s` (0 = for ever).
@@ -177,7 +215,21 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         expire_s: u32,
         now_s: u32,
     ) -> PutOutcome {
-        dispatch!(&mut self.inner, mode => mode.put(cpu, key, value, expire_s, now_s, Condition::Always))
+        self.put_hinted(cpu, key, value, expire_s, now_s, Hint::NONE)
+    }
+
+    /// As [`put`](Partition::put), with what [`prefetch_item`](Partition::prefetch_item) said about the key's hash.
+    #[inline(always)]
+    pub fn put_hinted<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        value: &[u8],
+        expire_s: u32,
+        now_s: u32,
+        hint: Hint,
+    ) -> PutOutcome {
+        dispatch!(&mut self.inner, mode => mode.put(cpu, key, value, expire_s, now_s, Condition::Always, hint))
     }
 
     /// As [`put`](Partition::put), if `condition` holds.
@@ -190,7 +242,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         now_s: u32,
         condition: Condition,
     ) -> PutOutcome {
-        dispatch!(&mut self.inner, mode => mode.put(cpu, key, value, expire_s, now_s, condition))
+        dispatch!(&mut self.inner, mode => mode.put(cpu, key, value, expire_s, now_s, condition, Hint::NONE))
     }
 
     /// Removes `key`; says whether it was there.

@@ -5,7 +5,7 @@ mod common;
 
 use common::{FIFO, hash_at, options};
 use drover_mem::NativeCpu;
-use drover_store::{Condition, Erew, Key, Mode, Partition, PutOutcome};
+use drover_store::{Condition, Erew, Hint, Key, Mode, Partition, PutOutcome};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -75,6 +75,8 @@ struct Run<const BITS: u32> {
     now_s: u32,
     lossless: bool,
     fill: u8,
+    /// What the last look ahead said, of whatever key: used by every operation until the next.
+    hint: Hint,
 }
 
 impl<const BITS: u32> Run<BITS> {
@@ -88,6 +90,7 @@ impl<const BITS: u32> Run<BITS> {
             now_s: 1,
             lossless,
             fill: 0,
+            hint: Hint::NONE,
         }
     }
 
@@ -110,7 +113,7 @@ impl<const BITS: u32> Run<BITS> {
                 let bytes = key_bytes(key);
                 let key = self.key(key, &bytes);
                 self.partition.prefetch_bucket(&self.cpu, key.hash, false);
-                self.partition.prefetch_item(&self.cpu, key.hash);
+                self.hint = self.partition.prefetch_item(&self.cpu, key.hash);
                 Ok(())
             }
             Op::Delete { key } => {
@@ -155,14 +158,15 @@ impl<const BITS: u32> Run<BITS> {
         let bytes = key_bytes(k);
         self.fill = self.fill.wrapping_add(1);
         let value = vec![self.fill; len];
-        let outcome = self.partition.put_if(
-            &self.cpu,
-            self.key(k, &bytes),
-            &value,
-            expire_s,
-            self.now_s,
-            condition,
-        );
+        let key = self.key(k, &bytes);
+        let outcome = match condition {
+            Condition::Always => self
+                .partition
+                .put_hinted(&self.cpu, key, &value, expire_s, self.now_s, self.hint),
+            _ => self
+                .partition
+                .put_if(&self.cpu, key, &value, expire_s, self.now_s, condition),
+        };
         let before = self.model.get(&k).map(|s| s.version);
         match outcome {
             PutOutcome::Stored { version } => {
@@ -197,7 +201,7 @@ impl<const BITS: u32> Run<BITS> {
     fn look_up(&mut self, k: u8) -> Option<Stored> {
         let bytes = key_bytes(k);
         let key = self.key(k, &bytes);
-        let item = self.partition.get(&self.cpu, key, self.now_s)?;
+        let item = self.partition.get_hinted(&self.cpu, key, self.now_s, self.hint)?;
         assert_eq!(item.to_key(), bytes);
         Some(Stored {
             value: item.to_value(),

@@ -4,7 +4,7 @@
 
 use drover_base::KeyHash;
 use drover_mem::{NativeCpu, PageWish};
-use drover_store::{Erew, Key, Mode, Partition, PartitionOptions, PutOutcome};
+use drover_store::{Erew, Hint, Key, Mode, Partition, PartitionOptions, PutOutcome};
 
 pub const FIFO: Mode = Mode::Cache { move_to_head: 1.0 };
 
@@ -51,6 +51,8 @@ pub fn tag_of(key: u64) -> u16 {
 /// Ours, as a [`Kv`].
 pub struct Ours<const BITS: u32 = 48> {
     pub partition: Partition<Erew, BITS>,
+    /// What the last look ahead said; used for the next operation, whatever its key.
+    hint: Hint,
     pub cpu: NativeCpu,
 }
 
@@ -58,6 +60,7 @@ impl Ours {
     pub fn new(mode: Mode) -> Ours {
         Ours {
             partition: partition(mode, 4096, 1),
+            hint: Hint::NONE,
             cpu: NativeCpu::new(1),
         }
     }
@@ -67,7 +70,7 @@ impl<const BITS: u32> Kv for Ours<BITS> {
     fn look_ahead(&mut self, key: u64) {
         let hash = hash_at(0, tag_of(key), key);
         self.partition.prefetch_bucket(&self.cpu, hash, false);
-        self.partition.prefetch_item(&self.cpu, hash);
+        self.hint = self.partition.prefetch_item(&self.cpu, hash);
     }
 
     fn put(&mut self, key: u64, value: &[u8]) {
@@ -76,7 +79,7 @@ impl<const BITS: u32> Kv for Ours<BITS> {
             hash: hash_at(0, tag_of(key), key),
             bytes: &bytes,
         };
-        let outcome = self.partition.put(&self.cpu, key, value, 0, 0);
+        let outcome = self.partition.put_hinted(&self.cpu, key, value, 0, 0, self.hint);
         assert!(matches!(outcome, PutOutcome::Stored { .. }), "{outcome:?}");
     }
 
@@ -86,7 +89,9 @@ impl<const BITS: u32> Kv for Ours<BITS> {
             hash: hash_at(0, tag_of(key), key),
             bytes: &bytes,
         };
-        self.partition.get(&self.cpu, key, 0).map(|item| item.to_value())
+        self.partition
+            .get_hinted(&self.cpu, key, 0, self.hint)
+            .map(|item| item.to_value())
     }
 
     fn delete(&mut self, key: u64) {
