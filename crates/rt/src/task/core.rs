@@ -62,6 +62,8 @@ pub(super) struct Core<P: Provider> {
     ready: VecDeque<u32>,
     pub(super) timers: Timers,
     pub(super) now: Ns,
+    /// Where a poll puts its completions.
+    wcs: Box<[Wc]>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +113,7 @@ impl<P: Provider> Core<P> {
             ready: VecDeque::with_capacity(options.task_count_max),
             timers: Timers::new(options.task_count_max, options.timer_tick),
             now: Ns::ZERO,
+            wcs: vec![Wc::default(); POLL_BATCH].into(),
         })
     }
 
@@ -130,11 +133,12 @@ impl<P: Provider> Core<P> {
     /// Takes completions and timers. Returns whether there were any.
     pub(super) fn begin_step(&mut self, cpu: &P::Cpu, now: Ns) -> bool {
         self.now = now;
-        let mut wcs = [Wc::default(); POLL_BATCH];
+        let mut wcs = std::mem::take(&mut self.wcs);
         let count = self.cq.poll(cpu, &mut wcs);
         for wc in &wcs[..count] {
             self.complete(wc);
         }
+        self.wcs = wcs;
         let mut busy = count > 0;
         while let Some(index) = self.timers.pop(now) {
             self.tasks[index as usize].wake_at = Ns::MAX;

@@ -1,0 +1,153 @@
+//! Runs operations of this crate so that a tool can count their instructions (or time them):
+//! `valgrind --tool=cachegrind --cache-sim=no rt_instructions OP COUNT`.
+//!
+//! OP is `hand` (two dependent READs over shared memory, written by hand), `task` (the same as a task of a
+//! pool), `tasks` (16 such tasks), `timer` (arm and cancel), `mail` (looking into an empty mailbox) or `round`
+//! (a round of a run loop with nothing to do). Prints nanoseconds per operation.
+
+use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_mem::{NativeCpu, PageWish, Region};
+use drover_rt::exchange::{End, ends};
+use drover_rt::{Idle, Peer, RunLoop, StopFlag, TaskCx, TaskOptions, TaskPool, Timers, mailbox};
+use drover_verbs::{
+    Access, CompletionQueue, Context, Device, MemoryRegion, Payload, Provider, QpKind, QueuePair,
+    RemoteRegion, SendList, SendOp, SendWr, Sge, Waker, Wc, WrId,
+};
+use drover_verbs_shm::{Shm, ShmDevice};
+use std::cell::Cell;
+use std::hint::black_box;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let op = args.next().expect("an operation");
+    let count: u64 = args.next().and_then(|n| n.parse().ok()).expect("a count");
+    let clock = NativeCpu::new(1);
+    let start = clock.refresh();
+    match op.as_str() {
+        "hand" => by_hand(count),
+        "task" => by_tasks(count, 1),
+        "tasks" => by_tasks(count, 16),
+        "timer" => timer(count),
+        "mail" => mail(count),
+        "round" => round(count),
+        other => panic!("no operation {other}"),
+    }
+    let ns = clock.refresh().since(start).0 as f64;
+    println!("{op}: {:.1} ns", ns / count as f64);
+}
+
+/// A page of the far side: its first word points to the item.
+fn far_memory(far: &End<Shm>) -> (Region, <Shm as Provider>::Mr) {
+    let memory = far.ctx.alloc(4096, PageWish::Small).expect("memory");
+    memory.store_u64(0, 512, Ordering::Relaxed);
+    let mr = far.ctx.register(&memory, Access::REMOTE_READ).expect("register");
+    (memory, mr)
+}
+
+fn by_hand(count: u64) {
+    let (mut near, far) = ends::<Shm>(&ShmDevice::default(), QpKind::Rc).expect("ends");
+    let (_memory, mr) = far_memory(&far);
+    let remote = near
+        .ctx
+        .import_region(&mr.export(&[]).expect("export"))
+        .expect("import");
+    let local = near.ctx.alloc(4096, PageWish::Small).expect("memory");
+    let local_mr = near.ctx.register(&local, Access::LOCAL).expect("register");
+    let mut list = SendList::with_capacity(1, 0);
+    for _ in 0..count {
+        read_by_hand(&mut near, &mut list, &remote, 0, local_mr.sge(0, 8));
+        let offset = local.load_u64(0, Ordering::Relaxed);
+        read_by_hand(&mut near, &mut list, &remote, offset, local_mr.sge(64, 32));
+        black_box(local.load_u64(64, Ordering::Relaxed));
+    }
+}
+
+fn read_by_hand(near: &mut End<Shm>, list: &mut SendList, from: &RemoteRegion, offset: u64, into: Sge) {
+    list.clear();
+    list.push(SendWr {
+        wr_id: WrId(1),
+        op: SendOp::Read {
+            remote: from.at(offset as usize),
+        },
+        payload: Payload::Region(into),
+        signaled: true,
+        fence: false,
+    });
+    near.qp.post_send(near.ctx.cpu(), list).expect("room");
+    let mut wcs = [Wc::default(); 1];
+    while near.cq.poll(near.ctx.cpu(), &mut wcs) == 0 {}
+}
+
+fn by_tasks(count: u64, task_count: u64) {
+    let device = ShmDevice::default();
+    let ctx = device.context().expect("context");
+    let mut pool = TaskPool::<Shm>::new(&ctx, &TaskOptions::default()).expect("pool");
+    let mut far = End::<Shm>::new(&device, QpKind::Rc).expect("end");
+    let mut near = pool.create_qp(&ctx, QpKind::Rc).expect("queue pair");
+    near.connect(&far.qp.export().expect("export")).expect("connect");
+    far.qp.connect(&near.export().expect("export")).expect("connect");
+    let peer = pool.add_peer(near);
+    let (_memory, mr) = far_memory(&far);
+    let remote = ctx
+        .import_region(&mr.export(&[]).expect("export"))
+        .expect("import");
+    let left = Rc::new(Cell::new(count));
+    for _ in 0..task_count {
+        let left = left.clone();
+        let work = move |cx| async move {
+            while left.get() > 0 {
+                left.set(left.get() - 1);
+                two_reads(&cx, peer, &remote).await;
+            }
+        };
+        pool.spawn(work).expect("room");
+    }
+    while pool.task_count() > 0 {
+        ctx.cpu().refresh();
+        let _ = pool.step(ctx.cpu());
+    }
+}
+
+async fn two_reads(cx: &TaskCx<Shm>, peer: Peer, remote: &RemoteRegion) {
+    let ticket = cx.read(peer, cx.buffer(8).expect("buffer"), remote.at(0));
+    let pointer = cx.sync().await.expect("READ").take(ticket);
+    let offset = u64::from_le_bytes(pointer[..].try_into().expect("8 bytes"));
+    let ticket = cx.read(peer, cx.buffer(32).expect("buffer"), remote.at(offset as usize));
+    black_box(cx.sync().await.expect("READ").take(ticket)[0]);
+}
+
+fn timer(count: u64) {
+    let mut timers = Timers::new(64, Ns::from_us(1));
+    for i in 0..count {
+        let (key, now) = ((i & 63) as u32, Ns(i * 100));
+        timers.arm(key, now + Ns::from_ms(1));
+        black_box(timers.pop(now));
+        timers.cancel(key);
+    }
+}
+
+fn mail(count: u64) {
+    let (_mailer, mut mailbox) = mailbox::<u64>(4, Waker::new(|| ()));
+    for _ in 0..count {
+        black_box(mailbox.recv());
+    }
+}
+
+/// Never has anything to do.
+struct Nothing;
+
+impl<C: Cpu> Actor<C> for Nothing {
+    fn step(&mut self, _: &C) -> Progress {
+        Progress::Idle { wake_at: Ns::MAX }
+    }
+}
+
+fn round(count: u64) {
+    let ctx = ShmDevice::default().context().expect("context");
+    let mut core = RunLoop::<Shm>::new(&ctx, Idle::Spin);
+    for _ in 0..count {
+        core.round(&mut [&mut Nothing], &StopFlag::new());
+    }
+}
