@@ -6,6 +6,7 @@ mod bed;
 use bed::{Ground, PiecesBed};
 use drover_base::Ns;
 use drover_testkit::kv_conformance::BedOptions;
+use drover_verbs::faulty::{FaultOptions, Faulty, FaultyDevice};
 use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs_shm::{Shm, ShmDevice};
 
@@ -37,6 +38,29 @@ impl Ground for Shm {
     }
 }
 
+/// What the bed is asked for, in the words of the wrapper.
+fn faults(options: &BedOptions) -> FaultOptions {
+    let asked = options.faults;
+    FaultOptions {
+        drop: asked.drop,
+        duplicate: asked.duplicate,
+        delay: asked.delay,
+        reorder: asked.reorder,
+        tear: asked.tear,
+        ..FaultOptions::quiet(options.seed)
+    }
+}
+
+impl<P: Ground> Ground for Faulty<P> {
+    fn open(options: &BedOptions) -> FaultyDevice<P> {
+        FaultyDevice::new(P::open(options), faults(options))
+    }
+
+    fn pass(device: &FaultyDevice<P>, by: Ns) {
+        P::pass(device.inner(), by);
+    }
+}
+
 /// The rules that need no faults.
 macro_rules! calm_rules {
     ($bed:ty) => {
@@ -57,4 +81,23 @@ mod loopback {
 mod shm {
     use super::*;
     calm_rules!(PiecesBed<Shm>);
+}
+
+/// The rules that want a fabric that misbehaves.
+macro_rules! fault_rules {
+    ($bed:ty) => {
+        drover_testkit::kv_conformance_tests!($bed:
+            lost_messages, duplicated_messages, delayed_messages, reordered_messages, torn_writes,
+            all_faults_at_once);
+    };
+}
+
+mod faulty_loopback {
+    use super::*;
+    fault_rules!(PiecesBed<Faulty<Loopback>>);
+}
+
+mod faulty_shm {
+    use super::*;
+    fault_rules!(PiecesBed<Faulty<Shm>>);
 }
