@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use drover_base::{Cpu, Ns};
+use drover_kv::{KvClient, Op};
 use drover_rt::StopFlag;
 use drover_rt::control::ControlStream;
 use drover_rt::exchange::{End, recv_export};
@@ -71,6 +72,17 @@ pub fn beside<T>(
     stop.set();
     server.join().map_err(|_| "the server panicked")??;
     result
+}
+
+/// One operation and what came of it, as text.
+pub fn execute<P: Provider, C: KvClient<P>>(client: &mut C, cpu: &P::Cpu, op: &Op<'_>) -> Outcome<String> {
+    client.submit(cpu, op, 0)?;
+    let deadline = cpu.refresh() + PATIENCE;
+    let mut answer = None;
+    while answer.is_none() && cpu.refresh() < deadline {
+        client.poll(cpu, &mut |done| answer = Some(format!("{:?}", done.outcome)));
+    }
+    answer.ok_or_else(|| "no answer came".into())
 }
 
 /// Waits for the peer to send an export.

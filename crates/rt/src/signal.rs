@@ -31,7 +31,7 @@ impl Signal {
 }
 
 #[cfg(all(test, loom))]
-mod tests {
+mod loom_tests {
     use super::*;
     use loom::sync::{Arc, Mutex};
 
