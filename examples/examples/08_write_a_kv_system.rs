@@ -11,7 +11,6 @@ use drover_verbs::*;
 const SLOTS: u64 = 1 << 12;
 const SLOT_BYTES: usize = 64; // hash (2 words), length, value (4 words), check word
 const WINDOW: usize = 16;
-
 fn check_word(body: &[u8]) -> [u8; 8] {
     body.iter().fold(1, |sum, byte| mix(sum ^ u64::from(*byte))).to_le_bytes()
 }

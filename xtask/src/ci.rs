@@ -2,7 +2,7 @@
 
 use crate::command::{self, cargo};
 use crate::steps::Steps;
-use crate::{check, fuzz, loom, setup, tests};
+use crate::{check, fuzz, instructions, loom, setup, tests};
 
 /// Options of the whole run.
 #[derive(clap::Args)]
@@ -28,7 +28,9 @@ pub fn run(steps: &mut Steps, args: &Args) {
     steps.run("build release", || {
         command::run(&mut cargo(&["build", "--release", "--quiet"]))
     });
+    tests::bench_smoke(steps);
     tests::examples(steps);
+    instructions::run(steps, &instructions::Args { write: false });
     loom::run(steps);
     fuzz::run_all(
         steps,

@@ -78,7 +78,7 @@ fn measure_all() -> Result<BTreeMap<String, f64>, String> {
             "--example",
             meter.example,
         ];
-        crate::command::run(cargo(&args).env("CARGO_TARGET_DIR", target_dir("instructions")))?;
+        crate::command::run(&mut cargo(&args))?;
         for operation in meter.operations {
             let total = |count: u64| count_instructions(meter, operation, count);
             let price = (total(RUNS.1)? - total(RUNS.0)?) as f64 / (RUNS.1 - RUNS.0) as f64;

@@ -105,6 +105,21 @@ fn example_names() -> Vec<String> {
     names
 }
 
+/// The README's first command, cut short: it starts its own server, measures, and every key is found.
+pub fn bench_smoke(steps: &mut Steps) {
+    steps.run("bench smoke", || {
+        let words = "run --release --quiet -- bench --keys 100000 --seconds 1 --repeats 1 --json -";
+        let text = command::output(&mut cargo(&words.split(' ').collect::<Vec<_>>()))?;
+        let report: serde_json::Value = serde_json::from_str(&text).map_err(|e| format!("{e} in {text}"))?;
+        match (report["throughput_ops"].as_f64(), report["hit_rate"].as_f64()) {
+            (Some(ops), Some(hits)) if ops > 0.0 && hits > 0.9 => Ok(Counts::ONE),
+            _ => Err(format!(
+                "throughput_ops or hit_rate is missing or too low in {text}"
+            )),
+        }
+    });
+}
+
 /// One ordinary bench run whose result file stays.
 pub fn bench(steps: &mut Steps) {
     steps.run("bench", || -> StepResult {
