@@ -3,7 +3,8 @@
 //! ```text
 //! get:  for each slot with our tag:   dead? empty it.   other hash or key? go on.   expired? empty it, miss.
 //!       hit -> the item (moved to the head of the log if it is old and the mode wants it)
-//! put:  look at the whole bucket.  own item with room -> overwrite it;
+//! put:  own item of the same lengths -> overwrite its value
+//!       else look at the whole bucket.  own item with room -> overwrite it
 //!       else append and take: own slot, ghost, empty, dead, oldest
 //! ```
 //! Both begin with the case that nearly always holds, the first candidate is ours, in a straight line; whatever is
@@ -239,19 +240,17 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     ) -> PutOutcome {
         cpu.touch(self.table.bucket(key.hash).line());
         let slot = self.likely_slot(key.hash, hint);
-        if !slot.is_empty() && condition == Condition::Always && self.limits.allow_value(value) {
+        if !slot.is_empty() && slot.is_within(self.log.head(), self.live) && condition == Condition::Always {
             let place = self.log.place(slot.word());
             let lens = Lens::load(place);
-            if slot.is_within(self.log.head(), self.live)
-                && lens.item_size() >= item::item_bytes(key.bytes.len(), value.len())
-                && item::compare(place, lens, key) == Match::Own
+            if item::compare(place, lens, key) == Match::Own
+                && lens.same_value_len(key.bytes.len(), value.len())
             {
                 self.version = next_version(self.version);
-                let meta = Meta::new(expire_s, self.version);
                 self.sharing.begin_write(key.hash);
-                item::write_value(place, lens.item_size(), lens.key_len(), value, meta);
+                item::rewrite_value(place, lens, value, Meta::new(expire_s, self.version));
                 self.sharing.end_write(key.hash);
-                item::touch(cpu, place, item::item_bytes(key.bytes.len(), value.len()));
+                item::touch(cpu, place, item::item_bytes(lens.key_len(), value.len()));
                 self.counters.updates_in_place += 1;
                 return PutOutcome::Stored {
                     version: self.version,

@@ -73,6 +73,13 @@ impl Lens {
         (self.0 >> 32) as usize & 0xff_ffff
     }
 
+    /// Whether these are the lengths of key and value, given that the key's is.
+    #[inline(always)]
+    pub(crate) fn same_value_len(self, key_len: usize, value_len: usize) -> bool {
+        // A sum, not bits: an absurd value length must not pass for a key's.
+        self.0 >> 32 == value_len as u64 + ((key_len as u64) << 24)
+    }
+
     #[cfg(test)]
     pub(crate) fn is_skip(self) -> bool {
         self.0 & SKIP != 0
@@ -158,6 +165,14 @@ pub(crate) fn write_value(place: Place<'_>, item_size: usize, key_len: usize, va
     place.store(0, Lens::new(item_size, key_len, value.len()).0);
     meta.store(place);
     place.copy_in_padded(value_start(key_len), value);
+}
+
+/// Writes another value of the same length.
+#[inline(always)]
+pub(crate) fn rewrite_value(place: Place<'_>, lens: Lens, value: &[u8], meta: Meta) {
+    debug_assert_eq!(lens.value_len(), value.len());
+    meta.store(place);
+    place.copy_in_padded(value_start(lens.key_len()), value);
 }
 
 /// Marks `bytes` at `place` as nothing.
@@ -290,5 +305,37 @@ impl<'p> ItemRef<'p> {
         let mut out = vec![0; self.key_len()];
         self.copy_key(&mut out);
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_a_header_do_not_mix() {
+        let lens = Lens::new(1 << 20, 250, (1 << 20) + 1);
+        assert_eq!(
+            (lens.item_size(), lens.key_len(), lens.value_len()),
+            (1 << 20, 250, (1 << 20) + 1)
+        );
+        assert!(!lens.is_skip());
+        let meta = Meta::new(7, u32::MAX);
+        assert_eq!((meta.expire_s(), meta.version()), (7, u32::MAX));
+    }
+
+    #[test]
+    fn an_absurd_value_length_is_not_the_same() {
+        let lens = Lens::new(48, 3, 5);
+        assert!(lens.same_value_len(3, 5));
+        for (key_len, value_len) in [(3, 6), (3, (1 << 24) + 5), (3, (3 << 24) + 5), (3, 0)] {
+            assert!(!lens.same_value_len(key_len, value_len), "{key_len} {value_len}");
+        }
+    }
+
+    #[test]
+    fn expiry_is_reached_in_its_second() {
+        let expired = |expire_s, now_s| Meta::new(expire_s, 1).is_expired(now_s);
+        assert!(!expired(0, u32::MAX) && !expired(5, 4) && expired(5, 5) && expired(1, 1) && !expired(1, 0));
     }
 }

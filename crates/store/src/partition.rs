@@ -131,14 +131,9 @@ impl Limits {
     }
 
     #[inline(always)]
-    pub(crate) fn allow_value(&self, value: &[u8]) -> bool {
-        value.len() <= self.value_bytes_max
-    }
-
-    #[inline(always)]
     pub(crate) fn allow(&self, key: Key<'_>, value: &[u8]) -> bool {
         key.bytes.len() <= KEY_BYTES_MAX
-            && self.allow_value(value)
+            && value.len() <= self.value_bytes_max
             && item::item_bytes(key.bytes.len(), value.len()) <= self.item_bytes_max
     }
 }
