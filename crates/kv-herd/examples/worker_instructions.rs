@@ -3,7 +3,7 @@
 //!
 //! Shared memory, one process, window 16, 16-byte keys, 32-byte values, 10,000 keys.
 
-use drover_base::{Actor, Cpu, KeyHash, Progress};
+use drover_base::{Actor, Cpu, KeyHash, Ns, Progress};
 use drover_kv_herd::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION};
 use drover_kv_herd::layout::{Commit, SlotMap, SlotOp};
 use drover_kv_herd::server::{Server, ServerOptions, Worker};
@@ -114,6 +114,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut list = SendList::with_capacity(WINDOW as usize, 2048);
     let mut wcs = [Wc::default(); 32];
     let (mut r, mut served) = (0, 0);
+    let (mut spent, mut least) = (Ns::ZERO, u64::MAX);
     // All keys once, then what is asked for.
     while r < KEYS + count {
         list.clear();
@@ -146,10 +147,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             });
             r += 1;
         }
+        if r % (256 * WINDOW) == 0 {
+            least = least.min(spent.0 / 256);
+            spent = Ns::ZERO;
+        }
         uc.post_send(ctx.cpu(), &list)?;
         cq.poll(ctx.cpu(), &mut wcs);
         while served < r {
+            let before = ctx.cpu().refresh();
             serve(worker, server_ctx.cpu());
+            spent = spent + ctx.cpu().refresh().since(before);
             let polled = recv_cq.poll(ctx.cpu(), &mut wcs);
             served += polled as u64;
             recvs.clear();
@@ -157,6 +164,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ud.post_recv(ctx.cpu(), &recvs)?;
         }
     }
+    println!(
+        "{:.1} ns of the worker per request, at best",
+        least as f64 / WINDOW as f64
+    );
     let counters = worker.stats().counters;
     println!(
         "{} GETs, {} of them hits, {} PUTs, {} doorbells",

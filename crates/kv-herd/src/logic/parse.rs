@@ -106,6 +106,8 @@ pub struct Plain {
 impl Plain {
     /// Op, reserved bits, checksum bit.
     const SHAPE: u64 = 0xf << 56 | RESERVED | 1 << 47;
+    /// The same and the length of the value.
+    const SHAPE_EMPTY: u64 = Plain::SHAPE | 0x3ff << 32;
     const GET: u64 = (SlotOp::Get as u64) << 56;
     const PUT: u64 = (SlotOp::Put as u64) << 56;
 
@@ -113,17 +115,19 @@ impl Plain {
     #[inline(always)]
     pub fn new(commit: Commit, body_bytes_max: usize) -> Option<Plain> {
         let (key_len, value_len) = (commit.key_len(), commit.value_len());
-        let op = match commit.0 & Plain::SHAPE {
-            Plain::GET if value_len == 0 => SlotOp::Get,
-            Plain::PUT => SlotOp::Put,
-            _ => return None,
-        };
+        let get = commit.0 & Plain::SHAPE_EMPTY == Plain::GET;
+        let put = commit.0 & Plain::SHAPE == Plain::PUT;
         let fits = key_len.wrapping_sub(1) < KEY_BYTES_MAX && key_len + value_len <= body_bytes_max;
-        fits.then_some(Plain {
-            op,
-            key_len,
-            value_len,
-        })
+        // Bitwise: one branch, nearly always taken the same way.
+        if (get | put) & fits {
+            let op = if get { SlotOp::Get } else { SlotOp::Put };
+            return Some(Plain {
+                op,
+                key_len,
+                value_len,
+            });
+        }
+        None
     }
 
     /// Bytes of body: value and key.

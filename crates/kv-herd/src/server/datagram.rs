@@ -163,7 +163,7 @@ impl<P: Provider> Worker<P> {
             commit,
             &mut self.counters,
         );
-        if taken == Taken::Request {
+        if matches!(taken, Taken::New | Taken::Again) {
             let request = intake.requests.last().expect("just pushed");
             self.partition.prefetch_bucket(cpu, request.hash, false);
         }

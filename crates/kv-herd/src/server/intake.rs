@@ -48,8 +48,10 @@ pub(super) struct Request {
 /// What a look at a slot brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Taken {
-    /// A request, now in the intake.
-    Request,
+    /// A new request, now in the intake.
+    New,
+    /// A retransmission of the slot's last request, now in the intake.
+    Again,
     /// A word that is no news any more.
     Noted,
     /// A request of which not everything has landed: look again.
@@ -177,7 +179,7 @@ impl Intake {
             slot: slot as u8,
             act: Act::Do(plain.op),
         });
-        Taken::Request
+        Taken::New
     }
 
     /// As [`take`](Intake::take), for anything.
@@ -234,7 +236,7 @@ impl Intake {
             slot: slot as u8,
             act,
         });
-        Taken::Request
+        if again { Taken::Again } else { Taken::New }
     }
 
     fn is_intact(&self, parsed: &Parsed, at: usize, hash: KeyHash, commit: Commit) -> bool {
@@ -295,6 +297,6 @@ impl Intake {
                 Act::Say(status)
             },
         });
-        Taken::Request
+        if again { Taken::Again } else { Taken::New }
     }
 }

@@ -21,6 +21,8 @@ use drover_verbs::Provider;
 const POLL: Cost = Cost::new("herd.poll");
 /// Looks around without a find after which a lane is cold: about a thousand sweeps.
 const QUIET_MAX: u16 = 16;
+/// Slots whose lines are asked for at once.
+const LOOK_AHEAD: usize = 8;
 /// A cold lane is polled in one sweep of so many.
 const COLD_SHARE: usize = 8;
 
@@ -100,6 +102,12 @@ impl<P: Provider> Worker<P> {
         }
         let intake = &mut self.intakes[at];
         let mut left = client.quota;
+        // Where one request stands there are often more, each in a line of the client's cache: ask for all at
+        // once instead of waiting for one after the other. If nothing new is there the line is ours already.
+        for ahead in 1..left.min(LOOK_AHEAD) {
+            let slot = (client.turn.slot + ahead as u32) & (client.window - 1);
+            lane.slots.prefetch(cpu, client.commit_at(slot));
+        }
         loop {
             let word = lane.slots.load(lane.commit_at);
             if word == lane.seen {
@@ -114,19 +122,18 @@ impl<P: Provider> Worker<P> {
                 commit,
                 &mut self.counters,
             ) {
-                Taken::Request => {
-                    lane.served = true;
+                Taken::New => {
                     let taken = intake.requests.last().expect("just pushed");
                     self.partition.prefetch_bucket(cpu, taken.hash, false);
-                    if client.states[slot as usize].last_seq() != client.turn.seq.wrapping_sub(1) {
-                        client.advance(lane, commit);
-                    } else {
-                        client.aim(lane); // a retransmission: the slot's own turn is still to come
-                    }
+                    client.advance(lane, commit);
                     left -= 1;
                     if left == 0 || intake.is_full() {
                         break;
                     }
+                }
+                Taken::Again => {
+                    client.aim(lane); // the turn of what follows in this slot is still to come
+                    break;
                 }
                 Taken::Noted => client.aim(lane),
                 Taken::Torn => {
@@ -138,6 +145,7 @@ impl<P: Provider> Worker<P> {
                 }
             }
         }
+        lane.served = true;
         client.torn_since = Ns::MAX;
     }
 
@@ -196,7 +204,7 @@ impl<P: Provider> Worker<P> {
             let commit = Commit(lane.slots.load(commit_at));
             if commit.0 != client.states[slot as usize].last_commit() {
                 match intake.take(client, &lane.slots, slot, commit_at, commit, &mut self.counters) {
-                    Taken::Request => {
+                    Taken::New | Taken::Again => {
                         lane.served = true;
                         let taken = intake.requests.last().expect("just pushed");
                         self.partition.prefetch_bucket(cpu, taken.hash, false);
