@@ -185,7 +185,7 @@ impl<'a> Stage<'a> {
             );
             crew.load(plan.key_count, plan.window.max(16), &counter)?;
         }
-        let rivals = contenders(plan, progress, &mut report.rivals_missing)?;
+        let rivals = contenders(plan, progress, &mut report.rivals_missing);
         let echo = Echo::start(&plan.helper, plan.cores.server[0])?;
         let pairs = match plan.bound {
             true => Some(Pairs::new(
@@ -356,11 +356,7 @@ struct Contender {
     _server: std::rc::Rc<Rival>,
 }
 
-fn contenders(
-    plan: &Plan,
-    progress: &Progress,
-    missing: &mut Vec<String>,
-) -> Result<Vec<Contender>, Box<dyn Error>> {
+fn contenders(plan: &Plan, progress: &Progress, missing: &mut Vec<String>) -> Vec<Contender> {
     let mut all = Vec::new();
     for &kind in &plan.rivals {
         if Rival::find(kind).is_none() {
@@ -368,10 +364,14 @@ fn contenders(
             continue;
         }
         for transport in [Transport::Unix, Transport::Tcp] {
-            all.extend(contenders_over(kind, transport, plan, progress)?);
+            match contenders_over(kind, transport, plan, progress) {
+                Ok(some) => all.extend(some),
+                // A rival that does not work here is no reason to measure nothing.
+                Err(error) => missing.push(format!("{kind} over {transport:?}: {error}")),
+            }
         }
     }
-    Ok(all)
+    all
 }
 
 fn contenders_over(

@@ -1,4 +1,8 @@
-//! What rivals say and hear: requests of memcached's text protocol and of RESP, and their replies.
+//! What rivals say and hear: requests of memcached's text and meta protocols and of RESP, and their replies.
+//!
+//! memcached answers every classic command of a pipeline with a system call of its own, but the meta commands of
+//! one read with a single call *(seen with 1.6.18 under strace)*: so PUTs and single GETs are meta commands, and
+//! multi-gets are classic ones. It needs memcached 1.6.
 //!
 //! Parsing is as little as counts hits honestly: where a reply ends, its key if it has one, its value. A parser
 //! is given all bytes received and not yet taken; the same bytes in any pieces give the same replies.
@@ -16,11 +20,11 @@ pub enum Reply<'a> {
         /// The bytes.
         value: &'a [u8],
     },
-    /// RESP: there is no such key.
+    /// There is no such key.
     Nil,
     /// RESP: so many replies follow that belong together.
     Array(usize),
-    /// memcached: no more values for this request.
+    /// memcached: no more values for this multi-get.
     End,
     /// A PUT was done.
     Stored,
@@ -45,9 +49,9 @@ impl Kind {
     pub(super) fn put(self, out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
         match self {
             Kind::Memcached => {
-                out.extend_from_slice(b"set ");
+                out.extend_from_slice(b"ms ");
                 out.extend_from_slice(key);
-                write_infallible(out, format_args!(" 0 0 {}\r\n", value.len()));
+                write_infallible(out, format_args!(" {}\r\n", value.len()));
                 out.extend_from_slice(value);
                 out.extend_from_slice(b"\r\n");
             }
@@ -74,9 +78,9 @@ impl Kind {
     pub(super) fn get(self, out: &mut Vec<u8>, keys: &[u8], count: usize, grouped: bool) {
         match self {
             Kind::Memcached => {
-                out.extend_from_slice(b"get");
+                out.extend_from_slice(if grouped { b"get" } else { b"mg" });
                 out.extend_from_slice(keys);
-                out.extend_from_slice(b"\r\n");
+                out.extend_from_slice(if grouped { b"\r\n" } else { b" v\r\n" });
             }
             Kind::Redis => {
                 let name = if grouped { "$4\r\nMGET" } else { "$3\r\nGET" };
@@ -118,9 +122,14 @@ fn memcached<'a>(
         let len = len.and_then(number).ok_or_else(|| unexpected(bytes))?;
         return value(bytes, key, after, len);
     }
+    if let Some(len) = line.strip_prefix(b"VA ") {
+        let len = number(len).ok_or_else(|| unexpected(bytes))?;
+        return value(bytes, None, after, len);
+    }
     match line {
+        b"HD" => Ok(Some((Reply::Stored, after))),
+        b"EN" => Ok(Some((Reply::Nil, after))),
         b"END" => Ok(Some((Reply::End, after))),
-        b"STORED" => Ok(Some((Reply::Stored, after))),
         _ => Err(unexpected(bytes)),
     }
 }
@@ -242,7 +251,7 @@ mod tests {
                         redis.extend(redis_reply(value));
                     }
                     None => {
-                        memcached.extend(b"STORED\r\nEND\r\n");
+                        memcached.extend(b"HD\r\nEN\r\nVA 0\r\n\r\nEND\r\n");
                         redis.extend(b"$-1\r\n+OK\r\n");
                     }
                 }
@@ -251,7 +260,9 @@ mod tests {
                 let whole = replies(kind, bytes, &[]);
                 prop_assert_eq!(&replies(kind, bytes, &cuts), &whole);
                 let found = whole.iter().filter(|r| r.starts_with("Value")).count();
-                prop_assert_eq!(found, values.iter().flatten().count());
+                // memcached's stand-in for a missing value includes an empty one.
+                let empty = if kind == Kind::Memcached { values.iter().filter(|v| v.is_none()).count() } else { 0 };
+                prop_assert_eq!(found, values.iter().flatten().count() + empty);
             }
         }
 
@@ -273,10 +284,7 @@ mod tests {
             kind.get(&mut out, &keys, 2, true);
             String::from_utf8(out).expect("text")
         };
-        assert_eq!(
-            text(Kind::Memcached),
-            "set k 0 0 2\r\nvv\r\nget a\r\nget a bc\r\n"
-        );
+        assert_eq!(text(Kind::Memcached), "ms k 2\r\nvv\r\nmg a v\r\nget a bc\r\n");
         assert_eq!(
             text(Kind::Redis),
             "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nvv\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\n\

@@ -62,12 +62,12 @@ pub struct ServerPlan {
 }
 
 impl ServerPlan {
-    /// A worker's store. The index has half as many items again as there are: MICA's index loses some when its
-    /// buckets are unevenly full, and this is a benchmark of hits.
+    /// A worker's store, for twice the items there are: MICA's index forgets items when its buckets are unevenly
+    /// full (0.7 % at half load), and the rivals forget none.
     pub fn partition(&self) -> PartitionOptions {
         let share = self.item_count.div_ceil(self.cores.len() as u64) as usize;
         let mode = Mode::Cache { move_to_head: 1.0 };
-        PartitionOptions::for_items(mode, share + share / 2, self.item_bytes)
+        PartitionOptions::for_items(mode, share * 2, self.item_bytes)
     }
 
     /// Bytes of index and of log that requests touch, all workers together.
@@ -224,7 +224,7 @@ mod tests {
             value_bytes_max: 32,
         };
         let options = plan.partition();
-        assert!(options.bucket_count * 8 >= 2_000_000, "{options:?}");
+        assert!(options.bucket_count * 8 >= 4_000_000, "{options:?}");
         assert!(options.log_bytes >= 1_000_000 * 72, "{options:?}");
     }
 }
