@@ -180,7 +180,7 @@ fn count() {
         workers[0].step(worker_ctx.cpu());
     }
     load(&mut client, cpu, 10_000, || {
-        drop(workers[0].step(worker_ctx.cpu()))
+        workers[0].step(worker_ctx.cpu());
     });
     let ops = workload(10_000);
     let (mut at, mut done, mut hits) = (0, 0, 0);

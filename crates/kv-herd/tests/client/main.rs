@@ -2,6 +2,7 @@
 
 mod bed;
 mod bulk;
+mod calls;
 mod fake;
 mod hostile;
 mod loss;

@@ -1,0 +1,250 @@
+//! The clients that wait: blocking, async, and the one with a thread of its own, against the real server over
+//! shared memory. Every wait is bounded by the client's own deadline.
+
+use drover_base::Ns;
+use drover_kv::{Op, Outcome, Refusal, SubmitError};
+use drover_kv_herd::client::{
+    AsyncClient, BlockingClient, ClientOptions, ClientThread, Dial, HerdClient, OpError, SetupError,
+};
+use drover_kv_herd::server::{Server, ServerOptions};
+use drover_mem::PageWish;
+use drover_rt::control::{ControlStream, DialError};
+use drover_store::PartitionOptions;
+use drover_verbs::Device;
+use drover_verbs_shm::{Shm, ShmDevice};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+const PATIENCE: Ns = Ns::from_s(30);
+
+/// A server that can be taken away.
+#[derive(Clone)]
+struct House(Arc<Mutex<Option<Server<Shm>>>>);
+
+impl House {
+    fn new() -> House {
+        let options = ServerOptions {
+            partition_count: 2,
+            partition: PartitionOptions {
+                log_bytes: 1 << 22,
+                bucket_count: 1 << 10,
+                pages: PageWish::Small,
+                ..PartitionOptions::default()
+            },
+            ..ServerOptions::default()
+        };
+        let server = Server::start(&ShmDevice::default(), None, &options, |_| {}).expect("a server");
+        House(Arc::new(Mutex::new(Some(server))))
+    }
+
+    fn dial(&self) -> Dial {
+        let house = self.clone();
+        Dial::new(move || {
+            let server = house.0.lock().expect("nobody panics here");
+            let Some(server) = &*server else {
+                return Err(DialError::Refused {
+                    addr: "here".to_owned(),
+                });
+            };
+            let (ours, theirs) = ControlStream::pair();
+            server.adopt(theirs);
+            Ok(ours)
+        })
+    }
+
+    fn tear_down(&self) {
+        let server = self.0.lock().expect("nobody panics here").take();
+        drop(server);
+    }
+
+    fn blocking(&self, options: ClientOptions) -> BlockingClient<Shm> {
+        let ctx = Rc::new(ShmDevice::default().context().expect("a context"));
+        BlockingClient::connect(ctx, self.dial(), options, PATIENCE).expect("a session")
+    }
+
+    fn asynchronous(&self) -> AsyncClient<Shm> {
+        let ctx = Rc::new(ShmDevice::default().context().expect("a context"));
+        let client = HerdClient::connect_blocking(ctx, self.dial(), ClientOptions::default(), PATIENCE);
+        AsyncClient::new(client.expect("a session"))
+    }
+}
+
+#[test]
+fn one_call_one_result() {
+    let mut client = House::new().blocking(ClientOptions::default());
+    assert_eq!(client.get(b"k"), Ok(None));
+    assert_eq!(client.put(b"k", b"value", 0), Ok(()));
+    assert_eq!(client.get(b"k"), Ok(Some(b"value".to_vec())));
+    assert_eq!(client.delete(b"k"), Ok(true));
+    assert_eq!(client.delete(b"k"), Ok(false));
+    assert_eq!(client.get(b""), Err(OpError::Submit(SubmitError::BadKey)));
+    let long = vec![5; 300_000];
+    assert_eq!(client.put(b"long", &long, 60), Ok(()));
+    assert_eq!(client.get(b"long"), Ok(Some(long)));
+    let stats = client.server_stats(PATIENCE).expect("counters");
+    assert!(
+        stats.lines().all(|line| line.contains(' ')) && !stats.is_empty(),
+        "{stats}"
+    );
+}
+
+#[test]
+fn many_keys_at_once() {
+    let mut client = House::new().blocking(ClientOptions::default());
+    let keys: Vec<[u8; 4]> = (0..500u32).map(u32::to_le_bytes).collect();
+    let puts: Vec<Op<'_>> = keys
+        .iter()
+        .map(|key| Op::Put {
+            key,
+            value: key,
+            ttl_s: 0,
+        })
+        .collect();
+    let mut stored = 0;
+    client
+        .execute_batch(&puts[..400], |_, outcome| {
+            stored += usize::from(outcome == Outcome::Stored)
+        })
+        .expect("taken");
+    assert_eq!(stored, 400);
+    let wanted: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+    let mut got = vec![None; 500];
+    client
+        .get_many(&wanted, |i, value| got[i] = Some(value.map(<[u8]>::to_vec)))
+        .expect("read");
+    for (i, value) in got.iter().enumerate() {
+        let want = (i < 400).then(|| keys[i].to_vec());
+        assert_eq!(value.as_ref(), Some(&want), "key {i}");
+    }
+}
+
+#[test]
+fn a_batch_on_one_key_is_executed_in_order() {
+    let mut client = House::new().blocking(ClientOptions::default());
+    let values: Vec<[u8; 1]> = (0..50).map(|i| [i]).collect();
+    let mut ops = Vec::new();
+    for value in &values {
+        ops.push(Op::Put {
+            key: b"k",
+            value,
+            ttl_s: 0,
+        });
+        ops.push(Op::Get { key: b"k" });
+    }
+    let mut read = vec![None; ops.len()];
+    let take = |i: usize, outcome: Outcome<'_>| {
+        if let Outcome::Value(value) = outcome {
+            read[i] = Some(value[0]);
+        }
+    };
+    client.execute_batch(&ops, take).expect("taken");
+    assert!(
+        read.iter()
+            .skip(1)
+            .step_by(2)
+            .enumerate()
+            .all(|(i, value)| *value == Some(i as u8)),
+        "{read:?}"
+    );
+}
+
+#[test]
+fn a_call_ends_although_the_server_is_gone() {
+    let house = House::new();
+    let mut client = house.blocking(ClientOptions {
+        deadline: Ns::from_ms(300),
+        ..ClientOptions::default()
+    });
+    assert_eq!(client.put(b"k", b"v", 0), Ok(()));
+    house.tear_down();
+    assert_eq!(client.get(b"k"), Err(OpError::Refused(Refusal::Unavailable)));
+    let unsent = client.put(b"k", b"v", 0);
+    assert!(unsent.is_err(), "{unsent:?}");
+}
+
+#[test]
+fn nobody_there_is_said_so() {
+    let house = House::new();
+    house.tear_down();
+    let ctx = Rc::new(ShmDevice::default().context().expect("a context"));
+    let client = BlockingClient::<Shm>::connect(ctx, house.dial(), ClientOptions::default(), Ns::from_ms(20));
+    assert!(matches!(
+        client.err(),
+        Some(SetupError::Dial(DialError::Refused { .. }))
+    ));
+}
+
+#[test]
+fn futures_of_one_thread() {
+    let client = House::new().asynchronous();
+    let work = async {
+        client.put(b"a", b"1", 0).await?;
+        let (one, two) = (client.get(b"a"), client.get(b"b"));
+        assert_eq!(one.await?, Some(b"1".to_vec()));
+        assert_eq!(two.await?, None);
+        assert!(client.delete(b"a").await?);
+        for i in 0..100u8 {
+            client.put(&[i], &[i, i], 0).await?;
+        }
+        let keys: Vec<[u8; 1]> = (0..=255).map(|i| [i]).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        for (i, value) in client.get_many(&keys).await.into_iter().enumerate() {
+            assert_eq!(value?, (i < 100).then(|| vec![i as u8; 2]));
+        }
+        Ok::<(), OpError>(())
+    };
+    client.block_on(work).expect("all of it");
+    assert_eq!(
+        client.block_on(client.get(b"")),
+        Err(OpError::Submit(SubmitError::BadKey))
+    );
+}
+
+/// A future that is dropped leaves its operation to end alone; its place is used again.
+#[test]
+fn dropped_futures_do_no_harm() {
+    let client = House::new().asynchronous();
+    client.block_on(async {
+        for i in 0..200u8 {
+            let key = [i];
+            drop(client.get(&key));
+            let mut polled = Box::pin(client.put(&key, b"v", 0));
+            std::future::poll_fn(|cx| {
+                let _ = std::future::Future::poll(polled.as_mut(), cx);
+                std::task::Poll::Ready(())
+            })
+            .await;
+            drop(polled);
+        }
+        assert_eq!(client.put(b"last", b"v", 0).await, Ok(()));
+        assert_eq!(client.get(&[199]).await, Ok(Some(b"v".to_vec())));
+    });
+}
+
+#[test]
+fn handles_for_any_thread() {
+    let house = House::new();
+    let options = ClientOptions::default();
+    let (thread, handle) =
+        ClientThread::start::<Shm>(ShmDevice::default(), house.dial(), options, 8, PATIENCE)
+            .expect("a session");
+    let users: Vec<_> = (0..4u8)
+        .map(|user| {
+            let handle = handle.clone();
+            std::thread::spawn(move || {
+                handle.wait(async {
+                    for i in 0..100u8 {
+                        handle.put(&[user, i], &[i], 0).await?;
+                        assert_eq!(handle.get(&[user, i]).await?, Some(vec![i]));
+                    }
+                    handle.delete(&[user, 0]).await
+                })
+            })
+        })
+        .collect();
+    for user in users {
+        assert_eq!(user.join().expect("no panic"), Ok(true));
+    }
+    drop(thread);
+    assert_eq!(handle.wait(handle.get(b"k")), Err(OpError::Gone));
+}
