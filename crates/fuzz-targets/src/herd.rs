@@ -25,6 +25,13 @@ pub fn commit_word(input: &[u8]) {
     }
 }
 
+/// Any bytes in the slots of a client are taken or refused as a server would. Input: images of 128-byte slots, in
+/// turn; the two lowest bits of the first byte choose what the server insists on.
+pub fn slots(input: &[u8]) {
+    let executed = drover_kv_herd::logic::fuzz_slots(input);
+    assert!(executed <= input.len() / 128);
+}
+
 /// Any frame is decoded or refused; what was decoded, encodes and decodes again to the same bytes.
 /// Input: kind (2 bytes), descriptor count (1 byte), body.
 pub fn control_message(input: &[u8]) {

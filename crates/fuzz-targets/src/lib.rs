@@ -38,6 +38,10 @@ pub const TARGETS: &[Target] = &[
         name: "control_message",
         run: herd::control_message,
     },
+    Target {
+        name: "slots",
+        run: herd::slots,
+    },
 ];
 
 /// Crashes on an input that a fuzzer without coverage would not find in years.

@@ -36,7 +36,13 @@ fn hear(ctx: &ShmContext, stream: &mut ControlStream) -> Message {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();
     let put = args.get(1).is_some_and(|op| op == "put");
-    let count: u64 = args.get(2).map_or(Ok(100_000), |count| count.parse())?;
+    let count = args.get(2).map_or(Ok(100_000), |count| count.parse())?;
+    run(put, count, &|| 0).map(|_| ())
+}
+
+/// Serves `count` requests after as many PUTs as there are keys; returns by how much `meter` went on meanwhile in
+/// the worker.
+pub fn run(put: bool, count: u64, meter: &dyn Fn() -> u64) -> Result<u64, Box<dyn std::error::Error>> {
     let device = ShmDevice::default();
     let options = ServerOptions {
         partition: PartitionOptions {
@@ -114,7 +120,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut list = SendList::with_capacity(WINDOW as usize, 2048);
     let mut wcs = [Wc::default(); 32];
     let (mut r, mut served) = (0, 0);
-    let (mut spent, mut least) = (Ns::ZERO, u64::MAX);
+    let (mut spent, mut least, mut metered) = (Ns::ZERO, u64::MAX, 0);
     // All keys once, then what is asked for.
     while r < KEYS + count {
         list.clear();
@@ -154,9 +160,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         uc.post_send(ctx.cpu(), &list)?;
         cq.poll(ctx.cpu(), &mut wcs);
         while served < r {
-            let before = ctx.cpu().refresh();
+            let (before, metered_before) = (ctx.cpu().refresh(), meter());
             serve(worker, server_ctx.cpu());
-            spent = spent + ctx.cpu().refresh().since(before);
+            spent += ctx.cpu().refresh().since(before);
+            if r > KEYS {
+                metered += meter() - metered_before;
+            }
             let polled = recv_cq.poll(ctx.cpu(), &mut wcs);
             served += polled as u64;
             recvs.clear();
@@ -173,5 +182,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "{} GETs, {} of them hits, {} PUTs, {} doorbells",
         counters.gets, counters.get_hits, counters.puts, counters.doorbells
     );
-    Ok(())
+    Ok(metered)
 }

@@ -22,6 +22,7 @@
 
 mod arch;
 mod buffer;
+mod counting;
 mod map;
 mod masked;
 mod native;
@@ -29,6 +30,7 @@ mod region;
 
 pub use arch::{pause, timestamp};
 pub use buffer::{Buffer, BufferPool};
+pub use counting::CountingAlloc;
 pub use map::{AllocError, PageKind, PageWish};
 pub use masked::{LineRef, LineTable, MaskedRegion, Place};
 pub use native::NativeCpu;

@@ -1,0 +1,23 @@
+//! The path of a GET and of a PUT through a worker, down to the fabric's rings, allocates nothing.
+
+use drover_mem::CountingAlloc;
+
+#[path = "../examples/worker_instructions.rs"]
+#[allow(dead_code, reason = "its main is for the command line")]
+mod meter;
+
+#[global_allocator]
+static ALLOC: CountingAlloc = CountingAlloc::new();
+
+#[test]
+fn requests_allocate_nothing() {
+    for put in [false, true] {
+        let allocations = meter::run(put, 4096, &|| ALLOC.count()).expect("a run");
+        assert_eq!(allocations, 0, "put: {put}");
+    }
+    let allocations = meter::run(false, 64, &|| {
+        drop(Box::new(0));
+        ALLOC.count()
+    });
+    assert!(allocations.expect("a run") > 0, "one that allocates is noticed");
+}
