@@ -10,6 +10,27 @@
 //! - [`TaskPool`] and [`TaskCx`]: asynchronous operations over verbs, on one core.
 //! - [`exchange`]: connects the two ends of a queue pair.
 //! - [`mailbox`], [`StopFlag`]: how other threads speak to a core.
+//!
+//! Two ends of a connection, and a WRITE from one to the other:
+//! ```
+//! use drover_rt::exchange::ends;
+//! use drover_verbs::loopback::{Loopback, LoopbackDevice};
+//! use drover_verbs::*;
+//!
+//! let (mut here, there) = ends::<Loopback>(&LoopbackDevice::new(), QpKind::Rc)?;
+//! let memory = there.ctx.alloc(4096, drover_mem::PageWish::Small)?;
+//! let mr = there.ctx.register(&memory, Access::REMOTE_WRITE)?;
+//! let remote = here.ctx.import_region(&mr.export(&[])?)?;
+//! let mut list = SendList::default();
+//! let payload = list.inline(b"hello");
+//! let op = SendOp::Write { remote: remote.at(0), imm: None };
+//! list.push(SendWr { wr_id: WrId(1), op, payload, signaled: true, fence: false });
+//! here.qp.post_send(here.ctx.cpu(), &list)?;
+//! # let mut bytes = [0; 5];
+//! # memory.copy_out(0, &mut bytes);
+//! # assert_eq!(&bytes, b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod acceptor;

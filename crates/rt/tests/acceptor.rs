@@ -1,5 +1,7 @@
 //! Goal: a control server serves many, refuses too many, cuts off the bad and tells about every end, once.
 
+mod common;
+
 use drover_base::Ns;
 use drover_rt::StopFlag;
 use drover_rt::acceptor::{ConnId, ControlHandler, ControlServer, Peers, ServerOptions};
@@ -267,36 +269,38 @@ fn messages_to_the_gone_are_dropped_and_ids_are_not_reused() {
 
 #[test]
 fn it_runs_in_a_thread_until_stopped_and_says_goodbye() {
-    let listener = localhost();
-    let addr = listener.addr().clone();
-    let stop = StopFlag::new();
-    let stop_too = stop.clone();
-    let (waker_out, waker_in) = std::sync::mpsc::channel();
-    let thread = std::thread::spawn(move || {
-        let Bed { ctx, mut server, .. } = Bed::new(10);
-        server.listen(listener);
-        waker_out.send(server.waker()).expect("main waits");
-        server.run(ctx.cpu(), &stop_too);
-        assert!(server.handler().ticks > 0 && server.handler().open.is_empty());
+    common::within_a_minute(|| {
+        let listener = localhost();
+        let addr = listener.addr().clone();
+        let stop = StopFlag::new();
+        let stop_too = stop.clone();
+        let (waker_out, waker_in) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let Bed { ctx, mut server, .. } = Bed::new(10);
+            server.listen(listener);
+            waker_out.send(server.waker()).expect("main waits");
+            server.run(ctx.cpu(), &stop_too);
+            assert!(server.handler().ticks > 0 && server.handler().open.is_empty());
+        });
+        let waker = waker_in.recv().expect("server started");
+        let mut client = ControlStream::connect(&addr, Ns::from_s(5)).expect("connect");
+        client.send(kind::APPLICATION, b"x", &[]).expect("send");
+        let ctx = LoopbackDevice::new().context().expect("context");
+        let frame = client.recv_until(ctx.cpu(), Ns::from_s(10)).expect("answer");
+        assert_eq!(frame.body, b"x");
+        stop.set();
+        waker.wake();
+        let goodbye = client.recv_until(ctx.cpu(), Ns::from_s(10)).expect_err("closed");
+        assert!(
+            matches!(
+                goodbye,
+                ControlError::Refused {
+                    code: refusal::SHUTTING_DOWN,
+                    ..
+                }
+            ),
+            "{goodbye}"
+        );
+        thread.join().expect("server");
     });
-    let waker = waker_in.recv().expect("server started");
-    let mut client = ControlStream::connect(&addr, Ns::from_s(5)).expect("connect");
-    client.send(kind::APPLICATION, b"x", &[]).expect("send");
-    let ctx = LoopbackDevice::new().context().expect("context");
-    let frame = client.recv_until(ctx.cpu(), Ns::from_s(10)).expect("answer");
-    assert_eq!(frame.body, b"x");
-    stop.set();
-    waker.wake();
-    let goodbye = client.recv_until(ctx.cpu(), Ns::from_s(10)).expect_err("closed");
-    assert!(
-        matches!(
-            goodbye,
-            ControlError::Refused {
-                code: refusal::SHUTTING_DOWN,
-                ..
-            }
-        ),
-        "{goodbye}"
-    );
-    thread.join().expect("server");
 }

@@ -1,5 +1,7 @@
 //! Goal: a core spins, sleeps, wakes and stops as its policy says; two ends connect in a few lines.
 
+mod common;
+
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_rt::control::ControlStream;
 use drover_rt::exchange::{End, ends};
@@ -111,21 +113,23 @@ fn a_fabric_that_cannot_wake_memory_pollers_keeps_them_spinning() {
 
 #[test]
 fn the_stopper_ends_a_sleeping_core() {
-    let options = LoopbackOptions {
-        park: ParkMode::Block,
-        ..LoopbackOptions::default()
-    };
-    let device = LoopbackDevice::with_options(options);
-    let (out, stopper) = std::sync::mpsc::channel();
-    let core = std::thread::spawn(move || {
-        let ctx = device.context().expect("context");
-        let stop = StopFlag::new();
-        let mut core = RunLoop::<Loopback>::new(&ctx, Idle::Sleep);
-        out.send(core.stopper(&stop)).expect("main waits");
-        core.run(&mut [&mut Script::new([])], &stop)
+    common::within_a_minute(|| {
+        let options = LoopbackOptions {
+            park: ParkMode::Block,
+            ..LoopbackOptions::default()
+        };
+        let device = LoopbackDevice::with_options(options);
+        let (out, stopper) = std::sync::mpsc::channel();
+        let core = std::thread::spawn(move || {
+            let ctx = device.context().expect("context");
+            let stop = StopFlag::new();
+            let mut core = RunLoop::<Loopback>::new(&ctx, Idle::Sleep);
+            out.send(core.stopper(&stop)).expect("main waits");
+            core.run(&mut [&mut Script::new([])], &stop)
+        });
+        stopper.recv().expect("started").wake();
+        core.join().expect("stopped");
     });
-    stopper.recv().expect("started").wake();
-    core.join().expect("stopped");
 }
 
 /// Counts mail; stops at the given number.
@@ -145,26 +149,29 @@ impl Actor<LoopbackCpu> for Reader {
 
 #[test]
 fn mail_wakes_a_sleeping_core() {
-    let options = LoopbackOptions {
-        park: ParkMode::Block,
-        ..LoopbackOptions::default()
-    };
-    let device = LoopbackDevice::with_options(options);
-    let (out, mailer) = std::sync::mpsc::channel();
-    let core = std::thread::spawn(move || {
-        let ctx = device.context().expect("context");
-        let (mailer, mailbox) = mailbox(4, ctx.waker());
-        out.send(mailer).expect("main waits");
-        let stop = StopFlag::new();
-        RunLoop::<Loopback>::new(&ctx, Idle::Sleep).run(&mut [&mut Reader(mailbox, 0, stop.clone())], &stop)
-    });
-    let mailer = mailer.recv().expect("started");
-    for value in 0..100 {
-        while mailer.send(value).is_err() {
-            std::thread::yield_now();
+    common::within_a_minute(|| {
+        let options = LoopbackOptions {
+            park: ParkMode::Block,
+            ..LoopbackOptions::default()
+        };
+        let device = LoopbackDevice::with_options(options);
+        let (out, mailer) = std::sync::mpsc::channel();
+        let core = std::thread::spawn(move || {
+            let ctx = device.context().expect("context");
+            let (mailer, mailbox) = mailbox(4, ctx.waker());
+            out.send(mailer).expect("main waits");
+            let stop = StopFlag::new();
+            RunLoop::<Loopback>::new(&ctx, Idle::Sleep)
+                .run(&mut [&mut Reader(mailbox, 0, stop.clone())], &stop)
+        });
+        let mailer = mailer.recv().expect("started");
+        for value in 0..100 {
+            while mailer.send(value).is_err() {
+                std::thread::yield_now();
+            }
         }
-    }
-    core.join().expect("all mail read");
+        core.join().expect("all mail read");
+    });
 }
 
 /// SENDs "hello" from one end to the other.
@@ -211,21 +218,23 @@ fn two_ends_connect_in_one_line() {
 
 #[test]
 fn two_threads_connect_over_a_control_channel() {
-    let device = LoopbackDevice::new();
-    let (mut here, mut there) = ControlStream::pair();
-    let other = device.clone();
-    let thread = std::thread::spawn(move || {
-        let mut end = End::<Loopback>::new(&other, QpKind::Uc).expect("end");
-        end.connect(&mut there, Ns::from_s(20)).expect("connect");
+    common::within_a_minute(|| {
+        let device = LoopbackDevice::new();
+        let (mut here, mut there) = ControlStream::pair();
+        let other = device.clone();
+        let thread = std::thread::spawn(move || {
+            let mut end = End::<Loopback>::new(&other, QpKind::Uc).expect("end");
+            end.connect(&mut there, Ns::from_s(20)).expect("connect");
+            assert_eq!(end.qp.state(), QpState::ReadyToSend);
+            // Kept until the other side has seen the connection.
+            let _ = there.recv_until(end.ctx.cpu(), Ns::from_s(40));
+        });
+        let mut end = End::<Loopback>::new(&device, QpKind::Uc).expect("end");
+        end.connect(&mut here, Ns::from_s(20)).expect("connect");
         assert_eq!(end.qp.state(), QpState::ReadyToSend);
-        // Kept until the other side has seen the connection.
-        let _ = there.recv_until(end.ctx.cpu(), Ns::from_s(40));
+        drop(here);
+        thread.join().expect("other end");
     });
-    let mut end = End::<Loopback>::new(&device, QpKind::Uc).expect("end");
-    end.connect(&mut here, Ns::from_s(20)).expect("connect");
-    assert_eq!(end.qp.state(), QpState::ReadyToSend);
-    drop(here);
-    thread.join().expect("other end");
 }
 
 #[test]
