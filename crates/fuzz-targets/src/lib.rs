@@ -4,6 +4,7 @@
 
 mod control;
 mod herd;
+mod server;
 
 /// One fuzzer.
 pub struct Target {
@@ -37,6 +38,10 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "control_message",
         run: herd::control_message,
+    },
+    Target {
+        name: "server_slots",
+        run: server::slots,
     },
     Target {
         name: "slots",

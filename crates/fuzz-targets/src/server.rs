@@ -1,0 +1,155 @@
+//! A whole HERD server with one client that writes whatever it likes into its slots.
+
+use drover_base::{Actor, HashSeed};
+use drover_kv_herd::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION};
+use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
+use drover_mem::PageWish;
+use drover_rt::control::ControlStream;
+use drover_store::PartitionOptions;
+use drover_verbs::loopback::{Loopback, LoopbackContext, LoopbackDevice, LoopbackQp};
+use drover_verbs::{
+    Context, Device, Payload, QpKind, QpOptions, QueuePair, RemoteRegion, SendList, SendOp, SendWr, WrId,
+};
+
+/// Small, so that full memory and full buckets are met soon.
+const SLOT_BYTES: usize = 128;
+const WINDOW: usize = 4;
+
+/// Any bytes in any slot: the worker survives and still executes. Input: pieces of a slot number and the bytes
+/// for its end.
+pub fn slots(input: &[u8]) {
+    let mut bed = Bed::new();
+    for piece in input.chunks(1 + SLOT_BYTES) {
+        let [slot, bytes @ ..] = piece else { continue };
+        bed.write(usize::from(*slot) % WINDOW, bytes);
+        bed.settle();
+    }
+}
+
+struct Bed {
+    acceptor: Acceptor<Loopback>,
+    worker: Worker<Loopback>,
+    client: LoopbackContext,
+    uc: LoopbackQp,
+    region: RemoteRegion,
+    stream: ControlStream,
+}
+
+impl Bed {
+    fn new() -> Bed {
+        let device = LoopbackDevice::new();
+        let (acceptor, mut workers) = Server::<Loopback>::in_pieces(&device, &options()).expect("a server");
+        let client = device.context().expect("a context");
+        let cq = client.create_cq(64).expect("a queue");
+        let kind = |kind| QpOptions::<Loopback>::new(kind, &cq, client.caps());
+        let mut uc = client.create_qp(&kind(QpKind::Uc)).expect("a queue pair");
+        let ud = client.create_qp(&kind(QpKind::Ud)).expect("a queue pair");
+        let (stream, theirs) = ControlStream::pair();
+        let mut bed = Bed {
+            acceptor,
+            worker: workers.remove(0),
+            region: RemoteRegion {
+                rkey: 0,
+                len: 0,
+                access: Default::default(),
+            },
+            uc: client.create_qp(&kind(QpKind::Uc)).expect("a queue pair"),
+            client,
+            stream,
+        };
+        bed.acceptor.adopt(theirs);
+        bed.say(&Message::Hello(hello()));
+        let Message::Welcome(welcome) = bed.hear() else {
+            panic!("no welcome")
+        };
+        uc.connect(&welcome.uc).expect("connected");
+        bed.region = bed.client.import_region(&welcome.region).expect("a region");
+        bed.say(&Message::Attach {
+            uc: uc.export().expect("an export"),
+        });
+        bed.uc = uc;
+        bed.say(&Message::Replies {
+            partition: 0,
+            ud: ud.export().expect("an export"),
+        });
+        let Message::Ready = bed.hear() else {
+            panic!("not ready")
+        };
+        bed
+    }
+
+    fn write(&mut self, slot: usize, bytes: &[u8]) {
+        let mut list = SendList::default();
+        let payload = if bytes.is_empty() {
+            Payload::EMPTY
+        } else {
+            list.inline(bytes)
+        };
+        let remote = self.region.at((slot + 1) * SLOT_BYTES - bytes.len());
+        let op = SendOp::Write { remote, imm: None };
+        list.push(SendWr {
+            wr_id: WrId(0),
+            op,
+            payload,
+            signaled: true,
+            fence: false,
+        });
+        let _ = self.uc.post_send(self.client.cpu(), &list); // a full queue is no news
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..6 {
+            let context = self.acceptor.context();
+            self.acceptor.step(context.cpu());
+            let context = self.worker.context();
+            self.worker.step(context.cpu());
+        }
+    }
+
+    fn say(&mut self, message: &Message) {
+        let frame = message.encode();
+        self.stream
+            .send(frame.kind, &frame.bytes, &frame.fds)
+            .expect("sent");
+        self.settle();
+    }
+
+    fn hear(&mut self) -> Message {
+        let frame = self
+            .stream
+            .recv(drover_base::Ns::ZERO)
+            .expect("open")
+            .expect("an answer");
+        Message::decode(frame.kind, &frame.body, frame.fds).expect("a message")
+    }
+}
+
+fn hello() -> Hello {
+    Hello {
+        protocol_version: PROTOCOL_VERSION,
+        format: Format::D,
+        front_end: FrontEnd::Slots,
+        window: WINDOW as u16,
+        slot_bytes: SLOT_BYTES as u16,
+        crc: false,
+        resume_epoch: 0,
+        auth: Vec::new(),
+    }
+}
+
+fn options() -> ServerOptions {
+    let partition = PartitionOptions {
+        log_bytes: 1 << 16,
+        bucket_count: 1 << 4,
+        pages: PageWish::Small,
+        ..PartitionOptions::default()
+    };
+    ServerOptions {
+        partition,
+        item_bytes_max: 16 << 10,
+        hash_seed: Some(HashSeed::new(1, 2)),
+        epoch: Some(7),
+        idle_sweeps: 1,
+        ..ServerOptions::default()
+    }
+}
