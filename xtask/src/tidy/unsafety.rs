@@ -31,17 +31,14 @@ pub fn explained(tree: &Tree) -> Vec<Violation> {
     for file in tree.rust().filter(|file| is_home(&file.path)) {
         let lines: Vec<&str> = file.text.lines().collect();
         for (number, code) in uses(file) {
-            let wanted = if code.contains("unsafe fn") {
-                "# Safety"
-            } else {
-                "SAFETY:"
-            };
+            let function = code.contains("unsafe fn");
+            if function && is_in_unsafe_impl(&lines, number - 1) {
+                continue; // the trait says what its callers owe
+            }
+            let wanted = if function { "# Safety" } else { "SAFETY:" };
             if !is_explained(&lines, number - 1, wanted) {
-                found.push(Violation::new(
-                    &file.path,
-                    number,
-                    format!("unsafe without `{wanted}` above it"),
-                ));
+                let message = format!("unsafe without `{wanted}` above it");
+                found.push(Violation::new(&file.path, number, message));
             }
         }
     }
@@ -90,6 +87,15 @@ fn uses(file: &File) -> impl Iterator<Item = (usize, String)> {
         })
 }
 
+/// Whether the line at `at` stands in the block of an `unsafe impl`.
+fn is_in_unsafe_impl(lines: &[&str], at: usize) -> bool {
+    let item = lines[..at]
+        .iter()
+        .rev()
+        .find(|line| line.starts_with("unsafe impl") || **line == "}");
+    item.is_some_and(|line| line.starts_with("unsafe impl"))
+}
+
 fn is_explained(lines: &[&str], at: usize, wanted: &str) -> bool {
     let above = lines[at.saturating_sub(LINES_ABOVE)..=at].iter().rev();
     // A blank line or the end of an earlier item ends what can belong to this use; the same comment may
@@ -134,6 +140,14 @@ mod tests {
         assert_eq!(check("/// Does.\nunsafe fn b() {}\n"), 1);
         assert_eq!(check("/// # Safety\n/// Hold it.\nunsafe fn b() {}\n"), 0);
         assert_eq!(check("unsafe impl Send for A {}\n"), 1);
+        assert_eq!(
+            check("// SAFETY: passed on.\nunsafe impl A for B {\n    unsafe fn c() {}\n}\n"),
+            0
+        );
+        assert_eq!(
+            check("// SAFETY: passed on.\nunsafe impl A for B {\n}\n\nunsafe fn c() {}\n"),
+            1
+        );
     }
 
     #[test]
