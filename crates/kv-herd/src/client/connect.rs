@@ -534,8 +534,7 @@ fn build_session<P: Provider>(
         item_bytes_max: welcome.item_bytes_max as usize,
         crc: welcome.crc || options.crc,
         paper,
-        plain: !paper
-            && !(welcome.crc || options.crc)
+        plain: !(paper || welcome.crc || options.crc)
             && matches!(front, Front::Slots { .. })
             && caps.inline_bytes_max >= LINE_BYTES,
         epoch: welcome.epoch,

@@ -200,9 +200,6 @@ impl<P: Provider> HerdClient<P> {
         now: Ns,
     ) -> Placed {
         let partition = hash.partition_index(session.partition_count);
-        let Some((at, seq)) = session.window.next(partition) else {
-            return Placed::NoSlot;
-        };
         let (slot_op, key, value, ttl_s) = match *op {
             Op::Get { key } => (SlotOp::Get, key, &[][..], 0),
             Op::Put { key, value, ttl_s: 0 } => (SlotOp::Put, key, value, 0),
@@ -210,20 +207,19 @@ impl<P: Provider> HerdClient<P> {
             Op::Delete { key } => (SlotOp::Delete, key, &[][..], 0),
         };
         if session.plain && ttl_s == 0 && key.len() + value.len() <= LINE_BODY_BYTES {
-            let commit = Commit::new(slot_op, seq, key.len(), value.len(), false);
-            let len = request::build_line(session.window.last_line(at), commit, hash, key, value);
-            Self::fill(
-                session.window.take(partition, at),
-                commit,
-                hash,
-                token,
-                submitted,
-                now,
-                len,
-            );
-            session.stage_line(at, len);
+            let Some(claim) = session.window.claim(partition) else {
+                return Placed::NoSlot;
+            };
+            let commit = Commit::new(slot_op, claim.seq, key.len(), value.len(), false);
+            let len = request::build_line(claim.line, commit, hash, key, value);
+            Self::fill(claim.slot, commit, hash, token, submitted, now, len);
+            let (at, payload) = (claim.at, session.list.inline_tail(claim.line, len));
+            session.stage_plain(at, payload, len);
             return Placed::Posted;
         }
+        let Some((at, seq)) = session.window.next(partition) else {
+            return Placed::NoSlot;
+        };
         let extra = if session.crc { 4 } else { 0 } + if ttl_s != 0 { 4 } else { 0 };
         if key.len() + value.len() + extra > session.body_bytes_max {
             return Placed::TooLong;
@@ -607,7 +603,9 @@ impl<P: Provider> KvClient<P> for HerdClient<P> {
             self.stats.conflicts += 1;
             return self.submit_waiting(op, hash, token, now);
         }
-        let session = self.session.as_deref_mut().expect("there is one");
+        let Some(session) = self.session.as_deref_mut() else {
+            return Err(SubmitError::Closed);
+        };
         if session.paper && Self::is_unpaperly(session, op) {
             return self.submit_waiting(op, hash, token, now);
         }

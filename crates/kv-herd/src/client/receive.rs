@@ -79,17 +79,15 @@ impl<P: Provider> Receive<P> {
         Ok(receive)
     }
 
-    /// The payload of a received datagram; `None` if there is something wrong with its length. At least a line is
-    /// copied: every piece has one after its GRH, and a copy of fixed length takes a third of the instructions.
+    /// The payload of a received datagram; `None` if there is something wrong with its length. Whole words are
+    /// copied: every piece ends on a line, and the copy is spared its tail.
     #[inline(always)]
     pub(super) fn payload<'a>(&self, wc: &Wc, out: &'a mut [u8; 1024]) -> Option<&'a [u8]> {
         let len = (wc.byte_len as usize).checked_sub(GRH_BYTES)?;
         let offset = wc.wr_id.0 as usize * self.piece_bytes + LEAD_BYTES + GRH_BYTES;
-        if len <= 64 {
-            self.mr.region().copy_out(offset, &mut out[..64]);
-        } else {
-            self.mr.region().copy_out(offset, out.get_mut(..len)?);
-        }
+        self.mr
+            .region()
+            .copy_out(offset, out.get_mut(..round_up(len, 8))?);
         out.get(..len)
     }
 

@@ -154,14 +154,14 @@ impl<P: Provider> Session<P> {
         });
     }
 
-    /// Adds the request of one line in slot `at` of a [`plain`](Session::plain) session.
+    /// Adds the request in slot `at` of a [`plain`](Session::plain) session, whose `payload` of `len` bytes is
+    /// already in the list.
     #[inline(always)]
-    pub(super) fn stage_line(&mut self, at: usize, len: usize) {
+    pub(super) fn stage_plain(&mut self, at: usize, payload: Payload, len: usize) {
         let Front::Slots { remote, .. } = &self.front else {
-            return self.stage(at, len);
+            unreachable!("plain sessions have slots");
         };
         let remote = remote.at((at + 1) * self.window.map().slot_bytes - len);
-        let payload = self.list.inline_tail(self.window.last_line(at), len);
         self.list.push(SendWr {
             wr_id: WrId(0),
             op: SendOp::Write { remote, imm: None },

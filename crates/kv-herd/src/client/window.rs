@@ -49,6 +49,15 @@ pub(crate) struct Slot {
 
 const _: () = assert!(size_of::<Slot>() == 64);
 
+/// A slot just taken.
+pub(crate) struct Claim<'a> {
+    pub(crate) at: usize,
+    pub(crate) seq: u32,
+    pub(crate) slot: &'a mut Slot,
+    /// The last line of its block.
+    pub(crate) line: &'a mut Line,
+}
+
 /// All slots of a session, and the bytes of their requests for retransmission.
 #[derive(Debug)]
 pub(crate) struct Window {
@@ -118,17 +127,32 @@ impl Window {
         slot
     }
 
-    /// The last line of the block of a slot.
+    /// Takes the slot of the partition's next request, if it is free, with the line its request is built in. The
+    /// caller fills both.
     #[inline(always)]
-    pub(crate) fn last_line(&mut self, at: usize) -> &mut Line {
-        &mut self.lines[(at + 1) * self.block_lines - 1]
+    pub(crate) fn claim(&mut self, partition: usize) -> Option<Claim<'_>> {
+        let next_r = self.next_r.get_mut(partition)?;
+        let r = *next_r;
+        let at = (partition << self.window_log2) + (r as usize & self.mask);
+        let slot = self.slots.get_mut(at)?;
+        let line = self
+            .lines
+            .get_mut((at * self.block_lines).wrapping_add(self.block_lines - 1))?;
+        if slot.state != SlotState::Free {
+            return None;
+        }
+        *next_r = r + 1;
+        self.busy_count += 1;
+        let seq = ((r >> self.window_log2) as u32).wrapping_add(1);
+        Some(Claim { at, seq, slot, line })
     }
 
     /// The slot may be used again.
     #[inline(always)]
     pub(crate) fn release(&mut self, at: usize) {
-        debug_assert_ne!(self.slots[at].state, SlotState::Free);
-        self.slots[at].state = SlotState::Free;
+        let slot = &mut self.slots[at];
+        debug_assert_ne!(slot.state, SlotState::Free);
+        slot.state = SlotState::Free;
         self.busy_count -= 1;
     }
 
