@@ -4,8 +4,10 @@
 //! has the lock may remove a socket file, so two servers that start at once cannot remove each other's.
 
 use super::addr::{ControlAddr, Place};
+use super::frame::refusal;
 use super::runtime_dir::{make_private, runtime_dir};
 use super::stream::ControlStream;
+use crate::WakeFd;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
@@ -13,6 +15,7 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -50,6 +53,7 @@ pub enum ListenError {
 pub struct ControlListener {
     addr: ControlAddr,
     kind: Kind,
+    spare: Spare,
 }
 
 #[derive(Debug)]
@@ -75,14 +79,18 @@ impl ControlListener {
         &self.addr
     }
 
-    /// The next connection that waits, if one does. Never blocks.
+    /// The next connection that waits, if one does. Never blocks. When this process has no descriptors left,
+    /// the connection is told so and closed: waiting would make `poll` return for ever.
     pub fn accept(&self) -> io::Result<Option<ControlStream>> {
-        let accepted = match &self.kind {
-            Kind::Unix { listener, .. } => listener.accept().and_then(|(s, _)| ControlStream::from_unix(s)),
-            Kind::Tcp(listener) => listener.accept().and_then(|(s, _)| ControlStream::from_tcp(s)),
+        let accepted = match self.accept_one() {
+            Err(error) if is_out_of_descriptors(&error) => {
+                tracing::warn!(addr = %self.addr, "a connection is refused: too many open files");
+                self.spare.lend(|| self.refuse_one())
+            }
+            other => other.map(Some),
         };
         match accepted {
-            Ok(stream) => Ok(Some(stream)),
+            Ok(stream) => Ok(stream),
             // A connection that was gone before we took it is no news.
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {
@@ -91,6 +99,19 @@ impl ControlListener {
                 _ => Err(error),
             },
         }
+    }
+
+    fn accept_one(&self) -> io::Result<ControlStream> {
+        match &self.kind {
+            Kind::Unix { listener, .. } => listener.accept().and_then(|(s, _)| ControlStream::from_unix(s)),
+            Kind::Tcp(listener) => listener.accept().and_then(|(s, _)| ControlStream::from_tcp(s)),
+        }
+    }
+
+    fn refuse_one(&self) -> io::Result<Option<ControlStream>> {
+        let reason = "the server has too many open files (raise its limit: ulimit -n)";
+        self.accept_one()?.refuse(refusal::TOO_MANY_CONNECTIONS, reason);
+        Ok(None)
     }
 
     /// For `poll`.
@@ -110,6 +131,30 @@ impl Drop for ControlListener {
     }
 }
 
+/// A descriptor kept to be given up when there are no others.
+#[derive(Debug)]
+struct Spare(Mutex<Option<WakeFd>>);
+
+impl Spare {
+    fn new() -> Spare {
+        Spare(Mutex::new(WakeFd::new().ok()))
+    }
+
+    /// Runs `with` while the spare descriptor is free for it.
+    fn lend<T>(&self, with: impl FnOnce() -> T) -> T {
+        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(spare.take());
+        let result = with();
+        *spare = WakeFd::new().ok();
+        result
+    }
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
 fn bind_tcp(addr: &ControlAddr, host: &str, port: u16) -> Result<ControlListener, ListenError> {
     let bound = TcpListener::bind((host, port)).and_then(|listener| {
         listener.set_nonblocking(true)?;
@@ -123,6 +168,7 @@ fn bind_tcp(addr: &ControlAddr, host: &str, port: u16) -> Result<ControlListener
                 addr.clone()
             },
             kind: Kind::Tcp(listener),
+            spare: Spare::new(),
         }),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(ListenError::InUse {
             addr: addr.to_string(),
@@ -147,6 +193,7 @@ fn bind_unix(addr: &ControlAddr, path: &Path) -> Result<ControlListener, ListenE
     Ok(ControlListener {
         addr: addr.clone(),
         kind: Kind::Unix { listener, file },
+        spare: Spare::new(),
     })
 }
 
