@@ -307,6 +307,8 @@ fn wait<P: Provider>(alarm: &WakeFd, acceptor: &Acceptor<P>, timeout: Duration) 
     }
     let mut blind = false;
     for stream in acceptor.streams() {
+        // A stream may hold frames that it has read already: its socket says nothing of them.
+        blind |= stream.has_more();
         let mut wanted = PollFlags::IN;
         if stream.wants_write() {
             wanted |= PollFlags::OUT;
