@@ -49,7 +49,7 @@ const METERS: &[Meter] = &[
         package: "drover-kv-herd",
         example: "worker_instructions",
         name: "herd worker",
-        inside: "*serve*",
+        inside: "worker_instructions::serve",
         operations: &["get", "put"],
     },
 ];

@@ -1,5 +1,5 @@
 //! What a request costs the worker, in instructions: `worker_instructions get|put COUNT`, to be run under
-//! callgrind with `--toggle-collect='*serve*'`, which counts the worker and leaves out the client beside it.
+//! callgrind with `--toggle-collect='worker_instructions::serve'`, which counts the worker and leaves out the client beside it.
 //!
 //! Shared memory, one process, window 16, 16-byte keys, 32-byte values, 10,000 keys.
 

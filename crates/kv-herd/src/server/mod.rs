@@ -14,6 +14,12 @@
 //!
 //! **Where a GET costs what**: one line polled and its body's (1-2), bucket and item (2 lines, prefetched), the
 //! reply's request to the fabric. No allocation, lock, system call or clock read.
+//!
+//! **Instructions** of a worker per request *(measured by us: `examples/worker_instructions.rs` under callgrind,
+//! window 16 and so batches of 8, 16-byte keys, 32-byte values, shared memory; `cargo xtask instructions` keeps
+//! them)*: GET 679, PUT 639. Of a GET's, the store has some 190, the fabric's post 140, copying the value into the
+//! list 50; the rest is finding, checking and copying the request and writing the work request. In time: 84 ns at
+//! best with a busy neighbour on the same core, everything in the first-level caches.
 
 mod acceptor;
 mod batch;
