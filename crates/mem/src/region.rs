@@ -78,6 +78,11 @@ impl Region {
         self.mapping.fd.is_some()
     }
 
+    /// The descriptor of our own shared memory, for locks on it; `None` for private memory and for that of others.
+    pub fn fd(&self) -> Option<rustix::fd::BorrowedFd<'_>> {
+        self.mapping.fd.as_ref().map(rustix::fd::AsFd::as_fd)
+    }
+
     /// Whether this process may store to it.
     pub fn is_writable(&self) -> bool {
         self.writable

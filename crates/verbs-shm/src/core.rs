@@ -9,6 +9,7 @@ use crate::stats::Counters;
 use drover_base::sync::Ordering;
 use drover_mem::{NativeCpu, Region};
 use drover_verbs::{Access, Caps, Payload, PostErrorKind, SendList, Sge};
+use rustix::fd::OwnedFd;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -97,6 +98,8 @@ pub(crate) struct Sender {
     pub(crate) lane: LaneProducer,
     pub(crate) qpn: u32,
     pub(crate) bell: Rc<RemoteBell>,
+    /// Holds the lock on the lane's file that tells the receiver we live; the kernel drops it with us.
+    pub(crate) _alive: Option<OwnedFd>,
 }
 
 impl Drop for Sender {

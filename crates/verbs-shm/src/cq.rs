@@ -82,6 +82,11 @@ impl CqShared {
         }
     }
 
+    /// Lets go of lanes into `queue` whose senders are gone.
+    pub(crate) fn reap(&self, queue: &Queue) {
+        self.state.borrow_mut().lanes.reap(queue);
+    }
+
     /// Observes the lane of `queue`, which now has RECVs.
     pub(crate) fn wake_lane(&self, queue: &Queue) {
         self.state.borrow_mut().lanes.wake(queue);

@@ -1,13 +1,14 @@
 //! [`Inbox`]: the receiving end of one lane. Everything in it was written by a peer that may be hostile or dead.
 
 use crate::core::{Core, Tables};
-use crate::lane::{LaneConsumer, LaneMemory, STATE};
+use crate::lane::{CLAIM, CLOSED, LOCKED, LaneConsumer, LaneMemory, REVOKED, STATE};
 use crate::qp::Queue;
-use crate::ring::{FIRST_BYTES, Head, Memory};
+use crate::ring::{FIRST_BYTES, HEAD_BYTES, Head, Memory};
 use crate::stats::count;
 use drover_base::sync::Ordering;
 use drover_mem::Region;
 use drover_verbs::{GRH_BYTES, Imm, Opcode, QpKind, Qpn, RecvWr, Wc, WcStatus};
+use rustix::fs::{FlockOperation, flock};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
@@ -16,6 +17,8 @@ pub(crate) struct Inbox {
     lane: LaneConsumer,
     queue: Rc<Queue>,
     kind: QpKind,
+    /// Lanes of one queue pair in the order of their making.
+    serial: u64,
 }
 
 /// What one look at a lane brought.
@@ -42,9 +45,50 @@ impl Step {
 }
 
 impl Inbox {
-    pub(crate) fn new(lane: LaneConsumer, queue: Rc<Queue>) -> Inbox {
+    pub(crate) fn new(lane: LaneConsumer, queue: Rc<Queue>, serial: u64) -> Inbox {
         let kind = queue.kind();
-        Inbox { lane, queue, kind }
+        Inbox {
+            lane,
+            queue,
+            kind,
+            serial,
+        }
+    }
+
+    pub(crate) fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// Whether no sender has made an address handle of this lane yet.
+    pub(crate) fn is_unclaimed(&self) -> bool {
+        self.memory().load(CLAIM, Ordering::Acquire) == 0
+    }
+
+    /// Takes an unclaimed lane back: whoever comes later with its export finds the peer gone.
+    pub(crate) fn revoke(&self) -> bool {
+        self.memory().region().compare_swap_u64(CLAIM * 8, 0, REVOKED) == 0
+    }
+
+    /// Whether nothing more can come: the sender said so, or is dead. A system call.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        if !matches!(self.lane.peek(), Ok(None)) {
+            return false;
+        }
+        if self.memory().load(CLOSED, Ordering::Acquire) != 0 {
+            return true;
+        }
+        let (LOCKED, Some(fd)) = (
+            self.memory().load(CLAIM, Ordering::Acquire),
+            self.memory().region().fd(),
+        ) else {
+            return false;
+        };
+        // The sender locked before it claimed, so a lock that we can have means that it is gone.
+        let free = flock(fd, FlockOperation::NonBlockingLockShared).is_ok();
+        if free {
+            let _ = flock(fd, FlockOperation::Unlock);
+        }
+        free
     }
 
     pub(crate) fn queue(&self) -> &Rc<Queue> {
@@ -114,8 +158,8 @@ impl Inbox {
     #[inline(always)]
     fn take_payload(&self, head: Head, to: &Region, offset: usize) {
         if head.len <= FIRST_BYTES {
-            let words = self.lane.short_payload().map(u64::to_le_bytes);
-            to.copy_in(offset, &words.as_flattened()[..head.len]);
+            let from = self.lane.next().0 * 8 + HEAD_BYTES;
+            self.memory().region().copy_to(from, to, offset, head.len);
         } else {
             self.take_long_payload(head, to, offset);
         }

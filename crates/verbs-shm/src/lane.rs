@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! word   line  written by  field
-//!    0     0   sender      claim: who uses this lane (0 nobody, u64::MAX taken back), set once by CAS
+//!    0     0   sender      claim, set once by CAS: 0 free, 1 used under a file lock, 2 used without one,
+//!                          u64::MAX taken back by the receiver
 //!    8     1   receiver    consumed: ring lines read, published every quarter ring
 //!    9     1   receiver    posted: RECVs posted so far (RC)
 //!   16     2   sender      closed: 1 when the sender is gone
@@ -27,7 +28,11 @@ pub(crate) const WAITING: usize = 17;
 pub(crate) const STATE: usize = 24;
 const LENGTHS: usize = 32;
 
-/// [`CLAIM`] of a lane that its receiver took back before anybody used it.
+/// [`CLAIM`] of a lane whose sender holds a lock on its file: the kernel drops it with the sender.
+pub(crate) const LOCKED: u64 = 1;
+/// ... of one whose sender could not lock (no /proc): it is believed to live for ever.
+pub(crate) const UNLOCKED: u64 = 2;
+/// ... of one that its receiver took back before anybody used it.
 pub(crate) const REVOKED: u64 = u64::MAX;
 
 /// Where the ring lies and how long it is.

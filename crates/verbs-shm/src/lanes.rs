@@ -13,7 +13,15 @@ pub(crate) struct Lanes {
     dormant: Vec<Inbox>,
     /// Where the next sweep starts: a busy lane does not keep the others waiting.
     next: usize,
+    /// The lane whose sender is looked after next.
+    probe: usize,
 }
+
+/// Lanes of one queue pair that may wait for their sender. Beyond that the oldest are taken back: their peers
+/// died before they came.
+const UNCLAIMED_MAX: usize = 64;
+/// Senders looked after per new lane: more than one, so that the dead become fewer.
+const PROBES: usize = 8;
 
 /// The word where a lane's next message will show, and the lap it will carry: 16 bytes, so that a sweep over
 /// idle lanes touches little besides those words.
@@ -44,6 +52,7 @@ impl Lanes {
             inboxes: Vec::new(),
             dormant: Vec::new(),
             next: 0,
+            probe: 0,
         }
     }
 
@@ -89,6 +98,38 @@ impl Lanes {
     pub(crate) fn sleep(&mut self, index: usize) {
         let inbox = self.remove(index);
         self.dormant.push(inbox);
+    }
+
+    /// Lets go of lanes of `queue` whose senders are gone, a few at a time, and of those that nobody came for.
+    /// Called whenever a lane is added: so there are never many more than living senders.
+    pub(crate) fn reap(&mut self, queue: &Queue) {
+        for _ in 0..PROBES.min(self.inboxes.len()) {
+            self.probe = (self.probe + 1) % self.inboxes.len().max(1);
+            if self
+                .inboxes
+                .get(self.probe)
+                .is_some_and(|inbox| inbox.is_of(queue) && inbox.is_abandoned())
+            {
+                self.remove(self.probe);
+            }
+        }
+        let waiting = |inbox: &Inbox| inbox.is_of(queue) && inbox.is_unclaimed();
+        let unclaimed = self
+            .inboxes
+            .iter()
+            .enumerate()
+            .filter(|(_, inbox)| waiting(inbox));
+        if unclaimed.clone().count() <= UNCLAIMED_MAX {
+            return;
+        }
+        let oldest = unclaimed
+            .min_by_key(|(_, inbox)| inbox.serial())
+            .map(|(index, _)| index);
+        if let Some(index) = oldest
+            && self.inboxes[index].revoke()
+        {
+            self.remove(index);
+        }
     }
 
     pub(crate) fn remove_all_of(&mut self, queue: &Queue) {

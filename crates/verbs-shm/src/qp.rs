@@ -58,6 +58,7 @@ pub(crate) struct Queue {
     pending_count: Cell<usize>,
     /// The lane of a connected queue pair is being observed.
     listening: Cell<bool>,
+    lanes_made: Cell<u64>,
 }
 
 struct OwnLane {
@@ -149,6 +150,7 @@ impl Queue {
             peer: OnceCell::new(),
             pending: Pending::default().into(),
             pending_count: 0.into(),
+            lanes_made: 0.into(),
             listening: Cell::new(options.srq.is_some() || options.kind == QpKind::Ud),
         });
         if let Some(lane) = &queue.lane {
@@ -183,10 +185,9 @@ impl Queue {
 
     fn receive_from(&self, region: Region, geometry: Geometry, dormant: bool) {
         let this = self.this.upgrade().expect("a queue pair in use");
-        let inbox = Inbox::new(
-            LaneConsumer::new(LaneMemory::new(region, geometry), geometry),
-            this,
-        );
+        let serial = self.lanes_made.replace(self.lanes_made.get() + 1);
+        let lane = LaneConsumer::new(LaneMemory::new(region, geometry), geometry);
+        let inbox = Inbox::new(lane, this, serial);
         self.recv_cq.add_lane(inbox, dormant);
     }
 
@@ -665,6 +666,7 @@ impl QueuePair<Shm> for ShmQp {
         let lane = match &queue.lane {
             Some(lane) => lane,
             None => {
+                queue.recv_cq.reap(queue);
                 fresh = OwnLane::create(&queue.core, queue.recv_depth, 0)?;
                 queue.receive_from(fresh.memory.region().clone(), fresh.geometry, false);
                 &fresh

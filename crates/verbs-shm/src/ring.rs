@@ -22,6 +22,8 @@
 use crate::lane::{CONSUMED, Geometry};
 use drover_base::sync::Ordering;
 
+/// What comes before the payload in the first line.
+pub(crate) const HEAD_BYTES: usize = 24;
 /// Payload bytes in the first line.
 pub(crate) const FIRST_BYTES: usize = 40;
 /// Payload bytes in every other line.
@@ -106,7 +108,7 @@ fn by_line(geometry: Geometry, pos: u64, len: usize, mut piece: impl FnMut(usize
     let mut at = 0;
     while at < len {
         let (line, inside, room) = if at < FIRST_BYTES {
-            (0, 24 + at, FIRST_BYTES - at)
+            (0, HEAD_BYTES + at, FIRST_BYTES - at)
         } else {
             let behind = at - FIRST_BYTES;
             (
@@ -234,6 +236,8 @@ pub(crate) struct Consumer<M> {
     /// Word and lap of the next message: all that an idle look needs.
     next_word: usize,
     next_lap: u32,
+    /// A quarter of the lines.
+    quarter: u64,
 }
 
 /// The producer broke the format.
@@ -250,6 +254,7 @@ impl<M: Memory> Consumer<M> {
             published: 0,
             next_word,
             next_lap,
+            quarter: geometry.lines() / 4,
         }
     }
 
@@ -272,7 +277,7 @@ impl<M: Memory> Consumer<M> {
             return Ok(None);
         }
         let len = (tag >> 32) as usize & LENGTH_MAX;
-        if lines_of(len) > self.geometry.lines() / 2 {
+        if len > FIRST_BYTES && lines_of(len) > self.quarter * 2 {
             return Err(Poisoned);
         }
         let imm_src = self.memory.load(self.next_word + 1, Ordering::Relaxed);
@@ -284,12 +289,6 @@ impl<M: Memory> Consumer<M> {
             src_qpn: (imm_src >> 32) as u32,
             qkey,
         }))
-    }
-
-    /// The words behind the peeked message's first three: all of its payload if it is short.
-    #[inline(always)]
-    pub(crate) fn short_payload(&self) -> [u64; FIRST_BYTES / 8] {
-        std::array::from_fn(|i| self.memory.load(self.next_word + 3 + i, Ordering::Relaxed))
     }
 
     /// Hands the payload of the peeked message out by pieces: `take(byte offset in the lane, payload offset, bytes)`.
@@ -305,7 +304,7 @@ impl<M: Memory> Consumer<M> {
         self.pos += lines_of(head.len);
         self.next_word = self.geometry.line_word(self.pos);
         self.next_lap = self.geometry.lap(self.pos);
-        if self.pos - self.published < self.geometry.lines() / 4 {
+        if self.pos - self.published < self.quarter {
             return false;
         }
         self.published = self.pos;
