@@ -313,3 +313,7 @@ impl<M: Memory> Consumer<M> {
         true
     }
 }
+
+#[cfg(test)]
+#[path = "ring_tests.rs"]
+mod tests;

@@ -1,0 +1,179 @@
+//! Nothing is left behind: descriptors and mappings over many connections, orderly and not.
+
+mod common;
+
+use common::{Channel, role, spawn};
+use drover_mem::PageWish;
+use drover_verbs::*;
+use drover_verbs_shm::{Shm, ShmContext, ShmDevice, ShmQp};
+
+fn context() -> ShmContext {
+    ShmDevice::default().context().expect("context")
+}
+
+/// Open descriptors and mappings of this process.
+fn resources() -> (usize, usize) {
+    let fds = std::fs::read_dir("/proc/self/fd").expect("proc").count();
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("proc");
+    (
+        fds,
+        maps.lines().filter(|line| line.contains("memfd:drover")).count(),
+    )
+}
+
+fn datagram_qp(ctx: &ShmContext, cq: &<Shm as Provider>::Cq) -> ShmQp {
+    ctx.create_qp(&QpOptions::<Shm>::new(QpKind::Ud, cq, ctx.caps()))
+        .expect("qp")
+}
+
+fn send(ctx: &ShmContext, qp: &mut ShmQp, dest: UdDest) {
+    let mut list = SendList::default();
+    let payload = list.inline(b"hello");
+    let op = SendOp::Send {
+        dest: Some(dest),
+        imm: None,
+    };
+    list.push(SendWr {
+        wr_id: WrId(1),
+        op,
+        payload,
+        signaled: true,
+        fence: false,
+    });
+    qp.post_send(ctx.cpu(), &list).expect("post");
+}
+
+/// One test, because others of this process would open descriptors meanwhile.
+#[test]
+fn connections_leave_nothing_behind() {
+    if role().is_some() {
+        return client(Channel::of_child());
+    }
+    orderly();
+    abandoned();
+    killed();
+}
+
+/// Everything a client and a server make for each other, a thousand times.
+fn orderly() {
+    let (server, client) = (context(), context());
+    let mut server_cq = server.create_cq(16).expect("cq");
+    let mut server_ud = datagram_qp(&server, &server_cq);
+    let mut after_warm_up = None;
+    for round in 0..1000 {
+        let mut cq = client.create_cq(16).expect("cq");
+        let mut ud = datagram_qp(&client, &cq);
+        let options = QpOptions::<Shm>::new(QpKind::Uc, &server_cq, server.caps());
+        let mut accepted = server.create_qp(&options).expect("qp");
+        let mut connected = client
+            .create_qp(&QpOptions {
+                send_cq: &cq,
+                recv_cq: &cq,
+                ..options
+            })
+            .expect("qp");
+        accepted
+            .connect(&connected.export().expect("export"))
+            .expect("connect");
+        connected
+            .connect(&accepted.export().expect("export"))
+            .expect("connect");
+        let memory = server.alloc(4096, PageWish::Small).expect("memory");
+        let mr = server
+            .register(&memory, Access::REMOTE_WRITE)
+            .expect("registration");
+        let watch = Watch {
+            range: 0..4096,
+            bell: server.bell(),
+        };
+        let remote = client
+            .import_region(&mr.export(&[watch]).expect("export"))
+            .expect("import");
+        let to_server = client
+            .create_ah(&server_ud.export().expect("export"))
+            .expect("handle");
+        let to_client = server.create_ah(&ud.export().expect("export")).expect("handle");
+        send(&client, &mut ud, to_server);
+        send(&server, &mut server_ud, to_client);
+        client.destroy_ah(&to_server);
+        server.destroy_ah(&to_client);
+        client.forget_region(&remote);
+        while cq.poll(client.cpu(), &mut [Wc::default(); 4]) > 0 {}
+        server_cq.poll(server.cpu(), &mut [Wc::default(); 4]);
+        if round == 100 {
+            after_warm_up = Some(resources());
+        }
+        drop((ud, accepted, connected, mr, memory));
+    }
+    let (fds, maps) = resources();
+    let (fds_before, maps_before) = after_warm_up.expect("round 100 was");
+    assert!(
+        fds <= fds_before && maps <= maps_before,
+        "{fds} fds and {maps} maps, were {fds_before} and {maps_before}"
+    );
+}
+
+/// Exports that nobody comes for are taken back, and say so to whoever comes late.
+fn abandoned() {
+    let ctx = context();
+    let cq = ctx.create_cq(16).expect("cq");
+    let ud = datagram_qp(&ctx, &cq);
+    let first = ud.export().expect("export");
+    let before = resources();
+    for _ in 0..1000 {
+        ud.export().expect("export");
+    }
+    let after = resources();
+    assert!(
+        after.0 < before.0 + 80 && after.1 < before.1 + 80,
+        "{before:?} then {after:?}"
+    );
+    assert!(matches!(ctx.create_ah(&first), Err(ImportError::PeerGone)));
+    let last = ud.export().expect("export");
+    ctx.create_ah(&last).expect("handle");
+    assert!(ctx.create_ah(&last).is_err(), "one export serves one sender");
+}
+
+/// Clients that are killed while they hold everything.
+fn killed() {
+    let ctx = context();
+    let mut cq = ctx.create_cq(64).expect("cq");
+    let ud = datagram_qp(&ctx, &cq);
+    let mut after_warm_up = None;
+    for round in 0..30 {
+        let (mut child, mut channel) = spawn(&["connections_leave_nothing_behind", "--exact"], "client");
+        channel.send(&ud.export().expect("export")).expect("child");
+        let its_ud = channel.receive().expect("child");
+        let handle = ctx.create_ah(&its_ud).expect("handle");
+        drop(its_ud);
+        assert_eq!(channel.hear().expect("child"), "connected");
+        child.kill().expect("kill");
+        child.wait().expect("wait");
+        ctx.destroy_ah(&handle);
+        cq.poll(ctx.cpu(), &mut [Wc::default(); 64]);
+        drop(channel);
+        if round == 12 {
+            after_warm_up = Some(resources());
+        }
+    }
+    let (fds, maps) = resources();
+    let (fds_before, maps_before) = after_warm_up.expect("round 12 was");
+    // Eight senders are looked after per new lane, so the dead may wait a few rounds for their turn.
+    assert!(
+        fds <= fds_before + 8 && maps <= maps_before + 8,
+        "{fds} fds and {maps} maps, were {fds_before} and {maps_before}"
+    );
+}
+
+fn client(mut channel: Channel) {
+    let ctx = context();
+    let cq = ctx.create_cq(16).expect("cq");
+    let mut ud = datagram_qp(&ctx, &cq);
+    let Ok(server) = channel.receive() else { return };
+    let dest = ctx.create_ah(&server).expect("handle");
+    channel.send(&ud.export().expect("export")).expect("parent");
+    send(&ctx, &mut ud, dest);
+    channel.say("connected").expect("parent");
+    // Until we are killed.
+    let _ = channel.hear();
+}
