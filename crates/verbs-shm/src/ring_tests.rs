@@ -140,14 +140,14 @@ mod modelled {
         builder.check(move || {
             let (_, producer, mut consumer) = ring(2);
             let sender = loom::thread::spawn(move || {
-                for (number, len) in [(1, 60), (2, 8), (3, 60)] {
+                for (number, len) in [(1, 41), (2, 0), (3, 41)] {
                     let (head, bytes) = message(number, len);
                     while !producer.push(head, &bytes) {
                         loom::thread::yield_now();
                     }
                 }
             });
-            for (number, len) in [(1, 60), (2, 8), (3, 60)] {
+            for (number, len) in [(1, 41), (2, 0), (3, 41)] {
                 let seen = loop {
                     match consumer.peek().expect("an honest producer") {
                         Some(head) => break head,
