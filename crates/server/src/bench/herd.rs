@@ -8,6 +8,7 @@ use drover_rt::control::{ControlAddr, ControlListener};
 use drover_store::{Mode, PartitionOptions};
 use drover_verbs::Device;
 use drover_verbs_shm::{Shm, ShmDevice};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::OsString;
 use std::io;
 use std::process::{Child, ExitCode, Stdio};
@@ -116,7 +117,8 @@ impl ServerPlan {
     }
 }
 
-/// A server process of ours. Killed by its id when dropped; it does not outlive us in any case.
+/// A server process of ours. Asked to stop when dropped, killed by its id if it does not; it does not outlive us
+/// in any case.
 pub struct ServerProcess {
     child: Child,
     /// Where it listens.
@@ -134,7 +136,8 @@ impl ServerProcess {
             .args(&helper.arguments)
             .arg("serve")
             .args(plan.arguments(&addr));
-        command.stdin(Stdio::null()).stdout(Stdio::null());
+        // The end of its standard input tells it to stop.
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
         let child = pin::pinned(&plan.cores, || command.spawn())??;
         Ok(ServerProcess { child, addr })
     }
@@ -148,12 +151,30 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        drop(self.child.stdin.take());
+        if !ends_within(&self.child, STOP) {
+            let _ = self.child.kill();
+        }
         let _ = self.child.wait();
     }
 }
 
-/// The server process's side: serves until it is killed.
+/// How long a server may take to stop.
+const STOP: Timespec = Timespec {
+    tv_sec: 3,
+    tv_nsec: 0,
+};
+
+fn ends_within(child: &Child, time: Timespec) -> bool {
+    let pid = rustix::process::Pid::from_child(child);
+    let Ok(process) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) else {
+        return false;
+    };
+    let mut ended = [PollFd::new(&process, PollFlags::IN)];
+    poll(&mut ended, Some(&time)).is_ok_and(|count| count > 0)
+}
+
+/// The server process's side: serves until its standard input ends.
 pub fn serve(arguments: Vec<OsString>) -> ExitCode {
     let words: Option<Vec<String>> = arguments.into_iter().map(|w| w.into_string().ok()).collect();
     let Some((addr, plan)) = words.and_then(|w| ServerPlan::from_arguments(&w)) else {
@@ -162,7 +183,8 @@ pub fn serve(arguments: Vec<OsString>) -> ExitCode {
     };
     match start(&addr, &plan) {
         Ok(server) => {
-            server.join();
+            let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+            server.stop();
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -1,0 +1,65 @@
+//! `drover bench` as people and programs use it: its own server, the JSON object, clear refusals.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn bench(words: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drover"));
+    command.arg("bench").args(words.split_whitespace());
+    command.output().expect("drover runs")
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let directory = std::env::temp_dir().join(format!("drover-bench-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    directory
+}
+
+#[test]
+fn a_short_run_finds_every_key_and_writes_its_files() {
+    let directory = scratch("run");
+    let words = "--keys 2000 --seconds 0.02 --warm-up 0 --repeats 2 --bound --json - --results";
+    let output = bench(&format!("{words} {}", directory.display()));
+    let (out, table) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(output.status.success(), "{table}");
+    let report: serde_json::Value = serde_json::from_str(&out).expect("one JSON object and nothing else");
+    assert!(
+        report["throughput_ops"].as_f64().is_some_and(|ops| ops > 0.0),
+        "{table}"
+    );
+    assert!(
+        report["hit_rate"].as_f64().is_some_and(|rate| rate > 0.99),
+        "{table}"
+    );
+    assert_eq!(report["samples"].as_array().map(Vec::len), Some(2));
+    assert!(
+        report["bound"]["ring_rtt_ns"].as_f64().is_some_and(|ns| ns > 0.0),
+        "{table}"
+    );
+    assert!(
+        table.contains("p99.9"),
+        "the table goes to standard error: {table}"
+    );
+    let machine = report["machine"]["name"].as_str().expect("a name");
+    let files = std::fs::read_dir(directory.join(machine)).expect("results of this machine");
+    assert_eq!(files.count(), 2, "a report and a latency distribution");
+    std::fs::remove_dir_all(&directory).expect("ours");
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_with_its_reason() {
+    for (words, status, reason) in [
+        ("--mix e", 64, "scan"),
+        ("--key-size 2 --keys 1000", 64, "no 1000 different keys"),
+        ("--vs mysql", 64, "memcached and redis"),
+        ("--window 0", 64, "--window"),
+    ] {
+        let output = bench(words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{words}: {said}");
+        assert!(said.contains(reason), "{words}: {said}");
+    }
+}
