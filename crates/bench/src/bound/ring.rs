@@ -149,11 +149,7 @@ impl<'a> Asker<'a> {
                 self.next + self.window as u64,
             );
             self.next += 1;
-            self.slot = if self.slot + 1 == self.window {
-                0
-            } else {
-                self.slot + 1
-            };
+            self.slot = slot_ahead(self.slot, 1, self.window);
         }
         true
     }
