@@ -92,6 +92,9 @@ impl Timers {
         }
         self.unlink(key);
         self.armed -= 1;
+        if self.armed == 0 {
+            self.earliest = u64::MAX;
+        }
         true
     }
 
@@ -320,6 +323,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1500))]
         #[test]
         fn agrees_with_a_sorted_map(steps in steps(), tick_shift in 0u32..20) {
             prop_assert!(agrees(&steps, tick_shift, |_| ()));
@@ -359,6 +363,16 @@ mod tests {
             Some(0),
             "one in the past goes off at the next look"
         );
+    }
+
+    #[test]
+    fn after_the_last_one_is_cancelled_there_is_nothing_to_wait_for() {
+        let mut timers = Timers::new(2, Ns(1));
+        timers.arm(0, Ns(1 << 19));
+        timers.arm(1, Ns(1));
+        assert_eq!((timers.pop(Ns(1)), timers.pop(Ns(1))), (Some(1), None));
+        timers.cancel(0);
+        assert_eq!(timers.next(), Ns::MAX);
     }
 
     #[test]
