@@ -1,0 +1,226 @@
+//! A whole HERD service in one thread: acceptor and workers stepped by hand, clients beside them.
+
+use drover_base::{Actor, Cpu, Ns};
+use drover_kv::KvClient;
+use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
+use drover_kv_herd::control::{Format, FrontEnd};
+use drover_kv_herd::server::{Acceptor, ServeMode, Server, ServerOptions, Worker};
+use drover_mem::PageWish;
+use drover_rt::control::ControlStream;
+use drover_store::{Mode, PartitionOptions};
+use drover_testkit::kv_conformance::{Bed, BedOptions, Faults};
+use drover_verbs::faulty::{FaultOptions, Faulty, FaultyDevice};
+use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
+use drover_verbs::{Context, Device, Provider};
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+fn faults(options: &BedOptions) -> FaultOptions {
+    let Faults {
+        drop,
+        duplicate,
+        delay,
+        reorder,
+        tear,
+    } = options.faults;
+    FaultOptions {
+        drop,
+        duplicate,
+        delay,
+        reorder,
+        tear,
+        ..FaultOptions::quiet(options.seed)
+    }
+}
+
+type P = Faulty<Loopback>;
+
+fn open(options: &BedOptions) -> FaultyDevice<Loopback> {
+    let inner = LoopbackOptions {
+        seed: options.seed,
+        tick: Ns::from_us(2),
+        ..LoopbackOptions::default()
+    };
+    FaultyDevice::new(LoopbackDevice::with_options(inner), faults(options))
+}
+
+/// What distinguishes one bed from another.
+pub trait Variant: 'static {
+    fn client() -> ClientOptions {
+        ClientOptions::default()
+    }
+
+    fn server(options: &mut ServerOptions) {
+        let _ = options;
+    }
+}
+
+/// The paper's pipeline instead of batches.
+pub struct Pipeline;
+impl Variant for Pipeline {
+    fn server(options: &mut ServerOptions) {
+        options.mode = ServeMode::Pipeline { drain: true };
+    }
+}
+
+/// Requests as datagrams.
+pub struct Datagrams;
+impl Variant for Datagrams {
+    fn client() -> ClientOptions {
+        ClientOptions {
+            front_end: FrontEnd::Datagrams,
+            ..ClientOptions::default()
+        }
+    }
+
+    fn server(options: &mut ServerOptions) {
+        options.datagram_recvs = 256;
+    }
+}
+
+/// Slots of two lines: many values are bulk.
+pub struct SmallSlots;
+impl Variant for SmallSlots {
+    fn client() -> ClientOptions {
+        ClientOptions {
+            slot_bytes: 128,
+            crc: true,
+            ..ClientOptions::default()
+        }
+    }
+}
+
+/// Format P, the paper's.
+pub struct Paper;
+impl Variant for Paper {
+    fn client() -> ClientOptions {
+        ClientOptions {
+            format: Format::P,
+            ..ClientOptions::default()
+        }
+    }
+
+    fn server(options: &mut ServerOptions) {
+        options.paper_format = true;
+    }
+}
+
+type Streams = Arc<Mutex<VecDeque<ControlStream>>>;
+
+pub struct HerdBed<V: Variant> {
+    device: <P as Provider>::Device,
+    server_options: ServerOptions,
+    client_options: ClientOptions,
+    server: Option<(Acceptor<P>, Vec<Worker<P>>)>,
+    streams: Streams,
+    ctx: Rc<<P as Provider>::Context>,
+    variant: PhantomData<V>,
+}
+
+impl<V: Variant> HerdBed<V> {
+    fn begin(&mut self) {
+        self.server = Some(Server::in_pieces(&self.device, &self.server_options).expect("a server"));
+    }
+}
+
+impl<V: Variant> Bed for HerdBed<V> {
+    type P = P;
+    type Client = HerdClient<P>;
+
+    fn start(options: &BedOptions) -> Self {
+        let mode = match options.store_mode {
+            true => Mode::Store,
+            false => Mode::Cache { move_to_head: 1.0 },
+        };
+        let mut server_options = ServerOptions {
+            partition_count: options.partition_count,
+            partition: PartitionOptions {
+                mode,
+                log_bytes: options.memory_bytes,
+                bucket_count: 1 << 10,
+                pages: PageWish::Small,
+                ..PartitionOptions::default()
+            },
+            item_bytes_max: options.item_bytes_max,
+            idle_sweeps: 1,
+            ..ServerOptions::default()
+        };
+        V::server(&mut server_options);
+        let device = open(options);
+        let mut bed = HerdBed {
+            ctx: Rc::new(device.context().expect("a context")),
+            device,
+            server_options,
+            client_options: ClientOptions {
+                window: options.window,
+
+                ..V::client()
+            },
+            server: None,
+            streams: Streams::default(),
+            variant: PhantomData,
+        };
+        bed.begin();
+        bed
+    }
+
+    fn connect(&mut self) -> HerdClient<P> {
+        let streams = self.streams.clone();
+        let dial = Dial::new(move || {
+            let (ours, theirs) = ControlStream::pair();
+            streams.lock().expect("nobody panics here").push_back(theirs);
+            Ok(ours)
+        });
+        let mut client = HerdClient::new(self.ctx.clone(), dial, self.client_options.clone());
+        for _ in 0..10_000_000u32 {
+            self.ctx.cpu().refresh();
+            client.poll(self.ctx.cpu(), &mut |_| {});
+            if client.is_ready() {
+                return client;
+            }
+            self.step();
+            if let Some(error) = client.take_error() {
+                panic!("{error}");
+            }
+        }
+        panic!("no session");
+    }
+
+    fn cpu(&self) -> &<P as Provider>::Cpu {
+        self.ctx.cpu()
+    }
+
+    fn step(&mut self) {
+        self.ctx.cpu().refresh();
+        let Some((acceptor, workers)) = &mut self.server else {
+            return;
+        };
+        while let Some(stream) = self.streams.lock().expect("nobody panics here").pop_front() {
+            acceptor.adopt(stream);
+        }
+        let ctx = acceptor.context();
+        ctx.cpu().refresh();
+        acceptor.step(ctx.cpu());
+        for worker in workers {
+            let ctx = worker.context();
+            ctx.cpu().refresh();
+            worker.step(ctx.cpu());
+        }
+    }
+
+    fn crash_and_restart(&mut self) -> bool {
+        self.server = None;
+        self.streams.lock().expect("nobody panics here").clear();
+        self.begin();
+        true
+    }
+
+    fn pass_seconds(&mut self, seconds: u64) {
+        let start = self.ctx.cpu().refresh();
+        while self.ctx.cpu().refresh().since(start) < Ns::from_s(seconds) {
+            self.step();
+        }
+    }
+}
