@@ -99,9 +99,10 @@ impl Target for NullTarget {
 
     #[inline]
     fn poll(&mut self, _: bool, sink: &mut impl FnMut(Token, Outcome<'_>)) -> Result<(), Box<TargetError>> {
-        for (token, put) in self.tokens.drain(..) {
+        for &(token, put) in &self.tokens {
             sink(token, if put { Outcome::Stored } else { Outcome::NotFound });
         }
+        self.tokens.clear();
         Ok(())
     }
 }

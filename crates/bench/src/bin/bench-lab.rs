@@ -5,7 +5,7 @@ use drover_base::Ns;
 use drover_bench::bound::{Echo, Pairs};
 use drover_bench::rivals::{Kind, Mode, Rival, RivalOptions, Transport};
 use drover_bench::workload::{KeyText, Mix, Popularity, Tape, TapeOptions, Values};
-use drover_bench::{Client, Helper, Pace, RunOptions, helper_main, pin};
+use drover_bench::{Client, Helper, NullTarget, Pace, RunOptions, helper_main, pin};
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicU64;
@@ -15,10 +15,11 @@ fn main() -> ExitCode {
     let done = match argument.as_deref() {
         Some("helper") => return helper_main(std::env::args_os().skip(2)),
         Some("bound") => bounds(),
+        Some("driver") => driver(),
         Some("rivals") => [Popularity::Uniform, Popularity::Zipf(0.99)]
             .into_iter()
             .try_for_each(|popularity| rivals(popularity, 1_000_000)),
-        _ => Err("usage: bench-lab bound|rivals".into()),
+        _ => Err("usage: bench-lab bound|driver|rivals".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -56,6 +57,31 @@ fn bounds() -> Result<(), Box<dyn Error>> {
             );
         }
     }
+    Ok(())
+}
+
+/// What the load generator costs by itself: a fixed number of operations, for instruction counts.
+fn driver() -> Result<(), Box<dyn Error>> {
+    let tape = Tape::new(&TapeOptions {
+        mix: Mix::parse("b")?,
+        popularity: Popularity::Uniform,
+        key_count: 1_000_000,
+        entry_count: 1 << 16,
+        seed: 1,
+        client_index: 0,
+        client_count: 1,
+    });
+    let keys = KeyText::new(16, 1_000_000, 1)?;
+    let mut client = Client::new(NullTarget::default(), tape, keys, Values::new(32, 32), 0);
+    let options = RunOptions {
+        window: 16,
+        pace: Pace::Closed,
+        time: Ns::ZERO,
+        ops_min: 2_000_000,
+    };
+    let measured = client.run(&options)?;
+    let ns = 1e9 / measured.ops_per_s();
+    println!("{} operations, {ns:.1} ns each", measured.counts.ops);
     Ok(())
 }
 

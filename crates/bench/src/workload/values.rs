@@ -52,13 +52,14 @@ impl Values {
         let len = self.len_of(index);
         let out = &mut self.buffer[..len];
         let mut words = Words::new(index, version);
-        let mut chunks = out.chunks_exact_mut(8);
-        for chunk in &mut chunks {
-            chunk.copy_from_slice(&words.next().to_le_bytes());
+        let (chunks, rest) = out.as_chunks_mut();
+        for chunk in chunks {
+            *chunk = words.next().to_le_bytes();
         }
-        let rest = chunks.into_remainder();
-        let tail = if len < 8 { mix(index) } else { words.next() }.to_le_bytes();
-        rest.copy_from_slice(&tail[..rest.len()]);
+        if !rest.is_empty() {
+            let tail = if len < 8 { mix(index) } else { words.next() }.to_le_bytes();
+            rest.copy_from_slice(&tail[..rest.len()]);
+        }
         out
     }
 
