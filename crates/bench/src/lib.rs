@@ -28,7 +28,7 @@
 //! assert!(measured.counts.ops >= 100);
 //! ```
 //!
-//! Sources: YCSB's mixes and constants; `[HERD §5.2]` for the workloads; Hörmann and Derflinger for Zipf.
+//! Sources: `[YCSB]` for mixes and constants, `[HERD §5.2]` for the workloads, `[HD96]` for Zipf, `[HdrHistogram]`.
 #![forbid(unsafe_code)]
 
 pub mod bound;

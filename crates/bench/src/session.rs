@@ -334,7 +334,7 @@ fn notes(plan: &Plan) -> Vec<String> {
     let mut notes = Vec::new();
     if plan.window > 1 && plan.pace == Pace::Closed {
         notes.push(format!(
-            "latencies at window {} are those of every {SAMPLE_EVERY}th operation; at window 1 of every one",
+            "latencies at window {} are those of one operation in {SAMPLE_EVERY}; at window 1 of every one",
             plan.window
         ));
     }

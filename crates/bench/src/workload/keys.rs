@@ -87,7 +87,7 @@ static PAIRS: [[u8; 2]; 256] = {
     pairs
 };
 
-/// The hexadecimal digits of `word`. (A third of the instructions of doing it in the bits of a word.)
+/// The hexadecimal digits of `word`. Half the instructions of doing it in the bits of a word.
 #[inline]
 fn hex(word: u64) -> [u8; DIGITS] {
     let mut out = [0; DIGITS];

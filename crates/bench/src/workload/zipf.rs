@@ -1,8 +1,7 @@
 //! [`Zipf`]: ranks drawn with probability proportional to 1 / rank^s, exactly, in constant time.
 //!
-//! Rejection-inversion *(W. Hörmann and G. Derflinger, "Rejection-inversion to generate variates from monotone
-//! discrete distributions", ACM TOMACS 6(3), 1996; the method, our code)*. No table, any number of ranks; YCSB's
-//! own generator is an approximation of the same distribution.
+//! Rejection-inversion `[HD96]` *(the method; our code)*. No table, any number of ranks; YCSB's own generator is an
+//! approximation of the same distribution.
 
 use drover_base::Rng;
 
