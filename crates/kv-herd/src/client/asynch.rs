@@ -107,52 +107,67 @@ struct Local<P: Provider> {
     free: Vec<usize>,
     /// Operations that found the window full.
     backlog: VecDeque<(OwnedOp, usize)>,
+    /// Whose operations are done: woken when nobody holds a borrow of this.
+    woken: Vec<Waker>,
 }
 
-impl<P: Provider> Local<P> {
-    fn settle(
-        cells: &mut [Option<Cell>],
-        free: &mut Vec<usize>,
-        index: usize,
-        result: Result<Answer, OpError>,
-    ) {
-        let Some(cell) = cells.get_mut(index).and_then(Option::as_mut) else {
+/// The answers of a thread's operations.
+struct Cells<'a> {
+    cells: &'a mut [Option<Cell>],
+    free: &'a mut Vec<usize>,
+    woken: &'a mut Vec<Waker>,
+}
+
+impl Cells<'_> {
+    fn settle(&mut self, index: usize, result: Result<Answer, OpError>) {
+        let Some(cell) = self.cells.get_mut(index).and_then(Option::as_mut) else {
             return;
         };
         if cell.abandoned {
-            cells[index] = None;
-            free.push(index);
+            self.cells[index] = None;
+            self.free.push(index);
             return;
         }
         cell.answer = Some(result);
-        if let Some(waker) = cell.waker.take() {
-            waker.wake();
-        }
+        self.woken.extend(cell.waker.take());
+    }
+}
+
+impl<P: Provider> Local<P> {
+    /// The client, the backlog, and the rest.
+    fn parts(&mut self) -> (&mut HerdClient<P>, &mut VecDeque<(OwnedOp, usize)>, Cells<'_>) {
+        let cells = Cells {
+            cells: &mut self.cells,
+            free: &mut self.free,
+            woken: &mut self.woken,
+        };
+        (&mut self.client, &mut self.backlog, cells)
     }
 
     fn poll(&mut self, cpu: &P::Cpu) -> usize {
-        while let Some((op, index)) = self.backlog.pop_front() {
-            match self.client.submit(cpu, &op.as_op(), index as Token) {
+        let (client, backlog, mut cells) = self.parts();
+        while let Some((op, index)) = backlog.pop_front() {
+            match client.submit(cpu, &op.as_op(), index as Token) {
                 Ok(()) => {}
                 Err(SubmitError::WindowFull) => {
-                    self.backlog.push_front((op, index));
+                    backlog.push_front((op, index));
                     break;
                 }
-                Err(error) => Self::settle(
-                    &mut self.cells,
-                    &mut self.free,
-                    index,
-                    Err(OpError::Submit(error)),
-                ),
+                Err(error) => cells.settle(index, Err(OpError::Submit(error))),
             }
         }
-        let Local {
-            client, cells, free, ..
-        } = self;
-        client.poll(cpu, &mut |c| {
-            Self::settle(cells, free, c.token as usize, answer(c.outcome))
-        })
+        client.poll(cpu, &mut |c| cells.settle(c.token as usize, answer(c.outcome)))
     }
+}
+
+/// Sends, receives, and wakes, in this order: whoever is woken may use the client at once.
+fn drive<P: Provider>(local: &RefCell<Local<P>>, cpu: &P::Cpu) -> usize {
+    let mut borrowed = local.borrow_mut();
+    let done = borrowed.poll(cpu);
+    let woken = std::mem::take(&mut borrowed.woken);
+    drop(borrowed);
+    woken.into_iter().for_each(Waker::wake);
+    done
 }
 
 /// A client whose operations are futures, for executors that run in this client's thread. The futures move on
@@ -181,6 +196,7 @@ impl<P: Provider> AsyncClient<P> {
                 cells: Vec::new(),
                 free: Vec::new(),
                 backlog: VecDeque::new(),
+                woken: Vec::new(),
             })),
         }
     }
@@ -212,7 +228,7 @@ impl<P: Provider> AsyncClient<P> {
 
     /// Sends, receives, wakes the futures whose operations are done. Returns how many there were.
     pub fn drive(&self) -> usize {
-        self.local.borrow_mut().poll(self.ctx.cpu())
+        drive(&self.local, self.ctx.cpu())
     }
 
     /// Runs one future to its end, driving the client. For main functions and tests; executors use
@@ -246,10 +262,7 @@ impl<P: Provider> AsyncClient<P> {
         match taken {
             Ok(()) => {}
             Err(SubmitError::WindowFull) => local.backlog.push_back((OwnedOp::new(op), index)),
-            Err(error) => {
-                let Local { cells, free, .. } = &mut *local;
-                Local::<P>::settle(cells, free, index, Err(OpError::Submit(error)));
-            }
+            Err(error) => local.parts().2.settle(index, Err(OpError::Submit(error))),
         }
         Pending {
             local: self.local.clone(),
@@ -260,12 +273,11 @@ impl<P: Provider> AsyncClient<P> {
 
 impl<P: Provider> Actor<P::Cpu> for AsyncClient<P> {
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
-        let mut local = self.local.borrow_mut();
-        if local.poll(cpu) > 0 {
+        if drive(&self.local, cpu) > 0 {
             return Progress::Busy;
         }
         Progress::Idle {
-            wake_at: local.client.next_timer(),
+            wake_at: self.local.borrow().client.next_timer(),
         }
     }
 }
