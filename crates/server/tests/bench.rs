@@ -63,3 +63,39 @@ fn what_cannot_be_run_is_refused_with_its_reason() {
         assert!(said.contains(reason), "{words}: {said}");
     }
 }
+
+#[test]
+fn a_killed_bench_leaves_no_server_and_no_socket() {
+    let directory = scratch("killed");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drover"));
+    command.env("XDG_RUNTIME_DIR", &directory);
+    command.args("bench --keys 2000 --warm-up 0 --seconds 600 --repeats 1 --no-results".split(' '));
+    let mut bench = command
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("drover runs");
+    let sockets = || {
+        let listed = std::fs::read_dir(directory.join("drover"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        listed
+            .filter(|entry| entry.path().extension().is_some_and(|e| e == "sock"))
+            .count()
+    };
+    until("the server listens", || sockets() == 1);
+    bench.kill().expect("ours");
+    bench.wait().expect("ours");
+    until("the server has removed its socket", || sockets() == 0);
+    std::fs::remove_dir_all(&directory).expect("ours");
+}
+
+/// Waits for `done`, a minute at most.
+fn until(what: &str, done: impl Fn() -> bool) {
+    let cpu = drover_mem::NativeCpu::new(0);
+    let deadline = drover_base::Cpu::refresh(&cpu) + drover_base::Ns::from_s(60);
+    while !done() {
+        assert!(drover_base::Cpu::refresh(&cpu) < deadline, "{what}: never");
+        std::thread::yield_now();
+    }
+}

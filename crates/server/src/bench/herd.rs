@@ -11,8 +11,9 @@ use drover_verbs_shm::{Shm, ShmDevice};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::OsString;
 use std::io;
-use std::process::{Child, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// How long a client may take to connect.
 const CONNECT: Ns = Ns::from_s(10);
@@ -131,12 +132,12 @@ impl ServerProcess {
         let addr: ControlAddr = format!("shm:bench-{}", std::process::id())
             .parse()
             .expect("a short name is an address");
-        let mut command = helper.exec(&helper.program);
+        let mut command = Command::new(&helper.program);
         command
             .args(&helper.arguments)
             .arg("serve")
             .args(plan.arguments(&addr));
-        // The end of its standard input tells it to stop.
+        // The end of its standard input, with us however we end, tells it to stop and to remove its socket.
         command.stdin(Stdio::piped()).stdout(Stdio::null());
         let child = pin::pinned(&plan.cores, || command.spawn())??;
         Ok(ServerProcess { child, addr })
@@ -181,6 +182,8 @@ pub fn serve(arguments: Vec<OsString>) -> ExitCode {
         eprintln!("this command is started by bench itself");
         return ExitCode::FAILURE;
     };
+    // Ctrl-C at the terminal reaches us too, but it is meant for the bench that we end with.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::default());
     match start(&addr, &plan) {
         Ok(server) => {
             let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
