@@ -270,3 +270,24 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         dispatch!(&self.inner, mode => mode.stats())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_and_readers_can_move_to_their_threads() {
+        fn moves<T: Send>() {}
+        moves::<Partition>();
+        moves::<Partition<Crew>>();
+        moves::<Reader>();
+    }
+
+    #[test]
+    fn versions_skip_zero() {
+        assert_eq!(
+            (next_version(0), next_version(7), next_version(u32::MAX)),
+            (1, 8, 1)
+        );
+    }
+}
