@@ -43,7 +43,16 @@ const METERS: &[Meter] = &[
         example: "instructions",
         name: "store",
         inside: "",
-        operations: &["get", "put", "insert", "miss", "delete"],
+        operations: &[
+            "none",
+            "get",
+            "put",
+            "prefetch-get",
+            "prefetch-put",
+            "insert",
+            "miss",
+            "delete",
+        ],
     },
     Meter {
         package: "drover-kv-herd",
