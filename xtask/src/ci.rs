@@ -2,7 +2,7 @@
 
 use crate::command::{self, cargo};
 use crate::steps::Steps;
-use crate::{check, fuzz, instructions, loom, setup, tests};
+use crate::{check, fuzz, instructions, loom, setup, syscalls, tests};
 
 /// Options of the whole run.
 #[derive(clap::Args)]
@@ -31,6 +31,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
     tests::bench_smoke(steps);
     tests::examples(steps);
     instructions::run(steps, &instructions::Args { write: false });
+    syscalls::run(steps);
     loom::run(steps);
     fuzz::run_all(
         steps,

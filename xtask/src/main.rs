@@ -14,6 +14,7 @@ mod loom;
 mod miri;
 mod setup;
 mod steps;
+mod syscalls;
 mod tests;
 mod tidy;
 
@@ -50,6 +51,8 @@ enum Chore {
     Bench,
     /// Instructions per GET and PUT, against docs/instructions.toml; fails above +3 %.
     Instructions(instructions::Args),
+    /// System calls of a server under load, counted by strace.
+    Syscalls,
     /// Kills client or server at random points under load, many times.
     Kill(tests::KillArgs),
     /// Installs the tools that the other chores need (Debian packages).
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Chore::Fuzz(args) => fuzz::run_all(&mut steps, &args),
         Chore::Bench => tests::bench(&mut steps),
         Chore::Instructions(args) => instructions::run(&mut steps, &args),
+        Chore::Syscalls => syscalls::run(&mut steps),
         Chore::Kill(args) => tests::kill(&mut steps, &args),
         Chore::Setup => setup::run(&mut steps),
         Chore::Ci(args) => ci::run(&mut steps, &args),

@@ -109,7 +109,8 @@ fn example_names() -> Vec<String> {
 pub fn bench_smoke(steps: &mut Steps) {
     steps.run("bench smoke", || {
         let words = "run --release --quiet -- bench --keys 100000 --seconds 1 --repeats 1 --json -";
-        let text = command::output(&mut cargo(&words.split(' ').collect::<Vec<_>>()))?;
+        let mut bench = cargo(&words.split(' ').collect::<Vec<_>>());
+        let text = command::output(bench.arg("--results").arg(command::target_dir("bench-results")))?;
         let report: serde_json::Value = serde_json::from_str(&text).map_err(|e| format!("{e} in {text}"))?;
         match (report["throughput_ops"].as_f64(), report["hit_rate"].as_f64()) {
             (Some(ops), Some(hits)) if ops > 0.0 && hits > 0.9 => Ok(Counts::ONE),

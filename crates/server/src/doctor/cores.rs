@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A round trip above this is between cores that do not share a cache.
 const NEAR_NS_MAX: u64 = 200;
 /// Round trips per probe; the least of the probes is the machine's, the rest is interference.
-const TRIPS: u64 = 2_000;
+const TRIPS: u64 = 400;
 const PROBES: usize = 5;
 
 /// How many cores this process may use.
