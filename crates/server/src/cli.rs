@@ -66,4 +66,62 @@ mod tests {
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
+
+    /// Words of the command line in any order, with numbers and nonsense between them: understood or refused.
+    #[test]
+    fn any_words_are_understood_or_refused() {
+        const WORDS: &[&str] = &[
+            "serve",
+            "get",
+            "set",
+            "delete",
+            "stats",
+            "config",
+            "doctor",
+            "bench",
+            "-p",
+            "-m",
+            "-t",
+            "-I",
+            "-M",
+            "-L",
+            "-k",
+            "-c",
+            "-s",
+            "-l",
+            "-v",
+            "-vv",
+            "--fabric",
+            "--server",
+            "shm:x",
+            "tcp://h:1",
+            "unix:/x",
+            "0",
+            "1",
+            "-1",
+            "99999999999999999999",
+            "1m",
+            "",
+            "=",
+            "--",
+            "-",
+            "--cores",
+            "0-3",
+            "--mix",
+            "b",
+            "--config=x",
+            "\u{0}",
+            "\u{fffd}",
+            "--help",
+            "--json",
+            "--ttl",
+            "--raw",
+        ];
+        let mut rng = drover_base::Rng::new(7, 0, 0);
+        for _ in 0..3_000 {
+            let count = rng.next_u64() % 8;
+            let words = (0..count).map(|_| WORDS[(rng.next_u64() % WORDS.len() as u64) as usize]);
+            let _ = Cli::try_parse_from(std::iter::once("drover").chain(words));
+        }
+    }
 }

@@ -9,7 +9,7 @@ use drover_kv_herd::layout::{Commit, SlotOp, Status};
 
 /// Deals out the fates in order, then serves.
 fn fates(list: &[Fate]) -> Box<dyn FnMut(&crate::fake::Seen) -> Fate> {
-    let mut left = list.to_vec().into_iter();
+    let mut left = Vec::from(list).into_iter();
     Box::new(move |_| left.next().unwrap_or_default())
 }
 
