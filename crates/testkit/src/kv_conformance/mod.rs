@@ -9,7 +9,7 @@ mod driver;
 mod faults;
 mod rules;
 
-pub use driver::{Driver, Plan};
+pub use driver::{Driver, Plan, value_bytes, value_id};
 pub use faults::*;
 pub use rules::*;
 
