@@ -172,8 +172,10 @@ impl Region {
         }
         self.check_writable(offset, bytes.len());
         let (lead, words) = bytes.split_at(bytes.len() & 7);
-        // SAFETY: bounds and rights checked above; `bytes` is a live slice that cannot overlap a Region.
-        unsafe { arch::copy_under_8(self.ptr(offset), lead.as_ptr(), lead.len()) };
+        if !lead.is_empty() {
+            // SAFETY: bounds and rights checked above; `bytes` is a live slice that cannot overlap a Region.
+            unsafe { arch::copy_under_8(self.ptr(offset), lead.as_ptr(), lead.len()) };
+        }
         let (words, _) = words.as_chunks::<8>();
         let Some((last, body)) = words.split_last() else {
             return;
@@ -215,6 +217,17 @@ impl Region {
         self.check(offset, len);
         to.check_writable(to_offset, len);
         // SAFETY: bounds and rights checked above; both mappings outlive the call.
+        unsafe { copy(to.ptr(to_offset), self.ptr(offset), len, to_offset) };
+    }
+
+    /// As [`copy_to`](Region::copy_to), for who has checked both ranges already.
+    ///
+    /// # Safety
+    /// `[offset, offset + len)` is inside this region, `[to_offset, to_offset + len)` inside `to`, which is writable.
+    #[inline(always)]
+    pub unsafe fn copy_to_unchecked(&self, offset: usize, to: &Region, to_offset: usize, len: usize) {
+        debug_assert!(self.contains(offset, len) && to.contains(to_offset, len) && to.writable);
+        // SAFETY: the caller's promise; both mappings outlive the call.
         unsafe { copy(to.ptr(to_offset), self.ptr(offset), len, to_offset) };
     }
 

@@ -8,7 +8,7 @@ use crate::bell::Ringing;
 use crate::core::{Remote, Source, Tables};
 use crate::lane::POSTED;
 use crate::qp::{Peer, Queue};
-use crate::ring::{Head, Memory, lines_of};
+use crate::ring::{Head, Memory};
 use crate::stats::count;
 use drover_base::sync::Ordering;
 use drover_verbs::{Access, Imm, QpKind, RemoteAddr, SendOp, Sge, WcStatus};
@@ -182,9 +182,6 @@ fn send<'t>(
     ringing: &mut Ringing<'t>,
 ) -> Attempt {
     let len = source.len();
-    if lines_of(len) > peer.geometry.lines() / 2 {
-        return Attempt::Failed(WcStatus::RemoteOperation);
-    }
     let Some(room) = recv_for_next(peer) else {
         return Attempt::Wait { for_recv: true };
     };

@@ -40,6 +40,8 @@
 //! - Every export of a UD queue pair makes a lane for **one** sender; a second address handle made from it is refused.
 //! - A message *arrives* when its receiver next polls or posts RECVs: until then it waits in the lane, whose
 //!   size is bounded (a datagram that finds it full is lost).
+//! - A SEND must fit in half the receiver's ring, or its post is refused as too long: with the default options
+//!   that is 7 KiB at least, 28 KiB into a queue pair with 128 RECVs. WRITEs and READs know no such limit.
 //! - An RC SEND completes when it is in the lane and a RECV that is long enough is posted for it.
 //! - A queue pair's end does not unmap memory that its peer imported: give every peer memory of its own, and
 //!   never reuse it for another.

@@ -10,7 +10,7 @@ use crate::inbox::Inbox;
 use crate::lane::{Geometry, LaneConsumer, LaneMemory, LaneProducer, STATE, WAITING, publish_posted};
 use crate::pending::Pending;
 use crate::recv::RecvQueue;
-use crate::ring::{FIRST_BYTES, Head, Memory};
+use crate::ring::{FIRST_BYTES, Head, Memory, lines_of};
 use crate::stats::count;
 use crate::wire::{self, QpExport};
 use drover_base::Ns;
@@ -543,6 +543,9 @@ impl Queue {
     ) -> Result<bool, PostErrorKind> {
         let source = Source::of(&wr.payload, list);
         self.check(wr, &source, tables)?;
+        if matches!(wr.op, SendOp::Send { .. }) && lines_of(source.len()) > peer.geometry.lines() / 2 {
+            return Err(PostErrorKind::MessageTooLong);
+        }
         if self.pending_count.get() > 0 {
             self.wait(wr, &source);
             return Ok(true);
