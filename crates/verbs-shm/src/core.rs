@@ -1,6 +1,6 @@
 //! [`Core`]: what everything of one context shares, and the tables behind its keys.
 
-use crate::bell::{OwnBell, RemoteBell, RemoteBells};
+use crate::bell::{OwnBell, RemoteBell, RemoteBells, Ringing};
 use crate::device::ShmOptions;
 use crate::keys::Keys;
 use crate::lane::{CLOSED, LaneProducer};
@@ -83,13 +83,14 @@ impl Remote {
         (offset <= self.len && len as u64 <= self.len - offset).then_some(offset as usize)
     }
 
-    /// The bell of whoever watches `offset`.
+    /// Rings the bells of whoever watches a part of `[offset, offset + len)`.
     #[inline(always)]
-    pub(crate) fn bell(&self, offset: u64) -> Option<&RemoteBell> {
-        self.watches
-            .iter()
-            .find(|watch| watch.start <= offset && offset < watch.end)
-            .map(|watch| &*watch.bell)
+    pub(crate) fn ring<'t>(&'t self, offset: u64, len: usize, ringing: &mut Ringing<'t>) {
+        for watch in &self.watches {
+            if offset < watch.end && watch.start < offset + len as u64 {
+                ringing.note(&watch.bell);
+            }
+        }
     }
 }
 

@@ -96,9 +96,7 @@ fn write<'t>(
         Source::Inline(bytes) => to.region.copy_in_release(offset, bytes),
         Source::Pieces(sges) => write_pieces(to, offset, sges, tables),
     }
-    if let Some(bell) = to.bell(remote.offset) {
-        ringing.note(bell);
-    }
+    to.ring(remote.offset, len, ringing);
     Ok(len as u32)
 }
 
@@ -150,9 +148,7 @@ fn atomic<'t>(
             done += n;
         }
     }
-    if let Some(bell) = on.bell(remote.offset) {
-        ringing.note(bell);
-    }
+    on.ring(remote.offset, 8, ringing);
     Ok(8)
 }
 

@@ -7,7 +7,9 @@ use crate::cq::CqShared;
 use crate::device::{DEPTH_MAX, SGE_MAX};
 use crate::execute::{Attempt, execute};
 use crate::inbox::Inbox;
-use crate::lane::{Geometry, LaneConsumer, LaneMemory, LaneProducer, STATE, WAITING, publish_posted};
+use crate::lane::{
+    CLAIM, Geometry, LaneConsumer, LaneMemory, LaneProducer, STATE, UNLOCKED, WAITING, publish_posted,
+};
 use crate::pending::Pending;
 use crate::recv::RecvQueue;
 use crate::ring::{FIRST_BYTES, Head, Memory, lines_of};
@@ -350,7 +352,7 @@ impl Queue {
         else {
             return false;
         };
-        if len as usize > FIRST_BYTES {
+        if len as usize > FIRST_BYTES.min(self.inline_bytes) {
             return false;
         }
         let Some(sender) = tables.senders.find(dest.ah) else {
@@ -503,9 +505,7 @@ impl Queue {
             return false;
         }
         to.region.copy_in_release(offset, list.inline_bytes(start, len));
-        if let Some(bell) = to.bell(remote.offset) {
-            ringing.note(bell);
-        }
+        to.ring(remote.offset, len as usize, ringing);
         true
     }
 
@@ -707,6 +707,10 @@ impl QueuePair<Shm> for ShmQp {
                 ours: queue.kind,
                 theirs: export.kind,
             });
+        }
+        if lane.memory().region().compare_swap_u64(CLAIM * 8, 0, UNLOCKED) != 0 {
+            let reason = "this export is in use: it is for one peer";
+            return Err(ImportError::Malformed { reason }.into());
         }
         let peer = Peer {
             lane,

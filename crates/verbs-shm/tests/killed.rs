@@ -79,7 +79,7 @@ fn the_survivor_of_a_killed_peer_goes_on() {
         connection
             .connect(&channel.receive().expect("child"))
             .expect("connect");
-        let (until, mut got) = (1 + rng.below(3000), 0);
+        let (until, mut got) = (1 + rng.below(800), 0);
         let mut wcs = [Wc::default(); 32];
         let mut killed = false;
         let mut honest_answered = false;
