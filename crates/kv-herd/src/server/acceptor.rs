@@ -1,19 +1,15 @@
 //! [`Acceptor`]: lets clients in, minds their control channels, takes everything back when one ends.
 
 use super::StartError;
-use super::clients::NewClient;
-use super::inbox::{BulkMemory, Command, Event, Inbox};
+use super::inbox::{Command, Event, Inbox};
 use super::options::{Flaw, ServerOptions};
-use super::session::{Offer, Phase, Port, Session, Terms, agree};
+use super::session::{Offer, Phase, Session};
 use super::stats::{ServerStats, WorkerStats};
 use super::worker::Introduction;
-use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message, Welcome};
+use crate::control::{ErrorCode, Message};
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
-use drover_mem::{MaskedRegion, PageWish};
 use drover_rt::control::{ControlError, ControlListener, ControlStream, Frame};
-use drover_verbs::{
-    Access, Context, Device, Export, MemoryRegion, Provider, QpKind, QpOptions, QueuePair, Watch,
-};
+use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 
@@ -23,8 +19,6 @@ const HANDSHAKE_NS_MAX: Ns = Ns::from_s(10);
 const FRAMES_PER_STEP: usize = 32;
 /// Connections taken per step.
 const ACCEPTS_PER_STEP: usize = 16;
-/// Most chunks of bulk memory per client.
-const CHUNKS_MAX: usize = 64;
 
 /// What the owner of a running server wants of its control thread.
 pub(super) enum Ask {
@@ -38,27 +32,27 @@ pub(super) enum Ask {
 
 /// The control side of a server. Steps never block.
 pub struct Acceptor<P: Provider> {
-    ctx: Rc<P::Context>,
-    offer: Offer,
-    epoch: u64,
-    hash_seed: HashSeed,
-    item_bytes_max: usize,
-    clients_max: usize,
+    pub(super) ctx: Rc<P::Context>,
+    pub(super) offer: Offer,
+    pub(super) epoch: u64,
+    pub(super) hash_seed: HashSeed,
+    pub(super) item_bytes_max: usize,
+    pub(super) clients_max: usize,
     flaw: Option<Flaw>,
-    workers: Vec<Introduction>,
+    pub(super) workers: Vec<Introduction>,
     events: Arc<Inbox<Event>>,
     pub(super) asks: Arc<Inbox<Ask>>,
     pub(super) listener: Option<ControlListener>,
-    sessions: Vec<Session<P>>,
+    pub(super) sessions: Vec<Session<P>>,
     /// Ids not in use, with the generation of their next use. The smallest is given out first.
-    free_ids: Vec<(u32, u32)>,
-    next_id: u32,
-    clients_total: u64,
+    pub(super) free_ids: Vec<(u32, u32)>,
+    pub(super) next_id: u32,
+    pub(super) clients_total: u64,
     started: Ns,
     stats_missing: usize,
     stats: ServerStats,
     stats_for: Vec<mpsc::Sender<ServerStats>>,
-    stopping: bool,
+    pub(super) stopping: bool,
 }
 
 impl<P: Provider> Acceptor<P> {
@@ -221,254 +215,6 @@ impl<P: Provider> Acceptor<P> {
         }
     }
 
-    fn greet(&mut self, index: usize, hello: &Hello) {
-        let terms = match agree(hello, &self.offer) {
-            Ok(terms) => terms,
-            Err((code, text)) => return self.sessions[index].refuse(code, text),
-        };
-        if self.stopping {
-            return self.sessions[index].refuse(ErrorCode::Stopping, "the server is going down");
-        }
-        let Some(id) = self.take_id() else {
-            return self.sessions[index]
-                .refuse(ErrorCode::TooManyClients, "as many clients as this server takes");
-        };
-        let session = &mut self.sessions[index];
-        session.id = Some(id);
-        session.terms = Some(terms);
-        session.replies = vec![None; terms.map.partition_count];
-        if terms.front_end == FrontEnd::Datagrams {
-            session.exports = vec![None; terms.map.partition_count];
-            session.phase = Phase::Exporting {
-                missing: self.workers.len(),
-            };
-            for worker in &self.workers {
-                worker.inbox.push(Command::Export { client: id.0 });
-            }
-            return;
-        }
-        match self.make_slots(&terms) {
-            Ok((slots, port, region, uc)) => {
-                let session = &mut self.sessions[index];
-                session.slots = Some(slots);
-                session.port = Some(port);
-                self.welcome(index, id, &terms, region, uc);
-            }
-            Err(text) => self.sessions[index].refuse(ErrorCode::Resources, &text),
-        }
-    }
-
-    fn welcome(
-        &mut self,
-        index: usize,
-        (client_id, generation): (u32, u32),
-        terms: &Terms,
-        region: Export,
-        uc: Export,
-    ) {
-        let (hash_k0, hash_k1) = self.hash_seed.halves();
-        let welcome = Welcome {
-            epoch: self.epoch,
-            client_id,
-            generation,
-            partition_count: terms.map.partition_count as u16,
-            window: terms.map.window as u16,
-            slot_bytes: terms.map.slot_bytes as u16,
-            crc: terms.rule.crc_required && terms.format == Format::D,
-            mtu_bytes: self.ctx.caps().mtu_bytes as u32,
-            item_bytes_max: self.item_bytes_max as u32,
-            hash_k0,
-            hash_k1,
-            reply_qpns: self.workers.iter().map(|worker| worker.qpn).collect(),
-            region,
-            uc,
-        };
-        let session = &mut self.sessions[index];
-        session.phase = Phase::Attaching;
-        session.attached = terms.front_end == FrontEnd::Datagrams;
-        session.send(&Message::Welcome(Box::new(welcome)));
-        for (partition, ud) in std::mem::take(&mut session.exports).into_iter().enumerate() {
-            let ud = ud.unwrap_or_default();
-            let index = partition as u16;
-            session.send(&Message::Partition { index, ud });
-        }
-    }
-
-    /// The client's slots, a queue pair to write them through, and what to tell it of both.
-    fn make_slots(&self, terms: &Terms) -> Result<(MaskedRegion, Port<P>, Export, Export), String> {
-        let text = |error: &dyn std::error::Error| error.to_string();
-        // A power of two, so that the worker's looks need no bounds check.
-        let bytes = terms.map.region_bytes().next_power_of_two();
-        let mapped = MaskedRegion::mapped_bytes(bytes);
-        let region = self.ctx.alloc(mapped, PageWish::Small).map_err(|e| text(&e))?;
-        let mr = self
-            .ctx
-            .register(&region, Access::REMOTE_WRITE)
-            .map_err(|e| text(&e))?;
-        let stripe = terms.map.window * terms.map.slot_bytes;
-        let watch = |(i, worker): (usize, &Introduction)| Watch {
-            range: i * stripe..(i + 1) * stripe,
-            bell: worker.bell.clone(),
-        };
-        let watches: Vec<Watch> = match self.ctx.caps().memory_wait {
-            true => self.workers.iter().enumerate().map(watch).collect(),
-            false => Vec::new(),
-        };
-        let region_export = mr.export(&watches).map_err(|e| text(&e))?;
-        let (port, uc) = self.make_port(QpKind::Uc, mr)?;
-        Ok((MaskedRegion::new(region, 0, bytes), port, region_export, uc))
-    }
-
-    /// A queue pair that only responds.
-    fn make_port(&self, kind: QpKind, mr: P::Mr) -> Result<(Port<P>, Export), String> {
-        let cq = self.ctx.create_cq(16).map_err(|error| error.to_string())?;
-        let mut options = QpOptions::<P>::new(kind, &cq, self.ctx.caps());
-        options.send_depth = 1;
-        options.recv_depth = 1;
-        let qp = self.ctx.create_qp(&options).map_err(|error| error.to_string())?;
-        let export = qp.export().map_err(|error| error.to_string())?;
-        Ok((Port { qp, _cq: cq, _mr: mr }, export))
-    }
-
-    fn attach(&mut self, index: usize, uc: &Export) {
-        let session = &mut self.sessions[index];
-        let Some(port) = &mut session.port else {
-            return session.refuse(ErrorCode::OutOfOrder, "datagrams need no attachment");
-        };
-        match port.qp.connect(uc) {
-            Ok(()) => session.attached = true,
-            Err(error) => session.refuse(ErrorCode::Resources, &error.to_string()),
-        }
-        self.add_if_attached(index);
-    }
-
-    fn note_replies(&mut self, index: usize, partition: u16, ud: Export) {
-        let session = &mut self.sessions[index];
-        match session.replies.get_mut(usize::from(partition)) {
-            Some(place @ None) => *place = Some(ud),
-            _ => session.refuse(ErrorCode::Malformed, "no such partition, or named twice"),
-        }
-        self.add_if_attached(index);
-    }
-
-    fn add_if_attached(&mut self, index: usize) {
-        let session = &mut self.sessions[index];
-        let (true, Some((id, generation)), Some(terms)) = (session.is_attached(), session.id, session.terms)
-        else {
-            return;
-        };
-        session.phase = Phase::Adding {
-            missing: self.workers.len(),
-        };
-        for (worker, replies) in self.workers.iter().zip(std::mem::take(&mut session.replies)) {
-            worker.inbox.push(Command::Add(Box::new(NewClient {
-                id,
-                generation,
-                format: terms.format,
-                front_end: terms.front_end,
-                rule: terms.rule,
-                map: terms.map,
-                slots: session.slots.clone(),
-                replies: replies.unwrap_or_default(),
-            })));
-        }
-    }
-
-    fn open_bulk(&mut self, index: usize, chunk_count: usize) {
-        let chunk_bytes = BulkMemory::chunk_bytes_for(self.item_bytes_max);
-        let session = &self.sessions[index];
-        let refusal = if session.bulk.is_some() || session.bulk_missing > 0 {
-            Some("bulk memory is open already".to_owned())
-        } else if !(1..=CHUNKS_MAX).contains(&chunk_count) {
-            Some("1 to 64 chunks".to_owned())
-        } else {
-            None
-        };
-        let made = match refusal {
-            Some(refusal) => Err(refusal),
-            None => self.make_bulk(chunk_bytes, chunk_count),
-        };
-        let session = &mut self.sessions[index];
-        match (made, session.id) {
-            (Ok((memory, port, region, rc)), Some((client, _))) => {
-                session.bulk = Some(port);
-                session.bulk_missing = self.workers.len();
-                for worker in &self.workers {
-                    let bulk = memory.clone();
-                    worker.inbox.push(Command::OpenBulk { client, bulk });
-                }
-                session.send(&Message::BulkReady {
-                    chunk_bytes: chunk_bytes as u32,
-                    chunk_count: chunk_count as u8,
-                    region,
-                    rc,
-                });
-            }
-            (Err(text), _) => session.send(&Message::Error {
-                code: ErrorCode::Resources,
-                text,
-            }),
-            (Ok(_), None) => {}
-        }
-    }
-
-    fn make_bulk(
-        &self,
-        chunk_bytes: usize,
-        chunk_count: usize,
-    ) -> Result<(BulkMemory, Port<P>, Export, Export), String> {
-        let bytes = chunk_bytes * chunk_count;
-        let region = self
-            .ctx
-            .alloc(bytes, PageWish::Small)
-            .map_err(|error| error.to_string())?;
-        let access = Access {
-            remote_read: true,
-            ..Access::REMOTE_WRITE
-        };
-        let mr = self
-            .ctx
-            .register(&region, access)
-            .map_err(|error| error.to_string())?;
-        let export = mr.export(&[]).map_err(|error| error.to_string())?;
-        let (port, rc) = self.make_port(QpKind::Rc, mr)?;
-        let memory = BulkMemory {
-            region,
-            chunk_bytes,
-            chunk_count,
-        };
-        Ok((memory, port, export, rc))
-    }
-
-    fn attach_bulk(&mut self, index: usize, rc: &Export) {
-        let session = &mut self.sessions[index];
-        let Some(port) = &mut session.bulk else {
-            return session.refuse(ErrorCode::OutOfOrder, "no bulk memory is open");
-        };
-        match port.qp.connect(rc) {
-            Ok(()) => {
-                session.bulk_attached = true;
-                self.ready_if_bulk_open(index);
-            }
-            Err(error) => {
-                session.bulk = None;
-                session.send(&Message::Error {
-                    code: ErrorCode::Resources,
-                    text: error.to_string(),
-                });
-            }
-        }
-    }
-
-    /// Both ends and all workers know the bulk memory.
-    fn ready_if_bulk_open(&mut self, index: usize) {
-        let session = &mut self.sessions[index];
-        if session.bulk_missing == 0 && session.bulk_attached {
-            session.bulk_attached = false;
-            session.send(&Message::Ready);
-        }
-    }
-
     /// What the workers have to say. Returns whether there was something.
     fn hear_workers(&mut self) -> bool {
         let mut any = false;
@@ -482,7 +228,7 @@ impl<P: Provider> Acceptor<P> {
         any
     }
 
-    fn session_of(&self, client: u32) -> Option<usize> {
+    pub(super) fn session_of(&self, client: u32) -> Option<usize> {
         self.sessions.iter().position(|session| session.is(client))
     }
 
@@ -511,24 +257,6 @@ impl<P: Provider> Acceptor<P> {
         }
     }
 
-    fn note_added(&mut self, client: u32, result: Result<(), String>) {
-        let Some(index) = self.session_of(client) else {
-            return;
-        };
-        let session = &mut self.sessions[index];
-        if let (Err(text), Phase::Adding { .. }) = (&result, session.phase) {
-            session.refuse(ErrorCode::Resources, text);
-        }
-        if let Phase::Adding { missing } = &mut session.phase {
-            *missing -= 1;
-            if *missing == 0 && !session.stream.is_closed() {
-                session.phase = Phase::Live;
-                self.clients_total += 1;
-                session.send(&Message::Ready);
-            }
-        }
-    }
-
     fn note_removed(&mut self, client: u32) {
         let Some(index) = self.session_of(client) else {
             return;
@@ -538,25 +266,6 @@ impl<P: Provider> Acceptor<P> {
             if *missing == 0 {
                 self.forget(index);
             }
-        }
-    }
-
-    fn note_exported(&mut self, worker: usize, client: u32, result: Result<Export, String>) {
-        let Some(index) = self.session_of(client) else {
-            return;
-        };
-        let session = &mut self.sessions[index];
-        let Phase::Exporting { missing } = &mut session.phase else {
-            return;
-        };
-        *missing -= 1;
-        let done = *missing == 0;
-        match result {
-            Ok(export) => session.exports[worker] = Some(export),
-            Err(text) => return session.refuse(ErrorCode::Resources, &text),
-        }
-        if let (true, Some(id), Some(terms)) = (done, session.id, session.terms) {
-            self.welcome(index, id, &terms, Export::default(), Export::default());
         }
     }
 
@@ -589,18 +298,6 @@ impl<P: Provider> Acceptor<P> {
         if let Some((id, generation)) = session.id {
             self.free_ids.push((id, generation.wrapping_add(1)));
         }
-    }
-
-    fn take_id(&mut self) -> Option<(u32, u32)> {
-        let smallest = (0..self.free_ids.len()).min_by_key(|&i| self.free_ids[i].0);
-        if let Some(i) = smallest {
-            return Some(self.free_ids.swap_remove(i));
-        }
-        if self.next_id as usize >= self.clients_max {
-            return None;
-        }
-        self.next_id += 1;
-        Some((self.next_id - 1, 0))
     }
 
     fn ask_stats(&mut self) {

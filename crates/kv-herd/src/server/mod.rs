@@ -22,8 +22,10 @@
 //! best with a busy neighbour on the same core, everything in the first-level caches.
 
 mod acceptor;
+mod admission;
 mod batch;
 mod bulk;
+mod bulk_memory;
 mod clients;
 mod datagram;
 mod error;

@@ -169,6 +169,10 @@ impl<P: Provider> Worker<P> {
     /// Begins again with an empty partition, as after a panic: items are lost, connections stay, and requests
     /// that stand in the slots never execute (a retransmission is answered `StaleEpoch`).
     pub fn restart(&mut self) -> Result<(), StartError> {
+        if self.datagrams.is_none() && self.options.datagram_recvs > 0 {
+            let reason = "their memory was lost in a panic".to_owned();
+            return Err(StartError::Datagrams { reason });
+        }
         self.partition = Partition::new(&partition_options(&self.options))?;
         for intake in &mut self.intakes {
             intake.clear();

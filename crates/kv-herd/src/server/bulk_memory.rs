@@ -1,0 +1,108 @@
+//! Opening a client's bulk memory: chunks for values too long for a slot, and an RC queue pair to reach them.
+
+use super::acceptor::Acceptor;
+use super::inbox::{BulkMemory, Command};
+use super::session::Port;
+use crate::control::{ErrorCode, Message};
+use drover_mem::PageWish;
+use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, QpKind, QueuePair};
+
+/// Most chunks of bulk memory per client.
+const CHUNKS_MAX: usize = 64;
+
+impl<P: Provider> Acceptor<P> {
+    pub(super) fn open_bulk(&mut self, index: usize, chunk_count: usize) {
+        let chunk_bytes = BulkMemory::chunk_bytes_for(self.item_bytes_max);
+        let session = &self.sessions[index];
+        let refusal = if session.bulk.is_some() || session.bulk_missing > 0 {
+            Some("bulk memory is open already".to_owned())
+        } else if !(1..=CHUNKS_MAX).contains(&chunk_count) {
+            Some("1 to 64 chunks".to_owned())
+        } else {
+            None
+        };
+        let made = match refusal {
+            Some(refusal) => Err(refusal),
+            None => self.make_bulk(chunk_bytes, chunk_count),
+        };
+        let session = &mut self.sessions[index];
+        match (made, session.id) {
+            (Ok((memory, port, region, rc)), Some((client, _))) => {
+                session.bulk = Some(port);
+                session.bulk_missing = self.workers.len();
+                for worker in &self.workers {
+                    let bulk = memory.clone();
+                    worker.inbox.push(Command::OpenBulk { client, bulk });
+                }
+                session.send(&Message::BulkReady {
+                    chunk_bytes: chunk_bytes as u32,
+                    chunk_count: chunk_count as u8,
+                    region,
+                    rc,
+                });
+            }
+            (Err(text), _) => session.send(&Message::Error {
+                code: ErrorCode::Resources,
+                text,
+            }),
+            (Ok(_), None) => {}
+        }
+    }
+
+    pub(super) fn make_bulk(
+        &self,
+        chunk_bytes: usize,
+        chunk_count: usize,
+    ) -> Result<(BulkMemory, Port<P>, Export, Export), String> {
+        let bytes = chunk_bytes * chunk_count;
+        let region = self
+            .ctx
+            .alloc(bytes, PageWish::Small)
+            .map_err(|error| error.to_string())?;
+        let access = Access {
+            remote_read: true,
+            ..Access::REMOTE_WRITE
+        };
+        let mr = self
+            .ctx
+            .register(&region, access)
+            .map_err(|error| error.to_string())?;
+        let export = mr.export(&[]).map_err(|error| error.to_string())?;
+        let (port, rc) = self.make_port(QpKind::Rc, mr)?;
+        let memory = BulkMemory {
+            region,
+            chunk_bytes,
+            chunk_count,
+        };
+        Ok((memory, port, export, rc))
+    }
+
+    pub(super) fn attach_bulk(&mut self, index: usize, rc: &Export) {
+        let session = &mut self.sessions[index];
+        let Some(port) = &mut session.bulk else {
+            return session.refuse(ErrorCode::OutOfOrder, "no bulk memory is open");
+        };
+        match port.qp.connect(rc) {
+            Ok(()) => {
+                session.bulk_attached = true;
+                self.ready_if_bulk_open(index);
+            }
+            Err(error) => {
+                session.bulk = None;
+                session.send(&Message::Error {
+                    code: ErrorCode::Resources,
+                    text: error.to_string(),
+                });
+            }
+        }
+    }
+
+    /// Both ends and all workers know the bulk memory.
+    pub(super) fn ready_if_bulk_open(&mut self, index: usize) {
+        let session = &mut self.sessions[index];
+        if session.bulk_missing == 0 && session.bulk_attached {
+            session.bulk_attached = false;
+            session.send(&Message::Ready);
+        }
+    }
+}
