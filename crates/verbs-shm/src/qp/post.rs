@@ -1,0 +1,328 @@
+//! Posting to a send queue: datagrams, requests of connected queue pairs, and those that have to wait.
+
+use super::{Peer, Queue};
+use crate::bell::Ringing;
+use crate::core::{Source, Tables};
+use crate::device::SGE_MAX;
+use crate::execute::{Attempt, execute};
+use crate::ring::{FIRST_BYTES, Head, lines_of};
+use crate::stats::count;
+use drover_verbs::{Imm, Payload, PostError, PostErrorKind, QpKind, SendList, SendOp, SendWr, WcStatus};
+
+impl Queue {
+    /// Everything posted to a failed queue pair completes so.
+    #[cold]
+    pub(super) fn post_flushed(&self, wrs: &[SendWr], accepted: usize) -> Result<(), PostError> {
+        for (i, wr) in wrs.iter().enumerate() {
+            if self.room() == 0 {
+                return Err(PostError {
+                    accepted: accepted + i,
+                    kind: PostErrorKind::QueueFull,
+                });
+            }
+            self.complete(wr, WcStatus::Flushed, 0);
+        }
+        Ok(())
+    }
+
+    pub(super) fn post_ud(&self, list: &SendList) -> Result<(), PostError> {
+        let room = self.room();
+        let tables = &*self.core.tables.borrow();
+        let mut ringing = Ringing::new();
+        for (accepted, wr) in list.wrs().iter().enumerate() {
+            if accepted == room {
+                let kind = PostErrorKind::QueueFull;
+                return Err(PostError { accepted, kind });
+            }
+            if !self.short_datagram(wr, list, tables, &mut ringing) {
+                self.datagram(wr, list, tables, &mut ringing)
+                    .map_err(|kind| PostError { accepted, kind })?;
+            }
+            self.complete(wr, WcStatus::Success, 0);
+        }
+        Ok(())
+    }
+
+    /// The usual case: a datagram of one line to a live handle. False: nothing done, let
+    /// [`datagram`](Queue::datagram) see what is special about it.
+    #[inline(always)]
+    fn short_datagram<'t>(
+        &self,
+        wr: &SendWr,
+        list: &SendList,
+        tables: &'t Tables,
+        ringing: &mut Ringing<'t>,
+    ) -> bool {
+        let (
+            SendOp::Send {
+                dest: Some(dest),
+                imm,
+            },
+            Payload::Inline { start, len },
+        ) = (wr.op, wr.payload)
+        else {
+            return false;
+        };
+        if len as usize > FIRST_BYTES.min(self.inline_bytes) {
+            return false;
+        }
+        let Some(sender) = tables.senders.find(dest.ah) else {
+            return false;
+        };
+        let head = Head {
+            qkey: dest.qkey,
+            ..self.head(len as usize, imm)
+        };
+        if sender.qpn != dest.qpn.0 || !sender.lane.push_short(head, list.inline_bytes(start, len)) {
+            return false;
+        }
+        ringing.note(&sender.bell);
+        true
+    }
+
+    /// Sends one datagram, or loses it.
+    #[inline(never)]
+    fn datagram<'t>(
+        &self,
+        wr: &SendWr,
+        list: &SendList,
+        tables: &'t Tables,
+        ringing: &mut Ringing<'t>,
+    ) -> Result<(), PostErrorKind> {
+        let SendOp::Send { dest, imm } = wr.op else {
+            return Err(PostErrorKind::NotSupported);
+        };
+        let dest = dest.ok_or(PostErrorKind::BadAddress)?;
+        let source = Source::of(&wr.payload, list);
+        let len = self.check_local(&source, tables, false)?;
+        if len > self.core.caps.mtu_bytes {
+            return Err(PostErrorKind::MessageTooLong);
+        }
+        let sender = tables.senders.find(dest.ah).ok_or(PostErrorKind::BadAddress)?;
+        let head = Head {
+            qkey: dest.qkey,
+            ..self.head(len, imm)
+        };
+        if sender.qpn != dest.qpn.0 {
+            count(&self.core.counters.no_qp);
+        } else if source.push(&sender.lane, head, tables) {
+            ringing.note(&sender.bell);
+        } else {
+            count(&self.core.counters.ring_full);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub(crate) fn head(&self, len: usize, imm: Option<Imm>) -> Head {
+        Head {
+            len,
+            flags: if imm.is_some() { Head::IMM } else { 0 },
+            imm: imm.unwrap_or_default().0,
+            src_qpn: self.qpn.0,
+            qkey: 0,
+        }
+    }
+
+    /// Whether we may use the memory a request names; its length.
+    #[inline(always)]
+    fn check_local(&self, source: &Source<'_>, tables: &Tables, write: bool) -> Result<usize, PostErrorKind> {
+        match source {
+            Source::Inline(_) if write => Err(PostErrorKind::NotSupported),
+            Source::Inline(bytes) if bytes.len() > self.inline_bytes => Err(PostErrorKind::InlineTooLong),
+            Source::Inline(bytes) => Ok(bytes.len()),
+            Source::Pieces(sges) => {
+                if sges.len() > SGE_MAX {
+                    return Err(PostErrorKind::LocalProtection);
+                }
+                for sge in *sges {
+                    tables.local(*sge, write)?;
+                }
+                Ok(source.len())
+            }
+        }
+    }
+
+    fn check(&self, wr: &SendWr, source: &Source<'_>, tables: &Tables) -> Result<(), PostErrorKind> {
+        let (into_local, atomic) = match wr.op {
+            SendOp::Send { .. } | SendOp::Write { .. } => (false, false),
+            SendOp::Read { .. } => (true, false),
+            SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => (true, true),
+        };
+        if into_local && self.kind != QpKind::Rc {
+            return Err(PostErrorKind::NotSupported);
+        }
+        let len = self.check_local(source, tables, into_local)?;
+        if len > self.core.caps.message_bytes_max {
+            return Err(PostErrorKind::MessageTooLong);
+        }
+        if atomic && len != 8 {
+            return Err(PostErrorKind::LocalProtection);
+        }
+        Ok(())
+    }
+
+    pub(super) fn post_connected(&self, list: &SendList) -> Result<(), PostError> {
+        let kind = PostErrorKind::NotReady;
+        let peer = self.peer.get().ok_or(PostError { accepted: 0, kind })?;
+        let wrs = list.wrs();
+        let room = self.room();
+        let tables = &*self.core.tables.borrow();
+        let mut ringing = Ringing::new();
+        let direct = self.pending_count.get() == 0 && !peer.is_gone();
+        for (accepted, wr) in wrs.iter().enumerate() {
+            if accepted == room {
+                let kind = PostErrorKind::QueueFull;
+                return Err(PostError { accepted, kind });
+            }
+            if direct && self.inline_write(wr, list, tables, &mut ringing) {
+                self.complete(wr, WcStatus::Success, 0);
+            } else if !self
+                .post_one(peer, wr, list, tables, &mut ringing)
+                .map_err(|kind| PostError { accepted, kind })?
+            {
+                return self.post_flushed(&wrs[accepted + 1..], accepted + 1);
+            } else if self.pending_count.get() > 0 {
+                return self.post_behind(peer, list, accepted + 1, room, tables, &mut ringing);
+            }
+        }
+        Ok(())
+    }
+
+    /// The usual case: a WRITE of inline bytes that nothing stands against. False: nothing done, let
+    /// [`post_one`](Queue::post_one) see what is special about it.
+    #[inline(always)]
+    fn inline_write<'t>(
+        &self,
+        wr: &SendWr,
+        list: &SendList,
+        tables: &'t Tables,
+        ringing: &mut Ringing<'t>,
+    ) -> bool {
+        let (SendOp::Write { remote, imm: None }, Payload::Inline { start, len }) = (wr.op, wr.payload)
+        else {
+            return false;
+        };
+        if len as usize > self.inline_bytes {
+            return false;
+        }
+        let Some(to) = tables.remote.find(remote.rkey) else {
+            return false;
+        };
+        let Some(offset) = to.inside(remote.offset, len as usize) else {
+            return false;
+        };
+        if !to.access.remote_write {
+            return false;
+        }
+        to.region.copy_in_release(offset, list.inline_bytes(start, len));
+        to.ring(remote.offset, len as usize, ringing);
+        true
+    }
+
+    /// The rest of a list of which a request waits.
+    #[cold]
+    fn post_behind<'t>(
+        &self,
+        peer: &'t Peer,
+        list: &SendList,
+        from: usize,
+        room: usize,
+        tables: &'t Tables,
+        ringing: &mut Ringing<'t>,
+    ) -> Result<(), PostError> {
+        for (accepted, wr) in list.wrs().iter().enumerate().skip(from) {
+            if accepted == room {
+                let kind = PostErrorKind::QueueFull;
+                return Err(PostError { accepted, kind });
+            }
+            self.post_one(peer, wr, list, tables, ringing)
+                .map_err(|kind| PostError { accepted, kind })?;
+        }
+        Ok(())
+    }
+
+    /// Checks and attempts any request. False: it failed, and with it the queue pair.
+    #[inline(never)]
+    fn post_one<'t>(
+        &self,
+        peer: &'t Peer,
+        wr: &SendWr,
+        list: &SendList,
+        tables: &'t Tables,
+        ringing: &mut Ringing<'t>,
+    ) -> Result<bool, PostErrorKind> {
+        let source = Source::of(&wr.payload, list);
+        self.check(wr, &source, tables)?;
+        if matches!(wr.op, SendOp::Send { .. }) && lines_of(source.len()) > peer.geometry.lines() / 2 {
+            return Err(PostErrorKind::MessageTooLong);
+        }
+        if self.pending_count.get() > 0 {
+            self.wait(wr, &source);
+            return Ok(true);
+        }
+        match execute(self, peer, &wr.op, &source, tables, ringing) {
+            Attempt::Done(byte_len) => self.complete(wr, WcStatus::Success, byte_len),
+            Attempt::Wait { .. } => self.wait(wr, &source),
+            Attempt::Failed(status) => {
+                self.complete(wr, status, 0);
+                self.fail();
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Keeps a request until those before it are done.
+    #[cold]
+    fn wait(&self, wr: &SendWr, source: &Source<'_>) {
+        self.posted.set(self.posted.get().wrapping_add(1));
+        self.pending.borrow_mut().push(wr, source, self.posted.get());
+        if self.pending_count.get() == 0 {
+            let this = self.this.upgrade().expect("a queue pair in use");
+            self.send_cq.add_waiting(&this);
+        }
+        self.set_pending_count();
+    }
+
+    /// Tries the waiting requests again, in order. True when none is left.
+    pub(crate) fn push_on(&self) -> bool {
+        use drover_base::Cpu;
+        let Some(peer) = self.peer.get() else { return true };
+        let mut failed = None;
+        {
+            let tables = self.core.tables.borrow();
+            let mut ringing = Ringing::new();
+            let mut pending = self.pending.borrow_mut();
+            while let Some((wr, source, up_to)) = pending.front() {
+                match execute(self, peer, &wr.op, &source, &tables, &mut ringing) {
+                    Attempt::Done(byte_len) => {
+                        if wr.signaled {
+                            self.push_completion(&wr, WcStatus::Success, byte_len, up_to);
+                        }
+                        pending.pop();
+                    }
+                    Attempt::Wait { for_recv } => {
+                        if pending.waited_for_recv(for_recv, self.core.cpu.now()) < self.rnr_timeout {
+                            break;
+                        }
+                        failed = Some((wr, up_to, WcStatus::RnrRetryExceeded));
+                        pending.pop();
+                        break;
+                    }
+                    Attempt::Failed(status) => {
+                        failed = Some((wr, up_to, status));
+                        pending.pop();
+                        break;
+                    }
+                }
+            }
+        }
+        if let Some((wr, up_to, status)) = failed {
+            self.push_completion(&wr, status, 0, up_to);
+            self.fail();
+        }
+        self.set_pending_count();
+        self.pending_count.get() == 0
+    }
+}
