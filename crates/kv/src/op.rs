@@ -90,7 +90,8 @@ pub enum Refusal {
     /// The server found the request malformed.
     #[error("the server found the request malformed")]
     BadRequest,
-    /// GETs only: no server answered before the deadline. (PUTs and DELETEs are `Indeterminate` then.)
+    /// No server answered before the deadline: a GET, or a PUT or DELETE that was never sent or never executed.
+    /// (One that may have been executed is `Indeterminate`.)
     #[error("no server answered before the deadline")]
     Unavailable,
 }
