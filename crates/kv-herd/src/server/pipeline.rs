@@ -10,9 +10,10 @@
 //! choice: the paper's no-ops alone cost a lone request up to 200 polls)*. The older request's stage 2 runs before
 //! the newer one's stage 1, so one client's requests execute in order; `[H14]` has it the other way round.
 
-use super::intake::Request;
+use super::intake::{Act, Request};
 use super::options::Flaw;
 use super::worker::Worker;
+use crate::layout::SlotOp;
 use drover_verbs::Provider;
 
 /// Failed polls that count as a request `[HERD §4.2]`.
@@ -88,7 +89,8 @@ impl<P: Provider> Worker<P> {
     fn advance_pipeline(&mut self, cpu: &P::Cpu, entering: Option<(usize, Request)>) {
         if self.options.flaw == Some(Flaw::NewerFirst) {
             // What [H14] amounts to for a PUT behind a GET: its stage 1 does everything.
-            if let Some((at, request)) = self.pipeline.entered.take() {
+            let is_put = |entered: &mut (usize, Request)| entered.1.act == Act::Do(SlotOp::Put);
+            if let Some((at, request)) = self.pipeline.entered.take_if(is_put) {
                 self.execute(cpu, at, &request);
             }
         }

@@ -25,7 +25,8 @@ fn get_between_two_puts(options: &ServerOptions) -> Vec<u8> {
     let replies = fake.replies();
     assert_eq!(replies.len(), 3);
     assert_eq!(fake.get(&mut world, b"k"), Some(b"2".to_vec()));
-    replies[1].payload.clone()
+    let of_the_get = replies.iter().find(|reply| reply.slot == 1);
+    of_the_get.expect("the second slot's").payload.clone()
 }
 
 #[test]
@@ -37,6 +38,16 @@ fn a_pipelined_get_sees_what_was_sent_before_it() {
             "{mode:?}"
         );
     }
+}
+
+#[test]
+fn flaw_newer_first_is_caught() {
+    let flawed = ServerOptions {
+        flaw: Some(Flaw::NewerFirst),
+        mode: ServeMode::Pipeline { drain: true },
+        ..options()
+    };
+    assert_eq!(get_between_two_puts(&flawed), b"2", "a value from the future");
 }
 
 /// One batch with a PUT and GETs of one key, both ways round (defect 8: a reply that is still read from the log
@@ -253,6 +264,35 @@ fn two_hot_clients_get_equal_shares() {
     }
     let served = clients.each_mut().map(|client| client.replies().len());
     assert_eq!(served, [32, 32]);
+}
+
+/// What one batch takes of two clients whose windows are full and would each fill it.
+fn served_of_two(options: &ServerOptions) -> [usize; 2] {
+    let mut world = World::new(&ServerOptions {
+        mode: ServeMode::Batch { batch: 8 },
+        ..options.clone()
+    });
+    let mut clients = [(); 2].map(|()| world.connect_as(Hello { window: 8, ..hello() }));
+    for client in &mut clients {
+        (0..8).for_each(|_| drop(client.send(SlotOp::Get, b"k", b"")));
+    }
+    world.step(0);
+    clients.each_mut().map(|client| client.replies().len())
+}
+
+/// So that the first requests of the second client do not wait for the last ones of the first.
+#[test]
+fn a_client_takes_half_its_window_of_a_batch() {
+    assert_eq!(served_of_two(&options()), [4, 4]);
+}
+
+#[test]
+fn flaw_no_quota_is_caught() {
+    let flawed = ServerOptions {
+        flaw: Some(Flaw::NoQuota),
+        ..options()
+    };
+    assert_eq!(served_of_two(&flawed), [8, 0]);
 }
 
 #[test]
