@@ -8,6 +8,7 @@
 //! The memory is asked for when the first such value turns up. While an operation is here, later ones on its key
 //! wait like behind any other.
 
+use super::imports::Imports;
 use super::request::{Body, bulk_value};
 use super::waiting::Waiting;
 use super::{HerdClient, Sink, SlotState};
@@ -75,6 +76,8 @@ pub(super) struct Chunks<P: Provider> {
     chunk_bytes: usize,
     free: Vec<u32>,
     list: SendList,
+    /// What `remote` refers to.
+    _imports: Imports<P>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -271,7 +274,8 @@ impl<P: Provider> HerdClient<P> {
         };
         let (chunk_bytes, count) = (round_up(*chunk_bytes as usize, 8), usize::from(*chunk_count));
         let bytes = chunk_bytes * count;
-        let remote = self.ctx.import_region(region)?;
+        let mut imports = Imports::new(&self.ctx);
+        let remote = imports.region(region)?;
         let rights = remote.access.remote_read && remote.access.remote_write;
         let enough = chunk_bytes >= session.item_bytes_max && (1..=MEMORY_BYTES_MAX).contains(&bytes);
         if !enough || !rights || remote.len < bytes as u64 {
@@ -294,6 +298,7 @@ impl<P: Provider> HerdClient<P> {
             chunk_bytes,
             free: (0..u32::from(*chunk_count)).rev().collect(),
             list: SendList::with_capacity(1, 0),
+            _imports: imports,
         })
     }
 

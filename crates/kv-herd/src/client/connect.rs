@@ -1,6 +1,7 @@
 //! From nothing to a session and back: handshake, control messages, loss, reconnection. Never blocks but in
 //! [`Dial`] and [`HerdClient::connect_blocking`].
 
+use super::imports::Imports;
 use super::options::{ClientOptions, SetupError};
 use super::receive::Receive;
 use super::request::PAPER_LEAD_BYTES;
@@ -435,7 +436,7 @@ impl<P: Provider> Shaking<P> {
                 Ok(false)
             }
             (Message::Partition { index, ud }, Some(session)) => {
-                let dest = ctx.create_ah(&ud)?;
+                let dest = session.imports.dest(&ud)?;
                 let Front::Datagrams { dests, .. } = &mut session.front else {
                     return Err(SetupError::Unusable {
                         what: "a partition's address",
@@ -512,7 +513,8 @@ fn build_session<P: Provider>(
             what: "two partitions with one queue pair",
         });
     };
-    let front = build_front(ctx, options, welcome, &map, &cq, send_depth)?;
+    let mut imports = Imports::new(ctx);
+    let front = build_front(ctx, &mut imports, options, welcome, &map, &cq, send_depth)?;
     let paper = options.format == Format::P;
     let lead_bytes = match (&front, paper) {
         (Front::Slots { .. }, false) => 0,
@@ -552,11 +554,13 @@ fn build_session<P: Provider>(
         staging,
         broken: false,
         cq,
+        imports,
     })
 }
 
 fn build_front<P: Provider>(
     ctx: &Rc<P::Context>,
+    imports: &mut Imports<P>,
     options: &ClientOptions,
     welcome: &Welcome,
     map: &SlotMap,
@@ -570,7 +574,7 @@ fn build_front<P: Provider>(
             generation: welcome.generation,
         });
     }
-    let remote = ctx.import_region(&welcome.region)?;
+    let remote = imports.region(&welcome.region)?;
     if remote.len < map.region_bytes() as u64 || !remote.access.remote_write {
         return Err(SetupError::Unusable {
             what: "region of slots",

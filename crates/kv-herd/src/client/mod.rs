@@ -27,6 +27,7 @@ mod blocking;
 mod bulk;
 mod conflict;
 mod connect;
+mod imports;
 mod options;
 mod receive;
 mod request;

@@ -1,6 +1,7 @@
 //! [`Session`]: the queue pairs and memory of one connection, and the two ends of the hot path: staging a
 //! request, recognising its reply.
 
+use super::imports::Imports;
 use super::receive::Receive;
 use super::window::Window;
 use crate::layout::{DATAGRAM_HEADER_BYTES, ReplyImm};
@@ -85,6 +86,8 @@ pub(super) struct Session<P: Provider> {
     /// A queue pair failed: the session is over.
     pub(super) broken: bool,
     pub(super) cq: P::Cq,
+    /// What `front` refers to.
+    pub(super) imports: Imports<P>,
 }
 
 impl<P: Provider> Session<P> {

@@ -1,12 +1,13 @@
 //! Sessions begin, break, and begin again.
 
 use crate::bed::{Bed, Ended, get, put};
-use crate::fake::Fate;
+use crate::fake::{FakeServer, Fate};
 use drover_base::Ns;
 use drover_kv::{KvClient, Refusal, SubmitError};
 use drover_kv_herd::client::{ClientOptions, SetupError};
-use drover_kv_herd::control::{ErrorCode, Message};
+use drover_kv_herd::control::{ErrorCode, FrontEnd, Message};
 use drover_kv_herd::layout::{SlotOp, Status};
+use drover_verbs::Export;
 use drover_verbs::loopback::LoopbackOptions;
 
 #[test]
@@ -125,6 +126,47 @@ fn a_wrong_partition_means_a_new_session() {
         0,
         "the session was left when nothing was under way"
     );
+}
+
+/// Mappings of dead servers are memory of the machine that nobody gets back.
+#[test]
+fn what_a_session_imported_goes_with_it() {
+    for front_end in [FrontEnd::Slots, FrontEnd::Datagrams] {
+        let options = ClientOptions {
+            front_end,
+            ..ClientOptions::default()
+        };
+        let mut bed = Bed::with(4, 2, options, |server| {
+            server.datagrams = front_end == FrontEnd::Datagrams
+        });
+        let held = |bed: &Bed| bed.client.context().imports_held();
+        let idle = held(&bed);
+        assert!(idle > 0, "{front_end:?}");
+        bed.run(put(b"long", &[7; 5000]));
+        let busy = held(&bed);
+        assert!(busy > idle, "{front_end:?}: bulk memory");
+        for _ in 0..5 {
+            bed.server.kill();
+            bed.run(put(b"long", &[7; 5000]));
+            assert_eq!(held(&bed), busy, "{front_end:?}");
+        }
+        bed.client.close(&mut |_| {});
+        assert_eq!(held(&bed), 0, "{front_end:?}");
+    }
+}
+
+/// The region was already mapped when the handshake broke off.
+#[test]
+fn what_half_a_handshake_imported_goes_with_it() {
+    let unconnectable = |server: &mut FakeServer| {
+        server.bend = Box::new(|welcome| welcome.uc = Export::default());
+    };
+    let options = ClientOptions::default();
+    let mut bed = Bed::raw(4, 1, options, LoopbackOptions::default(), unconnectable);
+    for _ in 0..3 {
+        bed.until(|bed| bed.client.take_error().is_some());
+    }
+    assert_eq!(bed.client.context().imports_held(), 0);
 }
 
 #[test]

@@ -50,6 +50,14 @@ impl LoopbackContext {
         }
     }
 
+    /// Imported regions and address handles that this context has not given back.
+    pub fn imports_held(&self) -> usize {
+        let fabric = self.shared.lock();
+        let regions = fabric.imports.keys().filter(|key| key.0 == self.id);
+        let handles = fabric.ahs.keys().filter(|key| key.0 == self.id);
+        regions.count() + handles.count()
+    }
+
     fn check_options(&self, options: &QpOptions<'_, Loopback>) -> Result<(), CreateError> {
         let caps = &self.options.caps;
         if !caps.has(options.kind) {
