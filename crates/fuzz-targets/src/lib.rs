@@ -2,6 +2,7 @@
 //! its promise; `fuzz/corpus/<name>/` holds inputs worth keeping, and `tests/replay.rs` runs them always.
 #![forbid(unsafe_code)]
 
+mod command_line;
 mod control;
 mod herd;
 mod server;
@@ -24,8 +25,16 @@ pub const TARGETS: &[Target] = &[
         run: canary,
     },
     Target {
+        name: "command_line",
+        run: command_line::words,
+    },
+    Target {
         name: "commit_word",
         run: herd::commit_word,
+    },
+    Target {
+        name: "config_file",
+        run: command_line::config_file,
     },
     Target {
         name: "control_address",

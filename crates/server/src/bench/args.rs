@@ -156,6 +156,21 @@ impl Args {
     }
 }
 
+/// Any arguments make sense or are refused with a reason.
+pub fn fuzz_args(args: &Args) {
+    let outcomes = [
+        args.check(),
+        args.mix().map(|mix| {
+            args.popularity(&mix);
+        }),
+        args.value_bytes().map(|[from, to]| assert!(from <= to)),
+        args.rivals().map(drop),
+    ];
+    for refused in outcomes.into_iter().filter_map(Result::err) {
+        assert!(!refused.text.is_empty(), "a refusal without a reason");
+    }
+}
+
 /// A complaint about what was typed.
 pub fn usage(text: impl std::fmt::Display) -> Failure {
     Failure::new(exit::USAGE, text)

@@ -3,7 +3,7 @@
 mod args;
 mod herd;
 
-pub use args::Args;
+pub use args::{Args, fuzz_args};
 
 use crate::exit::{self, Failure};
 use args::usage;

@@ -8,6 +8,7 @@ mod run;
 mod settings;
 
 pub use args::Args;
+pub use settings::{fuzz_config_file, fuzz_settings};
 
 use crate::exit;
 use settings::Settings;

@@ -316,6 +316,27 @@ fn first_line(error: &clap::Error) -> String {
         .to_string()
 }
 
+/// Any text is a configuration file or is refused with a reason; what it sets makes sense or is refused.
+pub fn fuzz_config_file(text: &str) {
+    match parse_file(text) {
+        Ok(args) => fuzz_settings(args),
+        Err(why) => assert!(!why.is_empty(), "a refusal without a reason"),
+    }
+}
+
+/// Settings made of any arguments keep the promises that `serve` relies on, or are refused with a reason.
+pub fn fuzz_settings(args: Args) {
+    match fill(args, Args::default(), &[0, 1, 2, 3]) {
+        Err(failure) => assert!(!failure.text.is_empty(), "a refusal without a reason"),
+        Ok(settings) => {
+            assert!(settings.threads.value > 0 && settings.window_max.value.is_power_of_two());
+            let cores = settings.cores.value.as_ref();
+            assert!(cores.is_none_or(|cores| cores.len() >= settings.threads.value));
+            assert_eq!(settings.to_string().lines().count(), 15);
+        }
+    }
+}
+
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows: [(&str, String, Origin); 15] = [

@@ -1,0 +1,39 @@
+//! `drover`: the service, its clients on the command line, its benchmarks, and what a machine needs for them.
+//!
+//! This is the only crate that names a fabric and a system; everything below it is generic or knows neither.
+//! One module per command; `exit` says what exit statuses mean. It is a library so that fuzzers reach its
+//! parsers: the program is [`main`] and nothing else.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod cli;
+mod client;
+mod doctor;
+mod exit;
+mod serve;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+pub use cli::fuzz_command_line;
+pub use serve::fuzz_config_file;
+
+/// The program.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::usage(&error),
+    };
+    match cli.command {
+        Command::Bench(args) => bench::run(&args),
+        Command::BenchHelper { arguments } => bench::helper(arguments),
+        Command::Serve(args) => serve::run(&args),
+        Command::Get(args) => client::get(&args),
+        Command::Set(args) => client::set(&args),
+        Command::Delete(args) => client::delete(&args),
+        Command::Stats(args) => client::stats(&args),
+        Command::Config(args) => serve::print_config(&args),
+        Command::Doctor(args) => doctor::run(&args),
+    }
+}
