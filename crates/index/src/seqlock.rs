@@ -124,8 +124,7 @@ mod tests {
     }
 }
 
-/// Every interleaving and every allowed reordering of one writer and one reader. Run by
-/// `RUSTFLAGS="--cfg loom" cargo test -p drover-index --release --lib loom`; takes half a minute.
+/// Every interleaving and every allowed reordering of one writer and one reader. Run by `cargo xtask loom`.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;

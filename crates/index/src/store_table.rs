@@ -251,7 +251,7 @@ impl<const BITS: u32> StoreBucket<'_, BITS> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;
