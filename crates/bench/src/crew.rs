@@ -1,10 +1,14 @@
-//! [`Crew`]: the client threads of a run, each pinned, each with a client of its own.
+//! [`Crew`]: the client threads of a run, each pinned, each with a client of its own; of this process or of several.
 
+use crate::branch::Branch;
 use crate::driver::{Client, Measured, RunOptions};
+use crate::helper::Helper;
 use crate::pin;
 use crate::target::{Target, TargetError};
 use crate::workload::{KeyText, Tape, TapeOptions, Values};
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use std::process::Command as Program;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -18,14 +22,20 @@ pub trait System: Sync {
 
     /// Connects client `client_index`, on the thread that will use it.
     fn connect(&self, client_index: u32) -> Result<Self::Target, Box<TargetError>>;
+
+    /// How to start a process that calls [`client_process`](crate::client_process) with a system like this one;
+    /// `None`: its clients are threads of one process.
+    fn process(&self, _helper: &Helper) -> Option<Program> {
+        None
+    }
 }
 
 /// What all clients of a run share.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CrewOptions {
     /// One client on each.
     pub cores: Vec<usize>,
-    /// What to draw; each client gets a tape of its own.
+    /// What to draw; each client gets a tape of its own, the first one that of `client_index`.
     pub tape: TapeOptions,
     /// Bytes of a key.
     pub key_bytes: usize,
@@ -35,7 +45,8 @@ pub struct CrewOptions {
 
 enum Command {
     Load(Range<u32>, usize, Arc<AtomicU64>),
-    Run(RunOptions),
+    /// With so many of the member's clients.
+    Run(RunOptions, usize),
 }
 
 type Answer = Result<Option<Measured>, Box<TargetError>>;
@@ -43,9 +54,16 @@ type Answer = Result<Option<Measured>, Box<TargetError>>;
 /// How often a client with nothing to do minds its timers.
 const IDLE_TICK: Duration = Duration::from_millis(20);
 
-/// Client threads, waiting for orders.
+/// Clients, waiting for orders.
 pub struct Crew {
-    members: Vec<(Sender<Command>, Receiver<Answer>)>,
+    members: Vec<Member>,
+}
+
+/// A thread: a client, or the keeper of a process with several.
+struct Member {
+    clients: usize,
+    orders: Sender<Command>,
+    answers: Receiver<Answer>,
 }
 
 impl Crew {
@@ -57,63 +75,110 @@ impl Crew {
     ) -> Result<Crew, Box<TargetError>> {
         let mut members = Vec::new();
         for (nth, &core) in options.cores.iter().enumerate() {
-            let (command, commands) = channel();
+            let (orders, commands) = channel();
             let (answer, answers) = channel();
             let mut options = options.clone();
-            options.tape.client_index = nth as u32;
-            options.tape.client_count = options.cores.len() as u32;
+            options.tape.client_index += nth as u32;
             scope.spawn(move || match member(system, core, &options) {
                 Ok(client) => obey(client, &commands, &answer, Ok(None)),
                 Err(error) => drop(answer.send(Err(error))),
             });
-            members.push((command, answers));
+            members.push(Member {
+                clients: 1,
+                orders,
+                answers,
+            });
         }
+        Crew::of(members)
+    }
+
+    /// The same in `processes` child processes, each with an equal share of the cores (as far as that goes).
+    pub fn start_processes<'scope, 'env, S: System>(
+        scope: &'scope Scope<'scope, 'env>,
+        system: &'env S,
+        helper: &Helper,
+        options: &CrewOptions,
+        processes: usize,
+    ) -> Result<Crew, Box<TargetError>> {
+        let mut members = Vec::new();
+        let mut client_index = options.tape.client_index;
+        for cores in options
+            .cores
+            .chunks(options.cores.len().div_ceil(processes.max(1)).max(1))
+        {
+            let (orders, commands) = channel();
+            let (answer, answers) = channel();
+            let mut options = options.clone();
+            options.cores = cores.to_vec();
+            options.tape.client_index = client_index;
+            client_index += cores.len() as u32;
+            let Some(program) = system.process(helper) else {
+                return Err(TargetError::new("the clients of this system share one process"));
+            };
+            scope.spawn(move || match Branch::start(program, &options) {
+                Ok(branch) => keep(branch, &commands, &answer),
+                Err(error) => drop(answer.send(Err(error))),
+            });
+            members.push(Member {
+                clients: cores.len(),
+                orders,
+                answers,
+            });
+        }
+        Crew::of(members)
+    }
+
+    /// These, when all have connected.
+    fn of(members: Vec<Member>) -> Result<Crew, Box<TargetError>> {
         let crew = Crew { members };
-        crew.answers()?;
+        answers(&crew.members)?;
         Ok(crew)
     }
 
-    /// PUTs keys 0 to `key_count`, shared among the clients.
+    /// PUTs the keys of `indices`, shared among the clients.
     pub fn load(
         &self,
-        key_count: u32,
+        indices: Range<u32>,
         window: usize,
         progress: &Arc<AtomicU64>,
     ) -> Result<(), Box<TargetError>> {
-        let share = |nth: usize| (u64::from(key_count) * nth as u64 / self.members.len() as u64) as u32;
-        for (nth, (command, _)) in self.members.iter().enumerate() {
-            let range = share(nth)..share(nth + 1);
+        let client_count: usize = self.members.iter().map(|member| member.clients).sum();
+        let count = u64::from(indices.end - indices.start);
+        let cut = |client: usize| indices.start + (count * client as u64 / client_count as u64) as u32;
+        let mut client = 0;
+        for member in &self.members {
+            let range = cut(client)..cut(client + member.clients);
+            client += member.clients;
             // A client that is gone has left an answer that says why.
-            let _ = command.send(Command::Load(range, window, progress.clone()));
+            let _ = member.orders.send(Command::Load(range, window, progress.clone()));
         }
-        self.answers().map(drop)
+        answers(&self.members).map(drop)
     }
 
     /// Lets the first `client_count` clients run at the same time (they start within microseconds of each other:
     /// no barrier, at which a client that died would leave the others waiting) and adds up what they measured.
     pub fn run(&self, client_count: usize, options: &RunOptions) -> Result<Measured, Box<TargetError>> {
-        let members = &self.members[..client_count.min(self.members.len())];
-        for (command, _) in members {
-            let _ = command.send(Command::Run(*options));
+        let (mut left, mut asked) = (client_count, 0);
+        for member in &self.members {
+            let some = left.min(member.clients);
+            if some == 0 {
+                break;
+            }
+            let _ = member.orders.send(Command::Run(*options, some));
+            (left, asked) = (left - some, asked + 1);
         }
-        let mut all = answers(members)?.into_iter().flatten();
+        let mut all = answers(&self.members[..asked])?.into_iter().flatten();
         let mut sum = all.next().ok_or_else(|| TargetError::new("no client ran"))?;
         all.for_each(|measured| sum.merge(&measured));
         Ok(sum)
     }
-
-    fn answers(&self) -> Result<Vec<Option<Measured>>, Box<TargetError>> {
-        answers(&self.members)
-    }
 }
 
-fn answers(
-    members: &[(Sender<Command>, Receiver<Answer>)],
-) -> Result<Vec<Option<Measured>>, Box<TargetError>> {
+fn answers(members: &[Member]) -> Result<Vec<Option<Measured>>, Box<TargetError>> {
     let gone = |_| Err(TargetError::new("a client thread ended"));
     members
         .iter()
-        .map(|(_, answers)| answers.recv().unwrap_or_else(gone))
+        .map(|member| member.answers.recv().unwrap_or_else(gone))
         .collect()
 }
 
@@ -155,9 +220,27 @@ fn obey<T: Target>(
             Ok(Command::Load(range, window, progress)) => {
                 Some(client.load(range, window, &progress).map(|()| None))
             }
-            Ok(Command::Run(options)) => Some(client.run(&options).map(Some)),
+            Ok(Command::Run(options, _)) => Some(client.run(&options).map(Some)),
             Err(RecvTimeoutError::Timeout) => client.idle().err().map(Err),
             Err(RecvTimeoutError::Disconnected) => return,
+        };
+    }
+}
+
+/// The same with the clients of another process; their idle times are their own business.
+fn keep(mut branch: Branch, commands: &Receiver<Command>, answer: &Sender<Answer>) {
+    let mut done: Answer = Ok(None);
+    loop {
+        let failed = done.is_err();
+        if answer.send(done).is_err() || failed {
+            return;
+        }
+        done = match commands.recv() {
+            Ok(Command::Load(range, window, progress)) => {
+                branch.load(range, window, &progress).map(|()| None)
+            }
+            Ok(Command::Run(options, client_count)) => branch.run(client_count, &options).map(Some),
+            Err(_) => return,
         };
     }
 }

@@ -4,12 +4,13 @@ use crate::latency::Latency;
 use crate::workload::{Draw, Values, Verb};
 use drover_kv::{Outcome, Token};
 use drover_mem::{NativeCpu, timestamp};
+use serde::{Deserialize, Serialize};
 
 /// One in this many hits is compared byte by byte with what was written; all are checked for their length.
 const VERIFY_EVERY: u64 = 64;
 
 /// What came of the operations of one run.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Counts {
     /// Operations finished, a read-modify-write counted once.
     pub ops: u64,

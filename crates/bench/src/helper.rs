@@ -42,10 +42,14 @@ impl Helper {
     }
 }
 
+/// Has the kernel end this process with its parent: one that is killed cannot say so. Stays set across `exec`.
+pub(crate) fn die_with_parent() {
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+}
+
 /// The child's side: `echo`, or `exec PROGRAM ARGUMENTS...`.
 pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    // A parent that is killed cannot say so. The signal stays set across `exec`.
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    die_with_parent();
     let mut arguments = arguments.into_iter();
     let role = arguments.next();
     match (role.as_ref().and_then(|r| r.to_str()), arguments.next()) {

@@ -4,7 +4,8 @@
 //! [`System`]. The rivals of [`rivals`] are targets too, so all are driven by the same loop.
 //!
 //! - [`workload`]: what to ask; a [`Tape`](workload::Tape) is drawn before the clock starts.
-//! - [`Client`] drives one target, a [`Crew`] is all client threads, [`session::run`] is a whole `bench`.
+//! - [`Client`] drives one target, a [`Crew`] is all client threads (of several processes, if wanted),
+//!   [`session::run`] is a whole `bench`.
 //! - [`bound`]: what the machine could do at best, measured in the same seconds.
 //! - [`report`], [`result_file`]: what is written down.
 //!
@@ -32,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bound;
+mod branch;
 mod crew;
 mod driver;
 mod flight;
@@ -48,6 +50,7 @@ mod table;
 mod target;
 pub mod workload;
 
+pub use branch::client_process;
 pub use crew::{Crew, CrewOptions, System};
 pub use driver::{Client, Measured, Pace, RunOptions, SAMPLE_EVERY};
 pub use flight::Counts;

@@ -140,6 +140,9 @@ pub struct Workload {
     pub rate: Option<f64>,
     /// Clients, one thread each.
     pub clients: usize,
+    /// Processes that these threads are shared among; 1: all in the process that measures.
+    #[serde(default)]
+    pub processes: usize,
     /// Cores of the clients.
     pub client_cores: Vec<usize>,
     /// Cores of the server and the rivals.

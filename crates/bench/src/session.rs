@@ -53,6 +53,8 @@ pub struct Plan {
     pub seed: u64,
     /// Who runs where.
     pub cores: Cores,
+    /// Processes that the clients are shared among; 1: all are threads of this one.
+    pub processes: usize,
     /// Measure the machine's bounds too.
     pub bound: bool,
     /// Bytes of index and log that the bound's reads go over.
@@ -87,7 +89,10 @@ impl Plan {
     fn crew(&self) -> CrewOptions {
         CrewOptions {
             cores: self.cores.client.clone(),
-            tape: self.tape(),
+            tape: TapeOptions {
+                client_count: self.cores.client.len() as u32,
+                ..self.tape()
+            },
             key_bytes: self.key_bytes,
             value_bytes: self.value_bytes,
         }
@@ -124,6 +129,7 @@ impl Plan {
                 Pace::Open(rate) => Some(rate),
             },
             clients: self.cores.client.len(),
+            processes: self.processes,
             client_cores: self.cores.client.clone(),
             server_cores: self.cores.server.clone(),
             seconds: self.time.0 as f64 / 1e9,
@@ -149,7 +155,10 @@ pub fn run<S: System>(
 ) -> Result<(Report, Latency), Box<dyn Error>> {
     pin::pin(&plan.cores.client[..1])?;
     std::thread::scope(|scope| {
-        let crew = Crew::start(scope, system, &plan.crew())?;
+        let crew = match plan.processes {
+            0 | 1 => Crew::start(scope, system, &plan.crew())?,
+            processes => Crew::start_processes(scope, system, &plan.helper, &plan.crew(), processes)?,
+        };
         let mut stage = Stage::set(plan, progress, crew)?;
         stage.run_samples(progress)?;
         stage.finish()
@@ -183,7 +192,7 @@ impl<'a> Stage<'a> {
                 format!("loading {} keys", plan.key_count),
                 u64::from(plan.key_count),
             );
-            crew.load(plan.key_count, plan.window.max(16), &counter)?;
+            crew.load(0..plan.key_count, plan.window.max(16), &counter)?;
         }
         let rivals = contenders(plan, progress, &mut report.rivals_missing);
         let echo = Echo::start(&plan.helper, plan.cores.server[0])?;

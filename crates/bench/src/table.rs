@@ -24,9 +24,13 @@ fn head(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
         [from, to] if from == to => format!("{from} B"),
         [from, to] => format!("{from}-{to} B"),
     };
+    let processes = match w.processes {
+        2.. => format!(" in {} processes", w.processes),
+        _ => String::new(),
+    };
     writeln!(
         f,
-        "{} over {}: mix {}, {}, {} keys of {} B, values of {values}, window {}, {} client(s)",
+        "{} over {}: mix {}, {}, {} keys of {} B, values of {values}, window {}, {} client(s){processes}",
         report.system, report.fabric, w.mix, w.dist, w.keys, w.key_size, w.window, w.clients
     )?;
     let kind = if m.hypervisor { "virtual cores" } else { "cores" };

@@ -8,6 +8,8 @@ use drover_bench::workload::{Mix, Popularity};
 use drover_bench::{Helper, Pace, Progress, System, Target, TargetError};
 use drover_kv::{Op, Outcome, SubmitError, Token};
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 type Map = Arc<Mutex<BTreeMap<Vec<u8>, Vec<u8>>>>;
@@ -82,6 +84,7 @@ fn plan() -> Plan {
         warm_up: Ns::from_ms(1),
         seed: 7,
         cores: Cores::choose(&allowed, 1, 2),
+        processes: 1,
         bound: false,
         footprint: [1 << 16, 1 << 18],
         rivals: Vec::new(),
@@ -138,4 +141,44 @@ fn a_client_that_cannot_connect_ends_the_session_with_its_reason() {
     };
     let error = run(&toy, &plan(), &Progress::new(false)).expect_err("a refusal");
     assert!(error.to_string().contains("no room for this client"), "{error}");
+}
+
+#[test]
+fn clients_that_share_memory_share_a_process() {
+    let two = Plan {
+        processes: 2,
+        ..plan()
+    };
+    let error = run(&Toy::default(), &two, &Progress::new(false)).expect_err("a map in this process");
+    assert!(error.to_string().contains("share one process"), "{error}");
+}
+
+/// A system whose client processes end at once.
+struct Stillborn(Toy);
+
+impl System for Stillborn {
+    type Target = ToyClient;
+
+    fn connect(&self, client_index: u32) -> Result<ToyClient, Box<TargetError>> {
+        self.0.connect(client_index)
+    }
+
+    fn process(&self, helper: &Helper) -> Option<Command> {
+        Some(helper.exec(Path::new("/bin/false")))
+    }
+}
+
+#[test]
+fn a_client_process_that_dies_ends_the_session_with_its_status() {
+    let two = Plan {
+        processes: 2,
+        ..plan()
+    };
+    let error = run(&Stillborn(Toy::default()), &two, &Progress::new(false)).expect_err("it ended");
+    assert!(
+        error
+            .to_string()
+            .contains("a client process ended: exit status: 1"),
+        "{error}"
+    );
 }

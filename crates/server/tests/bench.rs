@@ -49,6 +49,29 @@ fn a_short_run_finds_every_key_and_writes_its_files() {
     std::fs::remove_dir_all(&directory).expect("ours");
 }
 
+/// Two processes of two client threads each are four clients, and one report.
+#[test]
+fn client_processes_share_a_run() {
+    let words = "--keys 2000 --seconds 0.02 --warm-up 0 --repeats 1 --no-results --json -";
+    let output = bench(&format!("{words} --processes 2 --client-cores 2"));
+    let (out, table) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(output.status.success(), "{table}");
+    let report: serde_json::Value = serde_json::from_str(&out).expect("one JSON object and nothing else");
+    assert_eq!(report["workload"]["processes"], 2);
+    assert_eq!(report["workload"]["clients"], 4);
+    assert!(
+        report["hit_rate"].as_f64().is_some_and(|rate| rate > 0.99),
+        "{table}"
+    );
+    for latency in [&report["latency_us"], &report["window1"]["latency_us"]] {
+        assert!(latency["p50"].as_f64().is_some_and(|us| us > 0.0), "{table}");
+    }
+    assert!(table.contains("4 client(s) in 2 processes"), "{table}");
+}
+
 #[test]
 fn what_cannot_be_run_is_refused_with_its_reason() {
     for (words, status, reason) in [

@@ -1,7 +1,9 @@
 //! [`Mix`]: which share of the operations does what, under YCSB's names.
 
+use serde::{Deserialize, Serialize};
+
 /// Shares of the kinds of operation; the rest are GETs.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Mix {
     /// As it was asked for: a YCSB letter, or `put=0.2`.
     pub name: String,

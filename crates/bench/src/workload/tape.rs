@@ -2,9 +2,10 @@
 
 use super::{Mix, Zipf};
 use drover_base::{Rng, mix};
+use serde::{Deserialize, Serialize};
 
 /// Which keys are popular.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Popularity {
     /// All equally.
     Uniform,
@@ -35,7 +36,7 @@ pub struct Draw {
 }
 
 /// What a tape is made of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TapeOptions {
     /// Shares of the operations.
     pub mix: Mix,

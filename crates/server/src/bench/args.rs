@@ -57,9 +57,12 @@ pub struct Args {
     /// Cores that serve, one partition each
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub server_cores: usize,
-    /// Cores that ask, one client each
+    /// Cores that ask, one client (a thread) each; with --processes, of each process
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub client_cores: usize,
+    /// Client processes; 1: the clients are threads of this one
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    pub processes: usize,
     /// Length of a sample
     #[arg(long, default_value_t = 1.0, value_name = "S")]
     pub seconds: f64,
@@ -137,6 +140,11 @@ impl Args {
         self.vs.iter().map(named).collect()
     }
 
+    /// Clients, in all processes together.
+    pub fn client_count(&self) -> usize {
+        self.client_cores * self.processes
+    }
+
     /// Ranges that clap does not know.
     pub fn check(&self) -> Result<(), Failure> {
         let bad = |seconds: f64| !(seconds.is_finite() && seconds > 0.0 && seconds <= 3600.0);
@@ -145,6 +153,7 @@ impl Args {
             () if !(1..=256).contains(&self.window) => "--window: 1 to 256",
             () if !(1..=64).contains(&self.server_cores) => "--server-cores: 1 to 64",
             () if !(1..=64).contains(&self.client_cores) => "--client-cores: 1 to 64",
+            () if !(1..=64).contains(&self.processes) => "--processes: 1 to 64",
             () if bad(self.seconds) => "--seconds: over 0, at most 3600",
             () if self.warm_up != 0.0 && bad(self.warm_up) => "--warm-up: 0 to 3600",
             () if self.repeats == 0 => "--repeats: at least 1",
@@ -217,6 +226,7 @@ mod tests {
             &["--repeats", "0"],
             &["--rate", "0"],
             &["--server-cores", "0"],
+            &["--processes", "0"],
         ] {
             let words: Vec<String> = words.chunks(2).map(|w| format!("{}={}", w[0], w[1])).collect();
             let args = parse(&words.iter().map(String::as_str).collect::<Vec<_>>());

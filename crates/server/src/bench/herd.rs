@@ -1,7 +1,7 @@
 //! HERD over shared memory as a system under test: clients of the bench, and the server process it starts.
 
 use drover_base::Ns;
-use drover_bench::{Helper, KvTarget, System, TargetError, pin};
+use drover_bench::{Helper, KvTarget, System, TargetError, client_process, pin};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::server::{Server, ServerOptions};
 use drover_rt::control::{ControlAddr, ControlListener};
@@ -45,6 +45,32 @@ impl System for Herd {
         let client =
             HerdClient::connect_blocking(ctx.clone(), dial, options, CONNECT).map_err(|e| words(&e))?;
         Ok(KvTarget::new(ctx, client))
+    }
+
+    fn process(&self, helper: &Helper) -> Option<Command> {
+        let mut command = Command::new(&helper.program);
+        command.args(&helper.arguments).arg("clients");
+        command.args([self.addr.to_string(), self.window.to_string()]);
+        Some(command)
+    }
+}
+
+/// A client process's side.
+pub fn clients(arguments: Vec<OsString>) -> ExitCode {
+    let words: Option<Vec<String>> = arguments.into_iter().map(|w| w.into_string().ok()).collect();
+    let herd = words.and_then(|words| match &words[..] {
+        [addr, window] => Some(Herd {
+            addr: addr.parse().ok()?,
+            window: window.parse().ok()?,
+        }),
+        _ => None,
+    });
+    match herd {
+        Some(herd) => client_process(&herd),
+        None => {
+            eprintln!("this command is started by bench itself");
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -28,10 +28,11 @@ pub fn run(args: &Args) -> ExitCode {
     exit::from_result(bench(args))
 }
 
-/// What `bench` starts beside itself: its server, the bare ring's other end, rivals.
+/// What `bench` starts beside itself: its server, client processes, the bare ring's other end, rivals.
 pub fn helper(arguments: Vec<OsString>) -> ExitCode {
     match arguments.split_first() {
         Some((role, rest)) if role == "serve" => herd::serve(rest.to_vec()),
+        Some((role, rest)) if role == "clients" => herd::clients(rest.to_vec()),
         _ => helper_main(arguments),
     }
 }
@@ -84,7 +85,8 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         repeats: args.repeats,
         warm_up: seconds(args.warm_up),
         seed: args.seed,
-        cores: Cores::choose(&cores, args.server_cores, args.client_cores),
+        cores: Cores::choose(&cores, args.server_cores, args.client_count()),
+        processes: args.processes,
         bound: args.bound,
         footprint: [0; 2],
         rivals: args.rivals()?,
@@ -97,7 +99,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
 fn server_plan(args: &Args, plan: &Plan) -> Result<ServerPlan, Failure> {
     let value_bytes_max = plan.value_bytes[1];
     // Keys that inserts will add count too.
-    let inserts = (plan.mix.insert_share * 1.3 * f64::from(1 << 22) * args.client_cores as f64) as u64;
+    let inserts = (plan.mix.insert_share * 1.3 * f64::from(1 << 22) * args.client_count() as f64) as u64;
     let item_count = u64::from(plan.key_count) + inserts;
     if item_count >= u64::from(Tape::KEYS_MAX) {
         return Err(usage(format!(
