@@ -138,6 +138,8 @@ pub enum ErrorCode {
     Resources = 7,
     /// The server is going down.
     Stopping = 8,
+    /// All slots are taken, but datagrams are not: the same client is welcome with [`FrontEnd::Datagrams`].
+    NoSlots = 9,
 }
 
 impl ErrorCode {
@@ -151,6 +153,7 @@ impl ErrorCode {
             6 => ErrorCode::NotSupported,
             7 => ErrorCode::Resources,
             8 => ErrorCode::Stopping,
+            9 => ErrorCode::NoSlots,
             _ => ErrorCode::Other,
         }
     }

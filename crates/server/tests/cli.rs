@@ -4,6 +4,12 @@
 mod common;
 
 use common::{Serving, drover, folder};
+use drover_base::Ns;
+use drover_kv_herd::client::{BlockingClient, ClientOptions, Dial, SetupError};
+use drover_rt::control::ControlAddr;
+use drover_verbs::Device;
+use drover_verbs_shm::{Shm, ShmDevice};
+use std::rc::Rc;
 
 #[test]
 fn set_get_delete_and_their_statuses() {
@@ -88,6 +94,45 @@ fn further_ways_in() {
         drover(&["get", "a", "--server", &second], ""),
         (0, "1\n".into(), String::new())
     );
+}
+
+fn client_of(server: &Serving) -> Result<BlockingClient<Shm>, SetupError> {
+    let addr: ControlAddr = server.addr.parse().expect("an address");
+    let ctx = Rc::new(ShmDevice::default().context().expect("shared memory"));
+    let options = ClientOptions::default();
+    BlockingClient::connect(ctx, Dial::to(addr), options, Ns::from_s(20))
+}
+
+#[test]
+fn more_clients_than_slots_are_served_by_datagrams() {
+    let server = Serving::start("datagrams", &["-t", "2", "--slot-clients", "2", "-c", "5"]);
+    let mut clients: Vec<_> = (0..4).map(|_| client_of(&server).expect("let in")).collect();
+    for (nth, client) in clients.iter_mut().enumerate() {
+        for i in 0..50 {
+            let key = format!("key-{nth}-{i}");
+            client
+                .put(key.as_bytes(), &vec![i; 200 * usize::from(i)], 0)
+                .expect("stored");
+        }
+    }
+    for (nth, client) in clients.iter_mut().enumerate() {
+        for i in 0..50 {
+            let key = format!("key-{}-{i}", (nth + 1) % 4);
+            let value = client.get(key.as_bytes()).expect("an answer");
+            assert_eq!(value, Some(vec![i; 200 * usize::from(i)]), "{key}");
+        }
+    }
+    // The commands are clients like others.
+    assert_eq!(server.ask(&["get", "key-0-0"]), (0, "\n".into(), String::new()));
+    let (_, text, _) = server.ask(&["stats"]);
+    assert!(text.contains("\ndatagram_connections 2\n"), "{text}");
+    assert!(text.contains("\ncurr_connections 4\n"), "{text}");
+    clients.push(client_of(&server).expect("let in"));
+    let (status, _, error) = server.ask(&["get", "key-0-0"]);
+    let reason = "drover: refused by the server: as many clients as this server takes (TooManyClients)\n";
+    assert_eq!((status, error.as_str()), (2, reason));
+    drop(clients);
+    assert_eq!(server.stop(), 0);
 }
 
 #[test]

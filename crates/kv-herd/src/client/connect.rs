@@ -9,7 +9,7 @@ use super::session::{Front, Session, Signals};
 use super::window::{SlotState, Window};
 use super::{BulkMemory, HerdClient, POLL_MAX, Sink, TICK, commit_writes};
 use super::{Conflicts, Rto};
-use crate::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION, Welcome};
+use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message, PROTOCOL_VERSION, Welcome};
 use crate::layout::SlotMap;
 use drover_base::{Cpu, HashSeed, Ns};
 use drover_kv::{KvClient, Outcome, Refusal};
@@ -62,6 +62,8 @@ pub(super) enum Link<P: Provider> {
 /// A handshake under way.
 pub(super) struct Shaking<P: Provider> {
     control: ControlStream,
+    /// Asked for.
+    front_end: FrontEnd,
     deadline: Ns,
     /// From Welcome on.
     session: Option<Box<Session<P>>>,
@@ -101,6 +103,7 @@ impl<P: Provider> HerdClient<P> {
             bulk: BulkMemory::default(),
             refused: Vec::new(),
             link: Link::Down { retry_at: Ns::ZERO },
+            without_slots: false,
             dial,
             backoff: BACKOFF_MIN,
             sessions: 0,
@@ -250,10 +253,14 @@ impl<P: Provider> HerdClient<P> {
             Ok(control) => control,
             Err(error) => return self.fail(now, error.into()),
         };
+        let front_end = match std::mem::take(&mut self.without_slots) {
+            true => FrontEnd::Datagrams,
+            false => self.options.front_end,
+        };
         let hello = Hello {
             protocol_version: PROTOCOL_VERSION,
             format: self.options.format,
-            front_end: self.options.front_end,
+            front_end,
             window: self.options.window as u16,
             slot_bytes: self.options.slot_bytes as u16,
             crc: self.options.crc,
@@ -264,6 +271,7 @@ impl<P: Provider> HerdClient<P> {
         self.urgent = true;
         self.link = Link::Shaking(Box::new(Shaking {
             control,
+            front_end,
             deadline: now + HANDSHAKE_MAX,
             session: None,
             partitions_missing: 0,
@@ -293,6 +301,14 @@ impl<P: Provider> HerdClient<P> {
                 Ok(None) => return,
                 Err(error) => return self.fail(now, error),
             };
+            if let Message::Error { code, .. } = message
+                && shaking.front_end == FrontEnd::Slots
+                && self.options.format == Format::D
+                && code == ErrorCode::NoSlots
+            {
+                self.without_slots = true;
+                return self.begin_handshake(now);
+            }
             let done = match message {
                 Message::Error { code, text } => Err(SetupError::Refused { code, text }),
                 message => shaking.take(&self.ctx, &self.options, message),
@@ -465,7 +481,7 @@ impl<P: Provider> Shaking<P> {
         options: &ClientOptions,
         welcome: &Welcome,
     ) -> Result<(), SetupError> {
-        let session = build_session::<P>(ctx, options, welcome)?;
+        let session = build_session::<P>(ctx, options, self.front_end, welcome)?;
         if let Front::Slots { uc, .. } = &session.front {
             send(&mut self.control, &Message::Attach { uc: uc.export()? });
         } else {
@@ -499,6 +515,7 @@ fn checked_map(options: &ClientOptions, welcome: &Welcome) -> Result<SlotMap, Se
 fn build_session<P: Provider>(
     ctx: &Rc<P::Context>,
     options: &ClientOptions,
+    front_end: FrontEnd,
     welcome: &Welcome,
 ) -> Result<Session<P>, SetupError> {
     let map = checked_map(options, welcome)?;
@@ -514,7 +531,14 @@ fn build_session<P: Provider>(
         });
     };
     let mut imports = Imports::new(ctx);
-    let front = build_front(ctx, &mut imports, options, welcome, &map, &cq, send_depth)?;
+    let front = match front_end {
+        FrontEnd::Datagrams => Front::Datagrams {
+            dests: Vec::<UdDest>::with_capacity(map.partition_count),
+            client_id: welcome.client_id,
+            generation: welcome.generation,
+        },
+        FrontEnd::Slots => build_slots(ctx, &mut imports, welcome, &map, &cq, send_depth)?,
+    };
     let paper = options.format == Format::P;
     let lead_bytes = match (&front, paper) {
         (Front::Slots { .. }, false) => 0,
@@ -558,22 +582,15 @@ fn build_session<P: Provider>(
     })
 }
 
-fn build_front<P: Provider>(
+/// The end from which slots are written.
+fn build_slots<P: Provider>(
     ctx: &Rc<P::Context>,
     imports: &mut Imports<P>,
-    options: &ClientOptions,
     welcome: &Welcome,
     map: &SlotMap,
     cq: &P::Cq,
     send_depth: usize,
 ) -> Result<Front<P>, SetupError> {
-    if options.front_end == FrontEnd::Datagrams {
-        return Ok(Front::Datagrams {
-            dests: Vec::<UdDest>::with_capacity(map.partition_count),
-            client_id: welcome.client_id,
-            generation: welcome.generation,
-        });
-    }
     let remote = imports.region(&welcome.region)?;
     if remote.len < map.region_bytes() as u64 || !remote.access.remote_write {
         return Err(SetupError::Unusable {

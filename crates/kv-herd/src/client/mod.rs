@@ -92,6 +92,8 @@ pub struct HerdClient<P: Provider> {
     /// Operations refused before they were sent.
     refused: Vec<(Token, Refusal)>,
     link: Link<P>,
+    /// The next attempt asks for datagrams: the server has no slots left.
+    without_slots: bool,
     dial: Dial,
     /// Wait before the next attempt to connect, should the current one fail.
     backoff: Ns,

@@ -16,7 +16,8 @@ pub struct ClientOptions {
     pub slot_bytes: usize,
     /// Ours, or the paper's (16-byte hashes as keys; no DELETE, TTL, empty value or retransmission).
     pub format: Format,
-    /// WRITEs into slots, or datagrams.
+    /// WRITEs into slots, or datagrams. A client that wants slots sends datagrams (format D only) as long as the
+    /// server has no slots left.
     pub front_end: FrontEnd,
     /// Checksums in request bodies even where the fabric does not need them.
     pub crc: bool,

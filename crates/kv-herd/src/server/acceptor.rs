@@ -6,7 +6,7 @@ use super::options::{Flaw, ServerOptions};
 use super::session::{Offer, Phase, Session};
 use super::stats::{ServerStats, WorkerStats};
 use super::worker::Introduction;
-use crate::control::{ErrorCode, Message};
+use crate::control::{ErrorCode, FrontEnd, Message};
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
 use drover_rt::control::{ControlError, ControlListener, ControlStream, Frame};
 use drover_verbs::{Context, Device, Provider};
@@ -38,6 +38,7 @@ pub struct Acceptor<P: Provider> {
     pub(super) hash_seed: HashSeed,
     pub(super) item_bytes_max: usize,
     pub(super) clients_max: usize,
+    pub(super) slot_clients_max: usize,
     flaw: Option<Flaw>,
     pub(super) workers: Vec<Introduction>,
     events: Arc<Inbox<Event>>,
@@ -89,6 +90,7 @@ impl<P: Provider> Acceptor<P> {
             hash_seed,
             item_bytes_max: options.item_bytes_max,
             clients_max: options.clients_max,
+            slot_clients_max: options.slot_clients_max,
             flaw: options.flaw,
             workers,
             events,
@@ -317,7 +319,13 @@ impl<P: Provider> Acceptor<P> {
         if self.stats_missing > 0 {
             return;
         }
-        self.stats.clients = self.sessions.iter().filter(|s| s.phase == Phase::Live).count();
+        let live = || {
+            self.sessions
+                .iter()
+                .filter(|session| session.phase == Phase::Live)
+        };
+        self.stats.clients = live().count();
+        self.stats.datagram_clients = live().filter(|session| session.uses(FrontEnd::Datagrams)).count();
         self.stats.clients_total = self.clients_total;
         self.stats.uptime_s = self.ctx.cpu().now().since(self.started).as_s();
         let text = self.stats.to_text();

@@ -3,7 +3,7 @@
 use super::acceptor::Acceptor;
 use super::clients::NewClient;
 use super::inbox::Command;
-use super::session::{Phase, Port, Terms, agree};
+use super::session::{Phase, Port, Session, Terms, agree};
 use super::worker::Introduction;
 use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message, Welcome};
 use drover_mem::{MaskedRegion, PageWish};
@@ -17,6 +17,13 @@ impl<P: Provider> Acceptor<P> {
         };
         if self.stopping {
             return self.sessions[index].refuse(ErrorCode::Stopping, "the server is going down");
+        }
+        if terms.front_end == FrontEnd::Slots && self.slots_are_taken() {
+            let (code, text) = match self.offer.datagrams {
+                true => (ErrorCode::NoSlots, "all slots are taken: datagrams are welcome"),
+                false => (ErrorCode::TooManyClients, "as many clients as this server takes"),
+            };
+            return self.sessions[index].refuse(code, text);
         }
         let Some(id) = self.take_id() else {
             return self.sessions[index]
@@ -201,6 +208,11 @@ impl<P: Provider> Acceptor<P> {
         if let (true, Some(id), Some(terms)) = (done, session.id, session.terms) {
             self.welcome(index, id, &terms, Export::default(), Export::default());
         }
+    }
+
+    fn slots_are_taken(&self) -> bool {
+        let with_slots = |session: &&Session<P>| session.uses(FrontEnd::Slots);
+        self.sessions.iter().filter(with_slots).count() >= self.slot_clients_max
     }
 
     pub(super) fn take_id(&mut self) -> Option<(u32, u32)> {

@@ -254,6 +254,8 @@ pub(super) struct Clients<P: Provider> {
     pub(super) lanes: Vec<Lane>,
     pub(super) hot: usize,
     count: usize,
+    /// Those without a lane: they send datagrams.
+    datagram_count: usize,
 }
 
 impl<P: Provider> Clients<P> {
@@ -263,11 +265,18 @@ impl<P: Provider> Clients<P> {
             lanes: Vec::new(),
             hot: 0,
             count: 0,
+            datagram_count: 0,
         }
     }
 
     pub(super) fn len(&self) -> usize {
         self.count
+    }
+
+    /// Whether anybody sends datagrams.
+    #[inline(always)]
+    pub(super) fn any_sends_datagrams(&self) -> bool {
+        self.datagram_count > 0
     }
 
     #[inline(always)]
@@ -283,6 +292,7 @@ impl<P: Provider> Clients<P> {
     /// Adds a client, with a hot lane if it writes slots.
     pub(super) fn insert(&mut self, client: Client<P>, slots: Option<MaskedRegion>) {
         let id = client.id as usize;
+        self.datagram_count += usize::from(client.front_end == FrontEnd::Datagrams);
         if self.by_id.len() <= id {
             self.by_id.resize_with(id + 1, || None);
         }
@@ -312,6 +322,7 @@ impl<P: Provider> Clients<P> {
         if let Some(client) = self.by_id.get_mut(id as usize).and_then(Option::take) {
             ctx.destroy_ah(&client.dest);
             self.count -= 1;
+            self.datagram_count -= usize::from(client.front_end == FrontEnd::Datagrams);
         }
     }
 

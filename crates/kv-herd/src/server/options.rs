@@ -37,6 +37,9 @@ pub struct ServerOptions {
     pub slot_bytes_max: usize,
     /// Most clients at a time.
     pub clients_max: usize,
+    /// Most of them with slots; further ones are asked to send datagrams, if that is possible. Polling slots
+    /// stops scaling near 260 clients `[HERD §5.5]`.
+    pub slot_clients_max: usize,
     /// Batch or pipeline.
     pub mode: ServeMode,
     /// Clients may speak the paper's format.
@@ -98,6 +101,7 @@ impl Default for ServerOptions {
             window_max: WINDOW_MAX,
             slot_bytes_max: SLOT_BYTES_MAX,
             clients_max: 1024,
+            slot_clients_max: usize::MAX,
             mode: ServeMode::Batch { batch: 32 },
             paper_format: false,
             hash_only: false,

@@ -99,6 +99,11 @@ impl<P: Provider> Session<P> {
         self.id.is_some_and(|(own, _)| own == id)
     }
 
+    /// It was let in with this front end.
+    pub(super) fn uses(&self, front_end: FrontEnd) -> bool {
+        self.terms.is_some_and(|terms| terms.front_end == front_end)
+    }
+
     /// Sends; what goes wrong shows at the next `recv`.
     pub(super) fn send(&mut self, message: &Message) {
         let frame = message.encode();

@@ -71,6 +71,8 @@ pub struct ServerStats {
     pub workers: Vec<WorkerStats>,
     /// Clients now.
     pub clients: usize,
+    /// Those of them that send datagrams.
+    pub datagram_clients: usize,
     /// Clients ever.
     pub clients_total: u64,
     /// Seconds since the server started.
@@ -94,6 +96,7 @@ impl ServerStats {
         line("threads", self.workers.len() as u64);
         line("curr_connections", self.clients as u64);
         line("total_connections", self.clients_total);
+        line("datagram_connections", self.datagram_clients as u64);
         type Field = fn(&WorkerStats) -> u64;
         let sums: [(&str, Field); 28] = [
             ("curr_items", |w| w.partition.items),

@@ -3,7 +3,7 @@
 
 use drover_base::{Cpu, HashSeed, KeyHash, Ns};
 use drover_kv_herd::client::Dial;
-use drover_kv_herd::control::{ErrorCode, Message, Resync, Resynced, Welcome};
+use drover_kv_herd::control::{ErrorCode, FrontEnd, Hello, Message, Resync, Resynced, Welcome};
 use drover_kv_herd::layout::{
     BULK_BYTES, Bulk, Commit, DATAGRAM_HEADER_BYTES, ReplyImm, SlotMap, SlotOp, Status, TRAILER_BYTES,
     request_crc,
@@ -266,9 +266,10 @@ impl FakeServer {
     }
 
     fn take_message(&mut self, message: Message) {
+        let refuses = |code, hello: &Hello| code != ErrorCode::NoSlots || hello.front_end == FrontEnd::Slots;
         let peer = self.peer.as_mut().expect("it spoke");
         match message {
-            Message::Hello(_) if self.refuse.is_some() => {
+            Message::Hello(hello) if self.refuse.is_some_and(|code| refuses(code, &hello)) => {
                 let code = self.refuse.expect("just seen");
                 send(
                     &mut peer.control,

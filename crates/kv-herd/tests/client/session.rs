@@ -5,7 +5,7 @@ use crate::fake::{FakeServer, Fate};
 use drover_base::Ns;
 use drover_kv::{KvClient, Refusal, SubmitError};
 use drover_kv_herd::client::{ClientOptions, SetupError};
-use drover_kv_herd::control::{ErrorCode, FrontEnd, Message};
+use drover_kv_herd::control::{ErrorCode, Format, FrontEnd, Message};
 use drover_kv_herd::layout::{SlotOp, Status};
 use drover_verbs::Export;
 use drover_verbs::loopback::LoopbackOptions;
@@ -201,6 +201,41 @@ fn a_refusal_is_passed_on() {
         bed.server.refuse = None;
         assert_eq!(bed.run(put(b"k", b"v")), Ended::Stored);
     }
+}
+
+/// No slots left: the same client comes again at once with datagrams, and asks for slots in its next session.
+#[test]
+fn a_client_without_slots_sends_datagrams() {
+    let full = |server: &mut FakeServer| {
+        server.refuse = Some(ErrorCode::NoSlots);
+        server.datagrams = true;
+    };
+    let mut bed = Bed::with(4, 2, ClientOptions::default(), full);
+    assert!(bed.client.take_error().is_none(), "nothing worth telling");
+    assert_eq!(bed.run(put(b"k", b"v")), Ended::Stored);
+    assert_eq!(bed.run(get(b"k")), Ended::Value(b"v".to_vec()));
+    bed.server.kill();
+    (bed.server.refuse, bed.server.datagrams) = (None, false);
+    assert_eq!(bed.run(get(b"k")), Ended::Value(b"v".to_vec()));
+}
+
+/// Format P has no datagrams: its client waits for slots.
+#[test]
+fn a_paper_client_waits_for_slots() {
+    let options = ClientOptions {
+        format: Format::P,
+        ..ClientOptions::default()
+    };
+    let full = |server: &mut FakeServer| server.refuse = Some(ErrorCode::NoSlots);
+    let mut bed = Bed::raw(4, 1, options, LoopbackOptions::default(), full);
+    let mut refused = None;
+    bed.until(|bed| {
+        refused = refused.take().or_else(|| bed.client.take_error());
+        refused.is_some()
+    });
+    assert!(refused.is_some_and(|error| !error.is_final()));
+    bed.server.refuse = None;
+    bed.until(|bed| bed.client.is_ready());
 }
 
 #[test]

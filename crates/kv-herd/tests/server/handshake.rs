@@ -2,7 +2,7 @@
 
 use crate::fake::{Fake, World, hello, options, receive, send};
 use drover_base::Ns;
-use drover_kv_herd::control::{ErrorCode, Hello, Message};
+use drover_kv_herd::control::{ErrorCode, FrontEnd, Hello, Message};
 use drover_kv_herd::layout::{SlotOp, Status};
 use drover_kv_herd::server::ServerOptions;
 use drover_rt::control::ControlStream;
@@ -43,6 +43,37 @@ fn strangers_are_told_why() {
     first.hang_up(&mut world);
     assert!(Fake::connect(&mut world, known).is_ok(), "room again");
     assert_eq!(world.acceptor.session_count(), 1, "refused sessions are gone");
+}
+
+#[test]
+fn clients_beyond_the_slots_are_asked_for_datagrams() {
+    let with = |datagram_recvs| {
+        World::new(&ServerOptions {
+            clients_max: 3,
+            slot_clients_max: 1,
+            datagram_recvs,
+            ..options()
+        })
+    };
+    let datagrams = || Hello {
+        front_end: FrontEnd::Datagrams,
+        ..hello()
+    };
+    let mut world = with(64);
+    let mut first = world.connect();
+    assert_eq!(refusal(&mut world, hello()), ErrorCode::NoSlots);
+    let mut others = [world.connect_as(datagrams()), world.connect_as(datagrams())];
+    assert_eq!(refusal(&mut world, datagrams()), ErrorCode::TooManyClients);
+    first.put(&mut world, b"k", b"v");
+    for other in &mut others {
+        assert_eq!(other.get(&mut world, b"k"), Some(b"v".to_vec()));
+    }
+    first.hang_up(&mut world);
+    assert!(Fake::connect(&mut world, hello()).is_ok(), "slots again");
+
+    let mut world = with(0);
+    let _first = world.connect();
+    assert_eq!(refusal(&mut world, hello()), ErrorCode::TooManyClients);
 }
 
 /// The authors' code files a client's address under the order of its arrival while the client names itself: when

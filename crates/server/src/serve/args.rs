@@ -41,6 +41,10 @@ pub struct Args {
     /// Most clients at a time [default: 1024]
     #[arg(short = 'c', long, value_name = "COUNT")]
     pub conn_limit: Option<usize>,
+    /// Clients that write their requests into slots of the server's memory, which is quickest; further ones, up to
+    /// -c, send them as datagrams [default: 256]
+    #[arg(long, value_name = "COUNT")]
+    pub slot_clients: Option<usize>,
     /// Insist on reserved huge pages; an error if there are too few
     #[arg(short = 'L', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub enable_largepages: Option<bool>,

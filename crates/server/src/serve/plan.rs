@@ -15,6 +15,10 @@ const LOG_BYTES_PER_BUCKET: usize = 8 * 64;
 /// The smallest log that makes sense.
 const LOG_BYTES_MIN: usize = 1 << 16;
 
+/// Twice what a worker posts at a time. Over shared memory every sender has a ring, which holds what has not been
+/// taken: more RECVs would only make those rings longer (here 64 KiB).
+const DATAGRAM_RECVS: usize = 128;
+
 /// What a server of these settings is made of.
 pub fn server_options(settings: &Settings) -> Result<ServerOptions, Failure> {
     let log_bytes = log_bytes(settings.memory_mib.value, settings.threads.value)?;
@@ -41,6 +45,11 @@ pub fn server_options(settings: &Settings) -> Result<ServerOptions, Failure> {
         window_max: settings.window_max.value.into(),
         slot_bytes_max: settings.slot_bytes_max.value.into(),
         clients_max: settings.conn_limit.value,
+        slot_clients_max: settings.slot_clients.value,
+        datagram_recvs: match settings.slot_clients.value < settings.conn_limit.value {
+            true => DATAGRAM_RECVS,
+            false => 0,
+        },
         idle: match settings.spin_us.value {
             0 => Idle::Spin,
             us => Idle::Adaptive {
@@ -89,6 +98,13 @@ pub fn announce(settings: &Settings, options: &ServerOptions) {
             "workers: {count}, not pinned ({}): too few cores, or told so",
             settings.cores.origin
         ),
+    }
+    let (clients, slots) = (settings.conn_limit.value, settings.slot_clients.value);
+    match clients.checked_sub(slots) {
+        None | Some(0) => tracing::info!("clients: {clients}, all with request slots"),
+        Some(more) => {
+            tracing::info!("clients: {clients}; {slots} with request slots, {more} more by datagrams")
+        }
     }
     match settings.spin_us.value {
         0 => tracing::info!("idle workers poll for ever (--spin-us 0)"),

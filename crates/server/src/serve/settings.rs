@@ -61,6 +61,8 @@ pub struct Settings {
     pub max_item_bytes: Setting<usize>,
     /// Most clients at a time.
     pub conn_limit: Setting<usize>,
+    /// Most of them with request slots.
+    pub slot_clients: Setting<usize>,
     /// Huge pages or nothing.
     pub large_pages: Setting<bool>,
     /// Lock all memory.
@@ -76,6 +78,9 @@ pub struct Settings {
     /// How much to say.
     pub verbose: u8,
 }
+
+/// Polling the slots of more clients than this costs more than datagrams do `[HERD §5.5]`.
+const SLOT_CLIENTS: usize = 256;
 
 /// The file's lines are parsed by the same parser as the command line.
 #[derive(Parser)]
@@ -147,6 +152,12 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
             origin: size.origin,
         },
         conn_limit: pick(typed.conn_limit, file.conn_limit, 1024, Origin::Default),
+        slot_clients: pick(
+            typed.slot_clients,
+            file.slot_clients,
+            SLOT_CLIENTS,
+            Origin::Default,
+        ),
         large_pages: pick(
             typed.enable_largepages,
             file.enable_largepages,
@@ -339,7 +350,7 @@ pub fn fuzz_settings(args: Args) {
 
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: [(&str, String, Origin); 15] = [
+        let rows: [(&str, String, Origin); 16] = [
             row("fabric", &self.fabric, Clone::clone),
             row("port", &self.port, u16::to_string),
             row("unix-socket", &self.unix_socket, |path| {
@@ -353,6 +364,7 @@ impl fmt::Display for Settings {
                 format!("{bytes} bytes")
             }),
             row("conn-limit", &self.conn_limit, usize::to_string),
+            row("slot-clients", &self.slot_clients, usize::to_string),
             row("enable-largepages", &self.large_pages, bool::to_string),
             row("lock-memory", &self.lock_memory, bool::to_string),
             row("cores", &self.cores, |cores| {

@@ -51,7 +51,12 @@ impl Serving {
     /// The same at this address.
     pub fn start_at(addr: &str, args: &[&str]) -> Serving {
         let mut child = Command::new(env!("CARGO_BIN_EXE_drover"))
-            .args(["serve", "--fabric", addr, "-t", "1"])
+            .args(["serve", "--fabric", addr])
+            .args(if args.contains(&"-t") {
+                &[][..]
+            } else {
+                &["-t", "1"]
+            })
             .args(args)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
