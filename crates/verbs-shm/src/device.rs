@@ -3,7 +3,7 @@
 use crate::Shm;
 use crate::context::ShmContext;
 use crate::lane::Geometry;
-use crate::ring::LENGTH_MAX;
+use crate::ring::{FIRST_BYTES, LENGTH_MAX, MORE_BYTES};
 use drover_base::Ns;
 use drover_verbs::{Caps, Device, OpenError};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl ShmOptions {
     /// The ring of a lane into a queue pair with `recv_depth` RECVs, as log2 of lines: at least 16 KiB, so that
     /// the longest datagram is well under half of it.
     pub(crate) fn ring_shift(&self, recv_depth: usize) -> u32 {
-        let lines = (recv_depth * self.ring_lines_per_recv).max(256);
+        let lines = (recv_depth * self.ring_lines_per_recv).max(RING_LINES_MIN);
         lines.next_power_of_two().ilog2().clamp(Geometry::SHIFT_MIN, 16)
     }
 }
@@ -83,6 +83,10 @@ impl Device<Shm> for ShmDevice {
 
 /// Elements per gather list. Our choice: pending requests keep a copy.
 pub(crate) const SGE_MAX: usize = 8;
+/// Of any queue pair's lanes.
+const RING_LINES_MIN: usize = 256;
+/// A message takes half a ring at most.
+const SEND_BYTES_MAX: usize = FIRST_BYTES + MORE_BYTES * (RING_LINES_MIN / 2 - 1);
 /// A datagram.
 pub(crate) const MTU_BYTES: usize = 4096;
 /// Queues: bounded so that the RECV lengths of a lane are.
@@ -98,6 +102,7 @@ fn caps() -> Caps {
     caps.inline_bytes_max = 1024;
     caps.mtu_bytes = MTU_BYTES;
     caps.message_bytes_max = LENGTH_MAX;
+    caps.send_bytes_max = SEND_BYTES_MAX;
     caps.send_depth_max = DEPTH_MAX;
     caps.recv_depth_max = DEPTH_MAX;
     caps.sge_max = SGE_MAX;

@@ -192,3 +192,51 @@ fn a_send_waits_for_its_recv_and_later_requests_wait_behind_it() {
     memory.copy_out(1024, &mut out);
     assert_eq!(out, big);
 }
+
+/// The capability is what the smallest queue pair takes: not a byte less, and here not a byte more.
+#[test]
+fn the_longest_send_is_as_long_as_the_capabilities_say() {
+    let ctx = context();
+    let mut cq = ctx.create_cq(16).expect("cq");
+    let longest = ctx.caps().send_bytes_max;
+    let smallest = QpOptions {
+        recv_depth: 1,
+        ..QpOptions::<Shm>::new(QpKind::Rc, &cq, ctx.caps())
+    };
+    let mut a = ctx.create_qp(&smallest).expect("qp");
+    let mut b = ctx.create_qp(&smallest).expect("qp");
+    a.connect(&b.export().expect("export")).expect("connect");
+    b.connect(&a.export().expect("export")).expect("connect");
+    let memory = ctx.alloc(4 * longest, PageWish::Small).expect("memory");
+    let mr = ctx.register(&memory, Access::LOCAL).expect("registration");
+    memory.copy_in(longest - 1, b"!");
+    let mut recvs = RecvList::default();
+    recvs.push(RecvWr {
+        wr_id: WrId(1),
+        sge: mr.sge(2 * longest, longest),
+    });
+    b.post_recv(ctx.cpu(), &recvs).expect("post");
+    let op = SendOp::Send {
+        dest: None,
+        imm: None,
+    };
+    let mut send = |len| {
+        let mut list = SendList::default();
+        list.push(wr(op, Payload::Region(mr.sge(0, len))));
+        a.post_send(ctx.cpu(), &list).map_err(|error| error.kind)
+    };
+    assert_eq!(send(longest + 1), Err(PostErrorKind::MessageTooLong));
+    assert_eq!(send(longest), Ok(()));
+    let arrived = std::iter::repeat_with(|| poll_one(&ctx, &mut cq))
+        .take(10)
+        .flatten();
+    let arrived: Vec<Wc> = arrived.filter(|wc| wc.opcode == Opcode::Recv).collect();
+    assert_eq!(arrived.len(), 1);
+    assert_eq!(
+        (arrived[0].status, arrived[0].byte_len as usize),
+        (WcStatus::Success, longest)
+    );
+    let mut last = [0];
+    memory.copy_out(3 * longest - 1, &mut last);
+    assert_eq!(&last, b"!");
+}

@@ -79,8 +79,11 @@ pub struct Caps {
     pub inline_bytes_max: usize,
     /// Largest UD payload (and largest UC WRITE that lands whole or not at all), bytes.
     pub mtu_bytes: usize,
-    /// Largest message, bytes.
+    /// Largest message, bytes: WRITEs and READs of this length are possible.
     pub message_bytes_max: usize,
+    /// Largest SEND over RC or UC that any queue pair takes, bytes. A longer one may be refused as
+    /// [`MessageTooLong`](crate::PostErrorKind::MessageTooLong), depending on the receiver's queue.
+    pub send_bytes_max: usize,
     /// Most requests outstanding per queue pair.
     pub send_depth_max: usize,
     /// Most RECVs outstanding per queue.
@@ -109,6 +112,7 @@ impl Caps {
             inline_bytes_max: 0,
             mtu_bytes: 0,
             message_bytes_max: 0,
+            send_bytes_max: 0,
             send_depth_max: 0,
             recv_depth_max: 0,
             sge_max: 1,

@@ -44,6 +44,7 @@ impl Default for LoopbackOptions {
                 inline_bytes_max: 256,
                 mtu_bytes: 4096,
                 message_bytes_max: 1 << 30,
+                send_bytes_max: 1 << 30,
                 send_depth_max: 1 << 14,
                 recv_depth_max: 1 << 14,
                 sge_max: 16,
