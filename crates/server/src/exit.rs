@@ -8,6 +8,8 @@ use std::process::ExitCode;
 pub const USAGE: u8 = 64;
 /// An address is taken, or cannot be taken.
 pub const UNAVAILABLE: u8 = 69;
+/// A bug of ours.
+pub const SOFTWARE: u8 = 70;
 /// The system refused something: memory, threads, files.
 pub const OS_ERROR: u8 = 71;
 /// The configuration file cannot be read.

@@ -1,11 +1,11 @@
 //! [`Acceptor`]: lets clients in, minds their control channels, takes everything back when one ends.
 
-use super::StartError;
 use super::inbox::{Command, Event, Inbox};
 use super::options::{Flaw, ServerOptions};
 use super::session::{Offer, Phase, Session};
 use super::stats::{ServerStats, WorkerStats};
 use super::worker::Introduction;
+use super::{ServeError, StartError};
 use crate::control::{ErrorCode, FrontEnd, Message};
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
 use drover_rt::control::{ControlError, ControlListener, ControlStream, Frame};
@@ -54,6 +54,8 @@ pub struct Acceptor<P: Provider> {
     stats: ServerStats,
     stats_for: Vec<mpsc::Sender<ServerStats>>,
     pub(super) stopping: bool,
+    /// Why it stops, if nobody asked it to.
+    pub(super) failure: Option<ServeError>,
 }
 
 impl<P: Provider> Acceptor<P> {
@@ -105,6 +107,7 @@ impl<P: Provider> Acceptor<P> {
             stats: ServerStats::default(),
             stats_for: Vec::new(),
             stopping: false,
+            failure: None,
             ctx: Rc::new(ctx),
         })
     }
@@ -256,6 +259,15 @@ impl<P: Provider> Acceptor<P> {
                 result,
             } => self.note_exported(worker, client, result),
             Event::Stats { worker, stats } => self.note_stats(worker, *stats),
+            Event::GaveUp {
+                worker: index,
+                reason,
+            } => {
+                self.failure.get_or_insert(ServeError::Worker { index, reason });
+                self.stop();
+                // It would not answer that it has dropped them.
+                self.sessions.clear();
+            }
         }
     }
 

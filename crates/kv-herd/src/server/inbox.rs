@@ -62,6 +62,11 @@ pub(super) enum Event {
         worker: usize,
         stats: Box<WorkerStats>,
     },
+    /// The worker has ended and will answer nothing more.
+    GaveUp {
+        worker: usize,
+        reason: String,
+    },
 }
 
 /// A queue with many writers and one reader.

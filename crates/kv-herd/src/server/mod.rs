@@ -43,7 +43,7 @@ mod threads;
 mod worker;
 
 pub use acceptor::Acceptor;
-pub use error::StartError;
+pub use error::{ServeError, StartError};
 pub use options::{Flaw, ServeMode, ServerOptions};
 pub use stats::{Counters, ServerStats, WorkerStats};
 pub use threads::Server;

@@ -90,6 +90,8 @@ pub enum Flaw {
     NoNop,
     /// A client's id is given out again before the workers have dropped it.
     ReusesIdsAtOnce,
+    /// Workers panic whenever they begin to poll.
+    PanicsAlways,
 }
 
 impl Default for ServerOptions {

@@ -1,19 +1,21 @@
 //! [`Server`]: workers and acceptor in threads of their own.
 
 use super::acceptor::{Acceptor, Ask};
-use super::error::StartError;
+use super::error::{ServeError, StartError};
 use super::inbox::{Event, Inbox};
-use super::options::ServerOptions;
+use super::options::{Flaw, ServerOptions};
 use super::stats::ServerStats;
 use super::worker::{Introduction, Worker};
 use crate::control::PARTITIONS_MAX;
 use crate::layout::{SlotMap, WINDOW_MAX};
 use drover_base::{Actor, Cpu, Progress};
 use drover_rt::control::{ControlListener, ControlStream};
-use drover_rt::{Idle, RunLoop, StopFlag, WakeFd};
+use drover_rt::{RunLoop, StopFlag, WakeFd};
 use drover_verbs::{Context, Device, Provider};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use std::io::PipeReader;
 use std::marker::PhantomData;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -27,7 +29,10 @@ const RESTARTS_MAX: usize = 16;
 /// A running server. Stops when dropped.
 pub struct Server<P: Provider> {
     asks: Arc<Inbox<Ask>>,
-    threads: Vec<JoinHandle<()>>,
+    workers: Vec<JoinHandle<()>>,
+    control: Option<JoinHandle<Result<(), ServeError>>>,
+    /// Its other end is the control thread's.
+    ended: PipeReader,
     _provider: PhantomData<fn() -> P>,
 }
 
@@ -73,26 +78,26 @@ impl<P: Provider> Server<P> {
             }
         }
         let (hello, said) = mpsc::channel();
-        let (device, options, stop) = (device.clone(), options.clone(), workers.clone());
-        let control = move || run_acceptor::<P>(&device, &options, workers, events, listener, &hello);
-        threads.push(spawn("drover-control".to_owned(), control)?);
-        let started = said.recv().unwrap_or_else(|_| {
-            Err(StartError::Thread {
-                name: "drover-control".to_owned(),
-                reason: "it ended before it was ready".to_owned(),
-            })
-        });
-        match started {
-            Ok(asks) => Ok(Server {
-                asks,
-                threads,
-                _provider: PhantomData,
-            }),
-            Err(error) => {
-                stop_workers(&stop);
-                Err(error)
-            }
-        }
+        let (device, options, stop) = (device.clone(), options.clone(), StopAtEnd(workers.clone()));
+        let (ended, alive) = std::io::pipe().map_err(|error| control_failed(error.to_string()))?;
+        let control = spawn("drover-control".to_owned(), move || {
+            let _at_the_end = (stop, alive);
+            run_acceptor::<P>(&device, &options, workers, events, listener, &hello)
+        })?;
+        let early = || control_failed("it ended before it was ready".to_owned());
+        let asks = said.recv().unwrap_or_else(|_| Err(early()))?;
+        Ok(Server {
+            asks,
+            workers: threads,
+            control: Some(control),
+            ended,
+            _provider: PhantomData,
+        })
+    }
+
+    /// Becomes readable when the server has ended by itself; [`join`](Server::join) says why.
+    pub fn ended(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
     }
 
     /// The same in pieces, for whoever wants to step them by hand: everything in one thread.
@@ -128,20 +133,24 @@ impl<P: Provider> Server<P> {
         self.shut_down();
     }
 
-    /// Waits until it has ended by itself.
-    pub fn join(mut self) {
-        for thread in self.threads.drain(..) {
+    /// Waits until it has ended by itself. Errors: why it has.
+    pub fn join(mut self) -> Result<(), ServeError> {
+        self.wait_for_threads()
+    }
+
+    fn wait_for_threads(&mut self) -> Result<(), ServeError> {
+        let control = self.control.take().map(JoinHandle::join);
+        for thread in self.workers.drain(..) {
             // A thread that panicked has said so on its way.
             let _ = thread.join();
         }
+        control.unwrap_or(Ok(Ok(()))).unwrap_or(Err(ServeError::Control))
     }
 
     fn shut_down(&mut self) {
         self.asks.push(Ask::Stop);
-        for thread in self.threads.drain(..) {
-            // As above.
-            let _ = thread.join();
-        }
+        // It ends because it was told to: whatever else there was no longer matters.
+        let _ = self.wait_for_threads();
     }
 }
 
@@ -187,7 +196,10 @@ fn check<P: Provider>(device: &P::Device, options: &ServerOptions) -> Result<(),
     Ok(())
 }
 
-fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StartError> {
+fn spawn<T: Send + 'static>(
+    name: String,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, StartError> {
     std::thread::Builder::new()
         .name(name.clone())
         .spawn(work)
@@ -200,6 +212,22 @@ fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandl
 fn stop_workers(workers: &[Introduction]) {
     for worker in workers {
         worker.inbox.push(super::inbox::Command::Stop);
+    }
+}
+
+/// Stops workers when the control thread ends, however it does.
+struct StopAtEnd(Vec<Introduction>);
+
+impl Drop for StopAtEnd {
+    fn drop(&mut self) {
+        stop_workers(&self.0);
+    }
+}
+
+fn control_failed(reason: String) -> StartError {
+    StartError::Thread {
+        name: "drover-control".to_owned(),
+        reason,
     }
 }
 
@@ -226,24 +254,40 @@ fn run_worker<P: Provider>(
     if hello.send(Ok(worker.introduction())).is_err() {
         return;
     }
-    for _ in 0..RESTARTS_MAX {
-        // A panic is a bug of ours; it costs this partition's items, not the service.
-        let ended = catch_unwind(AssertUnwindSafe(|| poll_until_stopped(&mut worker, options.idle)));
-        if ended.is_ok() {
-            return;
-        }
-        tracing::error!(index, "a worker panicked; its partition begins again, empty");
-        if let Err(error) = worker.restart() {
-            tracing::error!(index, %error, "and could not");
-            return;
-        }
+    if let Err(reason) = work_and_restart(&mut worker, options, index) {
+        tracing::error!(index, reason, "a worker gives up");
+        let worker = index;
+        events.push(Event::GaveUp { worker, reason });
     }
 }
 
+/// Works until told to stop. Errors: why it cannot go on.
+fn work_and_restart<P: Provider>(
+    worker: &mut Worker<P>,
+    options: &ServerOptions,
+    index: usize,
+) -> Result<(), String> {
+    for _ in 0..RESTARTS_MAX {
+        // A panic is a bug of ours; it costs this partition's items, not the service.
+        let ended = catch_unwind(AssertUnwindSafe(|| poll_until_stopped(worker, options)));
+        if ended.is_ok() {
+            return Ok(());
+        }
+        tracing::error!(index, "a worker panicked; its partition begins again, empty");
+        worker
+            .restart()
+            .map_err(|error| format!("it panicked and cannot begin again: {error}"))?;
+    }
+    Err(format!("it panicked {RESTARTS_MAX} times"))
+}
+
 /// Polls; sleeps as `idle` says, if the fabric can wake who polls memory.
-fn poll_until_stopped<P: Provider>(worker: &mut Worker<P>, idle: Idle) {
+fn poll_until_stopped<P: Provider>(worker: &mut Worker<P>, options: &ServerOptions) {
+    if options.flaw == Some(Flaw::PanicsAlways) {
+        std::panic::resume_unwind(Box::new("on purpose")); // without a word on standard error
+    }
     let ctx = worker.context();
-    let mut run_loop = RunLoop::<P>::new(&ctx, idle.for_memory_pollers(ctx.caps()));
+    let mut run_loop = RunLoop::<P>::new(&ctx, options.idle.for_memory_pollers(ctx.caps()));
     // Its own end comes as a command, so that it is in order with others.
     let never = StopFlag::new();
     while !worker.is_stopped() {
@@ -258,7 +302,7 @@ fn run_acceptor<P: Provider>(
     events: Arc<Inbox<Event>>,
     listener: Option<ControlListener>,
     hello: &mpsc::Sender<Result<Arc<Inbox<Ask>>, StartError>>,
-) {
+) -> Result<(), ServeError> {
     let made = device
         .context()
         .map(|ctx| ctx.cpu().refresh())
@@ -271,13 +315,13 @@ fn run_acceptor<P: Provider>(
         Err(error) => {
             // As in `run_worker`.
             let _ = hello.send(Err(error));
-            return;
+            return Ok(());
         }
     };
     events.set_waker(alarm.waker());
     acceptor.asks.set_waker(alarm.waker());
     if hello.send(Ok(acceptor.asks.clone())).is_err() {
-        return;
+        return Ok(());
     }
     let ctx = acceptor.context();
     let cpu = ctx.cpu();
@@ -285,7 +329,7 @@ fn run_acceptor<P: Provider>(
         let now = cpu.refresh();
         if let Progress::Idle { wake_at } = acceptor.step(cpu) {
             if acceptor.is_stopped() {
-                return;
+                return acceptor.failure.map_or(Ok(()), Err);
             }
             wait(&alarm, &acceptor, wake_at.since(now).to_duration());
         }
@@ -293,10 +337,7 @@ fn run_acceptor<P: Provider>(
 }
 
 fn alarm() -> Result<WakeFd, StartError> {
-    WakeFd::new().map_err(|error| StartError::Thread {
-        name: "drover-control".to_owned(),
-        reason: error.to_string(),
-    })
+    WakeFd::new().map_err(|error| control_failed(error.to_string()))
 }
 
 /// Sleeps until a channel has something, `alarm` rings, or `timeout`.

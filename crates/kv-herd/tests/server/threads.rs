@@ -4,10 +4,11 @@
 use crate::fake::{hello, options, send};
 use drover_base::Ns;
 use drover_kv_herd::control::Message;
-use drover_kv_herd::server::{Server, ServerOptions, StartError};
+use drover_kv_herd::server::{Flaw, Server, ServerOptions, StartError};
 use drover_rt::control::ControlStream;
 use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions, ParkMode};
 use drover_verbs::{Context, Device};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 fn device() -> LoopbackDevice {
     let fabric = LoopbackOptions {
@@ -40,6 +41,41 @@ fn it_starts_answers_and_stops() {
     assert!(
         stream.recv(Ns::ZERO).is_ok_and(|frame| frame.is_some()),
         "goodbye"
+    );
+}
+
+/// A worker that cannot go on ends the server, and clients hear of it: better than a partition that is silent.
+#[test]
+fn a_worker_that_gives_up_ends_the_server() {
+    let device = device();
+    let doomed = ServerOptions {
+        partition_count: 2,
+        flaw: Some(Flaw::PanicsAlways),
+        ..options()
+    };
+    let server = Server::<Loopback>::start(&device, None, &doomed, |_| {}).expect("it starts");
+    let mut stream = {
+        let (ours, other) = ControlStream::pair();
+        server.adopt(other);
+        ours
+    };
+    let mut ended = [PollFd::from_borrowed_fd(server.ended(), PollFlags::IN)];
+    let patience = Timespec {
+        tv_sec: 60,
+        tv_nsec: 0,
+    };
+    assert_eq!(poll(&mut ended, Some(&patience)), Ok(1), "it ends");
+    drop(ended);
+    let error = server.join().expect_err("nobody asked it to");
+    assert!(
+        error.to_string().ends_with("gave up: it panicked 16 times"),
+        "{error}"
+    );
+    let ctx = device.context().expect("context");
+    let last_words = stream.recv_until(ctx.cpu(), Ns::from_s(3600));
+    assert!(
+        last_words.is_err() || stream.recv_until(ctx.cpu(), Ns::from_s(3600)).is_err(),
+        "the channel is closed"
     );
 }
 

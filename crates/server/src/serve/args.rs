@@ -12,7 +12,7 @@ Clients find the server by --fabric or -s; both pass memory, so the data path ne
 needs one of the others. (memcached's own protocol on -p and -s is not there yet.)
 
 Exit status: 0 after SIGTERM or Ctrl-C, 64 usage, 66 no configuration file, 69 address in use,
-71 system error, 77 no permission.")]
+70 internal error, 71 system error, 77 no permission.")]
 pub struct Args {
     /// Data fabric and name of this server, such as shm:NAME [default: shm:drover]
     #[arg(long, value_name = "ADDR")]

@@ -33,16 +33,34 @@ pub fn serve(settings: &Settings) -> Result<(), Failure> {
     let server = Server::<Shm>::start(&ShmDevice::default(), Some(fabric), &options, pin)
         .map_err(|error| failure(&error))?;
     tracing::info!("serving at {}", ways.join(" and "));
-    wait(&server, &signals, &listeners)?;
-    tracing::info!("stopping: clients are told, memory goes");
-    server.stop();
-    Ok(())
+    match wait(&server, &signals, &listeners)? {
+        End::Asked => {
+            tracing::info!("stopping: clients are told, memory goes");
+            server.stop();
+            Ok(())
+        }
+        End::Alone => server
+            .join()
+            .map_err(|error| Failure::new(exit::SOFTWARE, format!("the server has ended: {error}"))),
+    }
+}
+
+/// Why there is nothing more to wait for.
+#[derive(PartialEq, Eq, Debug)]
+enum End {
+    /// A signal came.
+    Asked,
+    /// The server ended by itself.
+    Alone,
 }
 
 /// Passes clients of the further listeners on, until a signal comes.
-fn wait(server: &Server<Shm>, signals: &UnixStream, listeners: &[ControlListener]) -> Result<(), Failure> {
+fn wait(server: &Server<Shm>, signals: &UnixStream, listeners: &[ControlListener]) -> Result<End, Failure> {
     loop {
-        let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
+        let mut fds = vec![
+            PollFd::new(signals, PollFlags::IN),
+            PollFd::from_borrowed_fd(server.ended(), PollFlags::IN),
+        ];
         fds.extend(
             listeners
                 .iter()
@@ -53,8 +71,10 @@ fn wait(server: &Server<Shm>, signals: &UnixStream, listeners: &[ControlListener
             Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(Failure::new(exit::OS_ERROR, format!("poll: {error}"))),
         }
-        if !fds[0].revents().is_empty() {
-            return Ok(());
+        match [fds[0].revents(), fds[1].revents()].map(|events| events.is_empty()) {
+            [false, _] => return Ok(End::Asked),
+            [true, false] => return Ok(End::Alone),
+            [true, true] => {}
         }
         for listener in listeners {
             match listener.accept() {
@@ -102,5 +122,32 @@ fn failure(error: &StartError) -> Failure {
     match error {
         StartError::Options { .. } => Failure::new(exit::USAGE, error),
         _ => Failure::new(exit::OS_ERROR, error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drover_kv_herd::server::{Flaw, ServerOptions};
+    use drover_store::PartitionOptions;
+
+    #[test]
+    fn a_server_that_ends_by_itself_is_not_waited_for() {
+        let doomed = ServerOptions {
+            partition: PartitionOptions {
+                log_bytes: 1 << 16,
+                bucket_count: 1 << 8,
+                ..PartitionOptions::default()
+            },
+            flaw: Some(Flaw::PanicsAlways),
+            ..ServerOptions::default()
+        };
+        let server = Server::<Shm>::start(&ShmDevice::default(), None, &doomed, |_| {}).expect("it starts");
+        let (signals, _never) = UnixStream::pair().expect("a pair");
+        assert_eq!(wait(&server, &signals, &[]).expect("no system error"), End::Alone);
+        assert_eq!(
+            server.join().expect_err("it failed").to_string(),
+            "worker 0 gave up: it panicked 16 times"
+        );
     }
 }
