@@ -3,7 +3,7 @@
 //!
 //! Defects 1 and 2 have a second test beside the code that would have them (`index: cache_table`,
 //! `store: log`). Defect 8, a reply that still reads an item while a later PUT changes it, does not compile:
-//! see the `compile_fail` example of the crate.
+//! see the `compile_fail` example of the crate. In a batch of the worker it is `kv-herd`'s to test.
 
 mod common;
 

@@ -40,6 +40,37 @@ pub fn paths(tree: &Tree) -> Vec<Violation> {
     found
 }
 
+/// The list of what HERD's tests cover.
+const COVERAGE: &str = "docs/herd-tests.md";
+
+/// Tests that the list of coverage names exist: a promise kept by a test that was renamed is none.
+pub fn tests(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for file in tree.markdown().filter(|file| file.path == COVERAGE) {
+        for (number, line) in outside_fences(&file.text) {
+            let quoted = line.split('`').skip(1).step_by(2);
+            let missing = quoted.filter(|name| is_function_name(name) && !defines(tree, name));
+            found.extend(
+                missing.map(|name| Violation::new(COVERAGE, number, format!("there is no function {name}"))),
+            );
+        }
+    }
+    found
+}
+
+fn is_function_name(text: &str) -> bool {
+    text.contains('_')
+        && text
+            .bytes()
+            .all(|b| b == b'_' || b.is_ascii_lowercase() || b.is_ascii_digit())
+}
+
+fn defines(tree: &Tree, name: &str) -> bool {
+    let heads = [format!("fn {name}("), format!("fn {name}<")];
+    tree.rust()
+        .any(|file| heads.iter().any(|head| file.text.contains(head)))
+}
+
 fn is_path(text: &str) -> bool {
     ROOTS.iter().any(|root| text.starts_with(root)) && !text.contains([' ', '*', '<', '{'])
 }
@@ -106,5 +137,16 @@ mod tests {
         let text = "see `crates/a/src/lib.rs`, `crates/a/`, `crates/*/src` and `other/x`\nsee `crates/a/src/old.rs`\n";
         let found = paths(&tree(&[("A.md", text), ("crates/a/src/lib.rs", "")]));
         assert_eq!(found.iter().map(|v| v.line).collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn a_renamed_test_is_caught() {
+        let text = "| 1 | `crates/a/src/lib.rs`: `old_name`, `new_name`, `of_any`, `Type` |\n";
+        let found = tests(&tree(&[
+            (COVERAGE, text),
+            ("crates/a/src/lib.rs", "fn new_name() {}\nfn of_any<T>() {}\n"),
+        ]));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].message.contains("old_name"));
     }
 }

@@ -56,6 +56,7 @@ const RULES: &[(&str, Rule)] = &[
     ("unsafe forbidden elsewhere", unsafety::forbidden_elsewhere),
     ("links in documents", docs::links),
     ("paths in documents", docs::paths),
+    ("tests in documents", docs::tests),
     ("cited sources", sources::defined),
 ];
 

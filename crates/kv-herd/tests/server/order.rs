@@ -53,7 +53,7 @@ fn flaw_newer_first_is_caught() {
 /// One batch with a PUT and GETs of one key, both ways round (defect 8: a reply that is still read from the log
 /// when a later PUT of the batch overwrites the item).
 #[test]
-fn replies_of_a_batch_are_of_their_moment() {
+fn defect_8_replies_of_a_batch_are_of_their_moment() {
     let mut world = World::new(&options());
     let mut fake = world.connect_as(Hello {
         window: 32,
@@ -81,7 +81,7 @@ fn replies_of_a_batch_are_of_their_moment() {
 
 /// Defect 6: between the stages of a GET its item is overwritten (the log is short), or its bucket changes.
 #[test]
-fn an_item_overwritten_between_the_stages_is_a_miss_not_garbage() {
+fn defect_6_an_item_overwritten_between_the_stages_is_a_miss_not_garbage() {
     for mode in modes() {
         let mut short_log = ServerOptions { mode, ..options() };
         short_log.partition.log_bytes = 4096;

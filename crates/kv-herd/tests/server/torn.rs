@@ -1,4 +1,4 @@
-//! Test 6: fabrics that show a request's bytes in any order.
+//! Test 6: fabrics that show a request's bytes in any order, and those that show them from left to right.
 
 use crate::fake::{Fake, Request, World, hello, options};
 use drover_base::{Ns, Rng};
@@ -6,9 +6,15 @@ use drover_kv_herd::control::{Format, Hello, Message};
 use drover_kv_herd::layout::{SlotOp, Status};
 use drover_kv_herd::server::{Flaw, ServerOptions};
 
-/// Writes the lines of a request one by one in an order of chance, with server steps in between. Returns the
-/// replies seen before the last line had landed.
-fn write_torn(world: &mut World, fake: &mut Fake, slot: usize, request: &Request, rng: &mut Rng) -> usize {
+/// Writes the lines of a request one by one, from left to right or in an order of `chance`, with server steps in
+/// between. Returns the replies seen before the last line had landed.
+fn write_torn(
+    world: &mut World,
+    fake: &mut Fake,
+    slot: usize,
+    request: &Request,
+    chance: Option<&mut Rng>,
+) -> usize {
     let mut bytes = request.body.clone();
     bytes.extend_from_slice(&request.hash.to_bytes());
     bytes.extend_from_slice(&request.commit.0.to_le_bytes());
@@ -20,8 +26,10 @@ fn write_torn(world: &mut World, fake: &mut Fake, slot: usize, request: &Request
         pieces.push(at..end);
         at = end;
     }
-    for i in (1..pieces.len()).rev() {
-        pieces.swap(i, rng.below(i as u64 + 1) as usize);
+    if let Some(rng) = chance {
+        for i in (1..pieces.len()).rev() {
+            pieces.swap(i, rng.below(i as u64 + 1) as usize);
+        }
     }
     let mut early = 0;
     let last = pieces.len() - 1;
@@ -47,7 +55,7 @@ fn early_executions(options: &ServerOptions) -> usize {
     for round in 0..60usize {
         let value = vec![round as u8 + 1; 300 + round];
         let (_, slot, request) = fake.next(SlotOp::Put, b"k", &value, 0);
-        early += write_torn(&mut world, &mut fake, slot, &request, &mut rng);
+        early += write_torn(&mut world, &mut fake, slot, &request, Some(&mut rng));
         world.settle();
         fake.replies();
         let got = fake.get(&mut world, b"k");
@@ -61,6 +69,22 @@ fn early_executions(options: &ServerOptions) -> usize {
 #[test]
 fn a_torn_request_is_not_executed() {
     assert_eq!(early_executions(&options()), 0);
+}
+
+/// Where the last word lands last, no checksum is asked for, and none is needed.
+#[test]
+fn an_ordered_write_without_a_checksum_is_taken_whole() {
+    let mut world = World::new(&options());
+    let mut fake = world.connect();
+    assert!(!fake.welcome.crc, "no checksum on a fabric that keeps the order");
+    for round in 0..60usize {
+        let value = vec![round as u8 + 1; 300 + round];
+        let (_, slot, request) = fake.next(SlotOp::Put, b"k", &value, 0);
+        assert_eq!(write_torn(&mut world, &mut fake, slot, &request, None), 0);
+        world.settle();
+        assert_eq!(fake.replies().len(), 1);
+        assert_eq!(fake.get(&mut world, b"k"), Some(value));
+    }
 }
 
 #[test]
