@@ -1,5 +1,5 @@
 //! Runs operations on a loaded partition so that a tool can count their instructions:
-//! `valgrind --tool=cachegrind --cache-sim=no instructions OP COUNT [MODE]`.
+//! `valgrind --tool=callgrind --toggle-collect=instructions::Keys::each instructions OP COUNT [MODE]`.
 //!
 //! OP is `none` (choosing keys only), `prefetch` (both stages), `get`, `put` (update in place of the same size),
 //! `prefetch-get` and `prefetch-put` (all of an operation, the hint used), `insert` (a key that is not there), `miss`

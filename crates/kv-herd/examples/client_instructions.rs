@@ -1,0 +1,127 @@
+//! What an operation costs the client, in instructions: `client_instructions get|put COUNT`, to be run under
+//! callgrind with `--toggle-collect='client_instructions::turn'`, which counts the client (with the posting over
+//! shared memory, and the loop around it) and leaves out the worker beside it.
+//!
+//! Shared memory, one process, window 16, 16-byte keys, 32-byte values, 10,000 keys, all hits.
+
+use drover_base::{Actor, Cpu, HashSeed};
+use drover_kv::{Completion, KvClient, Op, Outcome};
+use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
+use drover_kv_herd::server::{Server, ServerOptions, Worker};
+use drover_mem::{NativeCpu, PageWish};
+use drover_rt::control::ControlStream;
+use drover_store::PartitionOptions;
+use drover_verbs::{Context, Device};
+use drover_verbs_shm::{Shm, ShmDevice};
+use std::rc::Rc;
+use std::sync::mpsc;
+
+const WINDOW: usize = 16;
+const KEYS: usize = 10_000;
+const VALUE: [u8; 32] = [7; 32];
+
+/// Where a run is.
+#[derive(Default)]
+struct Progress {
+    sent: usize,
+    good: usize,
+}
+
+/// The part that is measured: the window is filled, and what has been answered is looked at.
+#[inline(never)]
+fn turn(
+    client: &mut HerdClient<Shm>,
+    cpu: &NativeCpu,
+    put: bool,
+    keys: &[[u8; 16]],
+    count: usize,
+    at: &mut Progress,
+) {
+    while at.sent < count && client.in_flight() < WINDOW {
+        let key = &keys[at.sent % KEYS];
+        let op = match put {
+            true => Op::Put {
+                key,
+                value: &VALUE,
+                ttl_s: 0,
+            },
+            false => Op::Get { key },
+        };
+        client.submit(cpu, &op, 0).expect("the window has room");
+        at.sent += 1;
+    }
+    let mut count = |completion: Completion<'_>| {
+        at.good += usize::from(matches!(completion.outcome, Outcome::Stored | Outcome::Value(_)));
+    };
+    client.poll(cpu, &mut count);
+}
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let put = args.next().is_some_and(|op| op == "put");
+    let count = args
+        .next()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(100_000);
+    let (mut acceptor, mut workers) =
+        Server::<Shm>::in_pieces(&ShmDevice::default(), &server_options()).expect("server");
+    let ctx = Rc::new(ShmDevice::default().context().expect("context"));
+    let cpu = ctx.cpu();
+    let (tell, told) = mpsc::channel();
+    let dial = Dial::new(move || {
+        let (ours, theirs) = ControlStream::pair();
+        tell.send(theirs).expect("main thread is here");
+        Ok(ours)
+    });
+    let options = ClientOptions {
+        window: WINDOW,
+        ..ClientOptions::default()
+    };
+    let mut client = HerdClient::<Shm>::new(ctx.clone(), dial, options);
+    let control = acceptor.context();
+    while !client.is_ready() {
+        cpu.refresh();
+        client.poll(cpu, &mut |_| {});
+        told.try_iter().for_each(|stream| acceptor.adopt(stream));
+        control.cpu().refresh();
+        acceptor.step(control.cpu());
+        step(&mut workers[0]);
+    }
+    // From here on time stands still for the client, so nothing is sent twice and every run is the same.
+    let keys: Vec<[u8; 16]> = (0..KEYS as u64).map(key).collect();
+    let mut run = |put, count: usize| {
+        let mut at = Progress::default();
+        while at.sent < count || client.in_flight() > 0 {
+            turn(&mut client, cpu, put, &keys, count, &mut at);
+            step(&mut workers[0]);
+        }
+        assert_eq!(at.good, count, "every operation succeeds");
+    };
+    run(true, KEYS);
+    run(put, count);
+}
+
+fn step(worker: &mut Worker<Shm>) {
+    let ctx = worker.context();
+    worker.step(ctx.cpu());
+}
+
+fn key(index: u64) -> [u8; 16] {
+    let mut key = *b"key-000000000000";
+    key[8..].copy_from_slice(&drover_base::mix(index).to_le_bytes());
+    key
+}
+
+fn server_options() -> ServerOptions {
+    ServerOptions {
+        partition: PartitionOptions {
+            log_bytes: 1 << 21,
+            bucket_count: 1 << 13,
+            pages: PageWish::Small,
+            ..PartitionOptions::default()
+        },
+        hash_seed: Some(HashSeed::new(1, 2)),
+        epoch: Some(7),
+        ..ServerOptions::default()
+    }
+}
