@@ -65,7 +65,6 @@ fn a_worker_that_gives_up_ends_the_server() {
         tv_nsec: 0,
     };
     assert_eq!(poll(&mut ended, Some(&patience)), Ok(1), "it ends");
-    drop(ended);
     let error = server.join().expect_err("nobody asked it to");
     assert!(
         error.to_string().ends_with("gave up: it panicked 16 times"),
