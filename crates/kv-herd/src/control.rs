@@ -35,8 +35,9 @@ const KIND_BASE: u16 = drover_rt::control::kind::APPLICATION;
 pub const AUTH_BYTES_MAX: usize = 256;
 /// Longest text of [`Message::Error`] and [`Message::Stats`], bytes.
 pub const TEXT_BYTES_MAX: usize = 32 << 10;
-/// Most partitions of one server.
-pub const PARTITIONS_MAX: usize = 1024;
+/// Most partitions of one server. A Welcome names a bell for each, in shared memory a descriptor; a frame of the
+/// channel carries 250 of them.
+pub const PARTITIONS_MAX: usize = 240;
 
 /// How slots and replies look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

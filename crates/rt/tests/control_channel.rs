@@ -258,14 +258,17 @@ fn hostile_bytes_end_the_connection_with_a_clear_error() {
     }
 }
 
+/// Most descriptors that Linux sends at once.
+const SCM_MAX_FD: usize = 253;
+
 #[test]
 fn a_flood_of_descriptors_ends_the_connection_and_leaks_none() {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
     let (raw, end) = UnixStream::pair().expect("socketpair");
     let mut stream = ControlStream::from_unix(end).expect("stream");
     let file = File::open("/dev/null").expect("open");
-    let many = [file.as_fd(); 100];
-    let mut space = vec![std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(100))];
+    let many = [file.as_fd(); SCM_MAX_FD];
+    let mut space = vec![std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SCM_MAX_FD))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     assert!(ancillary.push(SendAncillaryMessage::ScmRights(&many)));
     let bytes = [std::io::IoSlice::new(b"D")];

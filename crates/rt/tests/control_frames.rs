@@ -150,7 +150,7 @@ fn each_broken_header_has_its_own_error() {
             bytes: u32::MAX as usize
         }
     );
-    assert_eq!(broken(12, &[17, 0]), FrameError::TooManyFds);
+    assert_eq!(broken(12, &[FDS_MAX as u8 + 1, 0]), FrameError::TooManyFds);
     assert_eq!(
         broken(12, &[1, 0]),
         FrameError::MissingFds {

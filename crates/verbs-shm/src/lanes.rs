@@ -19,7 +19,7 @@ pub(crate) struct Lanes {
 
 /// Lanes of one queue pair that may wait for their sender. Beyond that the oldest are taken back: their peers
 /// died before they came.
-const UNCLAIMED_MAX: usize = 64;
+const UNCLAIMED_MAX: usize = 256;
 /// Senders looked after per new lane: more than one, so that the dead become fewer.
 const PROBES: usize = 8;
 

@@ -17,7 +17,7 @@ pub struct Export {
 
 impl Export {
     /// More bytes than this are a protocol error.
-    pub const BYTES_MAX: usize = 4096;
+    pub const BYTES_MAX: usize = 8192;
     /// More descriptors than this are a protocol error.
-    pub const FDS_MAX: usize = 16;
+    pub const FDS_MAX: usize = 250;
 }

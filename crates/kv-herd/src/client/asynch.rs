@@ -4,14 +4,14 @@
 use super::blocking::found;
 use super::{ClientOptions, Dial, HerdClient, SetupError};
 use drover_base::{Actor, Cpu, Ns, Progress};
-use drover_kv::{KvClient, Op, OpKind, Outcome, Refusal, SubmitError, Token};
+use drover_kv::{Completion, KvClient, Op, OpKind, Outcome, Refusal, SubmitError, Token};
 use drover_verbs::{Context, Device, Provider, Waker as FabricWaker};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::thread::JoinHandle;
@@ -332,6 +332,8 @@ struct Queue {
     bell: Mutex<Option<FabricWaker>>,
     /// The thread sleeps, or is about to.
     asleep: AtomicBool,
+    /// How often it has.
+    parks: AtomicU64,
     capacity: usize,
 }
 
@@ -413,6 +415,7 @@ impl ClientThread {
             inner: Mutex::default(),
             bell: Mutex::new(None),
             asleep: AtomicBool::new(false),
+            parks: AtomicU64::new(0),
             capacity: capacity.max(1),
         });
         let stop = Arc::new(AtomicBool::new(false));
@@ -443,6 +446,13 @@ impl ClientThread {
         };
         told.recv().unwrap_or(Err(SetupError::Ended))?;
         Ok((this, Handle { queue }))
+    }
+}
+
+impl ClientThread {
+    /// How often the thread has slept, for want of anything to do or waiting for replies.
+    pub fn parks(&self) -> u64 {
+        self.queue.parks.load(Ordering::Relaxed)
     }
 }
 
@@ -480,17 +490,20 @@ fn serve<P: Provider>(mut client: HerdClient<P>, queue: &Queue, stop: &AtomicBoo
     let mut busy_at = ctx.cpu().refresh();
     while !stop.load(Ordering::SeqCst) {
         let took = take_jobs(&mut client, &ctx, queue, &mut slots, &mut free, &mut stuck);
-        let done = client.poll(ctx.cpu(), &mut |c| {
+        let mut settle = |c: Completion<'_>| {
             if let Some(slot) = slots.get_mut(c.token as usize).and_then(Option::take) {
                 free.push(c.token as usize);
                 slot.settle(answer(c.outcome));
             }
-        });
+        };
+        let done = client.poll(ctx.cpu(), &mut settle);
         let now = ctx.cpu().refresh();
         if took || done > 0 {
             busy_at = now;
         } else if now.since(busy_at) > SPIN {
-            sleep(&client, &ctx, queue, stuck.is_some());
+            if sleep(&mut client, &ctx, queue, stuck.is_some(), &mut settle) {
+                busy_at = ctx.cpu().now();
+            }
         } else {
             drover_mem::pause();
         }
@@ -499,18 +512,30 @@ fn serve<P: Provider>(mut client: HerdClient<P>, queue: &Queue, stop: &AtomicBoo
     open.for_each(|slot| slot.settle(Err(OpError::Gone)));
 }
 
-fn sleep<P: Provider>(client: &HerdClient<P>, ctx: &Rc<P::Context>, queue: &Queue, stuck: bool) {
+/// Announces sleep, looks once more, and sleeps until a reply, a job or a timer comes, unless one is there already.
+/// Returns whether the look found replies.
+fn sleep<P: Provider>(
+    client: &mut HerdClient<P>,
+    ctx: &Rc<P::Context>,
+    queue: &Queue,
+    stuck: bool,
+    settle: &mut impl FnMut(Completion<'_>),
+) -> bool {
     // SeqCst: pairs with the load in `ring`.
     queue.asleep.store(true, Ordering::SeqCst);
     ctx.arm();
-    let now = ctx.cpu().now();
+    let done = client.poll(ctx.cpu(), settle);
+    let now = ctx.cpu().refresh();
     let until = client.next_timer().min(now + SLEEP_MAX);
-    if until > now && (stuck || lock(&queue.inner).jobs.is_empty()) && client.in_flight() == 0 {
+    if done == 0 && until > now && (stuck || lock(&queue.inner).jobs.is_empty()) {
+        // Relaxed: a number for people to look at.
+        queue.parks.fetch_add(1, Ordering::Relaxed);
         ctx.park(until);
     } else {
         ctx.disarm();
     }
     queue.asleep.store(false, Ordering::SeqCst);
+    done > 0
 }
 
 /// Submits what handles have queued; true if there was something.

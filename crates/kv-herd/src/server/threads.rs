@@ -171,7 +171,7 @@ fn check<P: Provider>(device: &P::Device, options: &ServerOptions) -> Result<(),
     if !map.is_valid() || options.partition_count > PARTITIONS_MAX {
         return bad(
             "slots",
-            "1 to 1024 partitions, a window of a power of two up to 256, slots of a multiple of 64 bytes up to 1024",
+            "1 to 240 partitions, a window of a power of two up to 256, slots of a multiple of 64 bytes up to 1024",
         );
     }
     if options.window_max > WINDOW_MAX || options.clients_max == 0 {

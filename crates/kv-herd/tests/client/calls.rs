@@ -248,3 +248,21 @@ fn handles_for_any_thread() {
     drop(thread);
     assert_eq!(handle.wait(handle.get(b"k")), Err(OpError::Gone));
 }
+
+/// Its thread sleeps while an operation waits for a server that does not come: a core is not warmed for seconds.
+#[test]
+fn a_client_thread_sleeps_while_it_waits() {
+    let house = House::new();
+    let options = ClientOptions {
+        deadline: Ns::from_s(1),
+        ..ClientOptions::default()
+    };
+    let (thread, handle) =
+        ClientThread::start::<Shm>(ShmDevice::default(), house.dial(), options, 8, PATIENCE)
+            .expect("a session");
+    assert_eq!(handle.wait(handle.get(b"k")), Ok(None));
+    house.tear_down();
+    let before = thread.parks();
+    assert!(handle.wait(handle.get(b"k")).is_err(), "nobody there");
+    assert!(thread.parks() > before + 2, "one could be from before the call");
+}

@@ -12,8 +12,9 @@ pub const VERSION: u16 = 1;
 pub const HEADER_BYTES: usize = 16;
 /// Longest body, bytes.
 pub const BODY_BYTES_MAX: usize = 64 << 10;
-/// Most descriptors with one frame.
-pub const FDS_MAX: usize = 16;
+/// Most descriptors with one frame: enough for the bells of 240 workers, and less than Linux sends at once (253),
+/// so that a flood is noticed.
+pub const FDS_MAX: usize = 250;
 
 /// Kinds of frames that the channel itself understands.
 pub mod kind {

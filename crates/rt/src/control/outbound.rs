@@ -3,6 +3,7 @@
 use super::error::ControlError;
 use super::frame::{BODY_BYTES_MAX, FDS_MAX, Header, kind};
 use super::socket::Socket;
+use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes that may wait for a peer that does not read.
 pub(super) const QUEUE_BYTES_MAX: usize = 1 << 20;
-/// Descriptors that may wait.
-const QUEUE_FDS_MAX: usize = 64;
+/// Descriptors that may wait: a client of 240 workers exports two for each before anybody reads.
+const QUEUE_FDS_MAX: usize = 1024;
 
 /// The writing half of a channel.
 #[derive(Debug)]
@@ -128,6 +129,8 @@ impl Queue {
             match self.write_some(socket) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // As many descriptors as we may have open are in sockets and not yet received: later.
+                Err(error) if error.raw_os_error() == Some(Errno::TOOMANYREFS.raw_os_error()) => return,
                 Err(_) => {
                     // The reading half still gets what the peer said before, then the end of the stream.
                     socket.shutdown();

@@ -14,7 +14,40 @@ pub fn check(settings: &Settings) -> Result<(), Failure> {
     if settings.large_pages.value {
         check_huge_pages(wanted_bytes, free_huge_bytes())?;
     }
+    let clients = settings.conn_limit.value as u64;
+    check_files(
+        clients,
+        files_per_client(settings.threads.value as u64),
+        raise_files(),
+    );
     Ok(())
+}
+
+/// Descriptors that a client keeps open here: its channel, and rings towards it and from it for each worker.
+fn files_per_client(threads: u64) -> u64 {
+    3 + 2 * threads
+}
+
+/// Files this process may open after raising the soft limit to the hard one; `None`: any number.
+fn raise_files() -> Option<u64> {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit); // allowed to everybody; if not, the check tells
+    getrlimit(Resource::Nofile).current
+}
+
+/// Clients beyond the limit are turned away one by one and served when others leave, so this is no reason not to
+/// start. Returns whether all clients can be served.
+fn check_files(clients: u64, per_client: u64, limit: Option<u64>) -> bool {
+    const OWN: u64 = 64;
+    let room = limit.map_or(u64::MAX, |limit| limit.saturating_sub(OWN) / per_client);
+    if room < clients {
+        tracing::warn!(
+            "open files: the limit of this process is enough for some {room} clients, not for {clients} (-c); raise \
+             it with LimitNOFILE=infinity (systemd), --ulimit nofile (docker) or `ulimit -n`"
+        );
+    }
+    room >= clients
 }
 
 /// Locks what is mapped and what will be.
@@ -98,6 +131,14 @@ mod tests {
         );
         assert!(check_memlock(64 << 20, Some(64 << 20), false).is_ok());
         assert!(check_memlock(64 << 20, None, false).is_ok());
+    }
+
+    #[test]
+    fn too_few_files_for_all_clients() {
+        assert_eq!(files_per_client(4), 11);
+        assert!(!check_files(1024, 11, Some(1024)));
+        assert!(check_files(80, 11, Some(1024)));
+        assert!(check_files(1024, 11, None));
     }
 
     #[test]
