@@ -4,6 +4,7 @@
 //! Each chore is one module; [`steps`] runs them, times them and prints the table at the end.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod check;
 mod ci;
 mod command;
@@ -73,7 +74,7 @@ fn main() -> ExitCode {
         Chore::Loom => loom::run(&mut steps),
         Chore::Miri => miri::run(&mut steps),
         Chore::Fuzz(args) => fuzz::run_all(&mut steps, &args),
-        Chore::Bench => tests::bench(&mut steps),
+        Chore::Bench => bench::run(&mut steps),
         Chore::Instructions(args) => instructions::run(&mut steps, &args),
         Chore::Syscalls => syscalls::run(&mut steps),
         Chore::Kill(args) => tests::kill(&mut steps, &args),

@@ -1,8 +1,8 @@
 //! The test runners: unit and integration tests, doctests, examples, and the long campaigns.
 
-use crate::command::{self, cargo, has, root, run_tests};
+use crate::command::{self, cargo, has, root, run_tests, target_dir};
 use crate::counts::Counts;
-use crate::steps::{StepResult, Steps};
+use crate::steps::Steps;
 
 /// Options of the kill campaign.
 #[derive(clap::Args)]
@@ -71,22 +71,17 @@ pub fn kill(steps: &mut Steps, args: &KillArgs) {
     });
 }
 
-/// The numbered examples, each as a user would run it.
+/// The numbered examples, each as a user would run it. They are built with the workspace, as its tests are, so
+/// that nothing is compiled again with fewer features.
 pub fn examples(steps: &mut Steps) {
-    for name in example_names() {
-        let args = [
-            "run",
-            "--quiet",
-            "-p",
-            "drover-examples",
-            "--example",
-            &name,
-            "--",
-            "--provider",
-            "shm",
-        ];
+    let built = steps.run("examples build", || {
+        command::run(&mut cargo(&["build", "--quiet", "--workspace", "--examples"]))
+    });
+    for name in example_names().iter().filter(|_| built) {
+        let program = target_dir("debug").join("examples").join(name);
         steps.run(&format!("example {name}"), || {
-            command::run(&mut cargo(&args)).map(|_| Counts::ONE)
+            let mut example = std::process::Command::new(program);
+            command::run(example.args(["--provider", "shm"])).map(|_| Counts::ONE)
         });
     }
 }
@@ -103,66 +98,4 @@ fn example_names() -> Vec<String> {
         .collect();
     names.sort();
     names
-}
-
-/// The README's first command, cut short: it starts its own server, measures, and every key is found.
-pub fn bench_smoke(steps: &mut Steps) {
-    steps.run("bench smoke", || {
-        let words = "run --release --quiet -- bench --keys 100000 --seconds 1 --repeats 1 --json -";
-        let mut bench = cargo(&words.split(' ').collect::<Vec<_>>());
-        let text = command::output(bench.arg("--results").arg(command::target_dir("bench-results")))?;
-        let report: serde_json::Value = serde_json::from_str(&text).map_err(|e| format!("{e} in {text}"))?;
-        match (report["throughput_ops"].as_f64(), report["hit_rate"].as_f64()) {
-            (Some(ops), Some(hits)) if ops > 0.0 && hits > 0.9 => Ok(Counts::ONE),
-            _ => Err(format!(
-                "throughput_ops or hit_rate is missing or too low in {text}"
-            )),
-        }
-    });
-}
-
-/// One ordinary bench run whose result file stays.
-pub fn bench(steps: &mut Steps) {
-    steps.run("bench", || -> StepResult {
-        let file = root().join("results").join("xtask-bench.json");
-        std::fs::create_dir_all(root().join("results")).map_err(|e| format!("results/: {e}"))?;
-        let file = file.to_string_lossy().into_owned();
-        let args = [
-            "run",
-            "--release",
-            "--quiet",
-            "-p",
-            "drover",
-            "--",
-            "bench",
-            "--system",
-            "herd",
-            "--fabric",
-            "shm",
-            "--mix",
-            "b",
-            "--dist",
-            "zipf",
-            "--keys",
-            "1000000",
-            "--key-size",
-            "16",
-            "--value-size",
-            "32",
-            "--window",
-            "16",
-            "--server-cores",
-            "1",
-            "--client-cores",
-            "1",
-            "--seconds",
-            "3",
-            "--repeats",
-            "5",
-            "--bound",
-            "--json",
-            &file,
-        ];
-        command::run(&mut cargo(&args))
-    });
 }

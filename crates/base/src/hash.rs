@@ -134,6 +134,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "statistics want many keys")]
     fn partitions_are_even() {
         let seed = HashSeed::new(3, 4);
         let mut counts = [0u32; 7];
