@@ -6,7 +6,7 @@
 //!
 //! No header: the owner is one thread *(8 slots without header: stated in `[HERD §4.1]`)*.
 
-use crate::{BUCKET_BYTES, CACHE_SLOTS, Slot, SlotMask};
+use crate::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, Slot, SlotMask};
 use drover_base::{KeyHash, Line};
 use drover_mem::{AllocError, LineRef, LineTable, PageWish, Region};
 
@@ -80,6 +80,12 @@ impl<const BITS: u32> CacheTable<BITS> {
         CacheBucket {
             line: self.lines.at(index * BUCKET_BYTES as u64),
         }
+    }
+
+    /// Where the buckets are, for prefetching.
+    #[inline(always)]
+    pub fn bucket_lines(&self) -> BucketLines {
+        BucketLines::new(&self.lines)
     }
 
     /// Empties every bucket. Cost: writes the whole table.

@@ -26,12 +26,14 @@
 //! Source: `[MICA §4.3]` as `[HERD §4.1]` uses it; what differs from the public code is said where it does.
 #![forbid(unsafe_code)]
 
+mod bucket_lines;
 mod cache_table;
 mod seqlock;
 mod slot;
 mod store_table;
 mod sweep;
 
+pub use bucket_lines::BucketLines;
 pub use cache_table::{CacheBucket, CacheTable, Choice, Reason};
 pub use seqlock::{LogHead, Seqlock, Ticket};
 pub use slot::{Slot, SlotMask, Span};

@@ -99,6 +99,12 @@ impl SlotMask {
         SlotMask(bits)
     }
 
+    /// Bit i for slot i.
+    #[inline(always)]
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+
     /// True if no slot is in it.
     #[inline(always)]
     pub fn is_empty(self) -> bool {

@@ -10,7 +10,7 @@
 //! spare bucket is free again *(stated in `[MICA §4.3.2]`, where the header also holds the version; ours is a
 //! [`Seqlock`](crate::Seqlock) elsewhere, for which an unshared table need not pay)*.
 
-use crate::{BUCKET_BYTES, STORE_SLOTS, Slot, SlotMask};
+use crate::{BUCKET_BYTES, BucketLines, STORE_SLOTS, Slot, SlotMask};
 use drover_base::{KeyHash, Line};
 use drover_mem::{AllocError, LineRef, LineTable, PageWish, Region};
 
@@ -84,6 +84,12 @@ impl<const BITS: u32> StoreTable<BITS> {
     /// How many main buckets.
     pub fn bucket_count(&self) -> u64 {
         (self.main.len() / BUCKET_BYTES) as u64
+    }
+
+    /// Where the buckets are, for prefetching.
+    #[inline(always)]
+    pub fn bucket_lines(&self) -> BucketLines {
+        BucketLines::new(&self.main)
     }
 
     /// Empties every bucket. Cost: writes the whole table.

@@ -144,6 +144,32 @@ pub(crate) unsafe fn copy_words(to: *mut u8, from: *const u8, len: usize) {
     }
 }
 
+/// Copies the 64 bytes at `from`, a multiple of 16, without a branch. Splits no word.
+///
+/// # Safety
+/// `from` must be aligned to 16 and readable, `to` writable for 64 bytes, both mapped for the whole call.
+#[inline(always)]
+pub(crate) unsafe fn copy_line(to: *mut u8, from: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: the caller promises both ranges; opaque, so racing bytes are values, not UB.
+    unsafe {
+        core::arch::asm!(
+            "movaps {a}, [{from}]", "movaps {b}, [{from} + 16]",
+            "movaps {c}, [{from} + 32]", "movaps {d}, [{from} + 48]",
+            "movups [{to}], {a}", "movups [{to} + 16], {b}",
+            "movups [{to} + 32], {c}", "movups [{to} + 48], {d}",
+            from = in(reg) from, to = in(reg) to,
+            a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
+            options(nostack, preserves_flags)
+        );
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    // SAFETY: the caller's promise.
+    unsafe {
+        bulk_copy(to, from, 64)
+    };
+}
+
 /// Two words in four instructions.
 ///
 /// # Safety

@@ -32,7 +32,7 @@ pub use arch::{pause, timestamp};
 pub use buffer::{Buffer, BufferPool};
 pub use counting::CountingAlloc;
 pub use map::{AllocError, PageKind, PageWish};
-pub use masked::{LineRef, LineTable, MaskedRegion, Place};
+pub use masked::{LineAddrs, LineRef, LineTable, MaskedRegion, Place};
 pub use native::NativeCpu;
 pub use region::Region;
 

@@ -188,6 +188,16 @@ impl Place<'_> {
         unsafe { arch::small_copy(out.as_mut_ptr(), from, len) };
     }
 
+    /// Copies the line that the place is in: 8 instructions, no branch. Words written meanwhile come whole, the
+    /// line need not.
+    #[inline(always)]
+    pub fn copy_line_out(self, out: &mut [u8; LINE_BYTES]) {
+        let into_line = self.ptr.as_ptr() as usize & (LINE_BYTES - 1);
+        let line = self.ptr.as_ptr().wrapping_sub(into_line);
+        // SAFETY: a mapping consists of whole lines, and this one holds a mapped byte; `out` is ours alone.
+        unsafe { arch::copy_line(out.as_mut_ptr(), line) };
+    }
+
     /// Copies `len` bytes from `at` bytes further to another region, as [`Region::copy_to`] does.
     ///
     /// # Panics
@@ -219,7 +229,9 @@ impl Place<'_> {
     fn checked(self, at: usize, len: usize) -> (usize, usize) {
         // Half the address space at most each, a slice by its nature, so the sum cannot overflow.
         let at = at & (usize::MAX >> 1);
-        assert!(at.wrapping_add(len) <= self.left, "a copy leaves the mapping");
+        let end = at.wrapping_add(len);
+        // What is within reach needs no look at how much more there is.
+        assert!(end <= Place::REACH || end <= self.left, "a copy leaves the mapping");
         (at, len)
     }
 
@@ -291,6 +303,15 @@ impl LineTable {
         }
     }
 
+    /// Where the lines are, by value.
+    #[inline(always)]
+    pub fn addrs(&self) -> LineAddrs {
+        LineAddrs {
+            base: self.base.as_ptr() as usize,
+            mask: self.mask,
+        }
+    }
+
     /// Fills all lines with zeros.
     pub fn zero(&self) {
         for offset in (0..self.len() as u64).step_by(LINE_BYTES) {
@@ -307,6 +328,22 @@ impl std::fmt::Debug for LineTable {
             self.len() / LINE_BYTES,
             self.region.page_kind()
         )
+    }
+}
+
+/// Where the lines of a [`LineTable`] are, as numbers: for prefetches in a loop, whose stores could otherwise change
+/// the table for all the compiler knows.
+#[derive(Clone, Copy, Debug)]
+pub struct LineAddrs {
+    base: usize,
+    mask: usize,
+}
+
+impl LineAddrs {
+    /// The line at byte `offset`, modulo the length.
+    #[inline(always)]
+    pub fn at(self, offset: u64) -> Line {
+        Line(self.base.wrapping_add(offset as usize & self.mask))
     }
 }
 
@@ -398,6 +435,20 @@ mod tests {
         );
         t.zero();
         assert_eq!(t.at(64).load(7), 0);
+    }
+
+    #[test]
+    fn a_line_is_copied_whole_wherever_the_place_is_in_it() {
+        let m = region(128);
+        (0..16).for_each(|i| m.store(8 * i, 0x0101 * (i + 1)));
+        for offset in [64, 72, 127, 64 + 128] {
+            let mut line = [0; LINE_BYTES];
+            m.place(offset).copy_line_out(&mut line);
+            let want: Vec<u8> = (8..16u64)
+                .flat_map(|i| (0x0101 * (i + 1)).to_le_bytes())
+                .collect();
+            assert_eq!(line.as_slice(), want);
+        }
     }
 
     #[test]

@@ -1,0 +1,42 @@
+//! [`BucketLines`]: where the buckets of a table are.
+
+use crate::BUCKET_BYTES;
+use drover_base::{KeyHash, Line};
+use drover_mem::{LineAddrs, LineTable};
+
+/// The lines of a table's buckets as numbers, enough to prefetch them. Two words by value: in a loop over requests
+/// they stay in registers, whatever the loop writes.
+#[derive(Clone, Copy, Debug)]
+pub struct BucketLines {
+    addrs: LineAddrs,
+}
+
+impl BucketLines {
+    pub(crate) fn new(lines: &LineTable) -> BucketLines {
+        BucketLines { addrs: lines.addrs() }
+    }
+
+    /// The line of the (first) bucket of `hash`.
+    #[inline(always)]
+    pub fn of(self, hash: KeyHash) -> Line {
+        self.addrs.at(hash.bucket_index(u64::MAX) * BUCKET_BYTES as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{CacheTable, StoreTable};
+    use drover_base::HashSeed;
+    use drover_mem::PageWish;
+
+    #[test]
+    fn lines_are_those_of_the_buckets() {
+        let cache = CacheTable::<48>::private(16, PageWish::Small).expect("memory");
+        let store = StoreTable::<48>::private(16, PageWish::Small).expect("memory");
+        for i in 0..100u32 {
+            let hash = HashSeed::new(1, 2).hash(&i.to_le_bytes());
+            assert_eq!(cache.bucket_lines().of(hash), cache.bucket(hash).line());
+            assert_eq!(store.bucket_lines().of(hash), store.bucket(hash).line());
+        }
+    }
+}
