@@ -19,7 +19,7 @@ use crate::sharing::{Crew, Sharing};
 use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
-use drover_index::{BUCKET_BYTES, CACHE_SLOTS, CacheTable, Reason, Slot, SlotMask, Span, Sweep};
+use drover_index::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, CacheTable, Reason, Slot, SlotMask, Span, Sweep};
 use drover_mem::{AllocError, MaskedRegion, Place, Region};
 
 /// Lossy index, circular log, one owner.
@@ -74,8 +74,8 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     }
 
     #[inline(always)]
-    pub(crate) fn prefetch_bucket<C: Cpu>(&self, cpu: &C, hash: KeyHash) {
-        cpu.prefetch(self.table.bucket(hash).line());
+    pub(crate) fn bucket_lines(&self) -> BucketLines {
+        self.table.bucket_lines()
     }
 
     #[inline(always)]
@@ -88,7 +88,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             cpu.prefetch(place.line(0));
             cpu.prefetch(place.line(self.reach));
         }
-        Hint::new(candidates.first())
+        Hint::new(candidates)
     }
 
     #[inline(always)]
@@ -111,12 +111,12 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             let (lens, meta) = (Lens::load(place), Meta::load(place));
             if item::compare(place, lens, key) == Match::Own && !meta.is_expired(now_s) {
                 self.counters.hits += 1;
-                let item = ItemRef::new(self.log.place(slot.word()), lens, meta);
-                item.touch_rest(cpu);
-                return Some(item);
+                item::touch_rest(cpu, place, lens);
+                return Some(ItemRef::new(self.log.place(slot.word())));
             }
         }
-        self.get_slow(cpu, key, now_s)
+        let at = self.get_slow(cpu, key.hash, key.bytes, now_s)?;
+        Some(ItemRef::new(self.log.place(at)))
     }
 
     /// The slot that the key most likely has: the hinted one (which may be empty by now), else the first with its
@@ -133,17 +133,19 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         }
     }
 
+    /// The offset of the key's item. The key comes in two arguments, so that the straight line need not put it into
+    /// memory for a call it does not make.
     #[cold]
     #[inline(never)]
-    fn get_slow<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<ItemRef<'_>> {
-        let Some(at) = self.find(cpu, key, now_s) else {
+    fn get_slow<C: Cpu>(&mut self, cpu: &C, hash: KeyHash, bytes: &[u8], now_s: u32) -> Option<u64> {
+        let Some(at) = self.find(cpu, Key { hash, bytes }, now_s) else {
             self.counters.misses += 1;
             return None;
         };
         self.counters.hits += 1;
-        let item = ItemRef::load(self.log.place(at));
-        item.touch_rest(cpu);
-        Some(item)
+        let place = self.log.place(at);
+        item::touch_rest(cpu, place, Lens::load(place));
+        Some(at)
     }
 
     /// The offset of the key's live item, after a move if one is due.
@@ -257,19 +259,22 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
                 };
             }
         }
-        self.put_slow(cpu, key, value, expire_s, now_s, condition)
+        self.put_slow(cpu, key.hash, key.bytes, value, expire_s, now_s, condition)
     }
 
     #[inline(never)]
+    #[allow(clippy::too_many_arguments, reason = "as for get_slow")]
     fn put_slow<C: Cpu>(
         &mut self,
         cpu: &C,
-        key: Key<'_>,
+        hash: KeyHash,
+        bytes: &[u8],
         value: &[u8],
         expire_s: u32,
         now_s: u32,
         condition: Condition,
     ) -> PutOutcome {
+        let key = Key { hash, bytes };
         if !self.limits.allow(key, value) {
             self.counters.too_large += 1;
             return PutOutcome::TooLarge;
@@ -419,7 +424,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             if slot.is_empty() || !slot.is_within(self.log.head(), self.live) {
                 continue;
             }
-            let item = ItemRef::load(self.log.place(slot.word()));
+            let item = ItemRef::new(self.log.place(slot.word()));
             if !item.is_expired(now_s) {
                 visit(item);
             }

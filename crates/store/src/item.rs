@@ -190,70 +190,71 @@ pub(crate) fn touch<C: Cpu>(cpu: &C, place: Place<'_>, len: usize) {
     }
 }
 
-/// An item that was found, valid as long as nothing is written to the partition.
+/// An item that was found, valid as long as nothing is written to the partition. Two words: it travels in registers.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemRef<'p> {
     place: Place<'p>,
-    lens: Lens,
-    meta: Meta,
 }
 
 impl<'p> ItemRef<'p> {
     #[inline(always)]
-    pub(crate) fn new(place: Place<'p>, lens: Lens, meta: Meta) -> ItemRef<'p> {
-        ItemRef { place, lens, meta }
+    pub(crate) fn new(place: Place<'p>) -> ItemRef<'p> {
+        ItemRef { place }
     }
 
-    #[inline]
-    pub(crate) fn load(place: Place<'p>) -> ItemRef<'p> {
-        ItemRef::new(place, Lens::load(place), Meta::load(place))
+    #[inline(always)]
+    fn lens(&self) -> Lens {
+        Lens::load(self.place)
+    }
+
+    #[inline(always)]
+    fn meta(&self) -> Meta {
+        Meta::load(self.place)
     }
 
     pub(crate) fn is_expired(&self, now_s: u32) -> bool {
-        self.meta.is_expired(now_s)
+        self.meta().is_expired(now_s)
     }
 
-    /// Accounts for the item's lines after the first.
+    /// The value as it stands there.
     #[inline(always)]
-    pub(crate) fn touch_rest<C: Cpu>(&self, cpu: &C) {
-        let len = item_bytes(self.key_len(), self.value_len());
-        let into_line = self.place.line(0).0 & (LINE_BYTES - 1);
-        for i in 1..(into_line + len).div_ceil(LINE_BYTES) {
-            cpu.touch(self.place.line(i * LINE_BYTES));
+    pub fn value(&self) -> ValueRef<'p> {
+        let lens = self.lens();
+        ValueRef {
+            place: self.place,
+            start: value_start(lens.key_len()),
+            len: lens.value_len(),
         }
     }
 
     /// Bytes of the value.
     #[inline(always)]
     pub fn value_len(&self) -> usize {
-        self.lens.value_len()
+        self.lens().value_len()
     }
 
     /// Bytes of the key; 0 if the hash is the key.
     #[inline(always)]
     pub fn key_len(&self) -> usize {
-        self.lens.key_len()
+        self.lens().key_len()
     }
 
     /// Changes with every update of the partition, so a key that was deleted and stored again has another
     /// one; never 0. Wraps after 2^32 updates.
     #[inline(always)]
     pub fn version(&self) -> u32 {
-        self.meta.version()
+        self.meta().version()
     }
 
     /// When it expires, in seconds since server start; 0 = never.
     #[inline(always)]
     pub fn expire_s(&self) -> u32 {
-        self.meta.expire_s()
+        self.meta().expire_s()
     }
 
     /// The hash of the key.
     pub fn hash(&self) -> KeyHash {
-        KeyHash {
-            low: self.place.load(8),
-            high: self.place.load(16),
-        }
+        hash_at(self.place)
     }
 
     /// Copies the value to the start of `out`; returns its length.
@@ -262,9 +263,9 @@ impl<'p> ItemRef<'p> {
     /// If `out` is shorter than [`value_len`](ItemRef::value_len).
     #[inline(always)]
     pub fn copy_value(&self, out: &mut [u8]) -> usize {
-        let len = self.value_len();
-        self.place.copy_out(value_start(self.key_len()), &mut out[..len]);
-        len
+        let value = self.value();
+        value.copy_out(&mut out[..value.len()]);
+        value.len()
     }
 
     /// Copies a part of the value, from byte `start`: for values that travel in pieces.
@@ -305,6 +306,56 @@ impl<'p> ItemRef<'p> {
         let mut out = vec![0; self.key_len()];
         self.copy_key(&mut out);
         out
+    }
+}
+
+/// The value of an item, its length known: for whoever makes room for it first.
+#[derive(Clone, Copy, Debug)]
+pub struct ValueRef<'p> {
+    place: Place<'p>,
+    start: usize,
+    len: usize,
+}
+
+impl ValueRef<'_> {
+    /// Bytes.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// No bytes.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies it to `out`.
+    ///
+    /// # Panics
+    /// If `out` has not exactly its length.
+    #[inline(always)]
+    pub fn copy_out(&self, out: &mut [u8]) {
+        assert_eq!(out.len(), self.len, "room for a value");
+        self.place.copy_out(self.start, out);
+    }
+}
+
+/// Accounts for the lines after the first of an item at `place`.
+#[inline(always)]
+pub(crate) fn touch_rest<C: Cpu>(cpu: &C, place: Place<'_>, lens: Lens) {
+    let len = item_bytes(lens.key_len(), lens.value_len());
+    let into_line = place.line(0).0 & (LINE_BYTES - 1);
+    for i in 1..(into_line + len).div_ceil(LINE_BYTES) {
+        cpu.touch(place.line(i * LINE_BYTES));
+    }
+}
+
+/// The hash of the item at `place`.
+pub(crate) fn hash_at(place: Place<'_>) -> KeyHash {
+    KeyHash {
+        low: place.load(8),
+        high: place.load(16),
     }
 }
 

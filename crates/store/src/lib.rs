@@ -74,7 +74,8 @@ mod reader;
 mod sharing;
 mod stats;
 
-pub use item::{ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX, item_bytes};
+pub use drover_index::BucketLines;
+pub use item::{ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX, ValueRef, item_bytes};
 pub use options::{Mode, PartitionOptions};
 pub use partition::{Condition, Hint, Partition, PutOutcome};
 pub use reader::{OwnedItem, ReadOutcome, Reader};

@@ -14,7 +14,7 @@ use crate::sharing::{Crew, Sharing};
 use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
-use drover_index::{STORE_SLOTS, Slot, SlotPlace, StoreTable};
+use drover_index::{BucketLines, STORE_SLOTS, Slot, SlotPlace, StoreTable};
 use drover_mem::{AllocError, MaskedRegion, Place, Region};
 
 /// An item that has more than this too much room moves to a chunk of its size.
@@ -51,8 +51,8 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
     }
 
     #[inline(always)]
-    pub(crate) fn prefetch_bucket<C: Cpu>(&self, cpu: &C, hash: KeyHash) {
-        cpu.prefetch(self.table.bucket(hash).line());
+    pub(crate) fn bucket_lines(&self) -> BucketLines {
+        self.table.bucket_lines()
     }
 
     #[inline(always)]
@@ -68,9 +68,10 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         if let Some(next) = self.table.next(bucket) {
             cpu.prefetch(next.line());
         }
-        Hint::new(candidates.first())
+        Hint::new(candidates)
     }
 
+    /// The key's item.
     #[inline(always)]
     pub(crate) fn get<C: Cpu>(
         &mut self,
@@ -79,11 +80,27 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         now_s: u32,
         hint: Hint,
     ) -> Option<ItemRef<'_>> {
-        let bucket = self.table.bucket(key.hash);
+        let offset = self.get_offset(cpu, key.hash, key.bytes, now_s, hint)?;
+        Some(ItemRef::new(self.heap.place(offset)))
+    }
+
+    /// Where the key's item is. Out of line, and the key in two arguments: so this mode costs the other one no more
+    /// than a branch.
+    #[inline(never)]
+    fn get_offset<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        hash: KeyHash,
+        bytes: &[u8],
+        now_s: u32,
+        hint: Hint,
+    ) -> Option<u64> {
+        let key = Key { hash, bytes };
+        let bucket = self.table.bucket(hash);
         cpu.touch(bucket.line());
         let hinted = hint.slot_index().filter(|&i| i < STORE_SLOTS);
         let slot = hinted
-            .or_else(|| bucket.matches(key.hash.tag()).first())
+            .or_else(|| bucket.matches(hash.tag()).first())
             .map(|i| bucket.slot(i));
         if let Some(slot) = slot
             && !slot.is_empty()
@@ -93,24 +110,23 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
             let (lens, meta) = (Lens::load(place), Meta::load(place));
             if item::compare(place, lens, key) == Match::Own && !meta.is_expired(now_s) {
                 self.counters.hits += 1;
-                let item = ItemRef::new(self.heap.place(slot.word()), lens, meta);
-                item.touch_rest(cpu);
-                return Some(item);
+                item::touch_rest(cpu, place, lens);
+                return Some(slot.offset());
             }
         }
         self.get_slow(cpu, key, now_s)
     }
 
     #[inline(never)]
-    fn get_slow<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<ItemRef<'_>> {
+    fn get_slow<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<u64> {
         let Some((_, offset)) = self.find_live(cpu, key, now_s) else {
             self.counters.misses += 1;
             return None;
         };
         self.counters.hits += 1;
-        let item = ItemRef::load(self.heap.place(offset));
-        item.touch_rest(cpu);
-        Some(item)
+        let place = self.heap.place(offset);
+        item::touch_rest(cpu, place, Lens::load(place));
+        Some(offset)
     }
 
     /// The key's slot and item, unless its time is over: then it is removed.
@@ -153,18 +169,20 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         self.counters.items -= 1;
     }
 
-    #[inline]
+    /// Out of line as [`get_offset`](Lossless::get_offset).
+    #[inline(never)]
     #[allow(clippy::too_many_arguments, reason = "one call, all of it the PUT")]
     pub(crate) fn put<C: Cpu>(
         &mut self,
         cpu: &C,
-        key: Key<'_>,
+        hash: KeyHash,
+        bytes: &[u8],
         value: &[u8],
         expire_s: u32,
         now_s: u32,
         condition: Condition,
-        _hint: Hint,
     ) -> PutOutcome {
+        let key = Key { hash, bytes };
         if !self.limits.allow(key, value) {
             self.counters.too_large += 1;
             return PutOutcome::TooLarge;
@@ -320,7 +338,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         let mut at = Some(self.table.bucket_at(index));
         while let Some(bucket) = at {
             for slot in bucket.slots().into_iter().filter(|slot| !slot.is_empty()) {
-                let item = ItemRef::load(self.heap.place(slot.word()));
+                let item = ItemRef::new(self.heap.place(slot.word()));
                 if !item.is_expired(now_s) {
                     visit(item);
                 }

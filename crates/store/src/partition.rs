@@ -8,6 +8,7 @@ use crate::sharing::{Crew, Erew, Sharing};
 use crate::stats::PartitionStats;
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
+use drover_index::{BucketLines, SlotMask};
 use drover_mem::AllocError;
 
 /// The items of one share of the keys. `S` says whether other threads may read along ([`Erew`]: no);
@@ -33,29 +34,29 @@ macro_rules! dispatch {
     };
 }
 
-/// Where [`Partition::prefetch_item`] saw a slot that may be the key's. It saves the operation that follows the
-/// search for it; nothing else is believed of it. A hint that is stale, another key's or made up is as good as none.
+/// Where [`Partition::prefetch_item`] saw slots that may be the key's. It saves the operation that follows the
+/// search for them; nothing else is believed of it. A hint that is stale, another key's or made up is as good as none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hint(u8);
 
 impl Hint {
     /// No idea.
-    pub const NONE: Hint = Hint(u8::MAX);
+    pub const NONE: Hint = Hint(0);
 
     #[inline(always)]
-    pub(crate) fn new(slot_index: Option<usize>) -> Hint {
-        slot_index.map_or(Hint::NONE, |i| Hint(i as u8))
+    pub(crate) fn new(candidates: SlotMask) -> Hint {
+        Hint(candidates.bits() as u8)
     }
 
     #[inline(always)]
     pub(crate) fn slot_index(self) -> Option<usize> {
-        (self != Hint::NONE).then_some(self.0 as usize)
+        self.is_candidate().then(|| self.0.trailing_zeros() as usize)
     }
 
     /// Whether there was such a slot.
     #[inline(always)]
     pub fn is_candidate(self) -> bool {
-        self != Hint::NONE
+        self.0 != 0
     }
 }
 
@@ -171,7 +172,13 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
     #[inline(always)]
     pub fn prefetch_bucket<C: Cpu>(&self, cpu: &C, hash: KeyHash, for_write: bool) {
         let _ = for_write; // The owner's lines are exclusive in its cache anyway.
-        dispatch!(&self.inner, mode => mode.prefetch_bucket(cpu, hash))
+        cpu.prefetch(self.bucket_lines().of(hash));
+    }
+
+    /// Where the buckets are, for whoever prefetches many in a loop.
+    #[inline(always)]
+    pub fn bucket_lines(&self) -> BucketLines {
+        dispatch!(&self.inner, mode => mode.bucket_lines())
     }
 
     /// Looks through the bucket's tags and asks for the items that may be meant, two lines each. The hint makes
@@ -224,7 +231,11 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         now_s: u32,
         hint: Hint,
     ) -> PutOutcome {
-        dispatch!(&mut self.inner, mode => mode.put(cpu, key, value, expire_s, now_s, Condition::Always, hint))
+        let always = Condition::Always;
+        match &mut self.inner {
+            Inner::Cache(cache) => cache.put(cpu, key, value, expire_s, now_s, always, hint),
+            Inner::Store(store) => store.put(cpu, key.hash, key.bytes, value, expire_s, now_s, always),
+        }
     }
 
     /// As [`put`](Partition::put), if `condition` holds.
@@ -237,7 +248,10 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         now_s: u32,
         condition: Condition,
     ) -> PutOutcome {
-        dispatch!(&mut self.inner, mode => mode.put(cpu, key, value, expire_s, now_s, condition, Hint::NONE))
+        match &mut self.inner {
+            Inner::Cache(cache) => cache.put(cpu, key, value, expire_s, now_s, condition, Hint::NONE),
+            Inner::Store(store) => store.put(cpu, key.hash, key.bytes, value, expire_s, now_s, condition),
+        }
     }
 
     /// Removes `key`; says whether it was there.

@@ -4,11 +4,11 @@
 //! afterwards: the bucket's [`Seqlock`](drover_index::Seqlock) must not have moved and, in cache mode, the log's head
 //! must not have come past the item.
 
-use crate::item::{self, ItemRef, Key, Lens, Match, VALUE_BYTES_MAX};
+use crate::item::{self, Key, Lens, Match, Meta, VALUE_BYTES_MAX};
 use crate::sharing::Crew;
 use drover_base::{Cpu, KeyHash};
 use drover_index::{CacheTable, Slot, StoreTable};
-use drover_mem::MaskedRegion;
+use drover_mem::{MaskedRegion, Place};
 
 /// How often a reader tries before it says that the owner is too quick for it.
 const TRIES: usize = 1000;
@@ -129,19 +129,18 @@ impl<const BITS: u32> Reader<BITS> {
             return lock.is_current(ticket).then_some(ReadOutcome::Miss);
         };
         let item = self.plausible(slot)?;
-        out.resize(item.value_len(), 0);
         item.copy_value(out);
         between();
         if !lock.is_current(ticket) || !self.may_be_live(slot, self.crew.head().after_read()) {
             return None;
         }
-        if item.is_expired(now_s) {
+        if item.meta.is_expired(now_s) {
             out.clear();
             return Some(ReadOutcome::Miss);
         }
         Some(ReadOutcome::Hit {
-            version: item.version(),
-            expire_s: item.expire_s(),
+            version: item.meta.version(),
+            expire_s: item.meta.expire_s(),
         })
     }
 
@@ -157,7 +156,7 @@ impl<const BITS: u32> Reader<BITS> {
         self.each_slot(index, |slot| {
             if !slot.is_empty() && self.may_be_live(slot, head) {
                 match self.plausible(slot) {
-                    Some(item) => copies.push((slot, own(&item), item.is_expired(now_s))),
+                    Some(item) => copies.push((slot, item.to_owned(), item.meta.is_expired(now_s))),
                     None => torn = true,
                 }
             }
@@ -197,21 +196,40 @@ impl<const BITS: u32> Reader<BITS> {
     }
 
     /// The item of `slot` if its lengths can be true: then copying it stays inside the memory.
-    fn plausible(&self, slot: Slot<BITS>) -> Option<ItemRef<'_>> {
+    fn plausible(&self, slot: Slot<BITS>) -> Option<Sighting<'_>> {
         let place = self.memory.place(slot.word());
-        let item = ItemRef::load(place);
-        let bytes = item::item_bytes(item.key_len(), item.value_len());
-        (item.value_len() <= VALUE_BYTES_MAX && place.maps(0, bytes)).then_some(item)
+        let (lens, meta) = (Lens::load(place), Meta::load(place));
+        let bytes = item::item_bytes(lens.key_len(), lens.value_len());
+        let plausible = lens.value_len() <= VALUE_BYTES_MAX && place.maps(0, bytes);
+        plausible.then_some(Sighting { place, lens, meta })
     }
 }
 
-fn own(item: &ItemRef<'_>) -> OwnedItem {
-    OwnedItem {
-        hash: item.hash(),
-        key: item.to_key(),
-        value: item.to_value(),
-        expire_s: item.expire_s(),
-        version: item.version(),
+/// An item as it was when its lengths were looked at; the owner may be overwriting it.
+struct Sighting<'p> {
+    place: Place<'p>,
+    lens: Lens,
+    meta: Meta,
+}
+
+impl Sighting<'_> {
+    fn copy_value(&self, out: &mut Vec<u8>) {
+        out.resize(self.lens.value_len(), 0);
+        self.place.copy_out(item::value_start(self.lens.key_len()), out);
+    }
+
+    fn to_owned(&self) -> OwnedItem {
+        let mut key = vec![0; self.lens.key_len()];
+        self.place.copy_out(item::HEADER_BYTES, &mut key);
+        let mut value = Vec::new();
+        self.copy_value(&mut value);
+        OwnedItem {
+            hash: item::hash_at(self.place),
+            key,
+            value,
+            expire_s: self.meta.expire_s(),
+            version: self.meta.version(),
+        }
     }
 }
 

@@ -120,7 +120,7 @@ pub struct SendList {
     /// Inline payloads in the first `used` bytes; what is behind them is left from earlier lists, so that
     /// room for a payload need not be zeroed first.
     arena: Vec<u8>,
-    used: usize,
+    used: u32,
     sges: Vec<Sge>,
 }
 
@@ -136,7 +136,7 @@ impl SendList {
     }
 
     /// Adds a request.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, wr: SendWr) {
         self.wrs.push(wr);
     }
@@ -144,18 +144,20 @@ impl SendList {
     /// Room for `len` more bytes of payload; returns where.
     #[inline(always)]
     fn room(&mut self, len: usize) -> usize {
-        let start = self.used;
-        self.used = start + len;
-        if self.used > self.arena.len() {
-            self.grow();
+        let start = self.used as usize;
+        let end = start + len;
+        self.used = end as u32;
+        if end > self.arena.len() {
+            self.grow(end);
         }
         start
     }
 
     #[cold]
     #[inline(never)]
-    fn grow(&mut self) {
-        self.arena.resize((2 * self.used).max(256), 0);
+    fn grow(&mut self, end: usize) {
+        assert!(end <= u32::MAX as usize, "{end} bytes of inline payload in one list");
+        self.arena.resize((2 * end).max(256), 0);
     }
 
     /// Copies `bytes` into the arena.
@@ -166,14 +168,23 @@ impl SendList {
 
     /// Reserves `len` bytes of arena and lets `fill` build the payload in place. What `fill` leaves alone is
     /// whatever stood there before.
-    #[inline]
+    #[inline(always)]
     pub fn inline_with(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Payload {
+        let (payload, room) = self.inline_room(len);
+        fill(room);
+        payload
+    }
+
+    /// Reserves `len` bytes of arena: the payload, and where to build it. As for
+    /// [`inline_with`](SendList::inline_with), without a function in between.
+    #[inline(always)]
+    pub fn inline_room(&mut self, len: usize) -> (Payload, &mut [u8]) {
         let start = self.room(len);
-        fill(&mut self.arena[start..start + len]);
-        Payload::Inline {
+        let payload = Payload::Inline {
             start: start as u32,
             len: len as u32,
-        }
+        };
+        (payload, &mut self.arena[start..start + len])
     }
 
     /// Copies `block` into the arena and makes its last `len` bytes the payload. For short payloads this is
