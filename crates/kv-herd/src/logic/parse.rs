@@ -67,6 +67,12 @@ impl Parsed {
         if sane { Ok(parsed) } else { Err(Refused) }
     }
 
+    /// Bytes of body without the checksum.
+    #[inline(always)]
+    pub fn plain_len(&self) -> usize {
+        self.body_len - if self.has_crc { 4 } else { 0 }
+    }
+
     /// Where the pieces are in a buffer that has the body from `start` on.
     #[inline(always)]
     pub fn body_at(&self, start: usize) -> BodyAt {
@@ -91,8 +97,8 @@ impl Parsed {
     }
 }
 
-/// A commit word of the kind that nearly all are: a GET or PUT with a key, without checksum. Recognised by two
-/// comparisons instead of a dozen.
+/// A commit word of the kind that nearly all are: a first attempt at a GET or PUT with a key, without checksum.
+/// Recognised by two comparisons instead of a dozen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plain {
     /// GET or PUT.
@@ -104,30 +110,30 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// Op, reserved bits, checksum bit.
-    const SHAPE: u64 = 0xf << 56 | RESERVED | 1 << 47;
+    /// Valid bit, attempt, op, reserved bits, checksum bit.
+    const SHAPE: u64 = 0xff << 56 | RESERVED | 1 << 47;
     /// The same and the length of the value.
     const SHAPE_EMPTY: u64 = Plain::SHAPE | 0x3ff << 32;
-    const GET: u64 = (SlotOp::Get as u64) << 56;
-    const PUT: u64 = (SlotOp::Put as u64) << 56;
+    const GET: u64 = 1 << 63 | (SlotOp::Get as u64) << 56;
+    const PUT: u64 = 1 << 63 | (SlotOp::Put as u64) << 56;
 
     /// `None`: something else, or nonsense; see [`Parsed::new`]. With `body_bytes_max` 0 nothing is plain.
     #[inline(always)]
     pub fn new(commit: Commit, body_bytes_max: usize) -> Option<Plain> {
         let (key_len, value_len) = (commit.key_len(), commit.value_len());
-        let get = commit.0 & Plain::SHAPE_EMPTY == Plain::GET;
-        let put = commit.0 & Plain::SHAPE == Plain::PUT;
+        let op = if commit.0 & Plain::SHAPE_EMPTY == Plain::GET {
+            SlotOp::Get
+        } else if commit.0 & Plain::SHAPE == Plain::PUT {
+            SlotOp::Put
+        } else {
+            return None;
+        };
         let fits = key_len.wrapping_sub(1) < KEY_BYTES_MAX && key_len + value_len <= body_bytes_max;
-        // Bitwise: one branch, nearly always taken the same way.
-        if (get | put) & fits {
-            let op = if get { SlotOp::Get } else { SlotOp::Put };
-            return Some(Plain {
-                op,
-                key_len,
-                value_len,
-            });
-        }
-        None
+        fits.then_some(Plain {
+            op,
+            key_len,
+            value_len,
+        })
     }
 
     /// Bytes of body: value and key.
@@ -269,6 +275,10 @@ mod tests {
                 prop_assert!(long.is_none_or(|long| !matches!(long.op, SlotOp::Get | SlotOp::Put)));
             }
             prop_assert_eq!(Plain::new(commit, 0), None);
+            for attempt in 1..8 {
+                prop_assert_eq!(Plain::new(commit.with_attempt(attempt), 500), None);
+            }
+            prop_assert_eq!(Plain::new(Commit(commit.0 & !(1 << 63)), 500), None);
         }
 
         #[test]

@@ -66,8 +66,21 @@ impl SlotState {
     /// Whether `commit` is a request of a later use of the slot than the last one executed or ruled out.
     #[inline(always)]
     pub fn is_new(&self, commit: Commit) -> bool {
+        commit.is_valid() && self.is_newer(commit)
+    }
+
+    /// [`is_new`](SlotState::is_new) of a word known to be a request.
+    #[inline(always)]
+    pub fn is_newer(&self, commit: Commit) -> bool {
+        debug_assert!(commit.is_valid());
         // Serial arithmetic: half of all numbers are newer, half older.
-        commit.is_valid() && commit.seq().wrapping_sub(self.last_seq) as i32 > 0
+        commit.seq().wrapping_sub(self.last_seq) as i32 > 0
+    }
+
+    /// Whether the request `seq` was executed or ruled out, or one after it.
+    #[inline(always)]
+    pub fn is_done(&self, seq: u32) -> bool {
+        self.last_seq.wrapping_sub(seq) as i32 >= 0
     }
 
     /// What to do about `commit`, which differs from [`last_commit`](SlotState::last_commit).

@@ -40,8 +40,7 @@ impl Turn {
     /// Whether the request of this position was executed or ruled out.
     #[inline(always)]
     pub fn is_done(self, states: &[SlotState]) -> bool {
-        let last_seq = states[self.slot as usize].last_seq();
-        last_seq.wrapping_sub(self.seq) as i32 >= 0
+        states[self.slot as usize].is_done(self.seq)
     }
 
     /// The first position from here on that is not done. Ends within a window: the seqs of a slot's own turns

@@ -23,21 +23,21 @@ impl<P: Provider> Worker<P> {
     /// Passes 2 and 3 over what was gathered.
     #[inline(always)]
     pub(super) fn finish_batch(&mut self, cpu: &P::Cpu) -> bool {
-        let count = self.intakes[0].requests.len();
-        if count == 0 {
+        if self.intakes[0].is_empty() {
             return false;
         }
-        if count > 1 {
-            for request in &self.intakes[0].requests {
-                self.partition.prefetch_item(cpu, request.hash);
-            }
-        }
-        for k in 0..count {
-            let request = self.intakes[0].requests[k];
-            self.execute(cpu, 0, &request);
-        }
+        self.prefetch_items(cpu, 0);
+        self.execute_all(cpu, 0);
         self.replies.post(cpu, &mut self.counters);
         self.intakes[0].clear();
         true
+    }
+
+    /// Looks at the buckets of the requests in intake `at` and asks for the items.
+    #[inline(always)]
+    pub(super) fn prefetch_items(&mut self, cpu: &P::Cpu, at: usize) {
+        for request in self.intakes[at].requests_mut() {
+            request.hint = self.partition.prefetch_item(cpu, request.hash());
+        }
     }
 }

@@ -161,30 +161,12 @@ impl<P: Provider> Client<P> {
     }
 
     /// The request `commit` in the slot whose turn it is was taken: points `lane` at the next one.
-    #[inline(always)]
     pub(super) fn advance(&mut self, lane: &mut Lane, commit: Commit) {
         let here = Turn {
             slot: self.turn.slot,
             seq: commit.seq(),
         };
-        let next = here.next(self.window);
-        let state = &self.states[next.slot as usize];
-        lane.seen = state.last_commit();
-        lane.commit_at = if next.slot == 0 {
-            self.commit_at(0)
-        } else {
-            lane.commit_at + self.slot_bytes
-        };
-        self.turn = next;
-        if state.last_seq().wrapping_sub(next.seq) as i32 >= 0 {
-            self.pass_over_done(lane);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn pass_over_done(&mut self, lane: &mut Lane) {
-        self.turn = self.turn.skip_done(&self.states);
+        self.turn = here.next(self.window).skip_done(&self.states);
         self.aim(lane);
     }
 

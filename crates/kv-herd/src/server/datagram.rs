@@ -1,7 +1,7 @@
 //! The datagram front end: the bytes of a slot by SEND instead of by WRITE, for more clients than slots can be
 //! polled for `[HERD §5.5]`. Costs a RECV per request; from the intake on everything is the same.
 
-use super::intake::Taken;
+use super::intake::{Found, Taken};
 use super::worker::Worker;
 use crate::control::FrontEnd;
 use crate::layout::{Commit, DATAGRAM_HEADER_BYTES, SLOT_BYTES_MAX, TRAILER_BYTES};
@@ -155,17 +155,15 @@ impl<P: Provider> Worker<P> {
             return Some(()); // a duplicate, or shorter than it says
         }
         let intake = &mut self.intakes[at];
-        let taken = intake.take(
-            client,
-            &datagrams.slot,
-            header.slot,
+        let found = Found {
+            slots: &datagrams.slot,
+            slot: header.slot,
             commit_at,
             commit,
-            &mut self.counters,
-        );
+        };
+        let taken = intake.take(client, found, &mut self.counters);
         if matches!(taken, Taken::New | Taken::Again) {
-            let request = intake.requests.last().expect("just pushed");
-            self.partition.prefetch_bucket(cpu, request.hash, false);
+            self.partition.prefetch_bucket(cpu, intake.last_hash(), false);
         }
         Some(())
     }

@@ -1,69 +1,125 @@
-//! Executing one request on the worker's partition, and building its reply.
+//! Executing requests on the worker's partition, and building their replies.
+//!
+//! Nearly all are GETs and PUTs, many of one client in a row: they go through [`Desk`] in a straight line. Whatever
+//! else there is takes [`execute_other`](Worker::execute_other).
 
 use super::clients::Client;
-use super::intake::{Act, Request};
+use super::intake::{About, Act, Request};
+use super::reply::Replies;
+use super::stats::Counters;
 use super::worker::Worker;
 use crate::layout::{ReplyImm, SlotOp, Status};
-use drover_store::{ItemRef, Key, PutOutcome};
+use drover_store::{ItemRef, Key, Partition, PutOutcome};
 use drover_verbs::{MemoryRegion, Payload, Provider, SendList};
 
 impl<P: Provider> Worker<P> {
-    /// Executes `request`, whose bytes are in intake `at`, and adds its reply to the list.
+    /// Executes the requests in intake `at`, in order, and adds their replies to the list.
     #[inline(always)]
-    pub(super) fn execute(&mut self, cpu: &P::Cpu, at: usize, request: &Request) {
-        match request.act {
-            Act::Do(SlotOp::Get) => self.get(cpu, at, request),
-            Act::Do(SlotOp::Put) => self.put(cpu, at, request, 0),
-            _ => self.execute_other(cpu, at, request),
+    pub(super) fn execute_all(&mut self, cpu: &P::Cpu, at: usize) {
+        let mut k = 0;
+        loop {
+            k = self.execute_usual(cpu, at, k);
+            if k >= self.intakes[at].len() {
+                return;
+            }
+            self.execute_other(cpu, at, k);
+            k += 1;
         }
     }
 
+    /// Executes GETs and PUTs from number `k` on; returns the number of the first request that is something else.
     #[inline(never)]
-    fn execute_other(&mut self, cpu: &P::Cpu, at: usize, request: &Request) {
-        let op = match request.act {
+    fn execute_usual(&mut self, cpu: &P::Cpu, at: usize, mut k: usize) -> usize {
+        let requests = self.intakes[at].requests();
+        let mut desk = Desk {
+            partition: &mut self.partition,
+            replies: &mut self.replies,
+            counters: &mut self.counters,
+            now_s: self.now_s,
+        };
+        while let Some(first) = requests.get(k) {
+            let id = first.about.client;
+            let Some(client) = self.clients.get_mut(id) else {
+                return k;
+            };
+            let mut run = requests[k..].iter();
+            let left = loop {
+                let left = run.len();
+                match run.next() {
+                    Some(request) if request.about.client == id => match request.about.act {
+                        Act::Do(SlotOp::Get) => desk.get(cpu, request, client),
+                        Act::Do(SlotOp::Put) => desk.put(cpu, request, client, 0),
+                        _ => return requests.len() - left,
+                    },
+                    _ => break left,
+                }
+            };
+            k = requests.len() - left;
+        }
+        k
+    }
+
+    /// Executes request `k` of intake `at`, whatever it is.
+    #[cold]
+    #[inline(never)]
+    fn execute_other(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
+        let about = self.intakes[at].requests()[k].about;
+        let op = match about.act {
             Act::Do(op) => op,
-            Act::Again(op) => match self.said_before(request, op) {
-                Some(status) => return self.answer(request, status, Payload::EMPTY, false),
+            Act::Again(op) => match self.said_before(about, op) {
+                Some(status) => return self.answer(about, status, Payload::EMPTY, false),
                 None => op,
             },
-            Act::Say(status) => return self.answer(request, status, Payload::EMPTY, true),
-            Act::SayAgain(status) => return self.answer(request, status, Payload::EMPTY, false),
+            Act::Say(status) => return self.answer(about, status, Payload::EMPTY, true),
+            Act::SayAgain(status) => return self.answer(about, status, Payload::EMPTY, false),
         };
         match op {
-            SlotOp::Get => self.get(cpu, at, request),
-            SlotOp::Put => self.put(cpu, at, request, 0),
-            SlotOp::PutTtl => {
-                let expire_s = self.expire_s(self.intakes[at].ttl_s(request));
-                self.put(cpu, at, request, expire_s);
-            }
-            SlotOp::Delete => {
-                let key = self.intakes[at].key(request);
-                let found = self.partition.delete(
-                    cpu,
-                    Key {
-                        hash: request.hash,
-                        bytes: key,
-                    },
-                    self.now_s,
-                );
-                self.counters.deletes += 1;
-                self.counters.delete_hits += u64::from(found);
-                let status = if found { Status::Ok } else { Status::NotFound };
-                self.answer(request, status, Payload::EMPTY, true);
-            }
+            SlotOp::Get | SlotOp::Put | SlotOp::PutTtl => self.get_or_put(cpu, at, k, op),
+            SlotOp::Delete => self.delete(cpu, at, k),
             SlotOp::Nop => {
                 self.counters.nops += 1;
-                self.answer(request, Status::Ok, Payload::EMPTY, true);
+                self.answer(about, Status::Ok, Payload::EMPTY, true);
             }
-            SlotOp::PutBulk => self.put_bulk(cpu, at, request),
-            SlotOp::GetBulk => self.get_bulk(cpu, at, request),
+            SlotOp::PutBulk => self.put_bulk(cpu, at, k),
+            SlotOp::GetBulk => self.get_bulk(cpu, at, k),
         }
+    }
+
+    fn get_or_put(&mut self, cpu: &P::Cpu, at: usize, k: usize, op: SlotOp) {
+        let request = &self.intakes[at].requests()[k];
+        let expire_s = match op {
+            SlotOp::PutTtl => self.expire_s(request.ttl_s()),
+            _ => 0,
+        };
+        let Some(client) = self.clients.get_mut(request.about.client) else {
+            return;
+        };
+        let mut desk = Desk {
+            partition: &mut self.partition,
+            replies: &mut self.replies,
+            counters: &mut self.counters,
+            now_s: self.now_s,
+        };
+        match op {
+            SlotOp::Get => desk.get(cpu, request, client),
+            _ => desk.put(cpu, request, client, expire_s),
+        }
+    }
+
+    fn delete(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
+        let request = &self.intakes[at].requests()[k];
+        let about = request.about;
+        let found = self.partition.delete(cpu, key_of(request), self.now_s);
+        self.counters.deletes += 1;
+        self.counters.delete_hits += u64::from(found);
+        let status = if found { Status::Ok } else { Status::NotFound };
+        self.answer(about, status, Payload::EMPTY, true);
     }
 
     /// What was answered to this request the first time, if it must not be executed again.
-    fn said_before(&mut self, request: &Request, op: SlotOp) -> Option<Status> {
-        let client = self.clients.get(request.client)?;
-        let status = client.states[usize::from(request.slot)].again(op);
+    fn said_before(&mut self, about: About, op: SlotOp) -> Option<Status> {
+        let client = self.clients.get(about.client)?;
+        let status = client.states[usize::from(about.slot)].again(op);
         self.counters.stale_epoch += u64::from(status == Some(Status::StaleEpoch));
         status
     }
@@ -77,63 +133,75 @@ impl<P: Provider> Worker<P> {
         }
     }
 
-    #[inline(always)]
-    fn get(&mut self, cpu: &P::Cpu, at: usize, request: &Request) {
-        let Some(client) = self.clients.get_mut(request.client) else {
-            return;
-        };
-        self.counters.gets += 1;
-        let key = Key {
-            hash: request.hash,
-            bytes: self.intakes[at].key(request),
-        };
-        let mut payload = Payload::EMPTY;
-        let mut status = Status::NotFound;
-        if let Some(item) = self.partition.get(cpu, key, self.now_s) {
-            self.counters.get_hits += 1;
-            let len = item.value_len();
-            if len <= client.inline_bytes_max {
-                status = Status::Ok;
-                payload = self.replies.list.inline_with(len, |out| {
-                    item.copy_value(out);
-                });
-            } else {
-                (status, payload) =
-                    long_value(client, &mut self.replies.list, &item, usize::from(request.slot));
-            }
-        }
-        client.states[usize::from(request.slot)].finish(status);
-        let imm = ReplyImm::new(status, usize::from(request.slot), request.seq);
-        self.replies.push(client.dest, imm, payload);
-    }
-
-    #[inline(always)]
-    fn put(&mut self, cpu: &P::Cpu, at: usize, request: &Request, expire_s: u32) {
-        self.counters.puts += 1;
-        let intake = &self.intakes[at];
-        let key = Key {
-            hash: request.hash,
-            bytes: intake.key(request),
-        };
-        let outcome = self
-            .partition
-            .put(cpu, key, intake.value(request), expire_s, self.now_s);
-        self.answer(request, put_status(outcome), Payload::EMPTY, true);
-    }
-
     /// Adds the reply; remembers how the request ended if that was `news`.
-    #[inline(always)]
-    pub(super) fn answer(&mut self, request: &Request, status: Status, payload: Payload, news: bool) {
-        let Some(client) = self.clients.get_mut(request.client) else {
+    pub(super) fn answer(&mut self, about: About, status: Status, payload: Payload, news: bool) {
+        let Some(client) = self.clients.get_mut(about.client) else {
             return;
         };
         if news {
-            client.states[usize::from(request.slot)].finish(status);
+            client.states[usize::from(about.slot)].finish(status);
         }
-        let imm = ReplyImm::new(status, usize::from(request.slot), request.seq);
-        let dest = client.dest;
-        self.replies.push(dest, imm, payload);
+        self.replies.push(&client.dest, imm_of(about, status), payload);
     }
+}
+
+/// What it takes to execute a GET or PUT of a client at hand.
+struct Desk<'w, P: Provider> {
+    partition: &'w mut Partition,
+    replies: &'w mut Replies<P>,
+    counters: &'w mut Counters,
+    now_s: u32,
+}
+
+impl<P: Provider> Desk<'_, P> {
+    #[inline(always)]
+    fn get(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client<P>) {
+        self.counters.gets += 1;
+        let key = key_of(request);
+        let Some(item) = self.partition.get_hinted(cpu, key, self.now_s, request.hint) else {
+            return self.finish(request, client, Status::NotFound, Payload::EMPTY);
+        };
+        self.counters.get_hits += 1;
+        let value = item.value();
+        if value.len() <= client.inline_bytes_max {
+            let (payload, room) = self.replies.list.inline_room(value.len());
+            value.copy_out(room);
+            return self.finish(request, client, Status::Ok, payload);
+        }
+        let slot = usize::from(request.about.slot);
+        let (status, payload) = long_value(client, &mut self.replies.list, item, slot);
+        self.finish(request, client, status, payload);
+    }
+
+    #[inline(always)]
+    fn put(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client<P>, expire_s: u32) {
+        self.counters.puts += 1;
+        let (key, value) = (key_of(request), request.value());
+        let outcome = self
+            .partition
+            .put_hinted(cpu, key, value, expire_s, self.now_s, request.hint);
+        self.finish(request, client, put_status(outcome), Payload::EMPTY);
+    }
+
+    #[inline(always)]
+    fn finish(&mut self, request: &Request, client: &mut Client<P>, status: Status, payload: Payload) {
+        let about = request.about;
+        client.states[usize::from(about.slot)].finish(status);
+        self.replies.push(&client.dest, imm_of(about, status), payload);
+    }
+}
+
+#[inline(always)]
+fn key_of(request: &Request) -> Key<'_> {
+    Key {
+        hash: request.hash(),
+        bytes: request.key(),
+    }
+}
+
+#[inline(always)]
+fn imm_of(about: About, status: Status) -> ReplyImm {
+    ReplyImm::new(status, usize::from(about.slot), about.seq)
 }
 
 /// The payload of a value that cannot be inline: in the reply area, or only its length.
@@ -142,7 +210,7 @@ impl<P: Provider> Worker<P> {
 fn long_value<P: Provider>(
     client: &Client<P>,
     list: &mut SendList,
-    item: &ItemRef<'_>,
+    item: ItemRef<'_>,
     slot: usize,
 ) -> (Status, Payload) {
     let len = item.value_len();

@@ -1,22 +1,32 @@
 //! [`Intake`]: requests copied out of slots, waiting for execution.
 //!
 //! A client may not touch a slot before its reply, but nothing makes a rogue one obey: so whatever is checked
-//! is checked on our copy.
+//! is checked on our copy, the *image*:
+//!
+//! ```text
+//! 0                          960                              1000      1016    1024
+//! |  ... the rest, if it is longer | end of the body: [ttl] value key | key hash | commit word |
+//! ```
+//! It is right-aligned like the slot, so the key of whatever request ends at the same byte. Only as many lines
+//! are copied as the request takes, whole ones: a GET with a key of up to 40 bytes is one.
 
 use super::clients::Client;
 use super::options::Flaw;
 use super::stats::Counters;
-use crate::layout::{Commit, SLOT_BYTES_MAX, SlotOp, Status};
-use crate::logic::{Parsed, Plain, Verdict};
+use crate::layout::{Commit, SLOT_BYTES_MAX, SlotOp, Status, TRAILER_BYTES};
+use crate::logic::{Parsed, Plain, SlotState, Verdict};
 use drover_base::sync::{Ordering, fence};
 use drover_base::{KeyHash, Ns};
-use drover_mem::MaskedRegion;
+use drover_mem::{LINE_BYTES, MaskedRegion};
+use drover_store::Hint;
 use drover_verbs::Provider;
 
-/// A body: less than a slot.
-pub(super) const IMAGE_BYTES_MAX: usize = SLOT_BYTES_MAX;
 /// How long a request's checksum may be wrong before we wait for a retransmission instead.
 pub(super) const TORN_NS_MAX: Ns = Ns::from_ms(1);
+/// Where the body ends in an image: key, value and ttl are right-aligned to it.
+const BODY_END: usize = SLOT_BYTES_MAX - TRAILER_BYTES;
+/// Bytes of body in the line of the commit word.
+const LINE_BODY_BYTES: usize = LINE_BYTES - TRAILER_BYTES;
 
 /// What a request wants done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,18 +41,163 @@ pub(super) enum Act {
     SayAgain(Status),
 }
 
-/// One request, its bytes in the intake's arena.
+/// A commit word that is news, and where it stands.
+#[derive(Clone, Copy)]
+pub(super) struct Found<'s> {
+    pub(super) slots: &'s MaskedRegion,
+    pub(super) slot: u32,
+    pub(super) commit_at: u64,
+    pub(super) commit: Commit,
+}
+
+/// What is told of a request besides its bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Request {
-    pub(super) hash: KeyHash,
+pub(super) struct About {
     pub(super) client: u32,
     pub(super) seq: u32,
-    /// Where the key starts; the value ends there, a ttl stands before the value.
-    pub(super) key_at: u32,
     pub(super) value_len: u16,
     pub(super) key_len: u8,
     pub(super) slot: u8,
     pub(super) act: Act,
+}
+
+/// One request and its bytes.
+#[repr(C, align(64))]
+pub(super) struct Request {
+    /// The end of the slot, as far as it has been copied.
+    image: [u8; SLOT_BYTES_MAX],
+    pub(super) about: About,
+    /// Where the look at the bucket saw the key, if it was looked at.
+    pub(super) hint: Hint,
+}
+
+impl Request {
+    fn new() -> Request {
+        Request {
+            image: [0; SLOT_BYTES_MAX],
+            about: About {
+                client: 0,
+                seq: 0,
+                value_len: 0,
+                key_len: 0,
+                slot: 0,
+                act: Act::Say(Status::BadRequest),
+            },
+            hint: Hint::NONE,
+        }
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.image[at..at + 8].try_into().expect("8 bytes"))
+    }
+
+    #[inline(always)]
+    pub(super) fn hash(&self) -> KeyHash {
+        KeyHash {
+            low: self.word(BODY_END),
+            high: self.word(BODY_END + 8),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn key(&self) -> &[u8] {
+        &self.image[BODY_END - usize::from(self.about.key_len)..BODY_END]
+    }
+
+    #[inline(always)]
+    pub(super) fn value(&self) -> &[u8] {
+        let end = BODY_END - usize::from(self.about.key_len);
+        &self.image[end - usize::from(self.about.value_len)..end]
+    }
+
+    pub(super) fn ttl_s(&self) -> u32 {
+        let end = BODY_END - usize::from(self.about.key_len) - usize::from(self.about.value_len);
+        u32::from_le_bytes(self.image[end - 4..end].try_into().expect("4 bytes"))
+    }
+
+    fn set_hash(&mut self, hash: KeyHash) {
+        self.image[BODY_END..BODY_END + 16].copy_from_slice(&hash.to_bytes());
+    }
+
+    /// A request of the paper's format: `value_len` bytes of value that end at `value_end`, no key.
+    pub(super) fn copy_paper(&mut self, slots: &MaskedRegion, value_end: u64, hash: KeyHash, about: About) {
+        let len = usize::from(about.value_len);
+        self.copy_body(slots, value_end, len, BODY_END);
+        self.set_hash(hash);
+        self.about = about;
+    }
+
+    /// Copies the `len` bytes of a slot that end at `from_end` to where they end at `to_end` of the image.
+    #[inline(always)]
+    fn copy_body(&mut self, slots: &MaskedRegion, from_end: u64, len: usize, to_end: usize) {
+        let from = from_end - len as u64;
+        let out = &mut self.image[to_end - len..to_end];
+        slots.place(from).copy_out(from as usize & 7, out);
+    }
+
+    /// Copies the line of the commit word at `commit_at`, and of the body of `len` bytes what is before it.
+    #[inline(always)]
+    fn copy_slot(&mut self, slots: &MaskedRegion, commit_at: u64, len: usize) {
+        let (rest, line) = self.image.split_last_chunk_mut().expect("longer than a line");
+        slots.place(commit_at).copy_line_out(line);
+        if len > LINE_BODY_BYTES {
+            let (_, line) = rest.split_last_chunk_mut().expect("longer than two lines");
+            slots.place(commit_at - LINE_BYTES as u64).copy_line_out(line);
+            if len > LINE_BODY_BYTES + LINE_BYTES {
+                let before = len - LINE_BODY_BYTES - LINE_BYTES;
+                let from_end = commit_at + 8 - 2 * LINE_BYTES as u64;
+                self.copy_body(slots, from_end, before, SLOT_BYTES_MAX - 2 * LINE_BYTES);
+            }
+        }
+    }
+
+    /// Takes what nearly all requests are, in a straight line: new, a GET or PUT with a key and no checksum, ours.
+    /// False: it is something else, and nothing has happened but to the bytes of `self`.
+    #[inline(always)]
+    pub(super) fn take_plain(
+        &mut self,
+        share: Share,
+        client: u32,
+        plain_bytes_max: usize,
+        state: &mut SlotState,
+        found: Found<'_>,
+    ) -> bool {
+        // Acquire: pairs with the Release of the commit word by whoever wrote the slot; what was written
+        // before it is visible to the loads after this.
+        fence(Ordering::Acquire);
+        let commit = found.commit;
+        let Some(plain) = Plain::new(commit, plain_bytes_max) else {
+            return false;
+        };
+        self.copy_slot(found.slots, found.commit_at, plain.body_len());
+        if !state.is_newer(commit) || !share.has(self.hash()) {
+            return false;
+        }
+        state.take(commit);
+        self.about = About {
+            client,
+            seq: commit.seq(),
+            value_len: plain.value_len as u16,
+            key_len: plain.key_len as u8,
+            slot: found.slot as u8,
+            act: Act::Do(plain.op),
+        };
+        true
+    }
+}
+
+/// Which keys are this worker's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    pub(super) partition_index: usize,
+    pub(super) partition_count: usize,
+}
+
+impl Share {
+    #[inline(always)]
+    pub(super) fn has(self, hash: KeyHash) -> bool {
+        hash.partition_index(self.partition_count) == self.partition_index
+    }
 }
 
 /// What a look at a slot brought.
@@ -58,128 +213,92 @@ pub(super) enum Taken {
     Torn,
 }
 
-/// Requests and their bytes.
+/// Room for requests, and those that came.
 pub(super) struct Intake {
-    pub(super) requests: Vec<Request>,
-    arena: Box<[u8]>,
-    used: usize,
-    limit: usize,
-    pub(super) partition_index: usize,
-    pub(super) partition_count: usize,
+    places: Box<[Request]>,
+    len: usize,
+    pub(super) share: Share,
     pub(super) flaw: Option<Flaw>,
 }
 
 impl Intake {
-    pub(super) fn new(
-        limit: usize,
-        partition_index: usize,
-        partition_count: usize,
-        flaw: Option<Flaw>,
-    ) -> Intake {
+    pub(super) fn new(limit: usize, share: Share, flaw: Option<Flaw>) -> Intake {
         Intake {
-            requests: Vec::with_capacity(limit),
-            arena: vec![0; limit * IMAGE_BYTES_MAX].into_boxed_slice(),
-            used: 0,
-            limit,
-            partition_index,
-            partition_count,
+            places: (0..limit).map(|_| Request::new()).collect(),
+            len: 0,
+            share,
             flaw,
         }
     }
 
     #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline(always)]
     pub(super) fn is_full(&self) -> bool {
-        self.requests.len() >= self.limit
+        self.len >= self.places.len()
     }
 
     /// How many more requests fit.
+    #[inline(always)]
     pub(super) fn room(&self) -> usize {
-        self.limit.saturating_sub(self.requests.len())
+        self.places.len() - self.len
     }
 
     /// Forgets everything.
     #[inline(always)]
     pub(super) fn clear(&mut self) {
-        self.requests.clear();
-        self.used = 0;
-    }
-
-    /// The bytes of a request's key, value and (with a ttl) the 4 bytes before.
-    #[inline(always)]
-    pub(super) fn key(&self, request: &Request) -> &[u8] {
-        let at = request.key_at as usize;
-        &self.arena[at..at + usize::from(request.key_len)]
+        self.len = 0;
     }
 
     #[inline(always)]
-    pub(super) fn value(&self, request: &Request) -> &[u8] {
-        let at = request.key_at as usize;
-        &self.arena[at - usize::from(request.value_len)..at]
+    pub(super) fn requests(&self) -> &[Request] {
+        &self.places[..self.len]
     }
 
     #[inline(always)]
-    pub(super) fn ttl_s(&self, request: &Request) -> u32 {
-        let at = request.key_at as usize - usize::from(request.value_len) - 4;
-        u32::from_le_bytes(self.arena[at..at + 4].try_into().expect("4 bytes"))
+    pub(super) fn requests_mut(&mut self) -> &mut [Request] {
+        &mut self.places[..self.len]
     }
 
-    /// Copies `len` bytes from `from` into the arena; returns where they are.
+    /// The hash of the request that came last.
+    pub(super) fn last_hash(&self) -> KeyHash {
+        self.places[self.len - 1].hash()
+    }
+
+    /// Free places: fill some from the first on, then say how many with [`add`](Intake::add).
     #[inline(always)]
-    pub(super) fn copy(&mut self, slots: &MaskedRegion, from: u64, len: usize) -> usize {
-        let at = self.used;
-        let place = slots.place(from);
-        place.copy_out(from as usize & 7, &mut self.arena[at..at + len]);
-        self.used = at + len;
-        at
+    pub(super) fn free(&mut self) -> &mut [Request] {
+        &mut self.places[self.len..]
     }
 
-    /// Gives back the last `len` bytes copied.
-    pub(super) fn uncopy(&mut self, len: usize) {
-        self.used -= len;
-    }
-
-    /// Looks at `commit`, found at `commit_at` in slot `slot` of `client` and different from what was there.
-    ///
-    /// What nearly all requests are goes straight through here: new, a GET or PUT with a key and no checksum,
-    /// ours. Everything else takes the [long way](Intake::take_other).
+    /// The first `count` of the free places are filled.
     #[inline(always)]
+    pub(super) fn add(&mut self, count: usize) {
+        self.len = (self.len + count).min(self.places.len());
+    }
+
+    /// Takes what was found of `client`. There must be room.
     pub(super) fn take<P: Provider>(
         &mut self,
         client: &mut Client<P>,
-        slots: &MaskedRegion,
-        slot: u32,
-        commit_at: u64,
-        commit: Commit,
+        found: Found<'_>,
         counters: &mut Counters,
     ) -> Taken {
-        // Acquire: pairs with the Release of the commit word by whoever wrote the slot; what was written
-        // before it is visible to the loads after this.
-        fence(Ordering::Acquire);
-        let state = &mut client.states[slot as usize];
-        let trailer = slots.place(commit_at - 16);
-        let hash = KeyHash {
-            low: trailer.load(0),
-            high: trailer.load(8),
-        };
-        let ours = hash.partition_index(self.partition_count) == self.partition_index;
-        let plain = Plain::new(commit, client.plain_bytes_max);
-        let (Some(plain), true, true) = (plain, ours, state.is_new(commit)) else {
-            return self.take_other(client, slots, slot, commit_at, commit, counters);
-        };
-        state.take(commit);
-        let len = plain.body_len();
-        let at = self.copy(slots, Client::<P>::body_end(commit_at) - len as u64, len);
-        self.requests.push(Request {
-            hash,
-            client: client.id,
-            seq: commit.seq(),
-            key_at: (at + plain.value_len) as u32,
-            value_len: plain.value_len as u16,
-            key_len: plain.key_len as u8,
-            slot: slot as u8,
-            act: Act::Do(plain.op),
-        });
-        Taken::New
+        let state = &mut client.states[found.slot as usize];
+        let place = &mut self.places[self.len];
+        if place.take_plain(self.share, client.id, client.plain_bytes_max, state, found) {
+            self.len += 1;
+            return Taken::New;
+        }
+        self.take_other(client, found, counters)
     }
 
     /// As [`take`](Intake::take), for anything.
@@ -188,12 +307,15 @@ impl Intake {
     fn take_other<P: Provider>(
         &mut self,
         client: &mut Client<P>,
-        slots: &MaskedRegion,
-        slot: u32,
-        commit_at: u64,
-        commit: Commit,
+        found: Found<'_>,
         counters: &mut Counters,
     ) -> Taken {
+        let Found {
+            slots,
+            slot,
+            commit_at,
+            commit,
+        } = found;
         let verdict = client.states[slot as usize].judge(commit);
         if verdict == Verdict::Ignore && !self.executes_ruled_out(commit) {
             client.states[slot as usize].note(commit);
@@ -204,33 +326,37 @@ impl Intake {
         let Ok(parsed) = Parsed::new(commit, client.rule, client.body_bytes_max) else {
             return self.refuse(client, slot, commit, again, Status::BadRequest, counters);
         };
+        let place = &mut self.places[self.len];
         let end = Client::<P>::body_end(commit_at);
-        let len = parsed.body_len;
-        let at = self.copy(slots, end - len as u64, len);
         let hash = KeyHash {
             low: slots.load(end),
             high: slots.load(end + 8),
         };
-        if parsed.has_crc && !self.is_intact(&parsed, at, hash, commit) {
-            self.uncopy(len);
+        // A checksum would push the key from its place: it goes behind the body's end, where the hash comes when
+        // it is no longer needed.
+        let crc_bytes = parsed.body_len - parsed.plain_len();
+        place.copy_body(slots, end, parsed.body_len, BODY_END + crc_bytes);
+        let start = BODY_END - parsed.plain_len();
+        if parsed.has_crc
+            && self.flaw != Some(Flaw::IgnoresCrc)
+            && !parsed.is_intact(&place.image, start, hash, commit)
+        {
             counters.crc_mismatches += 1;
             return Taken::Torn;
         }
-        if hash.partition_index(self.partition_count) != self.partition_index && parsed.op != SlotOp::Nop {
-            self.uncopy(len);
+        if !self.share.has(hash) && parsed.op != SlotOp::Nop {
             return self.refuse(client, slot, commit, again, Status::WrongPartition, counters);
         }
+        place.set_hash(hash);
         let act = if again {
             self.note_again(client, slot, commit, parsed.op, counters)
         } else {
             client.states[slot as usize].take(commit);
             Act::Do(parsed.op)
         };
-        self.requests.push(Request {
-            hash,
+        self.push(About {
             client: client.id,
             seq: commit.seq(),
-            key_at: parsed.body_at(at).key as u32,
             value_len: parsed.value_len as u16,
             key_len: parsed.key_len as u8,
             slot: slot as u8,
@@ -239,8 +365,10 @@ impl Intake {
         if again { Taken::Again } else { Taken::New }
     }
 
-    fn is_intact(&self, parsed: &Parsed, at: usize, hash: KeyHash, commit: Commit) -> bool {
-        self.flaw == Some(Flaw::IgnoresCrc) || parsed.is_intact(&self.arena, at, hash, commit)
+    /// The next place's bytes are there; this is what to do with them.
+    fn push(&mut self, about: About) {
+        self.places[self.len].about = about;
+        self.len += 1;
     }
 
     fn note_again<P: Provider>(
@@ -283,11 +411,9 @@ impl Intake {
         } else {
             state.take(commit);
         }
-        self.requests.push(Request {
-            hash: KeyHash::default(),
+        self.push(About {
             client: client.id,
             seq: commit.seq(),
-            key_at: 0,
             value_len: 0,
             key_len: 0,
             slot: slot as u8,

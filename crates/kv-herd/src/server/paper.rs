@@ -4,12 +4,11 @@
 //! words it: else the round-robin finds the request again when the window wraps. A request carries no number,
 //! so only turns tell requests apart, and one that is lost stays lost.
 
-use super::intake::{Act, Intake, Request};
+use super::intake::{About, Act, Share};
 use super::worker::Worker;
 use crate::layout::{SlotOp, Status, paper};
 use drover_base::KeyHash;
 use drover_base::sync::{Ordering, fence};
-use drover_mem::MaskedRegion;
 use drover_verbs::Provider;
 
 /// Beyond so many partitions the last byte of the hash, which the format may change, decides about the partition.
@@ -38,11 +37,22 @@ impl<P: Provider> Worker<P> {
                 high: word,
             };
             let len = (lane.slots.load(lane.commit_at - 16) >> 48) as usize;
-            let act = act(intake, hash, len, client.slot_bytes as usize);
-            let key_at = match act {
-                Act::Do(SlotOp::Put) => copy_value(intake, &lane.slots, lane.commit_at, len),
+            let act = act(intake.share, hash, len, client.slot_bytes as usize);
+            let value_len = match act {
+                Act::Do(SlotOp::Put) => len,
                 _ => 0,
             };
+            let about = About {
+                client: client.id,
+                seq: client.turn.seq,
+                value_len: value_len as u16,
+                key_len: 0,
+                slot: client.turn.slot as u8,
+                act,
+            };
+            let value_end = lane.commit_at + 8 - TRAILER_BYTES as u64;
+            intake.free()[0].copy_paper(&lane.slots, value_end, hash, about);
+            intake.add(1);
             for back in [16, 8, 0] {
                 lane.slots.store(lane.commit_at - back, 0);
             }
@@ -51,16 +61,6 @@ impl<P: Provider> Worker<P> {
                 Act::Say(_) => self.counters.bad_requests += 1,
                 _ => self.partition.prefetch_bucket(cpu, hash, len > 0),
             }
-            intake.requests.push(Request {
-                hash,
-                client: client.id,
-                seq: client.turn.seq,
-                key_at: key_at as u32,
-                value_len: len as u16,
-                key_len: 0,
-                slot: client.turn.slot as u8,
-                act,
-            });
             lane.served = true;
             client.turn = client.turn.next(client.window);
             client.aim(lane);
@@ -69,21 +69,15 @@ impl<P: Provider> Worker<P> {
     }
 }
 
-fn act(intake: &Intake, hash: KeyHash, len: usize, slot_bytes: usize) -> Act {
-    let checked = intake.partition_count <= CHECKED_PARTITIONS_MAX;
+fn act(share: Share, hash: KeyHash, len: usize, slot_bytes: usize) -> Act {
+    let checked = share.partition_count <= CHECKED_PARTITIONS_MAX;
     if len > paper::VALUE_BYTES_MAX.min(slot_bytes - TRAILER_BYTES) {
         Act::Say(Status::BadRequest)
-    } else if checked && hash.partition_index(intake.partition_count) != intake.partition_index {
+    } else if checked && !share.has(hash) {
         Act::Say(Status::WrongPartition)
     } else if len == 0 {
         Act::Do(SlotOp::Get)
     } else {
         Act::Do(SlotOp::Put)
     }
-}
-
-/// Copies the value before LEN; returns where it ends.
-fn copy_value(intake: &mut Intake, slots: &MaskedRegion, commit_at: u64, len: usize) -> usize {
-    let end = commit_at + 8 - TRAILER_BYTES as u64;
-    intake.copy(slots, end - len as u64, len) + len
 }

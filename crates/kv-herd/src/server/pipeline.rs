@@ -10,7 +10,7 @@
 //! choice: the paper's no-ops alone cost a lone request up to 200 polls)*. The older request's stage 2 runs before
 //! the newer one's stage 1, so one client's requests execute in order; `[H14]` has it the other way round.
 
-use super::intake::{Act, Request};
+use super::intake::Act;
 use super::options::Flaw;
 use super::worker::Worker;
 use crate::layout::SlotOp;
@@ -24,10 +24,10 @@ pub(super) const STAGES: usize = 3;
 /// What is under way.
 #[derive(Default)]
 pub(super) struct Pipeline {
-    /// Entered last and not yet through stage 1; its intake.
-    entered: Option<(usize, Request)>,
-    /// Through stage 1.
-    staged: Option<(usize, Request)>,
+    /// The intake of the request that entered last and is not yet through stage 1.
+    entered: Option<usize>,
+    /// The intake of the one that is through stage 1.
+    staged: Option<usize>,
     /// The intake that the next request goes to.
     next: usize,
     failed_polls: usize,
@@ -49,17 +49,17 @@ impl<P: Provider> Worker<P> {
     /// Sweeps until one request has entered. Returns whether there is more to do.
     pub(super) fn pipeline(&mut self, cpu: &P::Cpu, drain: bool) -> bool {
         let at = self.pipeline.next;
-        if self.intakes[at].requests.is_empty() {
+        if self.intakes[at].is_empty() {
             self.sweep(cpu, at);
         }
-        if self.intakes[at].requests.is_empty() {
+        if self.intakes[at].is_empty() {
             self.receive_datagrams(cpu, at);
         }
-        if let Some(&request) = self.intakes[at].requests.first() {
+        if !self.intakes[at].is_empty() {
             self.pipeline.failed_polls = 0;
+            self.advance_pipeline(cpu, Some(at));
             self.pipeline.next = (at + 1) % STAGES;
             self.intakes[self.pipeline.next].clear();
-            self.advance_pipeline(cpu, Some((at, request)));
             return true;
         }
         self.pipeline.failed_polls += self.clients.hot.max(1);
@@ -86,21 +86,25 @@ impl<P: Provider> Worker<P> {
     }
 
     /// One request (or a no-op) enters; the others move on by a stage.
-    fn advance_pipeline(&mut self, cpu: &P::Cpu, entering: Option<(usize, Request)>) {
+    fn advance_pipeline(&mut self, cpu: &P::Cpu, entering: Option<usize>) {
         if self.options.flaw == Some(Flaw::NewerFirst) {
             // What [H14] amounts to for a PUT behind a GET: its stage 1 does everything.
-            let is_put = |entered: &mut (usize, Request)| entered.1.act == Act::Do(SlotOp::Put);
-            if let Some((at, request)) = self.pipeline.entered.take_if(is_put) {
-                self.execute(cpu, at, &request);
+            let intakes = &self.intakes;
+            let is_put = |at: &mut usize| {
+                let first = intakes[*at].requests().first();
+                first.is_some_and(|request| request.about.act == Act::Do(SlotOp::Put))
+            };
+            if let Some(at) = self.pipeline.entered.take_if(is_put) {
+                self.execute_all(cpu, at);
             }
         }
-        if let Some((at, request)) = self.pipeline.staged.take() {
-            self.execute(cpu, at, &request);
+        if let Some(at) = self.pipeline.staged.take() {
+            self.execute_all(cpu, at);
         }
         self.replies.post(cpu, &mut self.counters);
-        if let Some((at, request)) = self.pipeline.entered.take() {
-            self.partition.prefetch_item(cpu, request.hash);
-            self.pipeline.staged = Some((at, request));
+        if let Some(at) = self.pipeline.entered.take() {
+            self.prefetch_items(cpu, at);
+            self.pipeline.staged = Some(at);
         }
         self.pipeline.entered = entering;
     }

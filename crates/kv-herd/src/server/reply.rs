@@ -20,7 +20,10 @@ pub(super) struct Replies<P: Provider> {
     pub(super) inline_bytes_max: usize,
     /// One SEND in `period` asks for a completion, which covers all before it.
     period: usize,
-    since_signal: usize,
+    /// Requests until the next that asks, that one included.
+    until_signal: usize,
+    /// How many requests that one's completion will cover.
+    covers: usize,
     /// Posted and not covered by a completion.
     outstanding: usize,
     depth: usize,
@@ -54,7 +57,8 @@ impl<P: Provider> Replies<P> {
             list: SendList::with_capacity(batch, batch * 1024),
             inline_bytes_max,
             period,
-            since_signal: 0,
+            until_signal: period,
+            covers: period,
             outstanding: 0,
             depth,
             wcs: [Wc::default(); 16],
@@ -63,24 +67,31 @@ impl<P: Provider> Replies<P> {
 
     /// Adds a reply whose payload is in [`list`](Replies::list) or in registered memory.
     #[inline(always)]
-    pub(super) fn push(&mut self, dest: UdDest, imm: ReplyImm, payload: Payload) {
-        self.since_signal += 1;
-        let signaled = self.since_signal >= self.period;
-        // The id says how many requests the completion covers.
-        let wr_id = WrId(if signaled { self.since_signal as u64 } else { 0 });
-        if signaled {
-            self.since_signal = 0;
+    pub(super) fn push(&mut self, dest: &UdDest, imm: ReplyImm, payload: Payload) {
+        let mut covers = 0;
+        self.until_signal -= 1;
+        if self.until_signal == 0 {
+            covers = self.renew_signal();
         }
         self.list.push(SendWr {
-            wr_id,
+            // The id says how many requests the completion covers.
+            wr_id: WrId(covers as u64),
             op: SendOp::Send {
-                dest: Some(dest),
+                dest: Some(*dest),
                 imm: Some(Imm(imm.0)),
             },
             payload,
-            signaled,
+            signaled: covers > 0,
             fence: false,
         });
+    }
+
+    /// One request asks for a completion: counts down to the next. Returns how many requests it covers.
+    #[cold]
+    #[inline(never)]
+    fn renew_signal(&mut self) -> usize {
+        self.until_signal = self.period;
+        std::mem::replace(&mut self.covers, self.period)
     }
 
     /// Posts what was added.
@@ -130,7 +141,6 @@ impl<P: Provider> Replies<P> {
         mut kind: PostErrorKind,
         counters: &mut Counters,
     ) {
-        let mut covers = 0;
         loop {
             let Some(refused) = self.list.wrs().get(accepted) else {
                 return;
@@ -139,10 +149,11 @@ impl<P: Provider> Replies<P> {
             counters.replies_failed += 1;
             counters.replies -= 1;
             self.outstanding -= 1;
-            // A signaled request that was not posted leaves what it covered to the next one.
-            covers += refused.wr_id.0;
-            self.since_signal += covers.saturating_sub(1) as usize;
-            covers = 0;
+            // A signaled request that was not posted leaves what it covered to the next one, which comes sooner.
+            let left_over = refused.wr_id.0.saturating_sub(1) as usize;
+            let sooner = left_over.min(self.until_signal - 1);
+            self.until_signal -= sooner;
+            self.covers += left_over - sooner;
             let mut rest = SendList::default();
             for wr in &self.list.wrs()[accepted + 1..] {
                 let payload = match wr.payload {

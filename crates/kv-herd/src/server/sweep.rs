@@ -8,13 +8,15 @@
 //! A look around comes after 64 sweeps (more for large windows), before a worker says that it is idle, and
 //! skips clients that were served since the last one.
 
-use super::clients::Client;
-use super::intake::{TORN_NS_MAX, Taken};
+use super::clients::{Client, Lane};
+use super::intake::{Found, Intake, TORN_NS_MAX, Taken};
 use super::options::Flaw;
 use super::worker::Worker;
 use crate::control::Format;
 use crate::layout::Commit;
+use crate::logic::Turn;
 use drover_base::{Cost, Cpu, Ns};
+use drover_store::Partition;
 use drover_verbs::Provider;
 
 /// One look at one slot.
@@ -101,33 +103,27 @@ impl<P: Provider> Worker<P> {
             return self.serve_paper(cpu, at, index);
         }
         let intake = &mut self.intakes[at];
-        let mut left = client.quota;
-        // Where one request stands there are often more, each in a line of the client's cache: ask for all at
-        // once instead of waiting for one after the other. If nothing new is there the line is ours already.
-        for ahead in 1..left.min(LOOK_AHEAD) {
-            let slot = (client.turn.slot + ahead as u32) & (client.window - 1);
-            lane.slots.prefetch(cpu, client.commit_at(slot));
-        }
+        let mut left = client.quota.min(intake.room());
+        look_ahead(cpu, client, lane, left);
         loop {
+            // Straight through what is usual; then one look at what stopped that.
+            left -= take_plain(cpu, &self.partition, intake, client, lane, left);
             let word = lane.slots.load(lane.commit_at);
-            if word == lane.seen {
+            if left == 0 || word == lane.seen {
                 break;
             }
-            let (slot, commit) = (client.turn.slot, Commit(word));
-            match intake.take(
-                client,
-                &lane.slots,
-                slot,
-                lane.commit_at,
-                commit,
-                &mut self.counters,
-            ) {
+            let found = Found {
+                slots: &lane.slots,
+                slot: client.turn.slot,
+                commit_at: lane.commit_at,
+                commit: Commit(word),
+            };
+            match intake.take(client, found, &mut self.counters) {
                 Taken::New => {
-                    let taken = intake.requests.last().expect("just pushed");
-                    self.partition.prefetch_bucket(cpu, taken.hash, false);
-                    client.advance(lane, commit);
+                    self.partition.prefetch_bucket(cpu, intake.last_hash(), false);
+                    client.advance(lane, Commit(word));
                     left -= 1;
-                    if left == 0 || intake.is_full() {
+                    if left == 0 {
                         break;
                     }
                 }
@@ -135,9 +131,15 @@ impl<P: Provider> Worker<P> {
                     client.aim(lane); // the turn of what follows in this slot is still to come
                     break;
                 }
-                Taken::Noted => client.aim(lane),
+                Taken::Noted => {
+                    client.aim(lane);
+                    left -= 1; // a rogue could write such words without end
+                    if left == 0 {
+                        break;
+                    }
+                }
                 Taken::Torn => {
-                    if torn_too_long(client, slot, commit, self.now) {
+                    if torn_too_long(client, found.slot, found.commit, self.now) {
                         self.counters.crc_dropped += 1;
                         client.aim(lane);
                     }
@@ -155,7 +157,7 @@ impl<P: Provider> Worker<P> {
         if self.options.flaw == Some(Flaw::NeverLooksAround) {
             return false;
         }
-        let before = self.intakes[at].requests.len();
+        let before = self.intakes[at].len();
         let mut index = 0;
         while index < self.clients.lanes.len() && !self.intakes[at].is_full() {
             let lane = &mut self.clients.lanes[index];
@@ -166,7 +168,7 @@ impl<P: Provider> Worker<P> {
             self.note_silence(index, silent);
             index += 1;
         }
-        self.intakes[at].requests.len() > before
+        self.intakes[at].len() > before
     }
 
     /// Counts looks around that a lane was silent for; moves it between hot and cold.
@@ -203,11 +205,16 @@ impl<P: Provider> Worker<P> {
             let commit_at = client.commit_at(slot);
             let commit = Commit(lane.slots.load(commit_at));
             if commit.0 != client.states[slot as usize].last_commit() {
-                match intake.take(client, &lane.slots, slot, commit_at, commit, &mut self.counters) {
+                let found = Found {
+                    slots: &lane.slots,
+                    slot,
+                    commit_at,
+                    commit,
+                };
+                match intake.take(client, found, &mut self.counters) {
                     Taken::New | Taken::Again => {
                         lane.served = true;
-                        let taken = intake.requests.last().expect("just pushed");
-                        self.partition.prefetch_bucket(cpu, taken.hash, false);
+                        self.partition.prefetch_bucket(cpu, intake.last_hash(), false);
                         self.counters.out_of_turn += u64::from(slot != client.turn.slot);
                         client.turn = client.turn.skip_done(&client.states);
                     }
@@ -223,6 +230,75 @@ impl<P: Provider> Worker<P> {
         }
         client.aim(lane);
     }
+}
+
+/// Asks for the lines of the `most` slots whose turn is next. Where one request stands there are often more, each in
+/// a line of the client's cache: better to ask for all at once than to wait for one after the other. If nothing new
+/// is there the line is ours already.
+#[inline(always)]
+fn look_ahead<P: Provider>(cpu: &P::Cpu, client: &Client<P>, lane: &Lane, most: usize) {
+    // Not around the end of the window: it comes once in a window, and the first slots seldom have news then.
+    let count = most
+        .min(LOOK_AHEAD)
+        .min((client.window - client.turn.slot) as usize);
+    let mut commit_at = lane.commit_at;
+    for _ in 1..count {
+        commit_at += client.slot_bytes;
+        lane.slots.prefetch(cpu, commit_at);
+    }
+}
+
+/// Takes up to `most` requests of a client in turn, as long as they are [plain](Request::take_plain) and nothing was
+/// done out of turn; returns how many. What the loop changes of the client's turn is in registers meanwhile.
+#[inline(never)]
+fn take_plain<P: Provider>(
+    cpu: &P::Cpu,
+    partition: &Partition,
+    intake: &mut Intake,
+    client: &mut Client<P>,
+    lane: &mut Lane,
+    most: usize,
+) -> usize {
+    let (share, buckets) = (intake.share, partition.bucket_lines());
+    let (id, window, plain_bytes_max) = (client.id, client.window, client.plain_bytes_max);
+    let (first_at, step) = (client.commit_at(0), client.slot_bytes);
+    let (mut turn, mut commit_at) = (client.turn, lane.commit_at);
+    let mut places = intake.free()[..most].iter_mut();
+    let mut unused = 0;
+    for place in places.by_ref() {
+        let state = &mut client.states[turn.slot as usize];
+        if state.is_done(turn.seq) {
+            unused = 1;
+            break;
+        }
+        let commit = Commit(lane.slots.load(commit_at));
+        let found = Found {
+            slots: &lane.slots,
+            slot: turn.slot,
+            commit_at,
+            commit,
+        };
+        if commit.0 == state.last_commit() || !place.take_plain(share, id, plain_bytes_max, state, found) {
+            unused = 1;
+            break;
+        }
+        cpu.prefetch(buckets.of(place.hash()));
+        turn = Turn {
+            slot: turn.slot,
+            seq: commit.seq(),
+        }
+        .next(window);
+        commit_at = if turn.slot == 0 {
+            first_at
+        } else {
+            commit_at + step
+        };
+    }
+    let taken = most - places.len() - unused;
+    intake.add(taken);
+    client.turn = turn.skip_done(&client.states);
+    client.aim(lane);
+    taken
 }
 
 /// Whether a torn request is given up: then its word is no news any more, and a retransmission is waited for.

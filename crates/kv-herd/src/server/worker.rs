@@ -4,7 +4,7 @@ use super::StartError;
 use super::clients::{Client, Clients, NewClient};
 use super::datagram::Datagrams;
 use super::inbox::{Command, Event, Inbox};
-use super::intake::{Intake, TORN_NS_MAX};
+use super::intake::{Intake, Share, TORN_NS_MAX};
 use super::options::{Flaw, ServeMode, ServerOptions};
 use super::pipeline::{Pipeline, STAGES};
 use super::reply::Replies;
@@ -109,7 +109,11 @@ impl<P: Provider> Worker<P> {
             ServeMode::Batch { .. } => (1, batch),
             ServeMode::Pipeline { .. } => (STAGES, 1),
         };
-        let intake = || Intake::new(limit, index, options.partition_count, options.flaw);
+        let share = Share {
+            partition_index: index,
+            partition_count: options.partition_count,
+        };
+        let intake = || Intake::new(limit, share, options.flaw);
         Ok(Worker {
             index,
             partition,
