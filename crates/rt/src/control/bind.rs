@@ -186,7 +186,7 @@ fn bind_unix(addr: &ControlAddr, path: &Path) -> Result<ControlListener, ListenE
         io::ErrorKind::WouldBlock => ListenError::InUse {
             addr: addr.to_string(),
         },
-        _ => system("locking", addr)(error),
+        _ => system("creating a lock file beside the socket", addr)(error),
     })?;
     remove_stale(addr, path)?;
     let listener = listen(path).map_err(system("listening", addr))?;

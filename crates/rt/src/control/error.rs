@@ -68,6 +68,14 @@ pub enum ControlError {
     },
 }
 
+/// What may be the matter when nobody listens.
+fn after_refusal(addr: &str) -> &'static str {
+    match addr.starts_with("tcp:") {
+        true => " (`drover serve` listens on TCP with -p only)",
+        false => " (a server that died leaves its socket file behind)",
+    }
+}
+
 /// A server could not be reached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -81,9 +89,7 @@ pub enum DialError {
         path: String,
     },
     /// Nobody listens: the server died, or has another port.
-    #[error(
-        "no server answers at {addr}: connection refused (a server that died leaves its socket file behind)"
-    )]
+    #[error("no server answers at {addr}: connection refused{}", after_refusal(addr))]
     Refused {
         /// As asked for.
         addr: String,
@@ -110,4 +116,21 @@ pub enum DialError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_to_look_for() {
+        let text = |addr: &str| {
+            DialError::Refused {
+                addr: addr.to_owned(),
+            }
+            .to_string()
+        };
+        assert!(text("unix:/run/x.sock").ends_with("(a server that died leaves its socket file behind)"));
+        assert!(text("tcp://host:1").ends_with("(`drover serve` listens on TCP with -p only)"));
+    }
 }

@@ -76,11 +76,11 @@ fn log_bytes(memory_mib: u64, threads: usize) -> Result<usize, Failure> {
 
 /// Says what was chosen and why.
 pub fn announce(settings: &Settings, options: &ServerOptions) {
-    let log_mib = options.partition.log_bytes >> 20;
+    let log = size(options.partition.log_bytes);
     let index_kib = (options.partition.bucket_count * 64) >> 10;
     let (asked, count) = (settings.memory_mib.value, options.partition_count);
     tracing::info!(
-        "items: {count} partitions of {log_mib} MiB ({asked} MiB asked for by {}; a power of two each) and {index_kib} KiB of index",
+        "items: {count} partition(s) of {log} ({asked} MiB asked for by {}; a power of two each) and {index_kib} KiB of index",
         settings.memory_mib.origin
     );
     tracing::info!(
@@ -112,6 +112,14 @@ pub fn announce(settings: &Settings, options: &ServerOptions) {
             "idle workers poll for {us} us, then sleep ({})",
             settings.spin_us.origin
         ),
+    }
+}
+
+/// For people: powers of two of at least a KiB.
+fn size(bytes: usize) -> String {
+    match bytes >> 20 {
+        0 => format!("{} KiB", bytes >> 10),
+        mib => format!("{mib} MiB"),
     }
 }
 

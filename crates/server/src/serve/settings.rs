@@ -4,6 +4,7 @@
 use super::args::Args;
 use crate::exit::{self, Failure};
 use clap::Parser;
+use drover_kv_herd::control::PARTITIONS_MAX;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -202,7 +203,10 @@ impl Settings {
         let window = self.window_max.value;
         let slot = self.slot_bytes_max.value;
         let complaint = match () {
-            () if self.threads.value == 0 => Some("--threads must be at least 1".to_string()),
+            () if !(1..=PARTITIONS_MAX).contains(&self.threads.value) => Some(format!(
+                "--threads {}: from 1 to {PARTITIONS_MAX}",
+                self.threads.value
+            )),
             () if self.memory_mib.value == 0 => Some("--memory-limit must be at least 1 MiB".to_string()),
             () if self.conn_limit.value == 0 => Some("--conn-limit must be at least 1".to_string()),
             () if !window.is_power_of_two() || window > 256 => {
@@ -472,7 +476,8 @@ mod tests {
     #[test]
     fn values_out_of_range_are_refused() {
         for (words, text) in [
-            (["-t", "0"], "--threads must be at least 1"),
+            (["-t", "0"], "--threads 0: from 1 to 240"),
+            (["-t", "241"], "--threads 241: from 1 to 240"),
             (["-m", "0"], "--memory-limit must be at least 1 MiB"),
             (["-c", "0"], "--conn-limit must be at least 1"),
             (
