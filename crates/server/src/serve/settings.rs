@@ -347,7 +347,7 @@ pub fn fuzz_settings(args: Args) {
             assert!(settings.threads.value > 0 && settings.window_max.value.is_power_of_two());
             let cores = settings.cores.value.as_ref();
             assert!(cores.is_none_or(|cores| cores.len() >= settings.threads.value));
-            assert_eq!(settings.to_string().lines().count(), 15);
+            assert!(settings.to_string().lines().all(|line| !line.trim().is_empty()));
         }
     }
 }
