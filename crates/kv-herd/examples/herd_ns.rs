@@ -2,7 +2,7 @@
 //! 16-byte keys, 32-byte values.
 //!
 //! ```text
-//! cargo run --release -p drover-kv-herd --example herd_ns [-- KEYS SECONDS]
+//! cargo run --release -p drover-kv-herd --example herd_ns [-- KEYS SECONDS WINDOW]
 //! valgrind --tool=callgrind --toggle-collect='herd_ns::client_turn' target/release/examples/herd_ns count
 //! ```
 //! `count` runs client and server in one thread, 100,000 operations (or as many as said) after warm-up: with the
@@ -115,14 +115,14 @@ fn load(client: &mut HerdClient<Shm>, cpu: &NativeCpu, key_count: usize, mut tur
     }
 }
 
-fn measure(key_count: usize, seconds: u64) {
+fn measure(key_count: usize, seconds: u64, windows: &[usize]) {
     let device = ShmDevice::default();
     let server = Server::<Shm>::start(&device, None, &server_options(key_count), |_| pin(1)).expect("server");
     pin(0);
     let ops = workload(key_count);
     let ctx = Rc::new(ShmDevice::default().context().expect("context"));
     let cpu = ctx.cpu();
-    for window in [16, 1, 4, 16, 64] {
+    for &window in windows {
         let (tell, told) = mpsc::channel();
         let dial = Dial::new(move || {
             let (ours, theirs) = ControlStream::pair();
@@ -209,7 +209,11 @@ fn main() {
         Some(word) if word == "count" => count(args.next().and_then(|t| t.parse().ok()).unwrap_or(100_000)),
         first => {
             let number = |text: Option<String>, other| text.and_then(|t| t.parse().ok()).unwrap_or(other);
-            measure(number(first, 1_000_000) as usize, number(args.next(), 2));
+            let (keys, seconds) = (number(first, 1_000_000), number(args.next(), 2));
+            match args.next().and_then(|t| t.parse().ok()) {
+                Some(window) => measure(keys as usize, seconds, &[window]),
+                None => measure(keys as usize, seconds, &[16, 1, 4, 16, 64]),
+            }
         }
     }
 }

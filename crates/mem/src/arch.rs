@@ -12,6 +12,19 @@ pub(crate) fn prefetch(addr: usize) {
     let _ = addr;
 }
 
+/// Asks for the line at `addr` in order to write it: other cores lose their copies of it. Any address is allowed.
+#[inline(always)]
+pub fn prefetch_write(addr: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: PREFETCHW never faults, whatever the address (processors that lack it do nothing), and changes no
+    // architectural state.
+    unsafe {
+        core::arch::asm!("prefetchw [{addr}]", addr = in(reg) addr, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = addr;
+}
+
 /// Tells the core that we spin.
 #[inline(always)]
 pub fn pause() {

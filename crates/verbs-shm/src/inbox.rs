@@ -162,11 +162,7 @@ impl Inbox {
             let from = self.lane.next().0 * 8 + HEAD_BYTES;
             // SAFETY: the line is inside the lane (`Geometry` named it) and the payload inside the line; the
             // caller checked that the RECV's bytes are inside `to`, writable, and at least that many.
-            unsafe {
-                self.memory()
-                    .region()
-                    .copy_to_unchecked(from, to, offset, head.len)
-            };
+            unsafe { self.memory().region().copy_short_to(from, to, offset, head.len) };
         } else {
             self.take_long_payload(head, to, offset);
         }

@@ -157,6 +157,11 @@ impl LaneMemory {
 
 impl Memory for LaneMemory {
     #[inline(always)]
+    fn prefetch(&self, word: usize) {
+        self.region.prefetch_read(word * 8);
+    }
+
+    #[inline(always)]
     fn load(&self, word: usize, order: Ordering) -> u64 {
         // SAFETY: `Geometry` names words inside only, `new` checked that those are mapped, and `region` keeps
         // them so. No assertion in release builds: this is every access to every message.

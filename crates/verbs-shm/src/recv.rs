@@ -41,15 +41,18 @@ impl RecvQueue {
         mut each: impl FnMut(&RecvWr),
     ) -> Result<(), PostError> {
         let mask = self.wrs.len() - 1;
+        let room = (self.depth - self.len()) as usize;
         for (accepted, wr) in list.wrs().iter().enumerate() {
-            if self.len() == self.depth {
+            if accepted == room {
                 let kind = PostErrorKind::QueueFull;
                 return Err(PostError { accepted, kind });
             }
             if let Err(kind) = tables.local(wr.sge, true) {
                 return Err(PostError { accepted, kind });
             }
-            self.wrs[self.added as usize & mask] = *wr;
+            if let Some(place) = self.wrs.get_mut(self.added as usize & mask) {
+                *place = *wr;
+            }
             self.added = self.added.wrapping_add(1);
             each(wr);
         }

@@ -28,6 +28,9 @@ pub(crate) const HEAD_BYTES: usize = 24;
 pub(crate) const FIRST_BYTES: usize = 40;
 /// Payload bytes in every other line.
 pub(crate) const MORE_BYTES: usize = 56;
+/// Lines between the one that is read next and the one that is asked for meanwhile. A line further on is often not
+/// written yet, and would be taken away from the producer: 3 are slower than none.
+const READ_AHEAD: u64 = 1;
 const LENGTH_BITS: u32 = 24;
 /// Longest message the tag can describe.
 pub(crate) const LENGTH_MAX: usize = (1 << LENGTH_BITS) - 1;
@@ -37,6 +40,12 @@ pub(crate) const LENGTH_MAX: usize = (1 << LENGTH_BITS) - 1;
 pub(crate) trait Memory {
     fn load(&self, word: usize, order: Ordering) -> u64;
     fn store(&self, word: usize, value: u64, order: Ordering);
+
+    /// The line of `word` will be read soon.
+    #[inline(always)]
+    fn prefetch(&self, word: usize) {
+        let _ = word;
+    }
 
     /// Bytes from a word on, to be published by a later Release store. Zeroes what is left of the last word.
     #[inline(always)]
@@ -304,6 +313,8 @@ impl<M: Memory> Consumer<M> {
         self.pos += lines_of(head.len);
         self.next_word = self.geometry.line_word(self.pos);
         self.next_lap = self.geometry.lap(self.pos);
+        self.memory
+            .prefetch(self.geometry.line_word(self.pos + READ_AHEAD));
         if self.pos - self.published < self.quarter {
             return false;
         }

@@ -125,7 +125,7 @@ fn abandoned() {
     }
     let after = resources();
     assert!(
-        after.0 < before.0 + 80 && after.1 < before.1 + 80,
+        after.0 < before.0 + 272 && after.1 < before.1 + 272,
         "{before:?} then {after:?}"
     );
     assert!(matches!(ctx.create_ah(&first), Err(ImportError::PeerGone)));

@@ -23,7 +23,7 @@ pub struct ClientOptions {
     pub crc: bool,
     /// An operation that has no result after this time gets `Indeterminate` or `Refused(Unavailable)`.
     pub deadline: Ns,
-    /// Staged requests that are posted without waiting for the next poll; 0: as the fabric likes it, at least 4.
+    /// Staged requests that are posted without waiting for the next poll; 0: as the fabric likes it, at least 8.
     pub post_batch: usize,
     /// Operations that may wait (for a session, or for an earlier operation on their key) before `submit`
     /// says `WindowFull`. At most 16384.

@@ -79,16 +79,14 @@ impl<P: Provider> Receive<P> {
         Ok(receive)
     }
 
-    /// The payload of a received datagram; `None` if there is something wrong with its length. Whole words are
-    /// copied: every piece ends on a line, and the copy is spared its tail.
+    /// The payload of a received datagram; `None` if there is something wrong with its length.
     #[inline(always)]
     pub(super) fn payload<'a>(&self, wc: &Wc, out: &'a mut [u8; 1024]) -> Option<&'a [u8]> {
         let len = (wc.byte_len as usize).checked_sub(GRH_BYTES)?;
         let offset = wc.wr_id.0 as usize * self.piece_bytes + LEAD_BYTES + GRH_BYTES;
-        self.mr
-            .region()
-            .copy_out(offset, out.get_mut(..round_up(len, 8))?);
-        out.get(..len)
+        let out = out.get_mut(..len)?;
+        self.mr.region().copy_short_out(offset, out);
+        Some(out)
     }
 
     /// The RECV of this completion will be posted again. Its payload stays until [`repost`](Receive::repost).

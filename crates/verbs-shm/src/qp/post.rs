@@ -2,12 +2,49 @@
 
 use super::{Peer, Queue};
 use crate::bell::Ringing;
-use crate::core::{Source, Tables};
+use crate::core::{Remote, Source, Tables};
 use crate::device::SGE_MAX;
 use crate::execute::{Attempt, execute};
 use crate::ring::{FIRST_BYTES, Head, lines_of};
 use crate::stats::count;
 use drover_verbs::{Imm, Payload, PostError, PostErrorKind, QpKind, SendList, SendOp, SendWr, WcStatus};
+
+/// The imported region of the request before: lists mostly stay within one, and looking it up again costs more
+/// than the comparison.
+struct LastTarget<'t> {
+    rkey: u32,
+    remote: Option<&'t Remote>,
+}
+
+impl<'t> LastTarget<'t> {
+    fn new() -> LastTarget<'t> {
+        LastTarget {
+            rkey: 0,
+            remote: None,
+        }
+    }
+
+    #[inline(always)]
+    fn find(&mut self, rkey: u32, tables: &'t Tables) -> Option<&'t Remote> {
+        if rkey != self.rkey {
+            (self.rkey, self.remote) = (rkey, tables.remote.find(rkey));
+        }
+        self.remote
+    }
+
+    /// Asks for the first line of every WRITE of the list, which the peer's core has in its cache: the lines travel
+    /// together instead of one after the other (5 % more operations in a window of 16).
+    #[inline(always)]
+    fn ask_for_lines(&mut self, wrs: &[SendWr], tables: &'t Tables) {
+        for wr in wrs {
+            if let SendOp::Write { remote, .. } = wr.op
+                && let Some(to) = self.find(remote.rkey, tables)
+            {
+                to.region.prefetch_write(remote.offset as usize);
+            }
+        }
+    }
+}
 
 impl Queue {
     /// Everything posted to a failed queue pair completes so.
@@ -170,12 +207,14 @@ impl Queue {
         let tables = &*self.core.tables.borrow();
         let mut ringing = Ringing::new();
         let direct = self.pending_count.get() == 0 && !peer.is_gone();
+        let mut target = LastTarget::new();
+        target.ask_for_lines(wrs, tables);
         for (accepted, wr) in wrs.iter().enumerate() {
             if accepted == room {
                 let kind = PostErrorKind::QueueFull;
                 return Err(PostError { accepted, kind });
             }
-            if direct && self.inline_write(wr, list, tables, &mut ringing) {
+            if direct && self.inline_write(wr, list, tables, &mut target, &mut ringing) {
                 self.complete(wr, WcStatus::Success, 0);
             } else if !self
                 .post_one(peer, wr, list, tables, &mut ringing)
@@ -197,6 +236,7 @@ impl Queue {
         wr: &SendWr,
         list: &SendList,
         tables: &'t Tables,
+        target: &mut LastTarget<'t>,
         ringing: &mut Ringing<'t>,
     ) -> bool {
         let (SendOp::Write { remote, imm: None }, Payload::Inline { start, len }) = (wr.op, wr.payload)
@@ -206,7 +246,7 @@ impl Queue {
         if len as usize > self.inline_bytes {
             return false;
         }
-        let Some(to) = tables.remote.find(remote.rkey) else {
+        let Some(to) = target.find(remote.rkey, tables) else {
             return false;
         };
         let Some(offset) = to.inside(remote.offset, len as usize) else {
@@ -215,7 +255,11 @@ impl Queue {
         if !to.access.remote_write {
             return false;
         }
-        to.region.copy_in_release(offset, list.inline_bytes(start, len));
+        // SAFETY: `inside` checked the range; a region exported with the right to write was mapped so.
+        unsafe {
+            to.region
+                .copy_in_release_unchecked(offset, list.inline_bytes(start, len))
+        };
         to.ring(remote.offset, len as usize, ringing);
         true
     }
