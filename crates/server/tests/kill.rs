@@ -28,12 +28,23 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|e| panic!("{name}={text}: {e}")))
 }
 
+/// All requests through slots.
 #[test]
 fn survivors_go_on_and_nothing_acknowledged_is_lost() {
+    campaign("slots", &[]);
+}
+
+/// All requests by datagrams. (Mixed, clients would hold now this and now that.)
+#[test]
+fn survivors_go_on_with_datagrams_too() {
+    campaign("datagrams", &["--slot-clients", "0"]);
+}
+
+fn campaign(name: &str, serve: &'static [&'static str]) {
     let seed = number("DROVER_SEED").unwrap_or_else(journal::now);
     let kills = number("DROVER_KILLS").unwrap_or(KILLS);
-    println!("DROVER_SEED={seed} DROVER_KILLS={kills}");
-    let mut campaign = Campaign::start("campaign", seed);
+    println!("{name}: DROVER_SEED={seed} DROVER_KILLS={kills}");
+    let mut campaign = Campaign::start(name, seed, serve);
     campaign.round(None);
     for kill in 1..=kills {
         let victim = campaign.draw_victim();
@@ -48,7 +59,7 @@ fn survivors_go_on_and_nothing_acknowledged_is_lost() {
 
 #[test]
 fn a_planted_lost_put_is_noticed() {
-    let mut campaign = Campaign::start("canary", 7);
+    let mut campaign = Campaign::start("canary", 7, &[]);
     let history = campaign.round(Some(Victim::Client(0)));
     history.check(Model::Register).expect("as it was");
     let planted = without_one_put(&history);

@@ -24,6 +24,7 @@ pub struct Campaign {
     seed: u64,
     folder: PathBuf,
     addr: String,
+    serve: &'static [&'static str],
     server: Option<Server>,
     /// What the server held when all its clients had been served once.
     server_before: Option<Footprint>,
@@ -37,8 +38,8 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// Starts everything, in a folder of its own.
-    pub fn start(name: &str, seed: u64) -> Campaign {
+    /// Starts everything, in a folder of its own; the server with `serve` as further arguments.
+    pub fn start(name: &str, seed: u64, serve: &'static [&'static str]) -> Campaign {
         let folder = std::env::temp_dir().join(format!("drover-kill-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("temporary folder");
         let addr = format!("shm:{}", folder.join("s.sock").display());
@@ -46,7 +47,8 @@ impl Campaign {
             rng: Rng::new(seed, 0, 0x6b11),
             seed,
             folder,
-            server: Some(Server::start(&addr)),
+            server: Some(Server::start(&addr, serve)),
+            serve,
             addr,
             server_before: None,
             clients: Vec::new(),
@@ -158,7 +160,7 @@ impl Campaign {
         if self.rng.chance(0.5) {
             self.nap();
         }
-        self.server = Some(Server::start(&self.addr));
+        self.server = Some(Server::start(&self.addr, self.serve));
     }
 
     fn close_round(&mut self) -> History {

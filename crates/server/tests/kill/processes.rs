@@ -44,10 +44,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one; it serves when this returns.
-    pub fn start(addr: &str) -> Server {
+    /// Starts one with `more` arguments; it serves when this returns.
+    pub fn start(addr: &str, more: &[&str]) -> Server {
         let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_drover"))
             .args(["serve", "--fabric", addr, "-t", "1", "-m", MEMORY_MIB])
+            .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
