@@ -35,14 +35,16 @@ mod retry;
 mod rto;
 mod session;
 mod stats;
+mod thread;
 mod waiting;
 mod window;
 
-pub use asynch::{AsyncClient, ClientThread, Handle, OpError};
+pub use asynch::{AsyncClient, OpError};
 pub use blocking::BlockingClient;
 pub use connect::Dial;
 pub use options::{ClientOptions, SetupError};
 pub use stats::ClientStats;
+pub use thread::{ClientThread, Handle};
 
 use crate::layout::{Commit, ReplyImm, SlotOp, Status, paper};
 use bulk::{BulkMemory, BulkOp};
