@@ -231,7 +231,10 @@ impl Place<'_> {
         let at = at & (usize::MAX >> 1);
         let end = at.wrapping_add(len);
         // What is within reach needs no look at how much more there is.
-        assert!(end <= Place::REACH || end <= self.left, "a copy leaves the mapping");
+        assert!(
+            end <= Place::REACH || end <= self.left,
+            "a copy leaves the mapping"
+        );
         (at, len)
     }
 

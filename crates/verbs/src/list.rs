@@ -141,6 +141,15 @@ impl SendList {
         self.wrs.push(wr);
     }
 
+    /// The request pushed last asks for a completion with `wr_id`.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn sign_last(&mut self, wr_id: WrId) {
+        let last = self.wrs.last_mut().expect("a request to sign");
+        (last.signaled, last.wr_id) = (true, wr_id);
+    }
+
     /// Room for `len` more bytes of payload; returns where.
     #[inline(always)]
     fn room(&mut self, len: usize) -> usize {
@@ -156,7 +165,10 @@ impl SendList {
     #[cold]
     #[inline(never)]
     fn grow(&mut self, end: usize) {
-        assert!(end <= u32::MAX as usize, "{end} bytes of inline payload in one list");
+        assert!(
+            end <= u32::MAX as usize,
+            "{end} bytes of inline payload in one list"
+        );
         self.arena.resize((2 * end).max(256), 0);
     }
 

@@ -120,20 +120,36 @@ impl Plain {
     /// `None`: something else, or nonsense; see [`Parsed::new`]. With `body_bytes_max` 0 nothing is plain.
     #[inline(always)]
     pub fn new(commit: Commit, body_bytes_max: usize) -> Option<Plain> {
-        let (key_len, value_len) = (commit.key_len(), commit.value_len());
-        let op = if commit.0 & Plain::SHAPE_EMPTY == Plain::GET {
-            SlotOp::Get
-        } else if commit.0 & Plain::SHAPE == Plain::PUT {
-            SlotOp::Put
-        } else {
-            return None;
+        Plain::get(commit, body_bytes_max).or_else(|| Plain::put(commit, body_bytes_max))
+    }
+
+    /// As [`new`](Plain::new), GETs only.
+    #[inline(always)]
+    pub fn get(commit: Commit, body_bytes_max: usize) -> Option<Plain> {
+        let get = commit.0 & Plain::SHAPE_EMPTY == Plain::GET;
+        let plain = Plain {
+            op: SlotOp::Get,
+            key_len: commit.key_len(),
+            value_len: 0,
         };
-        let fits = key_len.wrapping_sub(1) < KEY_BYTES_MAX && key_len + value_len <= body_bytes_max;
-        fits.then_some(Plain {
-            op,
-            key_len,
-            value_len,
-        })
+        (get && plain.fits(body_bytes_max)).then_some(plain)
+    }
+
+    /// As [`new`](Plain::new), PUTs only.
+    #[inline(always)]
+    pub fn put(commit: Commit, body_bytes_max: usize) -> Option<Plain> {
+        let put = commit.0 & Plain::SHAPE == Plain::PUT;
+        let plain = Plain {
+            op: SlotOp::Put,
+            key_len: commit.key_len(),
+            value_len: commit.value_len(),
+        };
+        (put && plain.fits(body_bytes_max)).then_some(plain)
+    }
+
+    #[inline(always)]
+    fn fits(&self, body_bytes_max: usize) -> bool {
+        self.key_len.wrapping_sub(1) < KEY_BYTES_MAX && self.body_len() <= body_bytes_max
     }
 
     /// Bytes of body: value and key.

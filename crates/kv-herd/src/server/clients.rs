@@ -1,6 +1,7 @@
 //! [`Client`] and [`Lane`]: what a worker knows of one client, and the one line of it that is polled.
 
 use super::inbox::BulkMemory;
+use super::intake::PlainClient;
 use crate::control::{Format, FrontEnd, Resync, Resynced};
 use crate::layout::{Commit, SlotMap, TRAILER_BYTES};
 use crate::logic::{KeyRule, SlotState, Turn};
@@ -38,6 +39,8 @@ pub(super) struct Lane {
     pub(super) quiet: u16,
     /// Something was found since the last look around.
     pub(super) served: bool,
+    /// How many requests were found in a row the last time, as far as it matters.
+    pub(super) run: u8,
 }
 
 /// One client as one worker sees it.
@@ -142,6 +145,15 @@ impl<P: Provider> Client<P> {
     #[inline(always)]
     pub(super) fn commit_at(&self, slot: u32) -> u64 {
         self.stripe + u64::from(slot + 1) * self.slot_bytes - 8
+    }
+
+    /// What its plain requests must know.
+    #[inline(always)]
+    pub(super) fn plain(&self) -> PlainClient {
+        PlainClient {
+            id: self.id,
+            plain_bytes_max: self.plain_bytes_max,
+        }
     }
 
     /// Where the body of a slot's request ends, given its commit word's place.
@@ -286,6 +298,7 @@ impl<P: Provider> Clients<P> {
                 client: client.id,
                 quiet: 0,
                 served: false,
+                run: 0,
             };
             client.aim(&mut lane);
             self.lanes.push(lane);

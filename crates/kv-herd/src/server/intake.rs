@@ -17,7 +17,7 @@ use crate::layout::{Commit, SLOT_BYTES_MAX, SlotOp, Status, TRAILER_BYTES};
 use crate::logic::{Parsed, Plain, SlotState, Verdict};
 use drover_base::sync::{Ordering, fence};
 use drover_base::{KeyHash, Ns};
-use drover_mem::{LINE_BYTES, MaskedRegion};
+use drover_mem::{LINE_BYTES, MaskedRegion, Place};
 use drover_store::Hint;
 use drover_verbs::Provider;
 
@@ -135,48 +135,71 @@ impl Request {
         slots.place(from).copy_out(from as usize & 7, out);
     }
 
-    /// Copies the line of the commit word at `commit_at`, and of the body of `len` bytes what is before it.
+    /// Copies the line of the commit word, which is at `commit_at` and `place`, and of the body of `len` bytes what
+    /// is before it.
     #[inline(always)]
-    fn copy_slot(&mut self, slots: &MaskedRegion, commit_at: u64, len: usize) {
+    fn copy_slot(&mut self, slots: &MaskedRegion, commit_at: u64, place: Place<'_>, len: usize) {
         let (rest, line) = self.image.split_last_chunk_mut().expect("longer than a line");
-        slots.place(commit_at).copy_line_out(line);
+        place.copy_line_out(line);
         if len > LINE_BODY_BYTES {
             let (_, line) = rest.split_last_chunk_mut().expect("longer than two lines");
             slots.place(commit_at - LINE_BYTES as u64).copy_line_out(line);
             if len > LINE_BODY_BYTES + LINE_BYTES {
-                let before = len - LINE_BODY_BYTES - LINE_BYTES;
-                let from_end = commit_at + 8 - 2 * LINE_BYTES as u64;
-                self.copy_body(slots, from_end, before, SLOT_BYTES_MAX - 2 * LINE_BYTES);
+                self.copy_before(slots, commit_at, len - LINE_BODY_BYTES - LINE_BYTES);
             }
         }
     }
 
+    /// Copies what a body has before the last two lines of its slot.
+    #[inline(never)]
+    fn copy_before(&mut self, slots: &MaskedRegion, commit_at: u64, len: usize) {
+        let from_end = commit_at + 8 - 2 * LINE_BYTES as u64;
+        self.copy_body(slots, from_end, len, SLOT_BYTES_MAX - 2 * LINE_BYTES);
+    }
+
     /// Takes what nearly all requests are, in a straight line: new, a GET or PUT with a key and no checksum, ours.
-    /// False: it is something else, and nothing has happened but to the bytes of `self`.
+    /// `place` is that of the commit word. False: it is something else, and nothing has happened but to the bytes of
+    /// `self`.
     #[inline(always)]
     pub(super) fn take_plain(
         &mut self,
         share: Share,
-        client: u32,
-        plain_bytes_max: usize,
+        client: PlainClient,
         state: &mut SlotState,
+        place: Place<'_>,
         found: Found<'_>,
     ) -> bool {
         // Acquire: pairs with the Release of the commit word by whoever wrote the slot; what was written
         // before it is visible to the loads after this.
         fence(Ordering::Acquire);
-        let commit = found.commit;
-        let Some(plain) = Plain::new(commit, plain_bytes_max) else {
-            return false;
-        };
-        self.copy_slot(found.slots, found.commit_at, plain.body_len());
-        if !state.is_newer(commit) || !share.has(self.hash()) {
+        // Two branches and not one with two outcomes: then each knows what it has.
+        if let Some(get) = Plain::get(found.commit, client.plain_bytes_max) {
+            self.take_as(get, share, client, state, place, found)
+        } else if let Some(put) = Plain::put(found.commit, client.plain_bytes_max) {
+            self.take_as(put, share, client, state, place, found)
+        } else {
+            false
+        }
+    }
+
+    #[inline(always)]
+    fn take_as(
+        &mut self,
+        plain: Plain,
+        share: Share,
+        client: PlainClient,
+        state: &mut SlotState,
+        place: Place<'_>,
+        found: Found<'_>,
+    ) -> bool {
+        self.copy_slot(found.slots, found.commit_at, place, plain.body_len());
+        if !state.is_newer(found.commit) || !share.has(self.hash()) {
             return false;
         }
-        state.take(commit);
+        state.take(found.commit);
         self.about = About {
-            client,
-            seq: commit.seq(),
+            client: client.id,
+            seq: found.commit.seq(),
             value_len: plain.value_len as u16,
             key_len: plain.key_len as u8,
             slot: found.slot as u8,
@@ -184,6 +207,14 @@ impl Request {
         };
         true
     }
+}
+
+/// What a plain request must know of its client.
+#[derive(Clone, Copy)]
+pub(super) struct PlainClient {
+    pub(super) id: u32,
+    /// Longest body without a checksum.
+    pub(super) plain_bytes_max: usize,
 }
 
 /// Which keys are this worker's.
@@ -292,9 +323,10 @@ impl Intake {
         found: Found<'_>,
         counters: &mut Counters,
     ) -> Taken {
+        let (whose, at) = (client.plain(), found.slots.place(found.commit_at));
         let state = &mut client.states[found.slot as usize];
         let place = &mut self.places[self.len];
-        if place.take_plain(self.share, client.id, client.plain_bytes_max, state, found) {
+        if place.take_plain(self.share, whose, state, at, found) {
             self.len += 1;
             return Taken::New;
         }

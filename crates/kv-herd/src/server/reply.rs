@@ -68,30 +68,28 @@ impl<P: Provider> Replies<P> {
     /// Adds a reply whose payload is in [`list`](Replies::list) or in registered memory.
     #[inline(always)]
     pub(super) fn push(&mut self, dest: &UdDest, imm: ReplyImm, payload: Payload) {
-        let mut covers = 0;
-        self.until_signal -= 1;
-        if self.until_signal == 0 {
-            covers = self.renew_signal();
-        }
         self.list.push(SendWr {
-            // The id says how many requests the completion covers.
-            wr_id: WrId(covers as u64),
+            wr_id: WrId(0),
             op: SendOp::Send {
                 dest: Some(*dest),
                 imm: Some(Imm(imm.0)),
             },
             payload,
-            signaled: covers > 0,
+            signaled: false,
             fence: false,
         });
+        self.until_signal -= 1;
+        if self.until_signal == 0 {
+            self.sign();
+        }
     }
 
-    /// One request asks for a completion: counts down to the next. Returns how many requests it covers.
+    /// The reply added last asks for a completion. Its id says how many requests that covers.
     #[cold]
     #[inline(never)]
-    fn renew_signal(&mut self) -> usize {
-        self.until_signal = self.period;
-        std::mem::replace(&mut self.covers, self.period)
+    fn sign(&mut self) {
+        self.list.sign_last(WrId(self.covers as u64));
+        (self.until_signal, self.covers) = (self.period, self.period);
     }
 
     /// Posts what was added.

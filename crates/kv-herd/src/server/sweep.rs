@@ -104,7 +104,8 @@ impl<P: Provider> Worker<P> {
         }
         let intake = &mut self.intakes[at];
         let mut left = client.quota.min(intake.room());
-        look_ahead(cpu, client, lane, left);
+        look_ahead(cpu, client, lane, left.min(usize::from(lane.run)));
+        let room = left;
         loop {
             // Straight through what is usual; then one look at what stopped that.
             left -= take_plain(cpu, &self.partition, intake, client, lane, left);
@@ -148,6 +149,7 @@ impl<P: Provider> Worker<P> {
             }
         }
         lane.served = true;
+        lane.run = (room - left).min(LOOK_AHEAD) as u8;
         client.torn_since = Ns::MAX;
     }
 
@@ -233,8 +235,8 @@ impl<P: Provider> Worker<P> {
 }
 
 /// Asks for the lines of the `most` slots whose turn is next. Where one request stands there are often more, each in
-/// a line of the client's cache: better to ask for all at once than to wait for one after the other. If nothing new
-/// is there the line is ours already.
+/// a line of the client's cache: better to ask for all at once than to wait for one after the other. As many as
+/// there were the last time: to ask for more would take lines from a client that is just writing them.
 #[inline(always)]
 fn look_ahead<P: Provider>(cpu: &P::Cpu, client: &Client<P>, lane: &Lane, most: usize) {
     // Not around the end of the window: it comes once in a window, and the first slots seldom have news then.
@@ -259,30 +261,30 @@ fn take_plain<P: Provider>(
     lane: &mut Lane,
     most: usize,
 ) -> usize {
-    let (share, buckets) = (intake.share, partition.bucket_lines());
-    let (id, window, plain_bytes_max) = (client.id, client.window, client.plain_bytes_max);
-    let (first_at, step) = (client.commit_at(0), client.slot_bytes);
+    let (share, buckets, whose) = (intake.share, partition.bucket_lines(), client.plain());
+    let (first_at, step, window) = (client.commit_at(0), client.slot_bytes, client.window);
     let (mut turn, mut commit_at) = (client.turn, lane.commit_at);
-    let mut places = intake.free()[..most].iter_mut();
+    let states = &mut client.states[..];
+    let mut requests = intake.free()[..most].iter_mut();
     let mut unused = 0;
-    for place in places.by_ref() {
-        let state = &mut client.states[turn.slot as usize];
-        if state.is_done(turn.seq) {
-            unused = 1;
-            break;
-        }
-        let commit = Commit(lane.slots.load(commit_at));
+    for request in requests.by_ref() {
+        let state = &mut states[turn.slot as usize];
+        let place = lane.slots.place(commit_at);
+        let commit = Commit(place.load(0));
         let found = Found {
             slots: &lane.slots,
             slot: turn.slot,
             commit_at,
             commit,
         };
-        if commit.0 == state.last_commit() || !place.take_plain(share, id, plain_bytes_max, state, found) {
+        if state.is_done(turn.seq)
+            || commit.0 == state.last_commit()
+            || !request.take_plain(share, whose, state, place, found)
+        {
             unused = 1;
             break;
         }
-        cpu.prefetch(buckets.of(place.hash()));
+        cpu.prefetch(buckets.of(request.hash()));
         turn = Turn {
             slot: turn.slot,
             seq: commit.seq(),
@@ -294,7 +296,7 @@ fn take_plain<P: Provider>(
             commit_at + step
         };
     }
-    let taken = most - places.len() - unused;
+    let taken = most - requests.len() - unused;
     intake.add(taken);
     client.turn = turn.skip_done(&client.states);
     client.aim(lane);

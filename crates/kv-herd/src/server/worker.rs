@@ -36,7 +36,7 @@ pub struct Worker<P: Provider> {
     pub(super) clients: Clients<P>,
     pub(super) replies: Replies<P>,
     pub(super) datagrams: Option<Box<Datagrams<P>>>,
-    /// One in batch mode, one per stage of a pipeline.
+    /// Two in batch mode, one per stage of a pipeline.
     pub(super) intakes: Vec<Intake>,
     pub(super) pipeline: Pipeline,
     pub(super) counters: Counters,
@@ -106,7 +106,7 @@ impl<P: Provider> Worker<P> {
                 .map_err(|reason| StartError::Datagrams { reason })?;
         }
         let (intake_count, limit) = match options.mode {
-            ServeMode::Batch { .. } => (1, batch),
+            ServeMode::Batch { .. } => (2, batch),
             ServeMode::Pipeline { .. } => (STAGES, 1),
         };
         let share = Share {
