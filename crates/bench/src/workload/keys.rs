@@ -75,26 +75,27 @@ impl KeyText {
     }
 }
 
-/// The two digits of every byte.
-static PAIRS: [[u8; 2]; 256] = {
-    let digits = b"0123456789abcdef";
-    let mut pairs = [[0; 2]; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
-        byte += 1;
-    }
-    pairs
-};
-
-/// The hexadecimal digits of `word`. Half the instructions of doing it in the bits of a word.
+/// The hexadecimal digits of `word`, all at once in two registers: who hashes the key next reads it by words, and
+/// would wait for digits stored one by one.
 #[inline]
 fn hex(word: u64) -> [u8; DIGITS] {
     let mut out = [0; DIGITS];
-    for (pair, byte) in out.as_chunks_mut().0.iter_mut().zip(word.to_be_bytes()) {
-        *pair = PAIRS[usize::from(byte)];
-    }
+    let (high, low) = out.split_at_mut(DIGITS / 2);
+    high.copy_from_slice(&hex_32((word >> 32) as u32).to_be_bytes());
+    low.copy_from_slice(&hex_32(word as u32).to_be_bytes());
     out
+}
+
+/// Eight digits, the first in the highest byte.
+#[inline(always)]
+fn hex_32(word: u32) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let mut nibbles = u64::from(word);
+    nibbles = (nibbles | nibbles << 16) & 0x0000_ffff_0000_ffff;
+    nibbles = (nibbles | nibbles << 8) & 0x00ff_00ff_00ff_00ff;
+    nibbles = (nibbles | nibbles << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    let letters = (nibbles + ONES * 6) >> 4 & ONES;
+    nibbles + ONES * u64::from(b'0') + letters * u64::from(b'a' - b'9' - 1)
 }
 
 #[cfg(test)]
