@@ -82,7 +82,7 @@ impl<P: Provider> Acceptor<P> {
                 auth: options.auth.clone(),
                 crc_required: options.crc || !caps.ordered_writes,
                 paper_format: options.paper_format,
-                datagrams: options.datagram_recvs > 0,
+                datagram_window_max: datagram_window_max(options, caps.recv_depth_max),
                 hash_only: options.hash_only,
                 slot_bytes_max,
                 window_max: options.window_max,
@@ -378,6 +378,16 @@ impl<P: Provider> Acceptor<P> {
             }
             session.stream.close();
         }
+    }
+}
+
+/// A request datagram that finds no RECV is lost, and clients do not know of each other: so windows are small
+/// enough that 64 clients with all of theirs under way find one each.
+fn datagram_window_max(options: &ServerOptions, recv_depth_max: usize) -> usize {
+    match options.datagram_recvs.min(recv_depth_max) {
+        0 => 0,
+        _ if options.flaw == Some(Flaw::AnyDatagramWindow) => options.window_max,
+        recvs => (1 << (recvs / 64).max(1).ilog2()).min(options.window_max),
     }
 }
 

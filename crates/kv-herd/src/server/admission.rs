@@ -19,7 +19,7 @@ impl<P: Provider> Acceptor<P> {
             return self.sessions[index].refuse(ErrorCode::Stopping, "the server is going down");
         }
         if terms.front_end == FrontEnd::Slots && self.slots_are_taken() {
-            let (code, text) = match self.offer.datagrams {
+            let (code, text) = match self.offer.datagram_window_max > 0 {
                 true => (ErrorCode::NoSlots, "all slots are taken: datagrams are welcome"),
                 false => (ErrorCode::TooManyClients, "as many clients as this server takes"),
             };

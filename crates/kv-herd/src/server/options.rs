@@ -54,7 +54,8 @@ pub struct ServerOptions {
     pub hash_seed: Option<HashSeed>,
     /// The server's epoch; `None`: random.
     pub epoch: Option<u64>,
-    /// RECVs posted for request datagrams, per worker; 0: no datagram front end.
+    /// RECVs posted for request datagrams, per worker; 0: no datagram front end. Clients get a 64th of them as their
+    /// window.
     pub datagram_recvs: usize,
     /// One reply in so many asks for a completion. *(64 as in `[H14]` and `[R16]`)*
     pub signal_period: usize,
@@ -90,6 +91,8 @@ pub enum Flaw {
     NoNop,
     /// A client's id is given out again before the workers have dropped it.
     ReusesIdsAtOnce,
+    /// Clients that send datagrams may have as many requests under way as others.
+    AnyDatagramWindow,
     /// Workers panic whenever they begin to poll.
     PanicsAlways,
 }

@@ -165,16 +165,20 @@ pub(super) fn agree(hello: &Hello, offer: &Offer) -> Result<Terms, (ErrorCode, &
             "format P has no checksums, and this fabric needs them",
         )),
         (Format::P, FrontEnd::Datagrams) => Err((ErrorCode::NotSupported, "format P has no datagrams")),
-        (_, FrontEnd::Datagrams) if !offer.datagrams => {
+        (_, FrontEnd::Datagrams) if offer.datagram_window_max == 0 => {
             Err((ErrorCode::NotSupported, "the datagram front end is switched off"))
         }
         _ => Ok(()),
     }?;
     let window_wanted = usize::from(hello.window).max(1);
     let slot_wanted = usize::from(hello.slot_bytes) & !63;
+    let window_max = match hello.front_end {
+        FrontEnd::Slots => offer.window_max,
+        FrontEnd::Datagrams => offer.datagram_window_max,
+    };
     let map = SlotMap {
         slot_bytes: slot_wanted.clamp(crate::layout::SLOT_BYTES_MIN, offer.slot_bytes_max),
-        window: (1 << window_wanted.ilog2()).min(offer.window_max),
+        window: (1 << window_wanted.ilog2()).min(window_max),
         partition_count: offer.partition_count,
     };
     debug_assert!(map.is_valid());
@@ -195,7 +199,8 @@ pub(super) struct Offer {
     pub(super) auth: Vec<u8>,
     pub(super) crc_required: bool,
     pub(super) paper_format: bool,
-    pub(super) datagrams: bool,
+    /// Slots of a client that sends datagrams; 0: it is not let in.
+    pub(super) datagram_window_max: usize,
     pub(super) hash_only: bool,
     pub(super) slot_bytes_max: usize,
     pub(super) window_max: usize,
@@ -217,7 +222,7 @@ mod tests {
             auth: Vec::new(),
             crc_required: false,
             paper_format: true,
-            datagrams: true,
+            datagram_window_max: 16,
             hash_only: false,
             slot_bytes_max: 1024,
             window_max: 64,

@@ -8,6 +8,7 @@ use drover_kv_herd::server::ServerOptions;
 use drover_mem::PageWish;
 use drover_rt::Idle;
 use drover_store::{Mode, PartitionOptions};
+use drover_verbs_shm::{ShmDevice, ShmOptions};
 
 /// Items of 64 bytes (16-byte keys, 32-byte values) fill all slots of the index when they fill the log. Larger
 /// items leave slots free, smaller ones are evicted a little early.
@@ -15,9 +16,18 @@ const LOG_BYTES_PER_BUCKET: usize = 8 * 64;
 /// The smallest log that makes sense.
 const LOG_BYTES_MIN: usize = 1 << 16;
 
-/// Twice what a worker posts at a time. Over shared memory every sender has a ring, which holds what has not been
-/// taken: more RECVs would only make those rings longer (here 64 KiB).
-const DATAGRAM_RECVS: usize = 128;
+/// 16 requests under way for each of 64 clients.
+const DATAGRAM_RECVS: usize = 1024;
+/// Every sender of datagrams has a ring at every worker, of so many lines (64 bytes) per RECV of *all* clients: here
+/// 64 KiB, several times what one client may have under way.
+const RING_LINES_PER_RECV: usize = 1;
+
+/// The fabric of such a server.
+pub fn device() -> ShmDevice {
+    let mut options = ShmOptions::default();
+    options.ring_lines_per_recv = RING_LINES_PER_RECV;
+    ShmDevice::open(options)
+}
 
 /// What a server of these settings is made of.
 pub fn server_options(settings: &Settings) -> Result<ServerOptions, Failure> {

@@ -6,7 +6,7 @@ use super::{limits, listen, plan};
 use crate::exit::{self, Failure};
 use drover_kv_herd::server::{Server, StartError};
 use drover_rt::control::ControlListener;
-use drover_verbs_shm::{Shm, ShmDevice};
+use drover_verbs_shm::Shm;
 use rustix::event::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::os::unix::net::UnixStream;
@@ -30,7 +30,7 @@ pub fn serve(settings: &Settings) -> Result<(), Failure> {
 
     let cores = settings.cores.value.clone();
     let pin = move |worker: usize| pin_worker(worker, cores.as_deref());
-    let server = Server::<Shm>::start(&ShmDevice::default(), Some(fabric), &options, pin)
+    let server = Server::<Shm>::start(&plan::device(), Some(fabric), &options, pin)
         .map_err(|error| failure(&error))?;
     tracing::info!("serving at {}", ways.join(" and "));
     match wait(&server, &signals, &listeners)? {
@@ -130,6 +130,7 @@ mod tests {
     use super::*;
     use drover_kv_herd::server::{Flaw, ServerOptions};
     use drover_store::PartitionOptions;
+    use drover_verbs_shm::ShmDevice;
 
     #[test]
     fn a_server_that_ends_by_itself_is_not_waited_for() {
