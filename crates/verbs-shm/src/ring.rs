@@ -64,7 +64,7 @@ pub(crate) trait Memory {
 
 /// Fewer than 8 bytes as the low end of a word, without a loop.
 #[inline(always)]
-fn partial_word(bytes: &[u8]) -> u64 {
+pub(crate) fn partial_word(bytes: &[u8]) -> u64 {
     let (mut word, mut rest, mut shift) = (0, bytes, 0);
     if let Some((four, more)) = rest.split_first_chunk::<4>() {
         word = u64::from(u32::from_le_bytes(*four));

@@ -2,12 +2,49 @@
 
 use super::{Peer, Queue};
 use crate::bell::Ringing;
-use crate::core::{Remote, Source, Tables};
+use crate::core::{Remote, Sender, Source, Tables};
 use crate::device::SGE_MAX;
 use crate::execute::{Attempt, execute};
 use crate::ring::{FIRST_BYTES, Head, lines_of};
 use crate::stats::count;
-use drover_verbs::{Imm, Payload, PostError, PostErrorKind, QpKind, SendList, SendOp, SendWr, WcStatus};
+use drover_verbs::{
+    Imm, Payload, PostError, PostErrorKind, QpKind, Qpn, SendList, SendOp, SendWr, UdDest, WcStatus,
+};
+
+/// Where the datagram before went: lists mostly stay with one receiver for a while, and to look it up again costs
+/// more than to compare.
+struct LastSender<'t> {
+    ah: u32,
+    qpn: Qpn,
+    sender: Option<&'t Sender>,
+}
+
+impl<'t> LastSender<'t> {
+    /// No handle is 0.
+    const NONE: LastSender<'static> = LastSender {
+        ah: 0,
+        qpn: Qpn(0),
+        sender: None,
+    };
+
+    /// The sender to `dest`, whose bell will be rung.
+    #[inline(always)]
+    fn find(&mut self, dest: UdDest, tables: &'t Tables, ringing: &mut Ringing<'t>) -> Option<&'t Sender> {
+        if dest.ah != self.ah || dest.qpn != self.qpn {
+            let sender = tables.senders.find(dest.ah)?;
+            if sender.qpn != dest.qpn.0 {
+                return None;
+            }
+            ringing.note(&sender.bell);
+            *self = LastSender {
+                ah: dest.ah,
+                qpn: dest.qpn,
+                sender: Some(sender),
+            };
+        }
+        self.sender
+    }
+}
 
 /// The imported region of the request before: lists mostly stay within one, and looking it up again costs more
 /// than the comparison.
@@ -63,24 +100,28 @@ impl Queue {
     }
 
     pub(super) fn post_ud(&self, list: &SendList) -> Result<(), PostError> {
-        let room = self.room();
+        let (wrs, room) = (list.wrs(), self.room());
+        let fitting = wrs.len().min(room);
         let tables = &*self.core.tables.borrow();
         let mut ringing = Ringing::new();
-        for (accepted, wr) in list.wrs().iter().enumerate() {
-            if accepted == room {
-                let kind = PostErrorKind::QueueFull;
-                return Err(PostError { accepted, kind });
-            }
-            if !self.short_datagram(wr, list, tables, &mut ringing) {
+        let mut last = LastSender::NONE;
+        for (accepted, wr) in wrs[..fitting].iter().enumerate() {
+            if !self.short_datagram(wr, list, tables, &mut last, &mut ringing) {
+                // It may ring for somebody else: the next short one has to say again for whom.
+                last = LastSender::NONE;
                 self.datagram(wr, list, tables, &mut ringing)
                     .map_err(|kind| PostError { accepted, kind })?;
             }
             self.complete(wr, WcStatus::Success, 0);
         }
+        if fitting < wrs.len() {
+            let (accepted, kind) = (fitting, PostErrorKind::QueueFull);
+            return Err(PostError { accepted, kind });
+        }
         Ok(())
     }
 
-    /// The usual case: a datagram of one line to a live handle. False: nothing done, let
+    /// The usual case: a datagram of one line, with immediate data, to a live handle. False: nothing done, let
     /// [`datagram`](Queue::datagram) see what is special about it.
     #[inline(always)]
     fn short_datagram<'t>(
@@ -88,33 +129,34 @@ impl Queue {
         wr: &SendWr,
         list: &SendList,
         tables: &'t Tables,
+        last: &mut LastSender<'t>,
         ringing: &mut Ringing<'t>,
     ) -> bool {
         let (
             SendOp::Send {
                 dest: Some(dest),
-                imm,
+                imm: Some(imm),
             },
             Payload::Inline { start, len },
         ) = (wr.op, wr.payload)
         else {
             return false;
         };
-        if len as usize > FIRST_BYTES.min(self.inline_bytes) {
+        let len = len as usize;
+        if len > FIRST_BYTES || len > self.inline_bytes {
             return false;
         }
-        let Some(sender) = tables.senders.find(dest.ah) else {
+        let Some(sender) = last.find(dest, tables, ringing) else {
             return false;
         };
         let head = Head {
+            len,
+            flags: Head::IMM,
+            imm: imm.0,
+            src_qpn: self.qpn.0,
             qkey: dest.qkey,
-            ..self.head(len as usize, imm)
         };
-        if sender.qpn != dest.qpn.0 || !sender.lane.push_short(head, list.inline_bytes(start, len)) {
-            return false;
-        }
-        ringing.note(&sender.bell);
-        true
+        sender.lane.push_short(head, list.inline_bytes(start, len as u32))
     }
 
     /// Sends one datagram, or loses it.
