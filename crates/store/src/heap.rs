@@ -320,7 +320,9 @@ mod tests {
         assert_eq!(all.len(), SIZE / 56);
         for (i, &chunk) in all.iter().enumerate().filter(|(i, _)| i % 2 == 0) {
             heap.free(chunk);
-            check(&heap).unwrap_or_else(|e| panic!("{i}: {e}"));
+            if !cfg!(miri) || i % 64 == 0 {
+                check(&heap).unwrap_or_else(|e| panic!("{i}: {e}"));
+            }
         }
         all.iter().skip(1).step_by(2).for_each(|&chunk| heap.free(chunk));
         assert_eq!(
@@ -360,7 +362,7 @@ mod tests {
             let mut heap = heap();
             let mut rng = Rng::new(seed, 0, 0);
             let mut held: Vec<(u64, usize, u64)> = Vec::new();
-            for stamp in 0..if cfg!(miri) { 50 } else { 300 } {
+            for stamp in 0..if cfg!(miri) { 12 } else { 300 } {
                 if rng.chance(0.4) && !held.is_empty() {
                     let (offset, len, stamp) = held.swap_remove(rng.below(held.len() as u64) as usize);
                     for at in (0..len as u64).step_by(8) {
