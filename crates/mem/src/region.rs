@@ -203,9 +203,9 @@ impl Region {
             // SAFETY: the caller's promise; `bytes` is a live slice that cannot overlap a Region.
             unsafe { arch::copy_under_8(self.ptr(offset), body.as_ptr(), lead) };
         }
-        // SAFETY: as above; what is left of `body` are whole words.
+        // SAFETY: as above; what is left of `body` are whole words, and 16 bytes that begin on one are stored as two.
         unsafe {
-            arch::copy_words(
+            arch::small_copy(
                 self.ptr(offset + lead),
                 body.as_ptr().wrapping_add(lead),
                 body.len() - lead,

@@ -143,6 +143,7 @@ impl Context<Shm> for ShmContext {
             region,
             len: decoded.len,
             access: decoded.access,
+            watches_disjoint: watches.is_sorted_by(|a: &RemoteWatch, b| a.end <= b.start),
             watches,
         };
         let rkey = self

@@ -11,6 +11,7 @@ use drover_mem::{NativeCpu, Region};
 use drover_verbs::{Access, Caps, Payload, PostErrorKind, SendList, Sge};
 use rustix::fd::OwnedFd;
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// The shared heart of a context. One thread: no lock, and no `RefCell` is held across a call out.
@@ -56,6 +57,31 @@ impl Tables {
     }
 }
 
+/// The registered region that was asked for last: neighbouring RECVs are mostly in the same one.
+pub(crate) struct LastLocal<'t> {
+    lkey: u32,
+    local: Option<&'t Local>,
+}
+
+impl<'t> LastLocal<'t> {
+    pub(crate) fn new() -> LastLocal<'t> {
+        LastLocal { lkey: 0, local: None }
+    }
+
+    /// The memory of `sge`, to be written, as [`Tables::local`] says.
+    #[inline(always)]
+    pub(crate) fn find(&mut self, sge: Sge, tables: &'t Tables) -> Option<&'t Region> {
+        if sge.lkey != self.lkey {
+            let local = tables.local.find(sge.lkey).filter(|local| local.writable);
+            (self.lkey, self.local) = (sge.lkey, local);
+        }
+        let region = &self.local?.region;
+        region
+            .contains(sge.offset as usize, sge.len as usize)
+            .then_some(region)
+    }
+}
+
 /// A registered region of ours.
 pub(crate) struct Local {
     pub(crate) region: Region,
@@ -68,6 +94,8 @@ pub(crate) struct Remote {
     pub(crate) len: u64,
     pub(crate) access: Access,
     pub(crate) watches: Vec<RemoteWatch>,
+    /// No byte is in two of them.
+    pub(crate) watches_disjoint: bool,
 }
 
 pub(crate) struct RemoteWatch {
@@ -83,14 +111,22 @@ impl Remote {
         (offset <= self.len && len as u64 <= self.len - offset).then_some(offset as usize)
     }
 
-    /// Rings the bells of whoever watches a part of `[offset, offset + len)`.
+    /// Rings the bells of whoever watches a part of `[offset, offset + len)`. Returns the range of which the same
+    /// can be said.
     #[inline(always)]
-    pub(crate) fn ring<'t>(&'t self, offset: u64, len: usize, ringing: &mut Ringing<'t>) {
+    pub(crate) fn ring<'t>(&'t self, offset: u64, len: usize, ringing: &mut Ringing<'t>) -> Range<u64> {
+        let end = offset + len as u64;
+        let mut same = 0..0;
         for watch in &self.watches {
-            if offset < watch.end && watch.start < offset + len as u64 {
+            if offset < watch.end && watch.start < end {
                 ringing.note(&watch.bell);
+                if self.watches_disjoint && watch.start <= offset && end <= watch.end {
+                    same = watch.start..watch.end;
+                    break;
+                }
             }
         }
+        same
     }
 }
 

@@ -203,6 +203,7 @@ impl State {
         let tables = &*core.tables.borrow();
         let (mut n, mut drops, mut rounds) = (0, 0, self.lanes.len());
         loop {
+            n += self.lanes.inbox(index).take_plain(tables, &mut wcs[n..]);
             while n < wcs.len() && drops < DROPS_PER_POLL {
                 let inbox = self.lanes.inbox(index);
                 let step = inbox.step(core, tables, &mut wcs[n]);

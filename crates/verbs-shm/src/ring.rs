@@ -310,7 +310,18 @@ impl<M: Memory> Consumer<M> {
     /// Done with the peeked message. True once per quarter ring, when the position was published.
     #[inline(always)]
     pub(crate) fn advance(&mut self, head: Head) -> bool {
-        self.pos += lines_of(head.len);
+        self.advance_by(lines_of(head.len))
+    }
+
+    /// As [`advance`](Consumer::advance), for a message of one line.
+    #[inline(always)]
+    pub(crate) fn advance_line(&mut self) -> bool {
+        self.advance_by(1)
+    }
+
+    #[inline(always)]
+    fn advance_by(&mut self, lines: u64) -> bool {
+        self.pos += lines;
         self.next_word = self.geometry.line_word(self.pos);
         self.next_lap = self.geometry.lap(self.pos);
         self.memory

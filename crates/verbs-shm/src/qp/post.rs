@@ -10,6 +10,7 @@ use crate::stats::count;
 use drover_verbs::{
     Imm, Payload, PostError, PostErrorKind, QpKind, Qpn, SendList, SendOp, SendWr, UdDest, WcStatus,
 };
+use std::ops::Range;
 
 /// Where the datagram before went: lists mostly stay with one receiver for a while, and to look it up again costs
 /// more than to compare.
@@ -46,11 +47,12 @@ impl<'t> LastSender<'t> {
     }
 }
 
-/// The imported region of the request before: lists mostly stay within one, and looking it up again costs more
-/// than the comparison.
+/// The imported region of the request before, and the watch it fell into: lists mostly stay within one, and looking
+/// either up again costs more than the comparison.
 struct LastTarget<'t> {
     rkey: u32,
     remote: Option<&'t Remote>,
+    watched: Range<u64>,
 }
 
 impl<'t> LastTarget<'t> {
@@ -58,13 +60,16 @@ impl<'t> LastTarget<'t> {
         LastTarget {
             rkey: 0,
             remote: None,
+            watched: 0..0,
         }
     }
 
     #[inline(always)]
     fn find(&mut self, rkey: u32, tables: &'t Tables) -> Option<&'t Remote> {
         if rkey != self.rkey {
-            (self.rkey, self.remote) = (rkey, tables.remote.find(rkey));
+            let writable = |remote: &&Remote| remote.access.remote_write;
+            (self.rkey, self.remote) = (rkey, tables.remote.find(rkey).filter(writable));
+            self.watched = 0..0;
         }
         self.remote
     }
@@ -79,6 +84,14 @@ impl<'t> LastTarget<'t> {
             {
                 to.region.prefetch_write(remote.offset as usize);
             }
+        }
+    }
+
+    /// Rings for `[start, end)` of `to`, unless the request before did so for the same watch.
+    #[inline(always)]
+    fn ring(&mut self, to: &'t Remote, start: u64, end: u64, ringing: &mut Ringing<'t>) {
+        if start < self.watched.start || end > self.watched.end {
+            self.watched = to.ring(start, (end - start) as usize, ringing);
         }
     }
 }
@@ -249,61 +262,74 @@ impl Queue {
         let tables = &*self.core.tables.borrow();
         let mut ringing = Ringing::new();
         let direct = self.pending_count.get() == 0 && !peer.is_gone();
-        let mut target = LastTarget::new();
-        target.ask_for_lines(wrs, tables);
-        for (accepted, wr) in wrs.iter().enumerate() {
+        let mut accepted = 0;
+        loop {
+            if direct {
+                accepted +=
+                    self.plain_writes(&wrs[accepted..wrs.len().min(room)], list, tables, &mut ringing);
+            }
+            let Some(wr) = wrs.get(accepted) else {
+                return Ok(());
+            };
             if accepted == room {
                 let kind = PostErrorKind::QueueFull;
                 return Err(PostError { accepted, kind });
             }
-            if direct && self.inline_write(wr, list, tables, &mut target, &mut ringing) {
-                self.complete(wr, WcStatus::Success, 0);
-            } else if !self
+            if !self
                 .post_one(peer, wr, list, tables, &mut ringing)
                 .map_err(|kind| PostError { accepted, kind })?
             {
                 return self.post_flushed(&wrs[accepted + 1..], accepted + 1);
-            } else if self.pending_count.get() > 0 {
-                return self.post_behind(peer, list, accepted + 1, room, tables, &mut ringing);
+            }
+            accepted += 1;
+            if self.pending_count.get() > 0 {
+                return self.post_behind(peer, list, accepted, room, tables, &mut ringing);
             }
         }
-        Ok(())
     }
 
-    /// The usual case: a WRITE of inline bytes that nothing stands against. False: nothing done, let
-    /// [`post_one`](Queue::post_one) see what is special about it.
+    /// The usual case: WRITEs of inline bytes that nothing stands against. Returns how many of the first requests
+    /// were; [`post_one`](Queue::post_one) sees what is special about the next.
     #[inline(always)]
-    fn inline_write<'t>(
+    fn plain_writes<'t>(
         &self,
-        wr: &SendWr,
+        wrs: &[SendWr],
         list: &SendList,
         tables: &'t Tables,
-        target: &mut LastTarget<'t>,
         ringing: &mut Ringing<'t>,
-    ) -> bool {
-        let (SendOp::Write { remote, imm: None }, Payload::Inline { start, len }) = (wr.op, wr.payload)
-        else {
-            return false;
-        };
-        if len as usize > self.inline_bytes {
-            return false;
+    ) -> usize {
+        let mut target = LastTarget::new();
+        target.ask_for_lines(wrs, tables);
+        let before = self.posted.get();
+        let mut done = 0;
+        for wr in wrs {
+            let (SendOp::Write { remote, imm: None }, Payload::Inline { start, len }) = (wr.op, wr.payload)
+            else {
+                break;
+            };
+            if len as usize > self.inline_bytes {
+                break;
+            }
+            let Some(to) = target.find(remote.rkey, tables) else {
+                break;
+            };
+            let Some(offset) = to.inside(remote.offset, len as usize) else {
+                break;
+            };
+            // SAFETY: `inside` checked the range; a region exported with the right to write was mapped so.
+            unsafe {
+                to.region
+                    .copy_in_release_unchecked(offset, list.inline_bytes(start, len))
+            };
+            target.ring(to, remote.offset, remote.offset + u64::from(len), ringing);
+            done += 1;
+            if wr.signaled {
+                self.posted.set(before.wrapping_add(done));
+                self.push_completion(wr, WcStatus::Success, 0, before.wrapping_add(done));
+            }
         }
-        let Some(to) = target.find(remote.rkey, tables) else {
-            return false;
-        };
-        let Some(offset) = to.inside(remote.offset, len as usize) else {
-            return false;
-        };
-        if !to.access.remote_write {
-            return false;
-        }
-        // SAFETY: `inside` checked the range; a region exported with the right to write was mapped so.
-        unsafe {
-            to.region
-                .copy_in_release_unchecked(offset, list.inline_bytes(start, len))
-        };
-        to.ring(remote.offset, len as usize, ringing);
-        true
+        self.posted.set(before.wrapping_add(done));
+        done as usize
     }
 
     /// The rest of a list of which a request waits.
