@@ -60,8 +60,8 @@ pub struct ServerOptions {
     /// One reply in so many asks for a completion. *(64 as in `[H14]` and `[R16]`)*
     pub signal_period: usize,
     /// Sweeps over the slots without a find before a step looks everywhere and then says that it is idle. On
-    /// real cores 64: a sweep costs 3 ns per client, a look everywhere 3 ns per slot. Simulated time passes
-    /// only between steps: 1. A step that finds something also takes no more batches than this, or 8.
+    /// real cores 64: a sweep costs 3 ns per client and a pause, a look everywhere 3 ns per slot. Simulated time passes
+    /// only between steps: 1.
     pub idle_sweeps: usize,
     /// When a worker with nothing to do sleeps, if the fabric can wake it.
     pub idle: Idle,

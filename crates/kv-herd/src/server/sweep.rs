@@ -149,7 +149,11 @@ impl<P: Provider> Worker<P> {
             }
         }
         lane.served = true;
-        lane.run = (room - left).min(LOOK_AHEAD) as u8;
+        // Those behind have a batch's time to come.
+        let run = room - left;
+        lane.run = run.min(LOOK_AHEAD) as u8;
+        lane.slots.prefetch(cpu, lane.commit_at);
+        look_ahead(cpu, client, lane, run);
         client.torn_since = Ns::MAX;
     }
 

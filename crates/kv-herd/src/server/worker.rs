@@ -12,6 +12,7 @@ use super::stats::{Counters, WorkerStats};
 use super::sweep::Around;
 use crate::logic::SlotState;
 use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_mem::pause;
 use drover_store::{Partition, PartitionOptions};
 use drover_verbs::{Bell, Context, Device, Provider, QueuePair};
 use std::rc::Rc;
@@ -36,7 +37,7 @@ pub struct Worker<P: Provider> {
     pub(super) clients: Clients<P>,
     pub(super) replies: Replies<P>,
     pub(super) datagrams: Option<Box<Datagrams<P>>>,
-    /// Two in batch mode, one per stage of a pipeline.
+    /// One in batch mode, one per stage of a pipeline.
     pub(super) intakes: Vec<Intake>,
     pub(super) pipeline: Pipeline,
     pub(super) counters: Counters,
@@ -106,7 +107,7 @@ impl<P: Provider> Worker<P> {
                 .map_err(|reason| StartError::Datagrams { reason })?;
         }
         let (intake_count, limit) = match options.mode {
-            ServeMode::Batch { .. } => (2, batch),
+            ServeMode::Batch { .. } => (1, batch),
             ServeMode::Pipeline { .. } => (STAGES, 1),
         };
         let share = Share {
@@ -299,6 +300,8 @@ impl<P: Provider> Actor<P::Cpu> for Worker<P> {
             if self.work(cpu) {
                 return Progress::Busy;
             }
+            // Not to take the line away from a client that is just writing it, nor the core from its sibling.
+            pause();
         }
         if self.work_around(cpu) {
             return Progress::Busy;
