@@ -203,9 +203,10 @@ impl Region {
             // SAFETY: the caller's promise; `bytes` is a live slice that cannot overlap a Region.
             unsafe { arch::copy_under_8(self.ptr(offset), body.as_ptr(), lead) };
         }
-        // SAFETY: as above; what is left of `body` are whole words, and 16 bytes that begin on one are stored as two.
+        // By words, which can be forwarded from whatever stores built `bytes` just now.
+        // SAFETY: as above; what is left of `body` are whole words.
         unsafe {
-            arch::small_copy(
+            arch::copy_words(
                 self.ptr(offset + lead),
                 body.as_ptr().wrapping_add(lead),
                 body.len() - lead,

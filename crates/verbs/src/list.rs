@@ -212,6 +212,26 @@ impl SendList {
         }
     }
 
+    /// Lets `fill` build a block of `N` bytes in the arena, whose last `len` bytes are the payload. What `fill`
+    /// leaves alone is whatever stood there before. Cheaper than [`inline_tail`](SendList::inline_tail) where the
+    /// block would have to be built first: bytes just stored in other pieces than they are then loaded in wait until
+    /// all stores before them are through, which may be stores into a peer's lines.
+    #[inline(always)]
+    pub fn inline_tail_with<const N: usize>(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8; N]),
+    ) -> Payload {
+        assert!(len <= N, "the last {len} bytes of {N}");
+        let start = self.room(N);
+        let block = self.arena[start..].first_chunk_mut();
+        fill(block.expect("room for N bytes was made"));
+        Payload::Inline {
+            start: (start + N - len) as u32,
+            len: len as u32,
+        }
+    }
+
     /// Adds a gather list.
     pub fn gather(&mut self, sges: &[Sge]) -> Payload {
         let start = self.sges.len() as u32;

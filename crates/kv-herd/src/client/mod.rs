@@ -218,7 +218,11 @@ impl<P: Provider> HerdClient<P> {
             let commit = Commit::new(slot_op, claim.seq, key.len(), value.len(), false);
             let len = request::build_line(claim.line, commit, hash, key, value);
             Self::fill(claim.slot, commit, hash, token, submitted, now, len);
-            let (at, payload) = (claim.at, session.list.inline_tail(claim.line, len));
+            // Built twice, for the list and for retransmission, because a copy would wait for the stores.
+            let payload = session.list.inline_tail_with(len, |block| {
+                request::build_line(block, commit, hash, key, value);
+            });
+            let at = claim.at;
             session.stage_plain(at, payload, len);
             return Placed::Posted;
         }
