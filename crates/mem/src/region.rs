@@ -183,8 +183,7 @@ impl Region {
         unsafe { self.copy_in_release_unchecked(offset, bytes) };
     }
 
-    /// As [`copy_in_release`](Region::copy_in_release), for who has checked the range already. About 2 ns for 40
-    /// bytes that end on a word.
+    /// As [`copy_in_release`](Region::copy_in_release), for who has checked the range already.
     ///
     /// # Safety
     /// `[offset, offset + bytes.len())` is inside this region, which is writable.
@@ -236,8 +235,8 @@ impl Region {
         unsafe { copy(out.as_mut_ptr(), self.ptr(offset), out.len(), offset) };
     }
 
-    /// As [`copy_out`](Region::copy_out), for memory that nobody writes meanwhile: words may be split. The fastest
-    /// way for short lengths, about 1 ns for 32 bytes.
+    /// As [`copy_out`](Region::copy_out), for memory that nobody writes meanwhile: words may be split. For
+    /// short lengths it takes the fewest instructions.
     #[inline(always)]
     pub fn copy_short_out(&self, offset: usize, out: &mut [u8]) {
         self.check(offset, out.len());
@@ -256,7 +255,7 @@ impl Region {
     }
 
     /// As [`copy_to`](Region::copy_to), for who has checked both ranges already, and for memory that nobody looks
-    /// at before he is told: words may be split. The fastest way for short lengths, about 1 ns for 32 bytes.
+    /// at before he is told: words may be split.
     ///
     /// # Safety
     /// `[offset, offset + len)` is inside this region, `[to_offset, to_offset + len)` inside `to`, which is writable.

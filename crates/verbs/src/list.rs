@@ -213,9 +213,9 @@ impl SendList {
     }
 
     /// Lets `fill` build a block of `N` bytes in the arena, whose last `len` bytes are the payload. What `fill`
-    /// leaves alone is whatever stood there before. Cheaper than [`inline_tail`](SendList::inline_tail) where the
-    /// block would have to be built first: bytes just stored in other pieces than they are then loaded in wait until
-    /// all stores before them are through, which may be stores into a peer's lines.
+    /// leaves alone is whatever stood there before. A block built first and copied with
+    /// [`inline_tail`](SendList::inline_tail) is loaded in other pieces than it was stored, and such a load waits
+    /// for the stores before it.
     #[inline(always)]
     pub fn inline_tail_with<const N: usize>(
         &mut self,

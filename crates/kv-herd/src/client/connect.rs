@@ -27,7 +27,7 @@ const BACKOFF_MAX: Ns = Ns::from_ms(200);
 const HANDSHAKE_MAX: Ns = Ns::from_s(5);
 /// The control channel is looked at this often (a system call) while no answer is due.
 const LOOK_EVERY: Ns = Ns::from_ms(1);
-/// Requests staged before they are posted: on shared memory their lines travel together (8 are 7 % faster than 4).
+/// Requests staged before they are posted: on shared memory their lines travel together (8 were 1 to 7 % faster than 4).
 const POST_BATCH: usize = 8;
 /// Control messages taken per look.
 const MESSAGES_MAX: usize = 64;

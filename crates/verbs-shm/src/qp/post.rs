@@ -75,7 +75,7 @@ impl<'t> LastTarget<'t> {
     }
 
     /// Asks for the first line of every WRITE of the list, which the peer's core has in its cache: the lines travel
-    /// together instead of one after the other (5 % more operations in a window of 16).
+    /// together instead of one after the other (0 to 5 % more operations in a window of 16).
     #[inline(always)]
     fn ask_for_lines(&mut self, wrs: &[SendWr], tables: &'t Tables) {
         for wr in wrs {
