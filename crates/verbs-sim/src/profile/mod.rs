@@ -1,0 +1,1 @@
+//! What a modelled card, host and network cost, as plain numbers.
