@@ -1,0 +1,102 @@
+//! What a parameter can be: a number, a count or a curve.
+
+use super::curve::Curve;
+
+/// Kind of a parameter's value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// A real number.
+    Number,
+    /// A whole number, not negative.
+    Count,
+    /// A [`Curve`].
+    Curve,
+}
+
+/// A parameter's name and unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// `group.parameter`, as in profile files.
+    pub path: &'static str,
+    /// Its unit, as in profile files.
+    pub unit: &'static str,
+    /// What its value looks like.
+    pub shape: Shape,
+}
+
+/// A parameter's value, whatever its kind.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A number or a count.
+    Number(f64),
+    /// A curve.
+    Curve(Curve),
+}
+
+impl Value {
+    /// All numbers of it: one, or one per point.
+    pub fn numbers(&self) -> Vec<f64> {
+        match self {
+            Value::Number(number) => vec![*number],
+            Value::Curve(curve) => curve.points().iter().map(|(_, cost)| *cost).collect(),
+        }
+    }
+
+    /// The same with its number `index` replaced.
+    pub fn with_number(&self, index: usize, number: f64) -> Value {
+        match self {
+            Value::Number(_) => Value::Number(number),
+            Value::Curve(curve) => Value::Curve(curve.with_point(index, number)),
+        }
+    }
+}
+
+/// A typed field that a [`Value`] can be put into.
+pub(super) trait Field {
+    /// Puts `value` in; false when it is of another kind.
+    fn put(&mut self, value: &Value) -> bool;
+}
+
+/// What kind of value a type takes.
+pub(super) trait Shaped {
+    /// The kind.
+    const SHAPE: Shape;
+}
+
+impl Shaped for f64 {
+    const SHAPE: Shape = Shape::Number;
+}
+impl Shaped for u64 {
+    const SHAPE: Shape = Shape::Count;
+}
+impl Shaped for Curve {
+    const SHAPE: Shape = Shape::Curve;
+}
+
+impl Field for f64 {
+    fn put(&mut self, value: &Value) -> bool {
+        let Value::Number(number) = value else {
+            return false;
+        };
+        *self = *number;
+        number.is_finite()
+    }
+}
+
+impl Field for u64 {
+    fn put(&mut self, value: &Value) -> bool {
+        let Value::Number(number) = value else {
+            return false;
+        };
+        *self = *number as u64;
+        *number >= 0.0 && number.fract() == 0.0 && *number < 9e15
+    }
+}
+
+impl Field for Curve {
+    fn put(&mut self, value: &Value) -> bool {
+        let Value::Curve(curve) = value else { return false };
+        self.clone_from(curve);
+        true
+    }
+}
