@@ -288,6 +288,6 @@ impl<T: Target> Client<T> {
 }
 
 /// The time since `began` ticks.
-fn since(began: u64) -> Ns {
+pub(crate) fn since(began: u64) -> Ns {
     Ns(NativeCpu::ticks_to_ns(timestamp().saturating_sub(began)))
 }

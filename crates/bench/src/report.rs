@@ -24,6 +24,9 @@ pub struct Report {
     pub window1: Lone,
     /// Every sample, those that do not count too.
     pub samples: Vec<Sample>,
+    /// The placement that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub wanted_placement: Option<Placement>,
     /// The placement of the samples that count.
     pub placement: Option<Placement>,
     /// How many samples count.
@@ -77,8 +80,8 @@ pub struct Sample {
     pub latency_us: LatencyUs,
     /// One operation under way at a time.
     pub window1: Lone,
-    /// Bare round trip before and after, nanoseconds.
-    pub rtt_ns: [f64; 2],
+    /// Bare round trip before and after the throughput run, and after window 1 and the bound, nanoseconds.
+    pub rtt_ns: [f64; 3],
     /// What that says about the cores.
     pub placement: Option<Placement>,
     /// The bound.
@@ -164,10 +167,20 @@ pub struct Workload {
 }
 
 impl Report {
-    /// Fills the medians, ranges and ratios from the samples that share the most common placement.
+    /// How many samples were taken in the placement that was asked for.
+    pub fn wanted_count(&self) -> usize {
+        let wanted = |s: &&Sample| self.wanted_placement.is_none() || s.placement == self.wanted_placement;
+        self.samples.iter().filter(wanted).count()
+    }
+
+    /// Fills the medians, ranges and ratios from the samples that share the placement asked for, or the most common
+    /// one.
     pub fn summarize(&mut self) {
         let places: Vec<Placement> = self.samples.iter().filter_map(|s| s.placement).collect();
-        self.placement = Placement::most_common(&places);
+        self.placement = match self.wanted_placement {
+            Some(wanted) if places.contains(&wanted) => Some(wanted),
+            _ => Placement::most_common(&places),
+        };
         let counted: Vec<&Sample> = self
             .samples
             .iter()
@@ -315,6 +328,27 @@ pub(crate) mod tests {
             ],
             ..Sample::default()
         }
+    }
+
+    #[test]
+    fn samples_of_the_placement_asked_for_count_if_there_are_any() {
+        let mut report = Report {
+            wanted_placement: Some(Placement::Near),
+            samples: vec![sample(1e6, Placement::Far), sample(2e6, Placement::Far)],
+            ..Report::default()
+        };
+        report.summarize();
+        assert_eq!(
+            (report.wanted_count(), report.placement),
+            (0, Some(Placement::Far))
+        );
+        report.samples.push(sample(10e6, Placement::Near));
+        report.summarize();
+        assert_eq!(
+            (report.wanted_count(), report.placement),
+            (1, Some(Placement::Near))
+        );
+        assert_eq!((report.samples_counted, report.throughput_ops), (1, 10e6));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 
 use crate::bound::{Bound, Echo, Pairs, Placement};
 use crate::crew::{Crew, CrewOptions, System};
-use crate::driver::{Client, Measured, Pace, RunOptions, SAMPLE_EVERY};
+use crate::driver::{Client, Measured, Pace, RunOptions, SAMPLE_EVERY, since};
 use crate::latency::Latency;
 use crate::machine::Machine;
 use crate::pin::{self, Cores};
@@ -19,8 +19,9 @@ use crate::target::{NullTarget, TargetError};
 use crate::workload::{KeyText, Mix, Popularity, Tape, TapeOptions, Values};
 use crate::{Helper, result_file};
 use drover_base::Ns;
+use drover_mem::timestamp;
 use std::error::Error;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What to measure, and how.
 #[derive(Clone, Debug)]
@@ -45,8 +46,10 @@ pub struct Plan {
     pub pace: Pace,
     /// Length of a throughput sample.
     pub time: Ns,
-    /// Samples.
+    /// Samples; with `wanted`, as many taken in that placement.
     pub repeats: usize,
+    /// Only this placement counts.
+    pub wanted: Option<Wanted>,
     /// Run before the first sample.
     pub warm_up: Ns,
     /// Seed of everything drawn.
@@ -67,11 +70,22 @@ pub struct Plan {
     pub helper: Helper,
 }
 
+/// A placement to wait for: virtual cores move, and some figures mean something in one placement only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wanted {
+    /// How far apart the cores are to be.
+    pub placement: Placement,
+    /// For how long the whole run looks for samples in it.
+    pub patience: Ns,
+}
+
 /// Entries of a tape: 16 MiB, longer than any cache remembers.
 const TAPE_ENTRIES: usize = 1 << 22;
 /// Longest sample of a rival's mode, of window 1, of a bound.
 const SIDE_TIME: Ns = Ns::from_ms(400);
 const BOUND_TIME: Ns = Ns::from_ms(150);
+/// Between two looks at whether the cores have come to where they are wanted.
+const LOOK_EVERY: Ns = Ns::from_ms(20);
 
 impl Plan {
     fn tape(&self) -> TapeOptions {
@@ -228,22 +242,59 @@ impl<'a> Stage<'a> {
     fn run_samples(&mut self, progress: &Progress) -> Result<(), Box<dyn Error>> {
         let steps = 2 + usize::from(self.plan.bound) + self.rivals.len();
         let counter = progress.phase("measuring", (self.plan.repeats * steps) as u64);
-        for _ in 0..self.plan.repeats {
-            let mut sample = self.sample_system()?;
-            counter.fetch_add(1, Ordering::Relaxed);
-            sample.window1 = self.sample_window1(&sample)?;
-            counter.fetch_add(1, Ordering::Relaxed);
-            if let Some(pairs) = &mut self.pairs {
-                sample.bound = Some(sample_bound(self.plan, &mut self.echo, pairs)?);
-                counter.fetch_add(1, Ordering::Relaxed);
-            }
-            for contender in &mut self.rivals {
-                sample.rivals.push(contender.sample(self.plan)?);
-                counter.fetch_add(1, Ordering::Relaxed);
-            }
+        let began = timestamp();
+        self.report.wanted_placement = self.plan.wanted.map(|wanted| wanted.placement);
+        while self.report.wanted_count() < self.plan.repeats && self.await_placement(began)? {
+            let sample = self.sample(&counter)?;
             self.report.samples.push(sample);
+            let counted = self.report.wanted_count() * steps;
+            counter.store(counted as u64, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Waits until the cores are where they are wanted. False: not within our patience.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "waits for the machine, between measurements"
+    )]
+    fn await_placement(&mut self, began: u64) -> Result<bool, Box<dyn Error>> {
+        let Some(wanted) = self.plan.wanted else {
+            return Ok(true);
+        };
+        while Placement::of(self.echo.probe_ns()?) != wanted.placement {
+            if since(began) > wanted.patience {
+                self.report.notes.push(format!(
+                    "the cores were not {} for long enough: {} of {} samples after {:.0} s",
+                    wanted.placement,
+                    self.report.wanted_count(),
+                    self.plan.repeats,
+                    since(began).0 as f64 / 1e9
+                ));
+                return Ok(false);
+            }
+            std::thread::sleep(LOOK_EVERY.to_duration());
+        }
+        Ok(true)
+    }
+
+    /// Everything once, in turn.
+    fn sample(&mut self, counter: &AtomicU64) -> Result<Sample, Box<dyn Error>> {
+        let mut sample = self.sample_system()?;
+        counter.fetch_add(1, Ordering::Relaxed);
+        sample.window1 = self.sample_window1(&sample)?;
+        counter.fetch_add(1, Ordering::Relaxed);
+        if let Some(pairs) = &mut self.pairs {
+            sample.bound = Some(sample_bound(self.plan, &mut self.echo, pairs)?);
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        sample.rtt_ns[2] = self.echo.probe_ns()?;
+        sample.placement = Some(Placement::among(&sample.rtt_ns));
+        for contender in &mut self.rivals {
+            sample.rivals.push(contender.sample(self.plan)?);
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(sample)
     }
 
     fn sample_system(&mut self) -> Result<Sample, Box<dyn Error>> {
@@ -261,8 +312,7 @@ impl<'a> Stage<'a> {
             verified: measured.counts.verified,
             elapsed_ns: measured.elapsed.0,
             latency_us: measured.latency.summary(),
-            rtt_ns: [before, after],
-            placement: Some(Placement::between(before, after)),
+            rtt_ns: [before, after, after],
             ..Sample::default()
         })
     }

@@ -51,11 +51,12 @@ fn samples(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
         let placement = sample.placement.map_or_else(String::new, |p| p.to_string());
         writeln!(
             f,
-            "sample {}: {:>8}  round trip before {:.0} ns, after {:.0} ns: {placement}{counted}",
+            "sample {}: {:>8}  round trip before {:.0} ns, after {:.0} ns, after the rest {:.0} ns: {placement}{counted}",
             nth + 1,
             rate(sample.throughput_ops),
             sample.rtt_ns[0],
-            sample.rtt_ns[1]
+            sample.rtt_ns[1],
+            sample.rtt_ns[2]
         )?;
     }
     writeln!(f)

@@ -81,6 +81,7 @@ fn plan() -> Plan {
         pace: Pace::Closed,
         time: Ns::from_ms(10),
         repeats: 2,
+        wanted: None,
         warm_up: Ns::from_ms(1),
         seed: 7,
         cores: Cores::choose(&allowed, 1, 2),

@@ -5,9 +5,10 @@
 
 use super::ring::{self, Asker, WINDOW_MAX};
 use super::socket;
+use crate::driver::since;
 use crate::{Helper, pin};
 use drover_base::Ns;
-use drover_mem::{AllocError, NativeCpu, PageWish, Region, timestamp};
+use drover_mem::{AllocError, PageWish, Region, timestamp};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -79,7 +80,7 @@ impl Echo {
                     return Err(EchoError::Silent);
                 }
                 done += chunk;
-                let now = since(began);
+                let now = since(began).0;
                 // The clock is read about every 20 us, however fast or disturbed the ring is.
                 chunk = if now - ns < CLOCK_NS {
                     chunk * 2
@@ -100,14 +101,14 @@ impl Echo {
         self.ring(1, |asker| {
             let (mut least, probe) = (f64::INFINITY, timestamp());
             for nth in 0..BURSTS {
-                if nth > 0 && since(probe) > PROBE_NS_MAX {
+                if nth > 0 && since(probe).0 > PROBE_NS_MAX {
                     break;
                 }
                 let began = timestamp();
                 if !asker.exchange(TRIPS, GIVE_UP_LOOKS) {
                     return Err(EchoError::Silent);
                 }
-                least = least.min(since(began) as f64 / TRIPS as f64);
+                least = least.min(since(began).0 as f64 / TRIPS as f64);
             }
             Ok(least)
         })
@@ -119,10 +120,10 @@ impl Echo {
         self.command(SOCKET, 0)?;
         let mut all = Vec::with_capacity(1 << 12);
         let session = timestamp();
-        while all.is_empty() || since(session) < time.0 {
+        while all.is_empty() || since(session).0 < time.0 {
             let began = timestamp();
             socket::ping(self.control.as_fd())?;
-            all.push(since(began));
+            all.push(since(began).0);
         }
         socket::stop(self.control.as_fd())?;
         self.acknowledged()?;
@@ -181,11 +182,6 @@ pub(crate) fn echo_main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Nanoseconds since `began` ticks.
-fn since(began: u64) -> u64 {
-    NativeCpu::ticks_to_ns(timestamp().saturating_sub(began))
 }
 
 fn obey() -> Result<(), EchoError> {

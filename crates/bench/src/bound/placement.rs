@@ -34,10 +34,21 @@ impl Placement {
         }
     }
 
-    /// Of a sample between two probes.
-    pub fn between(before_ns: f64, after_ns: f64) -> Placement {
-        let (before, after) = (Placement::of(before_ns), Placement::of(after_ns));
-        if before == after { before } else { Placement::Moved }
+    /// Of a sample with probes before, within and after it.
+    pub fn among(probes_ns: &[f64]) -> Placement {
+        let mut all = probes_ns.iter().map(|&ns| Placement::of(ns));
+        let first = all.next().unwrap_or(Placement::Moved);
+        if all.all(|other| other == first) {
+            first
+        } else {
+            Placement::Moved
+        }
+    }
+
+    /// The settled placement of this name.
+    pub fn named(name: &str) -> Option<Placement> {
+        let settled = [Placement::Smt, Placement::Near, Placement::Far];
+        settled.into_iter().find(|p| p.to_string() == name)
     }
 
     /// The one most samples were taken in (the nearest of several). Samples during which the cores moved count
@@ -73,8 +84,12 @@ mod tests {
     #[test]
     fn by_round_trip() {
         assert_eq!([50.0, 120.0, 460.0].map(Placement::of), [Smt, Near, Far]);
-        assert_eq!(Placement::between(120.0, 460.0), Moved);
-        assert_eq!(Placement::between(120.0, 130.0), Near);
+        assert_eq!(Placement::among(&[120.0, 460.0, 120.0]), Moved);
+        assert_eq!(Placement::among(&[120.0, 130.0]), Near);
+        assert_eq!(
+            ["near", "far", "moved"].map(Placement::named),
+            [Some(Near), Some(Far), None]
+        );
     }
 
     #[test]

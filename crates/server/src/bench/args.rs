@@ -69,6 +69,12 @@ pub struct Args {
     /// Samples
     #[arg(long, default_value_t = 5, value_name = "COUNT")]
     pub repeats: usize,
+    /// Count only samples with the two cores this far apart, and wait for such; virtual cores move
+    #[arg(long, value_parser = ["smt", "near", "far"], value_name = "WHERE")]
+    pub placement: Option<String>,
+    /// With --placement: give up after this long
+    #[arg(long, default_value_t = 120.0, value_name = "S", requires = "placement")]
+    pub patience: f64,
     /// Run before the first sample, seconds
     #[arg(long, default_value_t = 0.5, value_name = "S")]
     pub warm_up: f64,
@@ -156,6 +162,7 @@ impl Args {
             () if !(1..=64).contains(&self.processes) => "--processes: 1 to 64",
             () if bad(self.seconds) => "--seconds: over 0, at most 3600",
             () if self.warm_up != 0.0 && bad(self.warm_up) => "--warm-up: 0 to 3600",
+            () if bad(self.patience) => "--patience: over 0, at most 3600",
             () if self.repeats == 0 => "--repeats: at least 1",
             () if !(self.zipf > 0.0 && self.zipf < 10.0) => "--zipf: over 0, under 10",
             () if self.rate.is_some_and(|rate| !(1.0..=1e9).contains(&rate)) => "--rate: 1 to 1e9",
@@ -224,6 +231,7 @@ mod tests {
             &["--seconds", "-1"],
             &["--seconds", "nan"],
             &["--repeats", "0"],
+            &["--placement", "near", "--patience", "0"],
             &["--rate", "0"],
             &["--server-cores", "0"],
             &["--processes", "0"],

@@ -8,9 +8,10 @@ pub use args::{Args, fuzz_args};
 use crate::exit::{self, Failure};
 use args::usage;
 use drover_base::Ns;
+use drover_bench::bound::Placement;
 use drover_bench::pin::{self, Cores};
 use drover_bench::report::Report;
-use drover_bench::session::{self, Plan};
+use drover_bench::session::{self, Plan, Wanted};
 use drover_bench::workload::{KeyText, Tape};
 use drover_bench::{Helper, Latency, Pace, Progress, helper_main, result_file};
 use herd::{Herd, ServerPlan, ServerProcess};
@@ -83,6 +84,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         pace: args.rate.map_or(Pace::Closed, Pace::Open),
         time: seconds(args.seconds),
         repeats: args.repeats,
+        wanted: wanted(args),
         warm_up: seconds(args.warm_up),
         seed: args.seed,
         cores: Cores::choose(&cores, args.server_cores, args.client_count()),
@@ -92,6 +94,14 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         rivals: args.rivals()?,
         load: true,
         helper: Helper::current(&[HELPER]).map_err(system)?,
+    })
+}
+
+fn wanted(args: &Args) -> Option<Wanted> {
+    let placement = Placement::named(args.placement.as_deref()?)?;
+    Some(Wanted {
+        placement,
+        patience: seconds(args.patience),
     })
 }
 
