@@ -1,4 +1,66 @@
 //! A discrete-event simulation of a room of machines: virtual time, cores, servers with queues, seeds.
 //!
-//! It knows neither verbs nor keys and values; what a network card does is `drover-verbs-sim`'s.
+//! It knows neither verbs nor keys and values: what a network card does is a [`Model`] of another crate.
+//!
+//! - [`Sim`] runs events in the order of their time and steps the [`Actor`](drover_base::Actor)s of virtual cores.
+//! - [`VirtualCpu`] is a core as actors see it: work moves its clock by what a [`CostTable`] says.
+//! - [`Station`] and [`Pipe`] are what models are built of: servers with a queue, and streams of bytes.
+//! - [`Stream`] is randomness that no other entity's draws can shift; [`Noise`] and [`FaultPlan`] draw from it.
+//!
+//! **The step rule.** An actor sees memory as of the start of its step; what it charges moves the clock of its
+//! core; what it posts carries that clock. A busy actor steps again when its clock says so, an idle one is parked
+//! until something it watches arrives or its timer comes: empty polls are arithmetic, not events. The error is at
+//! most one step's charge, which is therefore capped ([`CpuOptions::step_cap`]).
+//!
+//! **Determinism.** Time is whole picoseconds, events of one time run in the order of their making, and the same
+//! seed gives the same [`trace hash`](Sim::trace_hash).
+//!
+//! ```
+//! use drover_base::{Actor, Cost, Cpu, Ns, Progress};
+//! use drover_sim::{CpuOptions, Event, Model, Queue, Sim, VirtualCpu};
+//!
+//! struct Nothing;
+//! impl Model for Nothing {
+//!     fn handle(&mut self, _: Event, _: &mut Queue) {}
+//! }
+//! /// Ticks every microsecond.
+//! struct Clockwork;
+//! impl Actor<VirtualCpu> for Clockwork {
+//!     fn step(&mut self, cpu: &VirtualCpu) -> Progress {
+//!         cpu.charge(Cost::new("clockwork.tick"), 1);
+//!         Progress::Idle { wake_at: cpu.now() + Ns::from_us(1) }
+//!     }
+//! }
+//! let sim = Sim::new(Nothing, 7);
+//! let cpu = sim.add_core(0, CpuOptions::default());
+//! sim.host(&cpu, Box::new(Clockwork));
+//! sim.run_until(Ns::from_us(10));
+//! assert_eq!(cpu.report().lines[0].count, 11); // at 0, 1, 2 ... 10 us
+//! ```
+//!
+//! Sources: `[TigerBeetle]` and `[FoundationDB]` for seeds, faults and replay.
 #![forbid(unsafe_code)]
+
+mod cost;
+mod cpu;
+mod fault;
+mod lines;
+mod noise;
+mod pipe;
+mod queue;
+mod run;
+mod station;
+mod stream;
+mod time;
+
+pub use cost::{CostLine, CostTable};
+pub use cpu::{CoreId, CoreReport, CpuOptions, Phase, VirtualCpu};
+pub use fault::{Fault, FaultKind, FaultOptions, FaultPlan};
+pub use lines::LinePrices;
+pub use noise::Noise;
+pub use pipe::{ByteTime, Pipe};
+pub use queue::{Event, Queue};
+pub use run::{Model, Sim};
+pub use station::{Station, Usage};
+pub use stream::Stream;
+pub use time::Ps;

@@ -1,0 +1,155 @@
+//! [`CostTable`]: what each kind of work costs; and the book in which a core writes what it spent.
+
+use crate::Ps;
+use drover_base::Cost;
+
+/// Prices by the name of the cost. What has no price costs nothing, but is counted and reported.
+#[derive(Clone, Debug, Default)]
+pub struct CostTable {
+    prices: Vec<(String, Ps)>,
+}
+
+impl CostTable {
+    /// An empty table.
+    pub fn new() -> CostTable {
+        CostTable::default()
+    }
+
+    /// Sets the price of `name`, in nanoseconds per unit.
+    pub fn set(&mut self, name: &str, ns: f64) -> &mut CostTable {
+        let price = Ps::from_ns(ns);
+        match self.prices.iter_mut().find(|line| line.0 == name) {
+            Some(line) => line.1 = price,
+            None => self.prices.push((name.into(), price)),
+        }
+        self
+    }
+
+    /// The price of `name`, if it has one.
+    pub fn price(&self, name: &str) -> Option<Ps> {
+        self.prices.iter().find(|line| line.0 == name).map(|line| line.1)
+    }
+
+    /// Multiplies all prices: zero for the ablation "the processor costs nothing".
+    pub fn scale(&mut self, factor: f64) -> &mut CostTable {
+        for line in &mut self.prices {
+            line.1 = Ps::from_ns(line.1.as_ns() * factor);
+        }
+        self
+    }
+}
+
+/// What a core spent on one kind of work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CostLine {
+    /// The cost's name.
+    pub name: &'static str,
+    /// Units.
+    pub count: u64,
+    /// Time.
+    pub time: Ps,
+    /// False: the table has no price for it.
+    pub is_priced: bool,
+}
+
+/// One core's spending. Costs are found by the address of their name, which is only a shortcut: equal names at
+/// several addresses share a line.
+#[derive(Debug, Default)]
+pub(crate) struct Book {
+    known: Vec<Known>,
+    lines: Vec<CostLine>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    address: usize,
+    bytes: usize,
+    price: Ps,
+    line: usize,
+}
+
+impl Book {
+    /// Writes down `count` units of `cost`; returns what they cost.
+    #[inline]
+    pub(crate) fn charge(&mut self, cost: Cost, count: u32, table: &CostTable) -> Ps {
+        let (address, bytes) = (cost.name.as_ptr() as usize, cost.name.len());
+        let same = |known: &&Known| known.address == address && known.bytes == bytes;
+        let known = match self.known.iter().find(same) {
+            Some(known) => *known,
+            None => self.learn(cost.name, address, table),
+        };
+        let time = known.price * u64::from(count);
+        let line = &mut self.lines[known.line];
+        line.count += u64::from(count);
+        line.time += time;
+        time
+    }
+
+    /// Writes down time that no table knows the price of: waiting, stalls.
+    pub(crate) fn spend(&mut self, cost: Cost, time: Ps, table: &CostTable) {
+        self.charge(cost, 1, table);
+        let line = self.lines.iter_mut().find(|line| line.name == cost.name);
+        let line = line.expect("charge made the line");
+        line.time += time;
+        line.is_priced = true;
+    }
+
+    #[cold]
+    fn learn(&mut self, name: &'static str, address: usize, table: &CostTable) -> Known {
+        let price = table.price(name);
+        let line = match self.lines.iter().position(|line| line.name == name) {
+            Some(line) => line,
+            None => {
+                self.lines.push(CostLine {
+                    name,
+                    count: 0,
+                    time: Ps::ZERO,
+                    is_priced: price.is_some(),
+                });
+                self.lines.len() - 1
+            }
+        };
+        let known = Known {
+            address,
+            bytes: name.len(),
+            price: price.unwrap_or(Ps::ZERO),
+            line,
+        };
+        self.known.push(known);
+        known
+    }
+
+    pub(crate) fn lines(&self) -> &[CostLine] {
+        &self.lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priced_and_unpriced_work_is_counted() {
+        let mut table = CostTable::new();
+        table.set("a", 2.5);
+        let mut book = Book::default();
+        assert_eq!(book.charge(Cost::new("a"), 4, &table), Ps::from_ns(10.0));
+        assert_eq!(book.charge(Cost::new("b"), 4, &table), Ps::ZERO);
+        let spent: Vec<_> = book
+            .lines()
+            .iter()
+            .map(|l| (l.name, l.count, l.is_priced))
+            .collect();
+        assert_eq!(spent, [("a", 4, true), ("b", 4, false)]);
+    }
+
+    #[test]
+    fn a_name_at_two_addresses_is_one_line() {
+        let other: &'static str = Box::leak(String::from("same").into_boxed_str());
+        let mut book = Book::default();
+        book.charge(Cost::new("same"), 1, &CostTable::new());
+        book.charge(Cost::new(other), 1, &CostTable::new());
+        assert_eq!(book.lines().len(), 1);
+        assert_eq!(book.lines()[0].count, 2);
+    }
+}

@@ -1,0 +1,388 @@
+//! [`VirtualCpu`]: a core with a clock of its own, moved by what its work costs.
+
+use crate::cost::Book;
+use crate::lines::Lines;
+use crate::noise::Stalls;
+use crate::run::{STEP, TIMER};
+use crate::{CostLine, CostTable, Event, LinePrices, Noise, Ps, Queue, Stream};
+use drover_base::{Cost, Cpu, Line, Ns};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// A core of a simulation, counted over all machines.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CoreId(pub u32);
+
+/// Where in its round of polling a core is when something arrives. A round takes what the last idle step charged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Phase {
+    /// Anywhere: uniform, from the core's seeded stream.
+    #[default]
+    Uniform,
+    /// In the middle.
+    Mean,
+    /// About to begin.
+    Start,
+}
+
+/// What a core is like.
+#[derive(Clone, Debug)]
+pub struct CpuOptions {
+    /// Prices of its work.
+    pub costs: Rc<CostTable>,
+    /// Prices of its memory.
+    pub lines: LinePrices,
+    /// From something being visible to the core having noticed, apart from the phase.
+    pub detect: Ps,
+    /// See [`Phase`].
+    pub phase: Phase,
+    /// Every charge is multiplied by this: more than 1 for hyper-threads that share a core.
+    pub slowdown: f64,
+    /// More than this in one step is a bug of the actor (waiting for locks and stalls does not count).
+    pub step_cap: Ps,
+    /// How unsteady it is.
+    pub noise: Noise,
+}
+
+impl Default for CpuOptions {
+    fn default() -> CpuOptions {
+        CpuOptions {
+            costs: Rc::default(),
+            lines: LinePrices::default(),
+            detect: Ps::ZERO,
+            phase: Phase::Uniform,
+            slowdown: 1.0,
+            step_cap: Ps::from_ns(20_000.0),
+            noise: Noise::OFF,
+        }
+    }
+}
+
+/// How a core spent its time.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct CoreReport {
+    /// Its machine.
+    pub machine: u16,
+    /// Which of the machine's cores.
+    pub index: u16,
+    /// Time in steps that found work.
+    pub busy: Ps,
+    /// Time in between, polling in vain.
+    pub idle: Ps,
+    /// Steps that found work.
+    pub busy_steps: u64,
+    /// Steps that did not; the polls between them and the next arrival are not counted.
+    pub idle_steps: u64,
+    /// Lines fetched from DRAM.
+    pub misses: u64,
+    /// Spending by kind of work.
+    pub lines: Vec<CostLine>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// Hosts nobody: whoever holds its handle calls it from outside.
+    Free,
+    /// All its actors are idle.
+    Parked,
+    /// Its next step is in the queue, or going on.
+    Scheduled,
+    /// Its machine crashed.
+    Dead,
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) id: CoreId,
+    machine: u16,
+    index: u16,
+    options: CpuOptions,
+    clock: Rc<Cell<Ps>>,
+    /// Where its work has taken it; at or ahead of the simulation's clock while it works.
+    local: Cell<Ps>,
+    now: Cell<Ns>,
+    skew: Ns,
+    pub(crate) state: Cell<State>,
+    /// Of the TIMER event in the queue that counts; others are ignored.
+    timer_at: Cell<Ps>,
+    wake_at: Cell<Ps>,
+    parked_at: Cell<Ps>,
+    pub(crate) stalled_until: Cell<Ps>,
+    /// What the last idle step charged: the length of a round of polling.
+    round: Cell<Ps>,
+    /// Part of the current step that was waiting.
+    waited: Cell<Ps>,
+    busy: Cell<Ps>,
+    idle: Cell<Ps>,
+    steps: Cell<(u64, u64)>,
+    book: RefCell<Book>,
+    lines: RefCell<Lines>,
+    stalls: RefCell<Stalls>,
+    random: Stream,
+    phase: Stream,
+}
+
+/// A handle of a virtual core; clones are handles of the same one.
+#[derive(Clone, Debug)]
+pub struct VirtualCpu(pub(crate) Rc<Core>);
+
+impl VirtualCpu {
+    pub(crate) fn new(
+        id: CoreId,
+        place: (u16, u16),
+        seed: u64,
+        clock: Rc<Cell<Ps>>,
+        options: CpuOptions,
+    ) -> VirtualCpu {
+        let entity = u64::from(place.0) << 16 | u64::from(place.1);
+        let stream = |purpose| Stream::new(seed, entity, purpose);
+        let skew = stream("skew").below(options.noise.skew_max.0 + 1);
+        let now = clock.get();
+        VirtualCpu(Rc::new(Core {
+            id,
+            machine: place.0,
+            index: place.1,
+            clock,
+            local: Cell::new(now),
+            now: Cell::new(now.floor() + Ns(skew)),
+            skew: Ns(skew),
+            state: Cell::new(State::Free),
+            timer_at: Cell::new(Ps::MAX),
+            wake_at: Cell::new(Ps::MAX),
+            parked_at: Cell::new(now),
+            stalled_until: Cell::new(Ps::ZERO),
+            round: Cell::new(Ps::ZERO),
+            waited: Cell::new(Ps::ZERO),
+            busy: Cell::new(Ps::ZERO),
+            idle: Cell::new(Ps::ZERO),
+            steps: Cell::new((0, 0)),
+            book: RefCell::new(Book::default()),
+            lines: RefCell::new(Lines::new(options.lines)),
+            stalls: RefCell::new(Stalls::new(options.noise, stream("stalls"), now)),
+            random: stream("random"),
+            phase: stream("phase"),
+            options,
+        }))
+    }
+
+    /// Which core.
+    pub fn id(&self) -> CoreId {
+        self.0.id
+    }
+
+    /// Whose.
+    pub fn machine(&self) -> u16 {
+        self.0.machine
+    }
+
+    /// The core's own time: when what it does now leaves it. Never behind the simulation's clock.
+    #[inline]
+    pub fn local(&self) -> Ps {
+        let core = &*self.0;
+        let local = core.local.get().max(core.clock.get());
+        core.local.set(local);
+        local
+    }
+
+    /// Does nothing until `until`, and writes the time down as `cost`: waiting for a lock, for room in a buffer.
+    pub fn wait_until(&self, until: Ps, cost: Cost) {
+        let core = &*self.0;
+        let wait = until.since(self.local());
+        if wait == Ps::ZERO {
+            return;
+        }
+        core.local.set(until);
+        core.waited.set(core.waited.get() + wait);
+        core.book.borrow_mut().spend(cost, wait, &core.options.costs);
+    }
+
+    /// Something this core watches has become visible: if it is parked, it steps when it has noticed.
+    #[inline]
+    pub fn notify(&self, queue: &mut Queue) {
+        self.notify_at(queue, queue.now());
+    }
+
+    /// As [`notify`](VirtualCpu::notify), for something visible at `at`, not before now.
+    #[inline]
+    pub fn notify_at(&self, queue: &mut Queue, at: Ps) {
+        let core = &*self.0;
+        if core.state.get() != State::Parked {
+            return;
+        }
+        let noticed = at + core.options.detect + core.draw_phase();
+        self.schedule(queue, noticed);
+    }
+
+    /// How it spent its time so far.
+    pub fn report(&self) -> CoreReport {
+        let core = &*self.0;
+        let (busy_steps, idle_steps) = core.steps.get();
+        CoreReport {
+            machine: core.machine,
+            index: core.index,
+            busy: core.busy.get(),
+            idle: core.idle.get(),
+            busy_steps,
+            idle_steps,
+            misses: core.lines.borrow().misses,
+            lines: core.book.borrow().lines().to_vec(),
+        }
+    }
+
+    /// Puts the next step into the queue, not before the core's own time.
+    pub(crate) fn schedule(&self, queue: &mut Queue, at: Ps) {
+        let core = &*self.0;
+        core.state.set(State::Scheduled);
+        let at = at.max(core.local.get()).max(core.stalled_until.get());
+        queue.schedule(at, Event::new(STEP, 0, core.id.0));
+    }
+
+    /// A step may begin now; else it has been put off (stalls), or the core is no more.
+    pub(crate) fn begin_step(&self, queue: &mut Queue) -> bool {
+        let core = &*self.0;
+        if core.state.get() == State::Dead {
+            return false;
+        }
+        let now = queue.now();
+        let stall = core.stalls.borrow_mut().at(now);
+        let until = core.stalled_until.get().max(now + stall);
+        if until > now {
+            core.local.set(core.local.get().max(until));
+            self.schedule(queue, until);
+            return false;
+        }
+        if core.parked_at.get() != Ps::MAX {
+            core.idle
+                .set(core.idle.get() + now.since(core.parked_at.replace(Ps::MAX)));
+        }
+        core.local.set(now);
+        core.waited.set(Ps::ZERO);
+        self.refresh();
+        true
+    }
+
+    /// Ends a step that began at `start`.
+    pub(crate) fn end_step(&self, queue: &mut Queue, start: Ps, wake_at: Option<Ns>) {
+        let core = &*self.0;
+        let took = core.local.get().since(start);
+        let charged = took - core.waited.get();
+        assert!(
+            charged <= core.options.step_cap,
+            "core {} of machine {} charged {charged} in one step; the cap is {}",
+            core.index,
+            core.machine,
+            core.options.step_cap
+        );
+        if core.state.get() == State::Dead {
+            return;
+        }
+        let (busy_steps, idle_steps) = core.steps.get();
+        match wake_at {
+            None => {
+                core.steps.set((busy_steps + 1, idle_steps));
+                // Whoever is always busy and free of charge must not stop time.
+                core.local.set(core.local.get().max(start + Ps(1_000)));
+                core.busy.set(core.busy.get() + core.local.get().since(start));
+                self.schedule(queue, core.local.get());
+            }
+            Some(wake_at) => {
+                core.steps.set((busy_steps, idle_steps + 1));
+                core.idle.set(core.idle.get() + took);
+                core.round.set(took);
+                core.parked_at.set(core.local.get());
+                core.state.set(State::Parked);
+                self.set_timer(queue, wake_at);
+            }
+        }
+    }
+
+    fn set_timer(&self, queue: &mut Queue, wake_at: Ns) {
+        let core = &*self.0;
+        let at = match wake_at {
+            Ns::MAX => Ps::MAX,
+            wake_at => Ps::from(wake_at.since(core.skew)).max(core.local.get() + Ps(1_000)),
+        };
+        core.wake_at.set(at);
+        if at < core.timer_at.get() {
+            core.timer_at.set(at);
+            queue.schedule(at, Event::new(TIMER, 0, core.id.0));
+        }
+    }
+
+    /// A TIMER event: wakes the core, or is set again because the core has changed its mind.
+    pub(crate) fn timer(&self, queue: &mut Queue) {
+        let core = &*self.0;
+        if core.timer_at.get() != queue.now() {
+            return;
+        }
+        core.timer_at.set(Ps::MAX);
+        if core.state.get() != State::Parked {
+            return;
+        }
+        let wake_at = core.wake_at.get();
+        if wake_at <= queue.now() {
+            self.schedule(queue, queue.now());
+        } else if wake_at != Ps::MAX {
+            core.timer_at.set(wake_at);
+            queue.schedule(wake_at, Event::new(TIMER, 0, core.id.0));
+        }
+    }
+}
+
+impl Core {
+    fn draw_phase(&self) -> Ps {
+        let round = self.round.get();
+        match self.options.phase {
+            Phase::Uniform if round > Ps::ZERO => Ps(self.phase.below(round.0)),
+            Phase::Mean => Ps(round.0 / 2),
+            Phase::Uniform | Phase::Start => Ps::ZERO,
+        }
+    }
+
+    fn pass(&self, time: Ps) {
+        let time = match self.options.slowdown {
+            1.0 => time,
+            slowdown => Ps::from_ns(time.as_ns() * slowdown),
+        };
+        self.local.set(self.local.get().max(self.clock.get()) + time);
+    }
+}
+
+impl Cpu for VirtualCpu {
+    #[inline]
+    fn now(&self) -> Ns {
+        self.0.now.get()
+    }
+
+    #[inline]
+    fn refresh(&self) -> Ns {
+        let now = self.local().floor() + self.0.skew;
+        self.0.now.set(now);
+        now
+    }
+
+    #[inline]
+    fn charge(&self, cost: Cost, count: u32) {
+        let core = &*self.0;
+        let time = core.book.borrow_mut().charge(cost, count, &core.options.costs);
+        core.pass(time);
+    }
+
+    #[inline]
+    fn touch(&self, line: Line) {
+        let core = &*self.0;
+        let time = core.lines.borrow_mut().touch(line, core.local.get());
+        core.pass(time);
+    }
+
+    #[inline]
+    fn prefetch(&self, line: Line) {
+        let core = &*self.0;
+        let time = core.lines.borrow_mut().prefetch(line, core.local.get());
+        core.pass(time);
+    }
+
+    fn random(&self) -> u64 {
+        self.0.random.next()
+    }
+}

@@ -1,0 +1,176 @@
+//! [`Queue`]: what is going to happen, in the order of time and then of making.
+
+use crate::Ps;
+use drover_base::mix;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// Something that happens. What the numbers mean is the business of whoever made it; kinds below
+/// [`Event::FIRST_KIND`] are the simulator's own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// What.
+    pub kind: u16,
+    /// To which of several alike.
+    pub unit: u16,
+    /// With what.
+    pub arg: u32,
+}
+
+impl Event {
+    /// The first kind that models may use.
+    pub const FIRST_KIND: u16 = 16;
+
+    /// An event of `kind`.
+    pub const fn new(kind: u16, unit: u16, arg: u32) -> Event {
+        Event { kind, unit, arg }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.kind) << 48 | u64::from(self.unit) << 32 | u64::from(self.arg)
+    }
+}
+
+/// 24 bytes, so that a heap of thousands stays near.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    at: Ps,
+    /// Made how manyth: events of one time run in that order.
+    sequence: u64,
+    event: Event,
+}
+
+const _: () = assert!(size_of::<Entry>() == 24);
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Entry) -> Ordering {
+        // Reversed: the standard heap gives the largest first.
+        (other.at, other.sequence).cmp(&(self.at, self.sequence))
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Events to come. Allocates only while it grows.
+#[derive(Default)]
+pub struct Queue {
+    heap: BinaryHeap<Entry>,
+    now: Ps,
+    made: u64,
+    taken: u64,
+    hash: u64,
+}
+
+impl Queue {
+    /// The time of the event that is being handled.
+    #[inline]
+    pub fn now(&self) -> Ps {
+        self.now
+    }
+
+    /// Lets `event` happen at `at`; what should have happened already happens now.
+    #[inline]
+    pub fn schedule(&mut self, at: Ps, event: Event) {
+        let entry = Entry {
+            at: at.max(self.now),
+            sequence: self.made,
+            event,
+        };
+        self.made += 1;
+        self.heap.push(entry);
+    }
+
+    /// Takes the next event that happens no later than `limit`, and moves the clock there.
+    #[inline]
+    pub(crate) fn take(&mut self, limit: Ps) -> Option<Event> {
+        let next = self.heap.peek()?;
+        if next.at > limit {
+            return None;
+        }
+        let Entry { at, event, .. } = self.heap.pop()?;
+        self.now = at;
+        self.taken += 1;
+        self.hash = mix(self.hash ^ at.0.rotate_left(17) ^ event.word());
+        Some(event)
+    }
+
+    /// Moves the clock on to `at` when nothing happens before.
+    pub(crate) fn pass(&mut self, at: Ps) {
+        debug_assert!(self.heap.peek().is_none_or(|next| next.at > at));
+        self.now = self.now.max(at);
+    }
+
+    /// How many events have been taken.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// A hash over the time and content of all events taken, in order.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Queue({} events wait at {})", self.heap.len(), self.now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(arg: u32) -> Event {
+        Event::new(Event::FIRST_KIND, 0, arg)
+    }
+
+    fn drain(queue: &mut Queue, limit: Ps) -> Vec<u32> {
+        std::iter::from_fn(|| queue.take(limit).map(|event| event.arg)).collect()
+    }
+
+    #[test]
+    fn by_time_then_by_making() {
+        let mut queue = Queue::default();
+        for (at, arg) in [(5, 1), (3, 2), (5, 3), (9, 4), (3, 5)] {
+            queue.schedule(Ps(at), event(arg));
+        }
+        assert_eq!(drain(&mut queue, Ps(5)), [2, 5, 1, 3]);
+        assert_eq!((queue.now(), queue.waiting()), (Ps(5), 1));
+    }
+
+    #[test]
+    fn the_past_is_now() {
+        let mut queue = Queue::default();
+        queue.schedule(Ps(10), event(1));
+        drain(&mut queue, Ps(10));
+        queue.schedule(Ps(3), event(2));
+        assert_eq!(drain(&mut queue, Ps(10)), [2]);
+        assert_eq!(queue.now(), Ps(10));
+    }
+
+    #[test]
+    fn the_hash_sees_time_order_and_content() {
+        let hash = |events: &[(u64, u32)]| {
+            let mut queue = Queue::default();
+            for &(at, arg) in events {
+                queue.schedule(Ps(at), event(arg));
+            }
+            drain(&mut queue, Ps::MAX);
+            queue.hash()
+        };
+        assert_eq!(hash(&[(1, 1), (2, 2)]), hash(&[(2, 2), (1, 1)]));
+        assert_ne!(hash(&[(1, 1), (2, 2)]), hash(&[(1, 1), (3, 2)]));
+        assert_ne!(hash(&[(1, 1), (2, 2)]), hash(&[(1, 1), (2, 3)]));
+        assert_ne!(hash(&[(1, 1), (1, 2)]), hash(&[(1, 2), (1, 1)]));
+    }
+}

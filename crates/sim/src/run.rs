@@ -1,0 +1,260 @@
+//! [`Sim`]: the loop that runs events, and the step rule of cores.
+
+use crate::cpu::{CoreId, State, VirtualCpu};
+use crate::{CpuOptions, Event, Ps, Queue};
+use drover_base::{Actor, Ns, Progress};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Kind of the event "this core steps".
+pub(crate) const STEP: u16 = 0;
+/// Kind of the event "a timer of this core".
+pub(crate) const TIMER: u16 = 1;
+
+/// What is simulated besides cores: whatever handles the events it made.
+pub trait Model {
+    /// Something happens now ([`Queue::now`]).
+    fn handle(&mut self, event: Event, queue: &mut Queue);
+}
+
+type BoxedActor = Box<dyn Actor<VirtualCpu>>;
+
+struct Host {
+    cpu: VirtualCpu,
+    /// Away while they step.
+    actors: Vec<BoxedActor>,
+}
+
+/// A simulation; clones are handles of the same one. Everything of it stays on one thread.
+pub struct Sim<M>(Rc<Inner<M>>);
+
+struct Inner<M> {
+    seed: u64,
+    clock: Rc<Cell<Ps>>,
+    queue: RefCell<Queue>,
+    model: RefCell<M>,
+    hosts: RefCell<Vec<Host>>,
+    wakes: Arc<Wakes>,
+}
+
+/// Cores that a [`Sim::waker`] has woken. Wakers may be called anywhere, so this is all they know.
+#[derive(Default)]
+struct Wakes {
+    any: AtomicBool,
+    cores: Mutex<Vec<CoreId>>,
+}
+
+impl<M> Clone for Sim<M> {
+    fn clone(&self) -> Sim<M> {
+        Sim(self.0.clone())
+    }
+}
+
+impl<M: Model> Sim<M> {
+    /// A simulation of `model` from `seed`, at time zero.
+    pub fn new(model: M, seed: u64) -> Sim<M> {
+        Sim(Rc::new(Inner {
+            seed,
+            clock: Rc::default(),
+            queue: RefCell::default(),
+            model: RefCell::new(model),
+            hosts: RefCell::default(),
+            wakes: Arc::default(),
+        }))
+    }
+
+    /// Adds a core to `machine`. It does nothing until it hosts an actor.
+    pub fn add_core(&self, machine: u16, options: CpuOptions) -> VirtualCpu {
+        let mut hosts = self.0.hosts.borrow_mut();
+        let index = hosts.iter().filter(|host| host.cpu.machine() == machine).count();
+        let id = CoreId(hosts.len() as u32);
+        let place = (machine, index as u16);
+        let cpu = VirtualCpu::new(id, place, self.0.seed, self.0.clock.clone(), options);
+        hosts.push(Host {
+            cpu: cpu.clone(),
+            actors: Vec::new(),
+        });
+        cpu
+    }
+
+    /// Lets `cpu` step `actor` from now on, after those it hosts already.
+    pub fn host(&self, cpu: &VirtualCpu, actor: BoxedActor) {
+        self.0.hosts.borrow_mut()[cpu.id().0 as usize].actors.push(actor);
+        if matches!(cpu.0.state.get(), State::Free | State::Parked) {
+            let mut queue = self.0.queue.borrow_mut();
+            let now = queue.now();
+            cpu.schedule(&mut queue, now);
+        }
+    }
+
+    /// Does something to the model from outside an event: what a core does in its step, say.
+    ///
+    /// # Panics
+    /// If the model is at work already.
+    #[inline]
+    pub fn with<R>(&self, act: impl FnOnce(&mut M, &mut Queue) -> R) -> R {
+        act(&mut self.0.model.borrow_mut(), &mut self.0.queue.borrow_mut())
+    }
+
+    /// The time.
+    pub fn now(&self) -> Ps {
+        self.0.clock.get()
+    }
+
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        self.0.seed
+    }
+
+    /// A hash over all events so far: equal for equal seeds, and for nothing else.
+    pub fn trace_hash(&self) -> u64 {
+        self.0.queue.borrow().hash()
+    }
+
+    /// How many events were handled.
+    pub fn events(&self) -> u64 {
+        self.0.queue.borrow().taken()
+    }
+
+    /// All cores, in the order of their making.
+    pub fn cores(&self) -> Vec<VirtualCpu> {
+        self.0
+            .hosts
+            .borrow()
+            .iter()
+            .map(|host| host.cpu.clone())
+            .collect()
+    }
+
+    /// Wakes `cpu` when called, from whichever thread.
+    pub fn waker(&self, cpu: &VirtualCpu) -> impl Fn() + Send + Sync + 'static {
+        let (wakes, id) = (self.0.wakes.clone(), cpu.id());
+        move || {
+            let mut cores = wakes
+                .cores
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            if !cores.contains(&id) {
+                cores.push(id);
+            }
+            // Release: pairs with the swap in `hear_wakers`.
+            wakes.any.store(true, Ordering::Release);
+        }
+    }
+
+    /// Stops a core for `time`.
+    pub fn stall(&self, cpu: &VirtualCpu, time: Ns) {
+        cpu.0.stalled_until.set(self.now() + Ps::from(time));
+    }
+
+    /// Stops all cores of a machine for good and drops their actors.
+    pub fn crash(&self, machine: u16) {
+        let mut gone = Vec::new();
+        for host in self.0.hosts.borrow_mut().iter_mut() {
+            if host.cpu.machine() == machine {
+                host.cpu.0.state.set(State::Dead);
+                gone.append(&mut host.actors);
+            }
+        }
+        drop(gone); // what actors drop may call the model
+    }
+
+    /// Runs everything that happens no later than `until`; then it is `until`.
+    pub fn run_until(&self, until: Ns) {
+        self.run_while(until, || true);
+    }
+
+    /// Runs for `time`.
+    pub fn run_for(&self, time: Ns) {
+        let until = self.now() + Ps::from(time);
+        self.run(until, &mut || true);
+    }
+
+    /// Runs until `until`, or until `going` says no; it is asked after every step of a core. Returns its last answer.
+    pub fn run_while(&self, until: Ns, mut going: impl FnMut() -> bool) -> bool {
+        self.run(Ps::from(until), &mut going)
+    }
+
+    fn run(&self, until: Ps, going: &mut dyn FnMut() -> bool) -> bool {
+        self.hear_wakers();
+        while let Some(event) = self.run_model(until) {
+            let cpu = self.0.hosts.borrow()[event.arg as usize].cpu.clone();
+            match event.kind {
+                STEP => {
+                    self.step(&cpu);
+                    self.hear_wakers();
+                    if !going() {
+                        return false;
+                    }
+                }
+                _ => cpu.timer(&mut self.0.queue.borrow_mut()),
+            }
+        }
+        true
+    }
+
+    /// Runs the model up to the next event of a core, which it returns; else up to `until`.
+    fn run_model(&self, until: Ps) -> Option<Event> {
+        let mut queue = self.0.queue.borrow_mut();
+        let mut model = self.0.model.borrow_mut();
+        while let Some(event) = queue.take(until) {
+            if event.kind < Event::FIRST_KIND {
+                self.0.clock.set(queue.now());
+                return Some(event);
+            }
+            model.handle(event, &mut queue);
+        }
+        queue.pass(until);
+        self.0.clock.set(queue.now());
+        None
+    }
+
+    /// One step of every actor that `cpu` hosts.
+    fn step(&self, cpu: &VirtualCpu) {
+        if !cpu.begin_step(&mut self.0.queue.borrow_mut()) {
+            return;
+        }
+        let (start, at) = (self.now(), cpu.id().0 as usize);
+        let mut actors = std::mem::take(&mut self.0.hosts.borrow_mut()[at].actors);
+        let idle = Progress::Idle { wake_at: Ns::MAX };
+        let progress = actors
+            .iter_mut()
+            .fold(idle, |so_far, actor| so_far.and(actor.step(cpu)));
+        if cpu.0.state.get() == State::Dead {
+            return;
+        }
+        let hosted = &mut self.0.hosts.borrow_mut()[at].actors;
+        actors.append(hosted); // those hosted during the step
+        *hosted = actors;
+        let wake_at = match progress {
+            Progress::Busy => None,
+            Progress::Idle { wake_at } => Some(wake_at),
+        };
+        cpu.end_step(&mut self.0.queue.borrow_mut(), start, wake_at);
+    }
+
+    /// Notifies the cores that wakers named since the last time.
+    fn hear_wakers(&self) {
+        let wakes = &self.0.wakes;
+        // Acquire: pairs with the store of the waker.
+        if !wakes.any.swap(false, Ordering::Acquire) {
+            return;
+        }
+        let mut cores = wakes
+            .cores
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        for id in cores.drain(..) {
+            let cpu = self.0.hosts.borrow()[id.0 as usize].cpu.clone();
+            cpu.notify(&mut self.0.queue.borrow_mut());
+        }
+    }
+}
+
+impl<M> std::fmt::Debug for Sim<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Sim(seed {} at {})", self.0.seed, self.0.clock.get())
+    }
+}
