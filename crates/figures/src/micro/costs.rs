@@ -1,0 +1,18 @@
+//! What the loops themselves charge, besides what verbs charge.
+
+use drover_base::Cost;
+use drover_verbs_sim::profile::Parameters;
+
+/// Waiting for all of a batch and starting the next one, once per batch.
+pub const BATCH_TAIL: Cost = Cost::new("micro.batch_tail");
+
+/// A look at one slot for a request or reply.
+pub const ECHO_SCAN: Cost = Cost::new("micro.scan");
+
+/// What these cost under a profile, nanoseconds.
+pub fn costs(parameters: &Parameters) -> Vec<(&'static str, f64)> {
+    vec![
+        (BATCH_TAIL.name, parameters.cpu.batch_tail_ns),
+        (ECHO_SCAN.name, parameters.cpu.slot_poll_ns),
+    ]
+}

@@ -1,0 +1,17 @@
+//! How many requests a card has served, by the counters that vendors' cards have.
+
+use crate::room::Room;
+
+/// Names of the counters whose sum is the number of requests served.
+const SERVED: [&str; 4] = [
+    "rx_write_requests",
+    "rx_read_requests",
+    "rx_atomic_requests",
+    "rx_send_requests",
+];
+
+/// Requests that `machine`'s card has served so far; `None` if it does not count them.
+pub fn count<R: Room>(room: &R, machine: usize) -> Option<u64> {
+    let counters = SERVED.iter().filter_map(|name| room.counter(machine, name));
+    counters.fold(None, |sum, count| Some(sum.unwrap_or(0) + count))
+}

@@ -1,0 +1,187 @@
+//! The loops on the reference provider: every message arrives, every completion is counted, windows hold.
+
+use super::*;
+use drover_base::Actor;
+use drover_verbs::loopback::{Loopback, LoopbackContext, LoopbackCpu, LoopbackDevice};
+use drover_verbs::{Device, Provider};
+use std::collections::BTreeMap as Map;
+
+/// Machines without costs: each turn every actor steps once and 100 ns pass.
+struct Bench0 {
+    device: LoopbackDevice,
+    contexts: Map<Thread, LoopbackContext>,
+    actors: Vec<(Thread, Box<dyn Actor<LoopbackCpu>>)>,
+}
+
+struct Machines;
+
+impl Rooms for Machines {
+    type Room = Bench0;
+    fn room(&self, _: &RoomOptions) -> Bench0 {
+        Bench0 {
+            device: LoopbackDevice::new(),
+            contexts: Map::new(),
+            actors: Vec::new(),
+        }
+    }
+}
+
+impl Room for Bench0 {
+    type Provider = Loopback;
+    fn context(&mut self, thread: Thread) -> &LoopbackContext {
+        let device = &self.device;
+        let context = self.contexts.entry(thread);
+        context.or_insert_with(|| device.context().expect("a context"))
+    }
+    fn spawn(&mut self, thread: Thread, actor: Box<dyn Actor<<Loopback as Provider>::Cpu>>) {
+        self.actors.push((thread, actor));
+    }
+    fn run_until(&mut self, time: Ns) {
+        while self.device.now() < time {
+            for (thread, actor) in &mut self.actors {
+                use drover_verbs::Context;
+                actor.step(self.contexts[thread].cpu());
+            }
+            self.device.advance(Ns(100));
+        }
+    }
+    fn busy(&self, _: usize) -> Option<BusyTimes> {
+        None
+    }
+    fn counter(&self, _: usize, _: &str) -> Option<u64> {
+        None
+    }
+}
+
+const SPAN: Span = Span {
+    warm_up: Ns(2_000),
+    measured: Ns(20_000),
+};
+
+fn plan(verb: Verb, kind: QpKind) -> Verbs {
+    Verbs {
+        verb,
+        kind,
+        bytes: 32,
+        inline: matches!(verb, Verb::Write | Verb::Send),
+        issuing_machines: 2,
+        processes: 2,
+        threads: 1,
+        target_machines: 1,
+        target_processes: 2,
+        wiring: Wiring::AllToAll,
+        queue_pairs: 1,
+        pacing: Pacing::Window(8),
+        signal_every: 1,
+        list: 1,
+        random: true,
+        words: 16,
+        gap_ns: 0,
+        batch_tail: false,
+        doorbells: Doorbells::Driver,
+        count: Count::Issued,
+    }
+}
+
+fn mops(bench: Verbs) -> f64 {
+    run(&Machines, &Bench::Verbs(bench), SPAN, 1).mops
+}
+
+#[test]
+fn every_verb_runs_in_every_pacing() {
+    for (verb, kind) in [
+        (Verb::Write, QpKind::Rc),
+        (Verb::Write, QpKind::Uc),
+        (Verb::Read, QpKind::Rc),
+        (Verb::Send, QpKind::Ud),
+        (Verb::FetchAdd, QpKind::Rc),
+    ] {
+        let usual = plan(verb, kind);
+        let batches = Verbs {
+            pacing: Pacing::Batch(4),
+            signal_every: 0,
+            wiring: Wiring::OneToOne,
+            ..usual.clone()
+        };
+        let lists = Verbs {
+            list: 4,
+            signal_every: 4,
+            wiring: Wiring::OneToOne,
+            ..usual.clone()
+        };
+        for bench in [usual, batches, lists] {
+            let name = format!("{bench:?}");
+            assert!(mops(bench) > 1.0, "nothing completed: {name}");
+        }
+    }
+}
+
+#[test]
+fn a_synchronous_thread_completes_at_most_one_request_per_turn() {
+    let bench = Verbs {
+        pacing: Pacing::Window(1),
+        issuing_machines: 1,
+        processes: 1,
+        ..plan(Verb::Read, QpKind::Rc)
+    };
+    // A turn of 100 ns and some ticks of the clock: no more than ten million per second.
+    let found = run(&Machines, &Bench::Verbs(bench), SPAN, 1);
+    assert!(found.mops <= 10.0 && found.latency_us >= 0.1, "{found:?}");
+}
+
+#[test]
+fn symmetric_machines_count_per_machine() {
+    let bench = Verbs {
+        issuing_machines: 3,
+        target_machines: 0,
+        target_processes: 2,
+        ..plan(Verb::Read, QpKind::Rc)
+    };
+    let double = Verbs {
+        queue_pairs: 2,
+        ..bench.clone()
+    };
+    assert!(mops(bench) > 1.0 && mops(double) > 1.0);
+}
+
+#[test]
+fn a_gap_paces_a_thread() {
+    let bench = Verbs {
+        gap_ns: 1_000,
+        ..plan(Verb::Write, QpKind::Uc)
+    };
+    // Two threads per machine, one request per microsecond each.
+    let found = mops(bench);
+    assert!((1.0..=2.2).contains(&found), "{found} Mops");
+}
+
+#[test]
+fn every_echo_is_answered() {
+    use Via::*;
+    for (request, reply, kind) in [
+        (Write, Write, QpKind::Uc),
+        (Write, Datagram, QpKind::Uc),
+        (Send, Send, QpKind::Rc),
+        (Write, Send, QpKind::Rc),
+    ] {
+        for (inline, signaled) in [(true, false), (false, true)] {
+            let echo = Echo {
+                request,
+                reply,
+                kind,
+                bytes: 32,
+                inline,
+                signaled,
+                server_threads: 2,
+                client_machines: 3,
+                clients: 2,
+                window: 4,
+            };
+            let found = run(&Machines, &Bench::Echo(echo), SPAN, 1);
+            assert!(
+                found.mops > 1.0,
+                "{request:?}/{reply:?} inline {inline}: {found:?}"
+            );
+        }
+    }
+}

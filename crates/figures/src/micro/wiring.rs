@@ -1,0 +1,104 @@
+//! Queue pairs and memory: what is set up before the first post.
+
+use crate::room::{Room, Thread};
+use drover_mem::PageWish;
+use drover_verbs::{
+    Access, Caps, CompletionQueue, Context, MemoryRegion, Provider, QpKind, QpOptions, QueuePair,
+    RemoteRegion, UdDest, Watch,
+};
+
+/// The provider of a room.
+pub type P<R> = <R as Room>::Provider;
+/// Its queue pairs.
+pub type Qp<R> = <P<R> as Provider>::Qp;
+/// Its completion queues.
+pub type Cq<R> = <P<R> as Provider>::Cq;
+
+/// Depth of send queues; deep enough for every published window.
+const SEND_DEPTH: usize = 1024;
+/// RECVs per queue pair.
+const RECV_DEPTH: usize = 512;
+
+/// RECVs that a queue pair takes.
+pub fn recv_depth(caps: &Caps) -> usize {
+    RECV_DEPTH.min(caps.recv_depth_max)
+}
+
+/// A completion queue for `thread`.
+pub fn completion_queue<R: Room>(room: &mut R, thread: Thread, depth: usize) -> Cq<R> {
+    room.context(thread).create_cq(depth).expect("a completion queue")
+}
+
+/// A queue pair of `thread`, both of whose ends complete into `cq`.
+pub fn queue_pair<R: Room>(room: &mut R, thread: Thread, kind: QpKind, cq: &Cq<R>) -> Qp<R> {
+    queue_pair_of(room, thread, kind, cq, cq)
+}
+
+/// A queue pair of `thread` whose RECVs complete into a queue of their own.
+pub fn queue_pair_of<R: Room>(
+    room: &mut R,
+    thread: Thread,
+    kind: QpKind,
+    send_cq: &Cq<R>,
+    recv_cq: &Cq<R>,
+) -> Qp<R> {
+    let ctx = room.context(thread);
+    let mut options = QpOptions::new(kind, send_cq, ctx.caps());
+    options.recv_cq = recv_cq;
+    options.send_depth = SEND_DEPTH.min(ctx.caps().send_depth_max);
+    options.recv_depth = recv_depth(ctx.caps());
+    ctx.create_qp(&options).expect("a queue pair")
+}
+
+/// Connects two queue pairs.
+pub fn connect<P: Provider>(a: &mut P::Qp, b: &mut P::Qp) {
+    let (there, here) = (b.export().expect("an export"), a.export().expect("an export"));
+    a.connect(&there).expect("connected");
+    b.connect(&here).expect("connected");
+}
+
+/// Memory of `thread`, registered for everything.
+pub fn memory<R: Room>(room: &mut R, thread: Thread, bytes: usize) -> <P<R> as Provider>::Mr {
+    let ctx = room.context(thread);
+    let region = ctx
+        .alloc(bytes.next_multiple_of(4096), PageWish::Small)
+        .expect("memory");
+    ctx.register(&region, Access::ALL).expect("registered")
+}
+
+/// `owner`'s memory as `thread` addresses it. If `watched`, writes into it wake the owner.
+pub fn import<R: Room>(
+    room: &mut R,
+    thread: Thread,
+    owner: Thread,
+    mr: &<P<R> as Provider>::Mr,
+    watched: bool,
+) -> RemoteRegion {
+    let bell = room.context(owner).bell();
+    let watches: Vec<Watch> = watched
+        .then(|| Watch {
+            range: 0..mr.region().len(),
+            bell,
+        })
+        .into_iter()
+        .collect();
+    let export = mr.export(&watches).expect("an export");
+    room.context(thread).import_region(&export).expect("imported")
+}
+
+/// How `thread` addresses a UD queue pair.
+pub fn address<R: Room>(room: &mut R, thread: Thread, to: &Qp<R>) -> UdDest {
+    let export = to.export().expect("an export");
+    room.context(thread)
+        .create_ah(&export)
+        .expect("an address handle")
+}
+
+/// Takes what has completed into `wcs`; a failure ends the benchmark.
+pub fn poll<P: Provider>(cq: &mut P::Cq, cpu: &P::Cpu, wcs: &mut [drover_verbs::Wc]) -> usize {
+    let count = cq.poll(cpu, wcs);
+    for wc in &wcs[..count] {
+        assert_eq!(wc.status, drover_verbs::WcStatus::Success, "{:?}", wc.opcode);
+    }
+    count
+}
