@@ -98,7 +98,7 @@ impl Buffer {
 impl Deref for Buffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        let base = (self.pool.region.addr() + self.offset()) as *const u8;
+        let base = self.pool.region.ptr(self.offset());
         // SAFETY: the piece is ours alone while this Buffer exists outside a request: the pool's region is
         // registered with local rights only and requests own the Buffer they name until their completion.
         unsafe { std::slice::from_raw_parts(base, self.len) }
@@ -107,7 +107,7 @@ impl Deref for Buffer {
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        let base = (self.pool.region.addr() + self.offset()) as *mut u8;
+        let base = self.pool.region.ptr(self.offset());
         // SAFETY: as for `deref`; `&mut self` makes the slice unique.
         unsafe { std::slice::from_raw_parts_mut(base, self.len) }
     }

@@ -166,10 +166,10 @@ impl Place<'_> {
         }
         if len >= BULK_BYTES {
             // SAFETY: `len` bytes at `to` are mapped, checked above; a slice cannot overlap a Region.
-            return unsafe { arch::bulk_copy(to, bytes.as_ptr(), len) };
+            return unsafe { arch::bulk_copy(to, arch::own(bytes.as_ptr()), len) };
         }
         // SAFETY: as above.
-        unsafe { arch::small_copy(to, bytes.as_ptr(), len) };
+        unsafe { arch::small_copy(to, arch::own(bytes.as_ptr()), len) };
     }
 
     /// Copies out of `at` bytes further. Bytes written meanwhile may be torn.
@@ -179,7 +179,7 @@ impl Place<'_> {
     #[inline(always)]
     pub fn copy_out(self, at: usize, out: &mut [u8]) {
         let (at, len) = self.checked(at, out.len());
-        let from = self.ptr.as_ptr().wrapping_add(at);
+        let from = arch::shared(self.ptr.as_ptr().wrapping_add(at));
         if len >= BULK_BYTES {
             // SAFETY: `len` bytes at `from` are mapped, checked above; a slice cannot overlap a Region.
             return unsafe { arch::bulk_copy(out.as_mut_ptr(), from, len) };
@@ -195,7 +195,7 @@ impl Place<'_> {
         let into_line = self.ptr.as_ptr() as usize & (LINE_BYTES - 1);
         let line = self.ptr.as_ptr().wrapping_sub(into_line);
         // SAFETY: a mapping consists of whole lines, and this one holds a mapped byte; `out` is ours alone.
-        unsafe { arch::copy_line(out.as_mut_ptr(), line) };
+        unsafe { arch::copy_line(out.as_mut_ptr(), arch::shared(line)) };
     }
 
     /// Copies `len` bytes from `at` bytes further to another region, as [`Region::copy_to`] does.
@@ -209,7 +209,13 @@ impl Place<'_> {
         );
         to.check_writable(to_offset, len);
         // SAFETY: `len` bytes are mapped at both ends, checked above.
-        unsafe { arch::bulk_copy(to.ptr(to_offset), self.ptr.as_ptr().wrapping_add(at), len) };
+        unsafe {
+            arch::bulk_copy(
+                to.ptr(to_offset),
+                arch::shared(self.ptr.as_ptr().wrapping_add(at)),
+                len,
+            )
+        };
     }
 
     /// True if the bytes from `at` bytes further are `bytes`. False for those that reach beyond

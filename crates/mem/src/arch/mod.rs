@@ -1,0 +1,30 @@
+//! What Rust has no safe name for: prefetches, the time-stamp counter, copies that may run against writers.
+//!
+//! x86-64 has instructions for them; elsewhere, and for Miri, which reads no assembly, [`portable`] says the same
+//! in atomics.
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86_64;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use x86_64 as machine;
+
+#[cfg(any(test, miri, not(target_arch = "x86_64")))]
+#[cfg_attr(
+    all(target_arch = "x86_64", not(miri)),
+    allow(dead_code, reason = "tests compare its copies with the instructions")
+)]
+mod portable;
+#[cfg(any(miri, not(target_arch = "x86_64")))]
+use portable as machine;
+
+pub use machine::timestamp;
+pub(crate) use machine::{
+    Source, bulk_copy, copy_line, copy_under_8, copy_words, equal, match_high16, own, prefetch,
+    prefetch_write, shared, small_copy,
+};
+
+/// Tells the core that we spin.
+#[inline(always)]
+pub fn pause() {
+    std::hint::spin_loop();
+}
