@@ -1,8 +1,12 @@
 //! Mapping memory: memfd or anonymous, huge pages when there are some, and an honest record of which.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+#[cfg(not(miri))]
+use rustix::fs::MemfdFlags;
+use rustix::fs::SealFlags;
+#[cfg(not(miri))]
+use rustix::mm::Advice;
+use rustix::mm::{MapFlags, ProtFlags};
 use std::ptr::NonNull;
 
 /// What pages the caller would like.
@@ -10,10 +14,21 @@ use std::ptr::NonNull;
 pub enum PageWish {
     /// 4 KiB pages: control structures, small rings.
     Small,
-    /// 2 MiB pages if the machine has any to give, else what there is. Never an error.
+    /// 2 MiB pages if the machine has any to give, else what there is. Never an error. Below 1 MiB it means 4 KiB
+    /// pages: the kernel zeroes a page at its first touch, which takes milliseconds for a large one.
     HugeIfAny,
     /// 2 MiB pages or [`AllocError`].
     Huge,
+}
+
+impl PageWish {
+    /// What is asked of the system for so many bytes.
+    fn settled(self, bytes: usize) -> PageWish {
+        match self {
+            PageWish::HugeIfAny if bytes < HUGE_BYTES / 2 => PageWish::Small,
+            wish => wish,
+        }
+    }
 }
 
 /// What pages the caller got.
@@ -103,6 +118,7 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Private anonymous memory, zeroed lazily by the kernel.
     pub(crate) fn private(bytes: usize, wish: PageWish) -> Result<Mapping, AllocError> {
+        let wish = wish.settled(bytes);
         let len = checked_len(bytes, wish)?;
         #[cfg(miri)]
         {
@@ -164,6 +180,7 @@ impl Mapping {
 
     /// Shared memory behind a memfd that can be passed to other processes.
     pub(crate) fn shared(bytes: usize, wish: PageWish) -> Result<Mapping, AllocError> {
+        let wish = wish.settled(bytes);
         let len = checked_len(bytes, wish)?;
         #[cfg(miri)]
         {
