@@ -5,7 +5,7 @@ use crate::bell::{OwnBell, RemoteBells};
 use crate::core::{Core, Remote, RemoteWatch, Sender, Tables};
 use crate::cq::{CqShared, ShmCq};
 use crate::device::{DEPTH_MAX, ShmOptions};
-use crate::lane::{CLAIM, LOCKED, REVOKED, UNLOCKED};
+use crate::lane::{CLAIM, CLAIMED, REVOKED};
 use crate::mr::ShmMr;
 use crate::qp::{Queue, ShmQp, import_lane};
 use crate::recv::{RecvQueue, ShmSrq};
@@ -17,8 +17,6 @@ use drover_verbs::{
     Access, Bell, Caps, Context, CreateError, Export, ImportError, OpenError, QpKind, QpOptions, Qpn,
     RegisterError, RemoteRegion, UdDest, Waker,
 };
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::rc::Rc;
 
 /// One thread's view of shared memory. Not `Send`: no lock and no atomic of our own is on the data path.
@@ -64,15 +62,6 @@ fn table_full() -> ImportError {
         what: "import",
         source,
     }
-}
-
-/// Locks a lane's file in the name of this process. The lock must be on a description of its own, because the
-/// receiver shares the one that was passed: hence the way through /proc.
-fn lock_lane(fd: &impl AsFd) -> Option<OwnedFd> {
-    let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
-    let own = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    flock(&own, FlockOperation::NonBlockingLockExclusive).ok()?;
-    Some(own)
 }
 
 impl Context<Shm> for ShmContext {
@@ -172,9 +161,8 @@ impl Context<Shm> for ShmContext {
                 reason: "not a datagram queue pair",
             });
         }
-        let alive = lock_lane(&export.fds[0]);
-        let claim = if alive.is_some() { LOCKED } else { UNLOCKED };
-        match lane.memory().region().compare_swap_u64(CLAIM * 8, 0, claim) {
+        let ticket = export.fds[0].clone();
+        match lane.memory().region().compare_swap_u64(CLAIM * 8, 0, CLAIMED) {
             0 => {}
             REVOKED => return Err(ImportError::PeerGone),
             _ => {
@@ -187,7 +175,7 @@ impl Context<Shm> for ShmContext {
             lane,
             qpn: qp.qpn,
             bell,
-            _alive: alive,
+            _ticket: ticket,
         };
         let ah = self
             .core

@@ -13,6 +13,7 @@ use rustix::fd::OwnedFd;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The shared heart of a context. One thread: no lock, and no `RefCell` is held across a call out.
 pub(crate) struct Core {
@@ -136,7 +137,7 @@ pub(crate) struct Sender {
     pub(crate) qpn: u32,
     pub(crate) bell: Rc<RemoteBell>,
     /// Holds the lock on the lane's file that tells the receiver we live; the kernel drops it with us.
-    pub(crate) _alive: Option<OwnedFd>,
+    pub(crate) _ticket: Arc<OwnedFd>,
 }
 
 impl Drop for Sender {

@@ -1,7 +1,7 @@
 //! [`Inbox`]: the receiving end of one lane. Everything in it was written by a peer that may be hostile or dead.
 
 use crate::core::{Core, LastLocal, Tables};
-use crate::lane::{CLAIM, CLOSED, LOCKED, LaneConsumer, LaneMemory, REVOKED, STATE};
+use crate::lane::{CLAIM, CLOSED, LaneConsumer, LaneMemory, REVOKED, STATE};
 use crate::qp::Queue;
 use crate::ring::{FIRST_BYTES, HEAD_BYTES, Head, Memory};
 use crate::stats::count;
@@ -19,6 +19,8 @@ pub(crate) struct Inbox {
     kind: QpKind,
     /// Lanes of one queue pair in the order of their making.
     serial: u64,
+    /// Whoever has it, or may come to have it, holds a lock on its file.
+    ticketed: bool,
 }
 
 /// What one look at a lane brought.
@@ -45,13 +47,14 @@ impl Step {
 }
 
 impl Inbox {
-    pub(crate) fn new(lane: LaneConsumer, queue: Rc<Queue>, serial: u64) -> Inbox {
+    pub(crate) fn new(lane: LaneConsumer, queue: Rc<Queue>, serial: u64, ticketed: bool) -> Inbox {
         let kind = queue.kind();
         Inbox {
             lane,
             queue,
             kind,
             serial,
+            ticketed,
         }
     }
 
@@ -69,7 +72,8 @@ impl Inbox {
         self.memory().region().compare_swap_u64(CLAIM * 8, 0, REVOKED) == 0
     }
 
-    /// Whether nothing more can come: the sender said so, or is dead. A system call.
+    /// Whether nothing more can come: the sender said so, or is dead, or nobody can become it any more. A system
+    /// call or two.
     pub(crate) fn is_abandoned(&self) -> bool {
         if !matches!(self.lane.peek(), Ok(None)) {
             return false;
@@ -77,13 +81,9 @@ impl Inbox {
         if self.memory().load(CLOSED, Ordering::Acquire) != 0 {
             return true;
         }
-        let (LOCKED, Some(fd)) = (
-            self.memory().load(CLAIM, Ordering::Acquire),
-            self.memory().region().fd(),
-        ) else {
+        let (true, Some(fd)) = (self.ticketed, self.memory().region().fd()) else {
             return false;
         };
-        // The sender locked before it claimed, so a lock that we can have means that it is gone.
         let free = flock(fd, FlockOperation::NonBlockingLockShared).is_ok();
         if free {
             let _ = flock(fd, FlockOperation::Unlock);

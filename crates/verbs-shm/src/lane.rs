@@ -2,8 +2,7 @@
 //!
 //! ```text
 //! word   line  written by  field
-//!    0     0   sender      claim, set once by CAS: 0 free, 1 used under a file lock, 2 used without one,
-//!                          u64::MAX taken back by the receiver
+//!    0     0   sender      claim, set once by CAS: 0 free, 1 used, u64::MAX taken back by the receiver
 //!    8     1   receiver    consumed: ring lines read, published every quarter ring
 //!    9     1   receiver    posted: RECVs posted so far (RC)
 //!   16     2   sender      closed: 1 when the sender is gone
@@ -12,7 +11,9 @@
 //!   32     4.. receiver    lengths of posted RECVs (RC), two u32 per word, ring of `recv_slots`
 //!    R         sender      the ring, a power of two of 64-byte lines; R is a multiple of 8
 //! ```
-//! The creator maps it first and passes the memfd on. Both sides have it writable, so neither believes a word of
+//! The creator maps it first and passes the memfd on: of a datagram lane as a *ticket*, a description of the file
+//! that is locked for as long as anybody has it, be it a message under way, one who may claim the lane or its sender.
+//! A lock that the receiver can have means that nothing will come. Both sides have it writable, so neither believes a word of
 //! it: positions are kept privately, lengths are checked, and whatever a peer writes here harms only this lane.
 
 use crate::ring::{Consumer, Memory, Producer, partial_word};
@@ -28,10 +29,8 @@ pub(crate) const WAITING: usize = 17;
 pub(crate) const STATE: usize = 24;
 const LENGTHS: usize = 32;
 
-/// [`CLAIM`] of a lane whose sender holds a lock on its file: the kernel drops it with the sender.
-pub(crate) const LOCKED: u64 = 1;
-/// ... of one whose sender could not lock (no /proc): it is believed to live for ever.
-pub(crate) const UNLOCKED: u64 = 2;
+/// [`CLAIM`] of a lane that has its sender.
+pub(crate) const CLAIMED: u64 = 1;
 /// ... of one that its receiver took back before anybody used it.
 pub(crate) const REVOKED: u64 = u64::MAX;
 

@@ -17,8 +17,9 @@ pub(crate) struct Lanes {
     probe: usize,
 }
 
-/// Lanes of one queue pair that may wait for their sender. Beyond that the oldest are taken back: their peers
-/// died before they came.
+/// Lanes of one queue pair that may wait for a sender while somebody has their tickets. Beyond that the oldest are
+/// taken back: whoever has so many means to keep them. A client's queue pair has one for each partition of a server
+/// until all are connected.
 const UNCLAIMED_MAX: usize = 256;
 /// Senders looked after per new lane: more than one, so that the dead become fewer.
 const PROBES: usize = 8;

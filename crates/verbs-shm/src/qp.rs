@@ -9,7 +9,7 @@ use crate::cq::CqShared;
 use crate::device::DEPTH_MAX;
 use crate::inbox::Inbox;
 use crate::lane::{
-    CLAIM, Geometry, LaneConsumer, LaneMemory, LaneProducer, STATE, UNLOCKED, WAITING, publish_posted,
+    CLAIM, CLAIMED, Geometry, LaneConsumer, LaneMemory, LaneProducer, STATE, WAITING, publish_posted,
 };
 use crate::pending::Pending;
 use crate::recv::RecvQueue;
@@ -22,6 +22,8 @@ use drover_verbs::{
     ConnectError, CreateError, Export, ImportError, Opcode, PostError, PostErrorKind, QpKind, QpOptions,
     QpState, Qpn, QueuePair, RecvList, SendList, SendOp, SendWr, Wc, WcStatus,
 };
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -156,7 +158,8 @@ impl Queue {
             listening: Cell::new(options.srq.is_some() || options.kind == QpKind::Ud),
         });
         if let Some(lane) = &queue.lane {
-            queue.receive_from(lane.memory.region().clone(), lane.geometry, !queue.has_srq);
+            let dormant = !queue.has_srq;
+            queue.receive_from(lane.memory.region().clone(), lane.geometry, dormant, false);
         }
         if let Some(cqs) = &queue.srq_cqs {
             cqs.borrow_mut().push(queue.recv_cq.clone());
@@ -185,12 +188,23 @@ impl Queue {
         self.retired.set(up_to);
     }
 
-    fn receive_from(&self, region: Region, geometry: Geometry, dormant: bool) {
+    fn receive_from(&self, region: Region, geometry: Geometry, dormant: bool, ticketed: bool) {
         let this = self.this.upgrade().expect("a queue pair in use");
         let serial = self.lanes_made.replace(self.lanes_made.get() + 1);
         let lane = LaneConsumer::new(LaneMemory::new(region, geometry), geometry);
-        let inbox = Inbox::new(lane, this, serial);
+        let inbox = Inbox::new(lane, this, serial, ticketed);
         self.recv_cq.add_lane(inbox, dormant);
+    }
+
+    /// A new lane into a UD queue pair, and its ticket.
+    fn lane_for_a_sender(&self) -> Result<(Geometry, OwnedFd), AllocError> {
+        self.recv_cq.reap(self);
+        let lane = OwnLane::create(&self.core, self.recv_depth, 0)?;
+        let fd = lane.descriptor()?;
+        let ticket = ticket(&fd);
+        let region = lane.memory.region().clone();
+        self.receive_from(region, lane.geometry, false, ticket.is_some());
+        Ok((lane.geometry, ticket.unwrap_or(fd)))
     }
 
     /// Has the lane observed: RECVs are being posted.
@@ -315,6 +329,21 @@ impl OwnLane {
             recvs_posted: 0.into(),
         })
     }
+
+    /// For the peer of a connection.
+    fn descriptor(&self) -> Result<OwnedFd, AllocError> {
+        let fd = self.memory.region().share(true)?;
+        Ok(fd.expect("shared memory has a descriptor"))
+    }
+}
+
+/// A lane's file once more, locked: the lock is on a description of its own, hence the way through /proc, and falls
+/// with the last descriptor of it, wherever that is. `None` without /proc: then nobody knows who lives.
+fn ticket(file: &OwnedFd) -> Option<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let ticket = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    flock(&ticket, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(ticket)
 }
 
 fn limit(what: &'static str, asked: usize, limit: usize) -> Result<(), CreateError> {
@@ -349,28 +378,17 @@ impl QueuePair<Shm> for ShmQp {
     /// For UD, one export is for one sender: every call makes a new lane. For RC and UC all calls name the same.
     fn export(&self) -> Result<Export, AllocError> {
         let queue = &*self.queue;
-        let fresh;
-        let lane = match &queue.lane {
-            Some(lane) => lane,
-            None => {
-                queue.recv_cq.reap(queue);
-                fresh = OwnLane::create(&queue.core, queue.recv_depth, 0)?;
-                queue.receive_from(fresh.memory.region().clone(), fresh.geometry, false);
-                &fresh
-            }
+        let (geometry, fd) = match &queue.lane {
+            Some(lane) => (lane.geometry, lane.descriptor()?),
+            None => queue.lane_for_a_sender()?,
         };
         let export = QpExport {
             kind: queue.kind,
             qpn: queue.qpn.0,
             qkey: queue.qkey,
-            ring_shift: lane.geometry.shift() as u8,
-            recv_slots: lane.geometry.recv_slots() as u32,
+            ring_shift: geometry.shift() as u8,
+            recv_slots: geometry.recv_slots() as u32,
         };
-        let fd = lane
-            .memory
-            .region()
-            .share(true)?
-            .expect("shared memory has a descriptor");
         Ok(Export {
             bytes: wire::encode_qp(&export),
             fds: vec![Arc::new(fd), queue.core.bell.fd()],
@@ -392,7 +410,7 @@ impl QueuePair<Shm> for ShmQp {
                 theirs: export.kind,
             });
         }
-        if lane.memory().region().compare_swap_u64(CLAIM * 8, 0, UNLOCKED) != 0 {
+        if lane.memory().region().compare_swap_u64(CLAIM * 8, 0, CLAIMED) != 0 {
             let reason = "this export is in use: it is for one peer";
             return Err(ImportError::Malformed { reason }.into());
         }

@@ -15,7 +15,7 @@
 use drover_verbs::{Access, ImportError, QpKind};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"dShm");
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct WatchExport {
