@@ -88,7 +88,7 @@ fn index_losses_at_three_loads() {
 
 #[test]
 fn three_laps_of_mixed_sizes_keep_the_newest_and_only_them() {
-    let log_bytes = 1 << 14;
+    let (log_bytes, looked_at) = if cfg!(miri) { (1 << 12, 30) } else { (1 << 14, 200) };
     let mut p = partition(FIFO, log_bytes, 64);
     let mut rng = Rng::new(3, 0, 0);
     let mut history: Vec<(u64, usize)> = Vec::new();
@@ -106,7 +106,7 @@ fn three_laps_of_mixed_sizes_keep_the_newest_and_only_them() {
         history.push((k, len));
         // The last few are always there; what was appended more than a lap ago never is.
         let mut behind = 0;
-        for &(k, len) in history.iter().rev().take(200) {
+        for &(k, len) in history.iter().rev().take(looked_at) {
             let got = get(&mut p, hash_at(k, (k % 60000) as u16 + 1, k), &k.to_le_bytes());
             behind += drover_store::item_bytes(8, len);
             if behind < log_bytes - 2 * 440 {
@@ -157,10 +157,11 @@ fn resurrections<const BITS: u32>(laps: u64) -> (u64, u64) {
 
 #[test]
 fn narrow_offsets_wrap_and_the_sweep_buries_the_dead() {
-    let (seen, sweeps) = resurrections::<13>(3);
+    let laps = if cfg!(miri) { 2 } else { 3 };
+    let (seen, sweeps) = resurrections::<13>(laps);
     assert_eq!(seen, 0);
     assert!(
-        sweeps >= 3 * 2 * 4 - 4,
+        sweeps >= laps * 2 * 4 - 4,
         "each of 4 buckets twice per lap of the offsets: {sweeps}"
     );
 }
@@ -168,7 +169,7 @@ fn narrow_offsets_wrap_and_the_sweep_buries_the_dead() {
 #[test]
 fn values_survive_the_wrap_of_narrow_offsets() {
     let mut p = narrow::<13>(FIFO, 1 << 10, 8);
-    for k in 0..2000u64 {
+    for k in 0..if cfg!(miri) { 400 } else { 2000u64 } {
         put(&mut p, hash_at(k, (k % 500) as u16 + 1, k), b"", &[k as u8; 20]);
         for back in 0..8.min(k) {
             let k = k - back;
@@ -184,7 +185,7 @@ fn values_survive_the_wrap_of_narrow_offsets() {
 fn same_tag_collisions_stay_apart() {
     let mut p = partition(FIFO, 1 << 14, 4);
     let (a, b) = (hash_at(1, 9, 1), hash_at(1, 9, 2));
-    for round in 0..50u8 {
+    for round in 0..if cfg!(miri) { 8 } else { 50u8 } {
         put(&mut p, a, b"a", &[round; 10]);
         put(&mut p, b, b"b", &[round + 100; 10]);
         assert_eq!(get(&mut p, a, b"a"), Some(vec![round; 10]));
@@ -254,7 +255,7 @@ fn lengths_change_both_ways_and_padding_is_zero() {
         for (i, &len) in lens
             .iter()
             .enumerate()
-            .take(if cfg!(miri) { 13 } else { lens.len() })
+            .take(if cfg!(miri) { 8 } else { lens.len() })
         {
             let value: Vec<u8> = (0..len).map(|b| (b + i) as u8 | 1).collect();
             put(&mut p, hash, &key, &value);

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const KEYS: u64 = 64;
 const WRITES: u64 = if cfg!(miri) { 60 } else { 60_000 };
+/// Values are shorter than this. An interpreter has less time.
+const LEN_END: u64 = if cfg!(miri) { 70 } else { 700 };
 
 /// A value that proves itself: key, a stamp, and the stamp in every byte that follows.
 fn value(key: u64, stamp: u64, len: usize) -> Vec<u8> {
@@ -38,7 +40,7 @@ fn write(mut partition: Partition<Crew>, seed: HashSeed) -> Partition<Crew> {
             let len = if rng.chance(0.5) {
                 16
             } else {
-                rng.below(700) as usize
+                rng.below(LEN_END) as usize
             };
             partition.put(&cpu, key, &value(u64::from_le_bytes(name), stamp, len), 0, 1);
         }
