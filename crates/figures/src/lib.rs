@@ -4,11 +4,19 @@
 //! `drover-heldout`, which this crate cannot reach, because here profiles are fitted.
 //!
 //! - [`room::Room`] is a room of machines, by whichever provider; [`micro`] runs in it without knowing which.
+//! - [`figure::Figure`] is a published figure as a list of points; [`catalogue::all`] lists those made of microbenchmarks.
+//! - [`run`] runs points side by side; [`output`] writes files, drawings and reports.
+//! - [`calibrate`] fits profiles to calibration rows.
 //! - [`published::Expected`] holds published values.
 //!
 //! Sources: `[HERD]`, `[A16]`, `[FaSST]`, `[RFP]`, `[SMART]`, `[PRISM]`; see `docs/sources.md`.
 #![forbid(unsafe_code)]
 
+pub mod calibrate;
+pub mod catalogue;
+pub mod figure;
 pub mod micro;
+pub mod output;
 pub mod published;
 pub mod room;
+pub mod run;

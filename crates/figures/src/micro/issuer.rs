@@ -108,6 +108,7 @@ impl<P: Provider> Issuer<P> {
         let allowed = match self.plan.pacing {
             Pacing::Window(window) => window - self.outstanding,
             Pacing::Batch(_) => self.left,
+            Pacing::Throttled { credits, .. } => self.left.min(credits - self.outstanding),
         };
         if allowed < self.plan.list && matches!(self.plan.pacing, Pacing::Window(_)) {
             return 0;
@@ -171,7 +172,7 @@ impl<P: Provider> Issuer<P> {
 fn batch(pacing: Pacing) -> usize {
     match pacing {
         Pacing::Window(_) => 0,
-        Pacing::Batch(count) => count,
+        Pacing::Batch(count) | Pacing::Throttled { batch: count, .. } => count,
     }
 }
 

@@ -50,12 +50,20 @@ pub enum Pacing {
     Window(usize),
     /// So many, then nothing until all of them have completed.
     Batch(usize),
+    /// The same, with at most so many outstanding meanwhile.
+    Throttled {
+        /// Requests of a batch.
+        batch: usize,
+        /// Outstanding at most.
+        credits: usize,
+    },
 }
 
 impl Pacing {
     fn outstanding(self) -> usize {
         match self {
             Pacing::Window(n) | Pacing::Batch(n) => n,
+            Pacing::Throttled { credits, .. } => credits,
         }
     }
 }
@@ -202,6 +210,8 @@ pub struct Outcome {
     pub refetched: Option<f64>,
     /// Bytes that it read from its host, per operation.
     pub host_bytes: Option<f64>,
+    /// Other numbers, by name.
+    pub named: Vec<(&'static str, f64)>,
 }
 
 /// Counters that the actors of one run add to.
@@ -324,6 +334,7 @@ fn measure<R: Room>(room: &mut R, span: Span, probe: &Probe) -> Outcome {
         binding: binding(before.busy.as_ref(), after.busy.as_ref(), ns),
         refetched: change(after.refetched, before.refetched).map(|lines| lines / ns * 1e3),
         host_bytes: change(after.host_bytes, before.host_bytes).map(|bytes| bytes / count.max(1.0)),
+        named: Vec::new(),
     }
 }
 

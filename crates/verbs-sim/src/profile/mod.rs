@@ -242,6 +242,11 @@ impl Profile {
         self.own.contains_key(path)
     }
 
+    /// True if `path` is a whole number.
+    pub fn is_count(&self, path: &str) -> bool {
+        KEYS.iter().any(|key| key.path == path && key.shape == Shape::Count)
+    }
+
     /// Replaces number `index` (0, or the point of a curve) of `path` by `number`, held within its bounds. What came
     /// from the base becomes the profile's own.
     pub fn set(&mut self, path: &str, index: usize, number: f64) -> Result<(), ProfileError> {

@@ -1,0 +1,180 @@
+//! Moves parameters until their rows come no nearer.
+
+use super::{Stage, Step, Target, evaluate};
+use crate::run::{MakeRooms, Profiles, Row, RunOptions};
+use drover_verbs_sim::profile::{Profile, Tag};
+use std::sync::atomic::AtomicU64;
+
+/// Relative changes that are tried, coarse to fine.
+const MOVES: [f64; 4] = [0.12, 0.06, 0.03, 0.01];
+/// Steps in one direction at one coarseness.
+const STEPS_MAX: usize = 6;
+/// A row that is further off than this counts as if it were this far off: it is structure, not a number, that is
+/// missing there, and the other rows shall not pay for it. Natural logarithm of the ratio.
+const OFF_MAX: f64 = 0.35;
+/// Less gain than this is none.
+const GAIN_MIN: f64 = 1e-4;
+
+/// A fit under way.
+pub struct Fit<'a, M> {
+    /// What simulates.
+    pub make: &'a M,
+    /// The profiles; one of them is being fitted.
+    pub profiles: Profiles,
+    /// The name of that one.
+    pub name: &'a str,
+    /// All its rows.
+    pub targets: Vec<Target>,
+    /// How points are run.
+    pub options: RunOptions,
+    /// Counts runs.
+    pub progress: &'a AtomicU64,
+}
+
+/// Fits all stages; `tell` hears of each when it is done, with the loss before and after.
+pub fn fit<M: MakeRooms>(fit: &mut Fit<'_, M>, stages: &[Stage], mut tell: impl FnMut(&Stage, f64, f64)) {
+    for stage in stages {
+        let before = fit.stage_loss(stage);
+        for _ in 0..2 {
+            for step in &stage.steps {
+                fit.step(stage, step);
+            }
+        }
+        tell(stage, before, fit.stage_loss(stage));
+    }
+}
+
+impl<M: MakeRooms> Fit<'_, M> {
+    /// The profile as fitted so far.
+    pub fn profile(&self) -> &Profile {
+        self.profiles.named(self.name)
+    }
+
+    fn stage_loss(&self, stage: &Stage) -> f64 {
+        let mut rows: Vec<&Target> = Vec::new();
+        for step in &stage.steps {
+            let new = self.rows_of(step).into_iter();
+            rows.extend(
+                new.filter(|target| !rows.iter().any(|known| std::ptr::eq(*known, *target)))
+                    .collect::<Vec<_>>(),
+            );
+        }
+        self.loss(&rows)
+    }
+
+    fn rows_of(&self, step: &Step) -> Vec<&Target> {
+        let wanted = |target: &&Target| step.rows.iter().any(|rows| rows.take(target));
+        self.targets.iter().filter(wanted).collect()
+    }
+
+    fn loss(&self, targets: &[&Target]) -> f64 {
+        let owned: Vec<Target> = targets.iter().map(|target| (*target).clone()).collect();
+        let rows = evaluate(self.make, &owned, &self.profiles, &self.options, self.progress);
+        loss(&rows)
+    }
+
+    fn step(&mut self, stage: &Stage, step: &Step) {
+        let entry = self
+            .profile()
+            .entry(step.path)
+            .expect("stages name parameters that exist");
+        let count = entry.value.numbers().len();
+        let indices: Vec<usize> = match step.index {
+            Some(index) => vec![index],
+            None => (0..count).collect(),
+        };
+        for index in indices {
+            self.search(stage, step, index);
+        }
+    }
+
+    /// Moves one number while that helps.
+    fn search(&mut self, stage: &Stage, step: &Step, index: usize) {
+        let targets: Vec<Target> = self.rows_of(step).into_iter().cloned().collect();
+        let targets: Vec<&Target> = targets.iter().collect();
+        if targets.is_empty() {
+            return;
+        }
+        let start = self.number(step.path, index);
+        let mut best = (start, self.loss(&targets));
+        for size in MOVES {
+            for direction in [1.0 + size, 1.0 / (1.0 + size)] {
+                let mut steps = 0;
+                while steps < STEPS_MAX
+                    && self.try_number(step, index, best.0 * direction, &targets, &mut best)
+                {
+                    steps += 1;
+                }
+                if steps > 0 {
+                    break;
+                }
+            }
+        }
+        self.set(step.path, index, best.0);
+        if best.0 != start {
+            let source = format!("fit, stage \"{}\": {}", stage.name, step.source());
+            let mut profile = self.profile().clone();
+            profile.set_source(step.path, Tag::Fitted, &source);
+            self.profiles.replace(profile);
+        }
+    }
+
+    /// True if `number` is better than `best`, which it then is.
+    fn try_number(
+        &mut self,
+        step: &Step,
+        index: usize,
+        number: f64,
+        targets: &[&Target],
+        best: &mut (f64, f64),
+    ) -> bool {
+        self.set(step.path, index, number);
+        let number = self.number(step.path, index);
+        if number == best.0 {
+            return false;
+        }
+        let loss = self.loss(targets);
+        if loss >= best.1 - GAIN_MIN {
+            return false;
+        }
+        *best = (number, loss);
+        true
+    }
+
+    fn number(&self, path: &str, index: usize) -> f64 {
+        self.profile()
+            .entry(path)
+            .expect("looked at before")
+            .value
+            .numbers()[index]
+    }
+
+    fn set(&mut self, path: &str, index: usize, number: f64) {
+        let mut profile = self.profile().clone();
+        // Files keep four decimals; what is tried is what would be read back.
+        let number = if profile.is_count(path) {
+            number.round()
+        } else {
+            (number * 1e4).round() / 1e4
+        };
+        profile.set(path, index, number).expect("looked at before");
+        self.profiles.replace(profile);
+    }
+}
+
+/// Mean of squared logarithms of ratios, each in units of what its published value is good for.
+pub(super) fn loss(rows: &[Row]) -> f64 {
+    let mut sum = 0.0;
+    let mut weights = 0.0;
+    for row in rows {
+        let Some(expected) = &row.expected else { continue };
+        let off = match row.simulated {
+            Some(simulated) if simulated > 0.0 => (simulated / expected.value).ln().abs().min(OFF_MAX),
+            _ => OFF_MAX,
+        };
+        let weight = (0.03 / expected.known_from.error()).powi(2);
+        sum += weight * (off * 100.0).powi(2);
+        weights += weight;
+    }
+    if weights > 0.0 { sum / weights } else { 0.0 }
+}

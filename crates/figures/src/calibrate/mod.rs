@@ -1,0 +1,122 @@
+//! Fits a profile to calibration rows, stage by stage, each parameter within its bounds.
+//!
+//! ```text
+//! for each stage, in the order in which parameters can be told apart:
+//!     twice: for each parameter of the stage (each point of a curve):
+//!         move it up or down by 12, 6, 3, 1 percent while that brings its own rows nearer
+//!     the stage's parameters stay as they are from here on
+//! ```
+//!
+//! There is no global search: the problem comes apart by construction, and a parameter that only a later stage could
+//! make right shows up as an error instead of being bent. What a row counts for depends on how its value is known.
+
+mod fit;
+mod stages;
+#[cfg(test)]
+mod tests;
+
+pub use fit::{Fit, fit};
+pub use stages::{Rows, Stage, Step, stages};
+
+use crate::catalogue;
+use crate::figure::Point;
+use crate::output::{Errors, errors};
+use crate::published::{Expected, Published};
+use crate::run::{MakeRooms, Profiles, Row, RunOptions, row, run_points};
+use std::sync::atomic::AtomicU64;
+
+/// A point of a profile together with what was published for it.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Its figure.
+    pub figure: &'static str,
+    /// How to run it.
+    pub point: Point,
+    /// Which of the point's metrics.
+    pub metric: usize,
+    /// What should come out.
+    pub published: Published,
+}
+
+/// All rows that `profile` may be fitted to.
+pub fn targets(profile: &str) -> Vec<Target> {
+    let expected = Expected::calibration();
+    let mut found = Vec::new();
+    for figure in catalogue::all() {
+        for point in (figure.points)()
+            .into_iter()
+            .filter(|point| point.profile == profile)
+        {
+            for (index, metric) in point.metrics.iter().enumerate() {
+                let published = expected.of(figure.name, &point.series, point.x, metric.name());
+                let Some(published) = published.cloned() else {
+                    continue;
+                };
+                found.push(Target {
+                    figure: figure.name,
+                    metric: index,
+                    published,
+                    point: point.clone(),
+                });
+            }
+        }
+    }
+    found
+}
+
+/// Runs `targets` under `profiles` and returns each as a row.
+pub fn evaluate<M: MakeRooms>(
+    make: &M,
+    targets: &[Target],
+    profiles: &Profiles,
+    options: &RunOptions,
+    progress: &AtomicU64,
+) -> Vec<Row> {
+    let expected = Expected::calibration();
+    let points: Vec<Point> = targets.iter().map(|target| target.point.clone()).collect();
+    let outcomes = run_points(make, &points, profiles, options, progress);
+    let rows = targets.iter().zip(&outcomes).map(|(target, outcomes)| {
+        let metric = target.point.metrics[target.metric];
+        row(target.figure, &target.point, metric, outcomes, &expected)
+    });
+    rows.collect()
+}
+
+/// How far a group of rows is off: a figure, or a curve of one.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Its figure, and its metric where it is not the usual one.
+    pub name: String,
+    /// How far it is off.
+    pub errors: Errors,
+}
+
+/// Errors by figure and metric, and of all rows that are rates or latencies.
+pub fn groups(targets: &[Target], rows: &[Row]) -> Vec<Group> {
+    let name = |target: &Target| match target.point.metrics[target.metric].name() {
+        "throughput" | "latency" => target.figure.to_string(),
+        metric => format!("{} {metric}", target.figure),
+    };
+    let mut names: Vec<String> = Vec::new();
+    for target in targets {
+        if !names.contains(&name(target)) {
+            names.push(name(target));
+        }
+    }
+    let of = |wanted: &dyn Fn(&Target) -> bool| {
+        let chosen = targets.iter().zip(rows).filter(|(target, _)| wanted(target));
+        errors(chosen.map(|(_, row)| row))
+    };
+    let mut groups: Vec<Group> = names
+        .iter()
+        .map(|group| Group {
+            name: group.clone(),
+            errors: of(&|target| name(target) == *group),
+        })
+        .collect();
+    groups.push(Group {
+        name: "rates and latencies".to_string(),
+        errors: of(&|target| name(target) == target.figure),
+    });
+    groups
+}

@@ -1,0 +1,42 @@
+//! Design Guidelines Fig. 12: verbs into one machine, two generations of cards. x 8 to 250 B, y 0 to 130 Mops.
+
+use super::parts::inbound;
+use crate::figure::{Figure, Point};
+use crate::micro::{Bench, Pacing, Verb, Verbs};
+use drover_verbs::QpKind;
+
+/// The figure.
+pub const FIGURE: Figure = Figure {
+    name: "atc-12",
+    title: "In-bound WRITE and READ of two cards",
+    source: "[A16] Fig. 12",
+    x_axis: "payload, B",
+    y_axis: "throughput, Mops",
+    x_doubles: true,
+    shape: "the newer card serves READ as fast as WRITE, to 64 B; then its link is full",
+    points,
+};
+
+fn points() -> Vec<Point> {
+    let mut points = Vec::new();
+    for (card, processes, gap_ns, sizes) in [
+        ("apt", 2, 650, &[8, 16, 32, 64, 128, 250][..]),
+        ("cib", 4, 430, &[8, 32, 64, 128, 250]),
+    ] {
+        for &bytes in sizes {
+            let write = Verbs {
+                gap_ns,
+                ..inbound(Verb::Write, QpKind::Uc, bytes, 16, processes)
+            };
+            let read = Verbs {
+                pacing: Pacing::Window(8),
+                ..inbound(Verb::Read, QpKind::Rc, bytes, 16, processes)
+            };
+            for (verb, bench) in [("WRITE", write), ("READ", read)] {
+                let series = format!("{card} {verb}");
+                points.push(Point::throughput(card, series, bytes as f64, Bench::Verbs(bench)));
+            }
+        }
+    }
+    points.into_iter().map(super::parts::lean_loop).collect()
+}

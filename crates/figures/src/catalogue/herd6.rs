@@ -1,0 +1,55 @@
+//! HERD Fig. 6: all to all, 32 B, a random peer per request. x 1 to 16 processes per side, y 0 to 40 Mops.
+
+use super::parts::alone;
+use crate::figure::{Figure, Point};
+use crate::micro::{Bench, Count, Pacing, Verb, Verbs, Wiring};
+use drover_verbs::QpKind;
+
+/// The figure.
+pub const FIGURE: Figure = Figure {
+    name: "herd-6",
+    title: "All-to-all communication of 32 B",
+    source: "[HERD] Fig. 6",
+    x_axis: "server processes = client processes",
+    y_axis: "throughput, Mops",
+    x_doubles: false,
+    shape: "in-bound WRITE and out-bound datagrams stay; out-bound WRITE falls as queue pairs leave the card's cache",
+    points,
+};
+
+fn points() -> Vec<Point> {
+    let mut points = Vec::new();
+    for n in [1, 2, 4, 6, 8, 10, 12, 14, 16] {
+        for (series, bench) in [
+            ("inbound WRITE UC", inbound(n)),
+            ("outbound WRITE UC", outbound(Verb::Write, QpKind::Uc, n)),
+            ("outbound SEND UD", outbound(Verb::Send, QpKind::Ud, n)),
+        ] {
+            points.push(Point::throughput("apt", series, n as f64, Bench::Verbs(bench)));
+        }
+    }
+    points
+}
+
+fn inbound(n: usize) -> Verbs {
+    Verbs {
+        issuing_machines: n,
+        target_processes: n,
+        wiring: Wiring::AllToAll,
+        pacing: Pacing::Window(16),
+        random: true,
+        count: Count::Served,
+        ..alone(Verb::Write, QpKind::Uc, 32, true)
+    }
+}
+
+fn outbound(verb: Verb, kind: QpKind, n: usize) -> Verbs {
+    Verbs {
+        processes: n,
+        target_machines: n,
+        wiring: Wiring::AllToAll,
+        pacing: Pacing::Window(8),
+        random: true,
+        ..alone(verb, kind, 32, true)
+    }
+}

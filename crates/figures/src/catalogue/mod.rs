@@ -1,0 +1,52 @@
+//! All figures: one file each, and one line each in [`all`].
+
+mod atc11;
+mod atc12;
+mod atc13;
+mod atc14;
+mod atc_tables;
+mod fasst;
+mod herd2;
+mod herd3;
+mod herd4;
+mod herd5;
+mod herd6;
+mod parts;
+mod prism1;
+mod rfp;
+mod smart13;
+mod smart3;
+mod smart4;
+#[cfg(test)]
+mod tests;
+
+use crate::figure::Figure;
+
+/// The figures that are made of microbenchmarks, in the order of papers.
+pub fn all() -> Vec<Figure> {
+    vec![
+        herd2::FIGURE,
+        herd3::FIGURE,
+        herd4::FIGURE,
+        herd5::FIGURE,
+        herd6::FIGURE,
+        rfp::FIGURE_3,
+        rfp::FIGURE_4,
+        rfp::FIGURE_5,
+        rfp::FIGURE_6,
+        smart3::FIGURE,
+        smart4::FIGURE,
+        smart4::BYTES,
+        smart13::FIGURE,
+        atc11::FIGURE,
+        atc11::ONE_CORE,
+        atc12::FIGURE,
+        atc13::FIGURE,
+        atc14::FIGURE,
+        atc_tables::TABLE_4,
+        atc_tables::TABLE_5,
+        fasst::FIGURE_1,
+        fasst::FIGURE_2,
+        prism1::FIGURE,
+    ]
+}

@@ -1,0 +1,73 @@
+//! Set-ups that several figures share. A window is a compromise of our own wherever a paper says "tuned".
+
+use crate::figure::Point;
+use crate::micro::{Count, Pacing, Verb, Verbs, Wiring};
+use crate::room::Doorbells;
+use drover_verbs::QpKind;
+
+/// Payload sizes of HERD's figures, inbound.
+pub const SIZES: [usize; 17] = [
+    4, 8, 16, 32, 64, 96, 128, 160, 192, 224, 256, 384, 512, 640, 768, 896, 1024,
+];
+
+/// One thread of one machine, synchronously, to one other machine.
+pub fn alone(verb: Verb, kind: QpKind, bytes: usize, inline: bool) -> Verbs {
+    Verbs {
+        verb,
+        kind,
+        bytes,
+        inline,
+        issuing_machines: 1,
+        processes: 1,
+        threads: 1,
+        target_machines: 1,
+        target_processes: 1,
+        wiring: Wiring::OneToOne,
+        queue_pairs: 1,
+        pacing: Pacing::Window(1),
+        signal_every: 1,
+        list: 1,
+        random: false,
+        words: 1,
+        gap_ns: 0,
+        batch_tail: false,
+        doorbells: Doorbells::Driver,
+        count: Count::Issued,
+    }
+}
+
+/// `machines` machines of `processes` processes, all into one.
+pub fn inbound(verb: Verb, kind: QpKind, bytes: usize, machines: usize, processes: usize) -> Verbs {
+    Verbs {
+        issuing_machines: machines,
+        processes,
+        pacing: Pacing::Window(8),
+        count: Count::Served,
+        ..alone(verb, kind, bytes, inlined(verb, bytes))
+    }
+}
+
+/// `processes` processes of one machine, each to a machine of its own.
+pub fn outbound(verb: Verb, kind: QpKind, bytes: usize, inline: bool, processes: usize) -> Verbs {
+    Verbs {
+        processes,
+        target_machines: processes,
+        pacing: Pacing::Window(8),
+        signal_every: 4,
+        ..alone(verb, kind, bytes, inline)
+    }
+}
+
+/// Short WRITEs and SENDs travel with the request.
+pub fn inlined(verb: Verb, bytes: usize) -> bool {
+    matches!(verb, Verb::Write | Verb::Send) && bytes <= 188
+}
+
+/// A point of a later paper on HERD's cluster, whose loops post in less time than HERD's.
+pub fn lean_loop(point: Point) -> Point {
+    if point.profile == "apt" {
+        point.with("cpu.post_ns", 80.0)
+    } else {
+        point
+    }
+}

@@ -1,0 +1,55 @@
+//! SMART Fig. 13: what own doorbells and fewer outstanding requests bring. READ of 8 B, y 0 to 120 Mops.
+
+use super::smart3::{THREADS, batches};
+use crate::figure::{Figure, Point};
+use crate::micro::{Pacing, Verb};
+use crate::room::Doorbells;
+
+/// The figure. Throttling is the share of the card's 768 requests that its search settles at, not the search itself.
+pub const FIGURE: Figure = Figure {
+    name: "smart-13",
+    title: "Own doorbells, and throttling of outstanding requests",
+    source: "[SMART] Fig. 13",
+    x_axis: "threads, or requests outstanding per thread",
+    y_axis: "throughput, Mops",
+    x_doubles: false,
+    shape: "each brings a step; throttled stays at the card's limit",
+    points,
+};
+
+/// Requests of all threads together that keep to the card's cache.
+const CREDITS: usize = 768;
+
+fn points() -> Vec<Point> {
+    let mut points = Vec::new();
+    for (name, doorbells, throttled) in [
+        ("queue pair per thread", Doorbells::Driver, false),
+        ("doorbell per thread", Doorbells::PerThread, false),
+        ("doorbell per thread / throttled", Doorbells::PerThread, true),
+    ] {
+        let mut add = |panel: &str, x: usize, threads: usize, depth: usize| {
+            let pacing = match throttled {
+                false => Pacing::Batch(depth),
+                true => Pacing::Throttled {
+                    batch: depth,
+                    credits: (CREDITS / threads).min(depth),
+                },
+            };
+            let bench = batches(Verb::Read, threads, pacing, doorbells);
+            points.push(Point::throughput(
+                "cx6",
+                format!("{panel} / {name}"),
+                x as f64,
+                bench,
+            ));
+        };
+        THREADS
+            .iter()
+            .for_each(|&threads| add("depth 16", threads, threads, 16));
+        let depths = [1, 4, 8, 12, 16, 20, 24, 28, 32];
+        depths
+            .iter()
+            .for_each(|&depth| add("96 threads", depth, 96, depth));
+    }
+    points
+}

@@ -1,0 +1,55 @@
+//! SMART Fig. 3: 8 B, 8 outstanding per thread, by allocation of doorbells. x 1 to 96 threads, y 0 to 120 Mops.
+
+use super::parts::alone;
+use crate::figure::{Figure, Point};
+use crate::micro::{Bench, Pacing, Verb, Verbs};
+use crate::room::Doorbells;
+use drover_verbs::QpKind;
+
+/// The figure. Queue pairs shared by threads are left out: our verbs API has none.
+pub const FIGURE: Figure = Figure {
+    name: "smart-3",
+    title: "Threads of one process, doorbells dealt by the driver or one each",
+    source: "[SMART] Fig. 3",
+    x_axis: "threads",
+    y_axis: "throughput, Mops",
+    x_doubles: false,
+    shape: "with shared doorbells highest at 32 threads, then falling; with own ones rising to the card's limit",
+    points,
+};
+
+/// Thread counts of the artifact.
+pub const THREADS: [usize; 13] = [1, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96];
+
+/// Threads that post a batch, one request per post, and wait for all of it.
+pub fn batches(verb: Verb, threads: usize, pacing: Pacing, doorbells: Doorbells) -> Bench {
+    Bench::Verbs(Verbs {
+        threads,
+        pacing,
+        words: 4096,
+        batch_tail: true,
+        doorbells,
+        ..alone(verb, QpKind::Rc, 8, false)
+    })
+}
+
+fn points() -> Vec<Point> {
+    let mut points = Vec::new();
+    for (name, verb) in [("READ", Verb::Read), ("WRITE", Verb::Write)] {
+        for (kind, doorbells) in [
+            ("queue pair per thread", Doorbells::Driver),
+            ("doorbell per thread", Doorbells::PerThread),
+        ] {
+            for threads in THREADS {
+                let bench = batches(verb, threads, Pacing::Batch(8), doorbells);
+                points.push(Point::throughput(
+                    "cx6",
+                    format!("{name} / {kind}"),
+                    threads as f64,
+                    bench,
+                ));
+            }
+        }
+    }
+    points
+}

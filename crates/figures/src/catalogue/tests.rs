@@ -1,0 +1,59 @@
+use super::*;
+use crate::published::Expected;
+use drover_verbs_sim::profile::Profile;
+use std::collections::BTreeSet;
+
+#[test]
+fn every_calibration_row_has_its_point() {
+    let expected = Expected::calibration();
+    for figure in all() {
+        let points = (figure.points)();
+        let key = |series: &str, x: f64, metric: &str| (series.to_string(), x.to_bits(), metric.to_string());
+        let ours: BTreeSet<_> = points
+            .iter()
+            .flat_map(|point| {
+                point
+                    .metrics
+                    .iter()
+                    .map(|metric| key(&point.series, point.x, metric.name()))
+            })
+            .collect();
+        assert_eq!(
+            ours.len(),
+            points.iter().map(|point| point.metrics.len()).sum(),
+            "{}: twice the same",
+            figure.name
+        );
+        let missing: Vec<_> = expected
+            .rows(figure.name)
+            .filter(|row| !ours.contains(&key(&row.series, row.x, &row.metric)))
+            .collect();
+        assert!(missing.is_empty(), "{}: no point for {missing:?}", figure.name);
+    }
+}
+
+#[test]
+fn names_differ_and_profiles_exist() {
+    let figures = all();
+    let names: BTreeSet<_> = figures.iter().map(|figure| figure.name).collect();
+    assert_eq!(names.len(), figures.len());
+    for figure in figures {
+        for point in (figure.points)() {
+            let mut profile = Profile::named(point.profile).expect("a profile");
+            for (path, value) in point.changed {
+                profile.set(path, 0, value).expect("a parameter");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_series_breaks_the_columns_of_a_file() {
+    for figure in all() {
+        assert!(
+            (figure.points)().iter().all(|point| !point.series.contains(',')),
+            "{}",
+            figure.name
+        );
+    }
+}

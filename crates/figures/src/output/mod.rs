@@ -1,0 +1,23 @@
+//! What a figure that was run looks like: a file of values, a drawing, a table, a report.
+
+mod csv;
+mod html;
+mod svg;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use csv::csv;
+pub use html::{About, html};
+pub use svg::svg;
+pub use table::{Errors, errors, table};
+
+/// A number with as many decimals as it is worth.
+pub(crate) fn short(value: f64) -> String {
+    match value.abs() {
+        v if v >= 1000.0 => format!("{value:.0}"),
+        v if v >= 100.0 => format!("{value:.1}"),
+        v if v >= 10.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}

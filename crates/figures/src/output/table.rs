@@ -1,0 +1,120 @@
+//! Values as a table for people, and how far they are off.
+
+use super::short;
+use crate::run::{FigureRun, Row};
+use std::fmt::Write;
+
+/// How far simulated values are from published ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Errors {
+    /// Values that have a published one.
+    pub count: usize,
+    /// Of the relative errors.
+    pub median: f64,
+    /// Of the relative errors.
+    pub mean: f64,
+    /// Of the relative errors.
+    pub max: f64,
+    /// Off by at most a tenth.
+    pub within_10: usize,
+    /// Off by at most a fifth.
+    pub within_20: usize,
+    /// Within their bands.
+    pub in_band: usize,
+}
+
+/// How far `rows` are off. Rows without a published value are left out.
+pub fn errors<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Errors {
+    let mut found = Errors::default();
+    let mut all: Vec<f64> = Vec::new();
+    for row in rows {
+        let Some(ratio) = row.ratio() else { continue };
+        all.push((ratio - 1.0).abs());
+        found.in_band += usize::from(row.in_band() == Some(true));
+    }
+    all.sort_by(f64::total_cmp);
+    found.count = all.len();
+    if let Some(&max) = all.last() {
+        let n = all.len();
+        found.median = (all[(n - 1) / 2] + all[n / 2]) / 2.0;
+        found.mean = all.iter().sum::<f64>() / n as f64;
+        found.max = max;
+        found.within_10 = all.iter().filter(|error| **error <= 0.10).count();
+        found.within_20 = all.iter().filter(|error| **error <= 0.20).count();
+    }
+    found
+}
+
+impl std::fmt::Display for Errors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} values: median {:.1} %, mean {:.1} %, max {:.0} %; {} within 10 %, {} within 20 %, {} in band",
+            self.count,
+            self.median * 100.0,
+            self.mean * 100.0,
+            self.max * 100.0,
+            self.within_10,
+            self.within_20,
+            self.in_band
+        )
+    }
+}
+
+/// The figure as text, curve by curve.
+pub fn table(result: &FigureRun) -> String {
+    let figure = &result.figure;
+    let mut out = format!("{}  {}  ({})\n", figure.name, figure.title, figure.source);
+    let width = result
+        .rows
+        .iter()
+        .map(|row| row.series.len())
+        .max()
+        .unwrap_or(0)
+        .max(6);
+    let _ = writeln!(
+        out,
+        "{:<width$} {:>8} {:>22} {:>10} {:>10} {:>7}  {:<4} binding",
+        "series", "x", "metric", "published", "simulated", "ratio", "band"
+    );
+    for row in sorted(result) {
+        let number = |value: Option<f64>| value.map_or("-".to_string(), short);
+        let band = match row.in_band() {
+            Some(true) => "in",
+            Some(false) => "MISS",
+            None => "",
+        };
+        let metric = format!("{}, {}", row.metric.name(), row.metric.unit());
+        let _ = writeln!(
+            out,
+            "{:<width$} {:>8} {metric:>22} {:>10} {:>10} {:>7}  {band:<4} {}",
+            row.series,
+            row.x,
+            number(row.expected.as_ref().map(|expected| expected.value)),
+            number(row.simulated),
+            row.ratio().map_or("-".to_string(), |ratio| format!("{ratio:.2}")),
+            row.binding
+        );
+    }
+    let _ = writeln!(out, "{}", errors(&result.rows));
+    out
+}
+
+/// Curve by curve in the order in which curves first appear, x ascending.
+pub(super) fn sorted(result: &FigureRun) -> Vec<&Row> {
+    let mut curves: Vec<(&str, &str)> = Vec::new();
+    for row in &result.rows {
+        let curve = (row.series.as_str(), row.metric.name());
+        if !curves.contains(&curve) {
+            curves.push(curve);
+        }
+    }
+    let place = |row: &Row| {
+        curves
+            .iter()
+            .position(|curve| *curve == (row.series.as_str(), row.metric.name()))
+    };
+    let mut rows: Vec<&Row> = result.rows.iter().collect();
+    rows.sort_by(|a, b| place(a).cmp(&place(b)).then(a.x.total_cmp(&b.x)));
+    rows
+}

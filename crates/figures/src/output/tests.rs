@@ -1,0 +1,78 @@
+use super::*;
+use crate::catalogue;
+use crate::figure::Metric;
+use crate::published::Expected;
+use crate::run::{FigureRun, Row};
+
+/// Every published value of a figure, simulated a tenth too high.
+fn result(name: &str) -> FigureRun {
+    let figure = catalogue::all()
+        .into_iter()
+        .find(|figure| figure.name == name)
+        .expect("a figure");
+    let expected = Expected::calibration();
+    let rows = expected.rows(name).map(|row| Row {
+        series: row.series.clone(),
+        x: row.x,
+        metric: Metric::Throughput,
+        expected: Some(row.clone()),
+        simulated: Some(row.value * 1.1),
+        range: (row.value, row.value * 1.2),
+        binding: "tx 99%".to_string(),
+    });
+    let rows = rows.collect();
+    FigureRun { figure, rows }
+}
+
+#[test]
+fn the_columns_are_those_that_others_rely_on() {
+    let text = csv(&result("herd-6"));
+    let mut lines = text.lines();
+    let header = "series,x,metric,unit,expected,simulated,ratio,in_band,binding_resource";
+    assert_eq!(lines.next(), Some(header));
+    assert_eq!(lines.clone().count(), 27);
+    assert!(lines.all(|line| line.split(',').count() == 9));
+    assert!(text.contains("inbound WRITE UC,1,throughput,Mops,6.884,7.5724,1.1000,true,tx 99%"));
+}
+
+#[test]
+fn errors_are_counted() {
+    let mut result = result("herd-6");
+    let found = errors(&result.rows);
+    assert_eq!((found.count, found.within_20, found.in_band), (27, 27, 27));
+    assert!((found.median - 0.1).abs() < 1e-9);
+    result.rows[0].simulated = Some(0.0);
+    result.rows[1].expected = None;
+    let found = errors(&result.rows);
+    assert_eq!((found.count, found.in_band), (26, 25));
+    assert!((found.max - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_drawing_and_the_report_are_complete_and_escaped() {
+    let mut result = result("herd-6");
+    result.figure.title = "a < b & c";
+    let drawing = svg(&result);
+    assert!(drawing.starts_with("<svg") && drawing.ends_with("</svg>\n"));
+    assert_eq!(drawing.matches("<polyline").count(), 6);
+    assert!(drawing.contains("a &lt; b &amp; c") && !drawing.contains("NaN"));
+    let about = About {
+        commit: "abc".to_string(),
+        profiles: vec![("apt".to_string(), "0123".to_string())],
+        ..About::default()
+    };
+    let report = html(&[result], &about);
+    assert!(report.contains("0123") && report.contains("</html>") && !report.contains("http-equiv"));
+    assert!(
+        !report.contains("src=") && !report.contains("<script"),
+        "it needs no other file"
+    );
+}
+
+#[test]
+fn a_table_shows_misses() {
+    let mut result = result("rfp-4");
+    result.rows[0].simulated = Some(1.0);
+    let text = table(&result);
+    assert!(text.contains("MISS") && text.lines().count() == 13, "{text}");
+}

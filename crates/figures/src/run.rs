@@ -1,0 +1,230 @@
+//! Runs figures: every point of every figure is a task of its own, done by as many threads as wanted.
+//!
+//! A room lives on one thread, so points, not rooms, run side by side; which thread ran a point changes nothing.
+
+use crate::figure::{Figure, Job, Metric, Point, Work};
+use crate::micro::{self, Outcome, Span};
+use crate::published::{Expected, Published};
+use crate::room::Rooms;
+use drover_verbs_sim::profile::Profile;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// How to run.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Seeds per point; the mean is shown, with the least and the greatest.
+    pub seeds: u64,
+    /// The first seed.
+    pub first_seed: u64,
+    /// Shorter spans.
+    pub quick: bool,
+    /// Threads.
+    pub jobs: usize,
+}
+
+/// A simulated value beside a published one.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Name of the curve.
+    pub series: String,
+    /// Where on the axis.
+    pub x: f64,
+    /// What it is.
+    pub metric: Metric,
+    /// What was published, if anything.
+    pub expected: Option<Published>,
+    /// Mean over seeds; `None` if the room could not tell.
+    pub simulated: Option<f64>,
+    /// Least and greatest over seeds.
+    pub range: (f64, f64),
+    /// The busiest part.
+    pub binding: String,
+}
+
+impl Row {
+    /// Simulated over published.
+    pub fn ratio(&self) -> Option<f64> {
+        let expected = self.expected.as_ref()?;
+        Some(self.simulated? / expected.value)
+    }
+
+    /// Whether the ratio is within the band of its metric.
+    pub fn in_band(&self) -> Option<bool> {
+        let band = self.metric.band();
+        self.ratio().map(|ratio| (ratio - 1.0).abs() <= band)
+    }
+}
+
+/// A figure that was run.
+#[derive(Clone)]
+pub struct FigureRun {
+    /// Which.
+    pub figure: Figure,
+    /// Its values, in the order of its points.
+    pub rows: Vec<Row>,
+}
+
+/// The profiles that points name.
+#[derive(Clone, Debug)]
+pub struct Profiles(BTreeMap<String, Profile>);
+
+impl Profiles {
+    /// Those that come with the program.
+    pub fn builtin() -> Profiles {
+        let load = |name: &&str| {
+            (
+                name.to_string(),
+                Profile::named(name).expect("built in and tested"),
+            )
+        };
+        Profiles(Profile::names().iter().map(load).collect())
+    }
+
+    /// Replaces the profile of the same name.
+    pub fn replace(&mut self, profile: Profile) {
+        self.0.insert(profile.name().to_string(), profile);
+    }
+
+    /// The profile `name`.
+    pub fn named(&self, name: &str) -> &Profile {
+        self.0.get(name).expect("points name profiles that exist")
+    }
+
+    /// The machines of `point`.
+    pub fn of(&self, point: &Point) -> Profile {
+        let mut profile = self.named(point.profile).clone();
+        for (path, value) in &point.changed {
+            profile
+                .set(path, 0, *value)
+                .expect("points change parameters that exist");
+        }
+        profile
+    }
+}
+
+/// Makes rooms under a profile.
+pub trait MakeRooms: Sync {
+    /// What it makes rooms with.
+    type Rooms: Rooms;
+    /// Rooms whose machines are as `profile` says.
+    fn under(&self, profile: &Profile) -> Self::Rooms;
+}
+
+/// The outcome of one point.
+pub fn run_point<M: MakeRooms>(
+    make: &M,
+    point: &Point,
+    profile: &Profile,
+    seed: u64,
+    quick: bool,
+) -> Outcome {
+    match &point.work {
+        Work::Bench(bench) => {
+            let span = if quick { Span::QUICK } else { Span::FULL };
+            micro::run(&make.under(profile), bench, span, seed)
+        }
+        Work::Other(work) => work(&Job { profile, seed, quick }),
+    }
+}
+
+/// Runs `points`, counting finished runs in `progress`. The outcomes are in the order of points, one per seed.
+pub fn run_points<M: MakeRooms>(
+    make: &M,
+    points: &[Point],
+    profiles: &Profiles,
+    options: &RunOptions,
+    progress: &AtomicU64,
+) -> Vec<Vec<Outcome>> {
+    let seeds = options.seeds.max(1) as usize;
+    let next = AtomicUsize::new(0);
+    let done: Vec<Mutex<Outcome>> = (0..points.len() * seeds).map(|_| Mutex::default()).collect();
+    let work = || {
+        loop {
+            let task = next.fetch_add(1, Ordering::Relaxed);
+            let Some(slot) = done.get(task) else { break };
+            let point = &points[task / seeds];
+            let seed = options.first_seed + (task % seeds) as u64;
+            let outcome = run_point(make, point, &profiles.of(point), seed, options.quick);
+            *slot.lock().expect("nobody panics with it") = outcome;
+            progress.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    std::thread::scope(|scope| {
+        (1..options.jobs.max(1)).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    let mut outcomes = done
+        .into_iter()
+        .map(|slot| slot.into_inner().expect("nobody panics with it"));
+    points
+        .iter()
+        .map(|_| outcomes.by_ref().take(seeds).collect())
+        .collect()
+}
+
+/// Runs figures, all their points side by side.
+pub fn run_figures<M: MakeRooms>(
+    make: &M,
+    figures: &[Figure],
+    profiles: &Profiles,
+    expected: &Expected,
+    options: &RunOptions,
+    progress: &AtomicU64,
+) -> Vec<FigureRun> {
+    let points: Vec<Vec<Point>> = figures.iter().map(|figure| (figure.points)()).collect();
+    let flat: Vec<Point> = points.concat();
+    let mut outcomes = run_points(make, &flat, profiles, options, progress).into_iter();
+    let rows = |(figure, points): (&Figure, Vec<Point>)| FigureRun {
+        figure: figure.clone(),
+        rows: points
+            .iter()
+            .flat_map(|point| {
+                let outcomes = outcomes.next().expect("one per point");
+                point
+                    .metrics
+                    .iter()
+                    .map(move |metric| row(figure.name, point, *metric, &outcomes, expected))
+                    .collect::<Vec<_>>()
+            })
+            .collect(),
+    };
+    figures.iter().zip(points).map(rows).collect()
+}
+
+/// Runs that figures are made of, for a progress bar.
+pub fn run_count(figures: &[Figure], options: &RunOptions) -> u64 {
+    figures
+        .iter()
+        .map(|figure| (figure.points)().len() as u64 * options.seeds.max(1))
+        .sum()
+}
+
+/// One metric of one point over its seeds.
+pub fn row(figure: &str, point: &Point, metric: Metric, outcomes: &[Outcome], expected: &Expected) -> Row {
+    let values: Vec<f64> = outcomes.iter().filter_map(|outcome| metric.of(outcome)).collect();
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let range = values
+        .iter()
+        .fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(*v), high.max(*v)));
+    Row {
+        series: point.series.clone(),
+        x: point.x,
+        metric,
+        expected: expected
+            .of(figure, &point.series, point.x, metric.name())
+            .cloned(),
+        simulated: (!values.is_empty()).then_some(mean),
+        range,
+        binding: binding(outcomes),
+    }
+}
+
+/// What the first seed found busiest, with its share.
+fn binding(outcomes: &[Outcome]) -> String {
+    match outcomes.first().and_then(|outcome| outcome.binding.as_ref()) {
+        Some((name, share)) => format!("{name} {:.0}%", share * 100.0),
+        None => "unknown".to_string(),
+    }
+}
