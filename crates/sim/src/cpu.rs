@@ -120,6 +120,7 @@ pub(crate) struct Core {
     stalls: RefCell<Stalls>,
     random: Stream,
     phase: Stream,
+    slowdown: Cell<f64>,
 }
 
 /// A handle of a virtual core; clones are handles of the same one.
@@ -161,6 +162,7 @@ impl VirtualCpu {
             stalls: RefCell::new(Stalls::new(options.noise, stream("stalls"), now)),
             random: stream("random"),
             phase: stream("phase"),
+            slowdown: Cell::new(options.slowdown),
             options,
         }))
     }
@@ -173,6 +175,11 @@ impl VirtualCpu {
     /// Whose.
     pub fn machine(&self) -> u16 {
         self.0.machine
+    }
+
+    /// From now on every charge is multiplied by `factor`: a sibling has begun to share the core.
+    pub fn set_slowdown(&self, factor: f64) {
+        self.0.slowdown.set(factor);
     }
 
     /// The core's own time: when what it does now leaves it. Never behind the simulation's clock.
@@ -340,7 +347,7 @@ impl Core {
     }
 
     fn pass(&self, time: Ps) {
-        let time = match self.options.slowdown {
+        let time = match self.slowdown.get() {
             1.0 => time,
             slowdown => Ps::from_ns(time.as_ns() * slowdown),
         };

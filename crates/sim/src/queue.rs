@@ -109,6 +109,11 @@ impl Queue {
         self.taken
     }
 
+    /// When the next one happens.
+    pub fn next_at(&self) -> Option<Ps> {
+        self.heap.peek().map(|next| next.at)
+    }
+
     /// How many wait.
     pub fn waiting(&self) -> usize {
         self.heap.len()

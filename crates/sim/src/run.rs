@@ -166,6 +166,28 @@ impl<M: Model> Sim<M> {
         self.run_while(until, || true);
     }
 
+    /// As [`run_until`](Sim::run_until), to the picosecond.
+    pub fn run_until_ps(&self, until: Ps) {
+        self.run(until, &mut || true);
+    }
+
+    /// When something happens next.
+    pub fn next_at(&self) -> Option<Ps> {
+        self.0.queue.borrow().next_at()
+    }
+
+    /// Drops all actors: they may hold handles of this very simulation, which would keep it alive.
+    pub fn dismiss(&self) {
+        let gone: Vec<_> = self
+            .0
+            .hosts
+            .borrow_mut()
+            .iter_mut()
+            .map(|host| std::mem::take(&mut host.actors))
+            .collect();
+        drop(gone); // what actors drop may call the model
+    }
+
     /// Runs for `time`.
     pub fn run_for(&self, time: Ns) {
         let until = self.now() + Ps::from(time);

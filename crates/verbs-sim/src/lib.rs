@@ -1,4 +1,87 @@
 //! The provider `sim`: network cards, links and hosts of a modelled kind, in virtual time.
+//!
+//! A [`World`] is a room of machines. Every machine has a card that [`SimDevice`] opens; contexts made from it are
+//! threads on virtual cores of their own, and actors hosted there run the same protocol code as anywhere else. What
+//! a request costs on its way (MMIO, engines, caches, PCIe, links, memory) stands in a [`profile`], and a [`Report`]
+//! says which part was busy for how long and which one binds.
+//!
+//! It is not a fabric between processes, and nothing in it is measured: results hold for the profile, whose
+//! numbers say where they come from.
+//!
+//! **Semantics** are those of the conformance suite. Beyond it: messages are whole units (segmentation costs headers,
+//! loss hits by packet), lines of a message become visible in ascending order, data of a READ are sampled when the
+//! card answers, and a CAS or FAA is atomic towards READs and other atomics.
+//!
+//! **Threads.** Everything of a world lives on the thread that made it. A device may travel; opening a context
+//! elsewhere is an error that says so.
+//!
+//! ```
+//! use drover_verbs::*;
+//! use drover_verbs_sim::{Sim, World, profile::Profile};
+//!
+//! let world = World::new(Profile::named("apt")?, 2, 7);
+//! let (here, there) = (world.device(0).context()?, world.device(1).context()?);
+//! let (mut cq, there_cq) = (here.create_cq(16)?, there.create_cq(16)?);
+//! let mut qp = here.create_qp(&QpOptions::<Sim>::new(QpKind::Rc, &cq, here.caps()))?;
+//! let mut there_qp = there.create_qp(&QpOptions::<Sim>::new(QpKind::Rc, &there_cq, there.caps()))?;
+//! qp.connect(&there_qp.export()?)?;
+//! there_qp.connect(&qp.export()?)?;
+//!
+//! let target = there.alloc(4096, drover_mem::PageWish::Small)?;
+//! let mr = there.register(&target, Access::REMOTE_WRITE)?;
+//! let remote = here.import_region(&mr.export(&[])?)?;
+//! let mut list = SendList::default();
+//! let payload = list.inline(b"hello");
+//! let op = SendOp::Write { remote: remote.at(64), imm: None };
+//! list.push(SendWr { wr_id: WrId(7), op, payload, signaled: true, fence: false });
+//! qp.post_send(here.cpu(), &list)?;
+//!
+//! let mut wcs = [Wc::default(); 4];
+//! assert_eq!(cq.poll(here.cpu(), &mut wcs), 0, "nothing has happened yet");
+//! world.run_until(drover_base::Ns::from_us(5));
+//! assert_eq!(cq.poll(here.cpu(), &mut wcs), 1);
+//! let mut bytes = [0; 5];
+//! target.copy_out(64, &mut bytes);
+//! assert_eq!(&bytes, b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Sources: `[HERD]`, `[A16]`, `[SMART]`; where each number comes from stands beside it in the profiles.
 #![forbid(unsafe_code)]
 
+mod context;
+mod counters;
+mod device;
+mod handles;
+mod model;
+mod options;
 pub mod profile;
+mod report;
+mod wire;
+mod world;
+
+pub use context::SimContext;
+pub use counters::Counters;
+pub use device::SimDevice;
+pub use handles::{SimCq, SimMr, SimQp, SimSrq};
+pub use model::doorbell::Doorbells;
+pub use options::{Ablations, WorldOptions};
+pub use report::{Binding, MachineReport, Report};
+pub use world::World;
+
+use drover_verbs::Provider;
+
+/// The provider's name at type level; see the module.
+#[derive(Debug)]
+pub enum Sim {}
+
+impl Provider for Sim {
+    const NAME: &'static str = "sim";
+    type Cpu = drover_sim::VirtualCpu;
+    type Device = SimDevice;
+    type Context = SimContext;
+    type Mr = SimMr;
+    type Qp = SimQp;
+    type Cq = SimCq;
+    type Srq = SimSrq;
+}

@@ -1,0 +1,250 @@
+//! [`SimContext`]: the control path, and waiting.
+
+use crate::device::NEVER;
+use crate::handles::{SimCq, SimMr, SimQp, SimSrq};
+use crate::model::objects::{Ah, Cq, Qp, RecvQueue, Reliable};
+use crate::wire::{Name, decode, encode};
+use crate::world::Room;
+use crate::{Sim, SimDevice};
+use drover_base::{Cpu, Ns};
+use drover_mem::{AllocError, PageWish, Region};
+use drover_sim::{Ps, VirtualCpu};
+use drover_verbs::{
+    Access, Bell, Caps, Context, CreateError, Export, ImportError, QpKind, QpOptions, QpState, Qpn,
+    RegisterError, RemoteRegion, UdDest, Waker,
+};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A thread's view of its card. Creating things takes no virtual time.
+#[derive(Debug)]
+pub struct SimContext {
+    sim: Room,
+    id: u32,
+    cpu: VirtualCpu,
+    device: SimDevice,
+    woken: Arc<AtomicBool>,
+}
+
+impl SimContext {
+    pub(crate) fn new(sim: Room, id: u32, cpu: VirtualCpu, device: &SimDevice) -> SimContext {
+        SimContext {
+            sim,
+            id,
+            cpu,
+            device: device.clone(),
+            woken: Arc::default(),
+        }
+    }
+
+    /// The machine it is on.
+    pub fn machine(&self) -> u16 {
+        self.device.machine
+    }
+
+    fn check_options(&self, options: &QpOptions<'_, Sim>) -> Result<(), CreateError> {
+        let caps = self.caps();
+        limit("a send queue", options.send_depth, caps.send_depth_max)?;
+        limit("a receive queue", options.recv_depth, caps.recv_depth_max)?;
+        limit("an inline payload", options.inline_bytes, caps.inline_bytes_max)
+    }
+
+    /// Whether something has arrived since `arm`.
+    fn is_rung(&self) -> bool {
+        // Acquire: pairs with the waker's Release.
+        self.woken.load(Ordering::Acquire) || self.sim.with(|net, _| net.ctxs.at(self.id).rung)
+    }
+
+    fn set_rung(&self, rung: bool) {
+        self.woken.store(rung, Ordering::Release);
+        self.sim.with(|net, _| net.ctxs.at(self.id).rung = rung);
+    }
+}
+
+fn limit(what: &'static str, asked: usize, limit: usize) -> Result<(), CreateError> {
+    match asked <= limit {
+        true => Ok(()),
+        false => Err(CreateError::Limit { what, asked, limit }),
+    }
+}
+
+impl Context<Sim> for SimContext {
+    fn cpu(&self) -> &VirtualCpu {
+        &self.cpu
+    }
+
+    fn caps(&self) -> &Caps {
+        &self.device.caps
+    }
+
+    fn alloc(&self, bytes: usize, pages: PageWish) -> Result<Region, AllocError> {
+        Region::private(bytes, pages)
+    }
+
+    fn register(&self, region: &Region, access: Access) -> Result<SimMr, RegisterError> {
+        if !access.is_consistent() {
+            return Err(RegisterError::InconsistentAccess);
+        }
+        if access.local_write && !region.is_writable() {
+            let reason = "local write asked for a read-only mapping";
+            return Err(RegisterError::Unsuitable { reason });
+        }
+        Ok(SimMr::new(self.sim.clone(), self.id, region.clone(), access))
+    }
+
+    fn create_cq(&self, depth: usize) -> Result<SimCq, CreateError> {
+        let cq = Cq {
+            ctx: self.id,
+            depth,
+            entries: VecDeque::new(),
+            overrun: false,
+        };
+        let id = self.sim.with(|net, _| net.cqs.add(cq));
+        Ok(SimCq::new(self.sim.clone(), id))
+    }
+
+    fn create_srq(&self, depth: usize) -> Result<SimSrq, CreateError> {
+        limit("a shared receive queue", depth, self.caps().recv_depth_max)?;
+        let recvs = RecvQueue::new(self.id, depth);
+        let id = self.sim.with(|net, _| net.srqs.add(recvs));
+        Ok(SimSrq::new(self.sim.clone(), id))
+    }
+
+    fn create_qp(&self, options: &QpOptions<'_, Sim>) -> Result<SimQp, CreateError> {
+        self.check_options(options)?;
+        let machine = self.device.machine;
+        let qpn = self.sim.with(|net, _| {
+            let contexts = &net.prices.p.context;
+            let (out, served) = (contexts.weight_out, contexts.weight_in);
+            let low = net.prices.p.lock.low_registers;
+            let register = net.registers.at(self.device.registers).assign(low);
+            let places = net.nic(machine).add_contexts(options.kind, out, served);
+            net.qps.add(Qp {
+                ctx: self.id,
+                machine,
+                kind: options.kind,
+                state: match options.kind {
+                    QpKind::Ud => QpState::ReadyToSend,
+                    QpKind::Rc | QpKind::Uc => QpState::Init,
+                },
+                peer: None,
+                send_cq: options.send_cq.id,
+                recv_cq: options.recv_cq.id,
+                srq: options.srq.map(|srq| srq.id),
+                recvs: RecvQueue::new(self.id, options.recv_depth),
+                send_depth: options.send_depth,
+                inline_bytes: options.inline_bytes,
+                qkey: options.qkey,
+                register,
+                places,
+                send_used: 0,
+                uncovered: 0,
+                pending: VecDeque::new(),
+                flight: VecDeque::new(),
+                posted: 0,
+                reads_out: 0,
+                departed_at: Ps::ZERO,
+                fetch_at: Ps::ZERO,
+                landed_at: Ps::ZERO,
+                rc: Reliable {
+                    rnr_timeout: Ps::from(options.rnr_timeout),
+                    ..Reliable::default()
+                },
+            })
+        });
+        Ok(SimQp::new(self.sim.clone(), qpn))
+    }
+
+    fn import_region(&self, export: &Export) -> Result<RemoteRegion, ImportError> {
+        self.sim.with(|net, _| net.import(self.id, export))
+    }
+
+    fn forget_region(&self, region: &RemoteRegion) {
+        self.sim.with(|net, _| {
+            if net
+                .imports
+                .get(region.rkey)
+                .is_some_and(|import| import.ctx == self.id)
+            {
+                net.imports.remove(region.rkey);
+            }
+        });
+    }
+
+    fn create_ah(&self, export: &Export) -> Result<UdDest, ImportError> {
+        self.sim.with(|net, _| {
+            let Name::Qp {
+                qpn,
+                kind: QpKind::Ud,
+            } = decode(net.id, export)?
+            else {
+                let reason = "not a datagram queue pair";
+                return Err(ImportError::Malformed { reason });
+            };
+            let target = net.qps.get(qpn).ok_or(ImportError::PeerGone)?;
+            let (to, qkey) = ((target.ctx, target.machine), target.qkey);
+            let ah = net.ahs.add(Ah { ctx: self.id, to });
+            Ok(UdDest {
+                ah,
+                qpn: Qpn(qpn),
+                qkey,
+            })
+        })
+    }
+
+    fn destroy_ah(&self, dest: &UdDest) {
+        self.sim.with(|net, _| {
+            if net.ahs.get(dest.ah).is_some_and(|ah| ah.ctx == self.id) {
+                net.ahs.remove(dest.ah);
+            }
+        });
+    }
+
+    fn waker(&self) -> Waker {
+        let (woken, core) = (self.woken.clone(), self.sim.waker(&self.cpu));
+        Waker::new(move || {
+            // Release: what was done before waking is seen by who finds itself woken.
+            woken.store(true, Ordering::Release);
+            core();
+        })
+    }
+
+    fn bell(&self) -> Bell {
+        let name = Name::Bell { ctx: self.id };
+        Bell(encode(self.sim.with(|net, _| net.id), &name))
+    }
+
+    fn arm(&self) {
+        self.set_rung(false);
+    }
+
+    fn disarm(&self) {}
+
+    /// Runs the room until something arrives here or `deadline` comes. For whoever drives a context from outside;
+    /// an actor returns [`Progress::Idle`](drover_base::Progress::Idle) instead.
+    fn park(&self, deadline: Ns) {
+        let deadline_ps = match deadline {
+            NEVER => Ps::MAX,
+            deadline => Ps::from(deadline),
+        };
+        while !self.is_rung() {
+            match self.sim.next_at() {
+                Some(at) if at <= deadline_ps => self.sim.run_until_ps(at),
+                _ if deadline == NEVER => break,
+                _ => {
+                    self.sim.run_until_ps(deadline_ps);
+                    break;
+                }
+            }
+        }
+        self.cpu.refresh();
+    }
+}
+
+impl Drop for SimContext {
+    fn drop(&mut self) {
+        // Its cards' tables keep a context that has gone: messages to it still have an address to fail at.
+        self.set_rung(false);
+    }
+}

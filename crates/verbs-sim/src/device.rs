@@ -1,0 +1,156 @@
+//! [`SimDevice`]: a machine's card as a process has opened it.
+
+use crate::model::doorbell::{Doorbells, Registers};
+use crate::model::objects::Ctx;
+use crate::world;
+use crate::{Sim, SimContext};
+use drover_base::Ns;
+use drover_sim::{CostTable, CpuOptions, LinePrices, Ps, VirtualCpu};
+use drover_verbs::{Caps, Device, OpenError};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The card of one machine as one process has opened it: clones are the same process, so they share its doorbell
+/// registers. It may cross threads, but a context can be made only where the world lives.
+#[derive(Clone, Debug)]
+pub struct SimDevice {
+    pub(crate) world: u64,
+    pub(crate) machine: u16,
+    pub(crate) registers: u32,
+    pub(crate) caps: Arc<Caps>,
+}
+
+impl SimDevice {
+    /// Which machine's.
+    pub fn machine(&self) -> u16 {
+        self.machine
+    }
+
+    /// A further context of a thread that has one: on the same core.
+    pub fn context_on(&self, cpu: &VirtualCpu) -> Result<SimContext, OpenError> {
+        let sim = world::find(self.world)?;
+        assert_eq!(cpu.machine(), self.machine, "a core of the card's machine");
+        let id = sim.with(|net, _| {
+            let p = &net.prices.p.machine;
+            let index = u64::from(cpu.report().index);
+            let far_socket = p.sockets > 1 && index % p.cores >= p.cores / p.sockets;
+            net.ctxs.add(Ctx {
+                machine: self.machine,
+                cpu: cpu.clone(),
+                far_socket,
+                registers: self.registers,
+                rung: false,
+                lines_ahead: 0,
+                posted_at: Ps::ZERO,
+            })
+        });
+        Ok(SimContext::new(sim, id, cpu.clone(), self))
+    }
+
+    /// A core of the profile's kind. Cores are dealt out socket by socket, then as siblings of the first ones,
+    /// which slows both down.
+    fn add_core(&self, sim: &world::Room) -> VirtualCpu {
+        let (options, siblings) = sim.with(|net, _| {
+            let machine = &net.prices.p.machine;
+            let siblings = (machine.cores, machine.sibling_factor);
+            net.nic(self.machine).cores += 1;
+            (core_options(net), siblings)
+        });
+        let cpu = sim.add_core(self.machine, options);
+        let index = u64::from(cpu.report().index);
+        if let Some(sibling) = index.checked_sub(siblings.0) {
+            let same = |other: &&VirtualCpu| {
+                other.machine() == self.machine && u64::from(other.report().index) == sibling
+            };
+            let cores = sim.cores();
+            for both in cores.iter().filter(same).chain([&cpu]) {
+                both.set_slowdown(siblings.1);
+            }
+        }
+        cpu
+    }
+}
+
+fn core_options(net: &crate::model::Net) -> CpuOptions {
+    let (p, options) = (&net.prices.p, &net.options);
+    let mut costs = CostTable::new();
+    let verbs = [
+        ("verbs.post", p.cpu.post_ns),
+        ("verbs.post_line", p.cpu.line_ns),
+        ("verbs.post_list", p.cpu.list_ns),
+        ("verbs.post_recv", p.cpu.recv_ns),
+        ("verbs.post_recv_list", p.cpu.recv_list_ns),
+        ("verbs.poll", p.cpu.poll_ns),
+        ("verbs.poll_empty", p.cpu.poll_empty_ns),
+    ];
+    for (name, ns) in verbs {
+        costs.set(name, ns);
+    }
+    for (name, ns) in &options.costs {
+        costs.set(name, *ns);
+    }
+    let mut lines = LinePrices {
+        hit: Ps::from_ns(1.0),
+        miss: Ps::from_ns(p.memory.dram_ns),
+        prefetch: Ps::from_ns(p.memory.prefetch_ns),
+        in_flight_max: p.memory.prefetch_slots as usize,
+    };
+    if options.ablations.cpu {
+        costs.scale(0.0);
+        lines = LinePrices {
+            hit: Ps::ZERO,
+            miss: Ps::ZERO,
+            prefetch: Ps::ZERO,
+            ..lines
+        };
+    }
+    CpuOptions {
+        costs: Rc::new(costs),
+        lines,
+        detect: Ps::from_ns(p.cpu.detect_ns),
+        phase: options.phase,
+        slowdown: 1.0,
+        step_cap: Ps::from(options.step_cap),
+        noise: options.noise,
+    }
+}
+
+impl Device<Sim> for SimDevice {
+    /// A context on a core of its own.
+    fn context(&self) -> Result<SimContext, OpenError> {
+        let sim = world::find(self.world)?;
+        let cpu = self.add_core(&sim);
+        self.context_on(&cpu)
+    }
+
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+}
+
+/// How a process is opened.
+impl SimDevice {
+    pub(crate) fn open(sim: &world::Room, world: u64, machine: u16, doorbells: Doorbells) -> SimDevice {
+        let (registers, caps) = sim.with(|net, _| {
+            assert!(
+                usize::from(machine) < net.nics.len(),
+                "machine {machine} of {}",
+                net.nics.len()
+            );
+            let shared = net.prices.p.lock.shared_registers;
+            (
+                net.registers.add(Registers::new(doorbells, shared)),
+                net.caps.clone(),
+            )
+        });
+        SimDevice {
+            world,
+            machine,
+            registers,
+            caps,
+        }
+    }
+}
+
+/// No deadline.
+pub(crate) const NEVER: Ns = Ns::MAX;

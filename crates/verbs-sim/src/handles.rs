@@ -1,0 +1,226 @@
+//! Handles of queue pairs, queues and registrations; what they name is destroyed with them.
+
+use crate::Sim;
+use crate::model::objects::{Frees, Mr};
+use crate::model::post::{POST_RECV, POST_RECV_LIST};
+use crate::wire::{Name, WATCHES_MAX, decode, encode};
+use crate::world::Room;
+use drover_base::{Cost, Cpu};
+use drover_mem::{AllocError, Region};
+use drover_sim::VirtualCpu;
+use drover_verbs::{
+    Access, CompletionQueue, ConnectError, Export, ImportError, MemoryRegion, PostError, QpKind, QpState,
+    Qpn, QueuePair, RecvList, SendList, Sge, SharedReceiveQueue, Watch, Wc,
+};
+
+/// Poll of a completion that is there.
+const POLL: Cost = Cost::new("verbs.poll");
+/// Poll that finds nothing.
+const POLL_EMPTY: Cost = Cost::new("verbs.poll_empty");
+
+/// A queue pair.
+#[derive(Debug)]
+pub struct SimQp {
+    sim: Room,
+    qpn: u32,
+}
+
+impl SimQp {
+    pub(crate) fn new(sim: Room, qpn: u32) -> SimQp {
+        SimQp { sim, qpn }
+    }
+}
+
+impl QueuePair<Sim> for SimQp {
+    fn qpn(&self) -> Qpn {
+        Qpn(self.qpn)
+    }
+
+    fn export(&self) -> Result<Export, AllocError> {
+        self.sim.with(|net, _| {
+            let kind = net.qps.at(self.qpn).kind;
+            Ok(encode(net.id, &Name::Qp { qpn: self.qpn, kind }))
+        })
+    }
+
+    fn connect(&mut self, peer: &Export) -> Result<(), ConnectError> {
+        self.sim.with(|net, _| {
+            let qp = net.qps.at(self.qpn);
+            let (ours, state) = (qp.kind, qp.state);
+            if ours == QpKind::Ud || state != QpState::Init {
+                return Err(ConnectError::WrongState { kind: ours, state });
+            }
+            let Name::Qp { qpn, kind: theirs } = decode(net.id, peer)? else {
+                let reason = "not a queue pair";
+                return Err(ImportError::Malformed { reason }.into());
+            };
+            if ours != theirs {
+                return Err(ConnectError::KindMismatch { ours, theirs });
+            }
+            let machine = net.qps.get(qpn).ok_or(ImportError::PeerGone)?.machine;
+            let qp = net.qps.at(self.qpn);
+            qp.peer = Some((qpn, machine));
+            qp.state = QpState::ReadyToSend;
+            Ok(())
+        })
+    }
+
+    fn state(&self) -> QpState {
+        self.sim.with(|net, _| net.qps.at(self.qpn).state)
+    }
+
+    fn to_error(&mut self) {
+        self.sim.with(|net, queue| net.break_qp(self.qpn, queue));
+    }
+
+    fn post_send(&mut self, cpu: &VirtualCpu, list: &SendList) -> Result<(), PostError> {
+        self.sim
+            .with(|net, queue| net.post_send(cpu, self.qpn, list, queue))
+    }
+
+    fn post_recv(&mut self, cpu: &VirtualCpu, list: &RecvList) -> Result<(), PostError> {
+        charge_recvs(cpu, list);
+        self.sim.with(|net, queue| net.post_recv(self.qpn, list, queue))
+    }
+}
+
+fn charge_recvs(cpu: &VirtualCpu, list: &RecvList) {
+    let count = list.wrs().len() as u32;
+    cpu.charge(POST_RECV, count.min(1));
+    cpu.charge(POST_RECV_LIST, count.saturating_sub(1));
+}
+
+impl Drop for SimQp {
+    fn drop(&mut self) {
+        self.sim.with(|net, _| net.remove_qp(self.qpn));
+    }
+}
+
+/// A completion queue of exactly the depth asked for. Polling one that was overrun panics: that is fatal on
+/// hardware, too.
+#[derive(Debug)]
+pub struct SimCq {
+    sim: Room,
+    pub(crate) id: u32,
+}
+
+impl SimCq {
+    pub(crate) fn new(sim: Room, id: u32) -> SimCq {
+        SimCq { sim, id }
+    }
+}
+
+impl CompletionQueue<Sim> for SimCq {
+    fn poll(&mut self, cpu: &VirtualCpu, wcs: &mut [Wc]) -> usize {
+        let count = self.sim.with(|net, _| net.poll(self.id, wcs));
+        match count {
+            0 => cpu.charge(POLL_EMPTY, 1),
+            count => cpu.charge(POLL, count as u32),
+        }
+        count
+    }
+}
+
+impl Drop for SimCq {
+    fn drop(&mut self) {
+        self.sim.with(|net, _| {
+            // What was never polled gives its slots back: the queue pairs may go on with another queue.
+            if let Some(cq) = net.cqs.remove(self.id) {
+                for entry in cq.entries {
+                    if let (Frees::Srq(srq), _) = (entry.frees, ())
+                        && let Some(srq) = net.srqs.get_mut(srq)
+                    {
+                        srq.used -= 1;
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// A shared receive queue.
+#[derive(Debug)]
+pub struct SimSrq {
+    sim: Room,
+    pub(crate) id: u32,
+}
+
+impl SimSrq {
+    pub(crate) fn new(sim: Room, id: u32) -> SimSrq {
+        SimSrq { sim, id }
+    }
+}
+
+impl SharedReceiveQueue<Sim> for SimSrq {
+    fn post_recv(&mut self, cpu: &VirtualCpu, list: &RecvList) -> Result<(), PostError> {
+        charge_recvs(cpu, list);
+        self.sim.with(|net, _| net.post_shared_recv(self.id, list))
+    }
+}
+
+impl Drop for SimSrq {
+    fn drop(&mut self) {
+        self.sim.with(|net, _| net.srqs.remove(self.id));
+    }
+}
+
+/// A registered region; deregistered on drop: its keys are unknown from then on.
+#[derive(Debug)]
+pub struct SimMr {
+    sim: Room,
+    region: Region,
+    lkey: u32,
+}
+
+impl SimMr {
+    pub(crate) fn new(sim: Room, ctx: u32, region: Region, access: Access) -> SimMr {
+        let mr = Mr {
+            ctx,
+            region: region.clone(),
+            access,
+        };
+        let lkey = sim.with(|net, _| net.mrs.add(mr));
+        SimMr { sim, region, lkey }
+    }
+}
+
+impl MemoryRegion for SimMr {
+    fn region(&self) -> &Region {
+        &self.region
+    }
+
+    fn sge(&self, offset: usize, len: usize) -> Sge {
+        assert!(
+            self.region.contains(offset, len),
+            "[{offset}, +{len}) outside a registration of {} bytes",
+            self.region.len()
+        );
+        Sge {
+            lkey: self.lkey,
+            len: u32::try_from(len).expect("a message of less than 4 GiB"),
+            offset: offset as u64,
+        }
+    }
+
+    fn export(&self, watches: &[Watch]) -> Result<Export, AllocError> {
+        assert!(watches.len() <= WATCHES_MAX, "more than {WATCHES_MAX} watches");
+        let room = self.sim.with(|net, _| net.id);
+        let watches = watches.iter().map(|watch| {
+            let Ok(Name::Bell { ctx }) = decode(room, &watch.bell.0) else {
+                panic!("a watch with the bell of another room");
+            };
+            (watch.range.start as u64..watch.range.end as u64, ctx)
+        });
+        let name = Name::Region {
+            mr: self.lkey,
+            watches: watches.collect(),
+        };
+        Ok(encode(room, &name))
+    }
+}
+
+impl Drop for SimMr {
+    fn drop(&mut self) {
+        self.sim.with(|net, _| net.mrs.remove(self.lkey));
+    }
+}

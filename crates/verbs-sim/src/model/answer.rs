@@ -1,0 +1,178 @@
+//! Answers: what the responder sends back, and what the requester makes of it.
+
+use super::op::{Item, Role};
+use super::prices::Verb;
+use super::{Net, kind};
+use drover_sim::{Event, Ps, Queue};
+use drover_verbs::{QpKind, WcStatus};
+
+impl Net {
+    /// Turns an item into its answer, which is transmitted at once.
+    pub(crate) fn send_back(&mut self, machine: u16, op: u32, role: Role, queue: &mut Queue) {
+        self.tx_arrive(machine, Item::new(op, role), queue);
+    }
+
+    /// An answer that was getting ready is. Data of a READ are sampled here, behind all that was written before.
+    pub(crate) fn answer(&mut self, machine: u16, item: Item, queue: &mut Queue) {
+        let op = item.op();
+        if item.role() == Role::Response && self.ops[op].verb == Verb::Read && !self.ops[op].retired {
+            self.sample(op);
+        }
+        self.tx_arrive(machine, item, queue);
+    }
+
+    /// The card reads the host's memory for a READ, then answers.
+    pub(crate) fn answer_later(&mut self, machine: u16, op: u32, now: Ps, queue: &mut Queue) {
+        let pushed = self.pushed(machine, now);
+        let bus = self.prices.bus_read(u64::from(self.ops[op].len));
+        let (_, end) = self.nic(machine).bus_in.carry(now, bus);
+        let mut ready = (end + self.prices.dma_read).max(pushed);
+        if let Some(peer) = self.qps.get(self.ops[op].qp).and_then(|qp| qp.peer)
+            && let Some(qp) = self.qps.get(peer.0)
+        {
+            ready = ready.max(qp.landed_at);
+        }
+        let item = Item::new(op, Role::Response);
+        queue.schedule(ready, Event::new(kind::ANSWER, machine, item.0));
+    }
+
+    /// Copies what a READ asked for.
+    fn sample(&mut self, op: u32) {
+        let o = &self.ops[op];
+        let len = o.len as usize;
+        let ends = self.qps.get(o.qp).map(|qp| (qp.ctx, qp.peer));
+        let Some((ctx, Some((peer, _)))) = ends else {
+            return;
+        };
+        let Some(peer_ctx) = self.qps.get(peer).map(|qp| qp.ctx) else {
+            return;
+        };
+        let remote = o.remote;
+        let mut data = std::mem::take(&mut self.ops[op].data);
+        data.clear();
+        data.resize(len, 0);
+        if let Some((region, offset)) = self.remote(ctx, peer_ctx, remote, len, super::memory::Want::Read) {
+            region.copy_out(offset, &mut data);
+        }
+        self.ops[op].data = data;
+    }
+
+    /// The unit has come to an atomic.
+    pub(crate) fn atomic(&mut self, machine: u16, op: u32, queue: &mut Queue) {
+        let o = &self.ops[op];
+        let (remote, verb, (first, second)) = (o.remote, o.verb, o.operands);
+        let ends = self.qps.get(o.qp).map(|qp| (qp.ctx, qp.peer));
+        let peer_ctx = match ends {
+            Some((_, Some((peer, _)))) => self.qps.get(peer).map(|qp| qp.ctx),
+            _ => None,
+        };
+        let (Some((ctx, _)), Some(peer_ctx)) = (ends, peer_ctx) else {
+            return self.ops.release(op); // an end has gone meanwhile
+        };
+        let found = self.remote(ctx, peer_ctx, remote, 8, super::memory::Want::Atomic);
+        let old = found.map(|(region, offset)| match verb {
+            Verb::CompareSwap => region.compare_swap_u64(offset, first, second),
+            _ => region.fetch_add_u64(offset, first),
+        });
+        let o = &mut self.ops[op];
+        o.data.clear();
+        o.data.extend(old.unwrap_or_default().to_ne_bytes());
+        o.executed = true;
+        self.tell_watchers(remote, 8, queue);
+        // The old value comes over the bus like a READ of 8 bytes.
+        let bus = self.prices.bus_read(8);
+        let (_, end) = self.nic(machine).bus_in.carry(queue.now(), bus);
+        let item = Item::new(op, Role::Response);
+        let ready = end + self.prices.dma_read;
+        queue.schedule(ready, Event::new(kind::ANSWER, machine, item.0));
+    }
+
+    /// A request of UC or UD has left: nothing comes back, its completion is written by its own card.
+    pub(crate) fn request_departed(&mut self, machine: u16, op: u32, queue: &mut Queue) {
+        let o = &self.ops[op];
+        let is_rc = self.qps.get(o.qp).is_none_or(|qp| qp.kind == QpKind::Rc);
+        if is_rc || o.retired {
+            return;
+        }
+        if o.signaled {
+            self.ops.hold(op);
+            return self.rx_arrive(machine, Item::new(op, Role::SelfCqe), queue);
+        }
+        self.ops[op].done = true;
+        let qpn = self.ops[op].qp;
+        self.retire_done(qpn, queue);
+    }
+
+    /// The requester's receive engine has served an answer.
+    pub(crate) fn answered(&mut self, machine: u16, op: u32, role: Role, queue: &mut Queue) {
+        let qpn = self.ops[op].qp;
+        if self.ops[op].retired || self.qps.get(qpn).is_none() {
+            return self.ops.release(op);
+        }
+        match role {
+            Role::SequenceNak => {
+                self.nic(machine).counters.packet_seq_err += 1;
+                self.ops.release(op);
+                self.go_back(qpn, queue);
+            }
+            Role::RnrNak => {
+                self.ops.release(op);
+                self.peer_not_ready(qpn, op, queue);
+            }
+            Role::Nak => {
+                let status = self.ops[op].status;
+                self.ops.release(op);
+                self.fail(qpn, op, status, queue);
+            }
+            Role::Response | Role::Ack if self.ops[op].acked => self.ops.release(op), // answered twice
+            Role::Response => {
+                self.progress(qpn, op, queue);
+                self.write_result(machine, op, queue);
+            }
+            Role::Ack => {
+                self.progress(qpn, op, queue);
+                self.write_completion(machine, op, queue);
+            }
+            Role::SelfCqe => self.write_completion(machine, op, queue),
+            Role::Request => unreachable!("requests do not come back"),
+        }
+    }
+
+    /// Fetched data and, if asked for, a completion go to the host. Takes over the item's reference.
+    fn write_result(&mut self, machine: u16, op: u32, queue: &mut Queue) {
+        self.ops[op].acked = true;
+        let o = &self.ops[op];
+        let cqe = if o.signaled { self.prices.bus_cqe() } else { 0 };
+        let bus = self.prices.bus_write(u64::from(o.len)) + cqe;
+        let (_, end) = self.nic(machine).bus_out.carry(queue.now(), bus);
+        let at = end + self.prices.dma_write;
+        queue.schedule(at, Event::new(kind::DONE, machine, op));
+    }
+
+    /// A completion goes to the host if asked for. Takes over the item's reference.
+    pub(crate) fn write_completion(&mut self, machine: u16, op: u32, queue: &mut Queue) {
+        self.ops[op].acked = true;
+        if !self.ops[op].signaled {
+            return self.finished(op, queue);
+        }
+        let bus = self.prices.bus_cqe();
+        let (_, end) = self.nic(machine).bus_out.carry(queue.now(), bus);
+        let at = end + self.prices.dma_write;
+        queue.schedule(at, Event::new(kind::DONE, machine, op));
+    }
+
+    /// An op is done at the requester: its result is in memory, its completion may be seen.
+    pub(crate) fn finished(&mut self, op: u32, queue: &mut Queue) {
+        let (qpn, verb) = (self.ops[op].qp, self.ops[op].verb);
+        if self.ops[op].retired || self.qps.get(qpn).is_none() {
+            return self.ops.release(op);
+        }
+        if verb.fetches() && !self.scatter(op) {
+            self.ops.release(op);
+            return self.fail(qpn, op, WcStatus::LocalProtection, queue);
+        }
+        self.ops[op].done = true;
+        self.ops.release(op);
+        self.retire_done(qpn, queue);
+    }
+}

@@ -1,0 +1,281 @@
+//! From the link into the responder: port, receive engine, and what a request is allowed to do.
+
+use super::memory::Want;
+use super::op::{Item, Role};
+use super::prices::Verb;
+use super::{Net, kind};
+use drover_sim::{Event, Ps, Queue};
+use drover_verbs::{GRH_BYTES, QpKind, QpState, RecvWr, WcStatus};
+
+/// What the responder makes of a request.
+enum Verdict {
+    /// It is executed.
+    Accept,
+    /// Unreliable, and nothing to be done: it vanishes.
+    Drop,
+    /// No RECV there.
+    NotReady,
+    /// Refused, for this reason.
+    Refuse(WcStatus),
+    /// Longer than its RECV.
+    TooLong(RecvWr),
+}
+
+impl Net {
+    /// The first byte is at the port.
+    pub(crate) fn link_in(&mut self, machine: u16, item: Item, queue: &mut Queue) {
+        let o = &self.ops[item.op()];
+        let bytes = match item.role() {
+            Role::Request => self.prices.request_bytes(o.verb, o.is_ud, o.len),
+            Role::Response => self.prices.response_bytes(o.len),
+            _ => self.prices.ack_bytes(),
+        };
+        let delay = self.prices.rx_delay;
+        let nic = self.nic(machine);
+        if nic.down {
+            nic.counters.lost += 1;
+            return self.ops.release(item.op());
+        }
+        nic.counters.rx_bytes += bytes;
+        let (_, end) = nic.link_in.carry(queue.now(), bytes);
+        queue.schedule(end + delay, Event::new(kind::RX_ARRIVE, machine, item.0));
+    }
+
+    pub(crate) fn rx_arrive(&mut self, machine: u16, item: Item, queue: &mut Queue) {
+        if self.nic(machine).rx.arrive(item.0) {
+            self.rx_begin(machine, item, queue);
+        }
+    }
+
+    fn rx_begin(&mut self, machine: u16, item: Item, queue: &mut Queue) {
+        let time = self.rx_time(machine, item, queue.now());
+        self.nic(machine).rx.begin(item.0, time);
+        queue.schedule(queue.now() + time, Event::new(kind::RX_DONE, machine, 0));
+    }
+
+    fn rx_time(&mut self, machine: u16, item: Item, now: Ps) -> Ps {
+        let (o, prices) = (&self.ops[item.op()], &self.prices);
+        let cqe = if o.signaled { prices.rx_cqe } else { Ps::ZERO };
+        match item.role() {
+            Role::Request => self.rx_request_time(machine, item.op()),
+            Role::Response => {
+                let mut time = prices.rx_response.of(o.len) + cqe;
+                let (hash, mut cached) = (self.wqe_hash(item.op()), o.cached);
+                let miss = prices.wqe_miss_read_rx;
+                let refetch = prices.bus_read(64);
+                let nic = &mut self.nics[usize::from(machine)];
+                if !nic.wqes.check(hash, &mut cached) {
+                    time += miss;
+                    nic.bus_in.carry(now, refetch);
+                    nic.counters.wqe_cache_misses += 1;
+                }
+                self.ops[item.op()].cached = cached;
+                time
+            }
+            Role::SelfCqe => prices.rx_self_cqe,
+            Role::Ack => prices.rx_ack + cqe,
+            Role::Nak | Role::SequenceNak | Role::RnrNak => prices.rx_ack,
+        }
+    }
+
+    fn rx_request_time(&mut self, machine: u16, op: u32) -> Ps {
+        let (o, prices) = (&self.ops[op], &self.prices);
+        let to = self.receiver(op);
+        let place = to
+            .and_then(|to| self.qps.get(to))
+            .map(|qp| (qp.places.1, qp.kind));
+        let takes_recv = o.verb == Verb::Send || o.imm.is_some();
+        let is_rc = place.is_some_and(|(_, kind)| kind == QpKind::Rc);
+        let mut time = match o.verb {
+            Verb::Read => prices.rx_read,
+            Verb::CompareSwap | Verb::FetchAdd => prices.rx_atomic,
+            _ if takes_recv && o.len == 0 => prices.rx_recv_header,
+            _ if takes_recv => prices.rx_recv,
+            _ if is_rc => prices.rx_write_rc.of(o.len),
+            _ => prices.rx_write_uc.of(o.len),
+        };
+        let miss = if is_rc {
+            prices.ctx_miss_rx_rc
+        } else {
+            prices.ctx_miss_rx_uc
+        };
+        let nic = &mut self.nics[usize::from(machine)];
+        if place.is_some_and(|(place, _)| !nic.contexts.touch(place)) {
+            time += miss;
+        }
+        time
+    }
+
+    /// The queue pair a request is for.
+    fn receiver(&self, op: u32) -> Option<u32> {
+        let o = &self.ops[op];
+        match o.is_ud {
+            true => Some(o.dest.0),
+            false => Some(self.qps.get(o.qp)?.peer?.0),
+        }
+    }
+
+    /// The receive engine is done with one item and begins the next.
+    pub(crate) fn rx_done(&mut self, machine: u16, queue: &mut Queue) {
+        let (item, next) = self.nic(machine).rx.finish();
+        let item = Item(item);
+        // First what has been served, so that the next one finds the state it left.
+        match item.role() {
+            Role::Request => self.request_arrived(machine, item.op(), queue),
+            role => self.answered(machine, item.op(), role, queue),
+        }
+        if let Some(next) = next {
+            self.rx_begin(machine, Item(next), queue);
+        }
+    }
+
+    fn request_arrived(&mut self, machine: u16, op: u32, queue: &mut Queue) {
+        let to = match self.receiver(op) {
+            Some(to) if self.is_expected_by(op, to) => to,
+            _ => {
+                self.nic(machine).counters.lost += 1;
+                return self.ops.release(op);
+            }
+        };
+        let kind = self.qps.at(to).kind;
+        if kind == QpKind::Rc && !self.in_sequence(machine, op, to, queue) {
+            return;
+        }
+        match self.judge(op, to) {
+            Verdict::Accept => self.accept(machine, op, to, queue),
+            Verdict::NotReady if kind == QpKind::Rc => {
+                self.qps.at(to).rc.nak_sent = true;
+                self.nic(machine).counters.out_of_buffer += 1;
+                self.send_back(machine, op, Role::RnrNak, queue);
+            }
+            Verdict::NotReady => {
+                self.nic(machine).counters.out_of_buffer += 1;
+                self.ops.release(op);
+            }
+            Verdict::Refuse(status) if kind == QpKind::Rc => {
+                self.ops[op].status = status;
+                self.nic(machine).counters.resp_remote_access_errors += 1;
+                self.send_back(machine, op, Role::Nak, queue);
+            }
+            Verdict::TooLong(recv) => {
+                self.take_recv(to);
+                self.nic(machine).counters.resp_local_length_error += 1;
+                self.complete_recv(to, recv, WcStatus::LocalLength, op, 0, queue);
+                self.break_qp(to, queue);
+                self.ops[op].status = WcStatus::RemoteInvalidRequest;
+                self.send_back(machine, op, Role::Nak, queue);
+            }
+            Verdict::Refuse(_) | Verdict::Drop => self.ops.release(op),
+        }
+    }
+
+    /// Whether the receiver is connected to the sender (UD: is the one meant).
+    fn is_expected_by(&self, op: u32, to: u32) -> bool {
+        let o = &self.ops[op];
+        let Some(qp) = self.qps.get(to).filter(|qp| qp.state == QpState::ReadyToSend) else {
+            return false;
+        };
+        match o.is_ud {
+            true => qp.kind == QpKind::Ud && qp.ctx == o.dest.2 && qp.qkey == o.dest.1,
+            false => qp.peer.is_some_and(|peer| peer.0 == o.qp),
+        }
+    }
+
+    fn judge(&self, op: u32, to: u32) -> Verdict {
+        let o = &self.ops[op];
+        let Some(qp) = self.qps.get(to) else {
+            return Verdict::Drop;
+        };
+        let from = self.qps.get(o.qp).map(|qp| qp.ctx).unwrap_or_default();
+        let len = o.len as usize;
+        let allowed = |want| match self.remote(from, qp.ctx, o.remote, len, want) {
+            Some(found) => Ok(found.1),
+            None => Err(Verdict::Refuse(WcStatus::RemoteAccess)),
+        };
+        match o.verb {
+            Verb::Send => self.judge_send(op, to),
+            Verb::Write if o.imm.is_some() && self.front_recv(to).is_none() => Verdict::NotReady,
+            Verb::Write if len == 0 => Verdict::Accept,
+            Verb::Write => allowed(Want::Write).err().unwrap_or(Verdict::Accept),
+            Verb::Read => allowed(Want::Read).err().unwrap_or(Verdict::Accept),
+            Verb::CompareSwap | Verb::FetchAdd => match allowed(Want::Atomic) {
+                Ok(offset) if offset % 8 == 0 => Verdict::Accept,
+                Ok(_) => Verdict::Refuse(WcStatus::RemoteInvalidRequest),
+                Err(refused) => refused,
+            },
+        }
+    }
+
+    fn judge_send(&self, op: u32, to: u32) -> Verdict {
+        let o = &self.ops[op];
+        let Some(recv) = self.front_recv(to) else {
+            return Verdict::NotReady;
+        };
+        let (kind, ctx) = match self.qps.get(to) {
+            Some(qp) => (qp.kind, qp.ctx),
+            None => return Verdict::Drop,
+        };
+        let gap = if o.is_ud { GRH_BYTES } else { 0 };
+        match (self.local(ctx, &recv.sge, true), kind) {
+            (Some((_, _, room)), _) if gap + o.len as usize <= room => Verdict::Accept,
+            (Some(_), QpKind::Rc) => Verdict::TooLong(recv),
+            (None, QpKind::Rc) => Verdict::Refuse(WcStatus::RemoteOperation),
+            _ => Verdict::Drop,
+        }
+    }
+
+    /// Executes a request: what the host sees of it takes the bus, an answer (RC) goes back on its own.
+    fn accept(&mut self, machine: u16, op: u32, to: u32, queue: &mut Queue) {
+        let now = queue.now();
+        let (verb, len) = (self.ops[op].verb, self.ops[op].len);
+        let takes_recv = verb == Verb::Send || self.ops[op].imm.is_some();
+        let is_rc = self.qps.at(to).kind == QpKind::Rc;
+        if is_rc {
+            let rc = &mut self.qps.at(to).rc;
+            rc.expected += 1;
+            rc.nak_sent = false;
+        }
+        self.nic(machine).counters.count_request(verb);
+        if takes_recv {
+            let recv = self.front_recv(to).expect("it was judged so");
+            self.take_recv(to);
+            self.ops[op].recv = Some((to, recv));
+        }
+        match verb {
+            Verb::Read => self.answer_later(machine, op, now, queue),
+            Verb::CompareSwap | Verb::FetchAdd => {
+                let address = self.ops[op].remote.offset ^ u64::from(self.ops[op].remote.rkey) << 40;
+                let from = self.pushed(machine, now);
+                let end = self.nic(machine).atomics.serve(from, address);
+                queue.schedule(end, Event::new(kind::ATOMIC, machine, op));
+            }
+            Verb::Send | Verb::Write => {
+                if is_rc {
+                    self.ops.hold(op);
+                }
+                let bus = self.prices.bus_write(u64::from(len))
+                    + if takes_recv { self.prices.bus_cqe() } else { 0 };
+                let (_, end) = self.nic(machine).bus_out.carry(now, bus);
+                let visible = end + self.prices.dma_write;
+                let landed = self.land(machine, op, to, visible, queue);
+                if is_rc {
+                    let at = (now + self.prices.ack_delay).max(match self.options.torn {
+                        true => landed,
+                        false => Ps::ZERO,
+                    });
+                    self.ops[op].executed = true;
+                    let item = Item::new(op, Role::Ack);
+                    queue.schedule(at, Event::new(kind::ANSWER, machine, item.0));
+                }
+            }
+        }
+    }
+
+    /// When everything written to the host before `now` is visible: reads push writes in front of them.
+    pub(crate) fn pushed(&mut self, machine: u16, now: Ps) -> Ps {
+        let bytes = self.prices.p.pcie.request_tlp as u64;
+        let delay = self.prices.dma_write;
+        let (_, end) = self.nic(machine).bus_out.carry(now, bytes);
+        end + delay
+    }
+}

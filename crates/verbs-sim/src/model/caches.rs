@@ -1,0 +1,199 @@
+//! The card's caches: contexts of queue pairs, and work requests.
+
+/// Contexts, least recently used first out, each with a weight.
+///
+/// Entries are places in a vector that their queue pairs remember; the order of use is a list through them.
+#[derive(Debug)]
+pub(crate) struct ContextCache {
+    places: Vec<Place>,
+    newest: u32,
+    oldest: u32,
+    capacity: u64,
+    used: u64,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    newer: u32,
+    older: u32,
+    weight: u64,
+    resident: bool,
+}
+
+const NOBODY: u32 = u32::MAX;
+/// Weights are fractions; inside they are whole.
+const UNIT: f64 = 1000.0;
+
+impl ContextCache {
+    pub(crate) fn new(capacity: f64) -> ContextCache {
+        ContextCache {
+            places: Vec::new(),
+            newest: NOBODY,
+            oldest: NOBODY,
+            capacity: (capacity * UNIT) as u64,
+            used: 0,
+            hits: 0,
+            misses: 0,
+        }
+    }
+
+    /// A place for a context that is not in the cache yet.
+    pub(crate) fn add(&mut self, weight: f64) -> u32 {
+        self.places.push(Place {
+            newer: NOBODY,
+            older: NOBODY,
+            weight: (weight * UNIT) as u64,
+            resident: false,
+        });
+        self.places.len() as u32 - 1
+    }
+
+    /// Uses a context; false if it had to be fetched.
+    #[inline]
+    pub(crate) fn touch(&mut self, at: u32) -> bool {
+        if self.newest == at {
+            self.hits += 1;
+            return true;
+        }
+        let hit = self.places[at as usize].resident;
+        match hit {
+            true => {
+                self.hits += 1;
+                self.unlink(at);
+            }
+            false => {
+                self.misses += 1;
+                self.make_room(self.places[at as usize].weight);
+                self.used += self.places[at as usize].weight;
+            }
+        }
+        self.link(at);
+        hit
+    }
+
+    /// Throws out a context that is used no more.
+    pub(crate) fn forget(&mut self, at: u32) {
+        if self.places[at as usize].resident {
+            self.unlink(at);
+            self.used -= self.places[at as usize].weight;
+        }
+    }
+
+    fn make_room(&mut self, weight: u64) {
+        while self.used + weight > self.capacity && self.oldest != NOBODY {
+            self.forget(self.oldest);
+        }
+    }
+
+    fn link(&mut self, at: u32) {
+        let older = self.newest;
+        let place = &mut self.places[at as usize];
+        (place.newer, place.older, place.resident) = (NOBODY, older, true);
+        match older {
+            NOBODY => self.oldest = at,
+            older => self.places[older as usize].newer = at,
+        }
+        self.newest = at;
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let Place { newer, older, .. } = self.places[at as usize];
+        match newer {
+            NOBODY => self.newest = older,
+            newer => self.places[newer as usize].older = older,
+        }
+        match older {
+            NOBODY => self.oldest = newer,
+            older => self.places[older as usize].newer = newer,
+        }
+        self.places[at as usize].resident = false;
+    }
+}
+
+/// Work requests between their ingest and the engines: sets of FIFOs. An entry is known by its set and by how
+/// many came before it there, so nothing is stored but one counter per set.
+#[derive(Debug)]
+pub(crate) struct WqeCache {
+    /// Entries that came, per set.
+    came: Vec<u64>,
+    ways: u64,
+    pub(crate) misses: u64,
+}
+
+impl WqeCache {
+    pub(crate) fn new(sets: u64, ways: u64) -> WqeCache {
+        WqeCache {
+            came: vec![0; sets.max(1) as usize],
+            ways,
+            misses: 0,
+        }
+    }
+
+    fn set(&self, hash: u64) -> usize {
+        (drover_base::mix(hash) % self.came.len() as u64) as usize
+    }
+
+    /// Takes a request in; returns what [`check`](WqeCache::check) wants to know.
+    pub(crate) fn insert(&mut self, hash: u64) -> u64 {
+        let set = self.set(hash);
+        self.came[set] += 1;
+        self.came[set]
+    }
+
+    /// True if the request is still there. If not it is fetched again, and `entry` changes.
+    pub(crate) fn check(&mut self, hash: u64, entry: &mut u64) -> bool {
+        let set = self.set(hash);
+        if self.came[set] - *entry < self.ways {
+            return true;
+        }
+        self.misses += 1;
+        self.came[set] += 1;
+        *entry = self.came[set];
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_recently_used_context_leaves() {
+        let mut cache = ContextCache::new(2.0);
+        let [a, b, c] = [(); 3].map(|()| cache.add(1.0));
+        assert_eq!(
+            [cache.touch(a), cache.touch(b), cache.touch(a)],
+            [false, false, true]
+        );
+        assert!(!cache.touch(c), "c takes the place of b");
+        assert_eq!([cache.touch(a), cache.touch(b)], [true, false]);
+        cache.forget(b);
+        assert!(!cache.touch(c) || cache.used <= 2000);
+        assert_eq!(cache.misses, 4 + u64::from(cache.misses > 4));
+    }
+
+    #[test]
+    fn a_heavy_context_throws_out_several() {
+        let mut cache = ContextCache::new(3.0);
+        let light: Vec<u32> = (0..3).map(|_| cache.add(1.0)).collect();
+        let heavy = cache.add(2.0);
+        light.iter().for_each(|&at| assert!(!cache.touch(at)));
+        assert!(!cache.touch(heavy));
+        assert!(cache.touch(light[2]) && !cache.touch(light[0]));
+    }
+
+    #[test]
+    fn requests_are_fetched_again_once_too_many_came_after_them() {
+        let mut cache = WqeCache::new(1, 4);
+        let mut first = cache.insert(0);
+        for n in 1..4 {
+            cache.insert(n);
+        }
+        assert!(cache.check(0, &mut first));
+        cache.insert(4);
+        assert!(!cache.check(0, &mut first), "five in a cache of four");
+        assert!(cache.check(0, &mut first));
+    }
+}

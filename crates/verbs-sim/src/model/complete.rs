@@ -1,0 +1,246 @@
+//! Completions: in the order of posting, and what happens when something fails.
+
+use super::Net;
+use super::objects::{Cq, Entry, Frees};
+use super::prices::Verb;
+use drover_sim::Queue;
+use drover_verbs::{Opcode, QpKind, QpState, Qpn, RecvWr, Wc, WcStatus};
+
+impl Net {
+    /// Retires what is done at the front of the queue pair's requests.
+    pub(crate) fn retire_done(&mut self, qpn: u32, queue: &mut Queue) {
+        let mut freed_reads = false;
+        while let Some(qp) = self.qps.get_mut(qpn) {
+            match qp.flight.front() {
+                Some(&op) if self.ops[op].done => {
+                    qp.flight.pop_front();
+                    qp.uncovered += 1;
+                    if self.ops[op].verb.fetches() {
+                        qp.reads_out -= 1;
+                        freed_reads = true;
+                    }
+                    self.retire(qpn, op, WcStatus::Success, queue);
+                }
+                _ => break,
+            }
+        }
+        if freed_reads {
+            self.start_pending(qpn, queue);
+        }
+    }
+
+    /// A request leaves its queue pair; with a completion if it asked for one or failed.
+    fn retire(&mut self, qpn: u32, op: u32, status: WcStatus, queue: &mut Queue) {
+        let o = &mut self.ops[op];
+        o.retired = true;
+        if o.signaled || status != WcStatus::Success {
+            let wc = Wc {
+                wr_id: o.wr_id,
+                status,
+                opcode: opcode(o.verb),
+                byte_len: if o.verb.fetches() { o.len } else { 0 },
+                qpn: Qpn(qpn),
+                ..Wc::default()
+            };
+            let qp = self.qps.at(qpn);
+            let frees = Frees::Send(std::mem::take(&mut qp.uncovered));
+            let cq = qp.send_cq;
+            self.complete(cq, wc, frees, queue);
+        }
+        self.ops.release(op);
+    }
+
+    /// Appends a completion and tells the owner of the queue.
+    fn complete(&mut self, cq: u32, wc: Wc, frees: Frees, queue: &mut Queue) {
+        let Some(found) = self.cqs.get_mut(cq) else {
+            return; // its owner dropped it and asks no more
+        };
+        let ctx = found.ctx;
+        if found.entries.len() == found.depth {
+            found.overrun = true;
+            self.overrun(ctx);
+        } else {
+            found.entries.push_back(Entry { wc, frees });
+        }
+        self.ring(ctx, queue);
+    }
+
+    /// A completion queue had no room: fatal for it, and told to its owner by its next poll.
+    fn overrun(&mut self, ctx: u32) {
+        let machine = self.ctxs.at(ctx).machine;
+        self.nic(machine).counters.cq_overruns += 1;
+    }
+
+    /// Completes a RECV that a message took.
+    pub(crate) fn complete_recv(
+        &mut self,
+        to: u32,
+        recv: RecvWr,
+        status: WcStatus,
+        op: u32,
+        bytes: u32,
+        queue: &mut Queue,
+    ) {
+        let (opcode, imm) = self.recv_opcode(op);
+        let is_ud = self.ops[op].is_ud;
+        let src_qpn = if is_ud { Qpn(self.ops[op].qp) } else { Qpn(0) };
+        let Some(qp) = self.qps.get(to) else { return };
+        let frees = match qp.srq {
+            Some(srq) => Frees::Srq(srq),
+            None => Frees::Recv,
+        };
+        let wc = Wc {
+            wr_id: recv.wr_id,
+            status,
+            opcode,
+            byte_len: bytes,
+            imm,
+            qpn: Qpn(to),
+            src_qpn,
+        };
+        let cq = qp.recv_cq;
+        self.complete(cq, wc, frees, queue);
+    }
+
+    /// The RECV that the next message would take.
+    pub(crate) fn front_recv(&self, qpn: u32) -> Option<RecvWr> {
+        let qp = self.qps.get(qpn)?;
+        let recvs = match qp.srq {
+            Some(srq) => self.srqs.get(srq)?,
+            None => &qp.recvs,
+        };
+        recvs.wrs.front().copied()
+    }
+
+    /// Takes it.
+    pub(crate) fn take_recv(&mut self, qpn: u32) {
+        let srq = self.qps.at(qpn).srq;
+        let recvs = match srq {
+            Some(srq) => self.srqs.at(srq),
+            None => &mut self.qps.at(qpn).recvs,
+        };
+        recvs.wrs.pop_front();
+    }
+
+    /// `op` failed: what was before it and answered succeeds, it says why, the rest is flushed.
+    pub(crate) fn fail(&mut self, qpn: u32, op: u32, status: WcStatus, queue: &mut Queue) {
+        while let Some(qp) = self.qps.get_mut(qpn) {
+            let Some(first) = qp.flight.pop_front() else { break };
+            qp.uncovered += 1;
+            let outcome = match first == op {
+                true => status,
+                false if self.ops[first].acked => WcStatus::Success,
+                false => WcStatus::Flushed,
+            };
+            self.retire(qpn, first, outcome, queue);
+            if first == op {
+                break;
+            }
+        }
+        if let Some(machine) = self.qps.get(qpn).map(|qp| qp.machine) {
+            self.nic(machine).counters.req_cqe_error += 1;
+        }
+        self.break_qp(qpn, queue);
+    }
+
+    /// Moves a queue pair to the error state and flushes it: sends first, then RECVs, each in order.
+    pub(crate) fn break_qp(&mut self, qpn: u32, queue: &mut Queue) {
+        let Some(qp) = self.qps.get_mut(qpn) else { return };
+        qp.state = QpState::Error;
+        qp.reads_out = 0;
+        let sends: Vec<u32> = qp.flight.drain(..).chain(qp.pending.drain(..)).collect();
+        for op in sends {
+            self.flush(qpn, op, queue);
+        }
+        self.flush_recvs(qpn, queue);
+    }
+
+    /// Completes one request as flushed.
+    pub(crate) fn flush(&mut self, qpn: u32, op: u32, queue: &mut Queue) {
+        let qp = self.qps.at(qpn);
+        qp.uncovered += 1;
+        let machine = qp.machine;
+        self.nic(machine).counters.req_cqe_flush_error += 1;
+        self.retire(qpn, op, WcStatus::Flushed, queue);
+    }
+
+    /// Completes every RECV of its own queue as flushed.
+    pub(crate) fn flush_recvs(&mut self, qpn: u32, queue: &mut Queue) {
+        let qp = self.qps.at(qpn);
+        let (recvs, cq, machine) = (std::mem::take(&mut qp.recvs.wrs), qp.recv_cq, qp.machine);
+        for recv in recvs {
+            let wc = Wc {
+                wr_id: recv.wr_id,
+                status: WcStatus::Flushed,
+                opcode: Opcode::Recv,
+                qpn: Qpn(qpn),
+                ..Wc::default()
+            };
+            self.nic(machine).counters.resp_cqe_flush_error += 1;
+            self.complete(cq, wc, Frees::Recv, queue);
+        }
+    }
+
+    /// Takes up to `wcs.len()` completions.
+    ///
+    /// # Panics
+    /// If the queue was overrun.
+    pub(crate) fn poll(&mut self, cq: u32, wcs: &mut [Wc]) -> usize {
+        let found: &mut Cq = self.cqs.at(cq);
+        assert!(
+            !found.overrun,
+            "a completion queue of {} entries was overrun",
+            found.depth
+        );
+        let count = found.entries.len().min(wcs.len());
+        for wc in &mut wcs[..count] {
+            let entry = self.cqs.at(cq).entries.pop_front().expect("as many as counted");
+            *wc = entry.wc;
+            self.free(entry.wc.qpn.0, entry.frees);
+        }
+        count
+    }
+
+    fn free(&mut self, qpn: u32, frees: Frees) {
+        match frees {
+            Frees::Srq(srq) => {
+                if let Some(srq) = self.srqs.get_mut(srq) {
+                    srq.used -= 1;
+                }
+            }
+            Frees::Send(count) => self.qps.at(qpn).send_used -= count,
+            Frees::Recv => self.qps.at(qpn).recvs.used -= 1,
+        }
+    }
+
+    /// Destroys a queue pair: its requests, RECVs and completions are forgotten.
+    pub(crate) fn remove_qp(&mut self, qpn: u32) {
+        let Some(mut qp) = self.qps.remove(qpn) else {
+            return;
+        };
+        for op in qp.flight.drain(..).chain(qp.pending.drain(..)) {
+            self.ops[op].retired = true;
+            self.ops.release(op);
+        }
+        for cq in [qp.send_cq, qp.recv_cq] {
+            if let Some(cq) = self.cqs.get_mut(cq) {
+                cq.entries.retain(|entry| entry.wc.qpn.0 != qpn);
+            }
+        }
+        let contexts = &mut self.nic(qp.machine).contexts;
+        contexts.forget(qp.places.0);
+        if qp.kind != QpKind::Ud {
+            contexts.forget(qp.places.1);
+        }
+    }
+}
+
+fn opcode(verb: Verb) -> Opcode {
+    match verb {
+        Verb::Send => Opcode::Send,
+        Verb::Write => Opcode::Write,
+        Verb::Read => Opcode::Read,
+        Verb::CompareSwap => Opcode::CompareSwap,
+        Verb::FetchAdd => Opcode::FetchAdd,
+    }
+}

@@ -1,0 +1,99 @@
+//! Doorbell registers: which queue pairs share one, and what its lock costs.
+
+use super::Net;
+use drover_base::Cost;
+use drover_sim::{Ps, VirtualCpu};
+
+/// Time spent waiting for a doorbell register's lock.
+const LOCK_WAIT: Cost = Cost::new("verbs.lock_wait");
+
+/// How queue pairs of a process get their registers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Doorbells {
+    /// As the driver does by default: a few of their own, then shared ones in turn.
+    #[default]
+    Driver,
+    /// One per context, that is per thread: no lock is ever contended.
+    PerContext,
+}
+
+/// The registers of one process.
+#[derive(Debug)]
+pub(crate) struct Registers {
+    pub(crate) doorbells: Doorbells,
+    qps_made: u64,
+    locks: Vec<Lock>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Lock {
+    free_at: Ps,
+    /// How long it was held the last time.
+    held: Ps,
+    busy: Ps,
+}
+
+impl Registers {
+    pub(crate) fn new(doorbells: Doorbells, shared: u64) -> Registers {
+        Registers {
+            doorbells,
+            qps_made: 0,
+            locks: vec![Lock::default(); shared as usize],
+        }
+    }
+
+    /// The register of the next queue pair; `None`: nobody else's.
+    pub(crate) fn assign(&mut self, low: u64) -> Option<u32> {
+        let nth = self.qps_made;
+        self.qps_made += 1;
+        if self.locks.is_empty() || self.doorbells == Doorbells::PerContext {
+            return None;
+        }
+        let shared = nth.checked_sub(low)?;
+        Some((shared % self.locks.len() as u64) as u32)
+    }
+
+    /// How long the busiest lock was held.
+    pub(crate) fn busiest(&self) -> Ps {
+        self.locks.iter().map(|lock| lock.busy).max().unwrap_or_default()
+    }
+}
+
+impl Net {
+    /// `cpu` takes the lock of the queue pair's register, holds it for one post and gives it back.
+    ///
+    /// First come, first served in the order of steps. Who waits behind us we do not know yet; in a steady state
+    /// they are as many as those in front, whose cache lines bounce the same way.
+    pub(crate) fn take_register(&mut self, cpu: &VirtualCpu, qpn: u32, fetches: bool) {
+        let Some(qp) = self.qps.get(qpn) else { return };
+        let (ctx, machine, Some(register)) = (qp.ctx, qp.machine, qp.register) else {
+            return;
+        };
+        let far = self.ctxs.at(ctx).far_socket;
+        let of = self.ctxs.at(ctx).registers;
+        let prices = &self.prices;
+        let lock = &mut self.registers.at(of).locks[register as usize];
+        let now = cpu.local();
+        let waiters = match lock.held.0 {
+            0 => 0,
+            held => lock.free_at.since(now).0.div_ceil(held),
+        };
+        let mut hold = prices.lock_hold + prices.lock_per_waiter * waiters;
+        if fetches {
+            hold += prices.lock_read_extra;
+        }
+        if far {
+            hold += prices.lock_per_far_waiter * waiters;
+        }
+        let start = now.max(lock.free_at);
+        let waited = start - now;
+        *lock = Lock {
+            free_at: start + hold,
+            held: hold,
+            busy: lock.busy + hold,
+        };
+        let until = lock.free_at;
+        self.nic(machine).counters.lock_wait += waited;
+        cpu.wait_until(until, LOCK_WAIT);
+    }
+}

@@ -1,0 +1,113 @@
+//! Landing: bytes of messages become visible in the responder's memory, line by line in ascending order.
+//!
+//! Usually all lines of a message become visible at one time. In torn mode every line takes a seeded time of its
+//! own, so that whoever polls sees messages in the middle; the order stays, and an acknowledgement waits.
+
+use super::{Net, kind};
+use drover_sim::{Event, Ps, Queue};
+use drover_verbs::{GRH_BYTES, Imm, Opcode, WcStatus};
+
+const LINE: u32 = 64;
+
+impl Net {
+    /// Plans the landing of an accepted message; returns when its last line is visible.
+    pub(crate) fn land(&mut self, machine: u16, op: u32, to: u32, first: Ps, queue: &mut Queue) -> Ps {
+        let landed_at = self.qps.at(to).landed_at;
+        let first = first.max(landed_at);
+        let mut last = first;
+        if self.options.torn {
+            let lines = self.ops[op].len.div_ceil(LINE);
+            let nic = &self.nics[usize::from(machine)];
+            for _ in 1..lines {
+                last += Ps(1 + nic.tear.below(self.options.tear_max.0 * 1_000));
+            }
+            // Each line is an event; all but the last at even distances in the time drawn.
+            let step = Ps((last - first).0 / u64::from(lines.max(2) - 1));
+            for line in 1..u64::from(lines) {
+                self.ops.hold(op);
+                queue.schedule(first + step * (line - 1), Event::new(kind::VISIBLE, machine, op));
+            }
+        }
+        self.qps.at(to).landed_at = last;
+        queue.schedule(last, Event::new(kind::VISIBLE, machine, op));
+        last
+    }
+
+    /// The next bytes of a message are visible; with the last of them its completion.
+    pub(crate) fn visible(&mut self, machine: u16, op: u32, queue: &mut Queue) {
+        let (len, landed) = (self.ops[op].len, self.ops[op].landed);
+        let until = match self.options.torn && self.tears(op) {
+            true => (landed + LINE).min(len),
+            false => len,
+        };
+        if self.nic(machine).down {
+            return self.ops.release(op);
+        }
+        match self.ops[op].recv {
+            Some((to, _)) if self.ops[op].verb == super::prices::Verb::Send => {
+                self.land_message(op, to, landed, until, queue);
+            }
+            _ => self.land_write(op, landed, until, queue),
+        }
+        self.ops[op].landed = until;
+        self.ops.release(op);
+    }
+
+    /// Whether more events for lines of this op are to come.
+    fn tears(&self, op: u32) -> bool {
+        let o = &self.ops[op];
+        o.landed + LINE < o.len
+    }
+
+    fn land_write(&mut self, op: u32, from: u32, until: u32, queue: &mut Queue) {
+        let o = &self.ops[op];
+        let ends = self.qps.get(o.qp).map(|qp| (qp.ctx, qp.peer));
+        let Some((ctx, Some((peer, _)))) = ends else {
+            return;
+        };
+        let Some(peer_ctx) = self.qps.get(peer).map(|qp| qp.ctx) else {
+            return; // destroyed: nothing lands through it
+        };
+        let (remote, len) = (o.remote, o.len as usize);
+        if len > 0 {
+            let found = self.remote(ctx, peer_ctx, remote, len, super::memory::Want::Write);
+            let Some((region, offset)) = found else { return };
+            let (from, until) = (from as usize, until as usize);
+            region.copy_in_release(offset + from, &self.ops[op].data[from..until]);
+            self.tell_watchers(remote, len, queue);
+        }
+        if until as usize == len
+            && let Some((to, recv)) = self.ops[op].recv
+        {
+            self.complete_recv(to, recv, WcStatus::Success, op, len as u32, queue);
+        }
+    }
+
+    fn land_message(&mut self, op: u32, to: u32, from: u32, until: u32, queue: &mut Queue) {
+        let Some((_, recv)) = self.ops[op].recv else {
+            return;
+        };
+        let Some(ctx) = self.qps.get(to).map(|qp| qp.ctx) else {
+            return;
+        };
+        let o = &self.ops[op];
+        let gap = if o.is_ud { GRH_BYTES } else { 0 };
+        if let Some((region, offset, _)) = self.local(ctx, &recv.sge, true) {
+            let (from, until) = (from as usize, until as usize);
+            region.copy_in_release(offset + gap + from, &o.data[from..until]);
+        }
+        if until == o.len {
+            let bytes = gap as u32 + o.len;
+            self.complete_recv(to, recv, WcStatus::Success, op, bytes, queue);
+        }
+    }
+
+    /// What the receiver of `op` is told of it.
+    pub(crate) fn recv_opcode(&self, op: u32) -> (Opcode, Option<Imm>) {
+        let o = &self.ops[op];
+        match o.verb {
+            super::prices::Verb::Send => (Opcode::Recv, o.imm),
+            _ => (Opcode::RecvWriteImm, o.imm),
+        }
+    }
+}

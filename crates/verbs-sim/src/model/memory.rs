@@ -1,0 +1,127 @@
+//! Registered memory: checks, gathering, scattering, and who wants to know of a write.
+
+use super::Net;
+use super::objects::Import;
+use crate::wire::{Name, decode};
+use drover_mem::Region;
+use drover_sim::Queue;
+use drover_verbs::{Access, Export, ImportError, RemoteAddr, RemoteRegion, Sge};
+
+/// What a request wants to do to remote memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Want {
+    Read,
+    Write,
+    Atomic,
+}
+
+impl Want {
+    fn allowed(self, access: Access) -> bool {
+        match self {
+            Want::Read => access.remote_read,
+            Want::Write => access.remote_write,
+            Want::Atomic => access.remote_atomic,
+        }
+    }
+}
+
+impl Net {
+    /// The region and range that `sge` names, if `ctx` registered it and may use it so.
+    pub(crate) fn local(&self, ctx: u32, sge: &Sge, write: bool) -> Option<(&Region, usize, usize)> {
+        let mr = self.mrs.get(sge.lkey).filter(|mr| mr.ctx == ctx)?;
+        let (offset, len) = (usize::try_from(sge.offset).ok()?, sge.len as usize);
+        (mr.region.contains(offset, len) && (mr.access.local_write || !write))
+            .then_some((&mr.region, offset, len))
+    }
+
+    /// The region behind a remote key, if `ctx` may do this through a queue pair to `peer_ctx`.
+    pub(crate) fn remote(
+        &self,
+        ctx: u32,
+        peer_ctx: u32,
+        addr: RemoteAddr,
+        len: usize,
+        want: Want,
+    ) -> Option<(&Region, usize)> {
+        let import = self.imports.get(addr.rkey).filter(|import| import.ctx == ctx)?;
+        let mr = self.mrs.get(import.mr).filter(|mr| mr.ctx == peer_ctx)?;
+        let offset = usize::try_from(addr.offset).ok()?;
+        (want.allowed(mr.access) && mr.region.contains(offset, len)).then_some((&mr.region, offset))
+    }
+
+    /// Makes the region that `export` names usable by `ctx`.
+    pub(crate) fn import(&mut self, ctx: u32, export: &Export) -> Result<RemoteRegion, ImportError> {
+        let Name::Region { mr, watches } = decode(self.id, export)? else {
+            let reason = "not a region";
+            return Err(ImportError::Malformed { reason });
+        };
+        let found = self.mrs.get(mr).ok_or(ImportError::PeerGone)?;
+        let (len, access) = (found.region.len() as u64, found.access);
+        let rkey = self.imports.add(Import { ctx, mr, watches });
+        Ok(RemoteRegion { rkey, len, access })
+    }
+
+    /// Tells those who watch that bytes there have become visible.
+    pub(crate) fn tell_watchers(&mut self, remote: RemoteAddr, len: usize, queue: &mut Queue) {
+        let Some(import) = self.imports.get(remote.rkey) else {
+            return;
+        };
+        let end = remote.offset + len as u64;
+        for (range, ctx) in &import.watches {
+            if range.start < end && remote.offset < range.end {
+                ring(&mut self.ctxs, *ctx, queue);
+            }
+        }
+    }
+
+    /// Something has arrived for `ctx`.
+    pub(crate) fn ring(&mut self, ctx: u32, queue: &mut Queue) {
+        ring(&mut self.ctxs, ctx, queue);
+    }
+
+    /// Copies the local bytes of an op into it: what the card does when it reads them. False if they are
+    /// registered no more.
+    pub(crate) fn gather(&mut self, op: u32) -> bool {
+        let qp = self.ops[op].qp;
+        let Some(ctx) = self.qps.get(qp).map(|qp| qp.ctx) else {
+            return true; // it is gone, and so will be the message
+        };
+        let mut data = std::mem::take(&mut self.ops[op].data);
+        data.clear();
+        let mut whole = true;
+        for sge in &self.ops[op].pieces {
+            let Some((region, offset, len)) = self.local(ctx, sge, false) else {
+                whole = false;
+                break;
+            };
+            let at = data.len();
+            data.resize(at + len, 0);
+            region.copy_out(offset, &mut data[at..]);
+        }
+        self.ops[op].data = data;
+        whole
+    }
+
+    /// Copies fetched bytes to where the op wants them. False if that is registered no more.
+    pub(crate) fn scatter(&mut self, op: u32) -> bool {
+        let Some(ctx) = self.qps.get(self.ops[op].qp).map(|qp| qp.ctx) else {
+            return true;
+        };
+        let mut at = 0;
+        for sge in &self.ops[op].pieces {
+            let Some((region, offset, len)) = self.local(ctx, sge, true) else {
+                return false;
+            };
+            region.copy_in(offset, &self.ops[op].data[at..at + len]);
+            at += len;
+        }
+        true
+    }
+}
+
+fn ring(ctxs: &mut super::Table<super::Ctx>, ctx: u32, queue: &mut Queue) {
+    if let Some(ctx) = ctxs.get_mut(ctx) {
+        ctx.rung = true;
+        ctx.cpu.notify(queue);
+    }
+}

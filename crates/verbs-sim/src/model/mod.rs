@@ -1,0 +1,222 @@
+//! What happens between posting and completion: the model behind the provider.
+//!
+//! ```text
+//! core      post    MMIO      TX     payload   link out  link in     RX      DMA write
+//! ----------+--------|---------|------- - - ------|---------|---------|----------|-----> visible
+//!                  ingest    engine   (gather)                      engine    (PCIe)
+//!                                                                     |
+//!          done <-- RX <-- link in <-- link out <-- TX <-- ack / PCIe read / atomics unit
+//! ```
+//!
+//! [`out`](self::out) is the upper line up to the link, [`arrive`](self::arrive) the rest of it,
+//! [`answer`](self::answer) the lower line, [`land`](self::land) what becomes visible in memory,
+//! [`complete`](self::complete) completions and the error state, [`reliable`](self::reliable) what RC does about loss.
+
+pub(crate) mod answer;
+pub(crate) mod arrive;
+pub(crate) mod atomics;
+pub(crate) mod caches;
+pub(crate) mod complete;
+pub(crate) mod doorbell;
+pub(crate) mod land;
+pub(crate) mod memory;
+pub(crate) mod objects;
+pub(crate) mod op;
+pub(crate) mod out;
+pub(crate) mod post;
+pub(crate) mod prices;
+pub(crate) mod reliable;
+pub(crate) mod table;
+
+use crate::counters::Counters;
+use crate::options::WorldOptions;
+use atomics::AtomicUnit;
+use caches::{ContextCache, WqeCache};
+use doorbell::Registers;
+use drover_sim::{ByteTime, Event, Model, Pipe, Ps, Queue, Station, Stream};
+use drover_verbs::{Caps, QpKind};
+use objects::{Ah, Cq, Ctx, Import, Mr, Qp, RecvQueue};
+use op::{Item, Ops};
+use prices::Prices;
+use std::sync::Arc;
+use table::Table;
+
+/// Kinds of events. The unit is a machine; the argument an op, an item or a queue pair, as said.
+pub(crate) mod kind {
+    use drover_sim::Event;
+    const FIRST: u16 = Event::FIRST_KIND;
+    /// A request (op), or the doorbell of a list (its first op), reaches the card.
+    pub(crate) const MMIO: u16 = FIRST;
+    /// A request (op) is in the card.
+    pub(crate) const INGESTED: u16 = FIRST + 1;
+    /// The transmit engine has served an item.
+    pub(crate) const TX_DONE: u16 = FIRST + 2;
+    /// An item is ready for the link.
+    pub(crate) const DEPART: u16 = FIRST + 3;
+    /// The first byte of an item reaches the other port.
+    pub(crate) const LINK_IN: u16 = FIRST + 4;
+    /// An item reaches the receive engine.
+    pub(crate) const RX_ARRIVE: u16 = FIRST + 5;
+    /// The receive engine has served an item.
+    pub(crate) const RX_DONE: u16 = FIRST + 6;
+    /// Bytes of a message (op) become visible at the responder.
+    pub(crate) const VISIBLE: u16 = FIRST + 7;
+    /// The answer to a request (item) wants to be transmitted.
+    pub(crate) const ANSWER: u16 = FIRST + 8;
+    /// An atomic (op) is done on its word.
+    pub(crate) const ATOMIC: u16 = FIRST + 9;
+    /// A request (op) is done at the requester: result and completion become visible.
+    pub(crate) const DONE: u16 = FIRST + 10;
+    /// A queue pair looks whether its peer still answers.
+    pub(crate) const TIMEOUT: u16 = FIRST + 11;
+    /// A queue pair tries again after the peer had no RECV.
+    pub(crate) const RNR_RETRY: u16 = FIRST + 12;
+}
+
+/// A machine's card.
+#[derive(Debug)]
+pub(crate) struct Nic {
+    pub(crate) down: bool,
+    pub(crate) pio: Pipe,
+    pub(crate) tx: Station,
+    pub(crate) rx: Station,
+    pub(crate) atomics: AtomicUnit,
+    /// Card to host.
+    pub(crate) bus_out: Pipe,
+    /// Host to card.
+    pub(crate) bus_in: Pipe,
+    pub(crate) link_out: Pipe,
+    pub(crate) link_in: Pipe,
+    pub(crate) contexts: ContextCache,
+    /// A smaller first level for requesters' contexts, where a profile has one.
+    pub(crate) near_contexts: Option<ContextCache>,
+    pub(crate) wqes: WqeCache,
+    pub(crate) loss: Stream,
+    pub(crate) tear: Stream,
+    pub(crate) counters: Counters,
+    pub(crate) cores: u16,
+    /// Lines written by all cores and not ingested yet.
+    pub(crate) lines_ahead: u32,
+}
+
+/// Everything there is besides cores.
+pub(crate) struct Net {
+    pub(crate) id: u64,
+    pub(crate) prices: Prices,
+    pub(crate) options: WorldOptions,
+    pub(crate) caps: Arc<Caps>,
+    pub(crate) nics: Vec<Nic>,
+    pub(crate) ctxs: Table<Ctx>,
+    pub(crate) registers: Table<Registers>,
+    pub(crate) qps: Table<Qp>,
+    pub(crate) cqs: Table<Cq>,
+    pub(crate) srqs: Table<RecvQueue>,
+    pub(crate) mrs: Table<Mr>,
+    pub(crate) imports: Table<Import>,
+    pub(crate) ahs: Table<Ah>,
+    pub(crate) ops: Ops,
+}
+
+impl Net {
+    pub(crate) fn new(id: u64, options: WorldOptions, machines: u16, seed: u64) -> Net {
+        let prices = Prices::new(&options.parameters());
+        let nics = (0..machines).map(|machine| Nic::new(&prices, u64::from(machine), seed));
+        Net {
+            id,
+            caps: Arc::new(options.caps()),
+            nics: nics.collect(),
+            prices,
+            options,
+            ctxs: Table::default(),
+            registers: Table::default(),
+            qps: Table::default(),
+            cqs: Table::default(),
+            srqs: Table::default(),
+            mrs: Table::default(),
+            imports: Table::default(),
+            ahs: Table::default(),
+            ops: Ops::default(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn nic(&mut self, machine: u16) -> &mut Nic {
+        &mut self.nics[usize::from(machine)]
+    }
+}
+
+impl Nic {
+    fn new(prices: &Prices, machine: u64, seed: u64) -> Nic {
+        let p = &prices.p;
+        let pipe = |rate| Pipe::new(ByteTime::per_ns(rate));
+        Nic {
+            down: false,
+            // Carries lines instead of bytes.
+            pio: pipe(1.0 / p.pio.line_ns.max(1e-6)),
+            tx: Station::default(),
+            rx: Station::default(),
+            atomics: AtomicUnit::new(
+                Ps::from_ns(p.atomics.unit_ns),
+                Ps::from_ns(p.atomics.hold_ns),
+                p.atomics.buckets,
+                p.atomics.waiting,
+            ),
+            bus_out: pipe(p.pcie.out_bytes_per_ns),
+            bus_in: pipe(p.pcie.in_bytes_per_ns),
+            link_out: pipe(p.link.bytes_per_ns),
+            link_in: pipe(p.link.bytes_per_ns),
+            contexts: ContextCache::new(p.context.capacity),
+            near_contexts: match p.context.near_entries {
+                0 => None,
+                entries => Some(ContextCache::new(entries as f64)),
+            },
+            wqes: WqeCache::new(p.wqe_cache.sets, p.wqe_cache.ways),
+            loss: Stream::new(seed, machine, "loss"),
+            tear: Stream::new(seed, machine, "tear"),
+            counters: Counters::default(),
+            cores: 0,
+            lines_ahead: 0,
+        }
+    }
+}
+
+impl Nic {
+    /// Places in the caches for the contexts of a new queue pair, as requester and as responder. One for datagrams
+    /// has one context, whichever way its messages go.
+    pub(crate) fn add_contexts(&mut self, kind: QpKind, out: f64, served: f64) -> (u32, u32) {
+        let mut add = |weight| {
+            if let Some(near) = &mut self.near_contexts {
+                near.add(1.0);
+            }
+            self.contexts.add(weight)
+        };
+        let place = add(out);
+        match kind {
+            QpKind::Ud => (place, place),
+            QpKind::Rc | QpKind::Uc => (place, add(served)),
+        }
+    }
+}
+
+impl Model for Net {
+    #[inline]
+    fn handle(&mut self, event: Event, queue: &mut Queue) {
+        let (machine, arg) = (event.unit, event.arg);
+        match event.kind {
+            kind::MMIO => self.mmio(machine, arg, queue),
+            kind::INGESTED => self.ingested(machine, arg, queue),
+            kind::TX_DONE => self.tx_done(machine, queue),
+            kind::DEPART => self.depart(machine, Item(arg), queue),
+            kind::LINK_IN => self.link_in(machine, Item(arg), queue),
+            kind::RX_ARRIVE => self.rx_arrive(machine, Item(arg), queue),
+            kind::RX_DONE => self.rx_done(machine, queue),
+            kind::VISIBLE => self.visible(machine, arg, queue),
+            kind::ANSWER => self.answer(machine, Item(arg), queue),
+            kind::ATOMIC => self.atomic(machine, arg, queue),
+            kind::DONE => self.finished(arg, queue),
+            kind::TIMEOUT => self.timeout(arg, queue),
+            kind::RNR_RETRY => self.rnr_retry(arg, queue),
+            other => unreachable!("an event of kind {other}"),
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Posting: what is refused at once, what it costs the core, how it gets to the card.
+
+use super::objects::{Qp, RecvQueue};
+use super::op::NONE;
+use super::prices::Verb;
+use super::{Net, kind};
+use drover_base::{Cost, Cpu};
+use drover_sim::{Event, Ps, Queue, VirtualCpu};
+use drover_verbs::{
+    Payload, PostError, PostErrorKind, QpKind, QpState, RecvList, RecvWr, SendList, SendOp, SendWr, Sge,
+};
+
+/// Post of a request of one line.
+pub(crate) const POST: Cost = Cost::new("verbs.post");
+/// Every further line.
+pub(crate) const POST_LINE: Cost = Cost::new("verbs.post_line");
+/// Every further request of a list.
+pub(crate) const POST_LIST: Cost = Cost::new("verbs.post_list");
+/// Post of a RECV.
+pub(crate) const POST_RECV: Cost = Cost::new("verbs.post_recv");
+/// Every further RECV of a list.
+pub(crate) const POST_RECV_LIST: Cost = Cost::new("verbs.post_recv_list");
+/// Waiting until the card has taken enough of what was written.
+const PIO_STALL: Cost = Cost::new("verbs.pio_stall");
+
+impl Net {
+    /// Posts a list: one doorbell.
+    pub(crate) fn post_send(
+        &mut self,
+        cpu: &VirtualCpu,
+        qpn: u32,
+        list: &SendList,
+        queue: &mut Queue,
+    ) -> Result<(), PostError> {
+        let mut first = NONE;
+        let mut last = NONE;
+        let mut accepted = 0;
+        let mut result = Ok(());
+        for wr in list.wrs() {
+            match self.admit(qpn, list, wr) {
+                Ok(()) => {
+                    let op = self.make(qpn, list, wr);
+                    match last {
+                        NONE => first = op,
+                        last => self.ops[last].next = op,
+                    }
+                    last = op;
+                    accepted += 1;
+                }
+                Err(kind) => {
+                    result = Err(PostError { accepted, kind });
+                    break;
+                }
+            }
+        }
+        if first != NONE {
+            self.hand_over(cpu, qpn, first, accepted as u32, queue);
+        }
+        result
+    }
+
+    fn admit(&self, qpn: u32, list: &SendList, wr: &SendWr) -> Result<(), PostErrorKind> {
+        let qp = self.qps.get(qpn).expect("its handle keeps it alive");
+        if qp.state == QpState::Init {
+            return Err(PostErrorKind::NotReady);
+        }
+        check_verb(qp, wr)?;
+        if let SendOp::Send { dest: Some(dest), .. } = wr.op {
+            let known = self.ahs.get(dest.ah).is_some_and(|ah| ah.ctx == qp.ctx);
+            if !known {
+                return Err(PostErrorKind::BadAddress);
+            }
+        }
+        self.check_payload(qp, list, wr)?;
+        match qp.send_used < qp.send_depth {
+            true => Ok(()),
+            false => Err(PostErrorKind::QueueFull),
+        }
+    }
+
+    fn check_payload(&self, qp: &Qp, list: &SendList, wr: &SendWr) -> Result<(), PostErrorKind> {
+        let caps = &self.caps;
+        let fetches = verb_of(&wr.op).fetches();
+        let (sges, one);
+        match wr.payload {
+            Payload::Inline { len, .. } if fetches && len > 0 => return Err(PostErrorKind::NotSupported),
+            Payload::Inline { len, .. } if len as usize > qp.inline_bytes => {
+                return Err(PostErrorKind::InlineTooLong);
+            }
+            Payload::Inline { .. } => sges = &[][..],
+            Payload::Region(sge) => {
+                one = [sge];
+                sges = &one[..];
+            }
+            Payload::Gather { start, count } => sges = list.sges(start, count),
+        }
+        let len = payload_len(list, wr);
+        let longest = match qp.kind {
+            QpKind::Ud => caps.mtu_bytes,
+            _ => caps.message_bytes_max,
+        };
+        if sges.len() > caps.sge_max || len > longest {
+            return Err(PostErrorKind::MessageTooLong);
+        }
+        if verb_of(&wr.op).is_atomic() && len != 8 {
+            return Err(PostErrorKind::LocalProtection);
+        }
+        match sges.iter().all(|sge| self.local(qp.ctx, sge, fetches).is_some()) {
+            true => Ok(()),
+            false => Err(PostErrorKind::LocalProtection),
+        }
+    }
+
+    /// The op of an admitted request; inline payloads are copied now.
+    fn make(&mut self, qpn: u32, list: &SendList, wr: &SendWr) -> u32 {
+        let id = self.ops.add();
+        let qp = self.qps.at(qpn);
+        qp.send_used += 1;
+        let op = &mut self.ops[id];
+        (op.qp, op.core, op.sequence) = (qpn, qp.ctx, qp.posted);
+        qp.posted += 1;
+        op.verb = verb_of(&wr.op);
+        op.is_ud = qp.kind == QpKind::Ud;
+        (op.wr_id, op.signaled, op.fence) = (wr.wr_id, wr.signaled, wr.fence);
+        op.len = payload_len(list, wr) as u32;
+        match wr.payload {
+            Payload::Inline { start, len } => {
+                op.inline = true;
+                op.data.extend_from_slice(list.inline_bytes(start, len));
+            }
+            Payload::Region(sge) => op.pieces.push(sge),
+            Payload::Gather { start, count } => op.pieces.extend_from_slice(list.sges(start, count)),
+        }
+        match wr.op {
+            SendOp::Send { dest, imm } => {
+                op.imm = imm;
+                if let Some(dest) = dest {
+                    let to = self.ahs.get(dest.ah).map(|ah| ah.to.0).unwrap_or_default();
+                    op.dest = (dest.qpn.0, dest.qkey, to);
+                }
+            }
+            SendOp::Write { remote, imm } => (op.remote, op.imm) = (remote, imm),
+            SendOp::Read { remote } => op.remote = remote,
+            SendOp::CompareSwap {
+                remote,
+                compare,
+                swap,
+            } => (op.remote, op.operands) = (remote, (compare, swap)),
+            SendOp::FetchAdd { remote, add } => (op.remote, op.operands) = (remote, (add, 0)),
+        }
+        id
+    }
+
+    /// Charges the core and sends a request, or a doorbell, on its way.
+    fn hand_over(&mut self, cpu: &VirtualCpu, qpn: u32, first: u32, count: u32, queue: &mut Queue) {
+        let qp = self.qps.at(qpn);
+        let (ctx, machine) = (qp.ctx, qp.machine);
+        let lines = match count {
+            1 => self.written_lines(first),
+            _ => 0,
+        };
+        cpu.charge(POST, 1);
+        cpu.charge(POST_LINE, lines.saturating_sub(1));
+        cpu.charge(POST_LIST, count - 1);
+        let fetches = self.ops[first].verb.fetches();
+        self.take_register(cpu, qpn, fetches);
+        self.stall(cpu, ctx, lines, queue.now());
+        self.ops[first].lines = lines;
+        let far = self.prices.far_socket;
+        let delay = self.prices.mmio + self.prices.extra_line * u64::from(lines.saturating_sub(1));
+        let c = self.ctxs.at(ctx);
+        let delay = if c.far_socket { delay + far } else { delay };
+        let at = (cpu.local() + delay).max(c.posted_at);
+        c.posted_at = at;
+        c.lines_ahead += lines;
+        self.nic(machine).lines_ahead += lines;
+        queue.schedule(at, Event::new(kind::MMIO, machine, first));
+    }
+
+    /// Lines that the core writes for a single request; 0 if it only rings and the card fetches.
+    fn written_lines(&mut self, op: u32) -> u32 {
+        let pio = &self.prices.p.pio;
+        let o = &self.ops[op];
+        let lines = self.prices.lines(o.verb, o.is_ud, o.inline, o.len);
+        if u64::from(lines) > pio.bf_lines_max {
+            self.ops[op].tx_extra = self.prices.bf_over;
+            return 0;
+        }
+        match pio.bf_every == 1 || o.inline || o.verb.fetches() {
+            true => lines,
+            false => 0,
+        }
+    }
+
+    /// A core may not be further ahead of the card than its write buffers hold.
+    ///
+    /// What the card has taken since the step began we do not know yet: cores that are ahead share its ingest.
+    fn stall(&mut self, cpu: &VirtualCpu, ctx: u32, lines: u32, now: Ps) {
+        let c = self.ctxs.at(ctx);
+        let (machine, ahead) = (c.machine, c.lines_ahead);
+        let room = self.prices.p.pio.buf_lines as u32;
+        if ahead + lines <= room || ahead == 0 {
+            return;
+        }
+        let line = self.prices.pio_line;
+        let nic = &mut self.nics[usize::from(machine)];
+        let sharers = u64::from(nic.lines_ahead.max(ahead)) / u64::from(ahead);
+        let until = now + line * (u64::from(ahead + lines - room) * sharers);
+        nic.counters.pio_stall += until.since(cpu.local());
+        cpu.wait_until(until, PIO_STALL);
+    }
+
+    /// Posts RECVs to a queue pair's own queue.
+    pub(crate) fn post_recv(
+        &mut self,
+        qpn: u32,
+        list: &RecvList,
+        queue: &mut Queue,
+    ) -> Result<(), PostError> {
+        for (accepted, wr) in list.wrs().iter().enumerate() {
+            let refused = |kind| PostError { accepted, kind };
+            let qp = self.qps.get(qpn).expect("its handle keeps it alive");
+            if qp.srq.is_some() {
+                return Err(refused(PostErrorKind::NotSupported));
+            }
+            self.admit_recv(&qp.recvs, wr).map_err(refused)?;
+            let qp = self.qps.at(qpn);
+            qp.recvs.used += 1;
+            qp.recvs.wrs.push_back(*wr);
+            if qp.state == QpState::Error {
+                self.flush_recvs(qpn, queue);
+            }
+        }
+        Ok(())
+    }
+
+    /// Posts RECVs to a shared queue.
+    pub(crate) fn post_shared_recv(&mut self, srq: u32, list: &RecvList) -> Result<(), PostError> {
+        for (accepted, wr) in list.wrs().iter().enumerate() {
+            let refused = |kind| PostError { accepted, kind };
+            let recvs = self.srqs.get(srq).expect("its handle keeps it alive");
+            self.admit_recv(recvs, wr).map_err(refused)?;
+            let recvs = self.srqs.at(srq);
+            recvs.used += 1;
+            recvs.wrs.push_back(*wr);
+        }
+        Ok(())
+    }
+
+    fn admit_recv(&self, recvs: &RecvQueue, wr: &RecvWr) -> Result<(), PostErrorKind> {
+        if recvs.used >= recvs.depth {
+            return Err(PostErrorKind::QueueFull);
+        }
+        match self.local(recvs.ctx, &wr.sge, true) {
+            Some(_) => Ok(()),
+            None => Err(PostErrorKind::LocalProtection),
+        }
+    }
+}
+
+fn verb_of(op: &SendOp) -> Verb {
+    match op {
+        SendOp::Send { .. } => Verb::Send,
+        SendOp::Write { .. } => Verb::Write,
+        SendOp::Read { .. } => Verb::Read,
+        SendOp::CompareSwap { .. } => Verb::CompareSwap,
+        SendOp::FetchAdd { .. } => Verb::FetchAdd,
+    }
+}
+
+fn payload_len(list: &SendList, wr: &SendWr) -> usize {
+    let total = |sges: &[Sge]| sges.iter().map(|sge| sge.len as usize).sum();
+    match wr.payload {
+        Payload::Inline { len, .. } => len as usize,
+        Payload::Region(sge) => sge.len as usize,
+        Payload::Gather { start, count } => total(list.sges(start, count)),
+    }
+}
+
+fn check_verb(qp: &Qp, wr: &SendWr) -> Result<(), PostErrorKind> {
+    let supported = match verb_of(&wr.op) {
+        Verb::Send => true,
+        Verb::Write => qp.kind != QpKind::Ud,
+        _ => qp.kind == QpKind::Rc,
+    };
+    match (supported, qp.kind, wr.op) {
+        (false, ..) => Err(PostErrorKind::NotSupported),
+        (_, QpKind::Ud, SendOp::Send { dest: Some(_), .. }) => Ok(()),
+        (_, QpKind::Ud, _) | (_, _, SendOp::Send { dest: Some(_), .. }) => Err(PostErrorKind::BadAddress),
+        _ => Ok(()),
+    }
+}

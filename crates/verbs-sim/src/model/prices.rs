@@ -1,0 +1,247 @@
+//! [`Prices`]: a profile's numbers in the units of the simulation, looked up without arithmetic on floats.
+
+use crate::profile::{Curve, Parameters};
+use drover_sim::Ps;
+
+/// What a message asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verb {
+    Send,
+    Write,
+    Read,
+    CompareSwap,
+    FetchAdd,
+}
+
+impl Verb {
+    /// READs and atomics: the answer carries data.
+    pub(crate) fn fetches(self) -> bool {
+        matches!(self, Verb::Read | Verb::CompareSwap | Verb::FetchAdd)
+    }
+
+    pub(crate) fn is_atomic(self) -> bool {
+        matches!(self, Verb::CompareSwap | Verb::FetchAdd)
+    }
+}
+
+/// A curve, tabulated where messages are short.
+#[derive(Clone, Debug)]
+pub(crate) struct SizePrice {
+    table: Vec<Ps>,
+    curve: Curve,
+}
+
+const TABLE_BYTES: usize = 1024;
+
+impl SizePrice {
+    fn new(curve: &Curve) -> SizePrice {
+        SizePrice {
+            table: (0..=TABLE_BYTES)
+                .map(|bytes| Ps::from_ns(curve.at(bytes as f64)))
+                .collect(),
+            curve: curve.clone(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn of(&self, bytes: u32) -> Ps {
+        match self.table.get(bytes as usize) {
+            Some(price) => *price,
+            None => Ps::from_ns(self.curve.at(f64::from(bytes))),
+        }
+    }
+}
+
+/// See the module. Fields are those of [`Parameters`], groups in front.
+#[derive(Clone, Debug)]
+pub(crate) struct Prices {
+    pub(crate) pio_line: Ps,
+    pub(crate) extra_line: Ps,
+    pub(crate) bf_over: Ps,
+    pub(crate) tx_write_inline: Ps,
+    pub(crate) tx_send_ud: Ps,
+    pub(crate) tx_read: Ps,
+    pub(crate) tx_atomic: Ps,
+    pub(crate) tx_gather: SizePrice,
+    pub(crate) tx_response: SizePrice,
+    pub(crate) tx_ack: Ps,
+    pub(crate) rx_write_uc: SizePrice,
+    pub(crate) rx_write_rc: SizePrice,
+    pub(crate) rx_read: Ps,
+    pub(crate) rx_atomic: Ps,
+    pub(crate) rx_recv: Ps,
+    pub(crate) rx_recv_header: Ps,
+    pub(crate) rx_response: SizePrice,
+    pub(crate) rx_ack: Ps,
+    pub(crate) rx_cqe: Ps,
+    pub(crate) rx_self_cqe: Ps,
+    pub(crate) mmio: Ps,
+    pub(crate) far_socket: Ps,
+    pub(crate) tx_delay: Ps,
+    pub(crate) rx_delay: Ps,
+    pub(crate) wire: Ps,
+    pub(crate) dma_write: Ps,
+    pub(crate) dma_read: Ps,
+    /// The payload fetch of a gathered request.
+    pub(crate) dma_gather: Ps,
+    pub(crate) ack_delay: Ps,
+    pub(crate) ctx_miss_tx: Ps,
+    pub(crate) ctx_miss_rx_rc: Ps,
+    pub(crate) ctx_miss_rx_uc: Ps,
+    pub(crate) ctx_near_miss: Ps,
+    pub(crate) wqe_miss_read_tx: Ps,
+    pub(crate) wqe_miss_read_rx: Ps,
+    pub(crate) wqe_miss_write_tx: Ps,
+    pub(crate) fetch_spacing: Ps,
+    pub(crate) lock_hold: Ps,
+    pub(crate) lock_read_extra: Ps,
+    pub(crate) lock_per_waiter: Ps,
+    pub(crate) lock_per_far_waiter: Ps,
+    pub(crate) p: Parameters,
+}
+
+impl Prices {
+    pub(crate) fn new(p: &Parameters) -> Prices {
+        let ns = Ps::from_ns;
+        Prices {
+            pio_line: ns(p.pio.line_ns),
+            extra_line: ns(p.pio.extra_line_ns),
+            bf_over: ns(p.pio.bf_over_ns),
+            tx_write_inline: ns(p.tx.write_inline_ns),
+            tx_send_ud: ns(p.tx.send_ud_ns),
+            tx_read: ns(p.tx.read_ns),
+            tx_atomic: ns(p.tx.atomic_ns),
+            tx_gather: SizePrice::new(&p.tx.gather_ns),
+            tx_response: SizePrice::new(&p.tx.response_ns),
+            tx_ack: ns(p.tx.ack_ns),
+            rx_write_uc: SizePrice::new(&p.rx.write_uc_ns),
+            rx_write_rc: SizePrice::new(&p.rx.write_rc_ns),
+            rx_read: ns(p.rx.read_ns),
+            rx_atomic: ns(p.rx.atomic_ns),
+            rx_recv: ns(p.rx.recv_ns),
+            rx_recv_header: ns(p.rx.recv_header_ns),
+            rx_response: SizePrice::new(&p.rx.response_ns),
+            rx_ack: ns(p.rx.ack_ns),
+            rx_cqe: ns(p.rx.cqe_ns),
+            rx_self_cqe: ns(p.rx.self_cqe_ns),
+            mmio: ns(p.latency.mmio_ns),
+            far_socket: ns(p.latency.far_socket_ns),
+            tx_delay: ns(p.latency.tx_ns),
+            rx_delay: ns(p.latency.rx_ns),
+            wire: ns(p.latency.wire_ns),
+            dma_write: ns(p.latency.dma_write_ns),
+            dma_read: ns(p.latency.dma_read_ns),
+            dma_gather: ns(p.latency.dma_read_ns + p.latency.gather_ns),
+            ack_delay: ns(p.latency.ack_ns),
+            ctx_miss_tx: ns(p.context.miss_tx_ns),
+            ctx_miss_rx_rc: ns(p.context.miss_rx_rc_ns),
+            ctx_miss_rx_uc: ns(p.context.miss_rx_uc_ns),
+            ctx_near_miss: ns(p.context.near_miss_ns),
+            wqe_miss_read_tx: ns(p.wqe_cache.miss_read_tx_ns),
+            wqe_miss_read_rx: ns(p.wqe_cache.miss_read_rx_ns),
+            wqe_miss_write_tx: ns(p.wqe_cache.miss_write_tx_ns),
+            fetch_spacing: ns(p.qp.fetch_spacing_ns),
+            lock_hold: ns(p.lock.hold_ns),
+            lock_read_extra: ns(p.lock.read_extra_ns),
+            lock_per_waiter: ns(p.lock.per_waiter_ns),
+            lock_per_far_waiter: ns(p.lock.per_far_waiter_ns),
+            p: p.clone(),
+        }
+    }
+
+    /// Lines of 64 bytes that a core writes to hand over one request.
+    ///
+    /// | | WRITE inline | SEND over UD inline | SEND over UD | else |
+    /// |---|---|---|---|---|
+    /// | mlx4 | 1, and 1 per 60 B over 28 | 1, and 1 per 60 B | 2 | 1 |
+    /// | mlx5 | 36 B and payload | 68 B and payload | 2 | 1 |
+    pub(crate) fn lines(&self, verb: Verb, is_ud: bool, inline: bool, bytes: u32) -> u32 {
+        match (self.p.pio.wqe_layout, is_ud, inline && !verb.fetches()) {
+            (_, true, false) => 2,
+            (_, false, false) => 1,
+            (4, true, true) => 1 + bytes.div_ceil(60),
+            (4, false, true) => 1 + bytes.saturating_sub(28).div_ceil(60),
+            (_, true, true) => (68 + bytes).div_ceil(64),
+            (_, false, true) => (36 + bytes).div_ceil(64),
+        }
+    }
+
+    /// Bytes on the wire of a request.
+    pub(crate) fn request_bytes(&self, verb: Verb, is_ud: bool, bytes: u32) -> u64 {
+        let link = &self.p.link;
+        let header = match verb {
+            Verb::Write => link.write_header,
+            Verb::Send if is_ud => link.ud_header,
+            Verb::Send => link.send_header,
+            Verb::Read => return (link.read_request + link.packet_extra) as u64,
+            Verb::CompareSwap | Verb::FetchAdd => return (link.atomic_request + link.packet_extra) as u64,
+        };
+        self.framed(header, bytes)
+    }
+
+    /// Bytes on the wire of the answer to a READ or an atomic.
+    pub(crate) fn response_bytes(&self, bytes: u32) -> u64 {
+        self.framed(self.p.link.response_header, bytes)
+    }
+
+    /// Bytes on the wire of an acknowledgement.
+    pub(crate) fn ack_bytes(&self) -> u64 {
+        (self.p.link.ack_bytes + self.p.link.packet_extra) as u64
+    }
+
+    /// How many packets carry so much payload.
+    pub(crate) fn packets(&self, bytes: u32) -> u64 {
+        u64::from(bytes).div_ceil(self.p.link.mtu).max(1)
+    }
+
+    fn framed(&self, header: f64, bytes: u32) -> u64 {
+        self.packets(bytes) * (header + self.p.link.packet_extra) as u64 + u64::from(bytes)
+    }
+
+    /// Bytes on the bus of writing `bytes` to the host.
+    pub(crate) fn bus_write(&self, bytes: u64) -> u64 {
+        let pcie = &self.p.pcie;
+        bytes + bytes.div_ceil(pcie.write_payload) * pcie.request_tlp as u64
+    }
+
+    /// Bytes on the bus of a completion-queue entry.
+    pub(crate) fn bus_cqe(&self) -> u64 {
+        self.bus_write(self.p.pcie.cqe_bytes as u64)
+    }
+
+    /// Bytes on the bus, towards the card, of reading `bytes` from the host.
+    pub(crate) fn bus_read(&self, bytes: u64) -> u64 {
+        let pcie = &self.p.pcie;
+        bytes + bytes.div_ceil(pcie.completion_payload) * pcie.completion_tlp as u64
+    }
+
+    /// Bytes on the bus of so many lines written by a core.
+    pub(crate) fn bus_mmio(&self, lines: u32) -> u64 {
+        u64::from(lines) * (64 + self.p.pcie.request_tlp as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Profile;
+
+    fn steps(prices: &Prices, is_ud: bool) -> Vec<u32> {
+        let verb = if is_ud { Verb::Send } else { Verb::Write };
+        let lines = |bytes| prices.lines(verb, is_ud, true, bytes);
+        (1..=256)
+            .filter(|&bytes| lines(bytes) != lines(bytes - 1))
+            .collect()
+    }
+
+    #[test]
+    fn lines_step_where_work_requests_do() {
+        let prices = |name| Prices::new(Profile::named(name).expect("a profile").parameters());
+        let (mlx4, mlx5) = (prices("apt"), prices("cib"));
+        assert_eq!(steps(&mlx4, false), [29, 89, 149, 209]);
+        assert_eq!(steps(&mlx4, true), [1, 61, 121, 181, 241]);
+        assert_eq!(steps(&mlx5, true), [61, 125, 189, 253]);
+        assert_eq!(mlx4.lines(Verb::Read, false, false, 4096), 1);
+        assert_eq!(mlx5.lines(Verb::Send, true, false, 4096), 2);
+    }
+}

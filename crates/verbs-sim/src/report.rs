@@ -1,0 +1,207 @@
+//! [`Report`]: what every part did, and which of them binds.
+
+use crate::counters::Counters;
+use crate::world::Room;
+use drover_sim::{CoreReport, Ps, Usage};
+use std::fmt;
+
+/// One machine's parts.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct MachineReport {
+    /// The card's MMIO ingest.
+    pub pio: Usage,
+    /// Its transmit engine.
+    pub tx: Usage,
+    /// Its receive engine.
+    pub rx: Usage,
+    /// Its atomics unit.
+    pub atomics: Usage,
+    /// The bus, card to host.
+    pub bus_out: Usage,
+    /// The bus, host to card.
+    pub bus_in: Usage,
+    /// The link, outwards.
+    pub link_out: Usage,
+    /// The link, inwards.
+    pub link_in: Usage,
+    /// Bytes over the bus, card to host and host to card.
+    pub bus_bytes: (u64, u64),
+    /// Bytes over the link, outwards and inwards.
+    pub link_bytes: (u64, u64),
+    /// Context cache: hits and misses.
+    pub contexts: (u64, u64),
+    /// The card's counters.
+    pub counters: Counters,
+    /// Its cores, in the order of their making.
+    pub cores: Vec<CoreReport>,
+}
+
+/// Everything counted up to a time, or between two.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// How long it took.
+    pub time: Ps,
+    /// Machines in their order.
+    pub machines: Vec<MachineReport>,
+    /// How long the busiest doorbell register was held, and the machine that did is not known.
+    pub doorbell: Ps,
+}
+
+/// The part that is busy for the largest share of the time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Binding {
+    /// Its machine; `None` where that is not known.
+    pub machine: Option<usize>,
+    /// `pio`, `tx`, `rx`, `atomics`, `bus_out`, `bus_in`, `link_out`, `link_in`, `cpu`, `doorbell` or, if nothing is
+    /// busy for nine tenths of the time, `latency`.
+    pub resource: &'static str,
+    /// Its share of the time.
+    pub share: f64,
+}
+
+/// Below this share nothing binds but the time that a round trip takes.
+const BINDS: f64 = 0.9;
+
+impl Report {
+    pub(crate) fn of(room: &Room) -> Report {
+        let cores = room.cores();
+        room.with(|net, queue| {
+            let mut machines: Vec<MachineReport> = net
+                .nics
+                .iter()
+                .map(|nic| MachineReport {
+                    pio: nic.pio.usage(),
+                    tx: nic.tx.usage(),
+                    rx: nic.rx.usage(),
+                    atomics: nic.atomics.usage(),
+                    bus_out: nic.bus_out.usage(),
+                    bus_in: nic.bus_in.usage(),
+                    link_out: nic.link_out.usage(),
+                    link_in: nic.link_in.usage(),
+                    bus_bytes: (nic.bus_out.bytes(), nic.bus_in.bytes()),
+                    link_bytes: (nic.link_out.bytes(), nic.link_in.bytes()),
+                    contexts: (nic.contexts.hits, nic.contexts.misses),
+                    counters: nic.counters,
+                    cores: Vec::new(),
+                })
+                .collect();
+            for core in cores {
+                machines[usize::from(core.machine())].cores.push(core.report());
+            }
+            Report {
+                time: queue.now(),
+                machines,
+                doorbell: net
+                    .registers
+                    .iter()
+                    .map(|(_, r)| r.busiest())
+                    .max()
+                    .unwrap_or_default(),
+            }
+        })
+    }
+
+    /// What came after `earlier`, in usage and time. Counters, bytes and the cores' lines stay totals.
+    pub fn since(&self, earlier: &Report) -> Report {
+        let mut report = self.clone();
+        report.time = self.time - earlier.time;
+        report.doorbell = self.doorbell - earlier.doorbell;
+        for (now, before) in report.machines.iter_mut().zip(&earlier.machines) {
+            for (usage, before) in now.usages_mut().into_iter().zip(before.usages()) {
+                *usage = usage.since(&before.1);
+            }
+            for (core, before) in now.cores.iter_mut().zip(&before.cores) {
+                core.busy = core.busy - before.busy;
+                core.idle = core.idle - before.idle;
+            }
+        }
+        report
+    }
+
+    /// The busiest part of all. Cores count only by the work they found.
+    pub fn binding(&self) -> Binding {
+        let total = self.time.0.max(1) as f64;
+        let share = |busy: Ps| busy.0 as f64 / total;
+        let mut best = Binding {
+            machine: None,
+            resource: "doorbell",
+            share: share(self.doorbell),
+        };
+        for (machine, report) in self.machines.iter().enumerate() {
+            let cpu = report
+                .cores
+                .iter()
+                .map(|core| core.busy)
+                .max()
+                .unwrap_or_default();
+            let usages = report
+                .usages()
+                .into_iter()
+                .map(|(name, usage)| (name, usage.busy));
+            for (resource, busy) in usages.chain([("cpu", cpu)]) {
+                if share(busy) > best.share {
+                    best = Binding {
+                        machine: Some(machine),
+                        resource,
+                        share: share(busy),
+                    };
+                }
+            }
+        }
+        if best.share < BINDS {
+            best.resource = "latency";
+        }
+        best
+    }
+}
+
+impl MachineReport {
+    /// Every part of the card by name.
+    pub fn usages(&self) -> [(&'static str, Usage); 8] {
+        [
+            ("pio", self.pio),
+            ("tx", self.tx),
+            ("rx", self.rx),
+            ("atomics", self.atomics),
+            ("bus_out", self.bus_out),
+            ("bus_in", self.bus_in),
+            ("link_out", self.link_out),
+            ("link_in", self.link_in),
+        ]
+    }
+
+    fn usages_mut(&mut self) -> [&mut Usage; 8] {
+        [
+            &mut self.pio,
+            &mut self.tx,
+            &mut self.rx,
+            &mut self.atomics,
+            &mut self.bus_out,
+            &mut self.bus_in,
+            &mut self.link_out,
+            &mut self.link_in,
+        ]
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = self.time.0.max(1) as f64;
+        for (machine, report) in self.machines.iter().enumerate() {
+            write!(f, "machine {machine}:")?;
+            for (name, usage) in report.usages() {
+                write!(f, " {name} {:.0} %", 100.0 * usage.busy.0 as f64 / total)?;
+            }
+            let cpu = report
+                .cores
+                .iter()
+                .map(|core| core.busy)
+                .max()
+                .unwrap_or_default();
+            writeln!(f, " busiest core {:.0} %", 100.0 * cpu.0 as f64 / total)?;
+        }
+        let binding = self.binding();
+        write!(f, "binds: {} ({:.0} %)", binding.resource, 100.0 * binding.share)
+    }
+}

@@ -1,0 +1,166 @@
+//! [`World`]: a room of machines, their cards and the network between them, in virtual time.
+
+use crate::SimContext;
+use crate::SimDevice;
+use crate::model::Net;
+use crate::model::doorbell::Doorbells;
+use crate::options::WorldOptions;
+use crate::profile::Profile;
+use crate::report::Report;
+use drover_base::{Actor, Ns};
+use drover_sim::VirtualCpu;
+use drover_verbs::{Context, OpenError};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The simulation that all handles of a world share.
+pub(crate) type Room = drover_sim::Sim<Net>;
+
+thread_local! {
+    /// Worlds of this thread, by id: devices find theirs here, because they may not hold it themselves.
+    static WORLDS: RefCell<BTreeMap<u64, Room>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// The world of a device; an error says why there is none.
+pub(crate) fn find(id: u64) -> Result<Room, OpenError> {
+    let found = WORLDS.with_borrow(|worlds| worlds.get(&id).cloned());
+    found.ok_or_else(|| OpenError::Unavailable {
+        fabric: "sim",
+        reason: format!(
+            "simulated room {id} lives on another thread, or has ended: everything of a room runs on the thread that made it"
+        ),
+    })
+}
+
+/// A room. Whatever belongs to it stays on the thread that made it; time passes only while one of its `run_*` methods
+/// runs.
+///
+/// ```compile_fail
+/// let profile = drover_verbs_sim::profile::Profile::named("apt").unwrap();
+/// let world = drover_verbs_sim::World::new(profile, 1, 1);
+/// std::thread::spawn(move || drop(world));
+/// ```
+pub struct World {
+    id: u64,
+    room: Room,
+}
+
+impl World {
+    /// `machines` machines of `profile`: quiet and lossless.
+    pub fn new(profile: Profile, machines: usize, seed: u64) -> World {
+        World::with_options(WorldOptions::new(profile), machines, seed)
+    }
+
+    /// With options of your choice.
+    ///
+    /// # Panics
+    /// With more than 65,535 machines.
+    pub fn with_options(options: WorldOptions, machines: usize, seed: u64) -> World {
+        static MADE: AtomicU64 = AtomicU64::new(1);
+        let id = MADE.fetch_add(1, Ordering::Relaxed);
+        let machines = u16::try_from(machines).expect("at most 65,535 machines");
+        let room = Room::new(Net::new(id, options, machines, seed), seed);
+        WORLDS.with_borrow_mut(|worlds| worlds.insert(id, room.clone()));
+        World { id, room }
+    }
+
+    /// A process opens the card of `machine`; clones of the device are the same process.
+    pub fn device(&self, machine: usize) -> SimDevice {
+        self.device_with(machine, Doorbells::Driver)
+    }
+
+    /// The same with doorbell registers dealt out as `doorbells` says.
+    ///
+    /// # Panics
+    /// If there is no such machine.
+    pub fn device_with(&self, machine: usize, doorbells: Doorbells) -> SimDevice {
+        SimDevice::open(&self.room, self.id, machine as u16, doorbells)
+    }
+
+    /// The core of `ctx` steps `actor` from now on.
+    pub fn spawn(&self, ctx: &SimContext, actor: Box<dyn Actor<VirtualCpu>>) {
+        self.spawn_on(ctx.cpu(), actor);
+    }
+
+    /// `cpu` steps `actor` from now on.
+    pub fn spawn_on(&self, cpu: &VirtualCpu, actor: Box<dyn Actor<VirtualCpu>>) {
+        self.room.host(cpu, actor);
+    }
+
+    /// The time since the making of the room.
+    pub fn now(&self) -> Ns {
+        self.room.now().floor()
+    }
+
+    /// Lets time pass until `time`.
+    pub fn run_until(&self, time: Ns) {
+        self.room.run_until(time);
+    }
+
+    /// Lets `time` pass.
+    pub fn run_for(&self, time: Ns) {
+        self.room.run_for(time);
+    }
+
+    /// Lets time pass until `until`, or until `going` says no; it is asked after every step of a core. Returns its
+    /// last answer: false is "stopped early".
+    pub fn run_while(&self, until: Ns, going: impl FnMut() -> bool) -> bool {
+        self.room.run_while(until, going)
+    }
+
+    /// A hash over everything that happened: equal for equal seeds.
+    pub fn trace_hash(&self) -> u64 {
+        self.room.trace_hash()
+    }
+
+    /// Events so far.
+    pub fn events(&self) -> u64 {
+        self.room.events()
+    }
+
+    /// Requests that are on their way, or whose completion nobody has caused yet.
+    pub fn requests_alive(&self) -> usize {
+        self.room.with(|net, _| net.ops.alive())
+    }
+
+    /// Everything that was counted so far. Keep one from the end of the warm-up and ask the later one for what came
+    /// [since](Report::since).
+    pub fn report(&self) -> Report {
+        Report::of(&self.room)
+    }
+
+    /// A machine crashes: its cores stop, its card falls silent. Actors and what they own are dropped.
+    pub fn crash(&self, machine: usize) {
+        self.room.with(|net, _| net.nic(machine as u16).down = true);
+        self.room.crash(machine as u16);
+    }
+
+    /// A crashed machine is there again; open its card anew.
+    pub fn restart(&self, machine: usize) {
+        self.room.with(|net, _| net.nic(machine as u16).down = false);
+    }
+
+    /// The core of `ctx` does nothing for `time`.
+    pub fn stall(&self, ctx: &SimContext, time: Ns) {
+        self.room.stall(ctx.cpu(), time);
+    }
+
+    /// Probability that a packet is lost from now on.
+    pub fn set_loss(&self, loss: f64) {
+        self.room.with(|net, _| net.options.loss = loss);
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.room.dismiss();
+        WORLDS.with_borrow_mut(|worlds| worlds.remove(&self.id));
+    }
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "World({} at {})", self.id, self.now())
+    }
+}

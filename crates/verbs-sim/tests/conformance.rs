@@ -1,0 +1,97 @@
+//! The simulated fabric keeps every rule: with each end on a machine of its own, with both on one, over a card of
+//! another kind, with lines that become visible one by one, and over a network that loses packets.
+#![allow(missing_docs, reason = "tests are named after the rules")]
+
+use drover_base::Ns;
+use drover_verbs::OpenError;
+use drover_verbs::conformance::{TestBed, assert_rule, rules};
+use drover_verbs_sim::profile::Profile;
+use drover_verbs_sim::{Sim, SimDevice, World, WorldOptions};
+use std::cell::RefCell;
+
+/// A turn lasts a millisecond, so that waiting in vain is quick.
+const TURN: Ns = Ns::from_ms(1);
+
+struct Bed {
+    profile: &'static str,
+    machines: usize,
+    torn: bool,
+    loss: f64,
+    world: RefCell<Option<World>>,
+}
+
+fn bed(profile: &'static str) -> Bed {
+    Bed {
+        profile,
+        machines: 2,
+        torn: false,
+        loss: 0.0,
+        world: RefCell::new(None),
+    }
+}
+
+impl TestBed for Bed {
+    type Provider = Sim;
+
+    fn ends(&self) -> Result<[SimDevice; 2], OpenError> {
+        let profile = Profile::named(self.profile).expect("a profile");
+        let options = WorldOptions {
+            torn: self.torn,
+            loss: self.loss,
+            rc_timeout: Ns::from_us(200),
+            rc_retries: 20,
+            ..WorldOptions::new(profile)
+        };
+        let world = World::with_options(options, self.machines, 1);
+        let devices = [world.device(0), world.device(self.machines - 1)];
+        self.world.replace(Some(world));
+        Ok(devices)
+    }
+
+    fn progress(&self) {
+        if let Some(world) = &*self.world.borrow() {
+            world.run_for(TURN);
+        }
+    }
+}
+
+mod two_machines {
+    use super::*;
+    drover_verbs::conformance_tests!(|rule| assert_rule(&bed("apt"), rule));
+}
+
+mod one_machine {
+    use super::*;
+    drover_verbs::conformance_tests!(|rule| assert_rule(
+        &Bed {
+            machines: 1,
+            ..bed("cx6")
+        },
+        rule
+    ));
+}
+
+mod torn {
+    use super::*;
+    drover_verbs::conformance_tests!(|rule| assert_rule(
+        &Bed {
+            torn: true,
+            ..bed("rfp")
+        },
+        rule
+    ));
+}
+
+/// RC keeps every rule whatever the network loses.
+#[test]
+fn reliable_over_a_lossy_network() {
+    let lossy = Bed {
+        loss: 0.2,
+        ..bed("apt")
+    };
+    for rule in rules::<Sim>() {
+        if rule.kinds == [drover_verbs::QpKind::Rc] {
+            assert_rule(&lossy, rule.name);
+        }
+    }
+}
