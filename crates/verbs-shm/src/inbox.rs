@@ -146,6 +146,7 @@ impl Inbox {
             let Some(region) = to.find(recv.sge, tables) else {
                 break;
             };
+            self.lane.ask_ahead(head);
             let from = self.lane.next().0 * 8 + HEAD_BYTES;
             // SAFETY: the line is inside the lane (`Geometry` named it) and the payload inside the line; `find`
             // checked the bytes of the RECV, which are at least as many.

@@ -38,6 +38,7 @@ fn message(number: u64, len: usize) -> (Head, Vec<u8>) {
         imm: number as u32,
         src_qpn: !number as u32,
         qkey: 7,
+        following: number as u32 % 3,
     };
     (head, (0..len as u64).map(|i| (number * 31 + i) as u8).collect())
 }

@@ -20,9 +20,11 @@ const READ: u32 = 1;
 const WRITE: u32 = 1 << 16;
 
 impl Conflicts {
-    /// For about `capacity` operations under way: with 16 classes each, one false claim in some 300 operations.
+    /// For windows of `capacity` operations altogether: with 16 classes each, one false claim in some 300
+    /// operations. Operations that wait are not counted in: they are rare, and a table for them would not stay in
+    /// the first-level cache, which two operations out of three then missed.
     pub(crate) fn new(capacity: usize) -> Conflicts {
-        let classes = (capacity * 16).next_power_of_two().clamp(256, 1 << 16);
+        let classes = (capacity * 16).next_power_of_two().clamp(1 << 10, 1 << 16);
         Conflicts {
             counts: vec![0; classes].into_boxed_slice(),
         }

@@ -93,7 +93,7 @@ impl<P: Provider> HerdClient<P> {
             urgent: true,
             next_tick: Ns::ZERO,
             session: None,
-            conflicts: Conflicts::new(options.waiting_max),
+            conflicts: Conflicts::new(options.window),
             in_flight: 0,
             completed: 0,
             rto: Rto::new(),
@@ -342,7 +342,7 @@ impl<P: Provider> HerdClient<P> {
         }));
         let session = shaking.session.expect("Ready comes after Welcome");
         let slots = session.window.slots().len();
-        self.conflicts = Conflicts::new(slots + self.options.waiting_max);
+        self.conflicts = Conflicts::new(slots);
         for waiting in &mut self.waiting {
             waiting.hash = session.seed.hash(&waiting.key);
             self.conflicts.add(waiting.hash, waiting.is_write());

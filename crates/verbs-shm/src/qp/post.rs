@@ -18,6 +18,8 @@ struct LastSender<'t> {
     ah: u32,
     qpn: Qpn,
     sender: Option<&'t Sender>,
+    /// Requests of the list that are left for it without another in between.
+    run: u32,
 }
 
 impl<'t> LastSender<'t> {
@@ -26,11 +28,24 @@ impl<'t> LastSender<'t> {
         ah: 0,
         qpn: Qpn(0),
         sender: None,
+        run: 0,
     };
 
-    /// The sender to `dest`, whose bell will be rung.
+    /// How many short datagrams to the same receiver come right behind this one, if they are as short.
+    fn following(&mut self) -> u32 {
+        self.run = self.run.saturating_sub(1);
+        self.run
+    }
+
+    /// The sender to `dest`, which the first of `wrs` is for; its bell will be rung.
     #[inline(always)]
-    fn find(&mut self, dest: UdDest, tables: &'t Tables, ringing: &mut Ringing<'t>) -> Option<&'t Sender> {
+    fn find(
+        &mut self,
+        dest: UdDest,
+        wrs: &[SendWr],
+        tables: &'t Tables,
+        ringing: &mut Ringing<'t>,
+    ) -> Option<&'t Sender> {
         if dest.ah != self.ah || dest.qpn != self.qpn {
             let sender = tables.senders.find(dest.ah)?;
             if sender.qpn != dest.qpn.0 {
@@ -41,10 +56,17 @@ impl<'t> LastSender<'t> {
                 ah: dest.ah,
                 qpn: dest.qpn,
                 sender: Some(sender),
+                run: wrs.iter().take_while(|wr| is_for(wr, dest)).count() as u32,
             };
         }
         self.sender
     }
+}
+
+/// Whether `wr` is a datagram to `dest`.
+#[inline(always)]
+fn is_for(wr: &SendWr, to: UdDest) -> bool {
+    matches!(wr.op, SendOp::Send { dest: Some(dest), .. } if dest.ah == to.ah && dest.qpn == to.qpn)
 }
 
 /// The imported region of the request before, and the watch it fell into: lists mostly stay within one, and looking
@@ -119,7 +141,7 @@ impl Queue {
         let mut ringing = Ringing::new();
         let mut last = LastSender::NONE;
         for (accepted, wr) in wrs[..fitting].iter().enumerate() {
-            if !self.short_datagram(wr, list, tables, &mut last, &mut ringing) {
+            if !self.short_datagram(&wrs[accepted..fitting], list, tables, &mut last, &mut ringing) {
                 // It may ring for somebody else: the next short one has to say again for whom.
                 last = LastSender::NONE;
                 self.datagram(wr, list, tables, &mut ringing)
@@ -134,17 +156,19 @@ impl Queue {
         Ok(())
     }
 
-    /// The usual case: a datagram of one line, with immediate data, to a live handle. False: nothing done, let
+    /// The usual case: the first of `wrs` is a datagram of one line, with immediate data, to a live handle. False:
+    /// nothing done, let
     /// [`datagram`](Queue::datagram) see what is special about it.
     #[inline(always)]
     fn short_datagram<'t>(
         &self,
-        wr: &SendWr,
+        wrs: &[SendWr],
         list: &SendList,
         tables: &'t Tables,
         last: &mut LastSender<'t>,
         ringing: &mut Ringing<'t>,
     ) -> bool {
+        let Some(wr) = wrs.first() else { return false };
         let (
             SendOp::Send {
                 dest: Some(dest),
@@ -159,7 +183,7 @@ impl Queue {
         if len > FIRST_BYTES || len > self.inline_bytes {
             return false;
         }
-        let Some(sender) = last.find(dest, tables, ringing) else {
+        let Some(sender) = last.find(dest, wrs, tables, ringing) else {
             return false;
         };
         let head = Head {
@@ -168,6 +192,7 @@ impl Queue {
             imm: imm.0,
             src_qpn: self.qpn.0,
             qkey: dest.qkey,
+            following: last.following(),
         };
         sender.lane.push_short(head, list.inline_bytes(start, len as u32))
     }
@@ -212,7 +237,7 @@ impl Queue {
             flags: if imm.is_some() { Head::IMM } else { 0 },
             imm: imm.unwrap_or_default().0,
             src_qpn: self.qpn.0,
-            qkey: 0,
+            ..Head::default()
         }
     }
 
