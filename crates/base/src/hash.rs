@@ -7,7 +7,7 @@
 //! The fields MUST be disjoint: if partition and bucket shared bits, a partition would only ever use
 //! one in `partition_count` of its buckets. *(our choice of bits; the rule is `[MICA]`'s)*
 
-use crate::sip::sip_hash_128;
+use crate::sip::{sip_hash_128, sip_hash_128_words};
 
 /// The secret that keys the hash: clients cannot craft keys that flood one bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +31,13 @@ impl HashSeed {
     #[inline]
     pub fn hash(self, key: &[u8]) -> KeyHash {
         let (low, high) = sip_hash_128(self.k0, self.k1, key);
+        KeyHash { low, high }
+    }
+
+    /// The same of a key of 16 bytes, given as its two little-endian words: 140 instructions without a branch.
+    #[inline(always)]
+    pub fn hash_words(self, key: [u64; 2]) -> KeyHash {
+        let (low, high) = sip_hash_128_words(self.k0, self.k1, key);
         KeyHash { low, high }
     }
 }

@@ -40,17 +40,41 @@ impl State {
         (0..3).for_each(|_| self.round());
         self.0 ^ self.1 ^ self.2 ^ self.3
     }
+
+    #[inline(always)]
+    fn new(k0: u64, k1: u64) -> State {
+        State(
+            k0 ^ 0x736f_6d65_7073_6575,
+            k1 ^ 0x646f_7261_6e64_6f6d ^ 0xee,
+            k0 ^ 0x6c79_6765_6e65_7261,
+            k1 ^ 0x7465_6462_7974_6573,
+        )
+    }
+
+    /// Both halves, after the word that ends with the length.
+    #[inline(always)]
+    fn halves(mut self, last: u64) -> (u64, u64) {
+        self.word(last);
+        self.2 ^= 0xee;
+        let low = self.finish();
+        self.1 ^= 0xdd;
+        (low, self.finish())
+    }
+}
+
+/// The hash of 16 bytes, given as two little-endian words.
+#[inline(always)]
+pub(crate) fn sip_hash_128_words(k0: u64, k1: u64, words: [u64; 2]) -> (u64, u64) {
+    let mut state = State::new(k0, k1);
+    state.word(words[0]);
+    state.word(words[1]);
+    state.halves(16 << 56)
 }
 
 /// The hash of `bytes` under the key (`k0`, `k1`): first and second half of its 16 bytes, little-endian.
 #[inline]
 pub(crate) fn sip_hash_128(k0: u64, k1: u64, bytes: &[u8]) -> (u64, u64) {
-    let mut state = State(
-        k0 ^ 0x736f_6d65_7073_6575,
-        k1 ^ 0x646f_7261_6e64_6f6d ^ 0xee,
-        k0 ^ 0x6c79_6765_6e65_7261,
-        k1 ^ 0x7465_6462_7974_6573,
-    );
+    let mut state = State::new(k0, k1);
     let (words, rest) = bytes.as_chunks::<8>();
     for word in words {
         state.word(u64::from_le_bytes(*word));
@@ -59,11 +83,7 @@ pub(crate) fn sip_hash_128(k0: u64, k1: u64, bytes: &[u8]) -> (u64, u64) {
     for (i, &byte) in rest.iter().enumerate() {
         last |= u64::from(byte) << (8 * i);
     }
-    state.word(last);
-    state.2 ^= 0xee;
-    let low = state.finish();
-    state.1 ^= 0xdd;
-    (low, state.finish())
+    state.halves(last)
 }
 
 #[cfg(test)]

@@ -36,6 +36,16 @@ impl Conflicts {
         (hash.low >> 48) as usize & (self.counts.len() - 1)
     }
 
+    /// Counts a read of this key, unless it may have to wait for a write.
+    #[inline(always)]
+    pub(crate) fn try_add_read(&mut self, hash: KeyHash) -> bool {
+        let class = self.class(hash);
+        let count = &mut self.counts[class];
+        let free = *count < WRITE;
+        *count += u32::from(free);
+        free
+    }
+
     /// Whether an operation on this key may have to wait.
     #[inline(always)]
     pub(crate) fn may_conflict(&self, hash: KeyHash, write: bool) -> bool {

@@ -244,6 +244,82 @@ impl<P: Provider> HerdClient<P> {
         Placed::Posted
     }
 
+    /// A GET of a key of 16 bytes in a session without anything special: what most clients do most of the time, with
+    /// the key in registers from the hash to the request. False: nothing done, [`submit`](KvClient::submit) sees
+    /// what is different.
+    #[inline(always)]
+    fn submit_plain_get(&mut self, cpu: &P::Cpu, key: [u64; 2], token: Token) -> bool {
+        let session = match self.session.as_deref_mut() {
+            Some(session) if self.open && session.plain && !session.window.is_full() => session,
+            _ => return false,
+        };
+        let hash = session.seed.hash_words(key);
+        if !self.conflicts.try_add_read(hash) {
+            return false;
+        }
+        let Some(claim) = session
+            .window
+            .claim(hash.partition_index(session.partition_count))
+        else {
+            self.conflicts.remove(hash, false);
+            return false;
+        };
+        let commit = Commit::new(SlotOp::Get, claim.seq, 16, 0, false);
+        request::build_get(claim.line, commit, hash, key);
+        let now = cpu.now();
+        Self::fill(claim.slot, commit, hash, token, now, now, request::GET_BYTES);
+        let at = claim.at;
+        let payload = session.list.inline_tail_with(request::GET_BYTES, |block| {
+            request::build_get(block, commit, hash, key);
+        });
+        session.stage_plain(at, payload, request::GET_BYTES);
+        self.in_flight += 1;
+        if session.list.len() >= session.post_batch {
+            session.flush(cpu);
+        }
+        true
+    }
+
+    /// Any operation.
+    #[inline(never)]
+    fn submit_any(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
+        let key = op.key();
+        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+            return Err(SubmitError::BadKey);
+        }
+        let now = cpu.now();
+        let session = match self.session.as_deref_mut() {
+            Some(session) if self.open => session,
+            _ => return self.submit_waiting(op, self.seed().hash(key), token, now),
+        };
+        if session.window.is_full() {
+            return Err(SubmitError::WindowFull);
+        }
+        let hash = session.seed.hash(key);
+        let write = is_write(op);
+        if self.conflicts.may_conflict(hash, write) && self.conflicts_exactly(hash, write) {
+            self.stats.conflicts += 1;
+            return self.submit_waiting(op, hash, token, now);
+        }
+        let Some(session) = self.session.as_deref_mut() else {
+            return Err(SubmitError::Closed);
+        };
+        if session.paper && Self::is_unpaperly(session, op) {
+            return self.submit_waiting(op, hash, token, now);
+        }
+        match Self::place(session, op, hash, token, now, now) {
+            Placed::Posted => {}
+            Placed::NoSlot => return Err(SubmitError::WindowFull),
+            Placed::TooLong => return self.submit_long(op, hash, token, now),
+        }
+        self.conflicts.add(hash, write);
+        self.in_flight += 1;
+        if session.list.len() >= session.post_batch {
+            session.flush(cpu);
+        }
+        Ok(())
+    }
+
     /// Builds a request in slot `at`, which is free and its partition's next, and stages it.
     #[inline(always)]
     fn post(
@@ -594,41 +670,13 @@ impl<P: Provider> HerdClient<P> {
 impl<P: Provider> KvClient<P> for HerdClient<P> {
     #[inline]
     fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
-        let key = op.key();
-        if key.is_empty() || key.len() > KEY_BYTES_MAX {
-            return Err(SubmitError::BadKey);
+        if let Op::Get { key } = *op
+            && let Some(key) = request::key_words(key)
+            && self.submit_plain_get(cpu, key, token)
+        {
+            return Ok(());
         }
-        let now = cpu.now();
-        let session = match self.session.as_deref_mut() {
-            Some(session) if self.open => session,
-            _ => return self.submit_waiting(op, self.seed().hash(key), token, now),
-        };
-        if session.window.is_full() {
-            return Err(SubmitError::WindowFull);
-        }
-        let hash = session.seed.hash(key);
-        let write = is_write(op);
-        if self.conflicts.may_conflict(hash, write) && self.conflicts_exactly(hash, write) {
-            self.stats.conflicts += 1;
-            return self.submit_waiting(op, hash, token, now);
-        }
-        let Some(session) = self.session.as_deref_mut() else {
-            return Err(SubmitError::Closed);
-        };
-        if session.paper && Self::is_unpaperly(session, op) {
-            return self.submit_waiting(op, hash, token, now);
-        }
-        match Self::place(session, op, hash, token, now, now) {
-            Placed::Posted => {}
-            Placed::NoSlot => return Err(SubmitError::WindowFull),
-            Placed::TooLong => return self.submit_long(op, hash, token, now),
-        }
-        self.conflicts.add(hash, write);
-        self.in_flight += 1;
-        if session.list.len() >= session.post_batch {
-            session.flush(cpu);
-        }
-        Ok(())
+        self.submit_any(cpu, op, token)
     }
 
     #[inline]

@@ -18,7 +18,7 @@ struct LastSender<'t> {
     ah: u32,
     qpn: Qpn,
     sender: Option<&'t Sender>,
-    /// Requests of the list that are left for it without another in between.
+    /// Requests of the list that are left for it.
     run: u32,
 }
 
@@ -56,7 +56,11 @@ impl<'t> LastSender<'t> {
                 ah: dest.ah,
                 qpn: dest.qpn,
                 sender: Some(sender),
-                run: wrs.iter().take_while(|wr| is_for(wr, dest)).count() as u32,
+                // If the first and the last are, so are mostly those in between: it is a hint.
+                run: match wrs.last() {
+                    Some(last) if is_for(last, dest) => wrs.len() as u32,
+                    _ => 1,
+                },
             };
         }
         self.sender
