@@ -7,9 +7,8 @@ use std::process::Command;
 
 /// Crates that run under Miri.
 const CRATES: &[&str] = &["drover-base", "drover-mem", "drover-index", "drover-store"];
-/// The files and clocks of the system are real; every pointer comes from the mapping that it points into. The same
-/// memory is read by words and by bytes, which the emulation of weak memory does not know (loom does that better).
-const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-strict-provenance -Zmiri-disable-weak-memory-emulation";
+/// The files and clocks of the system are real; every pointer comes from the mapping that it points into.
+const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-strict-provenance";
 /// How to get it.
 const INSTALL: &str =
     "rustup toolchain install nightly && rustup component add --toolchain nightly miri rust-src";

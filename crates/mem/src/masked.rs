@@ -166,10 +166,10 @@ impl Place<'_> {
         }
         if len >= BULK_BYTES {
             // SAFETY: `len` bytes at `to` are mapped, checked above; a slice cannot overlap a Region.
-            return unsafe { arch::bulk_copy(to, arch::own(bytes.as_ptr()), len) };
+            return unsafe { arch::bulk_copy(arch::shared_mut(to), arch::own(bytes.as_ptr()), len) };
         }
         // SAFETY: as above.
-        unsafe { arch::small_copy(to, arch::own(bytes.as_ptr()), len) };
+        unsafe { arch::small_copy(arch::shared_mut(to), arch::own(bytes.as_ptr()), len) };
     }
 
     /// Copies out of `at` bytes further. Bytes written meanwhile may be torn.
@@ -182,10 +182,10 @@ impl Place<'_> {
         let from = arch::shared(self.ptr.as_ptr().wrapping_add(at));
         if len >= BULK_BYTES {
             // SAFETY: `len` bytes at `from` are mapped, checked above; a slice cannot overlap a Region.
-            return unsafe { arch::bulk_copy(out.as_mut_ptr(), from, len) };
+            return unsafe { arch::bulk_copy(arch::own_mut(out.as_mut_ptr()), from, len) };
         }
         // SAFETY: as above.
-        unsafe { arch::small_copy(out.as_mut_ptr(), from, len) };
+        unsafe { arch::small_copy(arch::own_mut(out.as_mut_ptr()), from, len) };
     }
 
     /// Copies the line that the place is in: 8 instructions, no branch. Words written meanwhile come whole, the
@@ -195,7 +195,7 @@ impl Place<'_> {
         let into_line = self.ptr.as_ptr() as usize & (LINE_BYTES - 1);
         let line = self.ptr.as_ptr().wrapping_sub(into_line);
         // SAFETY: a mapping consists of whole lines, and this one holds a mapped byte; `out` is ours alone.
-        unsafe { arch::copy_line(out.as_mut_ptr(), arch::shared(line)) };
+        unsafe { arch::copy_line(arch::own_mut(out.as_mut_ptr()), arch::shared(line)) };
     }
 
     /// Copies `len` bytes from `at` bytes further to another region, as [`Region::copy_to`] does.
@@ -211,7 +211,7 @@ impl Place<'_> {
         // SAFETY: `len` bytes are mapped at both ends, checked above.
         unsafe {
             arch::bulk_copy(
-                to.ptr(to_offset),
+                arch::shared_mut(to.ptr(to_offset)),
                 arch::shared(self.ptr.as_ptr().wrapping_add(at)),
                 len,
             )

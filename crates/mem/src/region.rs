@@ -171,7 +171,14 @@ impl Region {
     pub fn copy_in(&self, offset: usize, bytes: &[u8]) {
         self.check_writable(offset, bytes.len());
         // SAFETY: bounds and rights checked above; `bytes` is a live slice that cannot overlap a Region.
-        unsafe { copy(self.ptr(offset), arch::own(bytes.as_ptr()), bytes.len(), offset) };
+        unsafe {
+            copy(
+                arch::shared_mut(self.ptr(offset)),
+                arch::own(bytes.as_ptr()),
+                bytes.len(),
+                offset,
+            )
+        };
     }
 
     /// As [`copy_in`](Region::copy_in), and the last word (the part of the range in its last aligned 8 bytes)
@@ -200,13 +207,13 @@ impl Region {
         let lead = body.len() & 7;
         if lead != 0 {
             // SAFETY: the caller's promise; `bytes` is a live slice that cannot overlap a Region.
-            unsafe { arch::copy_under_8(self.ptr(offset), arch::own(body.as_ptr()), lead) };
+            unsafe { arch::copy_under_8(arch::shared_mut(self.ptr(offset)), arch::own(body.as_ptr()), lead) };
         }
         // By words, which can be forwarded from whatever stores built `bytes` just now.
         // SAFETY: as above; what is left of `body` are whole words.
         unsafe {
             arch::copy_words(
-                self.ptr(offset + lead),
+                arch::shared_mut(self.ptr(offset + lead)),
                 arch::own(body.as_ptr()).wrapping_add(lead),
                 body.len() - lead,
             )
@@ -234,7 +241,7 @@ impl Region {
         // SAFETY: bounds checked above; `out` is exclusively ours and cannot overlap a Region.
         unsafe {
             copy(
-                out.as_mut_ptr(),
+                arch::own_mut(out.as_mut_ptr()),
                 arch::shared(self.ptr(offset)),
                 out.len(),
                 offset,
@@ -248,7 +255,13 @@ impl Region {
     pub fn copy_short_out(&self, offset: usize, out: &mut [u8]) {
         self.check(offset, out.len());
         // SAFETY: bounds checked above; `out` is exclusively ours and cannot overlap a Region.
-        unsafe { arch::small_copy(out.as_mut_ptr(), arch::shared(self.ptr(offset)), out.len()) };
+        unsafe {
+            arch::small_copy(
+                arch::own_mut(out.as_mut_ptr()),
+                arch::shared(self.ptr(offset)),
+                out.len(),
+            )
+        };
     }
 
     /// Copies between regions (which may be the same one if the ranges do not overlap), as a DMA engine would:
@@ -258,7 +271,14 @@ impl Region {
         self.check(offset, len);
         to.check_writable(to_offset, len);
         // SAFETY: bounds and rights checked above; both mappings outlive the call.
-        unsafe { copy(to.ptr(to_offset), arch::shared(self.ptr(offset)), len, to_offset) };
+        unsafe {
+            copy(
+                arch::shared_mut(to.ptr(to_offset)),
+                arch::shared(self.ptr(offset)),
+                len,
+                to_offset,
+            )
+        };
     }
 
     /// As [`copy_to`](Region::copy_to), for who has checked both ranges already, and for memory that nobody looks
@@ -270,7 +290,13 @@ impl Region {
     pub unsafe fn copy_short_to(&self, offset: usize, to: &Region, to_offset: usize, len: usize) {
         debug_assert!(self.contains(offset, len) && to.contains(to_offset, len) && to.writable);
         // SAFETY: the caller's promise; both mappings outlive the call.
-        unsafe { arch::small_copy(to.ptr(to_offset), arch::shared(self.ptr(offset)), len) };
+        unsafe {
+            arch::small_copy(
+                arch::shared_mut(to.ptr(to_offset)),
+                arch::shared(self.ptr(offset)),
+                len,
+            )
+        };
     }
 
     /// As [`copy_to`](Region::copy_to), and the last word becomes visible last, as for
@@ -347,7 +373,7 @@ impl Region {
 /// # Safety
 /// `from` must be readable and `to` writable for `len` bytes, both mapped for the whole call.
 #[inline(always)]
-unsafe fn copy(to: *mut u8, from: arch::Source, len: usize, align: usize) {
+unsafe fn copy(to: arch::Target, from: arch::Source, len: usize, align: usize) {
     if len >= BULK_BYTES {
         // SAFETY: the caller's promise.
         return unsafe { arch::bulk_copy(to, from, len) };

@@ -19,8 +19,8 @@ use portable as machine;
 
 pub use machine::timestamp;
 pub(crate) use machine::{
-    Source, bulk_copy, copy_line, copy_under_8, copy_words, equal, match_high16, own, prefetch,
-    prefetch_write, shared, small_copy,
+    Source, Target, bulk_copy, copy_line, copy_under_8, copy_words, equal, match_high16, own, own_mut,
+    prefetch, prefetch_write, shared, shared_mut, small_copy,
 };
 
 /// Tells the core that we spin.

@@ -1,8 +1,8 @@
-//! The same without instructions of a machine's own. Memory that others may write meanwhile is read and written by
-//! atomics, by whole words where they are aligned; memory of our own is read as it is, because it may be a slice
-//! that nobody may write, and an atomic's reference could.
+//! The same without instructions of a machine's own. Memory that others use is only ever touched by atomics, and only
+//! by whole aligned words, also where a byte of one is wanted: atomics of different sizes may not meet. Memory of our
+//! own is read and written as it is: it may be a slice that nobody may write, and ends where it ends.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where a copy reads.
 #[derive(Clone, Copy)]
@@ -12,7 +12,7 @@ pub(crate) struct Source {
     own: bool,
 }
 
-/// Memory that others may write meanwhile.
+/// Memory of a mapping, which others may write meanwhile.
 pub(crate) fn shared(ptr: *const u8) -> Source {
     Source { ptr, own: false }
 }
@@ -38,8 +38,9 @@ impl Source {
             // SAFETY: readable, and nobody writes there.
             return unsafe { self.ptr.read() };
         }
-        // SAFETY: a byte of memory that is shared, hence mapped for writing; all accesses are atomic.
-        unsafe { AtomicU8::from_ptr(self.ptr.cast_mut()) }.load(Ordering::Relaxed)
+        // SAFETY: a byte of a mapping, which consists of whole words.
+        let (word, at) = unsafe { word_of(self.ptr.cast_mut()) };
+        word.load(Ordering::Relaxed).to_ne_bytes()[at]
     }
 
     /// 8 bytes; in one piece if they are aligned.
@@ -51,9 +52,8 @@ impl Source {
             // SAFETY: readable, and nobody writes there.
             return unsafe { self.ptr.cast::<[u8; 8]>().read() };
         }
-        if is_aligned(self.ptr) {
-            // SAFETY: as for `byte`; aligned.
-            let word = unsafe { AtomicU64::from_ptr(self.ptr.cast_mut().cast()) };
+        // SAFETY: the first byte of those that the caller promises.
+        if let (word, 0) = unsafe { word_of(self.ptr.cast_mut()) } {
             return word.load(Ordering::Relaxed).to_ne_bytes();
         }
         std::array::from_fn(|i| {
@@ -61,6 +61,81 @@ impl Source {
             unsafe { self.wrapping_add(i).byte() }
         })
     }
+}
+
+/// Where a copy writes.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    ptr: *mut u8,
+    /// Nobody else uses it.
+    own: bool,
+}
+
+/// Memory of a mapping, which others may use meanwhile.
+pub(crate) fn shared_mut(ptr: *mut u8) -> Target {
+    Target { ptr, own: false }
+}
+
+/// Memory that nobody else uses meanwhile.
+pub(crate) fn own_mut(ptr: *mut u8) -> Target {
+    Target { ptr, own: true }
+}
+
+impl Target {
+    /// The same, `bytes` further.
+    pub(crate) fn wrapping_add(self, bytes: usize) -> Target {
+        Target {
+            ptr: self.ptr.wrapping_add(bytes),
+            own: self.own,
+        }
+    }
+
+    /// # Safety
+    /// Writable for a byte, by what its maker said of it.
+    unsafe fn put_byte(self, byte: u8) {
+        if self.own {
+            // SAFETY: writable, and nobody else uses it.
+            return unsafe { self.ptr.write(byte) };
+        }
+        // SAFETY: a byte of a mapping, which consists of whole words.
+        let (word, at) = unsafe { word_of(self.ptr) };
+        let with_byte = |old: u64| {
+            let mut bytes = old.to_ne_bytes();
+            bytes[at] = byte;
+            Some(u64::from_ne_bytes(bytes))
+        };
+        let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with_byte);
+    }
+
+    /// In one piece if it is aligned.
+    ///
+    /// # Safety
+    /// As [`put_byte`](Target::put_byte), for 8 bytes.
+    unsafe fn put_word(self, bytes: [u8; 8]) {
+        if self.own {
+            // SAFETY: writable, and nobody else uses it.
+            return unsafe { self.ptr.cast::<[u8; 8]>().write(bytes) };
+        }
+        // SAFETY: the first byte of those that the caller promises.
+        if let (word, 0) = unsafe { word_of(self.ptr) } {
+            return word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        }
+        for (i, byte) in bytes.into_iter().enumerate() {
+            // SAFETY: one of the 8 bytes.
+            unsafe { self.wrapping_add(i).put_byte(byte) };
+        }
+    }
+}
+
+/// The aligned word that the byte at `ptr` is in, and which byte of it that is.
+///
+/// # Safety
+/// The word must be part of a mapping that is alive as long as the reference is used. Where it is read-only, only
+/// loads are allowed.
+unsafe fn word_of<'a>(ptr: *mut u8) -> (&'a AtomicU64, usize) {
+    let at = ptr.addr() & 7;
+    // SAFETY: the caller's promise; aligned; all accesses are atomic.
+    (unsafe { AtomicU64::from_ptr(ptr.wrapping_sub(at).cast()) }, at)
 }
 
 /// Nothing to ask: the caches do as they please.
@@ -79,19 +154,19 @@ pub fn timestamp() -> u64 {
 ///
 /// # Safety
 /// `from` must be readable and `to` writable for `len` bytes, both mapped for the whole call.
-pub(crate) unsafe fn bulk_copy(to: *mut u8, from: Source, len: usize) {
+pub(crate) unsafe fn bulk_copy(to: Target, from: Source, len: usize) {
     let words = len & !7;
     for at in (0..words).step_by(8) {
         // SAFETY: 8 bytes of the caller's range.
         let word = unsafe { from.wrapping_add(at).word() };
         // SAFETY: as above.
-        unsafe { put_word(to.wrapping_add(at), word) };
+        unsafe { to.wrapping_add(at).put_word(word) };
     }
     for at in words..len {
         // SAFETY: a byte of the caller's range.
         let byte = unsafe { from.wrapping_add(at).byte() };
         // SAFETY: as above.
-        unsafe { put_byte(to.wrapping_add(at), byte) };
+        unsafe { to.wrapping_add(at).put_byte(byte) };
     }
 }
 
@@ -99,7 +174,7 @@ pub(crate) unsafe fn bulk_copy(to: *mut u8, from: Source, len: usize) {
 ///
 /// # Safety
 /// As [`bulk_copy`].
-pub(crate) unsafe fn copy_words(to: *mut u8, from: Source, len: usize) {
+pub(crate) unsafe fn copy_words(to: Target, from: Source, len: usize) {
     // SAFETY: the caller's promise.
     unsafe { bulk_copy(to, from, len) };
 }
@@ -108,7 +183,7 @@ pub(crate) unsafe fn copy_words(to: *mut u8, from: Source, len: usize) {
 ///
 /// # Safety
 /// As [`bulk_copy`], for 64 bytes.
-pub(crate) unsafe fn copy_line(to: *mut u8, from: Source) {
+pub(crate) unsafe fn copy_line(to: Target, from: Source) {
     // SAFETY: the caller's promise.
     unsafe { bulk_copy(to, from, crate::LINE_BYTES) };
 }
@@ -117,7 +192,7 @@ pub(crate) unsafe fn copy_line(to: *mut u8, from: Source) {
 ///
 /// # Safety
 /// As [`bulk_copy`].
-pub(crate) unsafe fn copy_under_8(to: *mut u8, from: Source, len: usize) {
+pub(crate) unsafe fn copy_under_8(to: Target, from: Source, len: usize) {
     // SAFETY: the caller's promise.
     unsafe { bulk_copy(to, from, len & 7) };
 }
@@ -126,7 +201,7 @@ pub(crate) unsafe fn copy_under_8(to: *mut u8, from: Source, len: usize) {
 ///
 /// # Safety
 /// As [`bulk_copy`].
-pub(crate) unsafe fn small_copy(to: *mut u8, from: Source, len: usize) {
+pub(crate) unsafe fn small_copy(to: Target, from: Source, len: usize) {
     // SAFETY: the caller's promise.
     unsafe { bulk_copy(to, from, len) };
 }
@@ -138,10 +213,18 @@ pub(crate) unsafe fn small_copy(to: *mut u8, from: Source, len: usize) {
 pub(crate) unsafe fn equal(shared: *const u8, own: *const u8, len: usize) -> bool {
     let (shared, own) = (self::shared(shared), self::own(own));
     let words = len & !7;
-    // SAFETY: 8 bytes of the caller's ranges.
-    let word = |at| unsafe { shared.wrapping_add(at).word() == own.wrapping_add(at).word() };
-    // SAFETY: a byte of the caller's ranges.
-    let byte = |at| unsafe { shared.wrapping_add(at).byte() == own.wrapping_add(at).byte() };
+    let word = |at| {
+        // SAFETY: 8 bytes of the caller's range.
+        let here = unsafe { shared.wrapping_add(at).word() };
+        // SAFETY: as above.
+        here == unsafe { own.wrapping_add(at).word() }
+    };
+    let byte = |at| {
+        // SAFETY: a byte of the caller's range.
+        let here = unsafe { shared.wrapping_add(at).byte() };
+        // SAFETY: as above.
+        here == unsafe { own.wrapping_add(at).byte() }
+    };
     (0..words).step_by(8).all(word) && (words..len).all(byte)
 }
 
@@ -158,87 +241,74 @@ pub(crate) unsafe fn match_high16(line: *const u8, high: u16) -> u32 {
     (0..8).map(matches).sum()
 }
 
-/// # Safety
-/// `to` must be writable for a byte.
-unsafe fn put_byte(to: *mut u8, byte: u8) {
-    // SAFETY: the caller's promise; all accesses are atomic.
-    unsafe { AtomicU8::from_ptr(to) }.store(byte, Ordering::Relaxed);
-}
-
-/// In one piece if `to` is aligned.
-///
-/// # Safety
-/// `to` must be writable for 8 bytes.
-unsafe fn put_word(to: *mut u8, word: [u8; 8]) {
-    if is_aligned(to) {
-        // SAFETY: the caller's promise; aligned; all accesses are atomic.
-        return unsafe { AtomicU64::from_ptr(to.cast()) }.store(u64::from_ne_bytes(word), Ordering::Relaxed);
-    }
-    for (i, byte) in word.into_iter().enumerate() {
-        // SAFETY: one of the 8 bytes.
-        unsafe { put_byte(to.wrapping_add(i), byte) };
-    }
-}
-
-fn is_aligned(ptr: *const u8) -> bool {
-    ptr.cast::<AtomicU64>().is_aligned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Whole words, as a mapping is.
+    #[repr(align(64))]
+    #[derive(Clone, PartialEq, Debug)]
+    struct Words([u8; 96]);
+
+    impl Words {
+        fn at(&mut self, offset: usize) -> *mut u8 {
+            self.0.as_mut_ptr().wrapping_add(offset)
+        }
+    }
+
     /// Every alignment of both sides, lengths around a word and a line.
     #[test]
     fn copies_and_comparisons_agree_with_slices() {
-        let bytes: [u8; 96] = std::array::from_fn(|i| (i as u8).wrapping_mul(41) | 1);
+        let bytes = Words(std::array::from_fn(|i| (i as u8).wrapping_mul(41) | 1));
         for (from, to, len) in shapes() {
-            for source in [shared, own] {
-                let (mut there, mut want) = ([0; 96], [0; 96]);
-                let mut here = bytes;
-                // SAFETY: both ranges are inside their arrays, and no other thread knows them.
-                unsafe {
-                    bulk_copy(
-                        there.as_mut_ptr().wrapping_add(to),
-                        source(here.as_mut_ptr().wrapping_add(from)),
-                        len,
-                    )
-                };
-                want[to..to + len].copy_from_slice(&bytes[from..from + len]);
+            let mut want = Words([0; 96]);
+            want.0[to..to + len].copy_from_slice(&bytes.0[from..from + len]);
+            for (source, target) in [
+                (
+                    own as fn(*const u8) -> Source,
+                    shared_mut as fn(*mut u8) -> Target,
+                ),
+                (shared, own_mut),
+                (shared, shared_mut),
+            ] {
+                let (mut here, mut there) = (bytes.clone(), Words([0; 96]));
+                // SAFETY: both ranges are inside their arrays of whole words, and nobody else knows them.
+                unsafe { bulk_copy(target(there.at(to)), source(here.at(from)), len) };
                 assert_eq!(there, want, "{len} bytes from {from} to {to}");
             }
-            let mut here = bytes;
-            let (here, other) = (here.as_mut_ptr().wrapping_add(from), &bytes[from..from + len]);
+            let mut here = bytes.clone();
+            let other = &bytes.0[from..from + len];
             // SAFETY: as above.
-            assert!(unsafe { equal(here, other.as_ptr(), len) });
-            if let Some(last) = len.checked_sub(1) {
-                // SAFETY: the last byte of the range.
-                unsafe { *here.wrapping_add(last) ^= 1 };
+            assert!(unsafe { equal(here.at(from), other.as_ptr(), len) });
+            if len > 0 {
+                here.0[from + len - 1] ^= 1;
                 // SAFETY: as above.
-                assert!(!unsafe { equal(here, other.as_ptr(), len) });
+                assert!(!unsafe { equal(here.at(from), other.as_ptr(), len) });
             }
         }
     }
 
     fn shapes() -> impl Iterator<Item = (usize, usize, usize)> {
         const LENS: &[usize] = if cfg!(miri) {
-            &[0, 9]
+            &[9]
         } else {
             &[0, 1, 7, 8, 9, 16, 31, 63, 64, 80]
         };
         (0..8).flat_map(|from| (0..8).flat_map(move |to| LENS.iter().map(move |&len| (from, to, len))))
     }
 
-    /// The same words through the instructions of this machine.
+    /// As the instructions of this machine match them, where it has any.
     #[test]
     fn high_halves_match_as_the_machine_matches_them() {
-        #[repr(align(64))]
-        struct Line([u64; 8]);
-        let mut line = Line(std::array::from_fn(|i| (i as u64 * 0x5555) << 48 | 0xffff));
-        let at = line.0.as_mut_ptr().cast::<u8>().cast_const();
+        let mut line = Words([0xff; 96]);
+        for (i, word) in line.0.chunks_exact_mut(8).enumerate() {
+            word.copy_from_slice(&((i as u64 * 0x5555) << 48 | 0xffff).to_le_bytes());
+        }
         for high in [0, 1, 0x5555, 0xaaaa, 0xffff] {
             // SAFETY: a live line of our own, aligned.
-            let (here, there) = unsafe { (match_high16(at, high), crate::arch::match_high16(at, high)) };
+            let here = unsafe { match_high16(line.at(0), high) };
+            // SAFETY: as above.
+            let there = unsafe { crate::arch::match_high16(line.at(0), high) };
             assert_eq!(here, there, "{high:#x}");
         }
     }

@@ -3,7 +3,7 @@
 /// Where a copy reads. The address says all there is to say: to opaque assembly, racing bytes are values.
 pub(crate) type Source = *const u8;
 
-/// Memory that others may write meanwhile.
+/// Memory of a mapping, which others may write meanwhile.
 #[inline(always)]
 pub(crate) fn shared(ptr: *const u8) -> Source {
     ptr
@@ -12,6 +12,21 @@ pub(crate) fn shared(ptr: *const u8) -> Source {
 /// Memory that nobody writes meanwhile.
 #[inline(always)]
 pub(crate) fn own(ptr: *const u8) -> Source {
+    ptr
+}
+
+/// Where a copy writes; as for [`Source`].
+pub(crate) type Target = *mut u8;
+
+/// Memory of a mapping, which others may use meanwhile.
+#[inline(always)]
+pub(crate) fn shared_mut(ptr: *mut u8) -> Target {
+    ptr
+}
+
+/// Memory that nobody else uses meanwhile.
+#[inline(always)]
+pub(crate) fn own_mut(ptr: *mut u8) -> Target {
     ptr
 }
 
@@ -47,7 +62,7 @@ pub fn timestamp() -> u64 {
 /// # Safety
 /// `from` must be readable and `to` writable for `len` bytes, both mapped for the whole call.
 #[inline]
-pub(crate) unsafe fn bulk_copy(to: *mut u8, from: Source, len: usize) {
+pub(crate) unsafe fn bulk_copy(to: Target, from: Source, len: usize) {
     // SAFETY: the caller promises both ranges; the assembly is opaque, so racing bytes are values, not UB.
     unsafe {
         core::arch::asm!(
@@ -105,7 +120,7 @@ fn match_highs([a, b, c, d]: [core::arch::x86_64::__m128i; 4], high: u16) -> u32
 /// # Safety
 /// `from` must be readable and `to` writable for `len` bytes, both mapped for the whole call.
 #[inline(always)]
-pub(crate) unsafe fn copy_words(to: *mut u8, from: Source, len: usize) {
+pub(crate) unsafe fn copy_words(to: Target, from: Source, len: usize) {
     let mut at = 0;
     if len >= 128 {
         while len - at >= 16 {
@@ -131,7 +146,7 @@ pub(crate) unsafe fn copy_words(to: *mut u8, from: Source, len: usize) {
 /// # Safety
 /// `from` must be aligned to 16 and readable, `to` writable for 64 bytes, both mapped for the whole call.
 #[inline(always)]
-pub(crate) unsafe fn copy_line(to: *mut u8, from: Source) {
+pub(crate) unsafe fn copy_line(to: Target, from: Source) {
     // SAFETY: the caller promises both ranges; opaque, so racing bytes are values, not UB.
     unsafe {
         core::arch::asm!(
@@ -196,7 +211,7 @@ unsafe fn copy_8(to: *mut u8, from: *const u8) {
 /// # Safety
 /// `from` must be readable and `to` writable for `len & 7` bytes, both mapped for the whole call.
 #[inline(always)]
-pub(crate) unsafe fn copy_under_8(to: *mut u8, from: Source, len: usize) {
+pub(crate) unsafe fn copy_under_8(to: Target, from: Source, len: usize) {
     let mut at = 0;
     if len & 4 != 0 {
         // SAFETY: 4 bytes at 0, inside what the caller promises.
@@ -287,7 +302,7 @@ move_ends!(
 /// # Safety
 /// As [`bulk_copy`].
 #[inline(always)]
-pub(crate) unsafe fn small_copy(to: *mut u8, from: Source, len: usize) {
+pub(crate) unsafe fn small_copy(to: Target, from: Source, len: usize) {
     let mut i = 16;
     while i + 16 < len {
         // SAFETY: 16 bytes from i end before len.
