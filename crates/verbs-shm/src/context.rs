@@ -34,6 +34,7 @@ impl ShmContext {
             bell: OwnBell::new()?,
             bells: RemoteBells::default().into(),
             counters: Counters::default(),
+            departures: 0.into(),
         };
         Ok(ShmContext { core: Rc::new(core) })
     }
@@ -194,6 +195,8 @@ impl Context<Shm> for ShmContext {
     fn destroy_ah(&self, dest: &UdDest) {
         let sender = self.core.tables.borrow_mut().senders.remove(dest.ah);
         drop(sender);
+        let departures = &self.core.departures;
+        departures.set(departures.get().wrapping_add(1));
     }
 
     fn waker(&self) -> Waker {

@@ -10,7 +10,7 @@ use drover_base::sync::Ordering;
 use drover_mem::{NativeCpu, Region};
 use drover_verbs::{Access, Caps, Payload, PostErrorKind, SendList, Sge};
 use rustix::fd::OwnedFd;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub(crate) struct Core {
     pub(crate) bell: OwnBell,
     pub(crate) bells: RefCell<RemoteBells>,
     pub(crate) counters: Counters,
+    /// Address handles destroyed: how often a peer may have gone.
+    pub(crate) departures: Cell<u32>,
 }
 
 /// What keys in requests are looked up in. Borrowed once per post or poll.

@@ -6,6 +6,7 @@ use crate::inbox::{Inbox, Step};
 use crate::lanes::Lanes;
 use crate::qp::Queue;
 use crate::recv::RecvQueue;
+use drover_base::Cpu;
 use drover_mem::NativeCpu;
 use drover_verbs::{CompletionQueue, Wc};
 use std::cell::{Cell, RefCell};
@@ -237,7 +238,7 @@ impl State {
 
 impl CompletionQueue<Shm> for ShmCq {
     #[inline]
-    fn poll(&mut self, _cpu: &NativeCpu, wcs: &mut [Wc]) -> usize {
+    fn poll(&mut self, cpu: &NativeCpu, wcs: &mut [Wc]) -> usize {
         let shared = &*self.shared;
         if shared.waiting_count.get() > 0 {
             shared.push_on_waiting();
@@ -251,6 +252,10 @@ impl CompletionQueue<Shm> for ShmCq {
             return n;
         }
         let Some(index) = state.lanes.find_news() else {
+            let departures = self.core.departures.get();
+            if state.lanes.is_care_due(departures, cpu.now()) {
+                state.lanes.take_care(departures, cpu.now());
+            }
             return n;
         };
         let (more, failed) = state.drain(index, &self.core, &mut wcs[n..]);

@@ -72,10 +72,10 @@ impl Inbox {
         self.memory().region().compare_swap_u64(CLAIM * 8, 0, REVOKED) == 0
     }
 
-    /// Whether nothing more can come: the sender said so, or is dead, or nobody can become it any more. A system
+    /// Whether nothing more can come through a datagram lane: the sender said so, or is dead, or nobody can become it any more. A system
     /// call or two.
     pub(crate) fn is_abandoned(&self) -> bool {
-        if !matches!(self.lane.peek(), Ok(None)) {
+        if self.kind != QpKind::Ud || !matches!(self.lane.peek(), Ok(None)) {
             return false;
         }
         if self.memory().load(CLOSED, Ordering::Acquire) != 0 {

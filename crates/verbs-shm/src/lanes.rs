@@ -2,6 +2,7 @@
 
 use crate::inbox::Inbox;
 use crate::qp::Queue;
+use drover_base::Ns;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,6 +16,19 @@ pub(crate) struct Lanes {
     next: usize,
     /// The lane whose sender is looked after next.
     probe: usize,
+    care: Care,
+}
+
+/// When to look for lanes of peers that went, though no lane is being added.
+struct Care {
+    /// Departures that are being attended to, of those the context knows.
+    departures: u32,
+    /// Lanes still to be looked at in this round.
+    left: usize,
+    /// The next look.
+    at: Ns,
+    /// From this round to the next one.
+    wait: Ns,
 }
 
 /// Lanes of one queue pair that may wait for a sender while somebody has their tickets. Beyond that the oldest are
@@ -23,6 +37,10 @@ pub(crate) struct Lanes {
 const UNCLAIMED_MAX: usize = 256;
 /// Senders looked after per new lane: more than one, so that the dead become fewer.
 const PROBES: usize = 8;
+/// After a departure there are rounds at once and after 1, 10, 100 and 1000 ms more: a process that is killed lets
+/// go of one descriptor after the other, and a context that sleeps comes by once a second. *(our choice)*
+const CARE_FIRST: Ns = Ns::from_ms(1);
+const CARE_LAST: Ns = Ns::from_s(1);
 
 /// The word where a lane's next message will show, and the lap it will carry: 16 bytes, so that a sweep over
 /// idle lanes touches little besides those words.
@@ -54,6 +72,12 @@ impl Lanes {
             dormant: Vec::new(),
             next: 0,
             probe: 0,
+            care: Care {
+                departures: 0,
+                left: 0,
+                at: Ns::MAX,
+                wait: CARE_FIRST,
+            },
         }
     }
 
@@ -101,19 +125,10 @@ impl Lanes {
         self.dormant.push(inbox);
     }
 
-    /// Lets go of lanes of `queue` whose senders are gone, a few at a time, and of those that nobody came for.
+    /// Lets go of lanes whose senders are gone, a few at a time, and of those of `queue` that nobody came for.
     /// Called whenever a lane is added: so there are never many more than living senders.
     pub(crate) fn reap(&mut self, queue: &Queue) {
-        for _ in 0..PROBES.min(self.inboxes.len()) {
-            self.probe = (self.probe + 1) % self.inboxes.len().max(1);
-            if self
-                .inboxes
-                .get(self.probe)
-                .is_some_and(|inbox| inbox.is_of(queue) && inbox.is_abandoned())
-            {
-                self.remove(self.probe);
-            }
-        }
+        self.probe(PROBES);
         let waiting = |inbox: &Inbox| inbox.is_of(queue) && inbox.is_unclaimed();
         let unclaimed = self
             .inboxes
@@ -131,6 +146,42 @@ impl Lanes {
         {
             self.remove(index);
         }
+    }
+
+    /// Looks after up to `count` senders.
+    fn probe(&mut self, count: usize) {
+        for _ in 0..count.min(self.inboxes.len()) {
+            self.probe = (self.probe + 1) % self.inboxes.len().max(1);
+            if self.inboxes.get(self.probe).is_some_and(Inbox::is_abandoned) {
+                self.remove(self.probe);
+            }
+        }
+    }
+
+    /// Whether [`take_care`](Lanes::take_care) is due, when nothing has arrived.
+    #[inline(always)]
+    pub(crate) fn is_care_due(&self, departures: u32, now: Ns) -> bool {
+        departures != self.care.departures || now >= self.care.at
+    }
+
+    /// Peers went, `departures` so far: lets go of their lanes, a few at a time, now that everything in them was
+    /// taken.
+    #[cold]
+    pub(crate) fn take_care(&mut self, departures: u32, now: Ns) {
+        let care = &mut self.care;
+        if departures != care.departures {
+            (care.departures, care.wait, care.left) = (departures, CARE_FIRST, self.inboxes.len());
+        } else if care.left == 0 {
+            (care.wait, care.left) = (care.wait * 10, self.inboxes.len());
+        }
+        let count = PROBES.min(care.left);
+        care.left -= count;
+        care.at = match care.left {
+            0 if care.wait > CARE_LAST => Ns::MAX,
+            0 => now + care.wait,
+            _ => now,
+        };
+        self.probe(count);
     }
 
     pub(crate) fn remove_all_of(&mut self, queue: &Queue) {

@@ -150,13 +150,14 @@ fn hoarded() {
     }
 }
 
-/// Clients that are killed while they hold everything.
+/// Clients that are killed while they hold everything, with a message under way. What they had goes without a
+/// successor: when the server lets go of its own end and next finds nothing to do.
 fn killed() {
     let ctx = context();
     let mut cq = ctx.create_cq(64).expect("cq");
     let ud = datagram_qp(&ctx, &cq);
-    let mut after_warm_up = None;
-    for round in 0..30 {
+    let before = resources();
+    for round in 0..20 {
         let (mut child, mut channel) = spawn(&["connections_leave_nothing_behind", "--exact"], "client");
         channel.send(&ud.export().expect("export")).expect("child");
         let its_ud = channel.receive().expect("child");
@@ -166,19 +167,13 @@ fn killed() {
         child.kill().expect("kill");
         child.wait().expect("wait");
         ctx.destroy_ah(&handle);
-        cq.poll(ctx.cpu(), &mut [Wc::default(); 64]);
         drop(channel);
-        if round == 12 {
-            after_warm_up = Some(resources());
+        // One look takes the message, one finds nothing.
+        for _ in 0..2 {
+            cq.poll(ctx.cpu(), &mut [Wc::default(); 64]);
         }
+        assert_eq!(resources(), before, "after round {round}");
     }
-    let (fds, maps) = resources();
-    let (fds_before, maps_before) = after_warm_up.expect("round 12 was");
-    // Eight senders are looked after per new lane, so the dead may wait a few rounds for their turn.
-    assert!(
-        fds <= fds_before + 8 && maps <= maps_before + 8,
-        "{fds} fds and {maps} maps, were {fds_before} and {maps_before}"
-    );
 }
 
 fn client(mut channel: Channel) {
