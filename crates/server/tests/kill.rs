@@ -16,7 +16,7 @@ mod journal;
 #[path = "kill/processes.rs"]
 mod processes;
 
-use campaign::{Campaign, Victim};
+use campaign::{Campaign, Setting, Victim};
 use drover_testkit::history::{Call, Event, History};
 use drover_testkit::linear::Model;
 
@@ -31,20 +31,40 @@ fn number(name: &str) -> Option<u64> {
 /// All requests through slots.
 #[test]
 fn survivors_go_on_and_nothing_acknowledged_is_lost() {
-    campaign("slots", &[]);
+    campaign("slots", SLOTS);
 }
 
-/// All requests by datagrams. (Mixed, clients would hold now this and now that.)
+/// All requests by datagrams.
 #[test]
 fn survivors_go_on_with_datagrams_too() {
-    campaign("datagrams", &["--slot-clients", "0"]);
+    let setting = Setting {
+        serve: &["--slot-clients", "0"],
+        datagram_places: &[],
+    };
+    campaign("datagrams", setting);
 }
 
-fn campaign(name: &str, serve: &'static [&'static str]) {
+/// One client of three sends datagrams, and the server always has slots for the others: so everybody's successor
+/// holds what he held.
+#[test]
+fn survivors_go_on_when_slots_and_datagrams_mix() {
+    let setting = Setting {
+        serve: &["--slot-clients", "64"],
+        datagram_places: &[1],
+    };
+    campaign("mixed", setting);
+}
+
+const SLOTS: Setting = Setting {
+    serve: &[],
+    datagram_places: &[],
+};
+
+fn campaign(name: &str, setting: Setting) {
     let seed = number("DROVER_SEED").unwrap_or_else(journal::now);
     let kills = number("DROVER_KILLS").unwrap_or(KILLS);
     println!("{name}: DROVER_SEED={seed} DROVER_KILLS={kills}");
-    let mut campaign = Campaign::start(name, seed, serve);
+    let mut campaign = Campaign::start(name, seed, setting);
     campaign.round(None);
     for kill in 1..=kills {
         let victim = campaign.draw_victim();
@@ -59,7 +79,7 @@ fn campaign(name: &str, serve: &'static [&'static str]) {
 
 #[test]
 fn a_planted_lost_put_is_noticed() {
-    let mut campaign = Campaign::start("canary", 7, &[]);
+    let mut campaign = Campaign::start("canary", 7, SLOTS);
     let history = campaign.round(Some(Victim::Client(0)));
     history.check(Model::Register).expect("as it was");
     let planted = without_one_put(&history);

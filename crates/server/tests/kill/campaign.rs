@@ -18,13 +18,22 @@ pub enum Victim {
     Server,
 }
 
+/// What campaigns differ in.
+#[derive(Clone, Copy)]
+pub struct Setting {
+    /// Further arguments of the server.
+    pub serve: &'static [&'static str],
+    /// Clients at these places ask for datagrams, the others for slots.
+    pub datagram_places: &'static [u8],
+}
+
 /// A campaign under way.
 pub struct Campaign {
     rng: Rng,
     seed: u64,
     folder: PathBuf,
     addr: String,
-    serve: &'static [&'static str],
+    setting: Setting,
     server: Option<Server>,
     /// What the server held when all its clients had been served once.
     server_before: Option<Footprint>,
@@ -38,8 +47,8 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// Starts everything, in a folder of its own; the server with `serve` as further arguments.
-    pub fn start(name: &str, seed: u64, serve: &'static [&'static str]) -> Campaign {
+    /// Starts everything, in a folder of its own.
+    pub fn start(name: &str, seed: u64, setting: Setting) -> Campaign {
         let folder = std::env::temp_dir().join(format!("drover-kill-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("temporary folder");
         let addr = format!("shm:{}", folder.join("s.sock").display());
@@ -47,8 +56,8 @@ impl Campaign {
             rng: Rng::new(seed, 0, 0x6b11),
             seed,
             folder,
-            server: Some(Server::start(&addr, serve)),
-            serve,
+            server: Some(Server::start(&addr, setting.serve)),
+            setting,
             addr,
             server_before: None,
             clients: Vec::new(),
@@ -128,7 +137,11 @@ impl Campaign {
     fn new_client(&mut self, place: u8) -> Client {
         self.next_id += 1;
         self.clients_before[usize::from(place)] = None;
-        Client::start(&self.addr, self.next_id, place, self.seed)
+        let front_end = match self.setting.datagram_places.contains(&place) {
+            true => "datagrams",
+            false => "slots",
+        };
+        Client::start(&self.addr, self.next_id, place, self.seed, front_end)
     }
 
     /// Whether it came in this round, and has nothing to do in it.
@@ -160,7 +173,7 @@ impl Campaign {
         if self.rng.chance(0.5) {
             self.nap();
         }
-        self.server = Some(Server::start(&self.addr, self.serve));
+        self.server = Some(Server::start(&self.addr, self.setting.serve));
     }
 
     fn close_round(&mut self) -> History {

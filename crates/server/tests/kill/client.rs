@@ -4,6 +4,7 @@ use crate::journal::{Answer, Ask, Command, Key, Record, now};
 use drover_base::{Ns, Rng};
 use drover_kv::{Op, Outcome};
 use drover_kv_herd::client::{BlockingClient, ClientOptions, Dial};
+use drover_kv_herd::control::FrontEnd;
 use drover_testkit::kv_conformance::{value_bytes, value_id};
 use drover_verbs::Device;
 use drover_verbs_shm::{Shm, ShmDevice};
@@ -39,9 +40,9 @@ struct Client {
     values: u64,
 }
 
-/// Everything a client process does. `role` is `address|id|place|seed`. Ends when the parent does.
+/// Everything a client process does. `role` is `address|id|place|seed|front end`. Ends when the parent does.
 pub fn run(role: &str) {
-    let [addr, id, place, seed] = role.split('|').collect::<Vec<_>>()[..] else {
+    let [addr, id, place, seed, front_end] = role.split('|').collect::<Vec<_>>()[..] else {
         panic!("{role}")
     };
     let number = |text: &str| text.parse::<u64>().expect("a number");
@@ -49,8 +50,12 @@ pub fn run(role: &str) {
     let journal = UnixStream::from(stdin);
     let commands = listen(journal.try_clone().expect("dup"));
     let rng = Rng::new(number(seed), number(id), 0xc11e);
+    let front_end = match front_end {
+        "datagrams" => FrontEnd::Datagrams,
+        _ => FrontEnd::Slots,
+    };
     let mut client = Client {
-        kv: connect(addr, rng.clone()),
+        kv: connect(addr, rng.clone(), front_end),
         journal,
         rng,
         id: number(id),
@@ -83,10 +88,11 @@ fn listen(mut from: UnixStream) -> Receiver<Command> {
 }
 
 /// Every client is a bit different.
-fn connect(addr: &str, mut rng: Rng) -> BlockingClient<Shm> {
+fn connect(addr: &str, mut rng: Rng, front_end: FrontEnd) -> BlockingClient<Shm> {
     let options = ClientOptions {
         window: 1 << rng.below(5),
         slot_bytes: [128, 256, 1024][rng.below(3) as usize],
+        front_end,
         deadline: DEADLINE,
         ..ClientOptions::default()
     };

@@ -145,11 +145,11 @@ pub struct Client {
 
 impl Client {
     /// Starts one; it is connected when it says [`Known::ready`].
-    pub fn start(addr: &str, id: u32, place: u8, seed: u64) -> Client {
+    pub fn start(addr: &str, id: u32, place: u8, seed: u64, front_end: &str) -> Client {
         let (control, theirs) = UnixStream::pair().expect("a socket pair");
         let child = std::process::Command::new(std::env::current_exe().expect("we run"))
             .args(["client_process", "--exact", "--nocapture"])
-            .env(ROLE, format!("{addr}|{id}|{place}|{seed}"))
+            .env(ROLE, format!("{addr}|{id}|{place}|{seed}|{front_end}"))
             .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .spawn()
