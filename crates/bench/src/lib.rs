@@ -50,6 +50,9 @@ mod table;
 mod target;
 pub mod workload;
 
+/// The commit this program was built from, or `unknown`.
+pub const COMMIT: &str = env!("DROVER_COMMIT");
+
 pub use branch::client_process;
 pub use crew::{Crew, CrewOptions, System};
 pub use driver::{Client, Measured, Pace, RunOptions, SAMPLE_EVERY};

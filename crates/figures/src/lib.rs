@@ -20,3 +20,4 @@ pub mod output;
 pub mod published;
 pub mod room;
 pub mod run;
+pub mod sim;

@@ -1,6 +1,6 @@
 //! The command line, as typed. Each command's arguments stand beside the command.
 
-use crate::{bench, client, doctor, serve};
+use crate::{bench, calibrate, client, doctor, figure, serve};
 use clap::{Parser, Subcommand};
 use std::ffi::OsStr;
 
@@ -47,6 +47,10 @@ pub enum Command {
     Config(serve::Args),
     /// Measure a server (its own, if none is named), the machine's bounds, and rivals
     Bench(Box<bench::Args>),
+    /// Run published figures in the simulator and print what was published beside
+    Figure(figure::Args),
+    /// Fit the simulator's profiles to published microbenchmarks, or say how near they are
+    Calibrate(calibrate::Args),
     /// What bench starts beside itself
     #[command(name = bench::HELPER, hide = true)]
     BenchHelper {

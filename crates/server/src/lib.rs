@@ -6,10 +6,12 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod calibrate;
 mod cli;
 mod client;
 mod doctor;
 mod exit;
+mod figure;
 mod serve;
 
 use clap::Parser;
@@ -28,6 +30,8 @@ pub fn main() -> ExitCode {
     match cli.command {
         Command::Bench(args) => bench::run(&args),
         Command::BenchHelper { arguments } => bench::helper(arguments),
+        Command::Figure(args) => figure::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Get(args) => client::get(&args),
         Command::Set(args) => client::set(&args),

@@ -24,7 +24,7 @@ fn points() -> Vec<Point> {
         for &words in counters {
             let bench = Bench::Verbs(Verbs {
                 words,
-                pacing: Pacing::Window(8),
+                pacing: Pacing::Window(4),
                 ..inbound(Verb::FetchAdd, QpKind::Rc, 8, 10, 7)
             });
             points.push(Point::throughput(

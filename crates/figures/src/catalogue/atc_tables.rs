@@ -30,7 +30,10 @@ pub const TABLE_5: Figure = Figure {
 };
 
 fn table_4() -> Vec<Point> {
-    let read = outbound(Verb::Read, QpKind::Rc, 8, false, 14);
+    let read = Verbs {
+        pacing: Pacing::Window(16),
+        ..outbound(Verb::Read, QpKind::Rc, 8, false, 14)
+    };
     let write = outbound(Verb::Write, QpKind::Uc, 32, true, 14);
     vec![
         Point::throughput("cib", "cib outbound READ", 8.0, Bench::Verbs(read)),

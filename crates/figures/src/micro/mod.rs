@@ -179,20 +179,27 @@ pub struct Span {
 impl Span {
     /// Long enough for every microbenchmark.
     pub const FULL: Span = Span {
-        warm_up: Ns(60_000),
-        measured: Ns(120_000),
+        warm_up: Ns(200_000),
+        measured: Ns(300_000),
     };
     /// Good to about two percent.
     pub const QUICK: Span = Span {
-        warm_up: Ns(30_000),
-        measured: Ns(50_000),
+        warm_up: Ns(100_000),
+        measured: Ns(100_000),
     };
 
-    /// At least `count` operations of `each` nanoseconds fit into the measured part.
-    pub fn at_least(self, count: u64, each: u64) -> Span {
+    /// The span for `outstanding` requests: few of them need longer for as many operations, and a count that comes
+    /// in whole batches needs several of each thread's.
+    fn fitting(self, outstanding: usize, in_batches: bool) -> Span {
+        let longer = (64 / outstanding.max(1)).clamp(1, 16) as u64;
+        let batches = if in_batches {
+            BATCH_NS * outstanding as u64
+        } else {
+            0
+        };
         Span {
-            warm_up: Ns(self.warm_up.0.max(count * each / 4)),
-            measured: Ns(self.measured.0.max(count * each)),
+            warm_up: Ns(self.warm_up.0.max(batches)),
+            measured: Ns((self.measured.0 * longer).max(4 * batches)),
         }
     }
 }
@@ -231,6 +238,9 @@ impl Tally {
     }
 }
 
+/// What a request of a batch takes at least, roughly.
+const BATCH_NS: u64 = 100;
+
 /// Part of the time from which on something is said to bind.
 const BINDS_FROM: f64 = 0.85;
 
@@ -241,11 +251,15 @@ pub fn run<R: Rooms>(rooms: &R, bench: &Bench, span: Span, seed: u64) -> Outcome
         Bench::Verbs(verbs) => {
             let mut room = rooms.room(&verbs.options(seed));
             setup::verbs(&mut room, verbs, &tally);
+            let threads = verbs.issuing_machines * verbs.processes * verbs.threads;
+            let in_batches = verbs.signal_every != 1 || verbs.verb == Verb::FetchAdd;
+            let span = span.fitting(threads * verbs.pacing.outstanding(), in_batches);
             measure(&mut room, span, &Probe::of_verbs(verbs, &tally))
         }
         Bench::Echo(echo) => {
             let mut room = rooms.room(&echo.options(seed));
             echo::set_up(&mut room, echo, &tally);
+            let span = span.fitting(echo.client_machines * echo.clients * echo.window, false);
             measure(&mut room, span, &Probe::of_echo(echo, &tally))
         }
     }

@@ -154,13 +154,14 @@ impl Prices {
     /// | | WRITE inline | SEND over UD inline | SEND over UD | else |
     /// |---|---|---|---|---|
     /// | mlx4 | 1, and 1 per 60 B over 28 | 1, and 1 per 60 B | 2 | 1 |
-    /// | mlx5 | 36 B and payload | 68 B and payload | 2 | 1 |
+    /// | mlx5 | 36 B and payload | 64 B, and 4 B and payload if any | 2 | 1 |
     pub(crate) fn lines(&self, verb: Verb, is_ud: bool, inline: bool, bytes: u32) -> u32 {
         match (self.p.pio.wqe_layout, is_ud, inline && !verb.fetches()) {
             (_, true, false) => 2,
             (_, false, false) => 1,
             (4, true, true) => 1 + bytes.div_ceil(60),
             (4, false, true) => 1 + bytes.saturating_sub(28).div_ceil(60),
+            (_, true, true) if bytes == 0 => 1,
             (_, true, true) => (68 + bytes).div_ceil(64),
             (_, false, true) => (36 + bytes).div_ceil(64),
         }
@@ -240,7 +241,7 @@ mod tests {
         let (mlx4, mlx5) = (prices("apt"), prices("cib"));
         assert_eq!(steps(&mlx4, false), [29, 89, 149, 209]);
         assert_eq!(steps(&mlx4, true), [1, 61, 121, 181, 241]);
-        assert_eq!(steps(&mlx5, true), [61, 125, 189, 253]);
+        assert_eq!(steps(&mlx5, true), [1, 61, 125, 189, 253]);
         assert_eq!(mlx4.lines(Verb::Read, false, false, 4096), 1);
         assert_eq!(mlx5.lines(Verb::Send, true, false, 4096), 2);
     }

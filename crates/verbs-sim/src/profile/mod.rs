@@ -244,7 +244,8 @@ impl Profile {
 
     /// True if `path` is a whole number.
     pub fn is_count(&self, path: &str) -> bool {
-        KEYS.iter().any(|key| key.path == path && key.shape == Shape::Count)
+        KEYS.iter()
+            .any(|key| key.path == path && key.shape == Shape::Count)
     }
 
     /// Replaces number `index` (0, or the point of a curve) of `path` by `number`, held within its bounds. What came

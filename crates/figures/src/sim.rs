@@ -1,0 +1,121 @@
+//! Rooms of simulated machines: where this crate names its provider, and the only place.
+
+use crate::micro;
+use crate::room::{self, BusyTimes, Room, RoomOptions, Rooms, Thread};
+use crate::run::MakeRooms;
+use drover_base::{Actor, Ns};
+use drover_sim::VirtualCpu;
+use drover_verbs::Device;
+use drover_verbs_sim::profile::Profile;
+use drover_verbs_sim::{Ablations, Doorbells, Report, Sim, SimContext, SimDevice, World, WorldOptions};
+use std::collections::BTreeMap;
+
+/// Makes rooms of simulated machines, relieved of whatever shall not cost anything.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Simulated {
+    /// What machines are relieved of.
+    pub ablations: Ablations,
+}
+
+impl MakeRooms for Simulated {
+    type Rooms = SimRooms;
+
+    fn under(&self, profile: &Profile) -> SimRooms {
+        let mut options = WorldOptions::new(profile.clone());
+        options.ablations = self.ablations;
+        let costs = micro::costs(profile.parameters());
+        options.costs = costs
+            .into_iter()
+            .map(|(name, ns)| (name.to_string(), ns))
+            .collect();
+        SimRooms { options }
+    }
+}
+
+/// Rooms under one profile.
+pub struct SimRooms {
+    options: WorldOptions,
+}
+
+impl Rooms for SimRooms {
+    type Room = SimRoom;
+
+    fn room(&self, options: &RoomOptions) -> SimRoom {
+        SimRoom {
+            world: World::with_options(self.options.clone(), options.machines, options.seed),
+            doorbells: match options.doorbells {
+                room::Doorbells::Driver => Doorbells::Driver,
+                room::Doorbells::PerThread => Doorbells::PerContext,
+            },
+            processes: BTreeMap::new(),
+            contexts: BTreeMap::new(),
+        }
+    }
+}
+
+/// One simulated room.
+pub struct SimRoom {
+    world: World,
+    doorbells: Doorbells,
+    /// By machine and process.
+    processes: BTreeMap<(usize, usize), SimDevice>,
+    contexts: BTreeMap<Thread, SimContext>,
+}
+
+impl Room for SimRoom {
+    type Provider = Sim;
+
+    fn context(&mut self, thread: Thread) -> &SimContext {
+        let (world, doorbells) = (&self.world, self.doorbells);
+        let process = self.processes.entry((thread.machine, thread.process));
+        let device = process.or_insert_with(|| world.device_with(thread.machine, doorbells));
+        let context = self.contexts.entry(thread);
+        context.or_insert_with(|| device.context().expect("the room lives on this thread"))
+    }
+
+    fn spawn(&mut self, thread: Thread, actor: Box<dyn Actor<VirtualCpu>>) {
+        self.context(thread);
+        self.world.spawn(&self.contexts[&thread], actor);
+    }
+
+    fn run_until(&mut self, time: Ns) {
+        self.world.run_until(time);
+    }
+
+    fn busy(&self, machine: usize) -> Option<BusyTimes> {
+        let report = self.world.report();
+        Some(busy_times(&report, machine))
+    }
+
+    fn counter(&self, machine: usize, name: &str) -> Option<u64> {
+        let report = self.world.report();
+        let found = report.machines.get(machine)?;
+        match name {
+            "pcie_in_bytes" => Some(found.bus_bytes.1),
+            "wqe_refetched_lines" => Some(found.counters.wqe_cache_misses),
+            _ => found
+                .counters
+                .by_name()
+                .into_iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, count)| count),
+        }
+    }
+}
+
+fn busy_times(report: &Report, machine: usize) -> BusyTimes {
+    let Some(found) = report.machines.get(machine) else {
+        return BusyTimes::new();
+    };
+    let card = found
+        .usages()
+        .into_iter()
+        .map(|(name, usage)| (name.to_string(), usage.busy.as_ns()));
+    let cores = found.cores.iter().map(|core| core.busy.as_ns());
+    let cpu = cores.fold(0.0, f64::max);
+    card.chain([
+        ("cpu".to_string(), cpu),
+        ("doorbell".to_string(), report.doorbell.as_ns()),
+    ])
+    .collect()
+}

@@ -1,0 +1,200 @@
+//! `drover figure`: published figures, run in the simulator, with what was published beside.
+
+use crate::exit::{self, Failure, OS_ERROR, USAGE};
+use drover_bench::Progress;
+use drover_figures::figure::Figure;
+use drover_figures::output::{self, About};
+use drover_figures::published::Expected;
+use drover_figures::run::{FigureRun, Profiles, RunOptions, run_count, run_figures};
+use drover_figures::sim::Simulated;
+use drover_verbs_sim::profile::{KEYS, Profile, Tag};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicU64;
+
+/// Arguments of `figure`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  drover figure list                    names, one per line
+  drover figure herd-3 --out figures    figures/herd-3.csv and figures/herd-3.svg
+  drover figure all --out figures       every figure, and figures/report.html with all of them
+
+Everything is simulated; the columns `expected` and `ratio` hold what was published and how near it is.")]
+pub struct Args {
+    /// A figure's name, `all`, or `list`
+    #[arg(default_value = "list")]
+    name: String,
+    /// Directory for NAME.csv, NAME.svg and, for several figures, report.html
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Seeds per point; the mean is shown
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Shorter runs, good to a few percent
+    #[arg(long)]
+    quick: bool,
+    /// Threads that run points [default: one per core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Read this profile instead of the built-in one of the same name; may be given several times
+    #[arg(long, value_name = "FILE")]
+    profile: Vec<PathBuf>,
+    /// No progress bar, no tables
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Runs figures.
+pub fn run(args: &Args) -> ExitCode {
+    exit::from_result(figure(args))
+}
+
+fn figure(args: &Args) -> Result<(), Failure> {
+    let all = figures();
+    if args.name == "list" {
+        all.iter()
+            .for_each(|figure| println!("{:<10} {}", figure.name, figure.title));
+        return Ok(());
+    }
+    let chosen: Vec<Figure> = all
+        .into_iter()
+        .filter(|figure| args.name == "all" || args.name == figure.name)
+        .collect();
+    if chosen.is_empty() {
+        let text = format!(
+            "no figure is called `{}`; `drover figure list` lists them",
+            args.name
+        );
+        return Err(Failure::new(USAGE, text));
+    }
+    let profiles = profiles(&args.profile)?;
+    let options = RunOptions {
+        seeds: args.seeds,
+        first_seed: args.seed,
+        quick: args.quick,
+        jobs: args.jobs.unwrap_or_else(jobs),
+    };
+    let progress = Progress::new(!args.quiet);
+    let counter = progress.phase(format!("figure {}", args.name), run_count(&chosen, &options));
+    let results = run_figures(
+        &Simulated::default(),
+        &chosen,
+        &profiles,
+        &expected(),
+        &options,
+        &counter,
+    );
+    drop(progress);
+    if !args.quiet {
+        results
+            .iter()
+            .for_each(|result| println!("{}", output::table(result)));
+    }
+    if let Some(out) = &args.out {
+        write(out, &results, &about(&chosen, &profiles, &options))
+            .map_err(|error| cannot_write(out, &error))?;
+    }
+    Ok(())
+}
+
+/// Every figure there is.
+fn figures() -> Vec<Figure> {
+    drover_figures::catalogue::all()
+}
+
+/// Calibration rows and held-out ones: here, and nowhere below, the two come together.
+fn expected() -> Expected {
+    let mut expected = Expected::calibration();
+    expected
+        .add(drover_heldout::HERD)
+        .expect("our own table is well-formed");
+    expected
+}
+
+/// Built-in profiles, and those of files in their place.
+pub(crate) fn profiles(files: &[PathBuf]) -> Result<Profiles, Failure> {
+    let mut profiles = Profiles::builtin();
+    for file in files {
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| Failure::new(exit::NO_INPUT, format!("{}: {error}", file.display())))?;
+        let profile = Profile::parse(&text)
+            .map_err(|error| Failure::new(USAGE, format!("{}: {error}", file.display())))?;
+        if !Profile::names().contains(&profile.name()) {
+            let text = format!(
+                "{}: no figure runs on a profile called `{}`",
+                file.display(),
+                profile.name()
+            );
+            return Err(Failure::new(USAGE, text));
+        }
+        profiles.replace(profile);
+    }
+    Ok(profiles)
+}
+
+/// One thread per core.
+pub(crate) fn jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// What the report says about the run.
+fn about(figures: &[Figure], profiles: &Profiles, options: &RunOptions) -> About {
+    let used: BTreeSet<&str> = figures
+        .iter()
+        .flat_map(|figure| (figure.points)().into_iter().map(|point| point.profile))
+        .collect();
+    let heldout = |figure: &&Figure| {
+        drover_heldout::HERD
+            .lines()
+            .any(|row| row.split(',').next() == Some(figure.name))
+    };
+    let leak = |name: &str| -> Vec<String> {
+        let profile = profiles.named(name);
+        let leaks = KEYS
+            .iter()
+            .filter(|key| profile.entry(key.path).is_some_and(|e| e.tag == Tag::Leak));
+        leaks.map(|key| format!("{name}: {}", key.path)).collect()
+    };
+    About {
+        commit: drover_bench::COMMIT.to_string(),
+        seeds: format!(
+            "seeds {} to {}{}",
+            options.first_seed,
+            options.first_seed + options.seeds - 1,
+            if options.quick { ", quick" } else { "" }
+        ),
+        profiles: used
+            .iter()
+            .map(|name| (name.to_string(), profiles.named(name).hash()))
+            .collect(),
+        leaks: used.iter().flat_map(|name| leak(name)).collect(),
+        heldout: figures.iter().filter(heldout).map(|figure| figure.name).collect(),
+    }
+}
+
+fn write(out: &Path, results: &[FigureRun], about: &About) -> std::io::Result<()> {
+    std::fs::create_dir_all(out)?;
+    for result in results {
+        let name = result.figure.name;
+        std::fs::write(out.join(format!("{name}.csv")), output::csv(result))?;
+        std::fs::write(out.join(format!("{name}.svg")), output::svg(result))?;
+    }
+    if results.len() > 1 {
+        std::fs::write(out.join("report.html"), output::html(results, about))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(OS_ERROR, format!("cannot write to {}: {error}", path.display()))
+}
+
+/// A counter for whoever shows nothing.
+pub(crate) fn nobody_watches() -> AtomicU64 {
+    AtomicU64::new(0)
+}
