@@ -35,18 +35,22 @@ pub fn slots(input: &[u8]) {
 /// Any frame is decoded or refused; what was decoded, encodes and decodes again to the same bytes.
 /// Input: kind (2 bytes), descriptor count (1 byte), body.
 pub fn control_message(input: &[u8]) {
-    let [low, high, fd_count, body @ ..] = input else {
-        return;
-    };
-    let fds = vec![descriptor(); usize::from(fd_count % 20)];
-    let kind = u16::from_le_bytes([*low, *high]);
-    let Ok(message) = Message::decode(kind, body, fds) else {
+    let Some(message) = decode_control_message(input) else {
         return;
     };
     let once = message.encode();
     assert_eq!(once.kind, message.kind());
     let again = Message::decode(once.kind, &once.bytes, once.fds).expect("our own bytes are well-formed");
     assert_eq!(again.encode().bytes, once.bytes);
+}
+
+/// The message that an input of [`control_message`] is.
+pub fn decode_control_message(input: &[u8]) -> Option<Message> {
+    let [low, high, fd_count, body @ ..] = input else {
+        return None;
+    };
+    let fds = (0..fd_count % 20).map(|_| descriptor()).collect();
+    Message::decode(u16::from_le_bytes([*low, *high]), body, fds).ok()
 }
 
 fn descriptor() -> Arc<OwnedFd> {

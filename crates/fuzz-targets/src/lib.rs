@@ -4,7 +4,7 @@
 
 mod command_line;
 mod control;
-mod herd;
+pub mod herd;
 mod server;
 
 /// One fuzzer.

@@ -16,19 +16,18 @@
 //! ```
 //!
 //! A frame of the channel carries a kind (u16), a body, and file descriptors. Bodies are the fields in the
-//! order of the structs, little-endian; a byte string is `length u16, bytes`; a flag is a byte, 0 or 1; an [`Export`] is a byte string
-//! and `descriptor count u8`, its descriptors being the next ones of the frame. Left-over bytes are an error.
-//! The session lives exactly as long as its channel.
+//! order of the structs, as [`Writer`] puts them. Hello and Error are the same in every version, so that any two can
+//! tell each other that they differ: their byte strings are `length u16, bytes`. The session lives exactly as long as
+//! its channel.
 
-mod wire;
-
+use drover_rt::control::{DecodeError, Reader, Writer};
 use drover_verbs::Export;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use wire::{Reader, Writer};
 
 /// What [`Hello::protocol_version`] says. Another number: the server answers [`Message::Error`].
-pub const PROTOCOL_VERSION: u16 = 1;
+/// 2: byte strings have 32-bit lengths, exports name their descriptors.
+pub const PROTOCOL_VERSION: u16 = 2;
 /// Kinds of our frames are this plus 1 to 15: lower ones are the channel's own.
 const KIND_BASE: u16 = drover_rt::control::kind::APPLICATION;
 /// Longest [`Hello::auth`], bytes.
@@ -269,24 +268,15 @@ pub enum Message {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// Ends too early, or descriptors are missing.
-    #[error("control message ends too early")]
-    Truncated,
-    /// Goes on after its last field.
-    #[error("control message has trailing bytes")]
-    TrailingBytes,
     /// No such kind.
     #[error("unknown control message kind {kind}")]
     UnknownKind {
         /// The number.
         kind: u16,
     },
-    /// A field says what it cannot say.
-    #[error("control message has a bad {what}")]
-    BadField {
-        /// Which.
-        what: &'static str,
-    },
+    /// A field is missing, or says what it cannot say.
+    #[error(transparent)]
+    Field(#[from] DecodeError),
 }
 
 /// A message as a frame wants it.
@@ -325,46 +315,49 @@ impl Message {
 
     /// As it travels. Texts that are too long are cut.
     pub fn encode(&self) -> Encoded {
-        let mut w = Writer::default();
+        let mut w = Writer::new();
         match self {
             Message::Hello(hello) => hello.encode(&mut w),
             Message::Welcome(welcome) => welcome.encode(&mut w),
             Message::Partition { index, ud } | Message::Replies { partition: index, ud } => {
-                w.u16(*index);
-                w.export(ud);
+                w.u16(*index).export(ud);
             }
-            Message::Attach { uc: export } | Message::BulkAttach { rc: export } => w.export(export),
+            Message::Attach { uc: export } | Message::BulkAttach { rc: export } => {
+                w.export(export);
+            }
             Message::Ready | Message::StatsRequest | Message::Bye => {}
             Message::Resync(resync) => resync.encode(&mut w),
             Message::Resynced(resynced) => resynced.encode(&mut w),
-            Message::BulkOpen { chunk_count } => w.u8(*chunk_count),
+            Message::BulkOpen { chunk_count } => {
+                w.u8(*chunk_count);
+            }
             Message::BulkReady {
                 chunk_bytes,
                 chunk_count,
                 region,
                 rc,
             } => {
-                w.u32(*chunk_bytes);
-                w.u8(*chunk_count);
-                w.export(region);
-                w.export(rc);
+                w.u32(*chunk_bytes).u8(*chunk_count).export(region).export(rc);
             }
-            Message::Stats { text } => w.blob(cut(text)),
+            Message::Stats { text } => {
+                w.bytes(cut(text));
+            }
             Message::Error { code, text } => {
                 w.u16(*code as u16);
-                w.blob(cut(text));
+                put_short(&mut w, cut(text));
             }
         }
+        let (bytes, fds) = w.into_parts();
         Encoded {
             kind: self.kind(),
-            bytes: w.bytes,
-            fds: w.fds,
+            bytes,
+            fds,
         }
     }
 
     /// The inverse. Errors: the peer sent something else; answer [`ErrorCode::Malformed`] and close.
     pub fn decode(kind: u16, bytes: &[u8], fds: Vec<Arc<OwnedFd>>) -> Result<Message, MessageError> {
-        let mut r = Reader::new(bytes, fds);
+        let mut r = Reader::new(bytes, &fds);
         let message = match kind.wrapping_sub(KIND_BASE) {
             1 => Message::Hello(Hello::decode(&mut r)?),
             2 => Message::Welcome(Box::new(Welcome::decode(&mut r)?)),
@@ -390,11 +383,11 @@ impl Message {
             11 => Message::BulkAttach { rc: r.export()? },
             12 => Message::StatsRequest,
             13 => Message::Stats {
-                text: r.text(TEXT_BYTES_MAX)?,
+                text: text(r.bytes("length of a text", TEXT_BYTES_MAX)?),
             },
             14 => Message::Error {
                 code: ErrorCode::from_number(r.u16()?),
-                text: r.text(TEXT_BYTES_MAX)?,
+                text: text(take_short(&mut r, "length of a text", TEXT_BYTES_MAX)?),
             },
             15 => Message::Bye,
             _ => return Err(MessageError::UnknownKind { kind }),
@@ -408,75 +401,82 @@ fn cut(text: &str) -> &[u8] {
     &text.as_bytes()[..text.len().min(TEXT_BYTES_MAX)]
 }
 
-fn flag(byte: u8) -> Result<bool, MessageError> {
-    match byte {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(MessageError::BadField { what: "flags" }),
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A byte string as all versions have it. What does not fit 16 bits is cut off.
+fn put_short(w: &mut Writer, bytes: &[u8]) {
+    let len = bytes.len().min(usize::from(u16::MAX));
+    w.u16(len as u16).raw(&bytes[..len]);
+}
+
+fn take_short<'a>(r: &mut Reader<'a>, field: &'static str, max: usize) -> Result<&'a [u8], DecodeError> {
+    let len = r.u16()?;
+    if usize::from(len) > max {
+        let value = len.into();
+        return Err(DecodeError::Value { field, value });
     }
+    r.raw(len.into())
 }
 
 impl Hello {
     fn encode(&self, w: &mut Writer) {
-        w.u16(self.protocol_version);
-        w.u8(self.format as u8);
-        w.u8(self.front_end as u8);
-        w.u16(self.window);
-        w.u16(self.slot_bytes);
-        w.u8(u8::from(self.crc));
-        w.u64(self.resume_epoch);
-        w.blob(&self.auth);
+        w.u16(self.protocol_version)
+            .u8(self.format as u8)
+            .u8(self.front_end as u8)
+            .u16(self.window)
+            .u16(self.slot_bytes)
+            .bool(self.crc)
+            .u64(self.resume_epoch);
+        put_short(w, &self.auth);
     }
 
-    fn decode(r: &mut Reader<'_>) -> Result<Hello, MessageError> {
+    fn decode(r: &mut Reader<'_>) -> Result<Hello, DecodeError> {
         Ok(Hello {
             protocol_version: r.u16()?,
-            format: match r.u8()? {
-                0 => Format::D,
-                1 => Format::P,
-                _ => return Err(MessageError::BadField { what: "format" }),
+            format: match r.bool("format")? {
+                false => Format::D,
+                true => Format::P,
             },
-            front_end: match r.u8()? {
-                0 => FrontEnd::Slots,
-                1 => FrontEnd::Datagrams,
-                _ => return Err(MessageError::BadField { what: "front end" }),
+            front_end: match r.bool("front end")? {
+                false => FrontEnd::Slots,
+                true => FrontEnd::Datagrams,
             },
             window: r.u16()?,
             slot_bytes: r.u16()?,
-            crc: flag(r.u8()?)?,
+            crc: r.bool("crc")?,
             resume_epoch: r.u64()?,
-            auth: r.blob(AUTH_BYTES_MAX)?,
+            auth: take_short(r, "length of auth", AUTH_BYTES_MAX)?.to_vec(),
         })
     }
 }
 
 impl Welcome {
     fn encode(&self, w: &mut Writer) {
-        w.u64(self.epoch);
-        w.u32(self.client_id);
-        w.u32(self.generation);
-        w.u16(self.partition_count);
-        w.u16(self.window);
-        w.u16(self.slot_bytes);
-        w.u8(u8::from(self.crc));
-        w.u32(self.mtu_bytes);
-        w.u32(self.item_bytes_max);
-        w.u64(self.hash_k0);
-        w.u64(self.hash_k1);
+        w.u64(self.epoch).u32(self.client_id).u32(self.generation);
+        w.u16(self.partition_count)
+            .u16(self.window)
+            .u16(self.slot_bytes)
+            .bool(self.crc);
+        w.u32(self.mtu_bytes)
+            .u32(self.item_bytes_max)
+            .u64(self.hash_k0)
+            .u64(self.hash_k1);
         debug_assert_eq!(self.reply_qpns.len(), usize::from(self.partition_count));
         for &qpn in &self.reply_qpns {
             w.u32(qpn);
         }
-        w.export(&self.region);
-        w.export(&self.uc);
+        w.export(&self.region).export(&self.uc);
     }
 
-    fn decode(r: &mut Reader<'_>) -> Result<Welcome, MessageError> {
+    fn decode(r: &mut Reader<'_>) -> Result<Welcome, DecodeError> {
         let (epoch, client_id, generation) = (r.u64()?, r.u32()?, r.u32()?);
         let partition_count = r.u16()?;
         if !(1..=PARTITIONS_MAX).contains(&usize::from(partition_count)) {
-            return Err(MessageError::BadField {
-                what: "partition count",
+            return Err(DecodeError::Value {
+                field: "partition count",
+                value: partition_count.into(),
             });
         }
         Ok(Welcome {
@@ -486,7 +486,7 @@ impl Welcome {
             partition_count,
             window: r.u16()?,
             slot_bytes: r.u16()?,
-            crc: flag(r.u8()?)?,
+            crc: r.bool("crc")?,
             mtu_bytes: r.u32()?,
             item_bytes_max: r.u32()?,
             hash_k0: r.u64()?,
@@ -500,13 +500,10 @@ impl Welcome {
 
 impl Resync {
     fn encode(&self, w: &mut Writer) {
-        w.u16(self.partition);
-        w.u16(self.slot);
-        w.u32(self.seq);
-        w.u64(self.r);
+        w.u16(self.partition).u16(self.slot).u32(self.seq).u64(self.r);
     }
 
-    fn decode(r: &mut Reader<'_>) -> Result<Resync, MessageError> {
+    fn decode(r: &mut Reader<'_>) -> Result<Resync, DecodeError> {
         Ok(Resync {
             partition: r.u16()?,
             slot: r.u16()?,
@@ -518,20 +515,16 @@ impl Resync {
 
 impl Resynced {
     fn encode(&self, w: &mut Writer) {
-        w.u16(self.partition);
-        w.u16(self.slot);
-        w.u32(self.seq);
-        w.u8(u8::from(self.executed));
-        w.u8(self.status);
-        w.u32(self.last_seq);
+        w.u16(self.partition).u16(self.slot).u32(self.seq);
+        w.bool(self.executed).u8(self.status).u32(self.last_seq);
     }
 
-    fn decode(r: &mut Reader<'_>) -> Result<Resynced, MessageError> {
+    fn decode(r: &mut Reader<'_>) -> Result<Resynced, DecodeError> {
         Ok(Resynced {
             partition: r.u16()?,
             slot: r.u16()?,
             seq: r.u32()?,
-            executed: flag(r.u8()?)?,
+            executed: r.bool("executed")?,
             status: r.u8()?,
             last_seq: r.u32()?,
         })

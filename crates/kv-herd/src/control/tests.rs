@@ -111,9 +111,35 @@ fn descriptors_are_counted() {
     let frame = Message::Attach { uc }.encode();
     assert!(Message::decode(frame.kind, &frame.bytes, frame.fds).is_ok());
     let missing = Message::decode(frame.kind, &frame.bytes, Vec::new());
-    assert_eq!(missing.err(), Some(MessageError::Truncated));
+    let nowhere = DecodeError::Value {
+        field: "descriptor index",
+        value: 0,
+    };
+    assert_eq!(missing.err(), Some(nowhere.into()));
     let extra = Message::decode(frame.kind, &frame.bytes, vec![fd.clone(), fd]);
-    assert_eq!(extra.err(), Some(MessageError::TrailingBytes));
+    assert_eq!(extra.err(), Some(DecodeError::SurplusFds { count: 1 }.into()));
+}
+
+/// What the first version sent, byte for byte: both sides must be able to say that they differ.
+#[test]
+fn hello_and_error_are_the_same_in_every_version() {
+    let hello = Message::Hello(Hello {
+        protocol_version: 1,
+        format: Format::D,
+        front_end: FrontEnd::Datagrams,
+        window: 16,
+        slot_bytes: 1024,
+        crc: true,
+        resume_epoch: 7,
+        auth: b"me".to_vec(),
+    });
+    let bytes = b"\x01\0\0\x01\x10\0\0\x04\x01\x07\0\0\0\0\0\0\0\x02\0me";
+    assert_eq!(hello.encode().bytes, bytes);
+    let error = Message::Error {
+        code: ErrorCode::Version,
+        text: "no".into(),
+    };
+    assert_eq!(error.encode().bytes, b"\x02\0\x02\0no");
 }
 
 proptest! {

@@ -57,6 +57,12 @@ pub enum DecodeError {
         /// How many.
         bytes: usize,
     },
+    /// There are descriptors that no field refers to.
+    #[error("{count} descriptors that nothing in the message refers to")]
+    SurplusFds {
+        /// How many.
+        count: usize,
+    },
     /// A field has a value that it cannot have.
     #[error("{field} cannot be {value}")]
     Value {
@@ -156,7 +162,12 @@ impl Writer {
                 count: self.fds.len(),
             });
         }
-        Ok((self.body, self.fds))
+        Ok(self.into_parts())
+    }
+
+    /// Body and descriptors, for [`ControlStream::send`](super::ControlStream::send), which checks whether they fit.
+    pub fn into_parts(self) -> (Vec<u8>, Vec<Arc<OwnedFd>>) {
+        (self.body, self.fds)
     }
 }
 
@@ -166,12 +177,19 @@ pub struct Reader<'a> {
     body: &'a [u8],
     at: usize,
     fds: &'a [Arc<OwnedFd>],
+    /// Descriptors up to the last one that an export referred to.
+    fds_used: usize,
 }
 
 impl<'a> Reader<'a> {
     /// Reads `body`, whose exports refer to `fds`.
     pub fn new(body: &'a [u8], fds: &'a [Arc<OwnedFd>]) -> Reader<'a> {
-        Reader { body, at: 0, fds }
+        Reader {
+            body,
+            at: 0,
+            fds,
+            fds_used: 0,
+        }
     }
 
     /// The next `len` bytes.
@@ -249,6 +267,7 @@ impl<'a> Reader<'a> {
                 value: u64::from(index),
             })?;
             fds.push(fd.clone());
+            self.fds_used = self.fds_used.max(usize::from(index) + 1);
         }
         Ok(Export { bytes, fds })
     }
@@ -260,9 +279,10 @@ impl<'a> Reader<'a> {
 
     /// Nothing may be left.
     pub fn finish(self) -> Result<(), DecodeError> {
-        match self.remaining() {
-            0 => Ok(()),
-            bytes => Err(DecodeError::Surplus { bytes }),
+        match (self.remaining(), self.fds.len() - self.fds_used) {
+            (0, 0) => Ok(()),
+            (0, count) => Err(DecodeError::SurplusFds { count }),
+            (bytes, _) => Err(DecodeError::Surplus { bytes }),
         }
     }
 }
