@@ -67,6 +67,8 @@ pub struct CoreReport {
     pub index: u16,
     /// Time in steps that found work.
     pub busy: Ps,
+    /// Part of it that was waiting: for locks, for room in buffers.
+    pub waited: Ps,
     /// Time in between, polling in vain.
     pub idle: Ps,
     /// Steps that found work.
@@ -113,6 +115,8 @@ pub(crate) struct Core {
     /// Part of the current step that was waiting.
     waited: Cell<Ps>,
     busy: Cell<Ps>,
+    /// Waiting in all busy steps.
+    busy_waited: Cell<Ps>,
     idle: Cell<Ps>,
     steps: Cell<(u64, u64)>,
     book: RefCell<Book>,
@@ -155,6 +159,7 @@ impl VirtualCpu {
             round: Cell::new(Ps::ZERO),
             waited: Cell::new(Ps::ZERO),
             busy: Cell::new(Ps::ZERO),
+            busy_waited: Cell::new(Ps::ZERO),
             idle: Cell::new(Ps::ZERO),
             steps: Cell::new((0, 0)),
             book: RefCell::new(Book::default()),
@@ -228,6 +233,7 @@ impl VirtualCpu {
             machine: core.machine,
             index: core.index,
             busy: core.busy.get(),
+            waited: core.busy_waited.get(),
             idle: core.idle.get(),
             busy_steps,
             idle_steps,
@@ -290,6 +296,7 @@ impl VirtualCpu {
                 // Whoever is always busy and free of charge must not stop time.
                 core.local.set(core.local.get().max(start + Ps(1_000)));
                 core.busy.set(core.busy.get() + core.local.get().since(start));
+                core.busy_waited.set(core.busy_waited.get() + core.waited.get());
                 self.schedule(queue, core.local.get());
             }
             Some(wake_at) => {

@@ -10,6 +10,8 @@ pub struct LinePrices {
     pub hit: Ps,
     /// A line from DRAM, at random.
     pub miss: Ps,
+    /// The line after one touched a moment ago: the core fetches ahead.
+    pub next: Ps,
     /// Asking for a line ahead of time.
     pub prefetch: Ps,
     /// How many lines can be on their way at once; who asks for one more waits. At most 16.
@@ -22,6 +24,7 @@ impl Default for LinePrices {
         LinePrices {
             hit: Ps::from_ns(1.0),
             miss: Ps::from_ns(80.0),
+            next: Ps::from_ns(4.0),
             prefetch: Ps::from_ns(2.5),
             in_flight_max: 10,
         }
@@ -71,6 +74,7 @@ impl Lines {
         self.near[tag % NEAR] = tag;
         match self.arrival(tag) {
             Some(at) => at.since(now) + self.prices.hit,
+            None if self.near[tag.wrapping_sub(1) % NEAR] == tag.wrapping_sub(1) => self.prices.next,
             None => {
                 self.misses += 1;
                 self.prices.miss
@@ -114,6 +118,11 @@ mod tests {
         Line((1 << 20) + n * 64)
     }
 
+    /// Lines that are not in a row.
+    fn apart(n: usize) -> Line {
+        line(2 * n)
+    }
+
     fn ns(n: f64) -> Ps {
         Ps::from_ns(n)
     }
@@ -127,12 +136,19 @@ mod tests {
     }
 
     #[test]
+    fn lines_in_a_row_cost_one_miss() {
+        let mut lines = Lines::new(LinePrices::default());
+        let all: Vec<Ps> = (0..4).map(|n| lines.touch(line(n), Ps::ZERO)).collect();
+        assert_eq!(all, [80.0, 4.0, 4.0, 4.0].map(ns));
+    }
+
+    #[test]
     fn a_prefetch_in_time_hides_the_miss() {
         let mut lines = Lines::new(LinePrices::default());
         assert_eq!(lines.prefetch(line(1), ns(0.0)), ns(2.5));
         assert_eq!(lines.touch(line(1), ns(30.0)), ns(51.0));
-        lines.prefetch(line(2), ns(100.0));
-        assert_eq!(lines.touch(line(2), ns(300.0)), ns(1.0));
+        lines.prefetch(apart(2), ns(100.0));
+        assert_eq!(lines.touch(apart(2), ns(300.0)), ns(1.0));
     }
 
     #[test]
@@ -140,10 +156,10 @@ mod tests {
         let mut lines = Lines::new(LinePrices::default());
         let mut now = Ps::ZERO;
         for n in 0..10 {
-            let took = lines.prefetch(line(n), now);
+            let took = lines.prefetch(apart(n), now);
             assert_eq!(took, ns(2.5));
             now += took;
         }
-        assert_eq!(lines.prefetch(line(10), now), ns(2.5 + 80.0 - 25.0));
+        assert_eq!(lines.prefetch(apart(10), now), ns(2.5 + 80.0 - 25.0));
     }
 }

@@ -74,9 +74,12 @@ impl Pipe {
         self.free_at.since(now)
     }
 
-    /// How much it was used. It keeps no high-water mark.
-    pub fn usage(&self) -> Usage {
-        self.usage
+    /// How much it was used up to `now`: what it has yet to carry does not count. It keeps no high-water mark.
+    pub fn usage(&self, now: Ps) -> Usage {
+        Usage {
+            busy: self.usage.busy - self.backlog(now),
+            ..self.usage
+        }
     }
 }
 
@@ -91,6 +94,7 @@ mod tests {
         assert_eq!(pipe.carry(Ps(50_000), 40), (Ps(100_000), Ps(110_000)));
         assert_eq!(pipe.carry(Ps(200_000), 4), (Ps(200_000), Ps(201_000)));
         assert_eq!(pipe.bytes(), 444);
-        assert_eq!(pipe.usage().busy, Ps(111_000));
+        assert_eq!(pipe.usage(Ps(201_000)).busy, Ps(111_000));
+        assert_eq!(pipe.usage(Ps(200_500)).busy, Ps(110_500));
     }
 }

@@ -145,6 +145,7 @@ impl Context<Sim> for SimContext {
                 posted: 0,
                 reads_out: 0,
                 departed_at: Ps::ZERO,
+                ingested_at: Ps::ZERO,
                 fetch_at: Ps::ZERO,
                 landed_at: Ps::ZERO,
                 rc: Reliable {

@@ -92,6 +92,7 @@ fn core_options(net: &crate::model::Net) -> CpuOptions {
     let mut lines = LinePrices {
         hit: Ps::from_ns(1.0),
         miss: Ps::from_ns(p.memory.dram_ns),
+        next: Ps::from_ns(64.0 * p.memory.copy_ns_per_byte),
         prefetch: Ps::from_ns(p.memory.prefetch_ns),
         in_flight_max: p.memory.prefetch_slots as usize,
     };
@@ -100,6 +101,7 @@ fn core_options(net: &crate::model::Net) -> CpuOptions {
         lines = LinePrices {
             hit: Ps::ZERO,
             miss: Ps::ZERO,
+            next: Ps::ZERO,
             prefetch: Ps::ZERO,
             ..lines
         };

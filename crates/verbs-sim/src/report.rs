@@ -71,14 +71,14 @@ impl Report {
                 .nics
                 .iter()
                 .map(|nic| MachineReport {
-                    pio: nic.pio.usage(),
+                    pio: nic.pio.usage(queue.now()),
                     tx: nic.tx.usage(),
                     rx: nic.rx.usage(),
                     atomics: nic.atomics.usage(),
-                    bus_out: nic.bus_out.usage(),
-                    bus_in: nic.bus_in.usage(),
-                    link_out: nic.link_out.usage(),
-                    link_in: nic.link_in.usage(),
+                    bus_out: nic.bus_out.usage(queue.now()),
+                    bus_in: nic.bus_in.usage(queue.now()),
+                    link_out: nic.link_out.usage(queue.now()),
+                    link_in: nic.link_in.usage(queue.now()),
                     bus_bytes: (nic.bus_out.bytes(), nic.bus_in.bytes()),
                     link_bytes: (nic.link_out.bytes(), nic.link_in.bytes()),
                     contexts: (nic.contexts.hits, nic.contexts.misses),
@@ -113,47 +113,60 @@ impl Report {
             }
             for (core, before) in now.cores.iter_mut().zip(&before.cores) {
                 core.busy = core.busy - before.busy;
+                core.waited = core.waited - before.waited;
                 core.idle = core.idle - before.idle;
             }
         }
         report
     }
 
-    /// The busiest part of all. Cores count only by the work they found.
+    /// The busiest part of all. Cores count only by the work they found, without waiting.
     pub fn binding(&self) -> Binding {
-        let total = self.time.0.max(1) as f64;
-        let share = |busy: Ps| busy.0 as f64 / total;
-        let mut best = Binding {
+        let machines = (0..self.machines.len()).map(|machine| self.busiest_of(machine));
+        let doorbell = Binding {
             machine: None,
             resource: "doorbell",
-            share: share(self.doorbell),
+            share: self.share(self.doorbell),
         };
-        for (machine, report) in self.machines.iter().enumerate() {
-            let cpu = report
-                .cores
-                .iter()
-                .map(|core| core.busy)
-                .max()
-                .unwrap_or_default();
-            let usages = report
-                .usages()
-                .into_iter()
-                .map(|(name, usage)| (name, usage.busy));
-            for (resource, busy) in usages.chain([("cpu", cpu)]) {
-                if share(busy) > best.share {
-                    best = Binding {
-                        machine: Some(machine),
-                        resource,
-                        share: share(busy),
-                    };
-                }
-            }
-        }
-        if best.share < BINDS {
-            best.resource = "latency";
-        }
-        best
+        named(machines.fold(
+            doorbell,
+            |best, next| if next.share > best.share { next } else { best },
+        ))
     }
+
+    /// The busiest part of one machine.
+    pub fn binding_of(&self, machine: usize) -> Binding {
+        named(self.busiest_of(machine))
+    }
+
+    fn share(&self, busy: Ps) -> f64 {
+        busy.0 as f64 / self.time.0.max(1) as f64
+    }
+
+    fn busiest_of(&self, machine: usize) -> Binding {
+        let report = &self.machines[machine];
+        let usages = report
+            .usages()
+            .into_iter()
+            .map(|(name, usage)| (name, usage.busy));
+        let (resource, busy) = usages
+            .chain([("cpu", report.busiest_core())])
+            .max_by_key(|(_, busy)| *busy)
+            .expect("a card has parts");
+        Binding {
+            machine: Some(machine),
+            resource,
+            share: self.share(busy),
+        }
+    }
+}
+
+/// Nothing binds that has time to spare.
+fn named(mut binding: Binding) -> Binding {
+    if binding.share < BINDS {
+        binding.resource = "latency";
+    }
+    binding
 }
 
 impl MachineReport {
@@ -169,6 +182,12 @@ impl MachineReport {
             ("link_out", self.link_out),
             ("link_in", self.link_in),
         ]
+    }
+
+    /// Work that its busiest core found, without waiting.
+    pub fn busiest_core(&self) -> Ps {
+        let work = self.cores.iter().map(|core| core.busy - core.waited);
+        work.max().unwrap_or_default()
     }
 
     fn usages_mut(&mut self) -> [&mut Usage; 8] {

@@ -88,6 +88,11 @@ impl World {
         self.room.host(cpu, actor);
     }
 
+    /// All cores, in the order of their making.
+    pub fn cores(&self) -> Vec<VirtualCpu> {
+        self.room.cores()
+    }
+
     /// The time since the making of the room.
     pub fn now(&self) -> Ns {
         self.room.now().floor()

@@ -47,7 +47,7 @@ fn floor_power_of_two(bytes: usize) -> usize {
     1 << bytes.ilog2()
 }
 
-fn server_options(options: &BedOptions) -> ServerOptions {
+pub fn server_options(options: &BedOptions) -> ServerOptions {
     let log_bytes = floor_power_of_two(options.memory_bytes);
     ServerOptions {
         partition_count: options.partition_count,

@@ -2,6 +2,7 @@
 //! with real memory traffic on shm.
 
 mod bed;
+mod sim_bed;
 
 use bed::{Ground, PiecesBed};
 use drover_base::Ns;
@@ -9,6 +10,8 @@ use drover_testkit::kv_conformance::BedOptions;
 use drover_verbs::faulty::{FaultOptions, Faulty, FaultyDevice};
 use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs_shm::{Shm, ShmDevice};
+use drover_verbs_sim::Sim;
+use sim_bed::SimBed;
 
 impl Ground for Loopback {
     fn open(options: &BedOptions) -> LoopbackDevice {
@@ -39,7 +42,7 @@ impl Ground for Shm {
 }
 
 /// What the bed is asked for, in the words of the wrapper.
-fn faults(options: &BedOptions) -> FaultOptions {
+pub fn faults(options: &BedOptions) -> FaultOptions {
     let asked = options.faults;
     FaultOptions {
         drop: asked.drop,
@@ -83,6 +86,11 @@ mod shm {
     calm_rules!(PiecesBed<Shm>);
 }
 
+mod sim {
+    use super::*;
+    calm_rules!(SimBed<Sim>);
+}
+
 /// The rules that want a fabric that misbehaves.
 macro_rules! fault_rules {
     ($bed:ty) => {
@@ -100,4 +108,9 @@ mod faulty_loopback {
 mod faulty_shm {
     use super::*;
     fault_rules!(PiecesBed<Faulty<Shm>>);
+}
+
+mod faulty_sim {
+    use super::*;
+    fault_rules!(SimBed<Faulty<Sim>>);
 }

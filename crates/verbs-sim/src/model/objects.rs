@@ -54,6 +54,8 @@ pub(crate) struct Qp {
     pub(crate) reads_out: u64,
     /// When the last request was ready for the link: the next one is not earlier.
     pub(crate) departed_at: Ps,
+    /// When its last request is in the card: requests enter in the order of posting.
+    pub(crate) ingested_at: Ps,
     /// When the card may fetch the next request of a list.
     pub(crate) fetch_at: Ps,
     /// When the last message to it is wholly visible.

@@ -17,7 +17,15 @@ impl Net {
         nic.bus_in.carry(now, bus);
         nic.counters.mmio_lines += u64::from(lines.max(1));
         if lines > 0 {
-            queue.schedule(end, Event::new(kind::INGESTED, machine, first));
+            // Not before an earlier list of its queue pair, which takes longer to fetch.
+            let at = match self.qps.get_mut(self.ops[first].qp) {
+                Some(qp) => {
+                    qp.ingested_at = end.max(qp.ingested_at);
+                    qp.ingested_at
+                }
+                None => end,
+            };
+            queue.schedule(at, Event::new(kind::INGESTED, machine, first));
         } else {
             self.fetch_list(machine, first, end, queue);
         }
@@ -39,8 +47,9 @@ impl Net {
         while op != NONE {
             let at = match self.qps.get_mut(self.ops[op].qp) {
                 Some(qp) => {
-                    let at = arrived.max(qp.fetch_at);
+                    let at = arrived.max(qp.fetch_at).max(qp.ingested_at);
                     qp.fetch_at = at + self.prices.fetch_spacing;
+                    qp.ingested_at = at;
                     at
                 }
                 None => arrived,

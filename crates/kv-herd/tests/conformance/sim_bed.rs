@@ -1,0 +1,158 @@
+//! [`SimBed`]: a HERD server on virtual cores of one machine, clients on a core of another, and a modelled network
+//! between them. Workers and acceptor are the ones that serve production; nobody steps them but the simulation.
+
+use crate::bed::server_options;
+use crate::faults;
+use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_kv::KvClient;
+use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
+use drover_kv_herd::server::{Acceptor, Server};
+use drover_rt::control::ControlStream;
+use drover_sim::VirtualCpu;
+use drover_testkit::kv_conformance::{Bed, BedOptions};
+use drover_verbs::faulty::{Faulty, FaultyDevice};
+use drover_verbs::{Context, Device, Provider};
+use drover_verbs_sim::profile::Profile;
+use drover_verbs_sim::{Sim, World, WorldOptions};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+/// Machines of the room.
+const SERVER: usize = 0;
+const CLIENTS: usize = 1;
+/// How often the acceptor looks at its channels: they are no part of the modelled network.
+const LOOK_EVERY: Ns = Ns::from_us(20);
+
+/// A provider that runs in simulated rooms.
+pub trait Simulated: Provider<Cpu = VirtualCpu> {
+    /// A process on `machine` opens its card.
+    fn open(world: &World, machine: usize, options: &BedOptions) -> Self::Device;
+}
+
+impl Simulated for Sim {
+    fn open(world: &World, machine: usize, _: &BedOptions) -> Self::Device {
+        world.device(machine)
+    }
+}
+
+impl Simulated for Faulty<Sim> {
+    fn open(world: &World, machine: usize, options: &BedOptions) -> Self::Device {
+        FaultyDevice::new(world.device(machine), faults(options))
+    }
+}
+
+type Knocking = Arc<Mutex<Vec<ControlStream>>>;
+
+/// The acceptor, which looks at its channels now and then.
+struct Doorkeeper<P: Simulated> {
+    acceptor: Acceptor<P>,
+    knocking: Knocking,
+}
+
+impl<P: Simulated> Actor<VirtualCpu> for Doorkeeper<P> {
+    fn step(&mut self, cpu: &VirtualCpu) -> Progress {
+        for stream in self.knocking.lock().expect("nobody panics with it").drain(..) {
+            self.acceptor.adopt(stream);
+        }
+        let wake_at = cpu.now() + LOOK_EVERY;
+        self.acceptor.step(cpu).and(Progress::Idle { wake_at })
+    }
+}
+
+pub struct SimBed<P: Simulated> {
+    /// Declared before the world: clients' handles go first.
+    ctx: Rc<P::Context>,
+    world: World,
+    options: BedOptions,
+    knocking: Knocking,
+}
+
+impl<P: Simulated> SimBed<P> {
+    fn start_server(&self) {
+        let device = P::open(&self.world, SERVER, &self.options);
+        let (acceptor, workers) =
+            Server::<P>::in_pieces(&device, &server_options(&self.options)).expect("a server");
+        for worker in workers {
+            let ctx = worker.context();
+            self.world.spawn_on(ctx.cpu(), Box::new(worker));
+        }
+        let ctx = acceptor.context();
+        let knocking = self.knocking.clone();
+        self.world
+            .spawn_on(ctx.cpu(), Box::new(Doorkeeper { acceptor, knocking }));
+    }
+
+    fn dial(&self) -> Dial {
+        let knocking = self.knocking.clone();
+        Dial::new(move || {
+            let (ours, theirs) = ControlStream::pair();
+            knocking.lock().expect("nobody panics with it").push(theirs);
+            Ok(ours)
+        })
+    }
+}
+
+impl<P: Simulated> Bed for SimBed<P> {
+    type P = P;
+    type Client = HerdClient<P>;
+
+    fn start(options: &BedOptions) -> SimBed<P> {
+        // A value of a megabyte is copied in one step.
+        let world_options = WorldOptions {
+            step_cap: Ns::from_ms(1),
+            ..WorldOptions::new(Profile::named("apt").expect("a profile"))
+        };
+        let world = World::with_options(world_options, 2, options.seed);
+        let device = P::open(&world, CLIENTS, options);
+        let bed = SimBed {
+            ctx: Rc::new(device.context().expect("a context")),
+            world,
+            options: options.clone(),
+            knocking: Arc::default(),
+        };
+        bed.start_server();
+        bed
+    }
+
+    fn connect(&mut self) -> HerdClient<P> {
+        let options = ClientOptions {
+            window: self.options.window,
+            slot_bytes: 320,
+            ..ClientOptions::default()
+        };
+        let mut client = HerdClient::new(self.ctx.clone(), self.dial(), options);
+        for _ in 0..100_000 {
+            self.ctx.cpu().refresh();
+            client.poll(self.ctx.cpu(), &mut |_| {});
+            if client.is_ready() {
+                return client;
+            }
+            self.step();
+        }
+        panic!("no connection: {:?}", client.take_error());
+    }
+
+    fn cpu(&self) -> &VirtualCpu {
+        self.ctx.cpu()
+    }
+
+    fn step(&mut self) {
+        // The clients' core may be ahead of the room by what it charged.
+        let until = self.ctx.cpu().refresh().max(self.world.now() + Ns::from_us(1));
+        self.world.run_until(until);
+        self.ctx.cpu().refresh();
+    }
+
+    fn crash_and_restart(&mut self) -> bool {
+        self.world.crash(SERVER);
+        self.knocking.lock().expect("nobody panics with it").clear();
+        self.world.restart(SERVER);
+        self.start_server();
+        true
+    }
+
+    fn pass_seconds(&mut self, seconds: u64) {
+        self.world.run_for(Ns::from_s(seconds));
+        self.step();
+    }
+}
