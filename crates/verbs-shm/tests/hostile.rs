@@ -2,22 +2,13 @@
 
 mod common;
 
-use common::{Channel, role, spawn};
+use common::{Channel, context, post_send, qp, role, spawn};
 use drover_mem::{PageWish, Region};
 use drover_verbs::*;
-use drover_verbs_shm::{Shm, ShmContext, ShmCq, ShmDevice, ShmQp};
+use drover_verbs_shm::{Shm, ShmContext, ShmQp};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-fn context() -> ShmContext {
-    ShmDevice::default().context().expect("context")
-}
-
-fn qp(ctx: &ShmContext, cq: &ShmCq, kind: QpKind) -> ShmQp {
-    ctx.create_qp(&QpOptions::<Shm>::new(kind, cq, ctx.caps()))
-        .expect("qp")
-}
 
 fn post_recv(ctx: &ShmContext, qp: &mut ShmQp, mr: &<Shm as Provider>::Mr) {
     let mut recvs = RecvList::default();
@@ -26,19 +17,6 @@ fn post_recv(ctx: &ShmContext, qp: &mut ShmQp, mr: &<Shm as Provider>::Mr) {
         sge: mr.sge(0, 4096),
     });
     qp.post_recv(ctx.cpu(), &recvs).expect("post");
-}
-
-fn post_send(ctx: &ShmContext, qp: &mut ShmQp, op: SendOp, bytes: &[u8]) -> Result<(), PostError> {
-    let mut list = SendList::default();
-    let payload = list.inline(bytes);
-    list.push(SendWr {
-        wr_id: WrId(1),
-        op,
-        payload,
-        signaled: true,
-        fence: false,
-    });
-    qp.post_send(ctx.cpu(), &list)
 }
 
 /// The offset of the access byte of a region's export.

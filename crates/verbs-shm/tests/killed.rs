@@ -2,11 +2,10 @@
 
 mod common;
 
-use common::{Channel, role, spawn};
+use common::{Channel, context, post_send, qp, role, spawn};
 use drover_base::Rng;
 use drover_mem::{PageWish, Region};
 use drover_verbs::*;
-use drover_verbs_shm::{Shm, ShmContext, ShmCq, ShmDevice, ShmQp};
 use std::sync::atomic::Ordering;
 
 const ROUNDS: usize = 25;
@@ -15,15 +14,6 @@ const SLOT_BYTES: usize = 128;
 const RECV_BYTES: usize = 256;
 /// From the child; others are the parent's.
 const FROM_CHILD: u32 = 1 << 31;
-
-fn context() -> ShmContext {
-    ShmDevice::default().context().expect("context")
-}
-
-fn qp(ctx: &ShmContext, cq: &ShmCq, kind: QpKind) -> ShmQp {
-    ctx.create_qp(&QpOptions::<Shm>::new(kind, cq, ctx.caps()))
-        .expect("qp")
-}
 
 /// `words` copies of `number`: torn if they differ.
 fn body(number: u64, words: usize) -> Vec<u8> {
@@ -88,20 +78,11 @@ fn the_survivor_of_a_killed_peer_goes_on() {
                 child.kill().expect("kill");
                 child.wait().expect("wait");
                 killed = true;
-                let mut list = SendList::default();
-                let payload = list.inline(&body(round as u64, 3));
                 let op = SendOp::Send {
                     dest: Some(dest),
                     imm: Some(Imm(round as u32)),
                 };
-                list.push(SendWr {
-                    wr_id: WrId(99),
-                    op,
-                    payload,
-                    signaled: true,
-                    fence: false,
-                });
-                honest.post_send(ctx.cpu(), &list).expect("post");
+                post_send(&ctx, &mut honest, op, &body(round as u64, 3)).expect("post");
             }
             let n = cq.poll(ctx.cpu(), &mut wcs);
             recvs.clear();

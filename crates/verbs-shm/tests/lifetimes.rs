@@ -2,14 +2,10 @@
 
 mod common;
 
-use common::{Channel, role, spawn};
+use common::{Channel, context, post_send, qp, role, spawn};
 use drover_mem::PageWish;
 use drover_verbs::*;
-use drover_verbs_shm::{Shm, ShmContext, ShmDevice, ShmQp};
-
-fn context() -> ShmContext {
-    ShmDevice::default().context().expect("context")
-}
+use drover_verbs_shm::{Shm, ShmContext, ShmQp};
 
 /// Open descriptors and mappings of this process.
 fn resources() -> (usize, usize) {
@@ -21,26 +17,12 @@ fn resources() -> (usize, usize) {
     )
 }
 
-fn datagram_qp(ctx: &ShmContext, cq: &<Shm as Provider>::Cq) -> ShmQp {
-    ctx.create_qp(&QpOptions::<Shm>::new(QpKind::Ud, cq, ctx.caps()))
-        .expect("qp")
-}
-
 fn send(ctx: &ShmContext, qp: &mut ShmQp, dest: UdDest) {
-    let mut list = SendList::default();
-    let payload = list.inline(b"hello");
     let op = SendOp::Send {
         dest: Some(dest),
         imm: None,
     };
-    list.push(SendWr {
-        wr_id: WrId(1),
-        op,
-        payload,
-        signaled: true,
-        fence: false,
-    });
-    qp.post_send(ctx.cpu(), &list).expect("post");
+    post_send(ctx, qp, op, b"hello").expect("post");
 }
 
 /// One test, because others of this process would open descriptors meanwhile.
@@ -59,11 +41,11 @@ fn connections_leave_nothing_behind() {
 fn orderly() {
     let (server, client) = (context(), context());
     let mut server_cq = server.create_cq(16).expect("cq");
-    let mut server_ud = datagram_qp(&server, &server_cq);
+    let mut server_ud = qp(&server, &server_cq, QpKind::Ud);
     let mut after_warm_up = None;
     for round in 0..1000 {
         let mut cq = client.create_cq(16).expect("cq");
-        let mut ud = datagram_qp(&client, &cq);
+        let mut ud = qp(&client, &cq, QpKind::Ud);
         let options = QpOptions::<Shm>::new(QpKind::Uc, &server_cq, server.caps());
         let mut accepted = server.create_qp(&options).expect("qp");
         let mut connected = client
@@ -118,7 +100,7 @@ fn orderly() {
 fn abandoned() {
     let ctx = context();
     let cq = ctx.create_cq(16).expect("cq");
-    let ud = datagram_qp(&ctx, &cq);
+    let ud = qp(&ctx, &cq, QpKind::Ud);
     let held = ud.export().expect("export");
     let before = resources();
     for _ in 0..1000 {
@@ -139,7 +121,7 @@ fn abandoned() {
 fn hoarded() {
     let ctx = context();
     let cq = ctx.create_cq(16).expect("cq");
-    let ud = datagram_qp(&ctx, &cq);
+    let ud = qp(&ctx, &cq, QpKind::Ud);
     let (_, before) = resources();
     let exports: Vec<Export> = (0..400).map(|_| ud.export().expect("export")).collect();
     let (_, after) = resources();
@@ -155,7 +137,7 @@ fn hoarded() {
 fn killed() {
     let ctx = context();
     let mut cq = ctx.create_cq(64).expect("cq");
-    let ud = datagram_qp(&ctx, &cq);
+    let ud = qp(&ctx, &cq, QpKind::Ud);
     let before = resources();
     for round in 0..20 {
         let (mut child, mut channel) = spawn(&["connections_leave_nothing_behind", "--exact"], "client");
@@ -179,7 +161,7 @@ fn killed() {
 fn client(mut channel: Channel) {
     let ctx = context();
     let cq = ctx.create_cq(16).expect("cq");
-    let mut ud = datagram_qp(&ctx, &cq);
+    let mut ud = qp(&ctx, &cq, QpKind::Ud);
     let Ok(server) = channel.receive() else { return };
     let dest = ctx.create_ah(&server).expect("handle");
     channel.send(&ud.export().expect("export")).expect("parent");

@@ -1,7 +1,8 @@
-//! Exports through a Unix socket, and children that are this executable again.
+//! Queue pairs made and used in the plainest way, exports through a Unix socket, children that are this executable again.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use drover_verbs::Export;
+use drover_verbs::*;
+use drover_verbs_shm::{Shm, ShmContext, ShmCq, ShmDevice, ShmQp};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -12,6 +13,29 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+
+pub fn context() -> ShmContext {
+    ShmDevice::default().context().expect("context")
+}
+
+pub fn qp(ctx: &ShmContext, cq: &ShmCq, kind: QpKind) -> ShmQp {
+    ctx.create_qp(&QpOptions::<Shm>::new(kind, cq, ctx.caps()))
+        .expect("qp")
+}
+
+/// One signaled request with an inline payload.
+pub fn post_send(ctx: &ShmContext, qp: &mut ShmQp, op: SendOp, bytes: &[u8]) -> Result<(), PostError> {
+    let mut list = SendList::default();
+    let payload = list.inline(bytes);
+    list.push(SendWr {
+        wr_id: WrId(1),
+        op,
+        payload,
+        signaled: true,
+        fence: false,
+    });
+    qp.post_send(ctx.cpu(), &list)
+}
 
 /// One end of a packet socket between parent and child.
 pub struct Channel(OwnedFd);
