@@ -26,8 +26,8 @@ pub enum SubmitError {
     /// The key is empty or longer than [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX).
     #[error("a key has 1 to 250 bytes")]
     BadKey,
-    /// The value is over the server's item limit.
-    #[error("the value is larger than the server allows")]
+    /// The value is over the server's item limit, or the key does not fit a request.
+    #[error("the key or the value is larger than the server allows")]
     TooLarge,
     /// The client was closed.
     #[error("the client is closed")]

@@ -81,8 +81,8 @@ pub enum Outcome<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The value is over the server's item limit.
-    #[error("the item is larger than the server allows")]
+    /// The value is over the server's item limit, or the key does not fit a request.
+    #[error("the key or the value is larger than the server allows")]
     TooLarge,
     /// Store mode: no room. Cache mode never says this.
     #[error("the store is full")]

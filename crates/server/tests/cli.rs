@@ -59,13 +59,35 @@ fn values_from_none_to_the_largest_and_one_more() {
     let (status, _, error) = server.ask_with(&["set", "key"], &"v".repeat((100 << 10) + 1));
     assert_eq!(
         (status, error.as_str()),
-        (2, "drover: the value is larger than the server allows\n")
+        (
+            2,
+            "drover: the key or the value is larger than the server allows\n"
+        )
     );
     let (status, _, error) = server.ask(&["get", &"k".repeat(251)]);
     assert_eq!(
         (status, error.as_str()),
         (2, "drover: a key has 1 to 250 bytes\n")
     );
+}
+
+/// Every command says so, whatever the length of the value.
+#[test]
+fn keys_too_long_for_short_slots_are_refused() {
+    let server = Serving::start("slots", &["--slot-bytes-max", "256"]);
+    let (fits, longer) = ("k".repeat(256 - 40), "k".repeat(250));
+    assert_eq!(server.ask_with(&["set", &fits], &"v".repeat(5000)).0, 0);
+    for command in ["get", "delete", "set"] {
+        let (status, _, error) = server.ask_with(&[command, &longer], "v");
+        assert_eq!(
+            (status, error.as_str()),
+            (
+                2,
+                "drover: the key or the value is larger than the server allows\n"
+            ),
+            "{command}"
+        );
+    }
 }
 
 #[test]

@@ -12,7 +12,8 @@ pub struct ClientOptions {
     /// Operations under way per partition: a power of two up to 256. 16 hides the round trip of shared memory.
     pub window: usize,
     /// Bytes per slot, a multiple of 64 up to 1024: items whose key, value and 24 bytes fit travel in one WRITE.
-    /// A key must fit with 44 bytes beside it: below 320, the longest keys are refused as `TooLarge`.
+    /// Of longer items the key must fit with 40 bytes beside it, 44 with a checksum: below 320, the longest keys
+    /// are refused as `TooLarge`.
     pub slot_bytes: usize,
     /// Ours, or the paper's (16-byte hashes as keys; no DELETE, TTL, empty value or retransmission).
     pub format: Format,

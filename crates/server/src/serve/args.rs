@@ -57,7 +57,8 @@ pub struct Args {
     /// Most requests a client may have with each worker: a power of two up to 256 [default: 256]
     #[arg(long, value_name = "COUNT")]
     pub window_max: Option<u16>,
-    /// Largest request slot a client may have: a multiple of 64 up to 1024 [default: 1024]
+    /// Largest request slot a client may have: a multiple of 64 up to 1024; below 320 the longest keys are refused,
+    /// for a key must fit with up to 44 bytes beside it [default: 1024]
     #[arg(long, value_name = "BYTES")]
     pub slot_bytes_max: Option<u16>,
     /// Microseconds a worker polls in vain before it sleeps; 0: polls for ever [default: 50]
