@@ -33,7 +33,13 @@ pub fn serve(settings: &Settings) -> Result<(), Failure> {
     let server = Server::<Shm>::start(&plan::device(), Some(fabric), &options, pin)
         .map_err(|error| failure(&error))?;
     tracing::info!("serving at {}", ways.join(" and "));
-    match wait(&server, &signals, &listeners)? {
+    let end = wait(&server, &signals, &listeners)?;
+    conclude(server, end)
+}
+
+/// Stops the server, or says why it has stopped.
+fn conclude(server: Server<Shm>, end: End) -> Result<(), Failure> {
+    match end {
         End::Asked => {
             tracing::info!("stopping: clients are told, memory goes");
             server.stop();
@@ -133,7 +139,7 @@ mod tests {
     use drover_verbs_shm::ShmDevice;
 
     #[test]
-    fn a_server_that_ends_by_itself_is_not_waited_for() {
+    fn a_server_that_ends_by_itself_is_not_waited_for_and_is_a_bug_of_ours() {
         let doomed = ServerOptions {
             partition: PartitionOptions {
                 log_bytes: 1 << 16,
@@ -146,9 +152,11 @@ mod tests {
         let server = Server::<Shm>::start(&ShmDevice::default(), None, &doomed, |_| {}).expect("it starts");
         let (signals, _never) = UnixStream::pair().expect("a pair");
         assert_eq!(wait(&server, &signals, &[]).expect("no system error"), End::Alone);
+        let failure = conclude(server, End::Alone).expect_err("nobody asked it to end");
+        assert_eq!(failure.code, exit::SOFTWARE);
         assert_eq!(
-            server.join().expect_err("it failed").to_string(),
-            "worker 0 gave up: it panicked 16 times"
+            failure.text,
+            "the server has ended: worker 0 gave up: it panicked 16 times"
         );
     }
 }
