@@ -25,7 +25,8 @@ pub(super) struct NewClient {
 }
 
 /// The polled part of a client that writes slots: where the next request is expected, and what stands there
-/// if it has not come. A line, and the only one that an idle client costs besides its slot.
+/// if it has not come. Two lines, most of them the handle of its memory: a poll that finds nothing reads them and the
+/// slot, and no more of the client.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Lane {
@@ -42,6 +43,8 @@ pub(super) struct Lane {
     /// How many requests were found in a row the last time, as far as it matters.
     pub(super) run: u8,
 }
+
+const _: () = assert!(size_of::<Lane>() == 128);
 
 /// One client as one worker sees it.
 pub(super) struct Client<P: Provider> {
