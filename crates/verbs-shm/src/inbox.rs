@@ -130,50 +130,44 @@ impl Inbox {
         let is_ud = self.kind == QpKind::Ud;
         let gap = if is_ud { GRH_BYTES } else { 0 };
         let (qkey, qpn) = (self.queue.qkey(), self.queue.qpn());
+        let (region, mut run) = (self.lane.memory().region(), self.lane.run());
         let mut recvs = self.queue.recvs().borrow_mut();
         let mut to = LastLocal::new();
         let mut taken = 0;
         for wc in wcs {
-            let Ok(Some(head)) = self.lane.peek() else { break };
-            let Some(recv) = recvs.front() else { break };
-            if head.flags & !Head::IMM != 0
-                || head.len > FIRST_BYTES
-                || (is_ud && head.qkey != qkey)
-                || head.len + gap > recv.sge.len as usize
-            {
+            let (Some((word, head)), Some(recv)) = (self.lane.peek_plain(&mut run), recvs.ahead(taken))
+            else {
+                break;
+            };
+            let byte_len = (head.len + gap) as u32;
+            if (is_ud && head.qkey != qkey) || byte_len > recv.sge.len {
                 break;
             }
-            let Some(region) = to.find(recv.sge, tables) else {
+            let Some(memory) = to.find(recv.sge, tables) else {
                 break;
             };
-            self.lane.ask_ahead(head);
-            let from = self.lane.next().0 * 8 + HEAD_BYTES;
+            let (from, at) = (word * 8 + HEAD_BYTES, recv.sge.offset as usize + gap);
             // SAFETY: the line is inside the lane (`Geometry` named it) and the payload inside the line; `find`
             // checked the bytes of the RECV, which are at least as many.
-            unsafe {
-                self.lane.memory().region().copy_short_to(
-                    from,
-                    region,
-                    recv.sge.offset as usize + gap,
-                    head.len,
-                );
-            };
+            unsafe { region.copy_short_to(from, memory, at, head.len) };
             *wc = Wc {
                 wr_id: recv.wr_id,
                 status: WcStatus::Success,
                 opcode: Opcode::Recv,
-                byte_len: (head.len + gap) as u32,
-                imm: (head.flags & Head::IMM != 0).then_some(Imm(head.imm)),
+                byte_len,
+                imm: (head.flags != 0).then_some(Imm(head.imm)),
                 qpn,
                 src_qpn: Qpn(head.src_qpn),
             };
-            recvs.take_front();
             taken += 1;
-            if self.lane.advance_line() {
-                self.queue.ring_waiting_peer();
-            }
+            self.lane.next_plain(&mut run);
         }
-        taken
+        recvs.take(taken);
+        drop(recvs);
+        if self.lane.end_run(run) {
+            self.published();
+        }
+        taken as usize
     }
 
     #[inline(always)]

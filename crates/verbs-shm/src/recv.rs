@@ -1,7 +1,7 @@
 //! [`RecvQueue`]: posted RECVs, of one queue pair or of many ([`ShmSrq`]).
 
 use crate::Shm;
-use crate::core::{Core, Tables};
+use crate::core::{Core, LastLocal, Tables};
 use crate::cq::CqShared;
 use drover_mem::NativeCpu;
 use drover_verbs::{PostError, PostErrorKind, RecvList, RecvWr, Sge, SharedReceiveQueue, WrId};
@@ -42,12 +42,14 @@ impl RecvQueue {
     ) -> Result<(), PostError> {
         let mask = self.wrs.len() - 1;
         let room = (self.depth - self.len()) as usize;
+        let mut to = LastLocal::new();
         for (accepted, wr) in list.wrs().iter().enumerate() {
             if accepted == room {
                 let kind = PostErrorKind::QueueFull;
                 return Err(PostError { accepted, kind });
             }
-            if let Err(kind) = tables.local(wr.sge, true) {
+            if to.find(wr.sge, tables).is_none() {
+                let kind = PostErrorKind::LocalProtection;
                 return Err(PostError { accepted, kind });
             }
             if let Some(place) = self.wrs.get_mut(self.added as usize & mask) {
@@ -71,10 +73,24 @@ impl RecvQueue {
 
     #[inline(always)]
     pub(crate) fn front(&self) -> Option<&RecvWr> {
-        if self.is_empty() {
+        self.ahead(0)
+    }
+
+    /// The RECV that is `count` behind the front.
+    #[inline(always)]
+    pub(crate) fn ahead(&self, count: u32) -> Option<&RecvWr> {
+        if count >= self.len() {
             return None;
         }
-        self.wrs.get(self.taken as usize & (self.wrs.len() - 1))
+        let at = self.taken.wrapping_add(count) as usize;
+        self.wrs.get(at & (self.wrs.len() - 1))
+    }
+
+    /// Drops `count` RECVs from the front, which are there.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, count: u32) {
+        debug_assert!(count <= self.len());
+        self.taken = self.taken.wrapping_add(count);
     }
 
     #[inline(always)]
@@ -87,8 +103,7 @@ impl RecvQueue {
     /// Drops the front, which is there.
     #[inline(always)]
     pub(crate) fn take_front(&mut self) {
-        debug_assert!(!self.is_empty());
-        self.taken = self.taken.wrapping_add(1);
+        self.take(1);
     }
 }
 

@@ -34,6 +34,8 @@ pub(crate) const MORE_BYTES: usize = 56;
 const READ_AHEAD: u64 = 1;
 /// Lines asked for at most because the producer said that they follow: it may say anything.
 const FOLLOWING_MAX: u32 = 15;
+/// Where length and, above it, flags stand in a tag.
+const LENGTH_SHIFT: u32 = 32;
 const LENGTH_BITS: u32 = 24;
 /// Longest message the tag can describe.
 pub(crate) const LENGTH_MAX: usize = (1 << LENGTH_BITS) - 1;
@@ -259,6 +261,14 @@ pub(crate) struct Consumer<M> {
     quarter: u64,
 }
 
+/// Where a run of messages of one line is: a copy of the consumer's position that stays in registers.
+pub(crate) struct Run {
+    geometry: Geometry,
+    pos: u64,
+    /// As in the consumer.
+    asked: u64,
+}
+
 /// The producer broke the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Poisoned;
@@ -312,16 +322,65 @@ impl<M: Memory> Consumer<M> {
         }))
     }
 
-    /// Asks for the lines of the messages that the peeked one announces, so that they travel together.
+    /// Begins to take messages of one line; [`end_run`](Consumer::end_run) is to follow.
     #[inline(always)]
-    pub(crate) fn ask_ahead(&mut self, head: Head) {
-        let end = self.pos + 1 + u64::from(head.following.min(FOLLOWING_MAX));
-        let mut at = self.asked.max(self.pos + 1);
-        while at < end {
-            self.memory.prefetch(self.geometry.line_word(at));
-            at += 1;
+    pub(crate) fn run(&self) -> Run {
+        Run {
+            geometry: self.geometry,
+            pos: self.pos,
+            asked: self.asked,
         }
-        self.asked = at;
+    }
+
+    /// The next message of a run, left in place, and the word where its line starts; `None` if there is none that
+    /// takes one line and has no flags but [`Head::IMM`]. Asks for the lines of the messages that it announces, so
+    /// that they travel together.
+    #[inline(always)]
+    pub(crate) fn peek_plain(&self, run: &mut Run) -> Option<(usize, Head)> {
+        let word = run.geometry.line_word(run.pos);
+        // Acquire: pairs with the Release in `Producer::publish`.
+        let tag = self.memory.load(word, Ordering::Acquire);
+        let len_and_flags = (tag >> LENGTH_SHIFT) as u32;
+        let len = len_and_flags & !(u32::from(Head::IMM) << LENGTH_BITS);
+        if tag as u32 != run.geometry.lap(run.pos) || len > FIRST_BYTES as u32 {
+            return None;
+        }
+        let imm_src = self.memory.load(word + 1, Ordering::Relaxed);
+        let qkey_following = self.memory.load(word + 2, Ordering::Relaxed);
+        let head = Head {
+            len: len as usize,
+            flags: (len_and_flags >> LENGTH_BITS) as u8,
+            imm: imm_src as u32,
+            src_qpn: (imm_src >> 32) as u32,
+            qkey: qkey_following as u32,
+            following: (qkey_following >> 32) as u32,
+        };
+        let end = run.pos + 1 + u64::from(head.following.min(FOLLOWING_MAX));
+        if run.asked < end {
+            for line in run.asked.max(run.pos + 1)..end {
+                self.memory.prefetch(run.geometry.line_word(line));
+            }
+            run.asked = end;
+        }
+        Some((word, head))
+    }
+
+    /// Done with the peeked message of a run.
+    #[inline(always)]
+    pub(crate) fn next_plain(&self, run: &mut Run) {
+        run.pos += 1;
+        let ahead = run.pos + READ_AHEAD;
+        if run.asked <= ahead {
+            self.memory.prefetch(run.geometry.line_word(ahead));
+        }
+    }
+
+    /// Done with the messages of a run up to its position. True once per quarter ring, when the position was
+    /// published.
+    #[inline(always)]
+    pub(crate) fn end_run(&mut self, run: Run) -> bool {
+        self.asked = run.asked;
+        self.move_to(run.pos)
     }
 
     /// Hands the payload of the peeked message out by pieces: `take(byte offset in the lane, payload offset, bytes)`.
@@ -334,24 +393,14 @@ impl<M: Memory> Consumer<M> {
     /// Done with the peeked message. True once per quarter ring, when the position was published.
     #[inline(always)]
     pub(crate) fn advance(&mut self, head: Head) -> bool {
-        self.advance_by(lines_of(head.len))
-    }
-
-    /// As [`advance`](Consumer::advance), for a message of one line.
-    #[inline(always)]
-    pub(crate) fn advance_line(&mut self) -> bool {
-        self.advance_by(1)
+        self.move_to(self.pos + lines_of(head.len))
     }
 
     #[inline(always)]
-    fn advance_by(&mut self, lines: u64) -> bool {
-        self.pos += lines;
+    fn move_to(&mut self, pos: u64) -> bool {
+        self.pos = pos;
         self.next_word = self.geometry.line_word(self.pos);
         self.next_lap = self.geometry.lap(self.pos);
-        let ahead = self.pos + READ_AHEAD;
-        if self.asked <= ahead {
-            self.memory.prefetch(self.geometry.line_word(ahead));
-        }
         if self.pos - self.published < self.quarter {
             return false;
         }
