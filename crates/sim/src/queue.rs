@@ -2,8 +2,6 @@
 
 use crate::Ps;
 use drover_base::mix;
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 
 /// Something that happens. What the numbers mean is the business of whoever made it; kinds below
 /// [`Event::FIRST_KIND`] are the simulator's own.
@@ -42,23 +40,68 @@ struct Entry {
 
 const _: () = assert!(size_of::<Entry>() == 24);
 
-impl Ord for Entry {
-    fn cmp(&self, other: &Entry) -> Ordering {
-        // Reversed: the standard heap gives the largest first.
-        (other.at, other.sequence).cmp(&(self.at, self.sequence))
+impl Entry {
+    /// Smaller is earlier.
+    #[inline]
+    fn key(&self) -> u128 {
+        u128::from(self.at.0) << 64 | u128::from(self.sequence)
     }
 }
 
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
-        Some(self.cmp(other))
+/// A heap with four children per node: half as deep as the usual one, and siblings share cache lines.
+#[derive(Default)]
+struct Heap(Vec<Entry>);
+
+const CHILDREN: usize = 4;
+
+impl Heap {
+    fn peek(&self) -> Option<&Entry> {
+        self.0.first()
+    }
+
+    #[inline]
+    fn push(&mut self, entry: Entry) {
+        let mut at = self.0.len();
+        self.0.push(entry);
+        while at > 0 {
+            let parent = (at - 1) / CHILDREN;
+            if self.0[parent].key() < entry.key() {
+                break;
+            }
+            self.0[at] = self.0[parent];
+            at = parent;
+        }
+        self.0[at] = entry;
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Entry> {
+        let last = self.0.pop()?;
+        let Some(&first) = self.0.first() else {
+            return Some(last);
+        };
+        let mut at = 0;
+        loop {
+            let children = CHILDREN * at + 1;
+            let end = (children + CHILDREN).min(self.0.len());
+            let Some(earliest) = (children..end).min_by_key(|&child| self.0[child].key()) else {
+                break;
+            };
+            if last.key() < self.0[earliest].key() {
+                break;
+            }
+            self.0[at] = self.0[earliest];
+            at = earliest;
+        }
+        self.0[at] = last;
+        Some(first)
     }
 }
 
 /// Events to come. Allocates only while it grows.
 #[derive(Default)]
 pub struct Queue {
-    heap: BinaryHeap<Entry>,
+    heap: Heap,
     now: Ps,
     made: u64,
     taken: u64,
@@ -116,7 +159,7 @@ impl Queue {
 
     /// How many wait.
     pub fn waiting(&self) -> usize {
-        self.heap.len()
+        self.heap.0.len()
     }
 
     /// A hash over the time and content of all events taken, in order.
@@ -127,7 +170,7 @@ impl Queue {
 
 impl std::fmt::Debug for Queue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Queue({} events wait at {})", self.heap.len(), self.now)
+        write!(f, "Queue({} events wait at {})", self.heap.0.len(), self.now)
     }
 }
 
@@ -151,6 +194,20 @@ mod tests {
         }
         assert_eq!(drain(&mut queue, Ps(5)), [2, 5, 1, 3]);
         assert_eq!((queue.now(), queue.waiting()), (Ps(5), 1));
+    }
+
+    #[test]
+    fn many_events_come_in_order() {
+        let mut queue = Queue::default();
+        let mut expected = Vec::new();
+        for n in 0..2_000u32 {
+            let at = drover_base::mix(u64::from(n)) % 500;
+            queue.schedule(Ps(1_000 + at), event(n));
+            expected.push((at, n));
+        }
+        expected.sort_unstable();
+        let order: Vec<u32> = expected.iter().map(|(_, n)| *n).collect();
+        assert_eq!(drain(&mut queue, Ps::MAX), order);
     }
 
     #[test]

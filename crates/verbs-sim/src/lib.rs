@@ -12,6 +12,10 @@
 //! loss hits by packet), lines of a message become visible in ascending order, data of a READ are sampled when the
 //! card answers, and a CAS or FAA is atomic towards READs and other atomics.
 //!
+//! **Not modelled**, though profiles have numbers for it: the cache of address translations (`mtt`), inline receive, a
+//! last-level cache (a line not touched a moment ago comes from DRAM), and flow control between ports (queues there
+//! have no end, which is the same as long as windows do).
+//!
 //! **Threads.** Everything of a world lives on the thread that made it. A device may travel; opening a context
 //! elsewhere is an error that says so.
 //!

@@ -2,6 +2,7 @@
 //! with real memory traffic on shm.
 
 mod bed;
+mod identical;
 mod sim_bed;
 
 use bed::{Ground, PiecesBed};

@@ -1,0 +1,79 @@
+//! HERD, unchanged, on simulated machines: replayable, lossless, and limited by what the model says.
+
+mod room;
+
+use drover_base::Ns;
+use drover_sim::Noise;
+use room::{Outcome, Setup, run};
+
+fn small(seed: u64) -> Setup {
+    Setup {
+        seed,
+        partitions: 2,
+        clients: 8,
+        client_machines: 4,
+        put_percent: 30,
+        keys: 200,
+        ..Setup::new()
+    }
+}
+
+fn short(setup: &Setup) -> Outcome {
+    run(setup, Ns::from_us(200), Ns::from_us(500))
+}
+
+#[test]
+fn same_seed_same_trace_and_another_seed_differs() {
+    let noisy = |seed| {
+        let mut setup = small(seed);
+        setup.options.noise = Noise {
+            stall_every: Ns::from_us(300),
+            ..Noise::ORDINARY
+        };
+        short(&setup)
+    };
+    let (once, again, other) = (noisy(1), noisy(1), noisy(2));
+    assert_eq!((once.trace_hash, once.done), (again.trace_hash, again.done));
+    assert_ne!(once.trace_hash, other.trace_hash);
+}
+
+#[test]
+fn littles_law_holds_and_nothing_fails() {
+    let setup = small(1);
+    let outcome = short(&setup);
+    let window = (setup.clients * setup.window) as f64;
+    let outstanding = outcome.mops * outcome.latency_us;
+    assert!(
+        (outstanding / window - 1.0).abs() < 0.05,
+        "{outstanding:.1} of {window}"
+    );
+    assert_eq!(outcome.failed, 0);
+    assert!(outcome.hit_share > 0.7, "{}", outcome.hit_share);
+}
+
+#[test]
+fn one_core_binds_and_two_do_nearly_twice_as_much() {
+    let at = |partitions| {
+        let setup = Setup {
+            partitions,
+            clients: 24,
+            client_machines: 8,
+            ..small(1)
+        };
+        short(&setup)
+    };
+    let (one, two) = (at(1), at(2));
+    println!("{:.2} and {:.2} Mops", one.mops, two.mops);
+    assert_eq!(one.report.binding_of(0).resource, "cpu", "{}", one.report);
+    assert!((1.7..2.2).contains(&(two.mops / one.mops)));
+}
+
+/// Over a network that loses messages, every operation ends well all the same.
+#[test]
+fn loss_costs_time_not_operations() {
+    let mut setup = small(1);
+    setup.options.loss = 0.01;
+    let outcome = run(&setup, Ns::from_us(200), Ns::from_ms(5));
+    assert_eq!(outcome.failed, 0);
+    assert!(outcome.done > 1_000, "{} done", outcome.done);
+}
