@@ -389,33 +389,33 @@ fn cx6() -> Vec<Stage> {
         stage(
             "doorbell locks",
             vec![
-                step(
-                    "lock.hold_ns",
-                    vec![
-                        rows("smart-3", "READ / queue pair per thread", 24.0, 40.0),
-                        rows("smart-3", "WRITE / queue pair per thread", 24.0, 40.0),
-                    ],
-                ),
-                step(
-                    "lock.per_waiter_ns",
-                    vec![
-                        rows("smart-3", "READ / queue pair per thread", 40.0, 56.0),
-                        rows("smart-13", "depth 16 / queue pair per thread", 40.0, 56.0),
-                    ],
-                ),
-                step(
-                    "lock.per_far_waiter_ns",
-                    vec![
-                        rows("smart-3", "READ / queue pair per thread", 56.0, 96.0),
-                        rows("smart-3", "WRITE / queue pair per thread", 56.0, 96.0),
-                    ],
-                ),
+                lock("lock.hold_ns"),
+                lock("lock.per_waiter_ns"),
+                lock("lock.per_far_waiter_ns"),
             ],
         ),
     ]
 }
 
+/// The three numbers of a lock shape one curve together.
+fn lock(path: &'static str) -> Step {
+    step(
+        path,
+        vec![
+            rows("smart-3", "READ / queue pair per thread", 16.0, 96.0),
+            rows("smart-3", "WRITE / queue pair per thread", 24.0, 96.0),
+            rows("smart-13", "depth 16 / queue pair per thread", 24.0, 96.0),
+        ],
+    )
+}
+
 fn cib() -> Vec<Stage> {
+    // Three of nine: each takes as long as all others together.
+    let fewer = vec![
+        rows("fasst-2", "cib READ", 22.0, 22.0),
+        rows("fasst-2", "cib READ", 55.0, 55.0),
+        rows("fasst-2", "cib READ", 99.0, 99.0),
+    ];
     vec![
         stage(
             "MMIO and transmit engine",
@@ -484,9 +484,9 @@ fn cib() -> Vec<Stage> {
         stage(
             "queue-pair contexts",
             vec![
-                step("context.capacity", vec![all("fasst-2", "cib READ")]),
-                step("context.miss_tx_ns", vec![all("fasst-2", "cib READ")]),
-                step("context.miss_rx_rc_ns", vec![all("fasst-2", "cib READ")]),
+                step("context.capacity", fewer.clone()),
+                step("context.miss_tx_ns", fewer.clone()),
+                step("context.miss_rx_rc_ns", fewer.clone()),
             ],
         ),
         stage(
@@ -518,8 +518,8 @@ fn prism() -> Vec<Stage> {
     vec![stage(
         "latencies",
         vec![
-            step("latency.dma_write_ns", vec![all("prism-1", "WRITE")]),
             step("latency.dma_read_ns", vec![all("prism-1", "READ")]),
+            step("latency.gather_ns", vec![all("prism-1", "WRITE")]),
         ],
     )]
 }

@@ -53,7 +53,7 @@ fn echo(request: Via, reply: Via, step: i32, bytes: usize) -> Bench {
         signaled: step < 2,
         server_threads: 16,
         client_machines: 16,
-        clients: 2,
-        window: 8,
+        clients: 1,
+        window: 16,
     })
 }

@@ -73,17 +73,18 @@ impl Net {
         let of = self.ctxs.at(ctx).registers;
         let prices = &self.prices;
         let lock = &mut self.registers.at(of).locks[register as usize];
-        let now = cpu.local();
-        let waiters = match lock.held.0 {
-            0 => 0,
-            held => lock.free_at.since(now).0.div_ceil(held),
-        };
-        let mut hold = prices.lock_hold + prices.lock_per_waiter * waiters;
+        // The lock is held while the post is written, so the end of what the post costs anyway overlaps with it.
+        let post = Ps::from_ns(prices.p.cpu.post_ns).min(prices.lock_hold);
+        let now = Ps(cpu.local().0.saturating_sub(post.0));
+        // In units of what the lock was held for the last time, so that a holder who is nearly done counts little.
+        let waiting = lock.free_at.since(now).0;
+        let bounces = |each: Ps| Ps((each.0 * waiting).checked_div(lock.held.0).unwrap_or(0));
+        let mut hold = prices.lock_hold + bounces(prices.lock_per_waiter);
         if fetches {
             hold += prices.lock_read_extra;
         }
         if far {
-            hold += prices.lock_per_far_waiter * waiters;
+            hold += bounces(prices.lock_per_far_waiter);
         }
         let start = now.max(lock.free_at);
         let waited = start - now;

@@ -167,7 +167,8 @@ impl Net {
             let is_near = nic.near_contexts.as_mut().is_none_or(|near| near.touch(place));
             if !nic.contexts.touch(place) {
                 time += miss;
-            } else if !is_near {
+            } else if !is_near && o.inline {
+                // READs and gathered requests wait for the host anyway, which hides it.
                 time += near_miss;
             }
         }

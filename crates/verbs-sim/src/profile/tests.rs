@@ -70,7 +70,7 @@ fn setting_a_number_changes_the_hash_and_stays_in_bounds() {
 #[test]
 fn what_a_profile_leaves_out_is_as_in_its_base() {
     let (apt, rfp) = (Profile::named("apt").unwrap(), Profile::named("rfp").unwrap());
-    assert!(!rfp.is_own("pio.line_ns") && rfp.is_own("link.bytes_per_ns"));
-    assert_eq!(rfp.parameters().pio, apt.parameters().pio);
+    assert!(!rfp.is_own("tx.ack_ns") && rfp.is_own("link.bytes_per_ns"));
+    assert_eq!(rfp.parameters().tx, apt.parameters().tx);
     assert!(rfp.parameters().link.bytes_per_ns < apt.parameters().link.bytes_per_ns);
 }
