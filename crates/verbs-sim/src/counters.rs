@@ -17,6 +17,15 @@ macro_rules! counters {
         }
 
         impl Counters {
+            /// What was counted after `earlier`.
+            pub fn since(&self, earlier: &Counters) -> Counters {
+                Counters {
+                    $($name: self.$name - earlier.$name,)*
+                    lock_wait: self.lock_wait - earlier.lock_wait,
+                    pio_stall: self.pio_stall - earlier.pio_stall,
+                }
+            }
+
             /// All of them by name; times in nanoseconds.
             pub fn by_name(&self) -> Vec<(&'static str, u64)> {
                 vec![

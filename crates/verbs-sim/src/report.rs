@@ -44,7 +44,7 @@ pub struct Report {
     pub time: Ps,
     /// Machines in their order.
     pub machines: Vec<MachineReport>,
-    /// How long the busiest doorbell register was held, and the machine that did is not known.
+    /// How long the doorbell register that was held longest was held; its machine is not known.
     pub doorbell: Ps,
 }
 
@@ -102,7 +102,7 @@ impl Report {
         })
     }
 
-    /// What came after `earlier`, in usage and time. Counters, bytes and the cores' lines stay totals.
+    /// What came after `earlier`. Only the cores' lines by cost stay totals.
     pub fn since(&self, earlier: &Report) -> Report {
         let mut report = self.clone();
         report.time = self.time - earlier.time;
@@ -111,6 +111,11 @@ impl Report {
             for (usage, before) in now.usages_mut().into_iter().zip(before.usages()) {
                 *usage = usage.since(&before.1);
             }
+            now.counters = now.counters.since(&before.counters);
+            let pairs = |now: (u64, u64), before: (u64, u64)| (now.0 - before.0, now.1 - before.1);
+            now.bus_bytes = pairs(now.bus_bytes, before.bus_bytes);
+            now.link_bytes = pairs(now.link_bytes, before.link_bytes);
+            now.contexts = pairs(now.contexts, before.contexts);
             for (core, before) in now.cores.iter_mut().zip(&before.cores) {
                 core.busy = core.busy - before.busy;
                 core.waited = core.waited - before.waited;

@@ -111,6 +111,11 @@ mod faulty_shm {
     fault_rules!(PiecesBed<Faulty<Shm>>);
 }
 
+mod sim_network {
+    use super::*;
+    drover_testkit::kv_conformance_tests!(SimBed<Sim>: lost_messages, torn_writes, all_faults_at_once);
+}
+
 mod faulty_sim {
     use super::*;
     fault_rules!(SimBed<Faulty<Sim>>);

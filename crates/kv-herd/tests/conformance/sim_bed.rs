@@ -25,17 +25,29 @@ const LOOK_EVERY: Ns = Ns::from_us(20);
 
 /// A provider that runs in simulated rooms.
 pub trait Simulated: Provider<Cpu = VirtualCpu> {
+    /// What the network itself does to messages.
+    fn trouble(world: &mut WorldOptions, options: &BedOptions);
+
     /// A process on `machine` opens its card.
     fn open(world: &World, machine: usize, options: &BedOptions) -> Self::Device;
 }
 
+/// The network loses packets, and lines become visible one by one.
 impl Simulated for Sim {
+    fn trouble(world: &mut WorldOptions, options: &BedOptions) {
+        world.loss = options.faults.drop;
+        world.torn = options.faults.tear > 0.0;
+    }
+
     fn open(world: &World, machine: usize, _: &BedOptions) -> Self::Device {
         world.device(machine)
     }
 }
 
+/// The network is well; a wrapper around the provider does worse things than networks do.
 impl Simulated for Faulty<Sim> {
+    fn trouble(_: &mut WorldOptions, _: &BedOptions) {}
+
     fn open(world: &World, machine: usize, options: &BedOptions) -> Self::Device {
         FaultyDevice::new(world.device(machine), faults(options))
     }
@@ -98,10 +110,11 @@ impl<P: Simulated> Bed for SimBed<P> {
 
     fn start(options: &BedOptions) -> SimBed<P> {
         // A value of a megabyte is copied in one step.
-        let world_options = WorldOptions {
+        let mut world_options = WorldOptions {
             step_cap: Ns::from_ms(1),
             ..WorldOptions::new(Profile::named("apt").expect("a profile"))
         };
+        P::trouble(&mut world_options, options);
         let world = World::with_options(world_options, 2, options.seed);
         let device = P::open(&world, CLIENTS, options);
         let bed = SimBed {

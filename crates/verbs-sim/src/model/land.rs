@@ -3,11 +3,12 @@
 //! Usually all lines of a message become visible at one time. In torn mode every line takes a seeded time of its
 //! own, so that whoever polls sees messages in the middle; the order stays, and an acknowledgement waits.
 
+use super::prices::Verb;
 use super::{Net, kind};
 use drover_sim::{Event, Ps, Queue};
 use drover_verbs::{GRH_BYTES, Imm, Opcode, WcStatus};
 
-const LINE: u32 = 64;
+const LINE: u64 = 64;
 
 impl Net {
     /// Plans the landing of an accepted message; returns when its last line is visible.
@@ -16,14 +17,15 @@ impl Net {
         let first = first.max(landed_at);
         let mut last = first;
         if self.options.torn {
-            let lines = self.ops[op].len.div_ceil(LINE);
+            let (start, len) = (self.destination(op), u64::from(self.ops[op].len));
+            let lines = ((start + len).div_ceil(LINE) - start / LINE).max(1);
             let nic = &self.nics[usize::from(machine)];
             for _ in 1..lines {
                 last += Ps(1 + nic.tear.below(self.options.tear_max.0 * 1_000));
             }
             // Each line is an event; all but the last at even distances in the time drawn.
-            let step = Ps((last - first).0 / u64::from(lines.max(2) - 1));
-            for line in 1..u64::from(lines) {
+            let step = Ps((last - first).0 / (lines.max(2) - 1));
+            for line in 1..lines {
                 self.ops.hold(op);
                 queue.schedule(first + step * (line - 1), Event::new(kind::VISIBLE, machine, op));
             }
@@ -36,15 +38,20 @@ impl Net {
     /// The next bytes of a message are visible; with the last of them its completion.
     pub(crate) fn visible(&mut self, machine: u16, op: u32, queue: &mut Queue) {
         let (len, landed) = (self.ops[op].len, self.ops[op].landed);
-        let until = match self.options.torn && self.tears(op) {
-            true => (landed + LINE).min(len),
+        let until = match self.options.torn {
+            // To the end of the line, which is one of memory, not of the message.
+            true => {
+                let start = self.destination(op);
+                let line_end = (start + u64::from(landed)) / LINE * LINE + LINE;
+                len.min((line_end - start) as u32)
+            }
             false => len,
         };
         if self.nic(machine).down {
             return self.ops.release(op);
         }
         match self.ops[op].recv {
-            Some((to, _)) if self.ops[op].verb == super::prices::Verb::Send => {
+            Some((to, _)) if self.ops[op].verb == Verb::Send => {
                 self.land_message(op, to, landed, until, queue);
             }
             _ => self.land_write(op, landed, until, queue),
@@ -53,10 +60,15 @@ impl Net {
         self.ops.release(op);
     }
 
-    /// Whether more events for lines of this op are to come.
-    fn tears(&self, op: u32) -> bool {
+    /// Where in its region the first byte of a message goes.
+    fn destination(&self, op: u32) -> u64 {
         let o = &self.ops[op];
-        o.landed + LINE < o.len
+        match o.recv {
+            Some((_, recv)) if o.verb == Verb::Send => {
+                recv.sge.offset + if o.is_ud { GRH_BYTES as u64 } else { 0 }
+            }
+            _ => o.remote.offset,
+        }
     }
 
     fn land_write(&mut self, op: u32, from: u32, until: u32, queue: &mut Queue) {
@@ -106,7 +118,7 @@ impl Net {
     pub(crate) fn recv_opcode(&self, op: u32) -> (Opcode, Option<Imm>) {
         let o = &self.ops[op];
         match o.verb {
-            super::prices::Verb::Send => (Opcode::Recv, o.imm),
+            Verb::Send => (Opcode::Recv, o.imm),
             _ => (Opcode::RecvWriteImm, o.imm),
         }
     }

@@ -1,6 +1,6 @@
 //! What goes wrong: missing RECVs, full queues, lost packets, crashed machines.
 
-use crate::pair::{Pair, send, write};
+use crate::pair::{Pair, send, write, write_at};
 use drover_base::Ns;
 use drover_verbs::{CompletionQueue, Context, MemoryRegion, QpKind, QpState, QueuePair, Wc, WcStatus};
 use drover_verbs_sim::profile::Profile;
@@ -125,6 +125,34 @@ fn torn_messages_grow_line_by_line() {
         assert!(!completed || there == 1024, "completed with {there} bytes");
     }
     assert!(seen.len() > 8 && seen.last() == Some(&1024), "{seen:?}");
+}
+
+/// What is torn are lines of memory: an aligned word is there or not, wherever the message begins.
+#[test]
+fn torn_messages_split_no_words() {
+    let options = WorldOptions {
+        torn: true,
+        ..WorldOptions::new(Profile::named("apt").expect("a profile"))
+    };
+    let world = World::with_options(options, 2, 3);
+    let mut pair = Pair::new(&world, QpKind::Uc, 64);
+    for (n, len) in (60..200usize).enumerate() {
+        // It ends at 1024, as the image of a request ends with its slot.
+        pair.post(&[write_at(&pair, n as u64, 1024 - len, &vec![n as u8 + 1; len])]);
+        for _ in 0..150 {
+            world.run_for(Ns(20));
+            let word = pair
+                .there_mr
+                .region()
+                .load_u64(1016, std::sync::atomic::Ordering::Acquire);
+            assert_eq!(
+                word,
+                u64::from(word as u8) * 0x0101_0101_0101_0101,
+                "a split word"
+            );
+        }
+        pair.completions();
+    }
 }
 
 /// A device may go to another thread, but opens no context there.

@@ -40,8 +40,13 @@ pub fn send(pair: &Pair, id: u64, bytes: &[u8]) -> Wish {
 
 /// A WRITE to the start of the other end's memory.
 pub fn write(pair: &Pair, id: u64, bytes: &[u8]) -> Wish {
+    write_at(pair, id, 0, bytes)
+}
+
+/// A WRITE to `offset` of it.
+pub fn write_at(pair: &Pair, id: u64, offset: usize, bytes: &[u8]) -> Wish {
     let op = SendOp::Write {
-        remote: pair.remote.at(0),
+        remote: pair.remote.at(offset),
         imm: None,
     };
     let bytes = bytes.to_vec();
