@@ -80,14 +80,9 @@ impl Heap {
         let Some(&first) = self.0.first() else {
             return Some(last);
         };
-        let mut at = 0;
-        loop {
-            let children = CHILDREN * at + 1;
-            let end = (children + CHILDREN).min(self.0.len());
-            let Some(earliest) = (children..end).min_by_key(|&child| self.0[child].key()) else {
-                break;
-            };
-            if last.key() < self.0[earliest].key() {
+        let (mut at, key) = (0, last.key());
+        while let Some(earliest) = self.earliest_child(at) {
+            if key < self.0[earliest].key() {
                 break;
             }
             self.0[at] = self.0[earliest];
@@ -95,6 +90,19 @@ impl Heap {
         }
         self.0[at] = last;
         Some(first)
+    }
+
+    #[inline(always)]
+    fn earliest_child(&self, at: usize) -> Option<usize> {
+        let first = CHILDREN * at + 1;
+        let children = self.0.get(first..self.0.len().min(first + CHILDREN))?;
+        let (mut best, mut key) = (0, children.first()?.key());
+        for (n, child) in children.iter().enumerate().skip(1) {
+            if child.key() < key {
+                (best, key) = (n, child.key());
+            }
+        }
+        Some(first + best)
     }
 }
 
