@@ -24,12 +24,12 @@ mod actor;
 mod cpu;
 mod hash;
 mod rng;
-mod sip;
 pub mod sync;
 mod time;
+mod xxh3;
 
 pub use actor::{Actor, Progress};
 pub use cpu::{Cost, Cpu, Line};
-pub use hash::{HashSeed, KeyHash};
+pub use hash::{HashSeed, KeyHash, KeyHasher, key_words};
 pub use rng::{Rng, mix};
 pub use time::Ns;

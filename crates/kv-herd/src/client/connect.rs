@@ -344,7 +344,7 @@ impl<P: Provider> HerdClient<P> {
         let slots = session.window.slots().len();
         self.conflicts = Conflicts::new(slots);
         for waiting in &mut self.waiting {
-            waiting.hash = session.seed.hash(&waiting.key);
+            waiting.hash = session.hasher.hash(&waiting.key);
             self.conflicts.add(waiting.hash, waiting.is_write());
         }
         self.last_epoch = session.epoch;
@@ -556,7 +556,7 @@ fn build_session<P: Provider>(
     };
     Ok(Session {
         window: Window::new(map, lead_bytes, 0),
-        seed: HashSeed::new(welcome.hash_k0, welcome.hash_k1),
+        hasher: HashSeed::new(welcome.hash_k0, welcome.hash_k1).hasher(),
         partition_count: map.partition_count,
         body_bytes_max: map.body_bytes_max(),
         item_bytes_max: welcome.item_bytes_max as usize,

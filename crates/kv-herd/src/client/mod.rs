@@ -50,7 +50,7 @@ use crate::layout::{Commit, ReplyImm, SlotOp, Status, paper};
 use bulk::{BulkMemory, BulkOp};
 use conflict::Conflicts;
 use connect::Link;
-use drover_base::{Cpu, HashSeed, KeyHash, Ns};
+use drover_base::{Cpu, KeyHash, Ns, key_words};
 use drover_kv::{Completion, KEY_BYTES_MAX, KvClient, Op, Outcome, Refusal, SubmitError, Token};
 use drover_verbs::{CompletionQueue, Opcode, Provider, Wc, WcStatus};
 use request::{Body, LINE_BODY_BYTES};
@@ -253,7 +253,7 @@ impl<P: Provider> HerdClient<P> {
             Some(session) if self.open && session.plain && !session.window.is_full() => session,
             _ => return false,
         };
-        let hash = session.seed.hash_words(key);
+        let hash = session.hasher.hash_words(key);
         if !self.conflicts.try_add_read(hash) {
             return false;
         }
@@ -290,12 +290,12 @@ impl<P: Provider> HerdClient<P> {
         let now = cpu.now();
         let session = match self.session.as_deref_mut() {
             Some(session) if self.open => session,
-            _ => return self.submit_waiting(op, self.seed().hash(key), token, now),
+            _ => return self.submit_waiting(op, self.hash(key), token, now),
         };
         if session.window.is_full() {
             return Err(SubmitError::WindowFull);
         }
-        let hash = session.seed.hash(key);
+        let hash = session.hasher.hash(key);
         let write = is_write(op);
         if self.conflicts.may_conflict(hash, write) && self.conflicts_exactly(hash, write) {
             self.stats.conflicts += 1;
@@ -386,11 +386,11 @@ impl<P: Provider> HerdClient<P> {
         Ok(())
     }
 
-    /// The seed of the session, or any before there is one: hashes are renewed when a session begins.
-    fn seed(&self) -> HashSeed {
+    /// The hash of a key in this session. Before there is one, any: hashes are renewed when a session begins.
+    fn hash(&self, key: &[u8]) -> KeyHash {
         self.session
             .as_ref()
-            .map_or(HashSeed::new(0, 0), |session| session.seed)
+            .map_or(KeyHash::default(), |session| session.hasher.hash(key))
     }
 
     /// The operation does not fit a slot: by bulk transfer, or not at all.
@@ -671,7 +671,7 @@ impl<P: Provider> KvClient<P> for HerdClient<P> {
     #[inline]
     fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
         if let Op::Get { key } = *op
-            && let Some(key) = request::key_words(key)
+            && let Some(key) = key_words(key)
             && self.submit_plain_get(cpu, key, token)
         {
             return Ok(());

@@ -72,16 +72,7 @@ pub(crate) fn build_line(line: &mut Line, commit: Commit, hash: KeyHash, key: &[
     TRAILER_BYTES + key.len() + value.len()
 }
 
-/// A key of the usual length as two little-endian words, which stay in registers from the hash to the request.
-#[inline(always)]
-pub(crate) fn key_words(key: &[u8]) -> Option<[u64; 2]> {
-    let (words, []) = <&[u8; 16]>::try_from(key).ok()?.as_chunks::<8>() else {
-        return None;
-    };
-    Some([u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])])
-}
-
-/// As [`build_line`], for a GET of such a key: five stores.
+/// As [`build_line`], for a GET of a key of 16 bytes: five stores.
 #[inline(always)]
 pub(crate) fn build_get(line: &mut Line, commit: Commit, hash: KeyHash, key: [u64; 2]) {
     let words = [key[0], key[1], hash.low, hash.high, commit.0];
@@ -206,7 +197,7 @@ mod tests {
             let value = vec![9; fill.min(LINE_BODY_BYTES - key.len())];
             let (block, len, commit) = built(SlotOp::Put, &key, &value, 0, false);
             let mut line = [0; LINE_BYTES];
-            if let (Some(words), 0) = (key_words(&key), value.len()) {
+            if let (Some(words), 0) = (drover_base::key_words(&key), value.len()) {
                 build_get(&mut line, commit, KeyHash { low: 1, high: 2 }, words);
                 prop_assert_eq!(&line[LINE_BYTES - GET_BYTES..], &block[1024 - GET_BYTES..]);
             }

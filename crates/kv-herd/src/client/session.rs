@@ -5,7 +5,7 @@ use super::imports::Imports;
 use super::receive::Receive;
 use super::window::Window;
 use crate::layout::{DATAGRAM_HEADER_BYTES, ReplyImm};
-use drover_base::HashSeed;
+use drover_base::KeyHasher;
 use drover_verbs::{
     MemoryRegion, Payload, PostErrorKind, Provider, Qpn, QueuePair, RemoteRegion, SendList, SendOp, SendWr,
     UdDest, Wc, WrId,
@@ -61,7 +61,7 @@ impl Signals {
 /// Everything that lives as long as one connection.
 pub(super) struct Session<P: Provider> {
     pub(super) window: Window,
-    pub(super) seed: HashSeed,
+    pub(super) hasher: KeyHasher,
     pub(super) partition_count: usize,
     /// Longest body (with everything in it) that goes into a slot.
     pub(super) body_bytes_max: usize,
