@@ -51,12 +51,13 @@ fn littles_law_holds_and_nothing_fails() {
     assert!(outcome.hit_share > 0.7, "{}", outcome.hit_share);
 }
 
+/// With as many requests outstanding per core: with half as many, each core does up to a sixth more than alone.
 #[test]
-fn one_core_binds_and_two_do_about_twice_as_much() {
+fn one_core_binds_and_two_do_twice_as_much() {
     let at = |partitions| {
         let setup = Setup {
             partitions,
-            clients: 24,
+            clients: 24 * partitions,
             client_machines: 8,
             ..small(1)
         };
@@ -65,9 +66,8 @@ fn one_core_binds_and_two_do_about_twice_as_much() {
     let (one, two) = (at(1), at(2));
     println!("{:.2} and {:.2} Mops", one.mops, two.mops);
     assert_eq!(one.report.binding_of(0).resource, "cpu", "{}", one.report);
-    // Seen with five seeds: 2.06 to 2.34. That it is more than twice (and hits are more, too) wants an explanation.
     let ratio = two.mops / one.mops;
-    assert!((1.7..2.5).contains(&ratio), "{ratio}");
+    assert!((1.7..2.2).contains(&ratio), "{ratio}");
 }
 
 /// Over a network that loses messages, every operation ends well all the same.
