@@ -112,18 +112,18 @@ mod tests {
     proptest! {
         #[test]
         fn a_value_verifies_and_a_damaged_one_does_not(
-            index: u64, version in 0u64..1 << 40, len in 16usize..100, at: usize, flip in 1u8..,
+            index: u64, version in 0u64..1 << 40, len in 9usize..100, at: usize, flip in 1u8..,
         ) {
-            // Of 9 bytes only one tells another key's value from this one's: it is the same in one case of 256.
             let mut values = Values::new(len, len);
             let mut bytes = values.value(index, version).to_vec();
             prop_assert!(values.verify(index, &bytes));
-            prop_assert!(!values.verify(index ^ 1, &bytes));
             prop_assert!(!values.verify(index, &bytes[..len - 1]));
+            // Behind the version word stand the bytes that tell: of 9 only one, which is right by chance once in 256.
+            prop_assert!(len < 16 || !values.verify(index ^ 1, &bytes));
             let at = at % len;
             bytes[at] ^= flip;
             // One damaged byte of the version word changes all the others, and the other way round.
-            prop_assert!(!values.verify(index, &bytes));
+            prop_assert!((at < 8 && len < 16) || !values.verify(index, &bytes));
         }
 
         #[test]
