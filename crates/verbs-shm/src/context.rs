@@ -13,6 +13,7 @@ use crate::stats::{Counters, ShmStats};
 use crate::wire;
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, NativeCpu, PageWish, Region};
+use drover_verbs::provide::check_limit;
 use drover_verbs::{
     Access, Bell, Caps, Context, CreateError, Export, ImportError, OpenError, QpKind, QpOptions, Qpn,
     RegisterError, RemoteRegion, UdDest, Waker,
@@ -42,18 +43,6 @@ impl ShmContext {
     /// What it has counted so far.
     pub fn stats(&self) -> ShmStats {
         self.core.counters.snapshot(self.core.bells.borrow().wakes.get())
-    }
-}
-
-fn limit(what: &'static str, asked: usize) -> Result<(), CreateError> {
-    if asked > DEPTH_MAX {
-        Err(CreateError::Limit {
-            what,
-            asked,
-            limit: DEPTH_MAX,
-        })
-    } else {
-        Ok(())
     }
 }
 
@@ -90,7 +79,7 @@ impl Context<Shm> for ShmContext {
     }
 
     fn create_srq(&self, depth: usize) -> Result<ShmSrq, CreateError> {
-        limit("receive depth", depth)?;
+        check_limit("a shared receive queue", depth, DEPTH_MAX)?;
         Ok(ShmSrq {
             core: self.core.clone(),
             recvs: Rc::new(RecvQueue::new(depth).into()),

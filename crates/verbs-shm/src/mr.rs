@@ -4,6 +4,7 @@ use crate::bell::too_many_descriptors;
 use crate::core::{Core, Local};
 use crate::wire::{self, RegionExport, WatchExport};
 use drover_mem::{AllocError, Region};
+use drover_verbs::provide::{check_registration, sge_within};
 use drover_verbs::{Access, Export, MemoryRegion, RegisterError, Sge, Watch};
 use std::fmt;
 use std::rc::Rc;
@@ -20,18 +21,11 @@ pub struct ShmMr {
 
 impl ShmMr {
     pub(crate) fn register(core: &Rc<Core>, region: &Region, access: Access) -> Result<ShmMr, RegisterError> {
-        if !access.is_consistent() {
-            return Err(RegisterError::InconsistentAccess);
-        }
+        check_registration(region, access)?;
         let remote = access.remote_read || access.remote_write || access.remote_atomic;
         if remote && !region.is_shared() {
             return Err(RegisterError::Unsuitable {
                 reason: "peers can only reach memory from Context::alloc",
-            });
-        }
-        if access.local_write && !region.is_writable() {
-            return Err(RegisterError::Unsuitable {
-                reason: "local write to a read-only mapping",
             });
         }
         let local = Local {
@@ -57,16 +51,7 @@ impl MemoryRegion for ShmMr {
 
     #[inline]
     fn sge(&self, offset: usize, len: usize) -> Sge {
-        assert!(
-            self.region.contains(offset, len),
-            "[{offset}, +{len}) outside a region of {} bytes",
-            self.region.len()
-        );
-        Sge {
-            lkey: self.lkey,
-            len: len as u32,
-            offset: offset as u64,
-        }
+        sge_within(&self.region, self.lkey, offset, len)
     }
 
     fn export(&self, watches: &[Watch]) -> Result<Export, AllocError> {

@@ -6,7 +6,6 @@ use crate::Shm;
 use crate::bell::RemoteBell;
 use crate::core::Core;
 use crate::cq::CqShared;
-use crate::device::DEPTH_MAX;
 use crate::inbox::Inbox;
 use crate::lane::{
     CLAIM, CLAIMED, Geometry, LaneConsumer, LaneMemory, LaneProducer, STATE, WAITING, publish_posted,
@@ -18,6 +17,7 @@ use crate::wire::{self, QpExport};
 use drover_base::Ns;
 use drover_base::sync::Ordering;
 use drover_mem::{AllocError, NativeCpu, PageWish, Region};
+use drover_verbs::provide::check_queue_pair;
 use drover_verbs::{
     ConnectError, CreateError, Export, ImportError, Opcode, PostError, PostErrorKind, QpKind, QpOptions,
     QpState, Qpn, QueuePair, RecvList, SendList, SendOp, SendWr, Wc, WcStatus,
@@ -109,9 +109,7 @@ fn next_qpn(core: &Core) -> Qpn {
 
 impl Queue {
     pub(crate) fn create(core: &Rc<Core>, options: &QpOptions<'_, Shm>) -> Result<Rc<Queue>, CreateError> {
-        limit("send depth", options.send_depth, DEPTH_MAX)?;
-        limit("receive depth", options.recv_depth, DEPTH_MAX)?;
-        limit("inline payload", options.inline_bytes, core.caps.inline_bytes_max)?;
+        check_queue_pair(&core.caps, options)?;
         let recv_depth = if options.srq.is_some() {
             0
         } else {
@@ -344,14 +342,6 @@ fn ticket(file: &OwnedFd) -> Option<OwnedFd> {
     let ticket = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
     flock(&ticket, FlockOperation::NonBlockingLockExclusive).ok()?;
     Some(ticket)
-}
-
-fn limit(what: &'static str, asked: usize, limit: usize) -> Result<(), CreateError> {
-    if asked > limit {
-        Err(CreateError::Limit { what, asked, limit })
-    } else {
-        Ok(())
-    }
 }
 
 fn opcode(op: &SendOp) -> Opcode {

@@ -3,12 +3,12 @@
 use crate::device::NEVER;
 use crate::handles::{SimCq, SimMr, SimQp, SimSrq};
 use crate::model::objects::{Ah, Cq, Qp, RecvQueue, Reliable};
-use crate::wire::{Name, decode, encode};
 use crate::world::Room;
 use crate::{Sim, SimDevice};
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, PageWish, Region};
 use drover_sim::{Ps, VirtualCpu};
+use drover_verbs::provide::{check_limit, check_queue_pair, check_registration};
 use drover_verbs::{
     Access, Bell, Caps, Context, CreateError, Export, ImportError, QpKind, QpOptions, QpState, Qpn,
     RegisterError, RemoteRegion, UdDest, Waker,
@@ -43,13 +43,6 @@ impl SimContext {
         self.device.machine
     }
 
-    fn check_options(&self, options: &QpOptions<'_, Sim>) -> Result<(), CreateError> {
-        let caps = self.caps();
-        limit("a send queue", options.send_depth, caps.send_depth_max)?;
-        limit("a receive queue", options.recv_depth, caps.recv_depth_max)?;
-        limit("an inline payload", options.inline_bytes, caps.inline_bytes_max)
-    }
-
     /// Whether something has arrived since `arm`.
     fn is_rung(&self) -> bool {
         // Acquire: pairs with the waker's Release.
@@ -59,13 +52,6 @@ impl SimContext {
     fn set_rung(&self, rung: bool) {
         self.woken.store(rung, Ordering::Release);
         self.sim.with(|net, _| net.ctxs.at(self.id).rung = rung);
-    }
-}
-
-fn limit(what: &'static str, asked: usize, limit: usize) -> Result<(), CreateError> {
-    match asked <= limit {
-        true => Ok(()),
-        false => Err(CreateError::Limit { what, asked, limit }),
     }
 }
 
@@ -83,13 +69,7 @@ impl Context<Sim> for SimContext {
     }
 
     fn register(&self, region: &Region, access: Access) -> Result<SimMr, RegisterError> {
-        if !access.is_consistent() {
-            return Err(RegisterError::InconsistentAccess);
-        }
-        if access.local_write && !region.is_writable() {
-            let reason = "local write asked for a read-only mapping";
-            return Err(RegisterError::Unsuitable { reason });
-        }
+        check_registration(region, access)?;
         Ok(SimMr::new(self.sim.clone(), self.id, region.clone(), access))
     }
 
@@ -105,14 +85,14 @@ impl Context<Sim> for SimContext {
     }
 
     fn create_srq(&self, depth: usize) -> Result<SimSrq, CreateError> {
-        limit("a shared receive queue", depth, self.caps().recv_depth_max)?;
+        check_limit("a shared receive queue", depth, self.caps().recv_depth_max)?;
         let recvs = RecvQueue::new(self.id, depth);
         let id = self.sim.with(|net, _| net.srqs.add(recvs));
         Ok(SimSrq::new(self.sim.clone(), id))
     }
 
     fn create_qp(&self, options: &QpOptions<'_, Sim>) -> Result<SimQp, CreateError> {
-        self.check_options(options)?;
+        check_queue_pair(self.caps(), options)?;
         let machine = self.device.machine;
         let qpn = self.sim.with(|net, _| {
             let contexts = &net.prices.p.context;
@@ -175,14 +155,7 @@ impl Context<Sim> for SimContext {
 
     fn create_ah(&self, export: &Export) -> Result<UdDest, ImportError> {
         self.sim.with(|net, _| {
-            let Name::Qp {
-                qpn,
-                kind: QpKind::Ud,
-            } = decode(net.id, export)?
-            else {
-                let reason = "not a datagram queue pair";
-                return Err(ImportError::Malformed { reason });
-            };
+            let qpn = net.names.datagram_queue_pair(export)?;
             let target = net.qps.get(qpn).ok_or(ImportError::PeerGone)?;
             let (to, qkey) = ((target.ctx, target.machine), target.qkey);
             let ah = net.ahs.add(Ah { ctx: self.id, to });
@@ -212,8 +185,7 @@ impl Context<Sim> for SimContext {
     }
 
     fn bell(&self) -> Bell {
-        let name = Name::Bell { ctx: self.id };
-        Bell(encode(self.sim.with(|net, _| net.id), &name))
+        self.sim.with(|net, _| net.names).bell(self.id)
     }
 
     fn arm(&self) {

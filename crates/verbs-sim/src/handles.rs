@@ -3,11 +3,11 @@
 use crate::Sim;
 use crate::model::objects::{Frees, Mr};
 use crate::model::post::{POST_RECV, POST_RECV_LIST};
-use crate::wire::{Name, WATCHES_MAX, decode, encode};
 use crate::world::Room;
 use drover_base::{Cost, Cpu};
 use drover_mem::{AllocError, Region};
 use drover_sim::VirtualCpu;
+use drover_verbs::provide::{Name, sge_within};
 use drover_verbs::{
     Access, CompletionQueue, ConnectError, Export, ImportError, MemoryRegion, PostError, QpKind, QpState,
     Qpn, QueuePair, RecvList, SendList, Sge, SharedReceiveQueue, Watch, Wc,
@@ -39,7 +39,7 @@ impl QueuePair<Sim> for SimQp {
     fn export(&self) -> Result<Export, AllocError> {
         self.sim.with(|net, _| {
             let kind = net.qps.at(self.qpn).kind;
-            Ok(encode(net.id, &Name::Qp { qpn: self.qpn, kind }))
+            Ok(net.names.encode(&Name::Qp { qpn: self.qpn, kind }))
         })
     }
 
@@ -50,10 +50,7 @@ impl QueuePair<Sim> for SimQp {
             if ours == QpKind::Ud || state != QpState::Init {
                 return Err(ConnectError::WrongState { kind: ours, state });
             }
-            let Name::Qp { qpn, kind: theirs } = decode(net.id, peer)? else {
-                let reason = "not a queue pair";
-                return Err(ImportError::Malformed { reason }.into());
-            };
+            let (qpn, theirs) = net.names.queue_pair(peer)?;
             if ours != theirs {
                 return Err(ConnectError::KindMismatch { ours, theirs });
             }
@@ -190,32 +187,11 @@ impl MemoryRegion for SimMr {
     }
 
     fn sge(&self, offset: usize, len: usize) -> Sge {
-        assert!(
-            self.region.contains(offset, len),
-            "[{offset}, +{len}) outside a registration of {} bytes",
-            self.region.len()
-        );
-        Sge {
-            lkey: self.lkey,
-            len: u32::try_from(len).expect("a message of less than 4 GiB"),
-            offset: offset as u64,
-        }
+        sge_within(&self.region, self.lkey, offset, len)
     }
 
     fn export(&self, watches: &[Watch]) -> Result<Export, AllocError> {
-        assert!(watches.len() <= WATCHES_MAX, "more than {WATCHES_MAX} watches");
-        let room = self.sim.with(|net, _| net.id);
-        let watches = watches.iter().map(|watch| {
-            let Ok(Name::Bell { ctx }) = decode(room, &watch.bell.0) else {
-                panic!("a watch with the bell of another room");
-            };
-            (watch.range.start as u64..watch.range.end as u64, ctx)
-        });
-        let name = Name::Region {
-            mr: self.lkey,
-            watches: watches.collect(),
-        };
-        Ok(encode(room, &name))
+        Ok(self.sim.with(|net, _| net.names).region(self.lkey, watches))
     }
 }
 

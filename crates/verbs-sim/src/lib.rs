@@ -61,7 +61,6 @@ mod model;
 mod options;
 pub mod profile;
 mod report;
-mod wire;
 mod world;
 
 pub use context::SimContext;

@@ -26,6 +26,7 @@ mod export;
 pub mod faulty;
 mod list;
 pub mod loopback;
+pub mod provide;
 mod provider;
 pub mod traced;
 mod wc;

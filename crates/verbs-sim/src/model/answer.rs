@@ -4,6 +4,7 @@ use super::op::{Item, Role};
 use super::prices::Verb;
 use super::{Net, kind};
 use drover_sim::{Event, Ps, Queue};
+use drover_verbs::provide::Want;
 use drover_verbs::{QpKind, WcStatus};
 
 impl Net {
@@ -51,7 +52,7 @@ impl Net {
         let mut data = std::mem::take(&mut self.ops[op].data);
         data.clear();
         data.resize(len, 0);
-        if let Some((region, offset)) = self.remote(ctx, peer_ctx, remote, len, super::memory::Want::Read) {
+        if let Some((region, offset)) = self.remote(ctx, peer_ctx, remote, len, Want::Read) {
             region.copy_out(offset, &mut data);
         }
         self.ops[op].data = data;
@@ -69,7 +70,7 @@ impl Net {
         let (Some((ctx, _)), Some(peer_ctx)) = (ends, peer_ctx) else {
             return self.ops.release(op); // an end has gone meanwhile
         };
-        let found = self.remote(ctx, peer_ctx, remote, 8, super::memory::Want::Atomic);
+        let found = self.remote(ctx, peer_ctx, remote, 8, Want::Atomic);
         let old = found.map(|(region, offset)| match verb {
             Verb::CompareSwap => region.compare_swap_u64(offset, first, second),
             _ => region.fetch_add_u64(offset, first),

@@ -1,10 +1,10 @@
 //! From the link into the responder: port, receive engine, and what a request is allowed to do.
 
-use super::memory::Want;
 use super::op::{Item, Role};
 use super::prices::Verb;
 use super::{Net, kind};
 use drover_sim::{Event, Ps, Queue};
+use drover_verbs::provide::Want;
 use drover_verbs::{GRH_BYTES, QpKind, QpState, RecvWr, WcStatus};
 
 /// What the responder makes of a request.

@@ -6,6 +6,7 @@
 use super::prices::Verb;
 use super::{Net, kind};
 use drover_sim::{Event, Ps, Queue};
+use drover_verbs::provide::Want;
 use drover_verbs::{GRH_BYTES, Imm, Opcode, WcStatus};
 
 const LINE: u64 = 64;
@@ -82,7 +83,7 @@ impl Net {
         };
         let (remote, len) = (o.remote, o.len as usize);
         if len > 0 {
-            let found = self.remote(ctx, peer_ctx, remote, len, super::memory::Want::Write);
+            let found = self.remote(ctx, peer_ctx, remote, len, Want::Write);
             let Some((region, offset)) = found else { return };
             let (from, until) = (from as usize, until as usize);
             region.copy_in_release(offset + from, &self.ops[op].data[from..until]);

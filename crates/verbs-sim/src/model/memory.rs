@@ -2,28 +2,10 @@
 
 use super::Net;
 use super::objects::Import;
-use crate::wire::{Name, decode};
 use drover_mem::Region;
 use drover_sim::Queue;
-use drover_verbs::{Access, Export, ImportError, RemoteAddr, RemoteRegion, Sge};
-
-/// What a request wants to do to remote memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Want {
-    Read,
-    Write,
-    Atomic,
-}
-
-impl Want {
-    fn allowed(self, access: Access) -> bool {
-        match self {
-            Want::Read => access.remote_read,
-            Want::Write => access.remote_write,
-            Want::Atomic => access.remote_atomic,
-        }
-    }
-}
+use drover_verbs::provide::{Name, Want};
+use drover_verbs::{Export, ImportError, RemoteAddr, RemoteRegion, Sge};
 
 impl Net {
     /// The region and range that `sge` names, if `ctx` registered it and may use it so.
@@ -51,7 +33,7 @@ impl Net {
 
     /// Makes the region that `export` names usable by `ctx`.
     pub(crate) fn import(&mut self, ctx: u32, export: &Export) -> Result<RemoteRegion, ImportError> {
-        let Name::Region { mr, watches } = decode(self.id, export)? else {
+        let Name::Region { mr, watches } = self.names.decode(export)? else {
             let reason = "not a region";
             return Err(ImportError::Malformed { reason });
         };

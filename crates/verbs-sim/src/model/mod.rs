@@ -34,6 +34,7 @@ use atomics::AtomicUnit;
 use caches::{ContextCache, WqeCache};
 use doorbell::Registers;
 use drover_sim::{ByteTime, Event, Model, Pipe, Ps, Queue, Station, Stream};
+use drover_verbs::provide::Names;
 use drover_verbs::{Caps, QpKind};
 use objects::{Ah, Cq, Ctx, Import, Mr, Qp, RecvQueue};
 use op::{Item, Ops};
@@ -101,7 +102,7 @@ pub(crate) struct Nic {
 
 /// Everything there is besides cores.
 pub(crate) struct Net {
-    pub(crate) id: u64,
+    pub(crate) names: Names,
     pub(crate) prices: Prices,
     pub(crate) options: WorldOptions,
     pub(crate) caps: Arc<Caps>,
@@ -122,7 +123,10 @@ impl Net {
         let prices = Prices::new(&options.parameters());
         let nics = (0..machines).map(|machine| Nic::new(&prices, u64::from(machine), seed));
         Net {
-            id,
+            names: Names {
+                magic: *b"SIMW",
+                fabric: id,
+            },
             caps: Arc::new(options.caps()),
             nics: nics.collect(),
             prices,

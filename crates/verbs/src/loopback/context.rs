@@ -3,10 +3,10 @@
 use super::device::Shared;
 use super::fabric::Qp;
 use super::queues::{Cq, RecvQueue};
-use super::wire::{Name, decode, encode};
 use super::{
     Flaw, Loopback, LoopbackCpu, LoopbackCq, LoopbackMr, LoopbackOptions, LoopbackQp, LoopbackSrq, ParkMode,
 };
+use crate::provide::{check_limit, check_queue_pair, check_registration};
 use crate::{
     Access, Bell, Caps, Context, CreateError, Export, ImportError, QpKind, QpOptions, QpState, Qpn,
     RegisterError, RemoteRegion, UdDest, Waker,
@@ -70,9 +70,7 @@ impl LoopbackContext {
         if self.options.flaw == Some(Flaw::IgnoresLimits) {
             return Ok(());
         }
-        limit("a send queue", options.send_depth, caps.send_depth_max)?;
-        limit("a receive queue", options.recv_depth, caps.recv_depth_max)?;
-        limit("an inline payload", options.inline_bytes, caps.inline_bytes_max)
+        check_queue_pair(caps, options)
     }
 }
 
@@ -80,13 +78,6 @@ fn not_supported(what: &'static str) -> CreateError {
     CreateError::NotSupported {
         what,
         fabric: "loopback",
-    }
-}
-
-fn limit(what: &'static str, asked: usize, limit: usize) -> Result<(), CreateError> {
-    match asked <= limit {
-        true => Ok(()),
-        false => Err(CreateError::Limit { what, asked, limit }),
     }
 }
 
@@ -104,12 +95,9 @@ impl Context<Loopback> for LoopbackContext {
     }
 
     fn register(&self, region: &Region, access: Access) -> Result<LoopbackMr, RegisterError> {
-        if !access.is_consistent() && self.options.flaw != Some(Flaw::AnyAccess) {
-            return Err(RegisterError::InconsistentAccess);
-        }
-        if access.local_write && !region.is_writable() {
-            let reason = "local write asked for a read-only mapping";
-            return Err(RegisterError::Unsuitable { reason });
+        match check_registration(region, access) {
+            Err(RegisterError::InconsistentAccess) if self.options.flaw == Some(Flaw::AnyAccess) => {}
+            checked => checked?,
         }
         Ok(LoopbackMr::new(
             self.shared.clone(),
@@ -140,7 +128,7 @@ impl Context<Loopback> for LoopbackContext {
         if !self.options.caps.srq {
             return Err(not_supported("a shared receive queue"));
         }
-        limit("a shared receive queue", depth, self.options.caps.recv_depth_max)?;
+        check_limit("a shared receive queue", depth, self.options.caps.recv_depth_max)?;
         let mut fabric = self.shared.lock();
         let id = fabric.fresh_id();
         fabric.srqs.insert(id, RecvQueue::new(self.id, depth));
@@ -198,14 +186,7 @@ impl Context<Loopback> for LoopbackContext {
 
     fn create_ah(&self, export: &Export) -> Result<UdDest, ImportError> {
         let mut fabric = self.shared.lock();
-        let reason = "not a datagram queue pair";
-        let Name::Qp {
-            qpn,
-            kind: QpKind::Ud,
-        } = decode(fabric.id, export)?
-        else {
-            return Err(ImportError::Malformed { reason });
-        };
+        let qpn = fabric.names.datagram_queue_pair(export)?;
         let Some(target) = fabric.qps.get(&qpn) else {
             return Err(ImportError::PeerGone);
         };
@@ -237,8 +218,7 @@ impl Context<Loopback> for LoopbackContext {
     }
 
     fn bell(&self) -> Bell {
-        let name = Name::Bell { ctx: self.id };
-        Bell(encode(self.shared.lock().id, &name))
+        self.shared.lock().names.bell(self.id)
     }
 
     fn arm(&self) {

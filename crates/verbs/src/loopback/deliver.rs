@@ -3,9 +3,9 @@
 use super::Flaw;
 use super::execute::Attempt;
 use super::fabric::Fabric;
-use super::memory::Want;
 use super::queues::Frees;
 use super::request::{Bytes, Request};
+use crate::provide::Want;
 use crate::{GRH_BYTES, Imm, Opcode, QpKind, QpState, Qpn, RecvWr, RemoteAddr, SendOp, UdDest, Wc, WcStatus};
 use std::collections::VecDeque;
 

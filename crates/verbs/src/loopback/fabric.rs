@@ -6,6 +6,7 @@ use super::flawed::{Kept, Late};
 use super::memory::{Import, Mr};
 use super::queues::{Cq, RecvQueue};
 use super::request::Request;
+use crate::provide::Names;
 use crate::{Caps, QpKind, QpState};
 use drover_base::Ns;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,7 +16,7 @@ use std::sync::{Arc, Condvar};
 /// The tables. Ids are drawn from one counter and never reused, so a stale one is simply unknown.
 #[derive(Debug)]
 pub(super) struct Fabric {
-    pub(super) id: u64,
+    pub(super) names: Names,
     pub(super) caps: Caps,
     pub(super) flaw: Option<Flaw>,
     pub(super) clock: Clock,
@@ -72,7 +73,10 @@ impl Fabric {
     pub(super) fn new(caps: Caps, flaw: Option<Flaw>, clock: Clock, rung: Arc<Condvar>) -> Fabric {
         static FABRICS: AtomicU64 = AtomicU64::new(1);
         Fabric {
-            id: FABRICS.fetch_add(1, Ordering::Relaxed),
+            names: Names {
+                magic: *b"LOOP",
+                fabric: FABRICS.fetch_add(1, Ordering::Relaxed),
+            },
             caps,
             flaw,
             clock,

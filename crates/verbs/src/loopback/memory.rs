@@ -3,7 +3,7 @@
 use super::Flaw;
 use super::device::Shared;
 use super::fabric::Fabric;
-use super::wire::{Name, WATCHES_MAX, decode, encode};
+use crate::provide::{Name, Want, sge_within};
 use crate::{Access, Export, ImportError, MemoryRegion, RemoteAddr, RemoteRegion, Sge, Watch};
 use drover_mem::{AllocError, Region};
 use std::ops::Range;
@@ -26,29 +26,12 @@ pub(super) struct Import {
     pub(super) watches: Vec<(Range<u64>, u32)>,
 }
 
-/// What a request wants to do to remote memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Want {
-    Read,
-    Write,
-    Atomic,
-}
-
-impl Want {
-    fn allowed(self, access: Access) -> bool {
-        match self {
-            Want::Read => access.remote_read,
-            Want::Write => access.remote_write,
-            Want::Atomic => access.remote_atomic,
-        }
-    }
-
-    fn ignored_by(self) -> Flaw {
-        match self {
-            Want::Read => Flaw::IgnoresReadRight,
-            Want::Write => Flaw::IgnoresWriteRight,
-            Want::Atomic => Flaw::IgnoresAtomicRight,
-        }
+/// The flaw of not asking for the right to do it.
+fn ignored_by(want: Want) -> Flaw {
+    match want {
+        Want::Read => Flaw::IgnoresReadRight,
+        Want::Write => Flaw::IgnoresWriteRight,
+        Want::Atomic => Flaw::IgnoresAtomicRight,
     }
 }
 
@@ -84,7 +67,7 @@ impl Fabric {
         let import = self.find_import(ctx, addr.rkey)?;
         let mr = self.mrs.get(&import.mr).filter(|mr| mr.ctx == peer_ctx)?;
         let offset = usize::try_from(addr.offset).ok()?;
-        if !want.allowed(mr.access) && !self.has(want.ignored_by()) {
+        if !want.allowed(mr.access) && !self.has(ignored_by(want)) {
             return None;
         }
         let short = usize::from(self.has(Flaw::BoundsOneShort));
@@ -126,7 +109,7 @@ impl Fabric {
 
     /// Makes the region that `export` names usable by `ctx`.
     pub(super) fn import(&mut self, ctx: u32, export: &Export) -> Result<RemoteRegion, ImportError> {
-        let (mr, watches) = match decode(self.id, export)? {
+        let (mr, watches) = match self.names.decode(export)? {
             Name::Region { mr, watches } => (mr, watches),
             _ if self.has(Flaw::TakesAnyExport) => (*self.mrs.keys().next().unwrap_or(&0), Vec::new()),
             _ => {
@@ -188,32 +171,11 @@ impl MemoryRegion for LoopbackMr {
     }
 
     fn sge(&self, offset: usize, len: usize) -> Sge {
-        assert!(
-            self.region.contains(offset, len),
-            "[{offset}, +{len}) outside a registration of {} bytes",
-            self.region.len()
-        );
-        Sge {
-            lkey: self.lkey,
-            len: u32::try_from(len).expect("a message of less than 4 GiB"),
-            offset: offset as u64,
-        }
+        sge_within(&self.region, self.lkey, offset, len)
     }
 
     fn export(&self, watches: &[Watch]) -> Result<Export, AllocError> {
-        assert!(watches.len() <= WATCHES_MAX, "more than {WATCHES_MAX} watches");
-        let fabric = self.shared.lock();
-        let watches = watches.iter().map(|watch| {
-            let Ok(Name::Bell { ctx }) = decode(fabric.id, &watch.bell.0) else {
-                panic!("a watch with the bell of another device");
-            };
-            (watch.range.start as u64..watch.range.end as u64, ctx)
-        });
-        let name = Name::Region {
-            mr: self.lkey,
-            watches: watches.collect(),
-        };
-        Ok(encode(fabric.id, &name))
+        Ok(self.shared.lock().names.region(self.lkey, watches))
     }
 }
 

@@ -57,7 +57,6 @@ mod memory;
 mod qp;
 mod queues;
 mod request;
-mod wire;
 
 pub use context::LoopbackContext;
 pub use cpu::LoopbackCpu;

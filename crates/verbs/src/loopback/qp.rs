@@ -3,8 +3,8 @@
 use super::cpu::LoopbackCpu;
 use super::device::Shared;
 use super::fabric::Fabric;
-use super::wire::{Name, decode, encode};
 use super::{Flaw, Loopback};
+use crate::provide::Name;
 use crate::{
     ConnectError, Export, ImportError, PostError, PostErrorKind, QpKind, QpState, Qpn, QueuePair, RecvList,
     SendList, SendWr,
@@ -28,7 +28,7 @@ impl QueuePair<Loopback> for LoopbackQp {
     fn export(&self) -> Result<Export, AllocError> {
         let mut fabric = self.shared.lock();
         let kind = fabric.qp(self.qpn).kind;
-        Ok(encode(fabric.id, &Name::Qp { qpn: self.qpn, kind }))
+        Ok(fabric.names.encode(&Name::Qp { qpn: self.qpn, kind }))
     }
 
     fn connect(&mut self, peer: &Export) -> Result<(), ConnectError> {
@@ -78,14 +78,7 @@ impl Fabric {
         if ours == QpKind::Ud || again {
             return Err(ConnectError::WrongState { kind: ours, state });
         }
-        let Name::Qp {
-            qpn: peer,
-            kind: theirs,
-        } = decode(self.id, peer)?
-        else {
-            let reason = "not a queue pair";
-            return Err(ImportError::Malformed { reason }.into());
-        };
+        let (peer, theirs) = self.names.queue_pair(peer)?;
         if ours != theirs && !self.has(Flaw::ConnectsAnything) {
             return Err(ConnectError::KindMismatch { ours, theirs });
         }

@@ -1,0 +1,82 @@
+//! Checks that every provider makes in the same way.
+
+use crate::{Access, Caps, CreateError, Provider, QpOptions, RegisterError, Sge};
+use drover_mem::Region;
+
+/// `asked` of `what`, where there may be `limit`.
+///
+/// # Errors
+/// [`CreateError::Limit`] if it is more.
+pub fn check_limit(what: &'static str, asked: usize, limit: usize) -> Result<(), CreateError> {
+    match asked <= limit {
+        true => Ok(()),
+        false => Err(CreateError::Limit { what, asked, limit }),
+    }
+}
+
+/// Whether a fabric of these capabilities has room for such a queue pair.
+///
+/// # Errors
+/// [`CreateError::Limit`], of the first limit that is passed.
+pub fn check_queue_pair<P: Provider>(caps: &Caps, options: &QpOptions<'_, P>) -> Result<(), CreateError> {
+    check_limit("a send queue", options.send_depth, caps.send_depth_max)?;
+    check_limit("a receive queue", options.recv_depth, caps.recv_depth_max)?;
+    check_limit("an inline payload", options.inline_bytes, caps.inline_bytes_max)
+}
+
+/// Whether `region` can be registered for such access, as far as that does not depend on the fabric.
+///
+/// # Errors
+/// [`RegisterError::InconsistentAccess`] for remote writes without local ones, [`RegisterError::Unsuitable`] for
+/// writes to a mapping that cannot be written.
+pub fn check_registration(region: &Region, access: Access) -> Result<(), RegisterError> {
+    if !access.is_consistent() {
+        return Err(RegisterError::InconsistentAccess);
+    }
+    if access.local_write && !region.is_writable() {
+        let reason = "local write to a read-only mapping";
+        return Err(RegisterError::Unsuitable { reason });
+    }
+    Ok(())
+}
+
+/// The element that names `len` bytes at `offset` of `region`, registered under `lkey`.
+///
+/// # Panics
+/// If the region is shorter, or it is 4 GiB or more: what is posted never leaves its registration.
+#[inline]
+pub fn sge_within(region: &Region, lkey: u32, offset: usize, len: usize) -> Sge {
+    assert!(
+        region.contains(offset, len),
+        "[{offset}, +{len}) outside a registration of {} bytes",
+        region.len()
+    );
+    Sge {
+        lkey,
+        len: u32::try_from(len).expect("a message of less than 4 GiB"),
+        offset: offset as u64,
+    }
+}
+
+/// What a request wants to do to remote memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Want {
+    /// READ.
+    Read,
+    /// WRITE.
+    Write,
+    /// CAS or FAA.
+    Atomic,
+}
+
+impl Want {
+    /// Whether a registration with such access lets it.
+    #[inline]
+    pub fn allowed(self, access: Access) -> bool {
+        match self {
+            Want::Read => access.remote_read,
+            Want::Write => access.remote_write,
+            Want::Atomic => access.remote_atomic,
+        }
+    }
+}
