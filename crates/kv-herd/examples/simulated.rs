@@ -1,23 +1,23 @@
 //! HERD in a simulated room: `simulated [CLIENTS [WINDOW [PARTITIONS [MILLISECONDS]]]]` prints what the model
 //! predicts, which part of the server binds, and how fast it was computed.
 
-#[path = "../tests/room/mod.rs"]
-mod room;
-
 use drover_base::{Cpu, Ns};
 use drover_mem::NativeCpu;
-use room::{Setup, run};
+use drover_room::{Setup, run};
 
 fn main() {
     let mut args = std::env::args().skip(1).map(|arg| arg.parse().expect("a number"));
     let mut setup = Setup::new();
     setup.clients = args.next().unwrap_or(setup.clients);
-    setup.window = args.next().unwrap_or(setup.window);
-    setup.partitions = args.next().unwrap_or(setup.partitions);
-    let measured = Ns::from_ms(args.next().unwrap_or(2) as u64);
+    setup.depth = args.next().unwrap_or(setup.depth);
+    setup.client.window = setup.depth.next_power_of_two();
+    let partitions = args.next();
+    setup.server.partition_count = partitions.unwrap_or(setup.server.partition_count);
+    setup.warm_up = Ns::from_ms(1);
+    setup.measured = Ns::from_ms(args.next().unwrap_or(2) as u64);
     let cpu = NativeCpu::new(0);
     let start = cpu.refresh();
-    let outcome = run(&setup, Ns::from_ms(1), measured);
+    let outcome = run(&setup);
     let seconds = cpu.refresh().since(start).0 as f64 / 1e9;
     println!(
         "{}",
@@ -33,7 +33,7 @@ fn main() {
     println!(
         "{:.2} Mops, {:.2} us, hits {:.0} %, {} failed, trace {:016x}",
         outcome.mops,
-        outcome.latency_us,
+        outcome.latency.mean_us,
         100.0 * outcome.hit_share,
         outcome.failed,
         outcome.trace_hash

@@ -1,36 +1,37 @@
 //! HERD, unchanged, on simulated machines: replayable, lossless, and limited by what the model says.
 
-mod room;
-
 use drover_base::Ns;
+use drover_room::{Load, Setup, run};
 use drover_sim::Noise;
-use room::{Outcome, Setup, run};
 
 fn small(seed: u64) -> Setup {
-    Setup {
+    let mut setup = Setup {
         seed,
-        partitions: 2,
         clients: 8,
-        client_machines: 4,
-        put_percent: 30,
-        keys: 200,
+        machines: 4,
+        load: Load {
+            put_percent: 30,
+            keys: 200,
+            ..Load::new()
+        },
+        filled: false,
+        warm_up: Ns::from_us(200),
+        measured: Ns::from_us(500),
         ..Setup::new()
-    }
-}
-
-fn short(setup: &Setup) -> Outcome {
-    run(setup, Ns::from_us(200), Ns::from_us(500))
+    };
+    setup.server.partition_count = 2;
+    setup
 }
 
 #[test]
 fn same_seed_same_trace_and_another_seed_differs() {
     let noisy = |seed| {
         let mut setup = small(seed);
-        setup.options.noise = Noise {
+        setup.world.noise = Noise {
             stall_every: Ns::from_us(300),
             ..Noise::ORDINARY
         };
-        short(&setup)
+        run(&setup)
     };
     let (once, again, other) = (noisy(1), noisy(1), noisy(2));
     assert_eq!((once.trace_hash, once.done), (again.trace_hash, again.done));
@@ -40,9 +41,9 @@ fn same_seed_same_trace_and_another_seed_differs() {
 #[test]
 fn littles_law_holds_and_nothing_fails() {
     let setup = small(1);
-    let outcome = short(&setup);
-    let window = (setup.clients * setup.window) as f64;
-    let outstanding = outcome.mops * outcome.latency_us;
+    let outcome = run(&setup);
+    let window = (setup.clients * setup.depth) as f64;
+    let outstanding = outcome.mops * outcome.latency.mean_us;
     assert!(
         (outstanding / window - 1.0).abs() < 0.05,
         "{outstanding:.1} of {window}"
@@ -55,13 +56,13 @@ fn littles_law_holds_and_nothing_fails() {
 #[test]
 fn one_core_binds_and_two_do_twice_as_much() {
     let at = |partitions| {
-        let setup = Setup {
-            partitions,
+        let mut setup = Setup {
             clients: 24 * partitions,
-            client_machines: 8,
+            machines: 8,
             ..small(1)
         };
-        short(&setup)
+        setup.server.partition_count = partitions;
+        run(&setup)
     };
     let (one, two) = (at(1), at(2));
     println!("{:.2} and {:.2} Mops", one.mops, two.mops);
@@ -74,8 +75,10 @@ fn one_core_binds_and_two_do_twice_as_much() {
 #[test]
 fn loss_costs_time_not_operations() {
     let mut setup = small(1);
-    setup.options.loss = 0.01;
-    let outcome = run(&setup, Ns::from_us(200), Ns::from_ms(5));
+    setup.world.loss = 0.01;
+    // A client that has lost a request waits for room in that partition, and asks for nothing else meanwhile.
+    (setup.warm_up, setup.measured) = (Ns::ZERO, Ns::from_ms(10));
+    let outcome = run(&setup);
     assert_eq!(outcome.failed, 0);
     assert!(outcome.done > 1_000, "{} done", outcome.done);
 }

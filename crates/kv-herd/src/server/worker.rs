@@ -166,6 +166,11 @@ impl<P: Provider> Worker<P> {
         }
     }
 
+    /// Its items: to fill it before it begins, or to look what it has.
+    pub fn partition_mut(&mut self) -> &mut Partition {
+        &mut self.partition
+    }
+
     /// It was told to stop, and has.
     pub fn is_stopped(&self) -> bool {
         self.stopping
