@@ -41,6 +41,7 @@
 //! Sources: `[TigerBeetle]` and `[FoundationDB]` for seeds, faults and replay.
 #![forbid(unsafe_code)]
 
+mod agenda;
 mod cost;
 mod cpu;
 mod fault;

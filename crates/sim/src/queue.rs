@@ -1,6 +1,7 @@
 //! [`Queue`]: what is going to happen, in the order of time and then of making.
 
 use crate::Ps;
+use crate::agenda::{Agenda, Entry};
 use drover_base::mix;
 
 /// Something that happens. What the numbers mean is the business of whoever made it; kinds below
@@ -29,91 +30,25 @@ impl Event {
     }
 }
 
-/// 24 bytes, so that a heap of thousands stays near.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Entry {
-    at: Ps,
-    /// Made how manyth: events of one time run in that order.
-    sequence: u64,
-    event: Event,
-}
-
-const _: () = assert!(size_of::<Entry>() == 24);
-
-impl Entry {
-    /// Smaller is earlier.
-    #[inline]
-    fn key(&self) -> u128 {
-        u128::from(self.at.0) << 64 | u128::from(self.sequence)
-    }
-}
-
-/// A heap with four children per node: half as deep as the usual one, and siblings share cache lines.
-#[derive(Default)]
-struct Heap(Vec<Entry>);
-
-const CHILDREN: usize = 4;
-
-impl Heap {
-    fn peek(&self) -> Option<&Entry> {
-        self.0.first()
-    }
-
-    #[inline]
-    fn push(&mut self, entry: Entry) {
-        let mut at = self.0.len();
-        self.0.push(entry);
-        while at > 0 {
-            let parent = (at - 1) / CHILDREN;
-            if self.0[parent].key() < entry.key() {
-                break;
-            }
-            self.0[at] = self.0[parent];
-            at = parent;
-        }
-        self.0[at] = entry;
-    }
-
-    #[inline]
-    fn pop(&mut self) -> Option<Entry> {
-        let last = self.0.pop()?;
-        let Some(&first) = self.0.first() else {
-            return Some(last);
-        };
-        let (mut at, key) = (0, last.key());
-        while let Some(earliest) = self.earliest_child(at) {
-            if key < self.0[earliest].key() {
-                break;
-            }
-            self.0[at] = self.0[earliest];
-            at = earliest;
-        }
-        self.0[at] = last;
-        Some(first)
-    }
-
-    #[inline(always)]
-    fn earliest_child(&self, at: usize) -> Option<usize> {
-        let first = CHILDREN * at + 1;
-        let children = self.0.get(first..self.0.len().min(first + CHILDREN))?;
-        let (mut best, mut key) = (0, children.first()?.key());
-        for (n, child) in children.iter().enumerate().skip(1) {
-            if child.key() < key {
-                (best, key) = (n, child.key());
-            }
-        }
-        Some(first + best)
-    }
-}
-
 /// Events to come. Allocates only while it grows.
-#[derive(Default)]
 pub struct Queue {
-    heap: Heap,
+    agenda: Agenda,
     now: Ps,
     made: u64,
     taken: u64,
     hash: u64,
+}
+
+impl Default for Queue {
+    fn default() -> Queue {
+        Queue {
+            agenda: Agenda::new(),
+            now: Ps::ZERO,
+            made: 0,
+            taken: 0,
+            hash: 0,
+        }
+    }
 }
 
 impl Queue {
@@ -132,17 +67,13 @@ impl Queue {
             event,
         };
         self.made += 1;
-        self.heap.push(entry);
+        self.agenda.push(entry);
     }
 
     /// Takes the next event that happens no later than `limit`, and moves the clock there.
     #[inline]
     pub(crate) fn take(&mut self, limit: Ps) -> Option<Event> {
-        let next = self.heap.peek()?;
-        if next.at > limit {
-            return None;
-        }
-        let Entry { at, event, .. } = self.heap.pop()?;
+        let Entry { at, event, .. } = self.agenda.pop(limit)?;
         self.now = at;
         self.taken += 1;
         self.hash = mix(self.hash ^ at.0.rotate_left(17) ^ event.word());
@@ -151,7 +82,7 @@ impl Queue {
 
     /// Moves the clock on to `at` when nothing happens before.
     pub(crate) fn pass(&mut self, at: Ps) {
-        debug_assert!(self.heap.peek().is_none_or(|next| next.at > at));
+        debug_assert!(self.next_at().is_none_or(|next| next > at));
         self.now = self.now.max(at);
     }
 
@@ -162,12 +93,12 @@ impl Queue {
 
     /// When the next one happens.
     pub fn next_at(&self) -> Option<Ps> {
-        self.heap.peek().map(|next| next.at)
+        self.agenda.next_at()
     }
 
     /// How many wait.
     pub fn waiting(&self) -> usize {
-        self.heap.0.len()
+        self.agenda.len()
     }
 
     /// A hash over the time and content of all events taken, in order.
@@ -178,7 +109,7 @@ impl Queue {
 
 impl std::fmt::Debug for Queue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Queue({} events wait at {})", self.heap.0.len(), self.now)
+        write!(f, "Queue({} events wait at {})", self.waiting(), self.now)
     }
 }
 
