@@ -5,6 +5,7 @@ mod atc12;
 mod atc13;
 mod atc14;
 mod atc_tables;
+pub mod emulations;
 mod fasst;
 mod herd2;
 mod herd3;

@@ -1,10 +1,12 @@
 //! Microbenchmarks: loops over the verbs API as the papers ran them, on any provider.
 //!
-//! [`Verbs`] describes who posts what to whom; [`Echo`] a request and its reply. [`run`] builds the room, lets it
-//! warm up, measures, and says which part of the machine of interest was busiest.
+//! [`Verbs`] describes who posts what to whom; [`Echo`] a request and its reply; [`Emulation`] the verbs of a system
+//! without the system. [`run`] builds the room, lets it warm up, measures, and says which part of the machine of
+//! interest was busiest.
 
 mod costs;
 mod echo;
+mod emulation;
 mod issuer;
 mod served;
 mod setup;
@@ -14,6 +16,7 @@ mod tests;
 mod wiring;
 
 pub use costs::{BATCH_TAIL, ECHO_SCAN, costs};
+pub use emulation::{Emulation, System};
 
 use crate::room::{BusyTimes, Doorbells, Room, RoomOptions, Rooms, Thread};
 use drover_base::Ns;
@@ -165,6 +168,10 @@ pub enum Bench {
     Verbs(Verbs),
     /// Requests and replies.
     Echo(Echo),
+    /// A system's verbs without the system.
+    Emulation(Emulation),
+    /// The same, with as few operations outstanding as bring it to so many million per second.
+    EmulationAt(Emulation, f64),
 }
 
 /// For how long.
@@ -262,6 +269,8 @@ pub fn run<R: Rooms>(rooms: &R, bench: &Bench, span: Span, seed: u64) -> Outcome
             let span = span.fitting(echo.client_machines * echo.clients * echo.window, false);
             measure(&mut room, span, &Probe::of_echo(echo, &tally))
         }
+        Bench::Emulation(plan) => emulation::run(rooms, plan, span, seed),
+        Bench::EmulationAt(plan, mops) => emulation::run_at(rooms, plan, *mops, span, seed),
     }
 }
 

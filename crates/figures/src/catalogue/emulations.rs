@@ -1,0 +1,87 @@
+//! Points of Pilaf-em-OPT, FaRM-em and FaRM-em-VAR: what the figures about HERD show beside it.
+
+use crate::figure::{Metric, Point};
+use crate::micro::{Bench, Emulation, System};
+
+/// In the order of the papers' legends.
+const SYSTEMS: [(&str, System); 3] = [
+    ("Pilaf-em-OPT", System::PilafOpt),
+    ("FaRM-em", System::Farm),
+    ("FaRM-em-VAR", System::FarmVar),
+];
+
+/// Fig. 9: x the percentage of PUTs.
+pub fn by_put_share() -> Vec<Point> {
+    all([5, 50, 100].map(f64::from), |system, x| Emulation {
+        put_percent: x as u64,
+        ..Emulation::published(system)
+    })
+}
+
+/// Fig. 10: x the bytes of a value, on the machines of `profile`.
+pub fn by_value(profile: &'static str) -> Vec<Point> {
+    let points = all(
+        [4, 16, 32, 64, 128, 256, 512, 1024].map(f64::from),
+        |system, x| Emulation {
+            value_bytes: x as usize,
+            ..Emulation::published(system)
+        },
+    );
+    let there = |point| Point { profile, ..point };
+    points.into_iter().map(there).collect()
+}
+
+/// Fig. 11: x the rate at which latencies were published. The load is the least that brings a system there.
+pub fn by_rate() -> Vec<Point> {
+    let rates = [
+        [0.28, 1.18, 6.08, 10.02],
+        [0.68, 6.55, 11.5, 17.4],
+        [0.74, 2.85, 5.57, 11.4],
+    ];
+    let point = |(name, system): (&str, System), x: f64| Point {
+        metrics: vec![
+            Metric::Named("latency mean", "us"),
+            Metric::Named("latency p5", "us"),
+            Metric::Named("latency p95", "us"),
+            Metric::Throughput,
+        ],
+        ..Point::throughput(
+            "apt",
+            name,
+            x,
+            Bench::EmulationAt(Emulation::published(system), x),
+        )
+    };
+    let curves = SYSTEMS.into_iter().zip(rates);
+    curves
+        .flat_map(|(system, rates)| rates.map(|x| point(system, x)))
+        .collect()
+}
+
+/// Fig. 13: x the cores of the server; nothing but PUTs, as GETs do not need any.
+pub fn by_cores() -> Vec<Point> {
+    let points = all([1, 2, 3, 4, 5, 6, 7].map(f64::from), |system, x| Emulation {
+        put_percent: 100,
+        server_threads: x as usize,
+        ..Emulation::published(system)
+    });
+    let puts = |point: Point| Point {
+        series: format!("{} / PUT", point.series),
+        ..point
+    };
+    // With pointers or without, FaRM's PUTs are the same.
+    points
+        .into_iter()
+        .filter(|point| point.series != "FaRM-em-VAR")
+        .map(puts)
+        .collect()
+}
+
+/// Rates of every system at every x.
+fn all<const N: usize>(xs: [f64; N], plan: impl Fn(System, f64) -> Emulation) -> Vec<Point> {
+    let curve = |(name, system): (&str, System)| {
+        let points = xs.map(|x| Point::throughput("apt", name, x, Bench::Emulation(plan(system, x))));
+        Vec::from(points)
+    };
+    SYSTEMS.into_iter().flat_map(curve).collect()
+}

@@ -1,0 +1,211 @@
+//! Network-only emulations of systems whose GETs are READs, as HERD was measured against them.
+//!
+//! ```text
+//! GET  Pilaf-em-OPT       READ of a bucket, in three of five GETs of another one, then READ of the value
+//!      FaRM-em            READ of six items: 6 (key + value)
+//!      FaRM-em-VAR        READ of six keys and pointers: 6 (key + 8), then READ of the value
+//! PUT  Pilaf-em-OPT       SEND of key + value, answered by a SEND
+//!      FaRM-em and -VAR   WRITE of key + value into memory that a server thread polls, answered by a WRITE
+//! ```
+//!
+//! A READ waits for the one before it. WRITEs go over UC, SENDs over UD, inlined and unsignaled. Nothing is stored,
+//! hashed or found, so a rate is an upper bound for the system itself. Answers take few queue pairs, because with
+//! many of them a card cannot write at the published rates ([HERD] Fig. 6): one per server thread as datagrams, one
+//! per client machine as WRITEs. How long an answer is was not published; ours are [`REPLY_BYTES`].
+//!
+//! Source: `[HERD]` section 5.1.
+
+mod client;
+mod port;
+mod server;
+mod setup;
+#[cfg(test)]
+mod tests;
+
+use super::{Count, Outcome, Probe, Span, Tally, measure};
+use crate::room::{Doorbells, RoomOptions, Rooms};
+use drover_verbs::GRH_BYTES;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What is emulated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum System {
+    /// Pilaf, with every optimisation of verbs.
+    PilafOpt,
+    /// FaRM's store with values in its table.
+    Farm,
+    /// FaRM's store with values behind pointers.
+    FarmVar,
+}
+
+/// An emulation and its load.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Emulation {
+    /// What is emulated.
+    pub system: System,
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// Bytes of a value.
+    pub value_bytes: usize,
+    /// PUTs among a hundred operations; the others are GETs.
+    pub put_percent: u64,
+    /// Threads of the server, each a process of its own.
+    pub server_threads: usize,
+    /// Machines of clients.
+    pub client_machines: usize,
+    /// Operations outstanding per client process; the last process may have fewer.
+    pub window: usize,
+    /// Operations outstanding in all.
+    pub outstanding: usize,
+}
+
+/// Bytes of the answer to a PUT.
+const REPLY_BYTES: usize = 8;
+/// Bytes of a bucket of Pilaf's table.
+const BUCKET_BYTES: usize = 32;
+/// Buckets that a GET looks at: two in so many of ten, one in the others. 1.6 on average.
+const TWO_BUCKETS_IN_TEN: u64 = 6;
+/// Places in which FaRM's store may keep a key.
+const NEIGHBOURHOOD: usize = 6;
+/// Bytes of a pointer in FaRM's table.
+const POINTER_BYTES: usize = 8;
+
+/// The READs of one GET, in their order; those of no bytes are none.
+type Chain = [usize; 3];
+
+impl Emulation {
+    /// As published: 51 processes on 17 machines, four operations outstanding each, six server threads; keys of
+    /// 16 B and values of 32 B, five percent PUTs.
+    pub fn published(system: System) -> Emulation {
+        Emulation {
+            system,
+            key_bytes: 16,
+            value_bytes: 32,
+            put_percent: 5,
+            server_threads: 6,
+            client_machines: 17,
+            window: 4,
+            outstanding: 51 * 4,
+        }
+    }
+
+    fn put_bytes(&self) -> usize {
+        self.key_bytes + self.value_bytes
+    }
+
+    /// What a GET reads; `draw` decides where chance does.
+    fn chain(&self, draw: u64) -> Chain {
+        match self.system {
+            System::PilafOpt if draw % 10 < TWO_BUCKETS_IN_TEN => {
+                [BUCKET_BYTES, BUCKET_BYTES, self.value_bytes]
+            }
+            System::PilafOpt => [BUCKET_BYTES, self.value_bytes, 0],
+            System::Farm => [NEIGHBOURHOOD * (self.key_bytes + self.value_bytes), 0, 0],
+            System::FarmVar => [
+                NEIGHBOURHOOD * (self.key_bytes + POINTER_BYTES),
+                self.value_bytes,
+                0,
+            ],
+        }
+    }
+
+    /// The longest READ of a GET.
+    fn longest(&self) -> usize {
+        (0..10)
+            .flat_map(|draw| self.chain(draw))
+            .max()
+            .expect("three of them")
+    }
+
+    /// PUTs travel as datagrams.
+    fn sends(&self) -> bool {
+        self.system == System::PilafOpt
+    }
+
+    /// Bytes in front of a PUT as it lands.
+    fn gap(&self) -> usize {
+        if self.sends() { GRH_BYTES } else { 0 }
+    }
+
+    fn clients(&self) -> usize {
+        self.outstanding.div_ceil(self.window)
+    }
+
+    /// Operations outstanding of client number `client`.
+    fn window_of(&self, client: usize) -> usize {
+        self.window.min(self.outstanding - client * self.window)
+    }
+
+    fn options(&self, seed: u64) -> RoomOptions {
+        RoomOptions {
+            machines: 1 + self.client_machines,
+            doorbells: Doorbells::Driver,
+            seed,
+        }
+    }
+}
+
+/// How long operations took, nanoseconds, in the order of their ends.
+type Latencies = Rc<RefCell<Vec<u64>>>;
+
+/// Runs an emulation.
+pub fn run<R: Rooms>(rooms: &R, plan: &Emulation, span: Span, seed: u64) -> Outcome {
+    let (tally, latencies) = (Tally::default(), Latencies::default());
+    let span = span.fitting(plan.outstanding, false);
+    let mut room = rooms.room(&plan.options(seed));
+    setup::set_up(&mut room, plan, &tally, (span.warm_up, &latencies));
+    let probe = Probe {
+        tally,
+        count: Count::Issued,
+        machine: 0,
+        per: 1.0,
+        threads: plan.outstanding as f64,
+    };
+    let mut outcome = measure(&mut room, span, &probe);
+    outcome.named = summary(&mut latencies.borrow_mut());
+    outcome
+}
+
+/// Mean, fifth and ninety-fifth percentile in microseconds, by name.
+fn summary(latencies: &mut [u64]) -> Vec<(&'static str, f64)> {
+    if latencies.is_empty() {
+        return Vec::new();
+    }
+    latencies.sort_unstable();
+    let us = |ns: f64| ns / 1e3;
+    let mean = latencies.iter().sum::<u64>() as f64 / latencies.len() as f64;
+    let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize] as f64;
+    vec![
+        ("latency mean", us(mean)),
+        ("latency p5", us(at(0.05))),
+        ("latency p95", us(at(0.95))),
+    ]
+}
+
+/// Of the greatest rate, what counts as reaching it: the knee, not the last percent.
+const KNEE: f64 = 0.98;
+
+/// Runs an emulation with as few operations outstanding as bring it to `mops`, or to its knee if it gets no further.
+pub fn run_at<R: Rooms>(rooms: &R, plan: &Emulation, mops: f64, span: Span, seed: u64) -> Outcome {
+    let with = |outstanding: usize| {
+        let plan = Emulation {
+            outstanding,
+            ..plan.clone()
+        };
+        run(rooms, &plan, span, seed)
+    };
+    let most = with(plan.outstanding);
+    let wanted = mops.min(KNEE * most.mops);
+    let (mut too_few, mut enough) = (0, (plan.outstanding, most));
+    while enough.0 - too_few > 1 {
+        let middle = (too_few + enough.0) / 2;
+        let outcome = with(middle);
+        if outcome.mops < wanted {
+            too_few = middle;
+        } else {
+            enough = (middle, outcome);
+        }
+    }
+    enough.1
+}

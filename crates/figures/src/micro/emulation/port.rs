@@ -1,0 +1,211 @@
+//! [`Desk`] and [`Port`]: how PUTs and their answers leave and arrive, at either end.
+
+use super::super::{ECHO_SCAN, wiring};
+use drover_base::Cpu;
+use drover_mem::Region;
+use drover_verbs::{
+    MemoryRegion, Payload, Provider, Qpn, QueuePair, RecvList, RecvWr, RemoteRegion, SendList, SendOp,
+    SendWr, Sge, UdDest, Wc, WrId,
+};
+use std::sync::atomic::Ordering;
+
+/// One in so many messages of a queue pair is signaled.
+const SIGNAL_EVERY: usize = 64;
+/// Longest payload that travels with its request, bytes.
+const INLINE_MAX: usize = 188;
+
+/// Places in memory for messages of one length.
+#[derive(Clone, Copy)]
+pub struct Slots {
+    /// Where the first one begins.
+    pub start: usize,
+    /// How many there are.
+    pub count: usize,
+    /// Bytes of a message.
+    pub bytes: usize,
+}
+
+impl Slots {
+    /// From the start of one slot to the next.
+    fn stride(&self) -> usize {
+        self.bytes.next_multiple_of(64)
+    }
+
+    /// Bytes of all slots.
+    pub fn total(&self) -> usize {
+        self.count * self.stride()
+    }
+
+    /// Where slot number `slot` begins; numbers go on after the last one.
+    fn place(&self, slot: usize) -> usize {
+        self.start + slot % self.count * self.stride()
+    }
+
+    /// The word of a slot that lands last.
+    fn last_word(&self, slot: usize) -> usize {
+        self.place(slot) + self.bytes.next_multiple_of(8) - 8
+    }
+}
+
+/// Where the messages of a port go.
+#[derive(Clone, Copy)]
+pub enum To {
+    /// Into slots that the other end polls.
+    Memory(RemoteRegion, Slots),
+    /// To a datagram queue pair.
+    Datagrams(UdDest),
+}
+
+/// What an end exchanges with one other end.
+pub struct Port {
+    /// Which of the desk's queue pairs its messages take.
+    pub lane: usize,
+    /// Where they go.
+    pub to: To,
+    /// Where messages land here, unless they are datagrams.
+    pub inbox: Slots,
+    sent: usize,
+    received: usize,
+}
+
+impl Port {
+    /// A port that nothing has passed yet.
+    pub fn new(lane: usize, to: To, inbox: Slots) -> Port {
+        Port {
+            lane,
+            to,
+            inbox,
+            sent: 0,
+            received: 0,
+        }
+    }
+
+    /// Takes the next message out of its slot; false if it is not there yet.
+    pub fn take(&mut self, region: &Region) -> bool {
+        let word = self.inbox.last_word(self.received);
+        let arrived = region.load_u64(word, Ordering::Acquire) != 0;
+        if arrived {
+            region.store_u64(word, 0, Ordering::Relaxed);
+            self.received += 1;
+        }
+        arrived
+    }
+}
+
+/// The queue pairs and queues that all ports of a thread share.
+pub struct Desk<P: Provider> {
+    lanes: Vec<Lane<P>>,
+    pub send_cq: P::Cq,
+    pub recv_cq: P::Cq,
+    /// What is sent.
+    bytes: Vec<u8>,
+    /// The same in registered memory, if it is too long to travel with its request.
+    staged: Sge,
+    owed: usize,
+    list: SendList,
+    recvs: RecvList,
+}
+
+struct Lane<P: Provider> {
+    qp: P::Qp,
+    since_signal: usize,
+}
+
+impl<P: Provider> Desk<P> {
+    /// A desk for messages of the bytes at `staged`, without queue pairs yet.
+    pub fn new(send_cq: P::Cq, recv_cq: P::Cq, mr: &P::Mr, staged: Sge) -> Desk<P> {
+        let bytes = vec![7; staged.len as usize];
+        mr.region().copy_in(staged.offset as usize, &bytes);
+        Desk {
+            lanes: Vec::new(),
+            send_cq,
+            recv_cq,
+            list: SendList::with_capacity(1, bytes.len()),
+            bytes,
+            staged,
+            owed: 0,
+            recvs: RecvList::with_capacity(1),
+        }
+    }
+
+    /// Adds a queue pair; returns its lane.
+    pub fn add(&mut self, qp: P::Qp) -> usize {
+        self.lanes.push(Lane { qp, since_signal: 0 });
+        self.lanes.len() - 1
+    }
+
+    /// The queue pair of a lane.
+    pub fn qp(&self, lane: usize) -> &P::Qp {
+        &self.lanes[lane].qp
+    }
+
+    /// Sends the next message of `port`.
+    pub fn send(&mut self, cpu: &P::Cpu, port: &mut Port) {
+        let op = match &port.to {
+            To::Memory(remote, slots) => SendOp::Write {
+                remote: remote.at(slots.place(port.sent)),
+                imm: None,
+            },
+            To::Datagrams(dest) => SendOp::Send {
+                dest: Some(*dest),
+                imm: None,
+            },
+        };
+        port.sent += 1;
+        let lane = &mut self.lanes[port.lane];
+        lane.since_signal += 1;
+        let signaled = lane.since_signal == SIGNAL_EVERY;
+        if signaled {
+            lane.since_signal = 0;
+            self.owed += 1;
+        }
+        self.list.clear();
+        let payload = match self.bytes.len() <= INLINE_MAX {
+            true => self.list.inline(&self.bytes),
+            false => Payload::Region(self.staged),
+        };
+        self.list.push(SendWr {
+            wr_id: WrId(0),
+            op,
+            payload,
+            signaled,
+            fence: false,
+        });
+        let posted = lane.qp.post_send(cpu, &self.list);
+        posted.expect("a window fits the queue");
+    }
+
+    /// Takes completions of what was sent.
+    pub fn reap(&mut self, cpu: &P::Cpu) {
+        if self.owed > 0 {
+            let mut wcs = [Wc::default(); 4];
+            self.owed -= wiring::poll::<P>(&mut self.send_cq, cpu, &mut wcs);
+        }
+    }
+
+    /// Posts a RECV for slot number `slot` of `slots` to the only queue pair.
+    pub fn post_recv(&mut self, cpu: &P::Cpu, mr: &P::Mr, slots: &Slots, slot: usize) {
+        self.recvs.clear();
+        self.recvs.push(RecvWr {
+            wr_id: WrId(slot as u64),
+            sge: mr.sge(slots.place(slot), slots.bytes),
+        });
+        let posted = self.lanes[0].qp.post_recv(cpu, &self.recvs);
+        posted.expect("room for what was used up");
+    }
+
+    /// Takes a datagram, posts its RECV again, and returns who sent it.
+    pub fn take_datagram(&mut self, cpu: &P::Cpu, mr: &P::Mr, slots: &Slots) -> Option<Qpn> {
+        let mut wcs = [Wc::default(); 1];
+        if wiring::poll::<P>(&mut self.recv_cq, cpu, &mut wcs) == 0 {
+            return None;
+        }
+        self.post_recv(cpu, mr, slots, wcs[0].wr_id.0 as usize);
+        Some(wcs[0].src_qpn)
+    }
+}
+
+/// Charges a look at so many slots.
+pub fn charge_looks<C: Cpu>(cpu: &C, count: usize) {
+    cpu.charge(ECHO_SCAN, count as u32);
+}

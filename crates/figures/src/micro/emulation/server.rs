@@ -1,0 +1,59 @@
+//! [`Server`]: a server thread. GETs pass it by; it answers PUTs.
+
+use super::port::{Desk, Port, Slots, charge_looks};
+use drover_base::{Actor, Ns, Progress};
+use drover_verbs::{MemoryRegion, Provider, Qpn};
+
+/// A server thread and the clients whose PUTs it answers.
+pub struct Server<P: Provider> {
+    pub desk: Desk<P>,
+    /// What clients READ from, and behind it where their PUTs land.
+    pub mr: P::Mr,
+    /// RECVs of all clients, if PUTs are datagrams.
+    pub recvs: Option<Slots>,
+    /// One per client.
+    pub ports: Vec<Port>,
+    /// The clients' datagram queue pairs, in the order of ports.
+    pub senders: Vec<Qpn>,
+    /// Queue pairs that are only written to and read from.
+    pub passive: Vec<P::Qp>,
+    /// Where the next look at slots begins.
+    pub cursor: usize,
+}
+
+impl<P: Provider> Server<P> {
+    /// Looks for a PUT; returns whose.
+    fn receive(&mut self, cpu: &P::Cpu) -> Option<usize> {
+        let Some(slots) = &self.recvs else {
+            return self.scan(cpu);
+        };
+        let sender = self.desk.take_datagram(cpu, &self.mr, slots)?;
+        self.senders.iter().position(|known| *known == sender)
+    }
+
+    /// Looks at the next slot of every client once, beginning where the last look ended.
+    fn scan(&mut self, cpu: &P::Cpu) -> Option<usize> {
+        let count = self.ports.len();
+        for looked in 0..count {
+            let client = (self.cursor + looked) % count;
+            if self.ports[client].take(self.mr.region()) {
+                charge_looks(cpu, looked + 1);
+                self.cursor = (client + 1) % count;
+                return Some(client);
+            }
+        }
+        charge_looks(cpu, count);
+        None
+    }
+}
+
+impl<P: Provider> Actor<P::Cpu> for Server<P> {
+    fn step(&mut self, cpu: &P::Cpu) -> Progress {
+        self.desk.reap(cpu);
+        let Some(client) = self.receive(cpu) else {
+            return Progress::Idle { wake_at: Ns::MAX };
+        };
+        self.desk.send(cpu, &mut self.ports[client]);
+        Progress::Busy
+    }
+}
