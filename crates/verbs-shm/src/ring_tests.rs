@@ -3,14 +3,14 @@
 use super::*;
 use drover_base::sync::{Arc, AtomicU64};
 
+/// The lane's words, and how many lines were asked for ahead of time.
 #[derive(Clone)]
-struct Words(Arc<Vec<AtomicU64>>);
+struct Words(Arc<Vec<AtomicU64>>, Arc<AtomicU64>);
 
 impl Words {
     fn new(geometry: Geometry) -> Words {
-        Words(Arc::new(
-            (0..geometry.bytes() / 8).map(|_| AtomicU64::new(0)).collect(),
-        ))
+        let words = (0..geometry.bytes() / 8).map(|_| AtomicU64::new(0));
+        Words(Arc::new(words.collect()), Arc::new(AtomicU64::new(0)))
     }
 }
 
@@ -20,6 +20,10 @@ impl Memory for Words {
     }
     fn store(&self, word: usize, value: u64, order: Ordering) {
         self.0[word].store(value, order);
+    }
+    fn prefetch(&self, word: usize) {
+        assert!(word < self.0.len(), "asked for word {word}");
+        self.1.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -116,6 +120,26 @@ mod plain {
                 }
             }
         }
+    }
+
+    /// What a sender says of messages to come is only a hint for whom to ask for their lines: it may lie.
+    #[test]
+    fn a_hostile_announcement_asks_for_few_lines() {
+        let (words, producer, consumer) = ring(6);
+        let asked = || words.1.load(Ordering::Relaxed);
+        for number in 0..4 {
+            let (head, bytes) = message(number, 8);
+            let following = u32::MAX;
+            assert!(producer.push(Head { following, ..head }, &bytes));
+        }
+        let mut run = consumer.run();
+        for number in 0..4 {
+            let (_, head) = consumer.peek_plain(&mut run).expect("a plain message");
+            assert_eq!(head.imm, number);
+            assert_eq!(asked(), u64::from(FOLLOWING_MAX + number), "{number} later");
+            consumer.next_plain(&mut run);
+        }
+        assert!(consumer.peek_plain(&mut run).is_none());
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub use options::{ClientOptions, SetupError};
 pub use stats::ClientStats;
 pub use thread::{ClientThread, Handle};
 
-use crate::layout::{Commit, ReplyImm, SlotOp, Status, paper};
+use crate::layout::{Commit, ReplyImm, SlotOp, Status, TRAILER_BYTES, paper};
 use bulk::{BulkMemory, BulkOp};
 use conflict::Conflicts;
 use connect::Link;
@@ -59,7 +59,7 @@ use session::Session;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use waiting::Waiting;
-use window::{Slot, SlotState};
+use window::{Line, Slot, SlotState};
 
 /// Completions taken per look at the completion queue.
 const POLL_MAX: usize = 32;
@@ -212,19 +212,23 @@ impl<P: Provider> HerdClient<P> {
             Op::Delete { key } => (SlotOp::Delete, key, &[][..], 0),
         };
         if session.plain && ttl_s == 0 && key.len() + value.len() <= LINE_BODY_BYTES {
-            let Some(claim) = session.window.claim(partition) else {
-                return Placed::NoSlot;
+            let body = (key.len(), value.len());
+            let placed = Self::post_line(
+                session,
+                slot_op,
+                body,
+                hash,
+                token,
+                submitted,
+                now,
+                |line, commit| {
+                    request::build_line(line, commit, hash, key, value);
+                },
+            );
+            return match placed {
+                true => Placed::Posted,
+                false => Placed::NoSlot,
             };
-            let commit = Commit::new(slot_op, claim.seq, key.len(), value.len(), false);
-            let len = request::build_line(claim.line, commit, hash, key, value);
-            Self::fill(claim.slot, commit, hash, token, submitted, now, len);
-            // Built twice, for the list and for retransmission, because a copy would wait for the stores.
-            let payload = session.list.inline_tail_with(len, |block| {
-                request::build_line(block, commit, hash, key, value);
-            });
-            let at = claim.at;
-            session.stage_plain(at, payload, len);
-            return Placed::Posted;
         }
         let Some((at, seq)) = session.window.next(partition) else {
             return Placed::NoSlot;
@@ -257,26 +261,48 @@ impl<P: Provider> HerdClient<P> {
         if !self.conflicts.try_add_read(hash) {
             return false;
         }
-        let Some(claim) = session
-            .window
-            .claim(hash.partition_index(session.partition_count))
-        else {
+        let now = cpu.now();
+        let build = |line: &mut _, commit| request::build_get(line, commit, hash, key);
+        if !Self::post_line(session, SlotOp::Get, (16, 0), hash, token, now, now, build) {
             self.conflicts.remove(hash, false);
             return false;
-        };
-        let commit = Commit::new(SlotOp::Get, claim.seq, 16, 0, false);
-        request::build_get(claim.line, commit, hash, key);
-        let now = cpu.now();
-        Self::fill(claim.slot, commit, hash, token, now, now, request::GET_BYTES);
-        let at = claim.at;
-        let payload = session.list.inline_tail_with(request::GET_BYTES, |block| {
-            request::build_get(block, commit, hash, key);
-        });
-        session.stage_plain(at, payload, request::GET_BYTES);
+        }
         self.in_flight += 1;
         if session.list.len() >= session.post_batch {
             session.flush(cpu);
         }
+        true
+    }
+
+    /// Takes the next slot of the key's partition for a request of one line, whose key and value have `body` bytes,
+    /// and stages it; false: the window is full. `build` is called twice, for the list and for retransmission: a copy
+    /// would wait for the stores.
+    #[inline(always)]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a request, spread out: it is to stay in registers"
+    )]
+    fn post_line(
+        session: &mut Session<P>,
+        op: SlotOp,
+        body: (usize, usize),
+        hash: KeyHash,
+        token: Token,
+        submitted: Ns,
+        now: Ns,
+        build: impl Fn(&mut Line, Commit),
+    ) -> bool {
+        let partition = hash.partition_index(session.partition_count);
+        let Some(claim) = session.window.claim(partition) else {
+            return false;
+        };
+        let commit = Commit::new(op, claim.seq, body.0, body.1, false);
+        let len = TRAILER_BYTES + body.0 + body.1;
+        build(claim.line, commit);
+        Self::fill(claim.slot, commit, hash, token, submitted, now, len);
+        let at = claim.at;
+        let payload = session.list.inline_tail_with(len, |block| build(block, commit));
+        session.stage_plain(at, payload, len);
         true
     }
 
