@@ -1,15 +1,16 @@
 //! No allocation per operation on either side: server and client on shared memory, in one thread, under an allocator that
 //! counts. Control messages and set-up may allocate; GETs and PUTs of small items may not, on either side.
 
-mod common;
+#[path = "shm/pair.rs"]
+mod pair;
 
-use common::Pair;
 use drover_base::Cpu;
 use drover_kv::{KvClient, Op, Outcome};
 use drover_kv_herd::client::ClientOptions;
 use drover_mem::CountingAlloc;
 use drover_store::PartitionOptions;
 use drover_verbs::Context;
+use pair::Pair;
 
 #[global_allocator]
 static ALLOC: CountingAlloc = CountingAlloc::new();

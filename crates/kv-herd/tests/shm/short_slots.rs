@@ -1,9 +1,7 @@
 //! Slots that are shorter than the longest keys need: whatever does not fit is refused at once and clearly, whatever
 //! does fit works, and nothing in between.
 
-mod common;
-
-use common::Pair;
+use crate::pair::Pair;
 use drover_base::{Actor, Cpu};
 use drover_kv::{KEY_BYTES_MAX, KvClient, Op, Outcome, Refusal, SubmitError};
 use drover_kv_herd::client::ClientOptions;

@@ -1,9 +1,7 @@
 //! A worker that sleeps is woken once per sleep, a busy one never: server and client on shared memory, in one
 //! thread, so that every sleep begins where the test says. A wake-up is a system call of the client's.
 
-mod common;
-
-use common::Pair;
+use crate::pair::Pair;
 use drover_base::{Cpu, Ns, Progress};
 use drover_kv::{KvClient, Op, Outcome};
 use drover_kv_herd::client::ClientOptions;

@@ -1,0 +1,6 @@
+//! HERD over shared memory, server and clients in one thread, which alone decides who runs when.
+
+mod datagram_windows;
+mod pair;
+mod short_slots;
+mod wakes;
