@@ -60,14 +60,14 @@ const METERS: &[Meter] = &[
         example: "worker_instructions",
         name: "herd worker",
         inside: "worker_instructions::serve",
-        operations: &["get", "put"],
+        operations: &["get", "put", "paper-get", "paper-put"],
     },
     Meter {
         package: "drover-kv-herd",
         example: "client_instructions",
         name: "herd client",
         inside: "client_instructions::turn",
-        operations: &["get", "put"],
+        operations: &["get", "put", "paper-get", "paper-put"],
     },
 ];
 

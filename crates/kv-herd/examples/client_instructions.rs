@@ -1,12 +1,14 @@
-//! What an operation costs the client, in instructions: `client_instructions get|put COUNT`, to be run under
+//! What an operation costs the client, in instructions: `client_instructions get|put|paper-get|paper-put COUNT`, to be run under
 //! callgrind with `--toggle-collect='client_instructions::turn'`, which counts the client (with the posting over
 //! shared memory, and the loop around it) and leaves out the worker beside it.
 //!
-//! Shared memory, one process, window 16, 16-byte keys, 32-byte values, 10,000 keys, all hits.
+//! Shared memory, one process, window 16, 16-byte keys, 32-byte values, 10,000 keys, all hits. `paper-`: the
+//! paper's format, each request posted by itself.
 
 use drover_base::{Actor, Cpu, HashSeed};
 use drover_kv::{Completion, KvClient, Op, Outcome};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
+use drover_kv_herd::control::Format;
 use drover_kv_herd::server::{Server, ServerOptions, Worker};
 use drover_mem::{NativeCpu, PageWish};
 use drover_rt::control::ControlStream;
@@ -58,13 +60,14 @@ fn turn(
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let put = args.next().is_some_and(|op| op == "put");
+    let op = args.next().unwrap_or_default();
+    let (put, paper) = (op.ends_with("put"), op.starts_with("paper"));
     let count = args
         .next()
         .and_then(|count| count.parse().ok())
         .unwrap_or(100_000);
     let (mut acceptor, mut workers) =
-        Server::<Shm>::in_pieces(&ShmDevice::default(), &server_options()).expect("server");
+        Server::<Shm>::in_pieces(&ShmDevice::default(), &server_options(paper)).expect("server");
     let ctx = Rc::new(ShmDevice::default().context().expect("context"));
     let cpu = ctx.cpu();
     let (tell, told) = mpsc::channel();
@@ -73,9 +76,17 @@ fn main() {
         tell.send(theirs).expect("main thread is here");
         Ok(ours)
     });
-    let options = ClientOptions {
+    let usual = ClientOptions {
         window: WINDOW,
         ..ClientOptions::default()
+    };
+    let options = match paper {
+        true => ClientOptions {
+            format: Format::P,
+            post_batch: 1,
+            ..usual
+        },
+        false => usual,
     };
     let mut client = HerdClient::<Shm>::new(ctx.clone(), dial, options);
     let control = acceptor.context();
@@ -112,8 +123,9 @@ fn key(index: u64) -> [u8; 16] {
     key
 }
 
-fn server_options() -> ServerOptions {
+fn server_options(paper_format: bool) -> ServerOptions {
     ServerOptions {
+        paper_format,
         partition: PartitionOptions {
             log_bytes: 1 << 21,
             bucket_count: 1 << 13,

@@ -1,12 +1,13 @@
-//! What a request costs the worker, in instructions: `worker_instructions get|put COUNT`, to be run under
+//! What a request costs the worker, in instructions: `worker_instructions get|put|paper-get|paper-put COUNT`, to be run under
 //! callgrind with `--toggle-collect='worker_instructions::serve'`, which counts the worker and leaves out the client beside it.
 //!
-//! Shared memory, one process, window 16, 16-byte keys, 32-byte values, 10,000 keys.
+//! Shared memory, one process, window 16, 16-byte keys, 32-byte values, 10,000 keys. `paper-`: the paper's format, served
+//! by the paper's pipeline (drained, lest polls in vain be counted) instead of in batches.
 
 use drover_base::{Actor, Cpu, KeyHash, Ns, Progress};
 use drover_kv_herd::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION};
-use drover_kv_herd::layout::{Commit, SlotMap, SlotOp};
-use drover_kv_herd::server::{Server, ServerOptions, Worker};
+use drover_kv_herd::layout::{Commit, SlotMap, SlotOp, paper};
+use drover_kv_herd::server::{ServeMode, Server, ServerOptions, Worker};
 use drover_mem::PageWish;
 use drover_rt::control::ControlStream;
 use drover_store::PartitionOptions;
@@ -35,16 +36,57 @@ fn hear(ctx: &ShmContext, stream: &mut ControlStream) -> Message {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();
-    let put = args.get(1).is_some_and(|op| op == "put");
+    let op = args.get(1).map_or("get", String::as_str);
+    let ask = Ask {
+        put: op.ends_with("put"),
+        paper: op.starts_with("paper"),
+    };
     let count = args.get(2).map_or(Ok(100_000), |count| count.parse())?;
-    run(put, count, &|| 0).map(|_| ())
+    run(ask, count, &|| 0).map(|_| ())
+}
+
+/// What is asked of the worker.
+#[derive(Clone, Copy)]
+pub struct Ask {
+    /// Else GETs.
+    pub put: bool,
+    /// In the paper's format, of the paper's pipeline.
+    pub paper: bool,
+}
+
+/// A request's bytes in either format.
+fn request(ask: Ask, r: u64, key: &str, value: &[u8]) -> Vec<u8> {
+    let hash = KeyHash {
+        low: drover_base::mix(u64::from_le_bytes(
+            key.as_bytes()[8..].try_into().expect("16 bytes"),
+        )),
+        high: 5,
+    };
+    if ask.paper {
+        let len = (value.len() as u16).to_le_bytes();
+        let len = if value.is_empty() { &[][..] } else { &len[..] };
+        return [value, len, &paper::wire_hash(hash)].concat();
+    }
+    let op = if value.is_empty() {
+        SlotOp::Get
+    } else {
+        SlotOp::Put
+    };
+    let commit = Commit::new(op, (r / WINDOW + 1) as u32, key.len(), value.len(), false);
+    [value, key.as_bytes(), &hash.to_bytes(), &commit.0.to_le_bytes()].concat()
 }
 
 /// Serves `count` requests after as many PUTs as there are keys; returns by how much `meter` went on meanwhile in
 /// the worker.
-pub fn run(put: bool, count: u64, meter: &dyn Fn() -> u64) -> Result<u64, Box<dyn std::error::Error>> {
+pub fn run(ask: Ask, count: u64, meter: &dyn Fn() -> u64) -> Result<u64, Box<dyn std::error::Error>> {
     let device = ShmDevice::default();
+    let (mode, format) = match ask.paper {
+        true => (ServeMode::Pipeline { drain: true }, Format::P),
+        false => (ServerOptions::default().mode, Format::D),
+    };
     let options = ServerOptions {
+        mode,
+        paper_format: ask.paper,
         partition: PartitionOptions {
             log_bytes: 1 << 21,
             bucket_count: 1 << 11,
@@ -62,7 +104,7 @@ pub fn run(put: bool, count: u64, meter: &dyn Fn() -> u64) -> Result<u64, Box<dy
     let (mut stream, other) = ControlStream::pair();
     let hello = Hello {
         protocol_version: PROTOCOL_VERSION,
-        format: Format::D,
+        format,
         front_end: FrontEnd::Slots,
         window: WINDOW as u16,
         slot_bytes: 128,
@@ -125,20 +167,11 @@ pub fn run(put: bool, count: u64, meter: &dyn Fn() -> u64) -> Result<u64, Box<dy
     while r < KEYS + count {
         list.clear();
         for _ in 0..WINDOW {
-            let put = put || r < KEYS;
+            let put = ask.put || r < KEYS;
             let number = drover_base::mix(r) % KEYS;
             let key = format!("key-{:012}", if r < KEYS { r } else { number });
-            let (op, value) = if put {
-                (SlotOp::Put, &[7; 32][..])
-            } else {
-                (SlotOp::Get, &[][..])
-            };
-            let commit = Commit::new(op, (r / WINDOW + 1) as u32, key.len(), value.len(), false);
-            let hash = KeyHash {
-                low: drover_base::mix(u64::from_le_bytes(key.as_bytes()[8..].try_into()?)),
-                high: 5,
-            };
-            let bytes = [value, key.as_bytes(), &hash.to_bytes(), &commit.0.to_le_bytes()].concat();
+            let value = if put { &[7; 32][..] } else { &[][..] };
+            let bytes = request(ask, r, &key, value);
             let slot = (r % WINDOW) as usize;
             let payload = list.inline(&bytes);
             list.push(SendWr {

@@ -14,6 +14,7 @@
 //! - [`layout`] is every byte that travels.
 //! - [`logic`] are pure decisions over those bytes.
 //! - [`control`] are the messages of the control channel: handshake, resynchronisation, bulk memory.
+//! - [`costs`] are what this code charges where it runs on simulated cores.
 //! - [`server`] owns partitions and polls; [`client`] keeps windows, retransmits, reconnects.
 //!
 //! The paper's words: its *request region* is our slots, its *initialiser* our acceptor, its *key* a key hash.
@@ -23,6 +24,7 @@
 
 pub mod client;
 pub mod control;
+pub mod costs;
 pub mod layout;
 pub mod logic;
 pub mod server;

@@ -11,11 +11,16 @@ static ALLOC: CountingAlloc = CountingAlloc::new();
 
 #[test]
 fn requests_allocate_nothing() {
-    for put in [false, true] {
-        let allocations = meter::run(put, 4096, &|| ALLOC.count()).expect("a run");
-        assert_eq!(allocations, 0, "put: {put}");
+    for (put, paper) in [(false, false), (true, false), (false, true), (true, true)] {
+        let ask = meter::Ask { put, paper };
+        let allocations = meter::run(ask, 4096, &|| ALLOC.count()).expect("a run");
+        assert_eq!(allocations, 0, "put: {put}, paper: {paper}");
     }
-    let allocations = meter::run(false, 64, &|| {
+    let ask = meter::Ask {
+        put: false,
+        paper: false,
+    };
+    let allocations = meter::run(ask, 64, &|| {
         drop(Box::new(0));
         ALLOC.count()
     });

@@ -49,7 +49,7 @@ impl Setup {
     /// The same on machines of `profile`.
     pub fn on(profile: Profile) -> Setup {
         let mut world = WorldOptions::new(profile);
-        world.costs = costs::of(world.profile.parameters());
+        world.costs = costs::of(&world.profile);
         Setup {
             world,
             seed: 1,

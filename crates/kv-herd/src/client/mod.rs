@@ -46,6 +46,7 @@ pub use options::{ClientOptions, SetupError};
 pub use stats::ClientStats;
 pub use thread::{ClientThread, Handle};
 
+use crate::costs::{ANSWER, LOOK, SUBMIT, SUBMIT_GET};
 use crate::layout::{Commit, ReplyImm, SlotOp, Status, TRAILER_BYTES, paper};
 use bulk::{BulkMemory, BulkOp};
 use conflict::Conflicts;
@@ -257,6 +258,7 @@ impl<P: Provider> HerdClient<P> {
             Some(session) if self.open && session.plain && !session.window.is_full() => session,
             _ => return false,
         };
+        cpu.charge(SUBMIT_GET, 1);
         let hash = session.hasher.hash_words(key);
         if !self.conflicts.try_add_read(hash) {
             return false;
@@ -313,6 +315,7 @@ impl<P: Provider> HerdClient<P> {
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             return Err(SubmitError::BadKey);
         }
+        cpu.charge(SUBMIT, 1);
         let now = cpu.now();
         let session = match self.session.as_deref_mut() {
             Some(session) if self.open => session,
@@ -711,6 +714,8 @@ impl<P: Provider> KvClient<P> for HerdClient<P> {
         if let Some(session) = self.session.as_deref_mut() {
             session.flush(cpu);
             let count = session.cq.poll(cpu, &mut self.wcs[..]);
+            cpu.charge(LOOK, 1);
+            cpu.charge(ANSWER, count as u32);
             for i in 0..count {
                 if !self.take_usual(cpu, i, sink) {
                     self.take_rest(cpu, i, sink);

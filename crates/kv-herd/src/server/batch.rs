@@ -10,6 +10,8 @@
 //! the next batch between passes 2 and 3 of this one was tried: no faster, with 200,000 keys or 3 million.
 
 use super::worker::Worker;
+use crate::costs::{BATCH, ITEM};
+use drover_base::Cpu;
 use drover_verbs::Provider;
 
 impl<P: Provider> Worker<P> {
@@ -27,6 +29,7 @@ impl<P: Provider> Worker<P> {
         if self.intakes[0].is_empty() {
             return false;
         }
+        cpu.charge(BATCH, 1);
         self.prefetch_items(cpu, 0);
         self.execute_all(cpu, 0);
         self.replies.post(cpu, &mut self.counters);
@@ -38,6 +41,7 @@ impl<P: Provider> Worker<P> {
     #[inline(always)]
     pub(super) fn prefetch_items(&mut self, cpu: &P::Cpu, at: usize) {
         for request in self.intakes[at].requests_mut() {
+            cpu.charge(ITEM, 1);
             request.hint = self.partition.prefetch_item(cpu, request.hash());
         }
     }

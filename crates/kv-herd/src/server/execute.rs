@@ -8,7 +8,9 @@ use super::intake::{About, Act, Request};
 use super::reply::Replies;
 use super::stats::Counters;
 use super::worker::Worker;
+use crate::costs::{EXECUTE, GET, PUT};
 use crate::layout::{ReplyImm, SlotOp, Status};
+use drover_base::Cpu;
 use drover_store::{ItemRef, Key, Partition, PutOutcome};
 use drover_verbs::{MemoryRegion, Payload, Provider, SendList};
 
@@ -30,6 +32,7 @@ impl<P: Provider> Worker<P> {
     /// Executes GETs and PUTs from number `k` on; returns the number of the first request that is something else.
     #[inline(never)]
     fn execute_usual(&mut self, cpu: &P::Cpu, at: usize, mut k: usize) -> usize {
+        cpu.charge(EXECUTE, 1);
         let requests = self.intakes[at].requests();
         let mut desk = Desk {
             partition: &mut self.partition,
@@ -156,6 +159,7 @@ struct Desk<'w, P: Provider> {
 impl<P: Provider> Desk<'_, P> {
     #[inline(always)]
     fn get(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client<P>) {
+        cpu.charge(GET, 1);
         self.counters.gets += 1;
         let key = key_of(request);
         let Some(item) = self.partition.get_hinted(cpu, key, self.now_s, request.hint) else {
@@ -175,6 +179,7 @@ impl<P: Provider> Desk<'_, P> {
 
     #[inline(always)]
     fn put(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client<P>, expire_s: u32) {
+        cpu.charge(PUT, 1);
         self.counters.puts += 1;
         let (key, value) = (key_of(request), request.value());
         let outcome = self

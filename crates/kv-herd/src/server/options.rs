@@ -57,6 +57,9 @@ pub struct ServerOptions {
     /// RECVs posted for request datagrams, per worker; 0: no datagram front end. Clients get a 64th of them as their
     /// window.
     pub datagram_recvs: usize,
+    /// Longest value that travels in the request to the fabric itself, if the fabric allows as much. Longer ones are
+    /// fetched by the card, which pays off from 144 bytes on with PCIe 3.0 x8 and from 192 with PCIe 2.0 x8 `[HERD §5.3]`.
+    pub inline_bytes_max: usize,
     /// One reply in so many asks for a completion. *(64 as in `[H14]` and `[R16]`)*
     pub signal_period: usize,
     /// Sweeps over the slots without a find before a step looks everywhere and then says that it is idle. On
@@ -115,6 +118,7 @@ impl Default for ServerOptions {
             hash_seed: None,
             epoch: None,
             datagram_recvs: 0,
+            inline_bytes_max: usize::MAX,
             signal_period: 64,
             idle_sweeps: 64,
             idle: Idle::ADAPTIVE,

@@ -6,9 +6,10 @@
 
 use super::intake::{About, Act, Share};
 use super::worker::Worker;
+use crate::costs::TAKE_PAPER;
 use crate::layout::{SlotOp, Status, paper};
-use drover_base::KeyHash;
 use drover_base::sync::{Ordering, fence};
+use drover_base::{Cpu, KeyHash};
 use drover_verbs::Provider;
 
 /// Beyond so many partitions the last byte of the hash, which the format may change, decides about the partition.
@@ -37,6 +38,7 @@ impl<P: Provider> Worker<P> {
                 high: word,
             };
             let len = (lane.slots.load(lane.commit_at - 16) >> 48) as usize;
+            cpu.charge(TAKE_PAPER, 1);
             let act = act(intake.share, hash, len, client.slot_bytes as usize);
             let value_len = match act {
                 Act::Do(SlotOp::Put) => len,

@@ -13,7 +13,9 @@
 use super::intake::Act;
 use super::options::Flaw;
 use super::worker::Worker;
+use crate::costs::ADVANCE;
 use crate::layout::SlotOp;
+use drover_base::Cpu;
 use drover_verbs::Provider;
 
 /// Failed polls that count as a request `[HERD §4.2]`.
@@ -87,6 +89,7 @@ impl<P: Provider> Worker<P> {
 
     /// One request (or a no-op) enters; the others move on by a stage.
     fn advance_pipeline(&mut self, cpu: &P::Cpu, entering: Option<usize>) {
+        cpu.charge(ADVANCE, 1);
         if self.options.flaw == Some(Flaw::NewerFirst) {
             // What [H14] amounts to for a PUT behind a GET: its stage 1 does everything.
             let intakes = &self.intakes;

@@ -1,7 +1,9 @@
 //! [`Replies`]: SENDs over the worker's one UD queue pair, built in place, posted as one list.
 
 use super::stats::Counters;
+use crate::costs::REPLY;
 use crate::layout::ReplyImm;
+use drover_base::Cpu;
 use drover_verbs::{
     CompletionQueue, Context, CreateError, Imm, Payload, PostErrorKind, Provider, QpKind, QpOptions,
     QueuePair, SendList, SendOp, SendWr, UdDest, Wc, WcStatus, WrId,
@@ -102,6 +104,7 @@ impl<P: Provider> Replies<P> {
         if self.outstanding + count > self.depth {
             self.reclaim(cpu, count, counters);
         }
+        cpu.charge(REPLY, 1);
         self.outstanding += count;
         counters.replies += count as u64;
         counters.doorbells += 1;

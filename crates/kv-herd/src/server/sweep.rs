@@ -13,14 +13,13 @@ use super::intake::{Found, Intake, TORN_NS_MAX, Taken};
 use super::options::Flaw;
 use super::worker::Worker;
 use crate::control::Format;
+use crate::costs::{POLL, SWEEP, TAKE};
 use crate::layout::Commit;
 use crate::logic::Turn;
-use drover_base::{Cost, Cpu, Ns};
+use drover_base::{Cpu, Ns};
 use drover_store::Partition;
 use drover_verbs::Provider;
 
-/// One look at one slot.
-const POLL: Cost = Cost::new("herd.poll");
 /// Looks around without a find after which a lane is cold: about a thousand sweeps.
 const QUIET_MAX: u16 = 16;
 /// Slots whose lines are asked for at once.
@@ -43,11 +42,14 @@ impl<P: Provider> Worker<P> {
     pub(super) fn sweep(&mut self, cpu: &P::Cpu, at: usize) {
         self.sweeps = self.sweeps.wrapping_add(1);
         let hot = self.clients.hot;
-        cpu.charge(POLL, hot as u32);
+        cpu.charge(SWEEP, 1);
         let mut index = if self.cursor < hot { self.cursor } else { 0 };
-        for _ in 0..hot {
+        let mut charged = 0;
+        for looked in 1..=hot as u32 {
             let lane = &self.clients.lanes[index];
             if lane.slots.load(lane.commit_at) != lane.seen {
+                cpu.charge(POLL, looked - charged);
+                charged = looked;
                 self.serve(cpu, at, index);
                 if self.intakes[at].is_full() {
                     self.cursor = index + 1;
@@ -59,6 +61,7 @@ impl<P: Provider> Worker<P> {
                 index = 0;
             }
         }
+        cpu.charge(POLL, hot as u32 - charged);
         if self.clients.lanes.len() > hot {
             self.sweep_cold(cpu, at);
         }
@@ -121,6 +124,7 @@ impl<P: Provider> Worker<P> {
             };
             match intake.take(client, found, &mut self.counters) {
                 Taken::New => {
+                    cpu.charge(TAKE, 1);
                     self.partition.prefetch_bucket(cpu, intake.last_hash(), false);
                     client.advance(lane, Commit(word));
                     left -= 1;
@@ -219,6 +223,7 @@ impl<P: Provider> Worker<P> {
                 };
                 match intake.take(client, found, &mut self.counters) {
                     Taken::New | Taken::Again => {
+                        cpu.charge(TAKE, 1);
                         lane.served = true;
                         self.partition.prefetch_bucket(cpu, intake.last_hash(), false);
                         self.counters.out_of_turn += u64::from(slot != client.turn.slot);
@@ -288,6 +293,7 @@ fn take_plain<P: Provider>(
             unused = 1;
             break;
         }
+        cpu.charge(TAKE, 1);
         cpu.prefetch(buckets.of(request.hash()));
         turn = Turn {
             slot: turn.slot,

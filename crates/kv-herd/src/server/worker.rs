@@ -10,6 +10,7 @@ use super::pipeline::{Pipeline, STAGES};
 use super::reply::Replies;
 use super::stats::{Counters, WorkerStats};
 use super::sweep::Around;
+use crate::costs::STEP;
 use crate::logic::SlotState;
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_mem::pause;
@@ -101,6 +102,7 @@ impl<P: Provider> Worker<P> {
             batch,
             qkey,
         )?;
+        replies.inline_bytes_max = replies.inline_bytes_max.min(options.inline_bytes_max);
         if let Some(datagrams) = &mut datagrams {
             datagrams
                 .start(ctx.cpu(), &mut replies.qp)
@@ -295,6 +297,7 @@ impl<P: Provider> Actor<P::Cpu> for Worker<P> {
     /// Up to [`ServerOptions::idle_sweeps`] sweeps until one finds something, then that batch. Idle means that
     /// every slot was looked at, so it is exact: whatever comes afterwards rings the bell.
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
+        cpu.charge(STEP, 1);
         self.now = cpu.now();
         self.now_s = self.now.since(self.started).as_s() as u32;
         for _ in 0..self.options.idle_sweeps.max(1) {
