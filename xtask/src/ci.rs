@@ -4,7 +4,7 @@
 //! takes longer has a command of its own: `miri`, `kill -N 200`, `fuzz --seconds 600`.
 
 use crate::command::{self, cargo};
-use crate::steps::Steps;
+use crate::steps::{StepResult, Steps};
 use crate::{bench, check, fuzz, instructions, loom, setup, syscalls, tests};
 
 /// Options of the whole run.
@@ -31,9 +31,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
     syscalls::run(steps);
     tests::examples(steps);
     loom::run(steps);
-    steps.run("build release", || {
-        command::run(&mut cargo(&["build", "--release", "--quiet"]))
-    });
+    steps.run_together("builds", &[build_release, fuzz::build]);
     bench::smoke(steps);
     instructions::run(steps, &instructions::Args { write: false });
     fuzz::run_all(
@@ -43,4 +41,10 @@ pub fn run(steps: &mut Steps, args: &Args) {
             seconds: FUZZ_SECONDS,
         },
     );
+}
+
+/// What is shipped, and what counts its instructions.
+fn build_release() -> StepResult {
+    command::run(&mut cargo(&["build", "--release", "--quiet"]))?;
+    instructions::build()
 }

@@ -4,7 +4,7 @@
 
 use crate::command::{output, root, run, target_dir};
 use crate::counts::Counts;
-use crate::steps::Steps;
+use crate::steps::{StepResult, Steps};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -25,16 +25,19 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions=yes";
 
+/// Builds the program that all fuzzers are in.
+pub fn build() -> StepResult {
+    let flags = FLAGS.split_whitespace().collect::<Vec<_>>().join(" ");
+    run(Command::new("cargo")
+        .args(["build", "--release", "--target", TRIPLE])
+        .current_dir(root().join("fuzz"))
+        .env("CARGO_TARGET_DIR", target_dir("fuzz"))
+        .env("RUSTFLAGS", flags))
+}
+
 /// Builds the fuzzers, proves the canary, runs the targets.
 pub fn run_all(steps: &mut Steps, args: &Args) {
-    let built = steps.run("fuzz build", || {
-        let flags = FLAGS.split_whitespace().collect::<Vec<_>>().join(" ");
-        run(Command::new("cargo")
-            .args(["build", "--release", "--target", TRIPLE])
-            .current_dir(root().join("fuzz"))
-            .env("CARGO_TARGET_DIR", target_dir("fuzz"))
-            .env("RUSTFLAGS", flags))
-    });
+    let built = steps.run("fuzz build", build);
     if !built {
         return;
     }

@@ -98,8 +98,8 @@ fn measure_all() -> Result<BTreeMap<String, f64>, String> {
     Ok(measured)
 }
 
-/// All meters at once, as the release is built: linking is what takes time.
-fn build() -> StepResult {
+/// Builds all meters at once, as the release is built: linking is what takes time.
+pub fn build() -> StepResult {
     let mut command = cargo(&["build", "--release", "--quiet"]);
     for meter in METERS {
         command.args(["-p", meter.package, "--example", meter.example]);

@@ -55,6 +55,25 @@ impl Steps {
         well
     }
 
+    /// Runs several works side by side as one step: builds in folders of their own, whose last crates keep only one
+    /// core busy. All of them run to their end; the step fails with the first that did.
+    pub fn run_together(&mut self, name: &str, works: &[fn() -> StepResult]) -> bool {
+        self.run(name, || {
+            std::thread::scope(|scope| {
+                let running: Vec<_> = works.iter().map(|work| scope.spawn(work)).collect();
+                let mut total = Ok(Counts::default());
+                for work in running {
+                    let result = work.join().unwrap_or_else(|_| Err("panicked".to_string()));
+                    total = total.and_then(|mut total| {
+                        total.add(result?);
+                        Ok(total)
+                    });
+                }
+                total
+            })
+        })
+    }
+
     /// Prints the table of steps and, alone on the last line, the sum of all test runners. A failed step
     /// that is no test runner counts as one failure, so the line never looks better than the run was.
     pub fn finish(self) -> ExitCode {
