@@ -44,10 +44,14 @@ pub struct Row {
 }
 
 impl Row {
-    /// Simulated over published.
+    /// Simulated over published; one where both are nothing.
     pub fn ratio(&self) -> Option<f64> {
-        let expected = self.expected.as_ref()?;
-        Some(self.simulated? / expected.value)
+        let (expected, simulated) = (self.expected.as_ref()?.value, self.simulated?);
+        Some(if simulated == expected {
+            1.0
+        } else {
+            simulated / expected
+        })
     }
 
     /// Whether the ratio is within the band of its metric.

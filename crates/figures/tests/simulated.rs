@@ -92,3 +92,12 @@ fn without_locks_threads_of_a_process_do_not_slow_each_other_down() {
     assert!(at(&locked, out, 16.0) < 0.7 * at(&locked, out, 4.0));
     assert!(at(&free, out, 16.0) > 3.0 * at(&free, out, 4.0));
 }
+
+#[test]
+fn each_kind_of_queue_pair_has_the_verbs_of_the_published_table() {
+    let found = whole("herd-table-1");
+    let errors = errors(&found.rows);
+    assert_eq!((errors.count, errors.in_band), (9, 9), "{}", csv(&found));
+    let atomics = ["RC", "UC", "UD"].map(|kind| at(&found, kind, 3.0));
+    assert_eq!(atomics, [1.0, 0.0, 0.0]);
+}

@@ -12,12 +12,14 @@ mod herd3;
 mod herd4;
 mod herd5;
 mod herd6;
+mod herd_table1;
 mod parts;
 mod prism1;
 mod rfp;
 mod smart13;
 mod smart3;
 mod smart4;
+mod smart_table1;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +28,7 @@ use crate::figure::Figure;
 /// The figures that are made of microbenchmarks, in the order of papers.
 pub fn all() -> Vec<Figure> {
     vec![
+        herd_table1::FIGURE,
         herd2::FIGURE,
         herd3::FIGURE,
         herd4::FIGURE,
@@ -39,6 +42,7 @@ pub fn all() -> Vec<Figure> {
         smart4::FIGURE,
         smart4::BYTES,
         smart13::FIGURE,
+        smart_table1::FIGURE,
         atc11::FIGURE,
         atc11::ONE_CORE,
         atc12::FIGURE,

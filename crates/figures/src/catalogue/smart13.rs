@@ -20,6 +20,11 @@ pub const FIGURE: Figure = Figure {
 /// Requests of all threads together that keep to the card's cache.
 const CREDITS: usize = 768;
 
+/// What each of `threads` threads has outstanding at most, of `depth`.
+pub fn share(threads: usize, depth: usize) -> usize {
+    (CREDITS / threads).min(depth)
+}
+
 fn points() -> Vec<Point> {
     let mut points = Vec::new();
     for (name, doorbells, throttled) in [
@@ -32,7 +37,7 @@ fn points() -> Vec<Point> {
                 false => Pacing::Batch(depth),
                 true => Pacing::Throttled {
                     batch: depth,
-                    credits: (CREDITS / threads).min(depth),
+                    credits: share(threads, depth),
                 },
             };
             let bench = batches(Verb::Read, threads, pacing, doorbells);

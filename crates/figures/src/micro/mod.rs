@@ -13,10 +13,12 @@ mod setup;
 mod sink;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod wiring;
 
 pub use costs::{BATCH_TAIL, ECHO_SCAN, costs};
 pub use emulation::{Emulation, System};
+pub use trial::{SUPPORTED, Trial};
 
 use crate::room::{BusyTimes, Doorbells, Room, RoomOptions, Rooms, Thread};
 use drover_base::Ns;
@@ -172,6 +174,10 @@ pub enum Bench {
     Emulation(Emulation),
     /// The same, with as few operations outstanding as bring it to so many million per second.
     EmulationAt(Emulation, f64),
+    /// One verb, once.
+    Trial(Trial),
+    /// Several, one after the other; the mean of their rates.
+    Mean(Vec<Bench>),
 }
 
 /// For how long.
@@ -271,6 +277,21 @@ pub fn run<R: Rooms>(rooms: &R, bench: &Bench, span: Span, seed: u64) -> Outcome
         }
         Bench::Emulation(plan) => emulation::run(rooms, plan, span, seed),
         Bench::EmulationAt(plan, mops) => emulation::run_at(rooms, plan, *mops, span, seed),
+        Bench::Trial(trial) => trial::run(rooms, trial, seed),
+        Bench::Mean(benches) => mean(benches.iter().map(|bench| run(rooms, bench, span, seed))),
+    }
+}
+
+/// The mean rate of several outcomes; what bound is that of the first.
+fn mean(outcomes: impl ExactSizeIterator<Item = Outcome>) -> Outcome {
+    let count = outcomes.len() as f64;
+    let all: Vec<Outcome> = outcomes.collect();
+    let mops = all.iter().map(|outcome| outcome.mops).sum::<f64>() / count;
+    let first = all.into_iter().next().unwrap_or_default();
+    Outcome {
+        mops,
+        binding: first.binding,
+        ..Outcome::default()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use drover_base::Actor;
-use drover_verbs::loopback::{Loopback, LoopbackContext, LoopbackCpu, LoopbackDevice};
+use drover_verbs::loopback::{Flaw, Loopback, LoopbackContext, LoopbackCpu, LoopbackDevice, LoopbackOptions};
 use drover_verbs::{Device, Provider};
 use std::collections::BTreeMap as Map;
 
@@ -22,6 +22,22 @@ impl Rooms for Machines {
             device: LoopbackDevice::new(),
             contexts: Map::new(),
             actors: Vec::new(),
+        }
+    }
+}
+
+/// The same machines with a bug.
+struct Flawed(Flaw);
+
+impl Rooms for Flawed {
+    type Room = Bench0;
+    fn room(&self, options: &RoomOptions) -> Bench0 {
+        Bench0 {
+            device: LoopbackDevice::with_options(LoopbackOptions {
+                flaw: Some(self.0),
+                ..LoopbackOptions::default()
+            }),
+            ..Machines.room(options)
         }
     }
 }
@@ -184,4 +200,46 @@ fn every_echo_is_answered() {
             );
         }
     }
+}
+
+/// Which verbs `rooms` has over `kind`: SEND, WRITE, READ, FAA.
+fn verbs_of(rooms: &impl Rooms, kind: QpKind) -> [f64; 4] {
+    [Verb::Send, Verb::Write, Verb::Read, Verb::FetchAdd].map(|verb| {
+        let outcome = run(rooms, &Bench::Trial(Trial { verb, kind }), SPAN, 1);
+        assert_eq!(outcome.named[0].0, SUPPORTED);
+        outcome.named[0].1
+    })
+}
+
+#[test]
+fn a_trial_finds_the_verbs_that_there_are() {
+    assert_eq!(verbs_of(&Machines, QpKind::Rc), [1.0; 4]);
+    assert_eq!(verbs_of(&Machines, QpKind::Uc), [1.0, 1.0, 0.0, 0.0]);
+    assert_eq!(verbs_of(&Machines, QpKind::Ud), [1.0, 0.0, 0.0, 0.0]);
+}
+
+#[test]
+fn a_trial_looks_at_effects_and_not_at_names() {
+    assert_eq!(verbs_of(&Flawed(Flaw::AnyVerb), QpKind::Uc)[2], 1.0);
+    for (flaw, lost) in [
+        (Flaw::CompletesBeforeLanding, 1),
+        (Flaw::ReadsShort, 2),
+        (Flaw::FaaReturnsNew, 3),
+    ] {
+        assert_eq!(verbs_of(&Flawed(flaw), QpKind::Rc)[lost], 0.0, "{flaw:?}");
+    }
+}
+
+#[test]
+fn a_mean_is_that_of_its_rates() {
+    let paced = |gap_ns| {
+        Bench::Verbs(Verbs {
+            gap_ns,
+            ..plan(Verb::Write, QpKind::Uc)
+        })
+    };
+    let rate = |bench: &Bench| run(&Machines, bench, SPAN, 1).mops;
+    let (slow, fast) = (paced(2_000), paced(1_000));
+    let both = rate(&Bench::Mean(vec![slow.clone(), fast.clone()]));
+    assert!((both - (rate(&slow) + rate(&fast)) / 2.0).abs() < 1e-9);
 }

@@ -1,0 +1,37 @@
+//! HERD Table 1: which verbs each kind of queue pair has. x the verb, y whether it is there.
+
+use crate::figure::{Figure, Metric, Point, Work};
+use crate::micro::{Bench, SUPPORTED, Trial, Verb};
+use drover_verbs::QpKind;
+
+/// The table. FAA is ours to add: the published one leaves atomics out.
+pub const FIGURE: Figure = Figure {
+    name: "herd-table-1",
+    title: "Verbs of each kind of queue pair, tried",
+    source: "[HERD] Table 1",
+    x_axis: "0 SEND, 1 WRITE, 2 READ, 3 FAA",
+    y_axis: "1 supported, 0 not",
+    x_doubles: false,
+    shape: "RC has all, UC all but READ and atomics, UD nothing but SEND",
+    points,
+};
+
+/// In the order of x.
+const VERBS: [Verb; 4] = [Verb::Send, Verb::Write, Verb::Read, Verb::FetchAdd];
+
+fn points() -> Vec<Point> {
+    let mut points = Vec::new();
+    for (name, kind) in [("RC", QpKind::Rc), ("UC", QpKind::Uc), ("UD", QpKind::Ud)] {
+        for (x, verb) in VERBS.into_iter().enumerate() {
+            points.push(Point {
+                series: name.to_string(),
+                x: x as f64,
+                metrics: vec![Metric::Named(SUPPORTED, "0/1")],
+                profile: "apt",
+                changed: Vec::new(),
+                work: Work::Bench(Bench::Trial(Trial { verb, kind })),
+            });
+        }
+    }
+    points
+}

@@ -1,0 +1,73 @@
+//! SMART Table 1: threads come and go, 64 READs of 8 B each. x the milliseconds between changes, y 0 to 120 Mops.
+//!
+//! Every so many milliseconds the published loop drew another number of threads, 36 to 95. What a card does settles
+//! within a tenth of a millisecond, so a value here is the mean of the rates at a few numbers of threads, drawn from
+//! as many equal parts of that range, and differs from x to x by what was drawn only. The search for credits, which
+//! takes its time after each change, is not run: throttled threads have their share of what the card holds.
+
+use super::smart3::batches;
+use super::smart13::share;
+use crate::figure::{Figure, Point};
+use crate::micro::{Bench, Pacing, Verb};
+use crate::room::Doorbells;
+
+/// The table.
+pub const FIGURE: Figure = Figure {
+    name: "smart-table-1",
+    title: "Threads that come and go",
+    source: "[SMART] Table 1",
+    x_axis: "time between changes, ms",
+    y_axis: "throughput, Mops",
+    x_doubles: true,
+    shape: "throttled near the card's limit whatever the interval, not throttled well below",
+    points,
+};
+
+/// Requests of a batch.
+const DEPTH: usize = 64;
+/// The least number of threads.
+const THREADS_MIN: usize = 36;
+/// Parts of the range of threads, and numbers in each.
+const PARTS: [usize; 2] = [3, 20];
+
+fn points() -> Vec<Point> {
+    let mut points = Vec::new();
+    for (name, throttled) in [("not throttled", false), ("throttled", true)] {
+        for interval in (3..=11).map(|n| 1u64 << n) {
+            let benches = drawn(interval).map(|threads| {
+                let pacing = match throttled {
+                    false => Pacing::Batch(DEPTH),
+                    true => Pacing::Throttled {
+                        batch: DEPTH,
+                        credits: share(threads, DEPTH),
+                    },
+                };
+                batches(Verb::Read, threads, pacing, Doorbells::PerThread)
+            });
+            let bench = Bench::Mean(benches.into());
+            points.push(Point::throughput("cx6", name, interval as f64, bench));
+        }
+    }
+    points
+}
+
+/// Numbers of threads for an interval: always the same, one of each part of the range.
+fn drawn(interval: u64) -> [usize; PARTS[0]] {
+    std::array::from_fn(|part| {
+        let draw = drover_base::mix(interval * PARTS[0] as u64 + part as u64) as usize;
+        THREADS_MIN + part * PARTS[1] + draw % PARTS[1]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_drawn_from_each_part_of_the_range() {
+        for interval in [8, 2048] {
+            let [few, some, many] = drawn(interval);
+            assert!((36..56).contains(&few) && (56..76).contains(&some) && (76..96).contains(&many));
+        }
+    }
+}
