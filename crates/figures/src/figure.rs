@@ -123,6 +123,8 @@ impl fmt::Debug for Work {
 pub struct Point {
     /// Its curve.
     pub series: String,
+    /// The published curve that it is held against, if not the one of the same name.
+    pub against: Option<&'static str>,
     /// Where on the axis.
     pub x: f64,
     /// What it shows; several, if one run answers several questions.
@@ -140,6 +142,7 @@ impl Point {
     pub fn throughput(profile: &'static str, series: impl Into<String>, x: f64, bench: Bench) -> Point {
         Point {
             series: series.into(),
+            against: None,
             x,
             metrics: vec![Metric::Throughput],
             profile,

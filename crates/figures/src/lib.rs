@@ -1,10 +1,11 @@
 //! Published figures, run again: microbenchmarks over the verbs API, with what was published printed beside.
 //!
-//! It is not a place for key-value systems or for end-to-end results: the rows those are held against stand in
-//! `drover-heldout`, which this crate cannot reach, because here profiles are fitted.
+//! It is not a place for end-to-end results: the rows that predictions are held against stand in `drover-heldout`, which
+//! this crate cannot reach, because here profiles are fitted.
 //!
 //! - [`room::Room`] is a room of machines, by whichever provider; [`micro`] runs in it without knowing which.
-//! - [`figure::Figure`] is a published figure as a list of points; [`catalogue::all`] lists those made of microbenchmarks.
+//! - [`figure::Figure`] is a published figure as a list of points; [`catalogue::all`] lists them.
+//! - [`herd::Herd`] is a point whose work is the real HERD, servers and clients.
 //! - [`run`] runs points side by side; [`output`] writes files, drawings and reports.
 //! - [`calibrate`] fits profiles to calibration rows.
 //! - [`published::Expected`] holds published values.
@@ -15,6 +16,7 @@
 pub mod calibrate;
 pub mod catalogue;
 pub mod figure;
+pub mod herd;
 pub mod micro;
 pub mod output;
 pub mod published;

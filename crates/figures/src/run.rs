@@ -209,6 +209,7 @@ pub fn run_count(figures: &[Figure], options: &RunOptions) -> u64 {
 pub fn row(figure: &str, point: &Point, metric: Metric, outcomes: &[Outcome], expected: &Expected) -> Row {
     let values: Vec<f64> = outcomes.iter().filter_map(|outcome| metric.of(outcome)).collect();
     let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let published_series = point.against.unwrap_or(&point.series);
     let range = values
         .iter()
         .fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(*v), high.max(*v)));
@@ -217,7 +218,7 @@ pub fn row(figure: &str, point: &Point, metric: Metric, outcomes: &[Outcome], ex
         x: point.x,
         metric,
         expected: expected
-            .of(figure, &point.series, point.x, metric.name())
+            .of(figure, published_series, point.x, metric.name())
             .cloned(),
         simulated: (!values.is_empty()).then_some(mean),
         range,

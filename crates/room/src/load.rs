@@ -8,8 +8,14 @@ use drover_bench::workload::Zipf;
 pub enum Popularity {
     /// All alike.
     Uniform,
-    /// The key of rank r with probability proportional to 1 / r^s; YCSB's exponent is 0.99.
-    Zipf(f64),
+    /// Rank r of so many with probability proportional to 1 / r^s. Ranks beyond the keys there are stand for any of
+    /// them: each for one, in turn, so that memory need not hold what is hardly ever asked for.
+    Zipf {
+        /// s; YCSB's is 0.99.
+        exponent: f64,
+        /// How many ranks.
+        ranks: u64,
+    },
 }
 
 /// What all clients ask for.
@@ -78,7 +84,7 @@ impl Draws {
     pub(crate) fn new(load: &Load, seed: u64, client: u64) -> Draws {
         let zipf = match load.popularity {
             Popularity::Uniform => None,
-            Popularity::Zipf(exponent) => Some(Zipf::new(load.keys, exponent)),
+            Popularity::Zipf { exponent, ranks } => Some(Zipf::new(ranks, exponent)),
         };
         Draws {
             rng: Rng::new(seed, client, OPERATIONS),
@@ -89,7 +95,7 @@ impl Draws {
 
     pub(crate) fn next(&mut self) -> Draw {
         let index = match &self.zipf {
-            Some(zipf) => zipf.draw(&mut self.rng) - 1,
+            Some(zipf) => (zipf.draw(&mut self.rng) - 1) % self.load.keys,
             None => self.rng.below(self.load.keys),
         };
         Draw {
@@ -117,7 +123,10 @@ mod tests {
     fn shares_are_as_asked_for() {
         let load = Load {
             put_percent: 30,
-            popularity: Popularity::Zipf(0.99),
+            popularity: Popularity::Zipf {
+                exponent: 0.99,
+                ranks: 20_000,
+            },
             ..Load::new()
         };
         let mut draws = Draws::new(&load, 1, 0);

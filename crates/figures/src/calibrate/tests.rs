@@ -56,6 +56,7 @@ fn target(mops: f64) -> Target {
         figure: "herd-4",
         metric: 0,
         point: Point {
+            against: None,
             series: published.series.clone(),
             x: published.x,
             metrics: vec![Metric::Throughput],

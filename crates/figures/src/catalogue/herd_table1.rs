@@ -24,6 +24,7 @@ fn points() -> Vec<Point> {
     for (name, kind) in [("RC", QpKind::Rc), ("UC", QpKind::Uc), ("UD", QpKind::Ud)] {
         for (x, verb) in VERBS.into_iter().enumerate() {
             points.push(Point {
+                against: None,
                 series: name.to_string(),
                 x: x as f64,
                 metrics: vec![Metric::Named(SUPPORTED, "0/1")],

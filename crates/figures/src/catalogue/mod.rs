@@ -7,11 +7,17 @@ mod atc14;
 mod atc_tables;
 pub mod emulations;
 mod fasst;
+mod herd10;
+mod herd11;
+mod herd12;
+mod herd13;
+mod herd14;
 mod herd2;
 mod herd3;
 mod herd4;
 mod herd5;
 mod herd6;
+mod herd9;
 mod herd_table1;
 mod parts;
 mod prism1;
@@ -25,7 +31,7 @@ mod tests;
 
 use crate::figure::Figure;
 
-/// The figures that are made of microbenchmarks, in the order of papers.
+/// Every figure, in the order of papers.
 pub fn all() -> Vec<Figure> {
     vec![
         herd_table1::FIGURE,
@@ -34,6 +40,13 @@ pub fn all() -> Vec<Figure> {
         herd4::FIGURE,
         herd5::FIGURE,
         herd6::FIGURE,
+        herd9::FIGURE,
+        herd10::FIGURE,
+        herd10::SUSITNA,
+        herd11::FIGURE,
+        herd12::FIGURE,
+        herd13::FIGURE,
+        herd14::FIGURE,
         rfp::FIGURE_3,
         rfp::FIGURE_4,
         rfp::FIGURE_5,

@@ -20,7 +20,7 @@ fn every_calibration_row_has_its_point() {
             .collect();
         assert_eq!(
             ours.len(),
-            points.iter().map(|point| point.metrics.len()).sum(),
+            points.iter().map(|point| point.metrics.len()).sum::<usize>(),
             "{}: twice the same",
             figure.name
         );

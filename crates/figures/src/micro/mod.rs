@@ -230,6 +230,8 @@ pub struct Outcome {
     pub refetched: Option<f64>,
     /// Bytes that it read from its host, per operation.
     pub host_bytes: Option<f64>,
+    /// The same of each core of the server; empty where nobody asked.
+    pub by_part: Vec<f64>,
     /// Other numbers, by name.
     pub named: Vec<(&'static str, f64)>,
 }
@@ -378,6 +380,7 @@ fn measure<R: Room>(room: &mut R, span: Span, probe: &Probe) -> Outcome {
         binding: binding(before.busy.as_ref(), after.busy.as_ref(), ns),
         refetched: change(after.refetched, before.refetched).map(|lines| lines / ns * 1e3),
         host_bytes: change(after.host_bytes, before.host_bytes).map(|bytes| bytes / count.max(1.0)),
+        by_part: Vec::new(),
         named: Vec::new(),
     }
 }

@@ -1,0 +1,23 @@
+//! HERD Fig. 11: latency (mean, bars from the 5th to the 95th percentile) at a throughput. x 0 to 26 Mops, y 0 to 14 us.
+
+use super::emulations;
+use crate::figure::{Figure, Point};
+use crate::herd::Herd;
+
+/// The figure.
+pub const FIGURE: Figure = Figure {
+    name: "herd-11",
+    title: "Latency and throughput, items of 48 B, 5 % PUTs",
+    source: "[HERD] Fig. 11",
+    x_axis: "throughput, Mops",
+    y_axis: "latency, us",
+    x_doubles: false,
+    shape: "HERD: 3.3 us with one client, 5 us at 26 Mops; who READs twice needs more at 10",
+    points,
+};
+
+fn points() -> Vec<Point> {
+    let rates = [1.17, 4.74, 9.5, 18.0, 22.0, 26.0];
+    let herd = rates.map(|mops| Herd::published().latencies_at("apt", "HERD", mops));
+    herd.into_iter().chain(emulations::by_rate()).collect()
+}

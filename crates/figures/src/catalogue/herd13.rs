@@ -1,0 +1,28 @@
+//! HERD Fig. 13: throughput by the cores of the server, items of 48 B. x 1 to 7, y 0 to 30 Mops.
+
+use super::emulations;
+use crate::figure::{Figure, Point};
+use crate::herd::Herd;
+
+/// The figure.
+pub const FIGURE: Figure = Figure {
+    name: "herd-13",
+    title: "Throughput by the cores of the server",
+    source: "[HERD] Fig. 13",
+    x_axis: "cores",
+    y_axis: "throughput, Mops",
+    x_doubles: false,
+    shape: "6.3 Mops for each core until, at five, the card is busy",
+    points,
+};
+
+fn points() -> Vec<Point> {
+    let herd = (1..=7).flat_map(|cores| {
+        let herd = Herd {
+            cores,
+            ..Herd::published()
+        };
+        herd.both_styles("apt", "HERD", cores as f64)
+    });
+    herd.chain(emulations::by_cores()).collect()
+}

@@ -1,0 +1,58 @@
+//! HERD Fig. 14: throughput of each core under uniform and under skewed load, items of 48 B. x cores 1 to 6, y 0 to 6 Mops.
+
+use crate::figure::{Figure, Job, Metric, Point, Work};
+use crate::herd::Herd;
+use drover_room::Popularity;
+use std::sync::Arc;
+
+/// The figure.
+pub const FIGURE: Figure = Figure {
+    name: "herd-14",
+    title: "Throughput of each core, uniform and skewed",
+    source: "[HERD] Fig. 14",
+    x_axis: "core",
+    y_axis: "throughput, Mops",
+    x_doubles: false,
+    shape: "the busiest core has half as much again as the least busy, whereas the hottest key has 100,000 times the average",
+    points,
+};
+
+/// Keys of the published workload.
+const RANKS: u64 = 480_000_000;
+const ZIPF: Popularity = Popularity::Zipf {
+    exponent: 0.99,
+    ranks: RANKS,
+};
+
+fn points() -> Vec<Point> {
+    let curves = [("HERD / uniform", Popularity::Uniform), ("HERD / Zipf .99", ZIPF)];
+    curves
+        .into_iter()
+        .flat_map(|(series, popularity)| {
+            let mut herd = Herd::published();
+            herd.load.popularity = popularity;
+            (0..herd.cores).map(move |core| of_core(&herd, series, core))
+        })
+        .collect()
+}
+
+/// One core's; the last one's says how uneven all are.
+fn of_core(herd: &Herd, series: &'static str, core: usize) -> Point {
+    let uneven = Metric::Named("busiest core over least busy", "ratio");
+    let is_last = core + 1 == herd.cores;
+    let plan = herd.clone();
+    let work = move |job: &Job<'_>| {
+        let mut outcome = plan.run(job);
+        outcome.mops = outcome.by_part.get(core).copied().unwrap_or_default();
+        outcome
+    };
+    let mut metrics = vec![Metric::Throughput];
+    if is_last {
+        metrics.push(uneven);
+    }
+    Point {
+        metrics,
+        work: Work::Other(Arc::new(work)),
+        ..herd.clone().point("apt", series, (core + 1) as f64)
+    }
+}

@@ -1,0 +1,26 @@
+//! HERD Fig. 9: throughput of items of 48 B by the share of PUTs. x 5, 50, 100 %, y 0 to 30 Mops.
+
+use super::emulations;
+use crate::figure::{Figure, Point};
+use crate::herd::Herd;
+
+/// The figure.
+pub const FIGURE: Figure = Figure {
+    name: "herd-9",
+    title: "Throughput of items of 48 B by the share of PUTs",
+    source: "[HERD] Fig. 9",
+    x_axis: "PUTs, %",
+    y_axis: "throughput, Mops",
+    x_doubles: false,
+    shape: "HERD does 26 Mops whatever is asked; who READs does 10 to 17, and more only the more are PUTs",
+    points,
+};
+
+fn points() -> Vec<Point> {
+    let herd = [5, 50, 100].into_iter().flat_map(|put_percent| {
+        let mut herd = Herd::published();
+        herd.load.put_percent = put_percent;
+        herd.both_styles("apt", "HERD", put_percent as f64)
+    });
+    herd.chain(emulations::by_put_share()).collect()
+}
