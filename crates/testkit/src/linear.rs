@@ -17,9 +17,19 @@ pub enum Model {
 /// Whether some order of the operations, each between its call and its return, explains every answer.
 /// Operations that never returned may be placed anywhere after their call. Cost: exponential in how many
 /// overlap at once, linear in the rest.
+///
+/// # Panics
+/// If more overlaps than a test should produce.
 pub fn is_linearizable(events: &[Event], model: Model) -> bool {
+    search(events, model, CONFIGURATIONS_MAX)
+        .unwrap_or_else(|| panic!("more overlap than can be searched: {events:?}"))
+}
+
+/// As [`is_linearizable`], but `None` when more than `configurations_max` sets of done operations would have to be
+/// remembered.
+pub fn search(events: &[Event], model: Model, configurations_max: usize) -> Option<bool> {
     let events = without_the_unseen(events, model);
-    Search::new(&events, model).run()
+    Search::new(&events, model, configurations_max).run()
 }
 
 /// Leaves out operations that never returned and that nobody can have noticed: a PUT whose value no GET
@@ -66,6 +76,7 @@ struct Search<'a> {
     events: &'a [Event],
     model: Model,
     entries: Vec<Entry>,
+    configurations_max: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -82,7 +93,7 @@ const CONFIGURATIONS_MAX: usize = 1 << 20;
 const END: usize = usize::MAX;
 
 impl<'a> Search<'a> {
-    fn new(events: &'a [Event], model: Model) -> Search<'a> {
+    fn new(events: &'a [Event], model: Model, configurations_max: usize) -> Search<'a> {
         // (time, returns after calls of the same instant, event, is_return)
         let mut points: Vec<(u64, bool, usize)> = Vec::with_capacity(events.len() * 2);
         for (i, event) in events.iter().enumerate() {
@@ -117,10 +128,11 @@ impl<'a> Search<'a> {
             events,
             model,
             entries,
+            configurations_max,
         }
     }
 
-    fn run(mut self) -> bool {
+    fn run(mut self) -> Option<bool> {
         let mut done = vec![0u64; self.events.len().div_ceil(64)];
         let mut value: Option<u64> = None;
         let mut seen: BTreeSet<(Vec<u64>, Option<u64>)> = BTreeSet::new();
@@ -131,11 +143,9 @@ impl<'a> Search<'a> {
             if let Some(return_entry) = entry.return_entry {
                 if let Some(after) = step(value, self.events[entry.event_index].call, self.model) {
                     set(&mut done, entry.event_index, true);
-                    assert!(
-                        seen.len() < CONFIGURATIONS_MAX,
-                        "more overlap than can be searched: {:?}",
-                        self.events
-                    );
+                    if seen.len() >= self.configurations_max {
+                        return None;
+                    }
                     if seen.insert((done.clone(), after)) {
                         stack.push((at, value));
                         value = after;
@@ -150,7 +160,7 @@ impl<'a> Search<'a> {
             } else {
                 // An operation returned before it could be placed: undo the last choice.
                 let Some((call, before)) = stack.pop() else {
-                    return false;
+                    return Some(false);
                 };
                 let event_index = self.entries[call].event_index;
                 set(&mut done, event_index, false);
@@ -163,7 +173,7 @@ impl<'a> Search<'a> {
                 at = self.entries[call].next;
             }
         }
-        true
+        Some(true)
     }
 
     fn unlink(&mut self, entry: usize) {

@@ -173,6 +173,14 @@ impl<P: Provider> FaultyContext<P> {
     pub fn inner(&self) -> &P::Context {
         &self.inner
     }
+
+    /// Delivers what is late and due, as every post and poll does; says whether more is late. For actors, which rest
+    /// without parking.
+    pub fn deliver_late(&self) -> bool {
+        let mut late = self.shared.late.borrow_mut();
+        late.step(self.cpu());
+        !late.is_empty()
+    }
 }
 
 impl<P: Provider> Context<Faulty<P>> for FaultyContext<P> {
