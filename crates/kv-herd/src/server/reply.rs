@@ -3,32 +3,36 @@
 use super::stats::Counters;
 use crate::costs::REPLY;
 use crate::layout::ReplyImm;
-use drover_base::Cpu;
+use drover_base::{Cpu, Ns};
 use drover_verbs::{
     CompletionQueue, Context, CreateError, Imm, Payload, PostErrorKind, Provider, QpKind, QpOptions,
     QueuePair, SendList, SendOp, SendWr, UdDest, Wc, WcStatus, WrId,
 };
 
-/// Polls of the completion queue before replies are given up for lost. A fabric that does not complete a
-/// million polls long does not at all.
-const COMPLETION_POLLS_MAX: usize = 1 << 20;
+/// A fabric that completes nothing for so long will not complete at all: then replies count as lost.
+const SILENT_MAX: Ns = Ns::from_ms(100);
 
 /// The worker's sending side.
+///
+/// Replies are numbered from 1 on as they are posted. One in `period` asks for a completion, whose id is its number:
+/// it and all before it have left the queue.
 pub(super) struct Replies<P: Provider> {
     pub(super) qp: P::Qp,
     send_cq: P::Cq,
     pub(super) list: SendList,
     /// Longest payload that travels in the request to the fabric itself.
     pub(super) inline_bytes_max: usize,
-    /// One SEND in `period` asks for a completion, which covers all before it.
     period: usize,
-    /// Requests until the next that asks, that one included.
+    /// Replies until the next that asks, that one included.
     until_signal: usize,
-    /// How many requests that one's completion will cover.
-    covers: usize,
-    /// Posted and not covered by a completion.
-    outstanding: usize,
-    depth: usize,
+    /// Number of the last one posted.
+    posted: u64,
+    /// Number of the last one known to have left the queue.
+    left: u64,
+    /// There has been no room since then.
+    full_since: Option<Ns>,
+    /// Beside so many a batch has room in the queue.
+    spare: u64,
     wcs: [Wc; 16],
 }
 
@@ -60,9 +64,10 @@ impl<P: Provider> Replies<P> {
             inline_bytes_max,
             period,
             until_signal: period,
-            covers: period,
-            outstanding: 0,
-            depth,
+            posted: 0,
+            left: 0,
+            full_since: None,
+            spare: depth.saturating_sub(batch) as u64,
             wcs: [Wc::default(); 16],
         })
     }
@@ -86,26 +91,53 @@ impl<P: Provider> Replies<P> {
         }
     }
 
-    /// The reply added last asks for a completion. Its id says how many requests that covers.
+    /// The reply added last asks for a completion.
     #[cold]
     #[inline(never)]
     fn sign(&mut self) {
-        self.list.sign_last(WrId(self.covers as u64));
-        (self.until_signal, self.covers) = (self.period, self.period);
+        let number = self.posted + self.list.len() as u64;
+        self.list.sign_last(WrId(number));
+        self.until_signal = self.period;
     }
 
-    /// Posts what was added.
+    /// Whether a batch of replies can be posted now. If not, the requests stay where they are, for a later step: nobody
+    /// waits here, because what is waited for may need this very core.
+    #[inline(always)]
+    pub(super) fn has_room(&mut self, cpu: &P::Cpu, counters: &mut Counters) -> bool {
+        self.posted - self.left <= self.spare || self.reclaim(cpu, counters)
+    }
+
+    /// One look at the completion queue. Usually the completion has long been there.
+    #[cold]
+    #[inline(never)]
+    fn reclaim(&mut self, cpu: &P::Cpu, counters: &mut Counters) -> bool {
+        let polled = self.send_cq.poll(cpu, &mut self.wcs);
+        for wc in &self.wcs[..polled] {
+            // What was flushed unasked has no number.
+            self.left = self.left.max(wc.wr_id.0);
+            counters.replies_failed += u64::from(wc.status != WcStatus::Success);
+        }
+        let since = *self.full_since.get_or_insert(cpu.now());
+        if cpu.now().since(since) >= SILENT_MAX {
+            tracing::error!("replies were not completed: they count as lost");
+            self.left = self.posted; // clients will ask again
+        }
+        let has_room = self.posted - self.left <= self.spare;
+        if has_room {
+            self.full_since = None;
+        }
+        has_room
+    }
+
+    /// Posts what was added. There must be [room](Replies::has_room).
     #[inline(always)]
     pub(super) fn post(&mut self, cpu: &P::Cpu, counters: &mut Counters) {
         let count = self.list.len();
         if count == 0 {
             return;
         }
-        if self.outstanding + count > self.depth {
-            self.reclaim(cpu, count, counters);
-        }
         cpu.charge(REPLY, 1);
-        self.outstanding += count;
+        self.posted += count as u64;
         counters.replies += count as u64;
         counters.doorbells += 1;
         if let Err(error) = self.qp.post_send(cpu, &self.list) {
@@ -114,22 +146,11 @@ impl<P: Provider> Replies<P> {
         self.list.clear();
     }
 
-    /// Waits until `count` more requests fit. Usually the completion has long been there.
-    #[cold]
-    #[inline(never)]
-    fn reclaim(&mut self, cpu: &P::Cpu, count: usize, counters: &mut Counters) {
-        for _ in 0..COMPLETION_POLLS_MAX {
-            let polled = self.send_cq.poll(cpu, &mut self.wcs);
-            for wc in &self.wcs[..polled] {
-                self.outstanding = self.outstanding.saturating_sub(wc.wr_id.0 as usize);
-                counters.replies_failed += u64::from(wc.status != WcStatus::Success);
-            }
-            if self.outstanding + count <= self.depth {
-                return;
-            }
-        }
-        // Something is wrong with the fabric; clients will ask again.
-        self.outstanding = self.depth.saturating_sub(count);
+    /// Forgets what was added and not posted.
+    pub(super) fn discard(&mut self) {
+        self.list.clear();
+        // One of them may have been the one that asks.
+        self.until_signal = 1;
     }
 
     /// One request of the list was refused (its client is gone, say): the others shall go out all the same.
@@ -142,26 +163,32 @@ impl<P: Provider> Replies<P> {
         mut kind: PostErrorKind,
         counters: &mut Counters,
     ) {
-        loop {
-            let Some(refused) = self.list.wrs().get(accepted) else {
-                return;
-            };
+        while let Some(refused) = self.list.wrs().get(accepted) {
             tracing::debug!(%kind, "a reply was refused");
             counters.replies_failed += 1;
             counters.replies -= 1;
-            self.outstanding -= 1;
-            // A signaled request that was not posted leaves what it covered to the next one, which comes sooner.
-            let left_over = refused.wr_id.0.saturating_sub(1) as usize;
-            let sooner = left_over.min(self.until_signal - 1);
-            self.until_signal -= sooner;
-            self.covers += left_over - sooner;
+            self.posted -= 1;
+            // Those behind move up by one. If the refused one was to ask for a completion, the next one does.
+            let mut asks = refused.signaled;
+            let behind = &self.list.wrs()[accepted + 1..];
+            let first = self.posted - behind.len() as u64 + 1;
             let mut rest = SendList::default();
-            for wr in &self.list.wrs()[accepted + 1..] {
+            for (number, wr) in (first..).zip(behind) {
                 let payload = match wr.payload {
                     Payload::Inline { start, len } => rest.inline(self.list.inline_bytes(start, len)),
                     other => other,
                 };
-                rest.push(SendWr { payload, ..*wr });
+                let signaled = wr.signaled || std::mem::take(&mut asks);
+                let wr_id = WrId(if signaled { number } else { 0 });
+                rest.push(SendWr {
+                    wr_id,
+                    payload,
+                    signaled,
+                    ..*wr
+                });
+            }
+            if asks {
+                self.until_signal = 1;
             }
             self.list = rest;
             match self.qp.post_send(cpu, &self.list) {

@@ -190,7 +190,7 @@ impl<P: Provider> Worker<P> {
             intake.clear();
         }
         self.pipeline = Pipeline::default();
-        self.replies.list.clear();
+        self.replies.discard();
         if self.options.flaw != Some(Flaw::ExecutesLeftovers) {
             self.clients.adopt_all();
         } else {
@@ -300,6 +300,10 @@ impl<P: Provider> Actor<P::Cpu> for Worker<P> {
         cpu.charge(STEP, 1);
         self.now = cpu.now();
         self.now_s = self.now.since(self.started).as_s() as u32;
+        // What is found must be answered in this very step.
+        if !self.replies.has_room(cpu, &mut self.counters) {
+            return Progress::Busy;
+        }
         for _ in 0..self.options.idle_sweeps.max(1) {
             if self.inbox.has_mail() {
                 self.obey(cpu);
