@@ -21,15 +21,35 @@ pub enum Model {
 /// # Panics
 /// If more overlaps than a test should produce.
 pub fn is_linearizable(events: &[Event], model: Model) -> bool {
-    search(events, model, CONFIGURATIONS_MAX)
+    let left = without_the_unseen(events, model);
+    let search = Search::new(&left, model, CONFIGURATIONS_MAX);
+    search
+        .run()
         .unwrap_or_else(|| panic!("more overlap than can be searched: {events:?}"))
 }
 
-/// As [`is_linearizable`], but `None` when more than `configurations_max` sets of done operations would have to be
-/// remembered.
-pub fn search(events: &[Event], model: Model, configurations_max: usize) -> Option<bool> {
+/// As [`is_linearizable`], and operations of one client, of which one writes, happen in the order in which `events` has
+/// them. `None` when more than `configurations_max` sets of done operations would have to be remembered.
+pub fn is_linearizable_in_order(events: &[Event], model: Model, configurations_max: usize) -> Option<bool> {
     let events = without_the_unseen(events, model);
-    Search::new(&events, model, configurations_max).run()
+    let mut search = Search::new(&events, model, configurations_max);
+    search.before = (0..events.len()).map(|at| before(&events, at)).collect();
+    search.run()
+}
+
+/// Which events must have happened before `events[at]`, though they returned later than it was called.
+fn before(events: &[Event], at: usize) -> Vec<usize> {
+    let this = &events[at];
+    let reads = |event: &Event| matches!(event.call, Call::Get(_));
+    let precedes = |&earlier: &usize| {
+        let earlier = &events[earlier];
+        earlier.client == this.client
+            && !(reads(earlier) && reads(this))
+            && earlier
+                .returned_at
+                .is_some_and(|returned_at| returned_at >= this.called_at)
+    };
+    (0..at).filter(precedes).collect()
 }
 
 /// Leaves out operations that never returned and that nobody can have noticed: a PUT whose value no GET
@@ -77,6 +97,8 @@ struct Search<'a> {
     model: Model,
     entries: Vec<Entry>,
     configurations_max: usize,
+    /// Per event, those that must be done before; empty: no such order.
+    before: Vec<Vec<usize>>,
 }
 
 #[derive(Clone, Copy)]
@@ -129,6 +151,7 @@ impl<'a> Search<'a> {
             model,
             entries,
             configurations_max,
+            before: Vec::new(),
         }
     }
 
@@ -141,7 +164,9 @@ impl<'a> Search<'a> {
         while self.entries[0].next != END {
             let entry = self.entries[at];
             if let Some(return_entry) = entry.return_entry {
-                if let Some(after) = step(value, self.events[entry.event_index].call, self.model) {
+                if let Some(after) = step(value, self.events[entry.event_index].call, self.model)
+                    && self.may_follow(entry.event_index, &done)
+                {
                     set(&mut done, entry.event_index, true);
                     if seen.len() >= self.configurations_max {
                         return None;
@@ -174,6 +199,14 @@ impl<'a> Search<'a> {
             }
         }
         Some(true)
+    }
+
+    /// Everything that must be done before this event is.
+    fn may_follow(&self, event_index: usize, done: &[u64]) -> bool {
+        let Some(before) = self.before.get(event_index) else {
+            return true;
+        };
+        before.iter().all(|&at| done[at / 64] >> (at % 64) & 1 == 1)
     }
 
     fn unlink(&mut self, entry: usize) {
@@ -249,6 +282,22 @@ mod tests {
             event(Call::Get(Some(1)), 11, 12),
         ];
         assert!(is_linearizable(&history, Model::Register));
+    }
+
+    /// A GET that was called after the PUT of the same client and came back before it.
+    #[test]
+    fn the_order_of_a_client_counts_if_asked_for() {
+        let history = [event(Call::Put(1), 1, 9), event(Call::Get(None), 2, 5)];
+        let in_order = |history: &[Event]| is_linearizable_in_order(history, Model::Register, 100);
+        assert_eq!(in_order(&history), Some(false));
+        assert!(is_linearizable(&history, Model::Register));
+        let [put, get] = history;
+        assert_eq!(in_order(&[put, Event { client: 1, ..get }]), Some(true));
+        let found = Event {
+            call: Call::Get(Some(1)),
+            ..get
+        };
+        assert_eq!(in_order(&[put, found]), Some(true));
     }
 
     #[test]
