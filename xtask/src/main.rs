@@ -14,6 +14,7 @@ mod instructions;
 mod loom;
 mod miri;
 mod setup;
+mod sim;
 mod steps;
 mod syscalls;
 mod tests;
@@ -52,6 +53,8 @@ enum Chore {
     Bench,
     /// Instructions per GET and PUT, against docs/instructions.toml; fails above +3 %.
     Instructions(instructions::Args),
+    /// Servers and clients in simulated rooms where things go wrong, thousands of seeds.
+    Sim(sim::Args),
     /// System calls of a server under load, counted by strace.
     Syscalls,
     /// Kills client or server at random points under load, many times.
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Chore::Fuzz(args) => fuzz::run_all(&mut steps, &args),
         Chore::Bench => bench::run(&mut steps),
         Chore::Instructions(args) => instructions::run(&mut steps, &args),
+        Chore::Sim(args) => sim::run(&mut steps, &args),
         Chore::Syscalls => syscalls::run(&mut steps),
         Chore::Kill(args) => tests::kill(&mut steps, &args),
         Chore::Setup => setup::run(&mut steps),

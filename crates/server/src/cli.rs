@@ -1,6 +1,6 @@
 //! The command line, as typed. Each command's arguments stand beside the command.
 
-use crate::{bench, calibrate, client, doctor, figure, serve};
+use crate::{bench, calibrate, client, doctor, figure, serve, sim};
 use clap::{Parser, Subcommand};
 use std::ffi::OsStr;
 
@@ -51,6 +51,8 @@ pub enum Command {
     Figure(figure::Args),
     /// Fit the simulator's profiles to published microbenchmarks, or say how near they are
     Calibrate(calibrate::Args),
+    /// Run servers and clients in a simulated room where things go wrong, and check what they did
+    Sim(sim::Args),
     /// What bench starts beside itself
     #[command(name = bench::HELPER, hide = true)]
     BenchHelper {

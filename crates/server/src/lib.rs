@@ -13,6 +13,7 @@ mod doctor;
 mod exit;
 mod figure;
 mod serve;
+mod sim;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -32,6 +33,7 @@ pub fn main() -> ExitCode {
         Command::BenchHelper { arguments } => bench::helper(arguments),
         Command::Figure(args) => figure::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
+        Command::Sim(args) => sim::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Get(args) => client::get(&args),
         Command::Set(args) => client::set(&args),

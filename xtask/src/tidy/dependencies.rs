@@ -14,7 +14,7 @@ const FENCE: &str = "```dependencies";
 /// Package names are crate folders with this in front.
 const PREFIX: &str = "drover-";
 /// Crates that may name a provider: they choose one at run time.
-const LEAVES: &[&str] = &["server", "bench", "examples", "figures", "fuzz", "room"];
+const LEAVES: &[&str] = &["server", "bench", "examples", "figures", "fuzz", "room", "swarm"];
 
 #[derive(Default, PartialEq, Debug)]
 struct Edges {

@@ -1,0 +1,267 @@
+//! `drover sim`: real servers and clients in a simulated room where things go wrong, and a check of what they did.
+
+use crate::exit::{self, Failure, USAGE};
+use crate::figure::jobs;
+use drover_bench::{COMMIT, Progress};
+use drover_swarm::campaign::{self, Finding, Tally};
+use drover_swarm::kind::Kind;
+use drover_swarm::planted::{self, Planted};
+use drover_swarm::run::{Case, Outcome};
+use drover_swarm::scenario::{self, Scenario};
+use std::process::ExitCode;
+
+/// Arguments of `sim`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  drover sim --list                              scenarios and kinds of trouble
+  drover sim --scenario loss --seed 7            one run; the last line is its trace hash
+  drover sim --seeds 2000                        seeds 1 to 2000 of the default scenario, on all cores
+  drover sim --seed 7 --without stalls,skew      the same run with less trouble
+  drover sim --planted                           whether mistakes put in on purpose are found
+
+Exit status 1: something was found. What was found is shrunk, and the command that shows it again is printed.")]
+pub struct Args {
+    /// Which selection of trouble
+    #[arg(long, default_value = "default", value_name = "NAME")]
+    scenario: String,
+    /// The seed, or the first one of a campaign
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// A campaign of so many seeds [of `--planted`: at most so many per mistake, default 200]
+    #[arg(long, value_name = "N")]
+    seeds: Option<u64>,
+    /// Scenarios and kinds of trouble
+    #[arg(long)]
+    list: bool,
+    /// Leave these kinds of trouble out
+    #[arg(long, value_delimiter = ',', value_name = "KIND,..")]
+    without: Vec<String>,
+    /// Operations per client, instead of what the seed draws
+    #[arg(long, value_name = "N")]
+    ops: Option<usize>,
+    /// Clients, instead of what the seed draws
+    #[arg(long, value_name = "N")]
+    clients: Option<usize>,
+    /// With this mistake in the server
+    #[arg(long, value_name = "MISTAKE")]
+    plant: Option<String>,
+    /// Every mistake that can be planted, until a seed finds it
+    #[arg(long)]
+    planted: bool,
+    /// Threads of a campaign [default: one per core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Print what was found as it was found
+    #[arg(long)]
+    no_shrink: bool,
+}
+
+/// Mistakes are found within so many seeds.
+const PLANTED_SEEDS: u64 = 200;
+/// Of a campaign's findings, so many are shrunk.
+const SHRUNK_MAX: usize = 5;
+
+/// Runs, or lists.
+pub fn run(args: &Args) -> ExitCode {
+    exit::from_result(sim(args))
+}
+
+fn sim(args: &Args) -> Result<(), Failure> {
+    if args.list {
+        list();
+        return Ok(());
+    }
+    if args.planted {
+        return search_planted(args);
+    }
+    match args.seeds {
+        None => one(args, &case(args, args.seed)?),
+        Some(seeds) => many(args, seeds),
+    }
+}
+
+fn list() {
+    println!("scenarios:");
+    for scenario in scenario::ALL {
+        println!("  {:<12} {}", scenario.name, scenario.about);
+    }
+    let names: Vec<&str> = Kind::ALL.into_iter().map(Kind::name).collect();
+    println!("kinds of trouble:\n  {}", names.join(" "));
+    println!("mistakes to plant:");
+    for planted in planted::ALL {
+        println!("  {:<12} {}", planted.name, planted.about);
+    }
+}
+
+/// What was typed, for one seed.
+fn case(args: &Args, seed: u64) -> Result<Case, Failure> {
+    let unknown = |what: &str, name: &str| {
+        Failure::new(
+            USAGE,
+            format!("there is no {what} `{name}`; see drover sim --list"),
+        )
+    };
+    let scenario = Scenario::named(&args.scenario).ok_or_else(|| unknown("scenario", &args.scenario))?;
+    let mut case = Case::new(scenario, seed);
+    for name in &args.without {
+        let kind = Kind::named(name).ok_or_else(|| unknown("kind of trouble", name))?;
+        case.kinds.retain(|other| *other != kind);
+    }
+    if let Some(name) = &args.plant {
+        case.planted = Some(Planted::named(name).ok_or_else(|| unknown("mistake", name))?);
+    }
+    (case.ops, case.clients) = (args.ops, args.clients);
+    Ok(case)
+}
+
+/// The one command that shows a case again.
+fn again(case: &Case) -> String {
+    format!(
+        "cargo run --release -- sim {}   # at commit {COMMIT}",
+        case.arguments()
+    )
+}
+
+fn one(args: &Args, case: &Case) -> Result<(), Failure> {
+    let kinds: Vec<&str> = case.kinds.iter().map(|kind| kind.name()).collect();
+    println!(
+        "scenario {}, seed {}: {}",
+        case.scenario.name,
+        case.seed,
+        kinds.join(" ")
+    );
+    let outcome = match campaign::judge(case) {
+        Ok(outcome) => outcome,
+        Err(violation) => {
+            return Err(Failure::new(1, format!("{violation}\nagain: {}", again(case))));
+        }
+    };
+    outcome.timeline.iter().for_each(|line| println!("  {line}"));
+    println!("{}", outcome.summary);
+    let failed = complain(args, case, &outcome);
+    println!("trace hash  {:016x}", outcome.trace_hash);
+    match failed {
+        0 => Ok(()),
+        count => Err(Failure::new(
+            1,
+            format!("{count} violations; again: {}", again(case)),
+        )),
+    }
+}
+
+fn complain(args: &Args, case: &Case, outcome: &Outcome) -> usize {
+    for violation in &outcome.violations {
+        println!("VIOLATION   {violation}");
+    }
+    if let Some(violation) = outcome.violations.first()
+        && !args.no_shrink
+    {
+        let finding = Finding {
+            case: case.clone(),
+            violation: violation.clone(),
+        };
+        let least = campaign::shrink(&finding);
+        println!("smaller     {}", again(&least.case));
+    }
+    outcome.violations.len()
+}
+
+fn many(args: &Args, seeds: u64) -> Result<(), Failure> {
+    let cases: Vec<Case> = (args.seed..args.seed + seeds)
+        .map(|seed| case(args, seed))
+        .collect::<Result<_, _>>()?;
+    let (tally, seconds) = campaign(args, &format!("scenario {}", args.scenario), &cases, false);
+    println!(
+        "{} seeds of scenario {}: {} operations ({} indeterminate), {} faults of messages, {} events",
+        tally.cases, args.scenario, tally.operations, tally.unknown, tally.message_faults, tally.events
+    );
+    println!(
+        "{seconds:.1} s, {:.1} seeds/s, {:.2} M events/s; {} keys overlapped too much to be judged",
+        tally.cases as f64 / seconds,
+        tally.events as f64 / seconds / 1e6,
+        tally.unjudged
+    );
+    for finding in tally.findings.iter().take(SHRUNK_MAX) {
+        let least = if args.no_shrink {
+            finding.clone()
+        } else {
+            campaign::shrink(finding)
+        };
+        println!("smaller:    {}", again(&least.case));
+    }
+    match tally.findings.len() {
+        0 => {
+            println!("no violation");
+            Ok(())
+        }
+        count => Err(Failure::new(1, format!("violations in {count} seeds"))),
+    }
+}
+
+/// Every mistake must be found, and nothing where there is none.
+fn search_planted(args: &Args) -> Result<(), Failure> {
+    let seeds = args.seeds.unwrap_or(PLANTED_SEEDS);
+    let mut missed = Vec::new();
+    for planted in planted::ALL {
+        let cases = (args.seed..args.seed + seeds).map(|seed| {
+            let planted = Some(planted);
+            Ok(Case {
+                planted,
+                ..case(args, seed)?
+            })
+        });
+        let cases: Vec<Case> = cases.collect::<Result<_, Failure>>()?;
+        let (tally, seconds) = campaign(args, planted.name, &cases, true);
+        match tally.findings.first() {
+            None => missed.push(planted.name),
+            Some(finding) => println!(
+                "{:<12} found at seed {} by `{}` ({seconds:.1} s): {}",
+                planted.name, finding.case.seed, finding.violation.rule, planted.about
+            ),
+        }
+    }
+    match missed.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::new(
+            1,
+            format!("not found within {seeds} seeds: {}", missed.join(", ")),
+        )),
+    }
+}
+
+/// Runs cases with a progress bar; tells findings as they come. Returns the seconds it took, too.
+fn campaign(args: &Args, title: &str, cases: &[Case], stop_early: bool) -> (Tally, f64) {
+    // Panics are findings, and told as such.
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let progress = Progress::new(true);
+    let counter = progress.phase(title.to_owned(), cases.len() as u64);
+    let begun = clock();
+    let tell = |finding: &Finding| {
+        if !stop_early {
+            eprintln!(
+                "seed {}: {}\n  again: {}",
+                finding.case.seed,
+                finding.violation,
+                again(&finding.case)
+            );
+        }
+    };
+    let tally = campaign::search(cases, args.jobs.unwrap_or_else(jobs), stop_early, &counter, tell);
+    drop(progress);
+    std::panic::set_hook(usual);
+    (tally, clock() - begun)
+}
+
+/// Seconds since the first call.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a campaign says how long it took; nothing in it depends on that"
+)]
+fn clock() -> f64 {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_secs_f64()
+}

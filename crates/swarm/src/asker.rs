@@ -1,0 +1,200 @@
+//! [`Asker`]: a client with somebody who uses it: draws operations, writes down what becomes of them.
+
+use crate::options::Load;
+use crate::record::{End, Entry, Record, key_text};
+use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_kv::{Completion, KvClient, Op, OpKind, SubmitError};
+use drover_kv_herd::client::HerdClient;
+use drover_sim::{Stream, VirtualCpu};
+use drover_testkit::history::Call;
+use drover_testkit::kv_conformance::value_bytes;
+use drover_verbs::Provider;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// An operation to be asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    pub kind: OpKind,
+    pub key: u64,
+    pub value_len: usize,
+    pub ttl_s: u32,
+}
+
+/// A client and its user.
+pub struct Asker<P: Provider> {
+    /// Its number: crashed ones are not used again.
+    pub id: u32,
+    pub client: HerdClient<P>,
+    load: Load,
+    dice: Stream,
+    /// Operations still to be drawn.
+    pub left: usize,
+    /// Operations of its own making stop.
+    pub closing: bool,
+    /// To be asked as soon as the client takes them, before any that are drawn.
+    pub wishes: VecDeque<Wish>,
+    /// The next drawn operation is not asked before.
+    next_at: Ns,
+    /// Mean pause, so that the operations fill the time there is.
+    pause: Ns,
+    /// Longest key that fits a request.
+    key_bytes_max: usize,
+    record: Rc<RefCell<Record>>,
+}
+
+impl<P: Provider<Cpu = VirtualCpu>> Asker<P> {
+    pub fn new(
+        id: u32,
+        client: HerdClient<P>,
+        load: Load,
+        span: Ns,
+        key_bytes_max: usize,
+        seed: u64,
+        record: Rc<RefCell<Record>>,
+    ) -> Asker<P> {
+        let pauses = (load.ops as u64 * load.pause_percent / 100).max(1);
+        Asker {
+            id,
+            client,
+            load,
+            dice: Stream::new(seed, u64::from(id), "asker"),
+            left: load.ops,
+            closing: false,
+            wishes: VecDeque::new(),
+            next_at: Ns::ZERO,
+            pause: Ns(span.0 / pauses),
+            key_bytes_max,
+            record,
+        }
+    }
+
+    fn draw(&self) -> Wish {
+        let (load, dice) = (&self.load, &self.dice);
+        let key = (dice.unit().powf(load.skew) * load.keys as f64) as u64;
+        let roll = dice.below(100);
+        let kind = match () {
+            () if roll < load.put_percent => OpKind::Put,
+            () if roll < load.put_percent + load.delete_percent => OpKind::Delete,
+            () => OpKind::Get,
+        };
+        let large = dice.below(100) < load.large_percent;
+        let longest = if large {
+            load.large_bytes_max
+        } else {
+            load.value_bytes_max
+        };
+        let value_len = 8 + dice.below(longest.max(9) - 7) as usize;
+        let expires = dice.below(100) < load.ttl_percent;
+        let ttl_s = 1 + dice.below(u64::from(load.ttl_s_max.max(1))) as u32;
+        Wish {
+            kind,
+            key,
+            value_len,
+            ttl_s: if expires { ttl_s } else { 0 },
+        }
+    }
+
+    /// Asks; false: the client does not take it now.
+    fn ask(&mut self, cpu: &VirtualCpu, wish: Wish) -> bool {
+        let mut record = self.record.borrow_mut();
+        let token = record.entries.len() as u64;
+        let key = key_text(wish.key, self.key_bytes_max);
+        let value = match wish.kind {
+            OpKind::Put => value_bytes(token, wish.value_len),
+            _ => Vec::new(),
+        };
+        let (op, call) = match wish.kind {
+            OpKind::Get => (Op::Get { key: &key }, Call::Get(None)),
+            OpKind::Delete => (Op::Delete { key: &key }, Call::Delete(None)),
+            OpKind::Put => (
+                Op::Put {
+                    key: &key,
+                    value: &value,
+                    ttl_s: wish.ttl_s,
+                },
+                Call::Put(token),
+            ),
+        };
+        record.call(Entry {
+            client: self.id,
+            key: wish.key,
+            call,
+            value_len: value.len() as u32,
+            ttl_s: wish.ttl_s,
+            called_at: cpu.local().0,
+            end: End::Pending,
+        });
+        match self.client.submit(cpu, &op, token) {
+            Ok(()) => true,
+            Err(error) => {
+                record.undo();
+                if error != SubmitError::WindowFull {
+                    record
+                        .nonsense
+                        .push(format!("{:?} was refused: {error}", wish.kind));
+                    return true;
+                }
+                false
+            }
+        }
+    }
+
+    /// Asks what there is to be asked now. Returns when it wants to ask again.
+    fn submit(&mut self, cpu: &VirtualCpu) -> Ns {
+        while let Some(&wish) = self.wishes.front() {
+            if !self.ask(cpu, wish) {
+                return Ns::MAX; // a completion will make room
+            }
+            self.wishes.pop_front();
+        }
+        while !self.closing && self.left > 0 && self.client.in_flight() < self.load.in_flight {
+            if cpu.now() < self.next_at {
+                return self.next_at;
+            }
+            let wish = self.draw();
+            if !self.ask(cpu, wish) {
+                return Ns::MAX;
+            }
+            self.left -= 1;
+            if self.dice.below(100) < self.load.pause_percent {
+                self.next_at = cpu.now() + Ns(self.dice.exponential(self.pause.0 as f64) as u64);
+            }
+        }
+        Ns::MAX
+    }
+
+    /// It has asked everything and heard of everything.
+    pub fn is_done(&self) -> bool {
+        self.client.in_flight() == 0 && self.wishes.is_empty() && (self.closing || self.left == 0)
+    }
+}
+
+/// An actor of which somebody else has a handle, too.
+pub struct Shared<A>(pub Rc<RefCell<A>>);
+
+impl<C: Cpu, A: Actor<C>> Actor<C> for Shared<A> {
+    fn step(&mut self, cpu: &C) -> Progress {
+        self.0.borrow_mut().step(cpu)
+    }
+}
+
+impl<P: Provider<Cpu = VirtualCpu>> Actor<VirtualCpu> for Asker<P> {
+    fn step(&mut self, cpu: &VirtualCpu) -> Progress {
+        let again_at = self.submit(cpu);
+        let record = &self.record;
+        let mut take = |completion: Completion<'_>| {
+            let now = cpu.local().0;
+            record
+                .borrow_mut()
+                .complete(completion.token, completion.outcome, now);
+        };
+        match self.client.poll(cpu, &mut take) {
+            0 => Progress::Idle {
+                wake_at: self.client.next_timer().min(again_at),
+            },
+            _ => Progress::Busy,
+        }
+    }
+}

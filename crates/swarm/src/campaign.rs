@@ -1,0 +1,152 @@
+//! Many seeds on several threads; and less of a case that failed.
+
+use crate::check::Violation;
+use crate::kind::Kind;
+use crate::run::{Case, Outcome, run};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Runs a case; a panic in it is a violation like any other.
+pub fn judge(case: &Case) -> Result<Outcome, Violation> {
+    catch_unwind(AssertUnwindSafe(|| run(case))).map_err(|panic| {
+        let text = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+            (Some(text), _) => (*text).to_owned(),
+            (_, Some(text)) => text.clone(),
+            _ => "without a word".to_owned(),
+        };
+        Violation::new("panic", text)
+    })
+}
+
+/// What is wrong with a case: the first violation.
+pub fn wrong(case: &Case) -> Option<Violation> {
+    match judge(case) {
+        Ok(outcome) => outcome.violations.into_iter().next(),
+        Err(violation) => Some(violation),
+    }
+}
+
+/// A case that must not be.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// It.
+    pub case: Case,
+    /// What is wrong with it.
+    pub violation: Violation,
+}
+
+/// What a campaign came to.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Cases run.
+    pub cases: u64,
+    /// Operations in all of them.
+    pub operations: u64,
+    /// Events in all of them.
+    pub events: u64,
+    /// Faults of messages in all of them.
+    pub message_faults: u64,
+    /// Operations whose fate nobody could know.
+    pub unknown: u64,
+    /// Keys whose histories overlapped too much to be judged.
+    pub unjudged: u64,
+    /// What was found, by seed.
+    pub findings: Vec<Finding>,
+}
+
+/// Runs `cases` on `jobs` threads. Tells `progress` how many are done; `stop_early`: no further ones after a finding.
+pub fn search(
+    cases: &[Case],
+    jobs: usize,
+    stop_early: bool,
+    progress: &AtomicU64,
+    on_finding: impl Fn(&Finding) + Sync,
+) -> Tally {
+    let next = AtomicU64::new(0);
+    let stopped = AtomicBool::new(false);
+    let tally = Mutex::new(Tally::default());
+    let work = || {
+        while !stopped.load(Ordering::Relaxed) {
+            let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed) as usize) else {
+                return;
+            };
+            let judged = judge(case);
+            let mut tally = tally.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            if let Some(finding) = tally.add(case, judged) {
+                on_finding(&finding);
+                tally.findings.push(finding);
+                stopped.store(stop_early, Ordering::Relaxed);
+            }
+            progress.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(work);
+        }
+    });
+    let mut tally = tally
+        .into_inner()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    tally.findings.sort_by_key(|finding| finding.case.seed);
+    tally
+}
+
+impl Tally {
+    fn add(&mut self, case: &Case, judged: Result<Outcome, Violation>) -> Option<Finding> {
+        self.cases += 1;
+        let violation = match judged {
+            Err(violation) => Some(violation),
+            Ok(outcome) => {
+                self.operations += outcome.summary.asked as u64;
+                self.events += outcome.summary.events;
+                self.message_faults += outcome.summary.message_faults;
+                self.unknown += outcome.summary.unknown as u64;
+                self.unjudged += outcome.summary.unjudged as u64;
+                outcome.violations.into_iter().next()
+            }
+        };
+        violation.map(|violation| Finding {
+            case: case.clone(),
+            violation,
+        })
+    }
+}
+
+/// A smaller case with the same rule broken: fewer kinds, then fewer operations and clients. Costs some dozens of runs.
+pub fn shrink(finding: &Finding) -> Finding {
+    let mut least = finding.clone();
+    let attempt = |case: Case, least: &mut Finding| -> bool {
+        match wrong(&case) {
+            Some(violation) if violation.rule == least.violation.rule => {
+                *least = Finding { case, violation };
+                true
+            }
+            _ => false,
+        }
+    };
+    for kind in Kind::ALL {
+        if least.case.kinds.contains(&kind) {
+            let mut case = least.case.clone();
+            case.kinds.retain(|other| *other != kind);
+            attempt(case, &mut least);
+        }
+    }
+    loop {
+        let options = least.case.options();
+        let fewer_clients = Case {
+            clients: Some(options.clients - 1),
+            ..least.case.clone()
+        };
+        let fewer_ops = Case {
+            ops: Some(options.load.ops * 2 / 3),
+            ..least.case.clone()
+        };
+        let smaller = (options.clients > 1 && attempt(fewer_clients, &mut least))
+            || (options.load.ops > 2 && attempt(fewer_ops, &mut least));
+        if !smaller {
+            return least;
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What must hold of a run, whatever the room did: pure checks over the record.
+
+use crate::options::Options;
+use crate::record::{End, Entry, Record};
+use drover_base::Ns;
+use drover_kv::Refusal;
+use drover_sim::Ps;
+use drover_store::Mode;
+use drover_testkit::history::{Call, Event};
+use drover_testkit::linear::{self, Model};
+
+/// Something that must not be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// Which rule, in a word.
+    pub rule: &'static str,
+    /// What was seen.
+    pub text: String,
+}
+
+impl Violation {
+    /// A violation of `rule`.
+    pub fn new(rule: &'static str, text: impl Into<String>) -> Violation {
+        let text = text.into();
+        Violation { rule, text }
+    }
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.rule, self.text)
+    }
+}
+
+/// Sets of done operations remembered per key before a history counts as too wide to be judged.
+const CONFIGURATIONS_MAX: usize = 1 << 17;
+/// An item may be seen so much later than it expires: servers look at the clock once per step.
+const EXPIRY_SLACK: Ns = Ns::from_ms(1);
+
+/// What the checks found.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// What must not be.
+    pub violations: Vec<Violation>,
+    /// Keys whose histories overlap too much to be judged.
+    pub unjudged: usize,
+}
+
+/// Checks a record. `troubled`: something went wrong in the room, so operations may fail.
+pub fn check(record: &Record, options: &Options, troubled: bool) -> Verdict {
+    let mut verdict = Verdict::default();
+    let nonsense = record.nonsense.iter();
+    verdict
+        .violations
+        .extend(nonsense.map(|text| Violation::new("nonsense", text)));
+    refusals(record, options, troubled, &mut verdict.violations);
+    expiry(record, &mut verdict.violations);
+    linearizability(record, options, &mut verdict);
+    verdict
+}
+
+/// Every key is a register, or a cached one where items may vanish; a client's operations stand in its order.
+fn linearizability(record: &Record, options: &Options, verdict: &mut Verdict) {
+    let model = match options.forgets() {
+        true => Model::Cache,
+        false => Model::Register,
+    };
+    for (key, events) in record.history().keys() {
+        match linear::is_linearizable_in_order(events, model, CONFIGURATIONS_MAX) {
+            Some(true) => {}
+            None => verdict.unjudged += 1,
+            Some(false) => {
+                let head = format!("no order explains key {} as a {model:?}", key.escape_ascii());
+                let lines: Vec<String> = shortest(events, model).iter().map(line).collect();
+                let text = format!("{head}:\n{}", lines.join("\n"));
+                verdict.violations.push(Violation::new("linearizable", text));
+            }
+        }
+    }
+}
+
+/// The least that is still wrong: calls up to the first return that cannot be explained, and without what may be left
+/// out.
+fn shortest(events: &[Event], model: Model) -> Vec<Event> {
+    let wrong =
+        |events: &[Event]| linear::is_linearizable_in_order(events, model, CONFIGURATIONS_MAX) == Some(false);
+    let mut left = events.to_vec();
+    left.sort_by_key(|event| event.called_at);
+    let mut returns: Vec<u64> = left.iter().filter_map(|event| event.returned_at).collect();
+    returns.sort_unstable();
+    // What returns later explains nothing that returned before, but may have been seen by then.
+    let cut = |until: u64| -> Vec<Event> {
+        let called = left.iter().filter(|event| event.called_at <= until);
+        called
+            .map(|event| match event.returned_at {
+                Some(at) if at > until => Event {
+                    returned_at: None,
+                    ..*event
+                },
+                _ => *event,
+            })
+            .collect()
+    };
+    let first = returns.partition_point(|&until| !wrong(&cut(until)));
+    if let Some(&until) = returns.get(first) {
+        left = cut(until);
+    }
+    let mut at = 0;
+    while at < left.len() {
+        let mut without = left.clone();
+        without.remove(at);
+        // A GET of a value that nobody put is wrong in another way.
+        if wrong(&without) && explains_its_reads(&without) {
+            left = without;
+        } else {
+            at += 1;
+        }
+    }
+    left
+}
+
+/// Whether the PUT of every value read is there.
+fn explains_its_reads(events: &[Event]) -> bool {
+    events.iter().all(|event| match event.call {
+        Call::Get(Some(id)) => events.iter().any(|put| put.call == Call::Put(id)),
+        _ => true,
+    })
+}
+
+fn line(event: &Event) -> String {
+    let returned = match event.returned_at {
+        Some(at) => format!("{}", Ps(at)),
+        None => "never".to_owned(),
+    };
+    format!(
+        "  client {} {:?} from {} to {returned}",
+        event.client,
+        event.call,
+        Ps(event.called_at)
+    )
+}
+
+/// Nobody refuses what can be done.
+fn refusals(record: &Record, options: &Options, troubled: bool, found: &mut Vec<Violation>) {
+    let store = options.server.partition.mode == Mode::Store;
+    for (token, entry) in record.entries.iter().enumerate() {
+        let wrong = match entry.end {
+            End::Refused(_, Refusal::Full) => !store,
+            End::Refused(_, Refusal::Unavailable) | End::Unknown(_) => !troubled,
+            End::Refused(..) => true,
+            End::Pending | End::Answered(_) | End::Orphaned => false,
+        };
+        if wrong {
+            let text = format!("operation {token} without need: {entry:?}");
+            found.push(Violation::new("refused", text));
+        }
+    }
+}
+
+/// What has expired is not read.
+fn expiry(record: &Record, found: &mut Vec<Violation>) {
+    for get in &record.entries {
+        let (Call::Get(Some(id)), End::Answered(_)) = (get.call, get.end) else {
+            continue;
+        };
+        let Some(&Entry {
+            ttl_s: ttl_s @ 1..,
+            end: End::Answered(stored_at),
+            ..
+        }) = record.entries.get(id as usize)
+        else {
+            continue;
+        };
+        let life = Ps::from(Ns::from_s(u64::from(ttl_s)) + EXPIRY_SLACK);
+        if get.called_at > stored_at + life.0 {
+            let text = format!(
+                "a value stored by {} for {ttl_s} s was read by {get:?}",
+                Ps(stored_at)
+            );
+            found.push(Violation::new("expired", text));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Scenario;
+
+    fn options() -> Options {
+        let calm = Scenario::named("calm").expect("in the table");
+        calm.options(1, &[])
+    }
+
+    fn entry(call: Call, called_at: u64, end: End) -> Entry {
+        Entry {
+            client: 0,
+            key: 1,
+            call,
+            value_len: 8,
+            ttl_s: 1,
+            called_at,
+            end,
+        }
+    }
+
+    fn rules(entries: &[Entry], troubled: bool) -> Vec<&'static str> {
+        let record = Record {
+            entries: entries.to_vec(),
+            nonsense: Vec::new(),
+        };
+        let verdict = check(&record, &options(), troubled);
+        verdict
+            .violations
+            .iter()
+            .map(|violation| violation.rule)
+            .collect()
+    }
+
+    const SECOND: u64 = 1_000_000_000_000;
+
+    #[test]
+    fn what_expired_may_not_be_read() {
+        let put = entry(Call::Put(0), 1, End::Answered(10));
+        let get = |called_at| entry(Call::Get(Some(0)), called_at, End::Answered(called_at + 1));
+        assert!(rules(&[put, get(SECOND)], true).is_empty());
+        assert_eq!(rules(&[put, get(SECOND + SECOND / 100)], true), ["expired"]);
+    }
+
+    #[test]
+    fn failures_need_a_reason() {
+        let failed = entry(Call::Get(None), 1, End::Refused(2, Refusal::Unavailable));
+        assert!(rules(&[failed], true).is_empty());
+        assert_eq!(rules(&[failed], false), ["refused"]);
+        let nonsense = entry(Call::Put(0), 1, End::Refused(2, Refusal::BadRequest));
+        assert_eq!(rules(&[nonsense], true), ["refused"]);
+    }
+
+    #[test]
+    fn a_stale_read_is_told_in_as_few_lines_as_it_takes() {
+        let mut entries = vec![
+            entry(Call::Put(0), 1, End::Answered(2)),
+            entry(Call::Put(1), 3, End::Answered(4)),
+            entry(Call::Get(Some(0)), 5, End::Answered(6)),
+        ];
+        entries.extend((0..20).map(|n| entry(Call::Get(Some(1)), 10 + n, End::Answered(11 + n))));
+        let record = Record {
+            entries,
+            nonsense: Vec::new(),
+        };
+        let verdict = check(&record, &options(), true);
+        assert_eq!(verdict.violations.len(), 1);
+        assert_eq!(
+            verdict.violations[0].text.lines().count(),
+            4,
+            "{}",
+            verdict.violations[0]
+        );
+    }
+}

@@ -1,0 +1,247 @@
+//! [`Kind`]: the kinds of trouble, each of which a seed switches on or off as a whole.
+//!
+//! **Fault model.** Trouble begins with the room and ends at its *horizon*; afterwards every machine is up, the network
+//! delivers everything, and nobody is stopped.
+//!
+//! *Messages* that are unreliable by contract (WRITEs over UC, datagrams) may be lost, arrive twice, arrive late or
+//! after later ones, and a WRITE may land line by line in any order, each line when it likes; then the fabric says that
+//! it does not keep the order of bytes. Duplicates and late messages carry the bytes as they were when posted. The
+//! sender notices nothing. Reliable connections may break, before or after a request was carried out. The network may
+//! lose single packets, which reliable connections send again. Bytes are never changed or invented.
+//!
+//! *Machines* crash between two steps of their cores: what has left their card arrives, everything else and their memory
+//! is lost, control channels end, and whoever dials meanwhile is refused. Later they are there again: a server with
+//! empty partitions, another epoch and another secret; clients that know nothing. A *worker* may begin again alone, as
+//! after a panic, with its clients and without its items. A client's operations that were under way when it crashed may
+//! or may not happen.
+//!
+//! *Cores* stop for microseconds to milliseconds, or for seconds, until the other end gives them up for dead; then they
+//! go on where they were. Clocks of cores differ by a constant.
+//!
+//! *Control channels* are reliable, ordered streams, as TCP and Unix sockets are; they end when an end does.
+
+use crate::options::{Options, between, pick, rate, time};
+use drover_base::Ns;
+use drover_kv_herd::control::FrontEnd;
+use drover_kv_herd::server::ServeMode;
+use drover_sim::Stream;
+use drover_store::Mode;
+
+/// A kind of trouble, or of tightness.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// Messages are lost.
+    Loss,
+    /// The network loses packets, of reliable connections, too.
+    Packets,
+    /// Messages arrive twice.
+    Duplicates,
+    /// Messages arrive late, or after later ones.
+    Delays,
+    /// WRITEs land line by line.
+    Tearing,
+    /// Reliable connections break.
+    Breaks,
+    /// The server's machine crashes.
+    Servers,
+    /// Workers begin again.
+    Workers,
+    /// Clients' machines crash.
+    Clients,
+    /// Cores stop for microseconds to milliseconds.
+    Stalls,
+    /// Cores stop for seconds.
+    Silence,
+    /// Clocks differ.
+    Skew,
+    /// There is memory for few items.
+    Pressure,
+    /// Items expire.
+    Expiry,
+    /// Windows of one or two, slots of a line or two.
+    Narrow,
+    /// Some or all clients send datagrams.
+    Datagrams,
+    /// Values longer than slots.
+    Large,
+    /// One to four keys, most operations write.
+    Conflicts,
+    /// The paper's pipeline instead of batches.
+    Pipeline,
+    /// Send queues hardly longer than a batch.
+    ShortQueues,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 20] = [
+        Kind::Loss,
+        Kind::Packets,
+        Kind::Duplicates,
+        Kind::Delays,
+        Kind::Tearing,
+        Kind::Breaks,
+        Kind::Servers,
+        Kind::Workers,
+        Kind::Clients,
+        Kind::Stalls,
+        Kind::Silence,
+        Kind::Skew,
+        Kind::Pressure,
+        Kind::Expiry,
+        Kind::Narrow,
+        Kind::Datagrams,
+        Kind::Large,
+        Kind::Conflicts,
+        Kind::Pipeline,
+        Kind::ShortQueues,
+    ];
+
+    /// As it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Loss => "loss",
+            Kind::Packets => "packets",
+            Kind::Duplicates => "duplicates",
+            Kind::Delays => "delays",
+            Kind::Tearing => "tearing",
+            Kind::Breaks => "breaks",
+            Kind::Servers => "servers",
+            Kind::Workers => "workers",
+            Kind::Clients => "clients",
+            Kind::Stalls => "stalls",
+            Kind::Silence => "silence",
+            Kind::Skew => "skew",
+            Kind::Pressure => "pressure",
+            Kind::Expiry => "expiry",
+            Kind::Narrow => "narrow",
+            Kind::Datagrams => "datagrams",
+            Kind::Large => "large",
+            Kind::Conflicts => "conflicts",
+            Kind::Pipeline => "pipeline",
+            Kind::ShortQueues => "short-queues",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn named(name: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Puts it into a room. Every kind draws from a stream of its own, so that leaving one out changes no other.
+    pub fn apply(self, options: &mut Options, seed: u64) {
+        let dice = &Stream::new(seed, self as u64, "kind");
+        match self {
+            Kind::Loss => options.messages.drop = rate(dice),
+            Kind::Packets => options.loss = rate(dice),
+            Kind::Duplicates => {
+                options.messages.duplicate = rate(dice);
+                late(options, dice);
+            }
+            Kind::Delays => {
+                options.messages.delay = rate(dice);
+                options.messages.reorder = rate(dice);
+                late(options, dice);
+            }
+            Kind::Tearing => tear(options, dice),
+            Kind::Breaks => options.messages.rc_break = rate(dice),
+            Kind::Servers => {
+                options.machines.server_crashes = between(dice, 1, 3) as u32;
+                options.machines.down_max = time(dice, Ns::from_us(100), Ns::from_ms(50));
+            }
+            Kind::Workers => options.machines.worker_restarts = between(dice, 1, 4) as u32,
+            Kind::Clients => options.machines.client_crashes = between(dice, 1, 4) as u32,
+            Kind::Stalls => {
+                options.machines.stalls = between(dice, 1, 30) as u32;
+                options.machines.stall_max = time(dice, Ns::from_us(10), Ns::from_ms(40));
+            }
+            Kind::Silence => silence(options, dice),
+            Kind::Skew => options.skew_max = time(dice, Ns(100), Ns::from_ms(5)),
+            Kind::Pressure => {
+                options.server.partition.log_bytes = 1 << between(dice, 12, 15);
+                options.server.partition.bucket_count = 1 << between(dice, 0, 3);
+                options.load.keys = between(dice, 8, 200);
+            }
+            Kind::Expiry => {
+                options.load.ttl_percent = pick(dice, &[10, 50, 100]);
+                options.load.ttl_s_max = between(dice, 1, 2) as u32;
+                options.machines.horizon = time(dice, Ns::from_s(1), Ns::from_s(4));
+                slow(options);
+            }
+            Kind::Narrow => {
+                options.client.window = pick(dice, &[1, 2]);
+                options.client.slot_bytes = pick(dice, &[64, 128]);
+            }
+            Kind::Datagrams => datagrams(options, dice),
+            Kind::Large => {
+                options.load.large_percent = pick(dice, &[2, 10, 30]);
+                options.load.large_bytes_max = pick(dice, &[3_000, 20_000, 100_000]);
+                options.server.partition.log_bytes = 4 << 20;
+                options.client.bulk_chunks = pick(dice, &[1, 4]);
+            }
+            Kind::Conflicts => {
+                options.load.keys = between(dice, 1, 4);
+                options.load.put_percent = pick(dice, &[50, 70]);
+                options.load.delete_percent = pick(dice, &[0, 20]);
+            }
+            Kind::Pipeline => {
+                options.server.mode = ServeMode::Pipeline {
+                    drain: dice.chance(0.5),
+                };
+            }
+            Kind::ShortQueues => {
+                options.server.signal_period = pick(dice, &[1, 2, 5]);
+                options.server.mode = ServeMode::Batch {
+                    batch: pick(dice, &[1, 2, 32]),
+                };
+            }
+        }
+    }
+}
+
+/// How late late messages are.
+fn late(options: &mut Options, dice: &Stream) {
+    options.messages.late_polls_max = pick(dice, &[1, 8, 64]);
+    options.messages.late_max = time(dice, Ns(100), Ns::from_ms(30));
+}
+
+fn tear(options: &mut Options, dice: &Stream) {
+    options.torn = true;
+    // Else lines come in ascending order.
+    if dice.chance(0.8) {
+        options.messages.tear = rate(dice) * 3.0;
+        late(options, dice);
+    }
+}
+
+/// Somebody is given up for dead and is not.
+fn silence(options: &mut Options, dice: &Stream) {
+    let machines = &mut options.machines;
+    machines.stalls = between(dice, 1, 4) as u32;
+    machines.stall_max = Ns::from_s(between(dice, 2, 8));
+    machines.horizon = time(dice, Ns::from_s(1), Ns::from_s(8));
+    slow(options);
+}
+
+/// A room for seconds: looks that nobody waits for are rarer.
+fn slow(options: &mut Options) {
+    options.look_every = options.look_every * 4;
+}
+
+fn datagrams(options: &mut Options, dice: &Stream) {
+    options.server.datagram_recvs = 64 << between(dice, 0, 4);
+    match dice.below(3) {
+        // Only those that find no slots.
+        0 => options.server.slot_clients_max = dice.below(3) as usize,
+        _ => options.client.front_end = FrontEnd::Datagrams,
+    }
+}
+
+/// What a full store says is not what an evicting cache does: only caches are put under pressure.
+pub fn reconcile(options: &mut Options, kinds: &[Kind]) {
+    let has = |kind| kinds.contains(&kind);
+    if has(Kind::Large) && options.server.partition.mode == Mode::Store {
+        options.server.partition.mode = Mode::Cache { move_to_head: 1.0 };
+    }
+}

@@ -1,0 +1,479 @@
+//! Runs one case: trouble, calm, questions, checks.
+//!
+//! ```text
+//! 0 .. horizon       clients ask, things go wrong
+//! .. quiet           what is under way ends, within the deadline of operations
+//! .. ready           every client has a session again
+//! .. probed          every client fills all its windows, reads every key; everything is answered
+//! .. settled         nothing is under way, nobody is busy, nothing has leaked
+//! ```
+
+use crate::asker::Wish;
+use crate::check::{self, Violation};
+use crate::kind::Kind;
+use crate::options::Options;
+use crate::planted::Planted;
+use crate::record::End;
+use crate::room::{Room, SERVER};
+use crate::scenario::Scenario;
+use drover_base::Ns;
+use drover_kv::{KvClient, OpKind};
+use drover_sim::{FaultKind, FaultOptions, FaultPlan, Ps, Stream};
+use std::fmt;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The scenario.
+    pub scenario: &'static Scenario,
+    /// The seed.
+    pub seed: u64,
+    /// Those of the scenario's kinds that are left.
+    pub kinds: Vec<Kind>,
+    /// Other than drawn: operations per client.
+    pub ops: Option<usize>,
+    /// Other than drawn: clients.
+    pub clients: Option<usize>,
+    /// A mistake of the server.
+    pub planted: Option<&'static Planted>,
+}
+
+impl Case {
+    /// What `seed` makes of `scenario`.
+    pub fn new(scenario: &'static Scenario, seed: u64) -> Case {
+        Case {
+            scenario,
+            seed,
+            kinds: scenario.kinds(seed),
+            ops: None,
+            clients: None,
+            planted: None,
+        }
+    }
+
+    /// The options that come of it.
+    pub fn options(&self) -> Options {
+        let mut options = self.scenario.options(self.seed, &self.kinds);
+        options.load.ops = self.ops.unwrap_or(options.load.ops);
+        options.clients = self.clients.unwrap_or(options.clients);
+        options.server.flaw = self.planted.map(|planted| planted.flaw);
+        options
+    }
+
+    /// Arguments of `drover sim` that run it again.
+    pub fn arguments(&self) -> String {
+        let mut text = format!("--scenario {} --seed {}", self.scenario.name, self.seed);
+        let drawn = self.scenario.kinds(self.seed);
+        let without: Vec<&str> = drawn
+            .iter()
+            .filter(|kind| !self.kinds.contains(kind))
+            .map(|kind| kind.name())
+            .collect();
+        if !without.is_empty() {
+            text += &format!(" --without {}", without.join(","));
+        }
+        for (flag, number) in [("ops", self.ops), ("clients", self.clients)] {
+            if let Some(number) = number {
+                text += &format!(" --{flag} {number}");
+            }
+        }
+        if let Some(planted) = self.planted {
+            text += &format!(" --plant {}", planted.name);
+        }
+        text
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What must not be, if anything.
+    pub violations: Vec<Violation>,
+    /// What happened.
+    pub summary: Summary,
+    /// Of machines and cores, in order.
+    pub timeline: Vec<String>,
+    /// Over every event of the room: equal for equal cases.
+    pub trace_hash: u64,
+}
+
+/// Counts of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// Operations asked.
+    pub asked: usize,
+    /// Answered.
+    pub completed: usize,
+    /// Nobody can know.
+    pub unknown: usize,
+    /// Did not happen.
+    pub refused: usize,
+    /// Their clients crashed.
+    pub orphaned: usize,
+    /// Messages lost, late, doubled, torn; connections broken.
+    pub message_faults: u64,
+    /// Requests sent again by clients that are up at the end.
+    pub retransmits: u64,
+    /// Slots given up and asked about, by those.
+    pub resyncs: u64,
+    /// Sessions after the first, of those.
+    pub reconnects: u64,
+    /// Values moved in bulk, by those.
+    pub bulk: u64,
+    /// Keys whose histories overlap too much to be judged.
+    pub unjudged: usize,
+    /// Virtual time in all.
+    pub time: Ns,
+    /// Of it from the end of trouble until every client was ready.
+    pub until_ready: Ns,
+    /// Events.
+    pub events: u64,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "operations: {} asked, {} answered, {} indeterminate, {} refused, {} of crashed clients",
+            self.asked, self.completed, self.unknown, self.refused, self.orphaned
+        )?;
+        writeln!(
+            f,
+            "messages:   {} faults, {} retransmissions, {} slots resynchronised, {} reconnections, {} bulk transfers",
+            self.message_faults, self.retransmits, self.resyncs, self.reconnects, self.bulk
+        )?;
+        write!(
+            f,
+            "time:       {} virtual, {} events; ready again {} after the trouble",
+            self.time, self.events, self.until_ready
+        )
+    }
+}
+
+/// After the last operation's deadline everything must have ended within this.
+const QUIET_SLACK: Ns = Ns::from_ms(5);
+/// A handshake that hangs is given up after five seconds; the next one must succeed.
+const READY_MAX: Ns = Ns::from_s(7);
+/// Questions in a room where nothing goes wrong any more are answered within this.
+const PROBE_MAX: Ns = Ns::from_ms(200);
+/// What is late arrives within this.
+const SETTLE: Ns = Ns::from_ms(60);
+/// For so long everybody is watched doing nothing ...
+const WATCHED: Ns = Ns::from_ms(10);
+/// ... with at most one step in this time.
+const REST_MIN: Ns = Ns::from_us(5);
+
+/// Something that happens to a machine or core.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    Machine { machine: usize, kind: FaultKind },
+    Worker { index: usize },
+}
+
+/// Runs it.
+pub fn run(case: &Case) -> Outcome {
+    let options = case.options();
+    let plan = plan(&options, case.seed);
+    let mut room = Room::new(&options, case.seed);
+    let mut found = Vec::new();
+    let mut timeline = Vec::new();
+    for &(at, trouble) in &plan {
+        room.world.run_until(at);
+        timeline.push(format!("{at}: {}", tell(trouble)));
+        afflict(&mut room, trouble);
+    }
+    let running = |room: &Room| !room.seated.iter().all(|seated| seated.asker.borrow().is_done());
+    room.world.run_while(options.machines.horizon, || running(&room));
+    room.calm_down();
+    room.world.run_until(last_stall(&plan));
+    timeline.push(format!("{}: trouble ends", room.world.now()));
+    let began = room.world.now();
+    for seated in &room.seated {
+        seated.asker.borrow_mut().closing = true;
+    }
+    quiet(&room, &options, &mut found);
+    let is_ready = ready(&room, &mut found);
+    let until_ready = room.world.now().since(began);
+    if is_ready {
+        probe(&room, &options, &mut found);
+        settle(&room, &mut found);
+    }
+    let verdict = check::check(&room.record.borrow(), &options, is_troubled(&case.kinds));
+    found.extend(verdict.violations);
+    Outcome {
+        violations: found,
+        summary: Summary {
+            unjudged: verdict.unjudged,
+            until_ready,
+            ..summary(&room)
+        },
+        timeline,
+        trace_hash: room.world.trace_hash(),
+    }
+}
+
+/// Whether operations may fail.
+fn is_troubled(kinds: &[Kind]) -> bool {
+    use Kind::*;
+    let sizes = [
+        Skew,
+        Pressure,
+        Expiry,
+        Narrow,
+        Datagrams,
+        Large,
+        Conflicts,
+        Pipeline,
+        ShortQueues,
+    ];
+    kinds.iter().any(|kind| !sizes.contains(kind))
+}
+
+/// Everything that happens to machines and cores, in order.
+fn plan(options: &Options, seed: u64) -> Vec<(Ns, Trouble)> {
+    let machines = &options.machines;
+    let none = FaultOptions {
+        horizon: machines.horizon,
+        crashes: 0,
+        down_max: machines.down_max,
+        stalls: 0,
+        stall_max: machines.stall_max,
+    };
+    let clients: Vec<u16> = (1..=options.client_machines as u16).collect();
+    let everybody: Vec<u16> = (0..=options.client_machines as u16).collect();
+    let draws = [
+        (
+            vec![SERVER as u16],
+            FaultOptions {
+                crashes: machines.server_crashes,
+                ..none
+            },
+        ),
+        (
+            clients,
+            FaultOptions {
+                crashes: machines.client_crashes,
+                ..none
+            },
+        ),
+        (
+            everybody,
+            FaultOptions {
+                stalls: machines.stalls,
+                ..none
+            },
+        ),
+    ];
+    let mut plan = Vec::new();
+    for (n, (machines, options)) in draws.iter().enumerate() {
+        let faults = FaultPlan::draw(seed ^ n as u64, machines, options).faults;
+        plan.extend(faults.into_iter().map(|fault| {
+            let machine = usize::from(fault.machine);
+            (
+                fault.at,
+                Trouble::Machine {
+                    machine,
+                    kind: fault.kind,
+                },
+            )
+        }));
+    }
+    let dice = Stream::new(seed, 0, "workers");
+    for _ in 0..machines.worker_restarts {
+        let (at, index) = (Ns(dice.below(machines.horizon.0)), dice.below(1 << 16) as usize);
+        plan.push((at, Trouble::Worker { index }));
+    }
+    plan.sort_by_key(|(at, _)| *at);
+    plan
+}
+
+/// When every core goes on.
+fn last_stall(plan: &[(Ns, Trouble)]) -> Ns {
+    plan.iter()
+        .map(|&(at, trouble)| match trouble {
+            Trouble::Machine {
+                kind: FaultKind::Stall { time, .. },
+                ..
+            } => at + time,
+            _ => at,
+        })
+        .fold(Ns::ZERO, Ns::max)
+}
+
+fn tell(trouble: Trouble) -> String {
+    let whose = |machine| match machine {
+        SERVER => "the server's machine".to_owned(),
+        machine => format!("machine {machine}"),
+    };
+    match trouble {
+        Trouble::Worker { index } => format!("worker {index} (modulo their number) begins again"),
+        Trouble::Machine { machine, kind } => match kind {
+            FaultKind::Crash => format!("{} crashes", whose(machine)),
+            FaultKind::Restart => format!("{} is there again", whose(machine)),
+            FaultKind::Stall { core_index, time } => {
+                format!(
+                    "core {core_index} (modulo) of {} stops for {time}",
+                    whose(machine)
+                )
+            }
+        },
+    }
+}
+
+fn afflict(room: &mut Room, trouble: Trouble) {
+    match trouble {
+        Trouble::Worker { index } => room.restart_worker(index),
+        Trouble::Machine { machine, kind } => match kind {
+            FaultKind::Crash => room.crash(machine),
+            FaultKind::Restart => room.restart(machine),
+            FaultKind::Stall { core_index, time } => room.stall(machine, core_index as usize, time),
+        },
+    }
+}
+
+/// Everything under way must end.
+fn quiet(room: &Room, options: &Options, found: &mut Vec<Violation>) {
+    let until = room.world.now() + options.client.deadline + QUIET_SLACK;
+    let pending = || room.record.borrow().count(|end| *end == End::Pending);
+    if pending() > 0 && room.world.run_while(until, || pending() > 0) {
+        let record = room.record.borrow();
+        let mut entries = record.entries.iter().enumerate();
+        let first = entries.find(|(_, entry)| entry.end == End::Pending);
+        let text = format!(
+            "{} operations hang past their deadline; the first: {first:?}",
+            pending()
+        );
+        found.push(Violation::new("ends", text));
+    }
+}
+
+/// Everybody must have a session again.
+fn ready(room: &Room, found: &mut Vec<Violation>) -> bool {
+    let until = room.world.now() + READY_MAX;
+    if !room.is_ready() && room.world.run_while(until, || !room.is_ready()) {
+        let errors: Vec<String> = room
+            .seated
+            .iter()
+            .filter_map(|seated| seated.asker.borrow_mut().client.take_error())
+            .map(|error| error.to_string())
+            .collect();
+        let text = format!(
+            "not every client found its way back to the server, or sessions are left over: {}",
+            errors.join("; ")
+        );
+        found.push(Violation::new("ready", text));
+        return false;
+    }
+    true
+}
+
+/// Everybody fills all windows and reads every key: whoever is stuck shows.
+fn probe(room: &Room, options: &Options, found: &mut Vec<Violation>) {
+    let before = room.record.borrow().entries.len();
+    for seated in &room.seated {
+        let mut asker = seated.asker.borrow_mut();
+        let partitions = asker.client.partition_count().unwrap_or(1);
+        let fill = (options.client.window * partitions * 2).max(8) as u64;
+        let wish = |kind, key| Wish {
+            kind,
+            key,
+            value_len: 16,
+            ttl_s: 0,
+        };
+        let reads = (0..options.load.keys).map(|key| wish(OpKind::Get, key));
+        // Keys of their own, so that nobody waits for anybody.
+        let own = (u64::from(asker.id) + 1) << 32;
+        let puts = (0..fill).map(|key| wish(OpKind::Put, own + key));
+        asker.wishes.extend(reads.chain(puts));
+        if options.load.large_percent > 0 {
+            let value_len = options.load.large_bytes_max as usize;
+            asker.wishes.push_back(Wish {
+                value_len,
+                ..wish(OpKind::Put, own)
+            });
+        }
+        drop(asker);
+        room.wake(seated);
+    }
+    let missing = || {
+        let done = |seated: &crate::room::Seated| seated.asker.borrow().is_done();
+        room.seated.iter().filter(|seated| !done(seated)).count()
+    };
+    let until = room.world.now() + PROBE_MAX;
+    if missing() > 0 && room.world.run_while(until, || missing() > 0) {
+        let text = format!("{} clients wait for answers though all is well", missing());
+        found.push(Violation::new("probe", text));
+    }
+    let record = room.record.borrow();
+    let failed = |end: &End| !matches!(end, End::Answered(_) | End::Refused(_, drover_kv::Refusal::Full));
+    let mut entries = record.entries[before..].iter();
+    if let Some(entry) = entries.find(|entry| failed(&entry.end)) {
+        let text = format!("an operation failed though all is well: {entry:?}");
+        found.push(Violation::new("probe", text));
+    }
+}
+
+/// Nothing is left over, and nobody is busy.
+fn settle(room: &Room, found: &mut Vec<Violation>) {
+    room.world.run_for(SETTLE);
+    let mut leak = |what: String| found.push(Violation::new("leak", what));
+    for seated in &room.seated {
+        let asker = seated.asker.borrow();
+        if asker.client.in_flight() > 0 {
+            leak(format!(
+                "client {} has {} operations under way",
+                asker.id,
+                asker.client.in_flight()
+            ));
+        }
+    }
+    if let Some(served) = &room.served {
+        let (sessions, clients) = (served.acceptor.borrow().session_count(), room.seated.len());
+        if sessions != clients {
+            leak(format!("{sessions} sessions of {clients} clients"));
+        }
+        for (n, worker) in served.workers.iter().enumerate() {
+            let served = worker.borrow().stats().clients;
+            if served != clients {
+                leak(format!("worker {n} serves {served} clients of {clients}"));
+            }
+        }
+    }
+    let steps = || -> Vec<u64> {
+        let reports = room.world.cores().into_iter().map(|core| core.report());
+        reports
+            .map(|report| report.busy_steps + report.idle_steps)
+            .collect()
+    };
+    let before = steps();
+    room.world.run_for(WATCHED);
+    for (n, (after, before)) in steps().into_iter().zip(before).enumerate() {
+        if after - before > WATCHED.0 / REST_MIN.0 {
+            leak(format!("core {n} makes {} steps for nothing", after - before));
+        }
+    }
+}
+
+fn summary(room: &Room) -> Summary {
+    let record = room.record.borrow();
+    let mut summary = Summary {
+        asked: record.entries.len(),
+        completed: record.count(|end| matches!(end, End::Answered(_))),
+        unknown: record.count(|end| matches!(end, End::Unknown(_))),
+        refused: record.count(|end| matches!(end, End::Refused(..))),
+        orphaned: record.count(|end| *end == End::Orphaned),
+        message_faults: room.fault_counts().total(),
+        time: Ps::from(room.world.now()).floor(),
+        events: room.world.events(),
+        ..Summary::default()
+    };
+    for seated in &room.seated {
+        let asker = seated.asker.borrow();
+        let stats = asker.client.stats();
+        summary.retransmits += stats.retransmits;
+        summary.resyncs += stats.resyncs;
+        summary.reconnects += stats.reconnects;
+        summary.bulk += stats.bulk_transfers;
+    }
+    summary
+}

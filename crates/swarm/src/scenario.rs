@@ -1,0 +1,188 @@
+//! [`Scenario`]: which kinds of trouble there may be. One line per scenario.
+
+use crate::kind::{Kind, reconcile};
+use crate::options::Options;
+use drover_sim::Stream;
+
+/// A named selection of kinds.
+#[derive(Debug)]
+pub struct Scenario {
+    /// As it is typed.
+    pub name: &'static str,
+    /// What it is about.
+    pub about: &'static str,
+    /// Always there.
+    pub always: &'static [Kind],
+    /// Each there in some of the seeds.
+    pub maybe: &'static [Kind],
+}
+
+use Kind::*;
+
+/// Sizes and clocks that go with anything.
+const SIZES: &[Kind] = &[Skew, Narrow, Conflicts, Pipeline, ShortQueues];
+
+/// All scenarios.
+pub const ALL: &[Scenario] = &[
+    Scenario {
+        name: "default",
+        about: "a mixture of everything, other in every seed",
+        always: &[],
+        maybe: &Kind::ALL,
+    },
+    Scenario {
+        name: "calm",
+        about: "nothing goes wrong",
+        always: &[],
+        maybe: SIZES,
+    },
+    Scenario {
+        name: "loss",
+        about: "requests and replies get lost",
+        always: &[Loss],
+        maybe: &[Packets, Skew, Narrow, Conflicts, Pipeline, ShortQueues],
+    },
+    Scenario {
+        name: "duplicate",
+        about: "requests and replies arrive twice",
+        always: &[Duplicates],
+        maybe: &[Loss, Skew, Narrow, Conflicts, Pipeline],
+    },
+    Scenario {
+        name: "delay",
+        about: "messages come late, or after later ones",
+        always: &[Delays],
+        maybe: &[Loss, Duplicates, Skew, Narrow, Conflicts],
+    },
+    Scenario {
+        name: "tear",
+        about: "requests land line by line",
+        always: &[Tearing],
+        maybe: &[Loss, Delays, Large, Narrow, Pipeline],
+    },
+    Scenario {
+        name: "server",
+        about: "the server crashes and comes back empty",
+        always: &[Servers],
+        maybe: &[Loss, Delays, Stalls, Narrow, Conflicts, Datagrams, Large],
+    },
+    Scenario {
+        name: "worker",
+        about: "workers begin again with an empty partition",
+        always: &[Workers],
+        maybe: &[Loss, Duplicates, Delays, Narrow, Conflicts, Datagrams, Pipeline],
+    },
+    Scenario {
+        name: "client",
+        about: "clients crash and others take their places",
+        always: &[Clients],
+        maybe: &[Loss, Delays, Workers, Narrow, Conflicts, Datagrams, Large],
+    },
+    Scenario {
+        name: "stall",
+        about: "cores stop for a while",
+        always: &[Stalls],
+        maybe: &[Loss, Skew, Narrow, Conflicts, ShortQueues],
+    },
+    Scenario {
+        name: "silence",
+        about: "cores stop until the other end gives them up for dead, and go on",
+        always: &[Silence],
+        maybe: &[Loss, Skew, Narrow, Conflicts, Datagrams],
+    },
+    Scenario {
+        name: "skew",
+        about: "clocks of cores differ by milliseconds, items expire",
+        always: &[Skew, Expiry],
+        maybe: &[Loss, Workers],
+    },
+    Scenario {
+        name: "pressure",
+        about: "memory for a few items: eviction, expiry, full stores",
+        always: &[Pressure],
+        maybe: &[Loss, Duplicates, Expiry, Large, Pipeline],
+    },
+    Scenario {
+        name: "narrow",
+        about: "windows of one or two requests, slots of one or two lines, short send queues",
+        always: &[Narrow, ShortQueues],
+        maybe: &[Loss, Delays, Conflicts, Stalls],
+    },
+    Scenario {
+        name: "datagram",
+        about: "requests as datagrams",
+        always: &[Datagrams],
+        maybe: &[Loss, Duplicates, Delays, Clients, Workers, Narrow, Conflicts],
+    },
+    Scenario {
+        name: "large",
+        about: "values longer than slots, over connections that break",
+        always: &[Large],
+        maybe: &[
+            Loss, Packets, Breaks, Delays, Tearing, Conflicts, Clients, Servers,
+        ],
+    },
+    Scenario {
+        name: "conflict",
+        about: "everybody wants the same few keys",
+        always: &[Conflicts],
+        maybe: &[Loss, Duplicates, Delays, Stalls, Skew],
+    },
+];
+
+impl Scenario {
+    /// The scenario of this name.
+    pub fn named(name: &str) -> Option<&'static Scenario> {
+        ALL.iter().find(|scenario| scenario.name == name)
+    }
+
+    /// The kinds that `seed` switches on.
+    pub fn kinds(&self, seed: u64) -> Vec<Kind> {
+        let dice = Stream::new(seed, 0, "swarm");
+        // Some seeds have much of it, some little.
+        let share = 0.1 + 0.4 * dice.unit();
+        let chosen: Vec<Kind> = Kind::ALL
+            .into_iter()
+            .filter(|kind| {
+                let struck = dice.unit() < share;
+                self.always.contains(kind) || (struck && self.maybe.contains(kind))
+            })
+            .collect();
+        chosen
+    }
+
+    /// What `seed` draws, with these of its kinds.
+    pub fn options(&self, seed: u64, kinds: &[Kind]) -> Options {
+        let mut options = Options::calm(seed);
+        for kind in kinds {
+            kind.apply(&mut options, seed);
+        }
+        reconcile(&mut options, kinds);
+        options
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_every_kind_is_somewhere() {
+        let names: BTreeSet<&str> = ALL.iter().map(|scenario| scenario.name).collect();
+        assert_eq!(names.len(), ALL.len());
+        for kind in Kind::ALL {
+            assert_eq!(Kind::named(kind.name()), Some(kind));
+        }
+        let kinds: BTreeSet<Kind> = (0..200).flat_map(|seed| ALL[0].kinds(seed)).collect();
+        assert_eq!(kinds.len(), Kind::ALL.len());
+    }
+
+    #[test]
+    fn leaving_a_kind_out_changes_no_other() {
+        let all = ALL[0].options(3, &[Loss, Stalls, Skew]);
+        let less = ALL[0].options(3, &[Loss, Skew]);
+        assert_eq!(all.messages, less.messages);
+        assert_eq!(all.skew_max, less.skew_max);
+    }
+}

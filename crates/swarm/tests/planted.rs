@@ -1,0 +1,56 @@
+//! Every mistake that can be planted is found, by the scenario that is about it, and shrinks to little.
+//! That the default scenario finds each within 200 seeds is `cargo xtask sim --planted`.
+
+use drover_swarm::campaign::{self, Finding};
+use drover_swarm::planted::Planted;
+use drover_swarm::run::Case;
+use drover_swarm::scenario::Scenario;
+use std::ops::Range;
+use std::sync::atomic::AtomicU64;
+
+fn find(mistake: &str, scenario: &str, seeds: Range<u64>) -> Finding {
+    let planted = Planted::named(mistake).expect("in the table");
+    let scenario = Scenario::named(scenario).expect("in the table");
+    let cases: Vec<Case> = seeds
+        .clone()
+        .map(|seed| Case {
+            planted: Some(planted),
+            ..Case::new(scenario, seed)
+        })
+        .collect();
+    let tally = campaign::search(&cases, 2, true, &AtomicU64::new(0), |_| {});
+    let found = tally.findings.into_iter().next();
+    found.unwrap_or_else(|| panic!("{mistake} was not found in seeds {seeds:?}"))
+}
+
+#[test]
+fn requests_that_ignore_their_sequence_number() {
+    assert_eq!(
+        find("no-seq-check", "delay", 20..60).violation.rule,
+        "linearizable"
+    );
+}
+
+#[test]
+fn updates_executed_twice() {
+    assert_eq!(find("put-twice", "loss", 1..60).violation.rule, "linearizable");
+}
+
+#[test]
+fn leftovers_executed() {
+    assert_eq!(find("leftovers", "worker", 1..60).violation.rule, "linearizable");
+}
+
+#[test]
+fn half_landed_requests_executed() {
+    find("no-checksum", "tear", 1..60);
+}
+
+#[test]
+fn what_is_found_shrinks_and_is_still_wrong() {
+    let finding = find("leftovers", "worker", 1..60);
+    let least = campaign::shrink(&finding);
+    assert_eq!(least.violation.rule, finding.violation.rule);
+    assert!(least.case.options().load.ops < finding.case.options().load.ops);
+    assert_eq!(campaign::wrong(&least.case), Some(least.violation));
+}
