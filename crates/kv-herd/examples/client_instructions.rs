@@ -11,12 +11,11 @@ use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::control::Format;
 use drover_kv_herd::server::{Server, ServerOptions, Worker};
 use drover_mem::{NativeCpu, PageWish};
-use drover_rt::control::ControlStream;
+use drover_rt::control::Desk;
 use drover_store::PartitionOptions;
 use drover_verbs::{Context, Device};
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::rc::Rc;
-use std::sync::mpsc;
 
 const WINDOW: usize = 16;
 const KEYS: usize = 10_000;
@@ -70,12 +69,7 @@ fn main() {
         Server::<Shm>::in_pieces(&ShmDevice::default(), &server_options(paper)).expect("server");
     let ctx = Rc::new(ShmDevice::default().context().expect("context"));
     let cpu = ctx.cpu();
-    let (tell, told) = mpsc::channel();
-    let dial = Dial::new(move || {
-        let (ours, theirs) = ControlStream::pair();
-        tell.send(theirs).expect("main thread is here");
-        Ok(ours)
-    });
+    let desk = Desk::new();
     let usual = ClientOptions {
         window: WINDOW,
         ..ClientOptions::default()
@@ -88,12 +82,14 @@ fn main() {
         },
         false => usual,
     };
-    let mut client = HerdClient::<Shm>::new(ctx.clone(), dial, options);
+    let mut client = HerdClient::<Shm>::new(ctx.clone(), Dial::at(&desk), options);
     let control = acceptor.context();
     while !client.is_ready() {
         cpu.refresh();
         client.poll(cpu, &mut |_| {});
-        told.try_iter().for_each(|stream| acceptor.adopt(stream));
+        if let Some(stream) = desk.accept() {
+            acceptor.adopt(stream);
+        }
         control.cpu().refresh();
         acceptor.step(control.cpu());
         step(&mut workers[0]);

@@ -14,12 +14,11 @@ use drover_kv::{KvClient, Op, Outcome};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::server::{Server, ServerOptions};
 use drover_mem::NativeCpu;
-use drover_rt::control::ControlStream;
+use drover_rt::control::Desk;
 use drover_store::{Mode, PartitionOptions, item_bytes};
 use drover_verbs::{Context, Device};
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::rc::Rc;
-use std::sync::mpsc;
 
 const VALUE: [u8; 32] = [7; 32];
 
@@ -123,17 +122,12 @@ fn measure(key_count: usize, seconds: u64, windows: &[usize]) {
     let ctx = Rc::new(ShmDevice::default().context().expect("context"));
     let cpu = ctx.cpu();
     for &window in windows {
-        let (tell, told) = mpsc::channel();
-        let dial = Dial::new(move || {
-            let (ours, theirs) = ControlStream::pair();
-            tell.send(theirs).expect("main thread is here");
-            Ok(ours)
-        });
-        let mut client = HerdClient::<Shm>::new(ctx.clone(), dial, options(window));
+        let desk = Desk::new();
+        let mut client = HerdClient::<Shm>::new(ctx.clone(), Dial::at(&desk), options(window));
         while !client.is_ready() {
             cpu.refresh();
             client.poll(cpu, &mut |_| {});
-            while let Ok(stream) = told.try_recv() {
+            while let Some(stream) = desk.accept() {
                 server.adopt(stream);
             }
             if let Some(error) = client.take_error() {
@@ -167,17 +161,12 @@ fn count(wanted: usize) {
         Server::<Shm>::in_pieces(&device, &server_options(10_000)).expect("server");
     let ctx = Rc::new(ShmDevice::default().context().expect("context"));
     let cpu = ctx.cpu();
-    let (tell, told) = mpsc::channel();
-    let dial = Dial::new(move || {
-        let (ours, theirs) = ControlStream::pair();
-        tell.send(theirs).expect("main thread is here");
-        Ok(ours)
-    });
-    let mut client = HerdClient::<Shm>::new(ctx.clone(), dial, options(16));
+    let desk = Desk::new();
+    let mut client = HerdClient::<Shm>::new(ctx.clone(), Dial::at(&desk), options(16));
     let (server_ctx, worker_ctx) = (acceptor.context(), workers[0].context());
     // All of the server, heartbeats included: under valgrind on a busy machine loading takes its seconds.
     let mut serve = || {
-        while let Ok(stream) = told.try_recv() {
+        while let Some(stream) = desk.accept() {
             acceptor.adopt(stream);
         }
         server_ctx.cpu().refresh();

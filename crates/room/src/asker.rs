@@ -1,10 +1,11 @@
 //! [`Asker`]: a HERD client that keeps a number of operations under way.
 
 use crate::load::{Draw, Draws};
-use crate::{Desk, Setup, Tally};
+use crate::{Setup, Tally};
 use drover_base::{Actor, Cpu, KeyHasher, Ns, Progress};
 use drover_kv::{Completion, KvClient, Op, Outcome as Answer};
-use drover_kv_herd::client::HerdClient;
+use drover_kv_herd::client::{Dial, HerdClient};
+use drover_rt::control::Desk;
 use drover_sim::VirtualCpu;
 use drover_verbs::Device;
 use drover_verbs_sim::{Sim, World};
@@ -39,7 +40,7 @@ impl Asker {
         let ctx = world.device(machine).context().expect("a core of this world");
         let ctx = Rc::new(ctx);
         let asker = Asker {
-            client: HerdClient::new(ctx.clone(), desk.dial(), setup.client.clone()),
+            client: HerdClient::new(ctx.clone(), Dial::at(desk), setup.client.clone()),
             draws: Draws::new(&setup.load, setup.seed, client as u64),
             value: setup.load.value(),
             hasher: setup.hash_seed().hasher(),

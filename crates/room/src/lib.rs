@@ -5,7 +5,7 @@
 //! published figure.
 //!
 //! - [`Setup`] says who asks what of whom; [`run`] lets it happen; [`Outcome`] is what came of it.
-//! - [`Desk`], [`open`] and [`Asker`] are the pieces, for rooms with other clients or servers that come and go.
+//! - [`open`], [`Doorkeeper`] and [`Asker`] are the pieces, for rooms with other clients or servers that come and go.
 //! - [`Load`] draws operations; [`costs`] prices what HERD's own code does.
 //!
 //! ```
@@ -24,7 +24,7 @@
 
 mod asker;
 pub mod costs;
-mod desk;
+mod doorkeeper;
 mod load;
 mod outcome;
 mod run;
@@ -33,7 +33,7 @@ mod setup;
 mod tally;
 
 pub use asker::Asker;
-pub use desk::{Desk, Doorkeeper};
+pub use doorkeeper::Doorkeeper;
 pub use load::{Load, Popularity};
 pub use outcome::{LatencyUs, Outcome};
 pub use run::run;

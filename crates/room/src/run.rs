@@ -1,7 +1,8 @@
 //! [`run`]: connects everybody, warms up, measures.
 
-use crate::{Asker, Desk, Outcome, Setup, Tally, fill, open};
+use crate::{Asker, Outcome, Setup, Tally, fill, open};
 use drover_base::Ns;
+use drover_rt::control::Desk;
 use drover_verbs_sim::World;
 
 /// All clients are let in long before this.

@@ -1,10 +1,11 @@
 //! A HERD server in a room: its workers, its doorkeeper, and the items it begins with.
 
-use crate::{Desk, Doorkeeper, Load};
+use crate::{Doorkeeper, Load};
 use drover_base::{Cpu, HashSeed, KeyHash, Line, Ns};
 use drover_kv_herd::control::Format;
 use drover_kv_herd::layout::paper;
 use drover_kv_herd::server::{Server, ServerOptions, StartError, Worker};
+use drover_rt::control::Desk;
 use drover_store::{Key, PutOutcome};
 use drover_verbs_sim::{Sim, World};
 

@@ -14,7 +14,7 @@ use crate::layout::SlotMap;
 use drover_base::{Cpu, HashSeed, Ns};
 use drover_kv::{KvClient, Outcome, Refusal};
 use drover_mem::{LINE_BYTES, PageWish};
-use drover_rt::control::{ControlAddr, ControlError, ControlStream, DialError, Keeper};
+use drover_rt::control::{ControlAddr, ControlError, ControlStream, Desk, DialError, Keeper};
 use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, SendList, UdDest, Wc};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -46,6 +46,12 @@ impl Dial {
     /// Always the same address. An attempt blocks for a second at most.
     pub fn to(addr: ControlAddr) -> Dial {
         Dial::new(move || ControlStream::connect(&addr, Ns::from_s(1)))
+    }
+
+    /// A server of this process that lets in who knocks at `desk`.
+    pub fn at(desk: &Desk) -> Dial {
+        let desk = desk.clone();
+        Dial::new(move || Ok(desk.connect()))
     }
 }
 

@@ -9,15 +9,15 @@ use drover_kv_herd::layout::{
     request_crc,
 };
 use drover_mem::PageWish;
-use drover_rt::control::{ControlStream, DialError};
+use drover_rt::control::{ControlStream, Desk, DialError};
 use drover_verbs::loopback::{Loopback, LoopbackContext, LoopbackDevice, LoopbackMr, LoopbackQp};
 use drover_verbs::{
     Access, CompletionQueue, Context, Device, Export, GRH_BYTES, Imm, MemoryRegion, Payload, QpKind,
     QpOptions, QueuePair, RecvList, RecvWr, SendList, SendOp, SendWr, UdDest, Wc, WrId,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 pub const ITEM_BYTES_MAX: usize = 100_000;
 const SEED: HashSeed = HashSeed::new(11, 22);
@@ -54,7 +54,7 @@ type Script = Box<dyn FnMut(&Seen) -> Fate>;
 /// Where clients dial.
 #[derive(Clone, Default)]
 pub struct Door {
-    waiting: Arc<Mutex<VecDeque<ControlStream>>>,
+    desk: Desk,
     shut: Arc<AtomicBool>,
 }
 
@@ -67,12 +67,7 @@ impl Door {
                     addr: "here".to_owned(),
                 });
             }
-            let (ours, theirs) = ControlStream::pair();
-            door.waiting
-                .lock()
-                .expect("tests do not panic here")
-                .push_back(theirs);
-            Ok(ours)
+            Ok(door.desk.connect())
         })
     }
 
@@ -81,7 +76,7 @@ impl Door {
     }
 
     fn accept(&self) -> Option<ControlStream> {
-        self.waiting.lock().expect("tests do not panic here").pop_front()
+        self.desk.accept()
     }
 }
 

@@ -5,12 +5,11 @@ use drover_kv::KvClient;
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
 use drover_mem::PageWish;
-use drover_rt::control::ControlStream;
+use drover_rt::control::Desk;
 use drover_store::{Mode, PartitionOptions};
 use drover_testkit::kv_conformance::{Bed, BedOptions};
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
 
 /// A provider that tests can open.
 pub trait Ground: Provider {
@@ -27,19 +26,7 @@ pub struct PiecesBed<P: Ground> {
     acceptor: Acceptor<P>,
     workers: Vec<Worker<P>>,
     ctx: Rc<P::Context>,
-    /// Server ends of connections just dialled.
-    knocking: Arc<Mutex<Vec<ControlStream>>>,
-}
-
-impl<P: Ground> PiecesBed<P> {
-    fn dial(&self) -> Dial {
-        let knocking = self.knocking.clone();
-        Dial::new(move || {
-            let (ours, theirs) = ControlStream::pair();
-            knocking.lock().expect("nobody panics with it").push(theirs);
-            Ok(ours)
-        })
-    }
+    desk: Desk,
 }
 
 /// The power of two at or below `bytes`.
@@ -68,6 +55,31 @@ pub fn server_options(options: &BedOptions) -> ServerOptions {
     }
 }
 
+pub fn client_options(options: &BedOptions) -> ClientOptions {
+    ClientOptions {
+        window: options.window,
+        slot_bytes: 320,
+        ..ClientOptions::default()
+    }
+}
+
+/// Steps the rest until `client` has a session.
+pub fn connected<P: Provider>(
+    mut client: HerdClient<P>,
+    ctx: &P::Context,
+    mut step: impl FnMut(),
+) -> HerdClient<P> {
+    for _ in 0..1_000_000 {
+        ctx.cpu().refresh();
+        client.poll(ctx.cpu(), &mut |_| {});
+        if client.is_ready() {
+            return client;
+        }
+        step();
+    }
+    panic!("no connection: {:?}", client.take_error());
+}
+
 impl<P: Ground> Bed for PiecesBed<P> {
     type P = P;
     type Client = HerdClient<P>;
@@ -82,26 +94,14 @@ impl<P: Ground> Bed for PiecesBed<P> {
             acceptor,
             workers,
             ctx,
-            knocking: Arc::default(),
+            desk: Desk::new(),
         }
     }
 
     fn connect(&mut self) -> HerdClient<P> {
-        let options = ClientOptions {
-            window: self.options.window,
-            slot_bytes: 320,
-            ..ClientOptions::default()
-        };
-        let mut client = HerdClient::new(self.ctx.clone(), self.dial(), options);
-        for _ in 0..1_000_000 {
-            self.ctx.cpu().refresh();
-            client.poll(self.ctx.cpu(), &mut |_| {});
-            if client.is_ready() {
-                return client;
-            }
-            self.step();
-        }
-        panic!("no connection: {:?}", client.take_error());
+        let ctx = self.ctx.clone();
+        let client = HerdClient::new(ctx.clone(), Dial::at(&self.desk), client_options(&self.options));
+        connected(client, &*ctx, || self.step())
     }
 
     fn cpu(&self) -> &P::Cpu {
@@ -110,7 +110,7 @@ impl<P: Ground> Bed for PiecesBed<P> {
 
     fn step(&mut self) {
         self.ctx.cpu().refresh();
-        for stream in self.knocking.lock().expect("nobody panics with it").drain(..) {
+        while let Some(stream) = self.desk.accept() {
             self.acceptor.adopt(stream);
         }
         let ctx = self.acceptor.context();

@@ -1,13 +1,13 @@
 //! [`SimBed`]: a HERD server on virtual cores of one machine, clients on a core of another, and a modelled network
 //! between them. Workers and acceptor are the ones that serve production; nobody steps them but the simulation.
 
-use crate::bed::server_options;
+use crate::bed::{client_options, connected, server_options};
 use crate::faults;
-use drover_base::{Actor, Cpu, Ns, Progress};
-use drover_kv::KvClient;
-use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
-use drover_kv_herd::server::{Acceptor, Server};
-use drover_rt::control::ControlStream;
+use drover_base::{Cpu, Ns};
+use drover_kv_herd::client::{Dial, HerdClient};
+use drover_kv_herd::server::Server;
+use drover_room::Doorkeeper;
+use drover_rt::control::Desk;
 use drover_sim::VirtualCpu;
 use drover_testkit::kv_conformance::{Bed, BedOptions};
 use drover_verbs::faulty::{Faulty, FaultyDevice};
@@ -15,13 +15,10 @@ use drover_verbs::{Context, Device, Provider};
 use drover_verbs_sim::profile::Profile;
 use drover_verbs_sim::{Sim, World, WorldOptions};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
 
 /// Machines of the room.
 const SERVER: usize = 0;
 const CLIENTS: usize = 1;
-/// How often the acceptor looks at its channels: they are no part of the modelled network.
-const LOOK_EVERY: Ns = Ns::from_us(20);
 
 /// A provider that runs in simulated rooms.
 pub trait Simulated: Provider<Cpu = VirtualCpu> {
@@ -53,30 +50,12 @@ impl Simulated for Faulty<Sim> {
     }
 }
 
-type Knocking = Arc<Mutex<Vec<ControlStream>>>;
-
-/// The acceptor, which looks at its channels now and then.
-struct Doorkeeper<P: Simulated> {
-    acceptor: Acceptor<P>,
-    knocking: Knocking,
-}
-
-impl<P: Simulated> Actor<VirtualCpu> for Doorkeeper<P> {
-    fn step(&mut self, cpu: &VirtualCpu) -> Progress {
-        for stream in self.knocking.lock().expect("nobody panics with it").drain(..) {
-            self.acceptor.adopt(stream);
-        }
-        let wake_at = cpu.now() + LOOK_EVERY;
-        self.acceptor.step(cpu).and(Progress::Idle { wake_at })
-    }
-}
-
 pub struct SimBed<P: Simulated> {
     /// Declared before the world: clients' handles go first.
     ctx: Rc<P::Context>,
     world: World,
     options: BedOptions,
-    knocking: Knocking,
+    desk: Desk,
 }
 
 impl<P: Simulated> SimBed<P> {
@@ -89,18 +68,8 @@ impl<P: Simulated> SimBed<P> {
             self.world.spawn_on(ctx.cpu(), Box::new(worker));
         }
         let ctx = acceptor.context();
-        let knocking = self.knocking.clone();
-        self.world
-            .spawn_on(ctx.cpu(), Box::new(Doorkeeper { acceptor, knocking }));
-    }
-
-    fn dial(&self) -> Dial {
-        let knocking = self.knocking.clone();
-        Dial::new(move || {
-            let (ours, theirs) = ControlStream::pair();
-            knocking.lock().expect("nobody panics with it").push(theirs);
-            Ok(ours)
-        })
+        let doorkeeper = Doorkeeper::new(acceptor, &self.desk);
+        self.world.spawn_on(ctx.cpu(), Box::new(doorkeeper));
     }
 }
 
@@ -121,28 +90,16 @@ impl<P: Simulated> Bed for SimBed<P> {
             ctx: Rc::new(device.context().expect("a context")),
             world,
             options: options.clone(),
-            knocking: Arc::default(),
+            desk: Desk::new(),
         };
         bed.start_server();
         bed
     }
 
     fn connect(&mut self) -> HerdClient<P> {
-        let options = ClientOptions {
-            window: self.options.window,
-            slot_bytes: 320,
-            ..ClientOptions::default()
-        };
-        let mut client = HerdClient::new(self.ctx.clone(), self.dial(), options);
-        for _ in 0..100_000 {
-            self.ctx.cpu().refresh();
-            client.poll(self.ctx.cpu(), &mut |_| {});
-            if client.is_ready() {
-                return client;
-            }
-            self.step();
-        }
-        panic!("no connection: {:?}", client.take_error());
+        let ctx = self.ctx.clone();
+        let client = HerdClient::new(ctx.clone(), Dial::at(&self.desk), client_options(&self.options));
+        connected(client, &*ctx, || self.step())
     }
 
     fn cpu(&self) -> &VirtualCpu {
@@ -158,7 +115,7 @@ impl<P: Simulated> Bed for SimBed<P> {
 
     fn crash_and_restart(&mut self) -> bool {
         self.world.crash(SERVER);
-        self.knocking.lock().expect("nobody panics with it").clear();
+        self.desk.clear();
         self.world.restart(SERVER);
         self.start_server();
         true

@@ -6,12 +6,11 @@ use drover_kv::{KvClient, Op, Outcome};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::control::FrontEnd;
 use drover_kv_herd::server::{Acceptor, Flaw, Server, ServerOptions, Worker};
-use drover_rt::control::ControlStream;
+use drover_rt::control::Desk;
 use drover_store::PartitionOptions;
 use drover_verbs::{Context, Device};
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::rc::Rc;
-use std::sync::mpsc::channel;
 
 const CLIENTS: usize = 16;
 
@@ -39,24 +38,18 @@ fn lost(flaw: Option<Flaw>) -> u64 {
     };
     let (mut acceptor, mut workers) = Server::<Shm>::in_pieces(&device, &options).expect("a server");
     let mut worker = workers.remove(0);
-    let (knock, knocking) = channel();
+    let desk = Desk::new();
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        let knock = knock.clone();
-        let dial = Dial::new(move || {
-            let (ours, theirs) = ControlStream::pair();
-            knock.send(theirs).expect("the test waits for it");
-            Ok(ours)
-        });
         let wishes = ClientOptions {
             window: 64,
             front_end: FrontEnd::Datagrams,
             ..ClientOptions::default()
         };
         let ctx = Rc::new(device.context().expect("a context"));
-        let mut client: HerdClient<Shm> = HerdClient::new(ctx.clone(), dial, wishes);
+        let mut client: HerdClient<Shm> = HerdClient::new(ctx.clone(), Dial::at(&desk), wishes);
         client.poll(ctx.cpu(), &mut |_| {});
-        acceptor.adopt(knocking.recv().expect("the first poll dials"));
+        acceptor.adopt(desk.accept().expect("the first poll dials"));
         for _ in 0..1_000_000 {
             ctx.cpu().refresh();
             client.poll(ctx.cpu(), &mut |_| {});

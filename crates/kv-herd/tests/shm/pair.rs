@@ -5,12 +5,11 @@ use drover_base::{Actor, Cpu, Progress};
 use drover_kv::KvClient;
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
-use drover_rt::control::ControlStream;
+use drover_rt::control::Desk;
 use drover_store::PartitionOptions;
 use drover_verbs::{Context, Device};
 use drover_verbs_shm::{Shm, ShmContext, ShmDevice};
 use std::rc::Rc;
-use std::sync::mpsc::channel;
 
 /// Steps that a handshake may take: many times what it takes.
 const HANDSHAKE_STEPS_MAX: u32 = 1_000_000;
@@ -34,21 +33,15 @@ impl Pair {
         };
         let (acceptor, mut workers) = Server::<Shm>::in_pieces(&device, &options).expect("a server");
         let ctx = Rc::new(device.context().expect("a context"));
-        let (knock, knocking) = channel();
-        let dial = Dial::new(move || {
-            let (ours, theirs) = ControlStream::pair();
-            knock.send(theirs).expect("the test waits for it");
-            Ok(ours)
-        });
+        let desk = Desk::new();
         let mut pair = Pair {
             acceptor,
             worker: workers.remove(0),
-            client: HerdClient::new(ctx.clone(), dial, wishes),
+            client: HerdClient::new(ctx.clone(), Dial::at(&desk), wishes),
             ctx,
         };
         pair.client.poll(pair.ctx.cpu(), &mut |_| {});
-        pair.acceptor
-            .adopt(knocking.recv().expect("the first poll dials"));
+        pair.acceptor.adopt(desk.accept().expect("the first poll dials"));
         for _ in 0..HANDSHAKE_STEPS_MAX {
             pair.ctx.cpu().refresh();
             pair.client.poll(pair.ctx.cpu(), &mut |_| {});

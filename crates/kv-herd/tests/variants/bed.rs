@@ -6,16 +6,14 @@ use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::control::{Format, FrontEnd};
 use drover_kv_herd::server::{Acceptor, ServeMode, Server, ServerOptions, Worker};
 use drover_mem::PageWish;
-use drover_rt::control::ControlStream;
+use drover_rt::control::Desk;
 use drover_store::{Mode, PartitionOptions};
 use drover_testkit::kv_conformance::{Bed, BedOptions, Faults};
 use drover_verbs::faulty::{FaultOptions, Faulty, FaultyDevice};
 use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs::{Context, Device, Provider};
-use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
 
 fn faults(options: &BedOptions) -> FaultOptions {
     let Faults {
@@ -107,14 +105,12 @@ impl Variant for Paper {
     }
 }
 
-type Streams = Arc<Mutex<VecDeque<ControlStream>>>;
-
 pub struct HerdBed<V: Variant> {
     device: <P as Provider>::Device,
     server_options: ServerOptions,
     client_options: ClientOptions,
     server: Option<(Acceptor<P>, Vec<Worker<P>>)>,
-    streams: Streams,
+    desk: Desk,
     ctx: Rc<<P as Provider>::Context>,
     variant: PhantomData<V>,
 }
@@ -159,7 +155,7 @@ impl<V: Variant> Bed for HerdBed<V> {
                 ..V::client()
             },
             server: None,
-            streams: Streams::default(),
+            desk: Desk::new(),
             variant: PhantomData,
         };
         bed.begin();
@@ -167,12 +163,7 @@ impl<V: Variant> Bed for HerdBed<V> {
     }
 
     fn connect(&mut self) -> HerdClient<P> {
-        let streams = self.streams.clone();
-        let dial = Dial::new(move || {
-            let (ours, theirs) = ControlStream::pair();
-            streams.lock().expect("nobody panics here").push_back(theirs);
-            Ok(ours)
-        });
+        let dial = Dial::at(&self.desk);
         let mut client = HerdClient::new(self.ctx.clone(), dial, self.client_options.clone());
         for _ in 0..10_000_000u32 {
             self.ctx.cpu().refresh();
@@ -197,7 +188,7 @@ impl<V: Variant> Bed for HerdBed<V> {
         let Some((acceptor, workers)) = &mut self.server else {
             return;
         };
-        while let Some(stream) = self.streams.lock().expect("nobody panics here").pop_front() {
+        while let Some(stream) = self.desk.accept() {
             acceptor.adopt(stream);
         }
         let ctx = acceptor.context();
@@ -212,7 +203,7 @@ impl<V: Variant> Bed for HerdBed<V> {
 
     fn crash_and_restart(&mut self) -> bool {
         self.server = None;
-        self.streams.lock().expect("nobody panics here").clear();
+        self.desk.clear();
         self.begin();
         true
     }

@@ -30,6 +30,7 @@
 mod addr;
 mod bind;
 mod codec;
+mod desk;
 mod error;
 mod frame;
 mod heartbeat;
@@ -43,6 +44,7 @@ mod stream;
 pub use addr::{AddrError, ControlAddr, Place, Scheme};
 pub use bind::{ControlListener, ListenError};
 pub use codec::{DecodeError, EncodeError, Message, Reader, Writer};
+pub use desk::Desk;
 pub use error::{ControlError, DialError};
 pub use frame::{
     BODY_BYTES_MAX, FDS_MAX, Frame, FrameError, FrameReader, HEADER_BYTES, Header, MAGIC, VERSION,
