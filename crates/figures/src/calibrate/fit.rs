@@ -1,12 +1,19 @@
 //! Moves parameters until their rows come no nearer.
 
-use super::{Stage, Step, Target, evaluate};
+use super::{Method, Stage, Step, Target, evaluate};
+use crate::figure::Work;
+use crate::micro::Bench;
 use crate::run::{MakeRooms, Profiles, Row, RunOptions};
 use drover_verbs_sim::profile::{Profile, Tag};
 use std::sync::atomic::AtomicU64;
 
 /// Relative changes that are tried, coarse to fine.
 const MOVES: [f64; 4] = [0.12, 0.06, 0.03, 0.01];
+/// Those that short runs are good enough for, and the others.
+const LONG: [f64; 2] = [MOVES[0], MOVES[1]];
+const FINE: [f64; 2] = [MOVES[2], MOVES[3]];
+/// Times that the steps of a stage are gone through.
+const ROUNDS: usize = 2;
 /// Steps in one direction at one coarseness.
 const STEPS_MAX: usize = 6;
 /// A row that is further off than this counts as if it were this far off: it is structure, not a number, that is
@@ -14,6 +21,31 @@ const STEPS_MAX: usize = 6;
 const OFF_MAX: f64 = 0.35;
 /// Less gain than this is none.
 const GAIN_MIN: f64 = 1e-4;
+
+/// How long points are run.
+#[derive(Clone, Copy)]
+enum Runs {
+    Whole,
+    Short,
+}
+
+/// The moves of a method, in order, and the runs that judge them.
+fn phases(method: Method, round: usize) -> &'static [(&'static [f64], Runs)] {
+    match (method, round) {
+        (Method::Climb, _) => &[(&MOVES, Runs::Whole)],
+        (Method::Scan, 0) => &[(&LONG, Runs::Short), (&FINE, Runs::Whole)],
+        (Method::Scan, _) => &[(&FINE, Runs::Whole)],
+    }
+}
+
+/// The same point, run for a short time.
+fn short(target: &Target) -> Target {
+    let mut target = target.clone();
+    if let Work::Bench(bench) = target.point.work {
+        target.point.work = Work::Bench(Bench::Short(Box::new(bench)));
+    }
+    target
+}
 
 /// A fit under way.
 pub struct Fit<'a, M> {
@@ -35,9 +67,15 @@ pub struct Fit<'a, M> {
 pub fn fit<M: MakeRooms>(fit: &mut Fit<'_, M>, stages: &[Stage], mut tell: impl FnMut(&Stage, f64, f64)) {
     for stage in stages {
         let before = fit.stage_loss(stage);
-        for _ in 0..2 {
-            for step in &stage.steps {
-                fit.step(stage, step);
+        for round in 0..ROUNDS {
+            let moved = stage
+                .steps
+                .iter()
+                .filter(|step| fit.step(stage, step, round))
+                .count();
+            // Going through the same once more would find the same.
+            if moved == 0 {
+                break;
             }
         }
         tell(stage, before, fit.stage_loss(stage));
@@ -73,7 +111,8 @@ impl<M: MakeRooms> Fit<'_, M> {
         loss(&rows)
     }
 
-    fn step(&mut self, stage: &Stage, step: &Step) {
+    /// True if a number has moved.
+    fn step(&mut self, stage: &Stage, step: &Step, round: usize) -> bool {
         let entry = self
             .profile()
             .entry(step.path)
@@ -83,25 +122,45 @@ impl<M: MakeRooms> Fit<'_, M> {
             Some(index) => vec![index],
             None => (0..count).collect(),
         };
+        let mut moved = false;
         for index in indices {
-            self.search(stage, step, index);
+            moved |= self.search(stage, step, index, round);
         }
+        moved
     }
 
-    /// Moves one number while that helps.
-    fn search(&mut self, stage: &Stage, step: &Step, index: usize) {
+    /// Looks for the best value of one number; true if it has moved.
+    fn search(&mut self, stage: &Stage, step: &Step, index: usize, round: usize) -> bool {
         let targets: Vec<Target> = self.rows_of(step).into_iter().cloned().collect();
-        let targets: Vec<&Target> = targets.iter().collect();
         if targets.is_empty() {
-            return;
+            return false;
         }
         let start = self.number(step.path, index);
-        let mut best = (start, self.loss(&targets));
-        for size in MOVES {
+        let mut best = start;
+        for &(moves, runs) in phases(step.method, round) {
+            let targets: Vec<Target> = match runs {
+                Runs::Whole => targets.clone(),
+                Runs::Short => targets.iter().map(short).collect(),
+            };
+            best = self.climb(step, index, &targets.iter().collect::<Vec<_>>(), moves);
+        }
+        if best != start {
+            let source = format!("fit, stage \"{}\": {}", stage.name, step.source());
+            let mut profile = self.profile().clone();
+            profile.set_source(step.path, Tag::Fitted, &source);
+            self.profiles.replace(profile);
+        }
+        best != start
+    }
+
+    /// Moves one number by `moves` while that helps, and returns it.
+    fn climb(&mut self, step: &Step, index: usize, targets: &[&Target], moves: &[f64]) -> f64 {
+        let mut best = (self.number(step.path, index), self.loss(targets));
+        for size in moves {
             for direction in [1.0 + size, 1.0 / (1.0 + size)] {
                 let mut steps = 0;
                 while steps < STEPS_MAX
-                    && self.try_number(step, index, best.0 * direction, &targets, &mut best)
+                    && self.try_number(step, index, best.0 * direction, targets, &mut best)
                 {
                     steps += 1;
                 }
@@ -111,12 +170,7 @@ impl<M: MakeRooms> Fit<'_, M> {
             }
         }
         self.set(step.path, index, best.0);
-        if best.0 != start {
-            let source = format!("fit, stage \"{}\": {}", stage.name, step.source());
-            let mut profile = self.profile().clone();
-            profile.set_source(step.path, Tag::Fitted, &source);
-            self.profiles.replace(profile);
-        }
+        best.0
     }
 
     /// True if `number` is better than `best`, which it then is.

@@ -16,7 +16,7 @@ mod stages;
 mod tests;
 
 pub use fit::{Fit, fit};
-pub use stages::{Rows, Stage, Step, stages};
+pub use stages::{Method, Rows, Stage, StageError, Step, stages};
 
 use crate::catalogue;
 use crate::figure::Point;
@@ -73,11 +73,24 @@ pub fn evaluate<M: MakeRooms>(
     progress: &AtomicU64,
 ) -> Vec<Row> {
     let expected = Expected::calibration();
-    let points: Vec<Point> = targets.iter().map(|target| target.point.clone()).collect();
+    let mut points: Vec<Point> = Vec::new();
+    let mut last = None;
+    let places: Vec<usize> = targets
+        .iter()
+        .map(|target| {
+            // Metrics of one point stand side by side: it is run once for all of them.
+            let this = Some((target.figure, &target.point.series, target.point.x));
+            if last != this {
+                last = this;
+                points.push(target.point.clone());
+            }
+            points.len() - 1
+        })
+        .collect();
     let outcomes = run_points(make, &points, profiles, options, progress);
-    let rows = targets.iter().zip(&outcomes).map(|(target, outcomes)| {
+    let rows = targets.iter().zip(places).map(|(target, place)| {
         let metric = target.point.metrics[target.metric];
-        row(target.figure, &target.point, metric, outcomes, &expected)
+        row(target.figure, &target.point, metric, &outcomes[place], &expected)
     });
     rows.collect()
 }

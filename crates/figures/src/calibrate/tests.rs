@@ -168,3 +168,75 @@ fn only_calibration_rows_are_targets() {
     }
     assert!(names.len() > 500);
 }
+
+#[test]
+fn a_table_of_stages_is_read_line_by_line() {
+    let table = "# about\n\n[apt] one stage\npio.line_ns  climb  herd-4: SEND UD @ 4..240 + herd-3 @ 8\n\
+                 rx.write_uc_ns[3] scan herd-2: READ\n   + herd-2: WRITE @ 1.5\n";
+    let found = super::stages::parse(table).expect("well-formed");
+    let [stage] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(
+        (stage.profile, stage.name, stage.steps.len()),
+        ("apt", "one stage", 2)
+    );
+    let [line, curve] = &stage.steps[..] else {
+        unreachable!()
+    };
+    assert_eq!(
+        (line.path, line.index, line.method),
+        ("pio.line_ns", None, Method::Climb)
+    );
+    assert_eq!(
+        (curve.path, curve.index, curve.method),
+        ("rx.write_uc_ns", Some(3), Method::Scan)
+    );
+    assert_eq!((line.rows.len(), curve.rows.len()), (2, 2));
+    assert_eq!(
+        (line.source().as_str(), curve.source().as_str()),
+        ("herd-4, herd-3", "herd-2")
+    );
+}
+
+#[test]
+fn a_malformed_stage_is_named() {
+    for (table, line) in [
+        ("pio.line_ns climb herd-4", 1),
+        ("[apt]", 1),
+        ("[apt] a\npio.line_ns guess herd-4", 2),
+        ("[apt] a\n\npio.line_ns climb", 3),
+        ("[apt] a\npio.line_ns climb herd-4 @ four", 2),
+        ("[apt] a\nrx.write_uc_ns[x] climb herd-4", 2),
+        ("[apt] a\n + herd-4", 2),
+        ("[apt] a\npio.line_ns climb herd-4\n herd-3", 3),
+    ] {
+        let found = super::stages::parse(table).map_err(|error| error.line);
+        assert_eq!(found.expect_err(table), line, "{table}");
+    }
+}
+
+#[test]
+fn a_scan_ends_where_a_climb_does() {
+    let fitted = |method| {
+        let mut profiles = Profiles::builtin();
+        let mut start = profiles.named("apt").clone();
+        start.set("tx.read_ns", 0, 33.0).expect("a parameter");
+        profiles.replace(start);
+        let mut stage = stages("apt").into_iter().next().expect("a stage");
+        stage.steps.iter_mut().for_each(|step| step.method = method);
+        let mut work = Fit {
+            make: &Nobody,
+            profiles,
+            name: "apt",
+            targets: vec![target(22.0)],
+            options: options(),
+            progress: &AtomicU64::new(0),
+        };
+        fit(&mut work, &[stage], |_, _, _| {});
+        work.profile().parameters().tx.read_ns
+    };
+    let (climbed, scanned) = (fitted(Method::Climb), fitted(Method::Scan));
+    assert!(
+        (climbed / scanned - 1.0).abs() < 0.01,
+        "{climbed} and {scanned} ns"
+    );
+}

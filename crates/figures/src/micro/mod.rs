@@ -178,6 +178,8 @@ pub enum Bench {
     Trial(Trial),
     /// Several, one after the other; the mean of their rates.
     Mean(Vec<Bench>),
+    /// The same for a short time, whatever was asked for.
+    Short(Box<Bench>),
 }
 
 /// For how long.
@@ -187,6 +189,8 @@ pub struct Span {
     pub warm_up: Ns,
     /// While counting.
     pub measured: Ns,
+    /// As many batches at least, where counts come in whole batches.
+    pub batches: u64,
 }
 
 impl Span {
@@ -194,11 +198,19 @@ impl Span {
     pub const FULL: Span = Span {
         warm_up: Ns(200_000),
         measured: Ns(300_000),
+        batches: 4,
     };
     /// Good to about two percent.
     pub const QUICK: Span = Span {
         warm_up: Ns(100_000),
         measured: Ns(100_000),
+        batches: 4,
+    };
+    /// Good enough to see which way to go.
+    pub const SHORT: Span = Span {
+        warm_up: Ns(40_000),
+        measured: Ns(40_000),
+        batches: 2,
     };
 
     /// The span for `outstanding` requests: few of them need longer for as many operations, and a count that comes
@@ -212,7 +224,8 @@ impl Span {
         };
         Span {
             warm_up: Ns(self.warm_up.0.max(batches)),
-            measured: Ns((self.measured.0 * longer).max(4 * batches)),
+            measured: Ns((self.measured.0 * longer).max(self.batches * batches)),
+            ..self
         }
     }
 }
@@ -280,6 +293,7 @@ pub fn run<R: Rooms>(rooms: &R, bench: &Bench, span: Span, seed: u64) -> Outcome
         Bench::Emulation(plan) => emulation::run(rooms, plan, span, seed),
         Bench::EmulationAt(plan, mops) => emulation::run_at(rooms, plan, *mops, span, seed),
         Bench::Trial(trial) => trial::run(rooms, trial, seed),
+        Bench::Short(bench) => run(rooms, bench, Span::SHORT, seed),
         Bench::Mean(benches) => mean(benches.iter().map(|bench| run(rooms, bench, span, seed))),
     }
 }

@@ -72,6 +72,7 @@ impl Room for Bench0 {
 const SPAN: Span = Span {
     warm_up: Ns(2_000),
     measured: Ns(20_000),
+    batches: 4,
 };
 
 fn plan(verb: Verb, kind: QpKind) -> Verbs {
