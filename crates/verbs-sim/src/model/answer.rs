@@ -121,9 +121,11 @@ impl Net {
                 self.peer_not_ready(qpn, op, queue);
             }
             Role::Nak => {
-                let status = self.ops[op].status;
+                // What came before it was served, or it would not have been looked at.
+                self.progress(qpn, op, queue);
+                self.qps.at(qpn).rc.refused = Some((op, self.ops[op].status));
                 self.ops.release(op);
-                self.fail(qpn, op, status, queue);
+                self.retire_done(qpn, queue);
             }
             Role::Response | Role::Ack if self.ops[op].acked => self.ops.release(op), // answered twice
             Role::Response => {

@@ -21,7 +21,10 @@ impl Net {
                     }
                     self.retire(qpn, op, WcStatus::Success, queue);
                 }
-                _ => break,
+                first => match qp.rc.refused {
+                    Some((op, status)) if first == Some(&op) => return self.fail(qpn, op, status, queue),
+                    _ => break,
+                },
             }
         }
         if freed_reads {
@@ -148,6 +151,7 @@ impl Net {
         let Some(qp) = self.qps.get_mut(qpn) else { return };
         qp.state = QpState::Error;
         qp.reads_out = 0;
+        qp.rc.refused = None;
         let sends: Vec<u32> = qp.flight.drain(..).chain(qp.pending.drain(..)).collect();
         for op in sends {
             self.flush(qpn, op, queue);

@@ -2,7 +2,7 @@
 
 use drover_mem::Region;
 use drover_sim::{Ps, VirtualCpu};
-use drover_verbs::{Access, QpKind, QpState, RecvWr, Wc};
+use drover_verbs::{Access, QpKind, QpState, RecvWr, Wc, WcStatus};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -83,6 +83,8 @@ pub(crate) struct Reliable {
     /// Requester: waits before it tries again.
     pub(crate) rnr_wait: bool,
     pub(crate) rnr_timeout: Ps,
+    /// Requester: the request that the peer refused, and why. It fails when all before it are done.
+    pub(crate) refused: Option<(u32, WcStatus)>,
 }
 
 /// RECVs of one queue pair, or shared by several.

@@ -164,6 +164,46 @@ pub(super) async fn list_partly_accepted<P: Provider>(end: &mut End<P>) -> Check
     end.meet().await
 }
 
+/// A request posted by itself comes after those of the list posted before it, whatever way each of the two takes to
+/// the card, and all of them complete.
+pub(super) async fn single_post_after_a_list<P: Provider>(end: &mut End<P>) -> Check {
+    let mut link = end.link(&Setup::new()).await?;
+    for (round, in_list) in [2, 7, 1, 16].into_iter().enumerate() {
+        let count = in_list + 1;
+        if end.initiates() {
+            end.meet().await?;
+            let wrs: Vec<_> = (0..count)
+                .map(|n| link.send(n, &pattern(n + 1, 8 + n as usize), None))
+                .collect();
+            let (list, single) = wrs.split_at(in_list as usize);
+            link.post(end, list)?;
+            link.post(end, single)?;
+            let wcs = end.take(link.send_cq, wrs.len()).await?;
+            ensure!(
+                wcs.iter().map(|wc| wc.wr_id.0).eq(0..count),
+                "{in_list} requests and one behind them completed as {wcs:?}"
+            );
+        } else {
+            for n in 0..count {
+                link.recv(end, n, n as usize * 128, 128)?;
+            }
+            end.meet().await?;
+            end.take(link.recv_cq, count as usize).await?;
+            for n in 0..count {
+                let got = link.bytes(n as usize * 128 + end.gap(), 8 + n as usize);
+                ensure!(
+                    got == pattern(n + 1, 8 + n as usize),
+                    "round {round}: message {n} of {count} is another one"
+                );
+            }
+        }
+        end.meet().await?;
+    }
+    end.quiet(link.send_cq).await?;
+    end.quiet(link.recv_cq).await?;
+    end.meet().await
+}
+
 /// A queue takes as many requests as it was made for, refuses more before it doubles, and goes on after a poll.
 pub(super) async fn queue_full<P: Provider>(end: &mut End<P>) -> Check {
     const DEPTH: usize = 16;

@@ -44,6 +44,8 @@ macro_rules! conformance_mutants {
             ScattersFirstPiece: gather_and_scatter;
             PostsPastRefusal: list_partly_accepted;
             MiscountsAccepted: list_partly_accepted;
+            SinglesOvertakeLists: single_post_after_a_list;
+            SinglesReplaceLists: single_post_after_a_list;
             EndlessSendQueue: queue_full;
             HalfSendQueue: queue_full;
             EndlessRecvQueue: recv_queue_full;

@@ -82,6 +82,7 @@ macro_rules! conformance_rules {
             inline_too_long_refused: lists [Rc Uc Ud] [Inline];
             gather_and_scatter: lists [Rc Uc] [Gather];
             list_partly_accepted: lists [Rc Uc Ud] [Inline];
+            single_post_after_a_list: lists [Rc Uc Ud] [];
             queue_full: lists [Rc Uc Ud] [];
             recv_queue_full: lists [Rc Uc Ud] [];
             local_memory_must_be_registered: local [Rc Uc Ud] [];

@@ -71,6 +71,10 @@ flaws! {
     PostsPastRefusal,
     /// A refusal says that nothing was accepted.
     MiscountsAccepted,
+    /// A list is executed after what is posted singly behind it.
+    SinglesOvertakeLists,
+    /// The last request of a list is forgotten when another one is posted singly behind it.
+    SinglesReplaceLists,
     /// Send queues take any number of requests.
     EndlessSendQueue,
     /// Send queues hold half of what they should.

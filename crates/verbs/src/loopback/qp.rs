@@ -52,7 +52,9 @@ impl QueuePair<Loopback> for LoopbackQp {
     fn post_send(&mut self, _: &LoopbackCpu, list: &SendList) -> Result<(), PostError> {
         let mut fabric = self.shared.lock();
         let posted = fabric.post_send(self.qpn, list);
-        fabric.execute_all();
+        if !fabric.leaves(list) {
+            fabric.execute_all();
+        }
         posted
     }
 
@@ -126,6 +128,12 @@ impl Fabric {
         result
     }
 
+    /// A flaw that leaves lists for the next poll.
+    fn leaves(&self, list: &SendList) -> bool {
+        let flaws = [Flaw::SinglesOvertakeLists, Flaw::SinglesReplaceLists];
+        list.len() > 1 && flaws.into_iter().any(|flaw| self.has(flaw))
+    }
+
     fn post_one(&mut self, qpn: u32, list: &SendList, wr: &SendWr) -> Result<(), PostErrorKind> {
         let qp = &self.qps[&qpn];
         match qp.state {
@@ -136,11 +144,21 @@ impl Fabric {
         }
         let request = self.admit(qp, list, wr)?;
         let works = self.has(Flaw::WorksAfterError);
+        let [overtakes, replaces] =
+            [Flaw::SinglesOvertakeLists, Flaw::SinglesReplaceLists].map(|flaw| self.has(flaw));
+        let (single, leaves) = (list.len() == 1, self.leaves(list));
         let qp = self.qp(qpn);
         qp.send_used += 1;
-        qp.waiting.push_back(request);
+        if single && replaces {
+            qp.waiting.pop_back();
+        }
+        match single && overtakes {
+            true => qp.waiting.push_front(request),
+            false => qp.waiting.push_back(request),
+        }
         match qp.state {
             QpState::Error if !works => self.break_qp(qpn),
+            _ if leaves => {}
             _ => self.execute(qpn),
         }
         Ok(())
