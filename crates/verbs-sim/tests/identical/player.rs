@@ -1,126 +1,16 @@
-//! One random script of verbs, three fabrics, the same results: what is refused, what completes and how, what is
-//! received, and what memory holds afterwards.
-//!
-//! Between posts the fabric comes to rest, so that time plays no part. A broken connection sees one more post, which
-//! must be flushed, and is replaced. Over shared memory one-sided requests are done when they are posted and messages
-//! when they are received, and what was posted behind a failure may be refused or flushed: so RECVs have memory of their
-//! own, a message finds its RECV and ends its list, and only the first request of a list is one to be refused.
-#![allow(missing_docs, reason = "tests are named after what they show")]
+//! [`Player`]: plays a script on two ends of a fabric and tells what came of it.
 
-use drover_base::{Cpu, Ns, Rng};
+use crate::script::{INLINE_MAX, Post, REGION, SOURCE, Verb, Wish};
+use drover_base::{Cpu, Ns};
 use drover_mem::PageWish;
 use drover_verbs::conformance::TestBed;
-use drover_verbs::loopback::{Flaw, Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs::*;
-use drover_verbs_shm::{Shm, ShmDevice};
-use drover_verbs_sim::profile::Profile;
-use drover_verbs_sim::{Sim, SimDevice, World, WorldOptions};
-use std::cell::RefCell;
 
-/// Each end's region: RECVs, what the peer reads and writes, results of READs and atomics, what is sent from.
-const TARGET: usize = 6144;
-const RESULTS: usize = 10752;
-const SOURCE: usize = 12288;
-const REGION: usize = 16384; // whole pages, so that nothing lies behind it
 /// Places for RECVs, each longer than any of them.
 const RECVS: usize = 15;
 const RECV_STRIDE: usize = 384;
 /// Turns without a completion after which nothing more comes.
 const QUIET: usize = 30;
-/// Longest inline payload.
-const INLINE_MAX: usize = 128;
-/// Posts of a script.
-const POSTS: usize = 150;
-
-// ------------------------------------------------------------------------------------------------- scripts
-
-/// Something to post, at one of both ends.
-#[derive(Clone, Debug)]
-enum Post {
-    Send(Vec<Wish>),
-    Recv { len: usize },
-}
-
-/// A request, as a script has it.
-#[derive(Clone, Debug)]
-struct Wish {
-    verb: Verb,
-    len: usize,
-    inline: bool,
-    signaled: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Verb {
-    Send { imm: Option<u32> },
-    Write { at: usize, imm: Option<u32> },
-    Read { at: usize, into: usize },
-    Cas { at: usize, compare: u64 },
-    Faa { at: usize, add: u64 },
-}
-
-impl Wish {
-    /// It takes a RECV.
-    fn is_message(&self) -> bool {
-        matches!(self.verb, Verb::Send { .. } | Verb::Write { imm: Some(_), .. })
-    }
-}
-
-fn script(seed: u64) -> Vec<(usize, Post)> {
-    let mut rng = Rng::new(seed, 0, 0x1de2);
-    (0..POSTS)
-        .map(|_| {
-            let who = rng.below(2) as usize;
-            let post = match rng.below(3) {
-                0 => Post::Recv {
-                    len: 64 * (1 + rng.below(5) as usize),
-                },
-                _ => {
-                    let mut wishes: Vec<Wish> = (0..1 + rng.below(4)).map(|_| wish(&mut rng)).collect();
-                    let later = wishes.iter_mut().skip(1);
-                    later.for_each(|wish| wish.inline &= wish.len <= INLINE_MAX);
-                    Post::Send(wishes)
-                }
-            };
-            (who, post)
-        })
-        .collect()
-}
-
-/// A request; one in so many is one that cannot succeed.
-fn wish(rng: &mut Rng) -> Wish {
-    let imm = (rng.below(4) == 0).then_some(rng.below(1 << 32) as u32);
-    let outside = rng.below(24) == 0;
-    let at = match outside {
-        true => REGION - 4,
-        false => TARGET + rng.below(500) as usize * 8,
-    };
-    let verb = match rng.below(10) {
-        0..3 => Verb::Send { imm },
-        3..6 => Verb::Write { at, imm },
-        6..8 => Verb::Read {
-            at,
-            into: RESULTS + rng.below(90) as usize * 8,
-        },
-        8 => Verb::Cas {
-            at: at / 512 * 512,
-            compare: rng.below(2),
-        },
-        _ => Verb::Faa {
-            at: at / 512 * 512 + usize::from(rng.below(16) == 0),
-            add: rng.next_u64(),
-        },
-    };
-    let atomic = matches!(verb, Verb::Cas { .. } | Verb::Faa { .. });
-    Wish {
-        verb,
-        len: if atomic { 8 } else { rng.below(280) as usize },
-        inline: rng.below(2) == 0,
-        signaled: rng.below(3) > 0,
-    }
-}
-
-// ----------------------------------------------------------------------------------------------- playing it
 
 /// A queue pair and its surroundings.
 struct End<P: Provider> {
@@ -135,7 +25,7 @@ struct End<P: Provider> {
     recvs: usize,
 }
 
-struct Player<'a, B: TestBed> {
+pub struct Player<'a, B: TestBed> {
     bed: &'a B,
     kind: QpKind,
     ends: [End<B::Provider>; 2],
@@ -144,7 +34,7 @@ struct Player<'a, B: TestBed> {
 }
 
 impl<'a, B: TestBed> Player<'a, B> {
-    fn new(bed: &'a B, kind: QpKind) -> Player<'a, B> {
+    pub fn new(bed: &'a B, kind: QpKind) -> Player<'a, B> {
         let devices = bed.ends().expect("two devices");
         let mut ends: [End<B::Provider>; 2] = devices.map(|device| {
             let ctx = device.context().expect("a context");
@@ -312,7 +202,7 @@ impl<'a, B: TestBed> Player<'a, B> {
         self.post(who, &Post::Send(wishes.to_vec()));
     }
 
-    fn play(mut self, script: &[(usize, Post)]) -> Vec<String> {
+    pub fn play(mut self, script: &[(usize, Post)]) -> Vec<String> {
         for (who, post) in script {
             match post {
                 Post::Send(wishes) if self.kind != QpKind::Ud => self.post_list(*who, wishes),
@@ -393,122 +283,5 @@ fn request<M: MemoryRegion>(
         payload,
         signaled: wish.signaled,
         fence: false,
-    }
-}
-
-// ------------------------------------------------------------------------------------------------ the fabrics
-
-struct SimBed(RefCell<Option<World>>);
-
-impl TestBed for SimBed {
-    type Provider = Sim;
-    fn ends(&self) -> Result<[SimDevice; 2], OpenError> {
-        let options = WorldOptions {
-            rc_timeout: Ns::from_us(200),
-            ..WorldOptions::new(Profile::named("apt").expect("a profile"))
-        };
-        let world = World::with_options(options, 2, 1);
-        let devices = [world.device(0), world.device(1)];
-        self.0.replace(Some(world));
-        Ok(devices)
-    }
-    fn progress(&self) {
-        if let Some(world) = &*self.0.borrow() {
-            world.run_for(Ns::from_us(100));
-        }
-    }
-}
-
-struct ShmBed;
-
-impl TestBed for ShmBed {
-    type Provider = Shm;
-    fn ends(&self) -> Result<[ShmDevice; 2], OpenError> {
-        Ok([ShmDevice::default(), ShmDevice::default()])
-    }
-}
-
-struct LoopbackBed(Option<Flaw>);
-
-impl TestBed for LoopbackBed {
-    type Provider = Loopback;
-    fn ends(&self) -> Result<[LoopbackDevice; 2], OpenError> {
-        let device = LoopbackDevice::with_options(LoopbackOptions {
-            flaw: self.0,
-            ..LoopbackOptions::default()
-        });
-        Ok([device.clone(), device])
-    }
-}
-
-fn play<B: TestBed>(bed: &B, kind: QpKind, seed: u64) -> Vec<String> {
-    Player::new(bed, kind).play(&script(seed))
-}
-
-/// Panics with the first line in which two runs differ.
-fn same(what: &str, a: &[String], b: &[String]) {
-    let differs = a.iter().zip(b).position(|(a, b)| a != b);
-    if let Some(at) = differs.or((a.len() != b.len()).then(|| a.len().min(b.len()))) {
-        let near = |lines: &[String]| lines[at.saturating_sub(3)..lines.len().min(at + 3)].join("\n  ");
-        panic!("{what}, line {at}:\n  {}\nand\n  {}", near(a), near(b));
-    }
-}
-
-fn on_three_fabrics(kind: QpKind) {
-    let mut failures = 0;
-    for seed in 0..12 {
-        let sim = play(&SimBed(RefCell::new(None)), kind, seed);
-        same(
-            &format!("{kind:?}, seed {seed}, sim and loopback"),
-            &sim,
-            &play(&LoopbackBed(None), kind, seed),
-        );
-        same(
-            &format!("{kind:?}, seed {seed}, sim and shm"),
-            &sim,
-            &play(&ShmBed, kind, seed),
-        );
-        failures += sim
-            .iter()
-            .filter(|line| line.contains("Remote") || line.contains("refused"))
-            .count();
-        assert!(
-            sim.iter().any(|line| line.contains("received")),
-            "seed {seed} receives nothing"
-        );
-    }
-    assert!(failures > 12, "{failures} requests failed or were refused in all");
-}
-
-#[test]
-fn a_script_over_rc() {
-    on_three_fabrics(QpKind::Rc);
-}
-
-#[test]
-fn a_script_over_uc() {
-    on_three_fabrics(QpKind::Uc);
-}
-
-#[test]
-fn a_script_over_ud() {
-    on_three_fabrics(QpKind::Ud);
-}
-
-/// The comparison bites: a fabric that breaks a rule gives another result.
-#[test]
-fn flaws_change_the_result_of_some_script() {
-    for flaw in [
-        Flaw::ReadsShort,
-        Flaw::LosesImm,
-        Flaw::CasAlwaysSwaps,
-        Flaw::FaaReturnsNew,
-        Flaw::IgnoresBounds,
-        Flaw::FlushesSilently,
-    ] {
-        let caught = (0..12).any(|seed| {
-            play(&LoopbackBed(Some(flaw)), QpKind::Rc, seed) != play(&LoopbackBed(None), QpKind::Rc, seed)
-        });
-        assert!(caught, "{flaw:?}");
     }
 }
