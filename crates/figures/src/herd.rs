@@ -152,11 +152,11 @@ impl Herd {
         };
         // What the clients have outstanding goes round several times before counting begins.
         let round = Ns(4 * (self.clients * self.window) as u64 * 1_000 / SLOWEST_MOPS);
-        let (warm_up, measured) = match job.quick {
-            true => (Ns::from_us(200), Ns::from_us(200)),
-            false => (Ns::from_ms(1), Ns::from_ms(1)),
+        let span = match job.quick {
+            true => Ns::from_us(300),
+            false => Ns::from_ms(1),
         };
-        (setup.warm_up, setup.measured) = (warm_up.max(round), measured);
+        (setup.warm_up, setup.measured) = (span.max(round), span.max(round));
         setup
     }
 }

@@ -14,7 +14,7 @@ pub struct LinePrices {
     pub next: Ps,
     /// Asking for a line ahead of time.
     pub prefetch: Ps,
-    /// How many lines can be on their way at once; who asks for one more waits. At most 16.
+    /// How many lines can be on their way at once; who asks for one more waits. At most 32.
     pub in_flight_max: usize,
 }
 
@@ -33,9 +33,10 @@ impl Default for LinePrices {
 
 /// Lines near: as many as there are lines in a page.
 const NEAR: usize = 64;
-const FILLS_MAX: usize = 16;
+/// Lines asked for ahead of time that are remembered: those on their way, and as many again that have come.
+const FILLS_MAX: usize = 32;
 
-/// The last lines touched, and those in flight. Everything else is in DRAM: right for tables much larger than
+/// The last lines touched, and the last ones asked for. Everything else is in DRAM: right for tables much larger than
 /// the last-level cache.
 ///
 /// Only the offset of a line in its page chooses its place, so runs do not depend on where the system maps memory.
@@ -44,9 +45,8 @@ pub(crate) struct Lines {
     prices: LinePrices,
     near: [usize; NEAR],
     fills: [(usize, Ps); FILLS_MAX],
-    /// Which fill was asked for the longest time ago.
-    oldest: usize,
-    fills_used: usize,
+    /// How many were asked for so far: number `n` is in place `n % FILLS_MAX`.
+    asked: usize,
     pub(crate) misses: u64,
 }
 
@@ -59,8 +59,7 @@ impl Lines {
             },
             near: [0; NEAR],
             fills: [(0, Ps::ZERO); FILLS_MAX],
-            oldest: 0,
-            fills_used: 0,
+            asked: 0,
             misses: 0,
         }
     }
@@ -89,23 +88,20 @@ impl Lines {
         if self.near[tag % NEAR] == tag || self.arrival(tag).is_some() {
             return price;
         }
-        let max = self.prices.in_flight_max;
-        let (wait, place) = if self.fills_used < max {
-            self.fills_used += 1;
-            (Ps::ZERO, self.fills_used - 1)
-        } else {
-            let place = self.oldest;
-            self.oldest = (self.oldest + 1) % max;
-            (self.fills[place].1.since(now), place)
+        // Lines come in the order in which they were asked for, so there is room when that one has come.
+        let wait = match self.asked.checked_sub(self.prices.in_flight_max) {
+            Some(before) => self.fills[before % FILLS_MAX].1.since(now),
+            None => Ps::ZERO,
         };
-        self.fills[place] = (tag, now + wait + self.prices.miss);
+        self.fills[self.asked % FILLS_MAX] = (tag, now + wait + self.prices.miss);
+        self.asked += 1;
         self.misses += 1;
         price + wait
     }
 
     /// When a line that was asked for is there.
     fn arrival(&self, tag: usize) -> Option<Ps> {
-        let fills = &self.fills[..self.fills_used];
+        let fills = &self.fills[..self.asked.min(FILLS_MAX)];
         fills.iter().find(|fill| fill.0 == tag).map(|fill| fill.1)
     }
 }
@@ -149,6 +145,20 @@ mod tests {
         assert_eq!(lines.touch(line(1), ns(30.0)), ns(51.0));
         lines.prefetch(apart(2), ns(100.0));
         assert_eq!(lines.touch(apart(2), ns(300.0)), ns(1.0));
+    }
+
+    #[test]
+    fn lines_that_have_come_stay_while_others_are_asked_for() {
+        let mut lines = Lines::new(LinePrices::default());
+        let asked = |lines: &mut Lines, from: usize, at: f64| {
+            for n in from..from + 8 {
+                lines.prefetch(apart(n), ns(at));
+            }
+        };
+        asked(&mut lines, 0, 0.0);
+        asked(&mut lines, 8, 300.0);
+        let touched: Vec<Ps> = (0..8).map(|n| lines.touch(apart(n), ns(320.0))).collect();
+        assert_eq!(touched, [ns(1.0); 8]);
     }
 
     #[test]

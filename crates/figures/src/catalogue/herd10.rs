@@ -3,7 +3,8 @@
 use super::emulations;
 use crate::figure::{Figure, Point};
 use crate::herd::Herd;
-use drover_kv_herd::layout::paper;
+use drover_kv_herd::layout::TRAILER_BYTES;
+use drover_kv_herd::layout::paper::VALUE_BYTES_MAX;
 
 /// On Apt.
 pub const FIGURE: Figure = Figure {
@@ -14,7 +15,13 @@ pub const FIGURE: Figure = Figure {
     y_axis: "throughput, Mops",
     x_doubles: true,
     shape: "HERD stays at 26 Mops as long as a reply needs two lines, then falls by steps; for long values all do alike",
-    points: || [herd("apt", 144), emulations::by_value("apt")].concat(),
+    points: || {
+        [
+            herd("apt", 144, VALUE_BYTES_MAX - KEY_BYTES),
+            emulations::by_value("apt"),
+        ]
+        .concat()
+    },
 };
 
 /// On Susitna, with RoCE.
@@ -26,22 +33,32 @@ pub const SUSITNA: Figure = Figure {
     y_axis: "throughput, Mops",
     x_doubles: true,
     shape: "as on Apt, lower, and HERD best up to 32 B",
-    points: || [herd("susitna_roce", 192), emulations::by_value("susitna_roce")].concat(),
+    points: || {
+        [
+            herd("susitna_roce", 192, SHORT_SLOT - TRAILER_BYTES - KEY_BYTES),
+            emulations::by_value("susitna_roce"),
+        ]
+        .concat()
+    },
 };
 
+/// Of a slot, our client keeps this beside the value even where it does not travel.
+const KEY_BYTES: usize = 16;
+/// What RoCE's MTU leaves of a slot of 1 KiB.
+const SHORT_SLOT: usize = 960;
 /// Where a line more begins, and on either side of it.
 const VALUES: [usize; 17] = [
     4, 8, 16, 32, 56, 60, 64, 116, 120, 128, 144, 176, 192, 256, 512, 768, 1024,
 ];
 
-fn herd(profile: &'static str, inline_bytes_max: usize) -> Vec<Point> {
+/// `longest`: published as 1024 B, this is what a slot has room for.
+fn herd(profile: &'static str, inline_bytes_max: usize, longest: usize) -> Vec<Point> {
     let points = VALUES.map(|value| {
         let mut herd = Herd {
             inline_bytes_max,
             ..Herd::published()
         };
-        // A slot of 1 KiB has room for 1000 B beside key and length `[HERD §4.3]`.
-        herd.load.value_bytes = value.min(paper::VALUE_BYTES_MAX);
+        herd.load.value_bytes = value.min(longest);
         herd.point(profile, "HERD", value as f64)
     });
     points.into()

@@ -2,7 +2,7 @@
 
 use super::emulations;
 use crate::figure::{Figure, Point};
-use crate::herd::Herd;
+use crate::herd::{Herd, Style};
 
 /// The figure.
 pub const FIGURE: Figure = Figure {
@@ -19,5 +19,17 @@ pub const FIGURE: Figure = Figure {
 fn points() -> Vec<Point> {
     let rates = [1.17, 4.74, 9.5, 18.0, 22.0, 26.0];
     let herd = rates.map(|mops| Herd::published().latencies_at("apt", "HERD", mops));
-    herd.into_iter().chain(emulations::by_rate()).collect()
+    let batches = rates.map(|mops| Point {
+        against: Some("HERD"),
+        ..in_batches().latencies_at("apt", "HERD in batches", mops)
+    });
+    let herd = herd.into_iter().chain(batches);
+    herd.chain(emulations::by_rate()).collect()
+}
+
+fn in_batches() -> Herd {
+    Herd {
+        style: Style::Batches,
+        ..Herd::published()
+    }
 }

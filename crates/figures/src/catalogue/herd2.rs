@@ -2,7 +2,7 @@
 
 use super::parts::alone;
 use crate::figure::{Figure, Metric, Point};
-use crate::micro::{Bench, Echo, Verb, Via};
+use crate::micro::{Accesses, Bench, Echo, Verb, Via};
 use drover_verbs::QpKind;
 
 /// The figure.
@@ -45,6 +45,7 @@ fn echo(bytes: usize) -> Bench {
         bytes,
         inline: true,
         signaled: false,
+        accesses: Accesses::None,
         server_threads: 1,
         client_machines: 1,
         clients: 1,

@@ -1,7 +1,7 @@
 //! HERD Fig. 5: echo of 32 B with optimisations added one by one. x the optimisations, y 0 to 30 Mops.
 
 use crate::figure::{Figure, Point};
-use crate::micro::{Bench, Echo, Via};
+use crate::micro::{Accesses, Bench, Echo, Via};
 use drover_verbs::QpKind;
 
 /// The figure.
@@ -51,6 +51,7 @@ fn echo(request: Via, reply: Via, step: i32, bytes: usize) -> Bench {
         bytes,
         inline: step >= 3,
         signaled: step < 2,
+        accesses: Accesses::None,
         server_threads: 16,
         client_machines: 16,
         clients: 1,

@@ -17,6 +17,7 @@ mod herd3;
 mod herd4;
 mod herd5;
 mod herd6;
+mod herd7;
 mod herd9;
 mod herd_table1;
 mod parts;
@@ -40,6 +41,7 @@ pub fn all() -> Vec<Figure> {
         herd4::FIGURE,
         herd5::FIGURE,
         herd6::FIGURE,
+        herd7::FIGURE,
         herd9::FIGURE,
         herd10::FIGURE,
         herd10::SUSITNA,

@@ -9,10 +9,14 @@ pub const BATCH_TAIL: Cost = Cost::new("micro.batch_tail");
 /// A look at one slot for a request or reply.
 pub const ECHO_SCAN: Cost = Cost::new("micro.scan");
 
+/// A random access to memory, as far as the core does not overlap it with others.
+pub const ACCESS: Cost = Cost::new("micro.access");
+
 /// What these cost under a profile, nanoseconds.
 pub fn costs(parameters: &Parameters) -> Vec<(&'static str, f64)> {
     vec![
         (BATCH_TAIL.name, parameters.cpu.batch_tail_ns),
         (ECHO_SCAN.name, parameters.cpu.slot_poll_ns),
+        (ACCESS.name, parameters.memory.dram_ns / parameters.memory.overlap),
     ]
 }

@@ -6,6 +6,7 @@
 //! slot w, or a RECV <--reply----
 //! ```
 
+use super::accesses::Lookups;
 use super::costs::ECHO_SCAN;
 use super::wiring::{self, Cq, P, Qp};
 use super::{Echo, Tally, Via};
@@ -182,13 +183,19 @@ struct Server<P: Provider> {
     end: End<P>,
     /// Next slot of each client's window to reply to.
     reply_slot: Vec<usize>,
+    /// Whose request waits for memory.
+    lookups: Lookups<usize>,
 }
 
 impl<P: Provider> Actor<P::Cpu> for Server<P> {
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
         self.end.reap(cpu);
-        let Some(peer) = self.end.receive(cpu) else {
-            return Progress::Idle { wake_at: Ns::MAX };
+        let arrived = self.end.receive(cpu);
+        let Some(peer) = self.lookups.turn(cpu, arrived) else {
+            return match self.lookups.is_waiting() {
+                true => Progress::Busy,
+                false => Progress::Idle { wake_at: Ns::MAX },
+            };
         };
         // Datagrams say nothing of their sender here: replies go round.
         let slot = self.reply_slot[peer];
@@ -265,7 +272,12 @@ pub fn set_up<R: Room>(room: &mut R, plan: &Echo, tally: &Tally) {
     }
     for (n, end) in servers.into_iter().enumerate() {
         let reply_slot = vec![0; end.peers.len()];
-        room.spawn(server_thread(n), Box::new(Server { end, reply_slot }));
+        let server = Server {
+            end,
+            reply_slot,
+            lookups: Lookups::new(plan.accesses),
+        };
+        room.spawn(server_thread(n), Box::new(server));
     }
 }
 

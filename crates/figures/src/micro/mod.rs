@@ -4,6 +4,7 @@
 //! without the system. [`run`] builds the room, lets it warm up, measures, and says which part of the machine of
 //! interest was busiest.
 
+mod accesses;
 mod costs;
 mod echo;
 mod emulation;
@@ -16,7 +17,8 @@ mod tests;
 mod trial;
 mod wiring;
 
-pub use costs::{BATCH_TAIL, ECHO_SCAN, costs};
+pub use accesses::Accesses;
+pub use costs::{ACCESS, BATCH_TAIL, ECHO_SCAN, costs};
 pub use emulation::{Emulation, System};
 pub use trial::{SUPPORTED, Trial};
 
@@ -153,6 +155,8 @@ pub struct Echo {
     pub inline: bool,
     /// Whether every request is signaled; if not, one in 64.
     pub signaled: bool,
+    /// What the server looks up for each request.
+    pub accesses: Accesses,
     /// Threads of the server, each a process of its own.
     pub server_threads: usize,
     /// Client machines.

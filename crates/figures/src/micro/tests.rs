@@ -189,6 +189,7 @@ fn every_echo_is_answered() {
                 bytes: 32,
                 inline,
                 signaled,
+                accesses: Accesses::None,
                 server_threads: 2,
                 client_machines: 3,
                 clients: 2,

@@ -1,7 +1,7 @@
 //! All figures of a run in one file that needs no other.
 
 use super::svg::escape;
-use super::{csv, errors, svg, table};
+use super::{csv, errors, short, svg, table};
 use crate::run::{FigureRun, Row};
 use std::fmt::Write;
 
@@ -42,6 +42,7 @@ pub fn html(results: &[FigureRun], about: &About) -> String {
         .partition(|result| about.heldout.contains(&result.figure.name));
     summary(&mut out, "Calibration rows: what profiles are fitted to", &fitted);
     summary(&mut out, "Held-out rows: predictions, hits and misses", &heldout);
+    predictions(&mut out, &heldout);
     results.iter().for_each(|result| figure(&mut out, result));
     out.push_str("</body></html>\n");
     out
@@ -101,6 +102,46 @@ fn line(out: &mut String, name: &str, rows: Vec<&Row>) {
         found.within_10,
         found.within_20,
         found.in_band
+    );
+}
+
+/// Every held-out value and its prediction, hit or missed.
+fn predictions(out: &mut String, results: &[&FigureRun]) {
+    if results.is_empty() {
+        return;
+    }
+    out.push_str(
+        "<table><tr><th>figure, series, x</th><th>metric</th><th>published</th><th>simulated</th><th>least to \
+         greatest</th><th>ratio</th><th>in band</th><th>binding</th></tr>\n",
+    );
+    for result in results {
+        for row in result.rows.iter().filter(|row| row.ratio().is_some()) {
+            prediction(out, result.figure.name, row);
+        }
+    }
+    out.push_str("</table>\n");
+}
+
+fn prediction(out: &mut String, figure: &str, row: &Row) {
+    let (class, band) = match row.in_band() {
+        Some(true) => ("", "hit"),
+        _ => (" class=\"miss\"", "miss"),
+    };
+    let number = |value: Option<f64>| value.map_or("-".to_string(), short);
+    let _ = writeln!(
+        out,
+        "<tr{class}><td><a href=\"#{figure}\">{figure}</a>, {}, {}</td><td>{}, {}</td><td>{}</td><td>{}</td>\
+         <td>{} to {}</td><td>{:.2}</td><td>{band}</td><td>{}</td></tr>",
+        escape(&row.series),
+        row.x,
+        row.metric.name(),
+        row.metric.unit(),
+        number(row.expected.as_ref().map(|expected| expected.value)),
+        number(row.simulated),
+        short(row.range.0),
+        short(row.range.1),
+        row.ratio().unwrap_or(f64::NAN),
+        escape(&row.binding),
     );
 }
 

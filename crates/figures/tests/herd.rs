@@ -1,0 +1,93 @@
+//! The points that run HERD itself: what must hold at each of them, whatever was published.
+#![allow(missing_docs, reason = "tests are named after what they show")]
+
+use drover_figures::catalogue;
+use drover_figures::figure::{Metric, Point};
+use drover_figures::herd::{Herd, Style};
+use drover_figures::micro::Outcome;
+use drover_figures::run::{Profiles, RunOptions, run_points};
+use drover_figures::sim::Simulated;
+use std::sync::atomic::AtomicU64;
+
+fn run(points: &[Point]) -> Vec<Outcome> {
+    let options = RunOptions {
+        seeds: 1,
+        first_seed: 1,
+        quick: true,
+        jobs: 2,
+    };
+    let (profiles, progress) = (Profiles::builtin(), AtomicU64::new(0));
+    let outcomes = run_points(&Simulated::default(), points, &profiles, &options, &progress);
+    outcomes.into_iter().map(|mut seeds| seeds.remove(0)).collect()
+}
+
+fn named(outcome: &Outcome, name: &'static str) -> f64 {
+    Metric::Named(name, "").of(outcome).expect("HERD's points say it")
+}
+
+/// Every third of the points of HERD's figures that the system itself is run for; a search for a load is as good as
+/// the runs it consists of.
+fn some_points() -> Vec<Point> {
+    let figures = ["herd-9", "herd-10", "herd-10-susitna", "herd-12", "herd-13"];
+    let all = catalogue::all()
+        .into_iter()
+        .filter(|figure| figures.contains(&figure.name));
+    let points = all.flat_map(|figure| (figure.points)());
+    let ours = points.filter(|point| point.series.starts_with("HERD") || point.series.starts_with("window"));
+    ours.step_by(3).collect()
+}
+
+#[test]
+fn nothing_fails_nothing_is_missed_and_littles_law_holds() {
+    let points = some_points();
+    assert!(points.len() > 20, "only {}", points.len());
+    for (point, outcome) in points.iter().zip(run(&points)) {
+        let place = format!("{} at {}: {outcome:?}", point.series, point.x);
+        assert!(outcome.mops > 1.0, "{place}");
+        assert_eq!(named(&outcome, "failed"), 0.0, "{place}");
+        assert!(named(&outcome, "hits") > 0.995, "{place}");
+        let law = named(&outcome, "rate times latency over outstanding");
+        assert!((0.95..1.05).contains(&law), "{place}");
+    }
+}
+
+/// A room whose tables are empty is noticed by the share of hits: the test above can fail.
+#[test]
+fn an_empty_table_is_noticed() {
+    let profile = Profiles::builtin();
+    let job = drover_figures::figure::Job {
+        profile: profile.named("apt"),
+        seed: 1,
+        quick: true,
+    };
+    let mut setup = Herd::published().setup(&job);
+    setup.filled = false;
+    assert!(drover_room::run(&setup).hit_share < 0.5);
+}
+
+#[test]
+fn more_cores_do_more_and_skew_shows() {
+    let herd = |style, cores| Herd {
+        style,
+        cores,
+        ..Herd::published()
+    };
+    for style in [Style::Paper, Style::Batches] {
+        let points = [1, 3].map(|cores| herd(style, cores).point("apt", "HERD", cores as f64));
+        let found = run(&points);
+        assert!(found[1].mops > 2.5 * found[0].mops, "{style:?}: {found:?}");
+    }
+    let skewed = catalogue::all()
+        .into_iter()
+        .find(|figure| figure.name == "herd-14");
+    let points = (skewed.expect("a figure").points)();
+    let last: Vec<Point> = points
+        .into_iter()
+        .filter(|point| point.metrics.len() > 1)
+        .collect();
+    let uneven = run(&last)
+        .iter()
+        .map(|o| named(o, "busiest core over least busy"))
+        .collect::<Vec<_>>();
+    assert!(uneven[0] < 1.15 && uneven[1] > 1.2, "{uneven:?}");
+}
