@@ -2,12 +2,12 @@
 
 use crate::bell::{OwnBell, RemoteBell, RemoteBells, Ringing};
 use crate::device::ShmOptions;
-use crate::keys::Keys;
 use crate::lane::{CLOSED, LaneProducer};
 use crate::ring::{Head, Memory};
 use crate::stats::Counters;
 use drover_base::sync::Ordering;
 use drover_mem::{NativeCpu, Region};
+use drover_verbs::provide::Keys;
 use drover_verbs::{Access, Caps, Payload, PostErrorKind, SendList, Sge};
 use rustix::fd::OwnedFd;
 use std::cell::{Cell, RefCell};

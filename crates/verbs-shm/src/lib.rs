@@ -54,7 +54,6 @@ mod cq;
 mod device;
 mod execute;
 mod inbox;
-mod keys;
 mod lane;
 mod lanes;
 mod mr;

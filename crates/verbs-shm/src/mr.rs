@@ -4,7 +4,7 @@ use crate::bell::too_many_descriptors;
 use crate::core::{Core, Local};
 use crate::wire::{self, RegionExport, WatchExport};
 use drover_mem::{AllocError, Region};
-use drover_verbs::provide::{check_registration, sge_within};
+use drover_verbs::provide::{Keys, check_registration, sge_within};
 use drover_verbs::{Access, Export, MemoryRegion, RegisterError, Sge, Watch};
 use std::fmt;
 use std::rc::Rc;
@@ -33,7 +33,7 @@ impl ShmMr {
             writable: access.local_write,
         };
         let lkey = core.tables.borrow_mut().local.insert(local);
-        let limit = crate::keys::Keys::<Local>::LIMIT;
+        let limit = Keys::<Local>::LIMIT;
         let lkey = lkey.ok_or(RegisterError::TooMany { limit })?;
         Ok(ShmMr {
             core: core.clone(),

@@ -1,24 +1,34 @@
-//! [`Keys`]: a table whose keys go stale. What lkeys, rkeys and address handles are numbers of.
+//! [`Keys`]: a table whose keys go stale. What lkeys, rkeys and address handles of a provider are numbers of.
 
 const INDEX_BITS: u32 = 20;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 
 /// Values under 32-bit keys: index below, generation above, so that the key of a removed value finds nothing
 /// (until its generation comes round again, 4095 reuses later). Key 0 is never given out.
-pub(crate) struct Keys<T> {
+#[derive(Debug)]
+pub struct Keys<T> {
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
 }
 
+#[derive(Debug)]
 struct Slot<T> {
     key: u32,
     value: Option<T>,
 }
 
-impl<T> Keys<T> {
-    pub(crate) const LIMIT: usize = INDEX_MASK as usize;
+impl<T> Default for Keys<T> {
+    fn default() -> Keys<T> {
+        Keys::new()
+    }
+}
 
-    pub(crate) fn new() -> Keys<T> {
+impl<T> Keys<T> {
+    /// More values than this do not fit.
+    pub const LIMIT: usize = INDEX_MASK as usize;
+
+    /// No values yet.
+    pub const fn new() -> Keys<T> {
         Keys {
             slots: Vec::new(),
             free: Vec::new(),
@@ -26,7 +36,7 @@ impl<T> Keys<T> {
     }
 
     /// Adds a value; `None` when the table is full.
-    pub(crate) fn insert(&mut self, value: T) -> Option<u32> {
+    pub fn insert(&mut self, value: T) -> Option<u32> {
         let index = match self.free.pop() {
             Some(index) => index as usize,
             None if self.slots.len() < Self::LIMIT => {
@@ -47,7 +57,7 @@ impl<T> Keys<T> {
 
     /// The value under `key`. About 1 ns.
     #[inline(always)]
-    pub(crate) fn find(&self, key: u32) -> Option<&T> {
+    pub fn find(&self, key: u32) -> Option<&T> {
         let slot = self.slots.get((key & INDEX_MASK) as usize)?;
         if slot.key != key {
             return None;
@@ -55,7 +65,8 @@ impl<T> Keys<T> {
         slot.value.as_ref()
     }
 
-    pub(crate) fn remove(&mut self, key: u32) -> Option<T> {
+    /// Takes the value under `key` out; the key finds nothing any more.
+    pub fn remove(&mut self, key: u32) -> Option<T> {
         let slot = self.slots.get_mut((key & INDEX_MASK) as usize)?;
         if slot.key != key {
             return None;
@@ -66,7 +77,7 @@ impl<T> Keys<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
