@@ -1,0 +1,124 @@
+//! Objects that the library makes and that we only hold pointers to: the beginning of each, as far as we read it.
+
+use super::layout::{RecvWr, SendWr, Wc, assert_layout};
+use std::ffi::{c_int, c_uint, c_void};
+use std::mem::{offset_of, size_of};
+
+/// `ibv_device`: never looked into.
+#[repr(C)]
+pub struct Device {
+    _opaque: [u8; 0],
+}
+
+/// `ibv_pd`: never looked into.
+#[repr(C)]
+pub struct Pd {
+    _opaque: [u8; 0],
+}
+
+/// `ibv_ah`: never looked into.
+#[repr(C)]
+pub struct Ah {
+    _opaque: [u8; 0],
+}
+
+pub type PollCq = unsafe extern "C" fn(cq: *mut Cq, count: c_int, wcs: *mut Wc) -> c_int;
+pub type ReqNotifyCq = unsafe extern "C" fn(cq: *mut Cq, solicited_only: c_int) -> c_int;
+pub type PostSend = unsafe extern "C" fn(qp: *mut Qp, wr: *mut SendWr, bad: *mut *mut SendWr) -> c_int;
+pub type PostRecv = unsafe extern "C" fn(qp: *mut Qp, wr: *mut RecvWr, bad: *mut *mut RecvWr) -> c_int;
+pub type PostSrqRecv = unsafe extern "C" fn(srq: *mut Srq, wr: *mut RecvWr, bad: *mut *mut RecvWr) -> c_int;
+
+/// `ibv_context_ops`: the data path, which the header's inline functions call through. The other slots are remains of
+/// old versions.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ContextOps {
+    pub unused_0: [*mut c_void; 11],
+    pub poll_cq: Option<PollCq>,
+    pub req_notify_cq: Option<ReqNotifyCq>,
+    pub unused_13: [*mut c_void; 7],
+    pub post_srq_recv: Option<PostSrqRecv>,
+    pub unused_21: [*mut c_void; 4],
+    pub post_send: Option<PostSend>,
+    pub post_recv: Option<PostRecv>,
+    pub unused_27: [*mut c_void; 5],
+}
+
+/// `ibv_context`, up to what we read.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Context {
+    pub device: *mut Device,
+    pub ops: ContextOps,
+    pub cmd_fd: c_int,
+    pub async_fd: c_int,
+    pub num_comp_vectors: c_int,
+}
+assert_layout!(ContextOps: 256, poll_cq @ 88, req_notify_cq @ 96, post_srq_recv @ 160, post_send @ 200,
+    post_recv @ 208);
+const _: () = assert!(offset_of!(Context, ops) == 8 && offset_of!(Context, cmd_fd) == 264);
+const _: () = assert!(offset_of!(Context, async_fd) == 268 && offset_of!(Context, num_comp_vectors) == 272);
+
+/// `ibv_comp_channel`, up to what we read.
+#[repr(C)]
+#[derive(Debug)]
+pub struct CompChannel {
+    pub context: *mut Context,
+    pub fd: c_int,
+    pub refcnt: c_int,
+}
+assert_layout!(CompChannel: 16, fd @ 8);
+
+/// `ibv_cq`, up to what we read.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Cq {
+    pub context: *mut Context,
+    pub channel: *mut CompChannel,
+    pub cq_context: *mut c_void,
+    pub handle: u32,
+    pub cqe: c_int,
+}
+assert_layout!(Cq: 32, cqe @ 28);
+
+/// `ibv_srq`, up to what we read.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Srq {
+    pub context: *mut Context,
+    pub srq_context: *mut c_void,
+    pub pd: *mut Pd,
+    pub handle: u32,
+}
+assert_layout!(Srq: 32, handle @ 24);
+
+/// `ibv_qp`, up to what we read.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Qp {
+    pub context: *mut Context,
+    pub qp_context: *mut c_void,
+    pub pd: *mut Pd,
+    pub send_cq: *mut Cq,
+    pub recv_cq: *mut Cq,
+    pub srq: *mut Srq,
+    pub handle: u32,
+    pub qp_num: u32,
+    pub state: c_uint,
+    pub qp_type: c_uint,
+}
+assert_layout!(Qp: 64, qp_num @ 52, state @ 56, qp_type @ 60);
+
+/// `ibv_mr`, up to what we read.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Mr {
+    pub context: *mut Context,
+    pub pd: *mut Pd,
+    pub addr: *mut c_void,
+    pub length: usize,
+    pub handle: u32,
+    pub lkey: u32,
+    pub rkey: u32,
+}
+assert_layout!(Mr: 48, lkey @ 36, rkey @ 40);
