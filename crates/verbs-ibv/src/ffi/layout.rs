@@ -382,6 +382,7 @@ pub const SEND_INLINE: c_uint = 1 << 3;
 
 pub const WC_SUCCESS: c_uint = 0;
 pub const WC_LOC_LEN_ERR: c_uint = 1;
+pub const WC_LOC_QP_OP_ERR: c_uint = 2;
 pub const WC_LOC_PROT_ERR: c_uint = 4;
 pub const WC_WR_FLUSH_ERR: c_uint = 5;
 pub const WC_LOC_ACCESS_ERR: c_uint = 8;

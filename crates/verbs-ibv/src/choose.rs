@@ -1,0 +1,328 @@
+//! Which device, port and address to use: a pure function over a table of what there is.
+//!
+//! By address, never by index: the order of devices and of GIDs changes with every boot and every new interface.
+//! Among the GIDs of active ports that the wish allows, the best is taken:
+//!
+//! 1. RoCE v2 (or InfiniBand) before RoCE v1, which no router carries;
+//! 2. an IPv4 address before a global IPv6 one before a link-local one, which says nothing of its network;
+//! 3. then the first in the table: devices by name, ports and GIDs by number.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// What a user asks for; everything may be left open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// The GID is this address (that of a listener, say).
+    pub address: Option<IpAddr>,
+    /// The device of this name.
+    pub device: Option<String>,
+    /// Its port of this number, from 1.
+    pub port: Option<u8>,
+    /// The GID of this index.
+    pub gid_index: Option<u32>,
+}
+
+/// What there is: one line per port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortFacts {
+    /// Name of the device.
+    pub device: String,
+    /// Number of the port, from 1.
+    pub port: u8,
+    /// Whether packets can travel.
+    pub state: PortState,
+    /// Its addresses.
+    pub gids: Vec<GidFacts>,
+}
+
+/// State of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortState {
+    /// No link.
+    Down,
+    /// A link, but nobody has configured it yet.
+    Initializing,
+    /// Configured, not yet in use.
+    Armed,
+    /// Packets travel.
+    Active,
+    /// Another state, by its number.
+    Other(u32),
+}
+
+/// One address of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GidFacts {
+    /// Its place in the port's table.
+    pub index: u32,
+    /// What packets it makes.
+    pub kind: GidKind,
+    /// The address itself.
+    pub gid: [u8; 16],
+}
+
+/// What packets a GID makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GidKind {
+    /// InfiniBand.
+    Infiniband,
+    /// RoCE over UDP.
+    RoceV2,
+    /// RoCE in Ethernet frames of its own, one segment only.
+    RoceV1,
+}
+
+/// The choice and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Name of the device.
+    pub device: String,
+    /// Number of the port.
+    pub port: u8,
+    /// The address.
+    pub gid: GidFacts,
+    /// One sentence for people: what it is and what it was preferred to.
+    pub reason: String,
+}
+
+/// Why nothing can be used. Each text says what there is and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChooseError {
+    /// No device at all.
+    #[error(
+        "no RDMA device on this machine; load its driver, or make a software one: rdma link add rxe0 type rxe netdev eth0"
+    )]
+    NoDevice,
+    /// None of that name.
+    #[error("no RDMA device is called {wanted}; there are: {present}")]
+    NoSuchDevice {
+        /// The name asked for.
+        wanted: String,
+        /// The names there are.
+        present: String,
+    },
+    /// No port of that number.
+    #[error("{device} has no port {port}; its ports are: {present}")]
+    NoSuchPort {
+        /// Device, or devices.
+        device: String,
+        /// The number asked for.
+        port: u8,
+        /// The numbers there are.
+        present: String,
+    },
+    /// No port that packets can travel through.
+    #[error(
+        "no port is active: {states}; bring its network interface up (ip link set DEV up) or plug the cable in"
+    )]
+    NoActivePort {
+        /// Every port with its state.
+        states: String,
+    },
+    /// No GID of that index, or a null one.
+    #[error("{place} has no GID with index {index} (it is null or beyond the table); there are: {present}")]
+    NoSuchGid {
+        /// Device and port.
+        place: String,
+        /// The index asked for.
+        index: u32,
+        /// The GIDs there are.
+        present: String,
+    },
+    /// No GID is this address.
+    #[error("no active RDMA port has the address {address}; there are: {present}")]
+    NoSuchAddress {
+        /// The address asked for.
+        address: IpAddr,
+        /// The GIDs there are.
+        present: String,
+    },
+    /// Active, but every GID is null.
+    #[error(
+        "{place} has no address yet: every GID is null; give its network interface an IP address (ip addr add)"
+    )]
+    NoGid {
+        /// Devices and ports.
+        place: String,
+    },
+}
+
+/// Chooses, or says why not.
+///
+/// # Errors
+/// [`ChooseError`], for the first condition that leaves nothing.
+pub fn choose(table: &[PortFacts], wish: &Wish) -> Result<Choice, ChooseError> {
+    let ports = active_ports(table, wish)?;
+    let place = listed(ports.iter().map(|port| place(port)));
+    let all: Vec<(&PortFacts, GidFacts)> = ports
+        .iter()
+        .flat_map(|port| port.gids.iter().map(move |gid| (*port, *gid)))
+        .filter(|(_, gid)| gid.gid != [0; 16])
+        .collect();
+    let present = || listed(all.iter().map(|(port, gid)| format!("{} {gid}", place_of(port))));
+    if all.is_empty() && wish.gid_index.is_none() {
+        return Err(ChooseError::NoGid { place });
+    }
+    let mut fitting = all.clone();
+    if let Some(index) = wish.gid_index {
+        fitting.retain(|(_, gid)| gid.index == index);
+        if fitting.is_empty() {
+            let present = present();
+            return Err(ChooseError::NoSuchGid {
+                place,
+                index,
+                present,
+            });
+        }
+    }
+    if let Some(address) = wish.address.filter(|address| !address.is_unspecified()) {
+        fitting.retain(|(_, gid)| gid.gid == mapped(address));
+        if fitting.is_empty() {
+            let present = present();
+            return Err(ChooseError::NoSuchAddress { address, present });
+        }
+    }
+    // The first of the best: `min_by_key` keeps the order of the table.
+    let best = fitting.iter().min_by_key(|(_, gid)| gid.rank());
+    let (port, gid) = best.expect("what is empty was refused above");
+    Ok(Choice {
+        device: port.device.clone(),
+        port: port.port,
+        gid: *gid,
+        reason: reason(wish, gid, fitting.len(), all.len()),
+    })
+}
+
+/// The ports that the wish allows and packets can travel through.
+fn active_ports<'t>(table: &'t [PortFacts], wish: &Wish) -> Result<Vec<&'t PortFacts>, ChooseError> {
+    if table.is_empty() {
+        return Err(ChooseError::NoDevice);
+    }
+    let mut ports: Vec<&PortFacts> = table.iter().collect();
+    if let Some(wanted) = &wish.device {
+        ports.retain(|port| port.device == *wanted);
+        if ports.is_empty() {
+            let mut names: Vec<String> = table.iter().map(|port| port.device.clone()).collect();
+            names.dedup();
+            return Err(ChooseError::NoSuchDevice {
+                wanted: wanted.clone(),
+                present: listed(names.into_iter()),
+            });
+        }
+    }
+    if let Some(wanted) = wish.port {
+        let present = listed(ports.iter().map(|port| port.port.to_string()));
+        let device = ports[0].device.clone();
+        ports.retain(|port| port.port == wanted);
+        if ports.is_empty() {
+            return Err(ChooseError::NoSuchPort {
+                device,
+                port: wanted,
+                present,
+            });
+        }
+    }
+    let states = listed(
+        ports
+            .iter()
+            .map(|port| format!("{} is {}", place(port), port.state)),
+    );
+    ports.retain(|port| port.state == PortState::Active);
+    match ports.is_empty() {
+        true => Err(ChooseError::NoActivePort { states }),
+        false => Ok(ports),
+    }
+}
+
+fn reason(wish: &Wish, gid: &GidFacts, fitting: usize, all: usize) -> String {
+    let why = if wish.gid_index.is_some() {
+        "its index was asked for"
+    } else if wish.address.is_some_and(|address| !address.is_unspecified()) {
+        "its address was asked for"
+    } else {
+        "RoCE v2 goes before v1, IPv4 before global IPv6 before link-local"
+    };
+    match fitting {
+        1 if all == 1 => format!("{gid}, the only one there is"),
+        1 => format!("{gid}, of {all}: {why}"),
+        _ => format!("{gid}, the first of {fitting} that fit of {all}: {why}"),
+    }
+}
+
+fn place(port: &PortFacts) -> String {
+    format!("{} port {}", port.device, port.port)
+}
+
+fn place_of(port: &PortFacts) -> String {
+    format!("{}/{}", port.device, port.port)
+}
+
+fn listed(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.collect();
+    match items.is_empty() {
+        true => "none".to_string(),
+        false => items.join(", "),
+    }
+}
+
+/// The GID of an IP address.
+fn mapped(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    }
+}
+
+impl GidFacts {
+    /// Smaller is better.
+    fn rank(&self) -> (bool, u8) {
+        let address = Ipv6Addr::from(self.gid);
+        let reach = match address.to_ipv4_mapped() {
+            Some(_) => 0,
+            None if !address.is_unicast_link_local() => 1,
+            None => 2,
+        };
+        (self.kind == GidKind::RoceV1, reach)
+    }
+
+    /// The IP address it stands for.
+    pub fn address(&self) -> IpAddr {
+        let address = Ipv6Addr::from(self.gid);
+        address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4)
+    }
+}
+
+impl fmt::Display for GidFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let GidFacts { index, kind, .. } = self;
+        write!(f, "GID {index} ({kind}, {})", self.address())
+    }
+}
+
+impl fmt::Display for GidKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            GidKind::Infiniband => "InfiniBand",
+            GidKind::RoceV1 => "RoCE v1",
+            GidKind::RoceV2 => "RoCE v2",
+        })
+    }
+}
+
+impl fmt::Display for PortState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PortState::Down => f.write_str("down"),
+            PortState::Initializing => f.write_str("initializing (no subnet manager?)"),
+            PortState::Armed => f.write_str("armed"),
+            PortState::Active => f.write_str("active"),
+            PortState::Other(number) => write!(f, "in state {number}"),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "choose_tests.rs"]
+mod tests;

@@ -1,0 +1,180 @@
+//! [`IbvContext`]: one thread's control path, and sleeping.
+
+use crate::Ibv;
+use crate::core::{Core, Tables};
+use crate::cq::IbvCq;
+use crate::device::Opening;
+use crate::mr::IbvMr;
+use crate::park::Sleeper;
+use crate::qp::IbvQp;
+use crate::raw::{Channel, Completions, Handle, Opened, Protection, SharedRecvs};
+use crate::scratch::Scratch;
+use crate::srq::IbvSrq;
+use crate::wire;
+use drover_base::{Cpu, Ns};
+use drover_mem::{AllocError, NativeCpu, PageWish, Region};
+use drover_verbs::provide::check_limit;
+use drover_verbs::{
+    Access, Bell, Caps, Context, CreateError, Export, ImportError, OpenError, QpKind, QpOptions, Qpn,
+    RegisterError, RemoteRegion, UdDest, Waker,
+};
+use std::io;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+/// One thread's view of a device: an opened device of its own, so that threads share nothing but the card.
+pub struct IbvContext {
+    core: Rc<Core>,
+}
+
+impl IbvContext {
+    pub(crate) fn open(opening: &Arc<Opening>, caps: &Caps) -> Result<IbvContext, OpenError> {
+        let failed = |what| move |source: io::Error| OpenError::System { what, source };
+        let name = &opening.choice.device;
+        let opened = Opened::open(&opening.lib, name).map_err(failed("ibv_open_device"))?;
+        let opened = opened.ok_or_else(|| OpenError::Unavailable {
+            fabric: "ibv",
+            reason: format!("{name} has gone since it was chosen; open the device again"),
+        })?;
+        let core = Core {
+            cpu: NativeCpu::new(opening.seed),
+            caps: caps.clone(),
+            opening: opening.clone(),
+            tables: Tables::default().into(),
+            scratch: Scratch::new().into(),
+            qps: Default::default(),
+            cqs: Default::default(),
+            sleeper: Sleeper::new()?,
+            channel: Channel::new(&opened).map_err(failed("ibv_create_comp_channel"))?,
+            pd: Protection::new(&opened).map_err(failed("ibv_alloc_pd"))?,
+        };
+        Ok(IbvContext { core: Rc::new(core) })
+    }
+}
+
+fn table_full() -> ImportError {
+    ImportError::System {
+        what: "import",
+        source: io::Error::other("the context's table of imports is full"),
+    }
+}
+
+impl Context<Ibv> for IbvContext {
+    fn cpu(&self) -> &NativeCpu {
+        &self.core.cpu
+    }
+
+    fn caps(&self) -> &Caps {
+        &self.core.caps
+    }
+
+    fn alloc(&self, bytes: usize, pages: PageWish) -> Result<Region, AllocError> {
+        Region::private(bytes, pages)
+    }
+
+    fn register(&self, region: &Region, access: Access) -> Result<IbvMr, RegisterError> {
+        IbvMr::register(&self.core, region, access)
+    }
+
+    fn create_cq(&self, depth: usize) -> Result<IbvCq, CreateError> {
+        let depth = depth.max(1);
+        check_limit("a completion queue", depth, self.core.opening.cqe_max)?;
+        let raw =
+            Completions::new(&self.core.channel, depth as i32).map_err(|source| CreateError::System {
+                what: "ibv_create_cq",
+                source: self
+                    .core
+                    .explain(&source, "ask for a shallower queue, or raise `ulimit -l`"),
+            })?;
+        let cqs = &mut *self.core.cqs.borrow_mut();
+        cqs.retain(|cq| cq.strong_count() > 0);
+        cqs.push(Rc::downgrade(&raw));
+        Ok(IbvCq::new(&self.core, raw))
+    }
+
+    fn create_srq(&self, depth: usize) -> Result<IbvSrq, CreateError> {
+        check_limit("a shared receive queue", depth, self.core.opening.srq_depth_max)?;
+        let raw =
+            SharedRecvs::new(&self.core.pd, depth.max(1) as u32).map_err(|source| CreateError::System {
+                what: "ibv_create_srq",
+                source: self.core.explain(&source, "ask for a shallower queue"),
+            })?;
+        let core = self.core.clone();
+        Ok(IbvSrq { core, raw })
+    }
+
+    fn create_qp(&self, options: &QpOptions<'_, Ibv>) -> Result<IbvQp, CreateError> {
+        IbvQp::create(&self.core, options)
+    }
+
+    fn import_region(&self, export: &Export) -> Result<RemoteRegion, ImportError> {
+        let region = wire::decode_region(export)?;
+        let tables = &mut *self.core.tables.borrow_mut();
+        let rkey = tables.remotes.insert(region.rkey).ok_or_else(table_full)?;
+        Ok(RemoteRegion {
+            rkey,
+            len: region.len,
+            access: region.access,
+        })
+    }
+
+    fn forget_region(&self, region: &RemoteRegion) {
+        self.core.tables.borrow_mut().remotes.remove(region.rkey);
+    }
+
+    fn create_ah(&self, export: &Export) -> Result<UdDest, ImportError> {
+        let peer = wire::decode_qp(export)?;
+        if peer.kind != QpKind::Ud {
+            let reason = "not a datagram queue pair";
+            return Err(ImportError::Malformed { reason });
+        }
+        let route = self.core.opening.route(&peer.gid, peer.lid);
+        let handle = Handle::new(&self.core.pd, route).map_err(|source| ImportError::System {
+            what: "ibv_create_ah",
+            source: self
+                .core
+                .explain(&source, "is there a route to the peer's address?"),
+        })?;
+        let tables = &mut *self.core.tables.borrow_mut();
+        Ok(UdDest {
+            ah: tables.handles.insert(handle).ok_or_else(table_full)?,
+            qpn: Qpn(peer.qpn),
+            qkey: peer.qkey,
+        })
+    }
+
+    fn destroy_ah(&self, dest: &UdDest) {
+        self.core.tables.borrow_mut().handles.remove(dest.ah);
+    }
+
+    fn waker(&self) -> Waker {
+        self.core.sleeper.waker()
+    }
+
+    /// Nobody rings it: a device writes to memory without telling.
+    fn bell(&self) -> Bell {
+        Bell(wire::encode_bell())
+    }
+
+    /// A system call per completion queue.
+    fn arm(&self) {
+        self.core.sleeper.arm();
+        for cq in self.core.cqs.borrow().iter().filter_map(Weak::upgrade) {
+            cq.request_event();
+        }
+    }
+
+    fn disarm(&self) {
+        self.core.sleeper.disarm();
+    }
+
+    fn park(&self, deadline: Ns) {
+        let time = deadline.since(self.core.cpu.refresh());
+        if time == Ns::ZERO {
+            return self.core.sleeper.disarm();
+        }
+        self.core.sleeper.park(self.core.channel.fd(), time);
+        self.core.channel.drain();
+        self.core.cpu.refresh();
+    }
+}

@@ -1,0 +1,284 @@
+//! [`IbvDevice`]: finding devices, choosing one, reading what it can do.
+
+use crate::Ibv;
+use crate::choose::{Choice, ChooseError, GidFacts, GidKind, PortFacts, PortState, Wish, choose};
+use crate::context::IbvContext;
+use crate::ffi::{self, Library};
+use crate::qp::HOP_LIMIT;
+use crate::raw::{Channel, Completions, DeviceList, Opened, Pair, Protection};
+use crate::scratch::SGE_MAX;
+use drover_verbs::{Caps, Device, OpenError};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How to open a device; the default takes the best one there is.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct IbvOptions {
+    /// Which device, port and address.
+    pub wish: Wish,
+    /// Seed of the random streams of its contexts' cores.
+    pub seed: u64,
+    /// RC: how long to wait for an answer, as the code of verbs: 4.096 us times 2 to this power.
+    pub timeout_code: u8,
+    /// RC: how often to try again. At most 6: software RoCE takes 7 for ever, and a dead peer is never noticed.
+    pub retry_count: u8,
+    /// A library other than the machine's own.
+    pub library: Option<Arc<Library>>,
+}
+
+impl Default for IbvOptions {
+    /// A dead peer is noticed after 7 times 67 ms.
+    fn default() -> IbvOptions {
+        IbvOptions {
+            wish: Wish::default(),
+            seed: 0x5eed,
+            timeout_code: 14,
+            retry_count: 6,
+            library: None,
+        }
+    }
+}
+
+/// A chosen device, port and address. Every context opens the device anew.
+#[derive(Clone, Debug)]
+pub struct IbvDevice {
+    opening: Arc<Opening>,
+    caps: Caps,
+}
+
+/// What contexts need to open and to connect.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub(crate) lib: Arc<Library>,
+    pub(crate) choice: Choice,
+    pub(crate) seed: u64,
+    pub(crate) timeout_code: u8,
+    pub(crate) retry_count: u8,
+    pub(crate) mtu_code: u8,
+    pub(crate) lid: u16,
+    pub(crate) reads_max: u8,
+    pub(crate) cqe_max: usize,
+    pub(crate) srq_depth_max: usize,
+}
+
+impl Opening {
+    /// The way to a peer.
+    pub(crate) fn route(&self, gid: &[u8; 16], lid: u16) -> ffi::AhAttr {
+        ffi::AhAttr {
+            grh: ffi::GlobalRoute {
+                dgid: *gid,
+                flow_label: 0,
+                sgid_index: self.choice.gid.index as u8,
+                hop_limit: HOP_LIMIT,
+                traffic_class: 0,
+            },
+            dlid: lid,
+            is_global: 1,
+            port_num: self.choice.port,
+            ..ffi::AhAttr::default()
+        }
+    }
+}
+
+fn unavailable(reason: impl Into<String>) -> OpenError {
+    let reason = reason.into();
+    OpenError::Unavailable {
+        fabric: "ibv",
+        reason,
+    }
+}
+
+impl IbvDevice {
+    /// Loads the library, looks at every device, chooses and reads limits.
+    ///
+    /// # Errors
+    /// [`OpenError::Unavailable`] without library or device, or if nothing fits the wish: each says what to do.
+    pub fn open(options: IbvOptions) -> Result<IbvDevice, OpenError> {
+        let lib = match &options.library {
+            Some(lib) => lib.clone(),
+            None => Arc::new(Library::load(ffi::SONAME)?),
+        };
+        let (table, unopened) = survey(&lib)?;
+        let choice = match choose(&table, &options.wish) {
+            Ok(choice) => choice,
+            Err(ChooseError::NoDevice) if !unopened.is_empty() => {
+                return Err(unavailable(unopened.join("; ")));
+            }
+            Err(error) => return Err(unavailable(error.to_string())),
+        };
+        let opened = open_one(&lib, &choice.device).map_err(unavailable)?;
+        IbvDevice::read(lib, &opened, choice, &options).map_err(|source| OpenError::System {
+            what: "reading what the device can do",
+            source,
+        })
+    }
+
+    fn read(
+        lib: Arc<Library>,
+        opened: &Rc<Opened>,
+        choice: Choice,
+        options: &IbvOptions,
+    ) -> io::Result<IbvDevice> {
+        let (device, port) = (opened.device_attr()?, opened.port_attr(choice.port)?);
+        let caps = caps(opened, &device, &port)?;
+        let opening = Opening {
+            lib,
+            seed: options.seed,
+            timeout_code: options.timeout_code.min(31),
+            retry_count: options.retry_count.min(6),
+            mtu_code: port.active_mtu.clamp(1, 5) as u8,
+            lid: port.lid,
+            reads_max: caps.reads_outstanding_max as u8,
+            cqe_max: number(device.max_cqe),
+            srq_depth_max: number(device.max_srq_wr),
+            choice,
+        };
+        let opening = Arc::new(opening);
+        Ok(IbvDevice { opening, caps })
+    }
+
+    /// Which device, port and address were chosen, and why.
+    pub fn choice(&self) -> &Choice {
+        &self.opening.choice
+    }
+}
+
+impl Device<Ibv> for IbvDevice {
+    fn context(&self) -> Result<IbvContext, OpenError> {
+        IbvContext::open(&self.opening, &self.caps)
+    }
+
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+}
+
+/// Every port of every device that can be opened, and why the others cannot.
+fn survey(lib: &Arc<Library>) -> Result<(Vec<PortFacts>, Vec<String>), OpenError> {
+    let names = match DeviceList::get(lib) {
+        Ok(list) => list.names(),
+        // The kernel's part is not loaded.
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Vec::new(),
+        Err(source) => {
+            let what = "ibv_get_device_list";
+            return Err(OpenError::System { what, source });
+        }
+    };
+    let (mut table, mut unopened) = (Vec::new(), Vec::new());
+    for name in names {
+        match open_one(lib, &name).and_then(|opened| {
+            ports(&name, &opened).map_err(|error| format!("{name} does not tell its ports: {error}"))
+        }) {
+            Ok(ports) => table.extend(ports),
+            Err(why) => unopened.push(why),
+        }
+    }
+    Ok((table, unopened))
+}
+
+fn open_one(lib: &Arc<Library>, name: &str) -> Result<Rc<Opened>, String> {
+    match Opened::open(lib, name) {
+        Ok(Some(opened)) => Ok(opened),
+        Ok(None) => Err(format!("{name} is gone again")),
+        Err(error) => Err(format!(
+            "{name} cannot be opened: {error}; this process needs to read and write /dev/infiniband/uverbs*"
+        )),
+    }
+}
+
+fn ports(name: &str, opened: &Opened) -> io::Result<Vec<PortFacts>> {
+    let count = opened.device_attr()?.phys_port_cnt;
+    let mut ports = Vec::new();
+    let mut gids = 0;
+    for port in 1..=count {
+        let attr = opened.port_attr(port)?;
+        gids += number(attr.gid_tbl_len);
+        ports.push(PortFacts {
+            device: name.to_string(),
+            port,
+            state: state(attr.state),
+            gids: Vec::new(),
+        });
+    }
+    for entry in opened.gids(gids.clamp(1, 4096))? {
+        let gid = GidFacts {
+            index: entry.gid_index,
+            kind: kind(entry.gid_type),
+            gid: entry.gid,
+        };
+        if let Some(port) = ports
+            .iter_mut()
+            .find(|port| u32::from(port.port) == entry.port_num)
+        {
+            port.gids.push(gid);
+        }
+    }
+    Ok(ports)
+}
+
+fn state(state: u32) -> PortState {
+    match state {
+        ffi::PORT_DOWN => PortState::Down,
+        ffi::PORT_INIT => PortState::Initializing,
+        ffi::PORT_ARMED => PortState::Armed,
+        ffi::PORT_ACTIVE => PortState::Active,
+        other => PortState::Other(other),
+    }
+}
+
+fn kind(gid_type: u32) -> GidKind {
+    match gid_type {
+        ffi::GID_TYPE_ROCE_V2 => GidKind::RoceV2,
+        ffi::GID_TYPE_ROCE_V1 => GidKind::RoceV1,
+        _ => GidKind::Infiniband,
+    }
+}
+
+fn number(limit: i32) -> usize {
+    usize::try_from(limit).unwrap_or(0)
+}
+
+/// READs and atomics in flight per queue pair: no more than this, whatever a device offers. Our choice.
+const READS_MAX: usize = 16;
+/// Requests that are worth one doorbell: with software RoCE each is a system call. Our choice.
+const POST_BATCH: usize = 16;
+/// Inline payloads that are tried out, longest first: no device tells its limit.
+const INLINE_BYTES: [u32; 8] = [1024, 512, 256, 220, 128, 64, 32, 0];
+
+/// What a device can do: what it tells, and what creating queue pairs tells.
+fn caps(opened: &Rc<Opened>, device: &ffi::DeviceAttr, port: &ffi::PortAttr) -> io::Result<Caps> {
+    let pd = Protection::new(opened)?;
+    let cq = Completions::new(&Channel::new(opened)?, 1)?;
+    let mut caps = Caps::none();
+    caps.sge_max = number(device.max_sge).clamp(1, SGE_MAX);
+    let inline = [ffi::QPT_RC, ffi::QPT_UC, ffi::QPT_UD].map(|kind| probe(&pd, &cq, kind, caps.sge_max));
+    [caps.rc, caps.uc, caps.ud] = inline.map(|bytes| bytes.is_some());
+    caps.inline_bytes_max = inline.into_iter().flatten().min().unwrap_or(0) as usize;
+    caps.atomics = device.atomic_cap != ffi::ATOMIC_NONE;
+    caps.srq = device.max_srq > 0 && opened.path.post_srq_recv.is_some();
+    caps.mtu_bytes = 128 << port.active_mtu.clamp(1, 5);
+    caps.message_bytes_max = port.max_msg_sz as usize;
+    caps.send_bytes_max = caps.message_bytes_max;
+    caps.send_depth_max = number(device.max_qp_wr);
+    caps.recv_depth_max = caps.send_depth_max;
+    let reads = number(device.max_qp_rd_atom).min(number(device.max_qp_init_rd_atom));
+    caps.reads_outstanding_max = reads.min(READS_MAX);
+    caps.post_batch = POST_BATCH;
+    Ok(caps)
+}
+
+/// The longest inline payload that queue pairs of this kind take; `None` if there are none of it.
+fn probe(pd: &Rc<Protection>, cq: &Rc<Completions>, kind: u32, sge_max: usize) -> Option<u32> {
+    INLINE_BYTES.into_iter().find(|&max_inline_data| {
+        let cap = ffi::QpCap {
+            max_send_wr: 1,
+            max_recv_wr: 1,
+            max_send_sge: sge_max as u32,
+            max_recv_sge: 1,
+            max_inline_data,
+        };
+        Pair::new(pd, cq, cq, None, cap, kind).is_ok()
+    })
+}

@@ -1,0 +1,114 @@
+//! [`IbvMr`]: registered regions, and what to do when the system refuses one.
+
+use crate::core::Core;
+use crate::ffi;
+use crate::raw::Memory;
+use crate::wire::{self, RegionName};
+use drover_mem::{AllocError, Region};
+use drover_verbs::provide::{check_registration, sge_within};
+use drover_verbs::{Access, Export, MemoryRegion, RegisterError, Sge, Watch};
+use rustix::process::{Resource, getrlimit};
+use std::fmt;
+use std::io;
+
+/// A registered region. Dropping it makes its keys stale.
+pub struct IbvMr {
+    memory: Memory,
+    access: Access,
+    lkey: u32,
+    rkey: u32,
+}
+
+impl IbvMr {
+    pub(crate) fn register(core: &Core, region: &Region, access: Access) -> Result<IbvMr, RegisterError> {
+        check_registration(region, access)?;
+        let memory =
+            Memory::register(&core.pd, region, flags(access)).map_err(|source| RegisterError::System {
+                bytes: region.len(),
+                source: core.explain(&source, &advice(&source, region.len(), memlock())),
+            })?;
+        let (lkey, rkey) = memory.keys();
+        Ok(IbvMr {
+            memory,
+            access,
+            lkey,
+            rkey,
+        })
+    }
+}
+
+/// How much memory this process may pin, bytes; `None` for any amount.
+fn memlock() -> Option<u64> {
+    getrlimit(Resource::Memlock).current
+}
+
+/// What is likely wrong when registering `bytes` failed so, and what to do.
+fn advice(why: &io::Error, bytes: usize, memlock: Option<u64>) -> String {
+    match (why.raw_os_error(), memlock) {
+        (Some(libc::ENOMEM | libc::EPERM | libc::EAGAIN), Some(limit)) if limit < bytes as u64 => format!(
+            "registered memory is pinned, and this process may pin {limit} bytes: raise it with `ulimit -l unlimited`, \
+             with `* - memlock unlimited` in /etc/security/limits.conf and a new login, or with \
+             `LimitMEMLOCK=infinity` in the service's unit"
+        ),
+        (Some(libc::ENOMEM), _) => {
+            "the device or the machine is out of memory for registrations: register less".into()
+        }
+        (Some(libc::EOPNOTSUPP), _) => "this device cannot give these rights".into(),
+        _ => "the device's driver refused it: see the kernel's log".into(),
+    }
+}
+
+fn flags(access: Access) -> i32 {
+    let flag = |wanted, flag| if wanted { flag } else { 0 };
+    flag(access.local_write, ffi::ACCESS_LOCAL_WRITE)
+        | flag(access.remote_read, ffi::ACCESS_REMOTE_READ)
+        | flag(access.remote_write, ffi::ACCESS_REMOTE_WRITE)
+        | flag(access.remote_atomic, ffi::ACCESS_REMOTE_ATOMIC)
+}
+
+impl MemoryRegion for IbvMr {
+    fn region(&self) -> &Region {
+        self.memory.region()
+    }
+
+    #[inline]
+    fn sge(&self, offset: usize, len: usize) -> Sge {
+        sge_within(self.memory.region(), self.lkey, offset, len)
+    }
+
+    /// The watches are not carried: nobody is told of a WRITE into memory, as the capabilities say.
+    fn export(&self, watches: &[Watch]) -> Result<Export, AllocError> {
+        debug_assert!(watches.iter().all(|watch| wire::is_bell(&watch.bell.0)));
+        Ok(wire::encode_region(&RegionName {
+            rkey: self.rkey,
+            len: self.memory.region().len() as u64,
+            access: self.access,
+        }))
+    }
+}
+
+impl fmt::Debug for IbvMr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IbvMr({:?}, {:?})", self.memory.region(), self.access)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_memlock_names_three_ways_out() {
+        let why = io::Error::from_raw_os_error(libc::ENOMEM);
+        assert_eq!(
+            advice(&why, 1 << 20, Some(64 << 10)),
+            "registered memory is pinned, and this process may pin 65536 bytes: raise it with `ulimit -l unlimited`, \
+             with `* - memlock unlimited` in /etc/security/limits.conf and a new login, or with \
+             `LimitMEMLOCK=infinity` in the service's unit"
+        );
+        assert_eq!(
+            advice(&why, 1 << 20, None),
+            "the device or the machine is out of memory for registrations: register less"
+        );
+    }
+}

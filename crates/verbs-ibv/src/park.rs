@@ -1,0 +1,71 @@
+//! [`Sleeper`]: sleeping until something completes, another thread wakes us, or time is up.
+//!
+//! A waker writes to an event descriptor, but only while its context sleeps or is about to: the flag is set before the
+//! last look at the queues, so a wake that misses it is seen by that look.
+
+use drover_base::Ns;
+use drover_verbs::{OpenError, Waker};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How one context sleeps.
+pub(crate) struct Sleeper {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// SeqCst on both sides: whoever clears or misses it is ordered with the other's look at the work.
+    asleep: AtomicBool,
+    event: OwnedFd,
+}
+
+impl Sleeper {
+    pub(crate) fn new() -> Result<Sleeper, OpenError> {
+        let event =
+            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| OpenError::System {
+                what: "eventfd",
+                source: e.into(),
+            })?;
+        let asleep = AtomicBool::new(false);
+        Ok(Sleeper {
+            shared: Arc::new(Shared { asleep, event }),
+        })
+    }
+
+    pub(crate) fn arm(&self) {
+        self.shared.asleep.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn disarm(&self) {
+        self.shared.asleep.store(false, Ordering::SeqCst);
+    }
+
+    /// Sleeps for at most `time`, until `other` is readable or a waker fires; disarms.
+    pub(crate) fn park(&self, other: BorrowedFd<'_>, time: Ns) {
+        let mut fds = [
+            PollFd::new(&self.shared.event, PollFlags::IN),
+            PollFd::from_borrowed_fd(other, PollFlags::IN),
+        ];
+        let timeout = Timespec {
+            tv_sec: (time.0 / 1_000_000_000).try_into().unwrap_or(i64::MAX),
+            tv_nsec: (time.0 % 1_000_000_000) as _,
+        };
+        // All results mean the same: look again.
+        let _ = poll(&mut fds, Some(&timeout));
+        self.disarm();
+        // What was written is taken back, so that it does not end the next sleep; nothing there is no error.
+        let _ = rustix::io::read(&self.shared.event, &mut [0; 8]);
+    }
+
+    pub(crate) fn waker(&self) -> Waker {
+        let shared = self.shared.clone();
+        Waker::new(move || {
+            if shared.asleep.load(Ordering::SeqCst) {
+                // It can only fail when the counter is full: then it is readable already.
+                let _ = rustix::io::write(&shared.event, &1u64.to_ne_bytes());
+            }
+        })
+    }
+}

@@ -1,0 +1,304 @@
+//! [`IbvQp`]: its states, connecting it, posting to it.
+
+use crate::Ibv;
+use crate::core::Core;
+use crate::ffi;
+use crate::post::{Bounds, build_recvs, build_sends, refusal};
+use crate::raw::Pair;
+use crate::rnr;
+use crate::scratch::{SGE_MAX, index_of};
+use crate::wire::{self, QpName};
+use drover_base::{Cpu, Ns};
+use drover_mem::{AllocError, NativeCpu};
+use drover_verbs::provide::check_queue_pair;
+use drover_verbs::{
+    ConnectError, CreateError, Export, ImportError, PostError, PostErrorKind, QpKind, QpOptions, QpState,
+    Qpn, QueuePair, RecvList, SendList,
+};
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+
+/// Routers that a packet may pass. Our choice, as IP's usual one.
+pub(crate) const HOP_LIMIT: u8 = 64;
+
+/// A queue pair. A post costs what the library's own does, and the filling in of the chain.
+pub struct IbvQp {
+    core: Rc<Core>,
+    raw: Pair,
+    bounds: Bounds,
+    /// As far as we know: failures are seen in completions.
+    state: Rc<Cell<QpState>>,
+    shares_recvs: bool,
+    psn: u32,
+    qkey: u32,
+    rnr_timeout: Ns,
+}
+
+impl IbvQp {
+    pub(crate) fn create(core: &Rc<Core>, options: &QpOptions<'_, Ibv>) -> Result<IbvQp, CreateError> {
+        let kind = options.kind;
+        if !core.caps.has(kind) {
+            return Err(CreateError::NotSupported {
+                what: "this kind of queue pair",
+                fabric: "ibv",
+            });
+        }
+        check_queue_pair(&core.caps, options)?;
+        let cap = ffi::QpCap {
+            max_send_wr: options.send_depth.max(1) as u32,
+            max_recv_wr: if options.srq.is_some() {
+                0
+            } else {
+                options.recv_depth.max(1) as u32
+            },
+            max_send_sge: core.caps.sge_max.min(SGE_MAX) as u32,
+            max_recv_sge: 1,
+            max_inline_data: options.inline_bytes as u32,
+        };
+        let srq = options.srq.map(|srq| &srq.raw);
+        let (send_cq, recv_cq) = (&options.send_cq.raw, &options.recv_cq.raw);
+        let raw = Pair::new(&core.pd, send_cq, recv_cq, srq, cap, qp_type(kind)).map_err(|source| {
+            let advice = "ask for shallower queues or shorter inline payloads, or raise `ulimit -l`";
+            CreateError::System {
+                what: "ibv_create_qp",
+                source: core.explain(&source, advice),
+            }
+        })?;
+        let message_bytes = match kind {
+            QpKind::Ud => core.caps.mtu_bytes,
+            QpKind::Rc | QpKind::Uc => core.caps.message_bytes_max,
+        };
+        let bounds = Bounds {
+            kind,
+            atomics: core.caps.atomics,
+            inline_bytes: options.inline_bytes,
+            message_bytes,
+        };
+        let qp = IbvQp {
+            core: core.clone(),
+            bounds,
+            state: Rc::new(Cell::new(QpState::Init)),
+            shares_recvs: options.srq.is_some(),
+            psn: (core.cpu.random() & 0xff_ffff) as u32,
+            qkey: options.qkey,
+            rnr_timeout: options.rnr_timeout,
+            raw,
+        };
+        let states = &mut *core.qps.borrow_mut();
+        states.insert(qp.raw.qpn(), Rc::downgrade(&qp.state));
+        qp.initialize().map_err(|source| CreateError::System {
+            what: "ibv_modify_qp to INIT",
+            source: core.explain(&source, "the port may have gone down"),
+        })?;
+        Ok(qp)
+    }
+
+    /// From RESET to where RECVs may be posted; a queue pair for datagrams all the way.
+    fn initialize(&self) -> io::Result<()> {
+        let mut attr = ffi::QpAttr {
+            qp_state: ffi::QPS_INIT,
+            port_num: self.core.opening.choice.port,
+            qkey: self.qkey,
+            qp_access_flags: match self.bounds.kind {
+                QpKind::Rc => ffi::ACCESS_REMOTE_WRITE | ffi::ACCESS_REMOTE_READ | ffi::ACCESS_REMOTE_ATOMIC,
+                QpKind::Uc => ffi::ACCESS_REMOTE_WRITE,
+                QpKind::Ud => 0,
+            } as u32,
+            sq_psn: self.psn,
+            ..ffi::QpAttr::default()
+        };
+        let last = match self.bounds.kind {
+            QpKind::Rc | QpKind::Uc => ffi::QP_ACCESS_FLAGS,
+            QpKind::Ud => ffi::QP_QKEY,
+        };
+        self.raw.modify(
+            &mut attr,
+            ffi::QP_STATE | ffi::QP_PKEY_INDEX | ffi::QP_PORT | last,
+        )?;
+        if self.bounds.kind == QpKind::Ud {
+            attr.qp_state = ffi::QPS_RTR;
+            self.raw.modify(&mut attr, ffi::QP_STATE)?;
+            attr.qp_state = ffi::QPS_RTS;
+            self.raw.modify(&mut attr, ffi::QP_STATE | ffi::QP_SQ_PSN)?;
+            self.state.set(QpState::ReadyToSend);
+        }
+        Ok(())
+    }
+
+    /// From INIT over RTR to RTS, with what both ends can do.
+    fn join(&self, peer: &QpName) -> io::Result<()> {
+        let reliable = self.bounds.kind == QpKind::Rc;
+        let opening = &self.core.opening;
+        let mut attr = ffi::QpAttr {
+            qp_state: ffi::QPS_RTR,
+            ah_attr: opening.route(&peer.gid, peer.lid),
+            path_mtu: u32::from(opening.mtu_code.min(peer.mtu)),
+            dest_qp_num: peer.qpn,
+            rq_psn: peer.psn,
+            max_dest_rd_atomic: opening.reads_max,
+            min_rnr_timer: rnr::timer_for(self.rnr_timeout),
+            ..ffi::QpAttr::default()
+        };
+        let mut mask = ffi::QP_STATE | ffi::QP_AV | ffi::QP_PATH_MTU | ffi::QP_DEST_QPN | ffi::QP_RQ_PSN;
+        if reliable {
+            mask |= ffi::QP_MAX_DEST_RD_ATOMIC | ffi::QP_MIN_RNR_TIMER;
+        }
+        self.raw.modify(&mut attr, mask)?;
+        attr.qp_state = ffi::QPS_RTS;
+        attr.sq_psn = self.psn;
+        attr.timeout = opening.timeout_code;
+        attr.retry_cnt = opening.retry_count;
+        attr.rnr_retry = rnr::tries_for(self.rnr_timeout, peer.rnr_timer);
+        attr.max_rd_atomic = opening.reads_max.min(peer.reads_max);
+        mask = ffi::QP_STATE | ffi::QP_SQ_PSN;
+        if reliable {
+            mask |= ffi::QP_TIMEOUT | ffi::QP_RETRY_CNT | ffi::QP_RNR_RETRY | ffi::QP_MAX_QP_RD_ATOMIC;
+        }
+        self.raw.modify(&mut attr, mask)
+    }
+
+    /// From whatever state to the error state.
+    fn fail(&self) {
+        let mut attr = ffi::QpAttr {
+            qp_state: ffi::QPS_ERR,
+            ..ffi::QpAttr::default()
+        };
+        // Every state may become this one; a device that refuses is beyond help, and we go on without it.
+        let _ = self.raw.modify(&mut attr, ffi::QP_STATE);
+        self.state.set(QpState::Error);
+    }
+
+    /// Has RECVs flushed that were posted in the error state: software RoCE hears of RECVs only when it needs one, so
+    /// they would lie there. Once more into the error state makes it look; to others it is no change.
+    #[cold]
+    fn flush_again(&self) {
+        self.fail();
+    }
+}
+
+fn qp_type(kind: QpKind) -> u32 {
+    match kind {
+        QpKind::Rc => ffi::QPT_RC,
+        QpKind::Uc => ffi::QPT_UC,
+        QpKind::Ud => ffi::QPT_UD,
+    }
+}
+
+/// A refusal behind `accepted` requests.
+#[cold]
+fn refused(accepted: usize, kind: PostErrorKind) -> Result<(), PostError> {
+    Err(PostError { accepted, kind })
+}
+
+impl QueuePair<Ibv> for IbvQp {
+    fn qpn(&self) -> Qpn {
+        Qpn(self.raw.qpn())
+    }
+
+    fn export(&self) -> Result<Export, AllocError> {
+        let opening = &self.core.opening;
+        Ok(wire::encode_qp(&QpName {
+            kind: self.bounds.kind,
+            mtu: opening.mtu_code,
+            rnr_timer: rnr::timer_for(self.rnr_timeout),
+            qpn: self.raw.qpn(),
+            psn: self.psn,
+            qkey: self.qkey,
+            lid: opening.lid,
+            reads_max: opening.reads_max,
+            gid: opening.choice.gid.gid,
+        }))
+    }
+
+    fn connect(&mut self, peer: &Export) -> Result<(), ConnectError> {
+        let (kind, state) = (self.bounds.kind, self.state());
+        if kind == QpKind::Ud || state != QpState::Init {
+            return Err(ConnectError::WrongState { kind, state });
+        }
+        let peer = wire::decode_qp(peer)?;
+        if peer.kind != kind {
+            let (ours, theirs) = (kind, peer.kind);
+            return Err(ConnectError::KindMismatch { ours, theirs });
+        }
+        self.join(&peer).map_err(|source| ImportError::System {
+            what: "ibv_modify_qp to RTR and RTS",
+            source: self
+                .core
+                .explain(&source, "is there a route to the peer's address?"),
+        })?;
+        self.state.set(QpState::ReadyToSend);
+        Ok(())
+    }
+
+    /// A system call, unless the failure is known already: a responder's device may fail a queue pair without a
+    /// completion.
+    fn state(&self) -> QpState {
+        if self.state.get() == QpState::ReadyToSend
+            && let Ok(ffi::QPS_ERR | ffi::QPS_SQE) = self.raw.query_state()
+        {
+            self.state.set(QpState::Error);
+        }
+        self.state.get()
+    }
+
+    fn to_error(&mut self) {
+        self.fail();
+    }
+
+    #[inline]
+    fn post_send(&mut self, _cpu: &NativeCpu, list: &SendList) -> Result<(), PostError> {
+        if self.state.get() == QpState::Init {
+            return refused(0, PostErrorKind::NotReady);
+        }
+        let scratch = &mut *self.core.scratch.borrow_mut();
+        let tables = &*self.core.tables.borrow();
+        let mut wrs = list.wrs();
+        while !wrs.is_empty() {
+            let accepted = list.len() - wrs.len();
+            let built = build_sends(scratch, tables, self.bounds, list, wrs);
+            if built.count > 0 {
+                let chain = scratch.sends.as_mut_ptr();
+                // SAFETY: `build_sends` linked so many requests to elements beside them and to payloads in `list`;
+                // both are borrowed until the end of this function.
+                if let Err((errno, bad)) = unsafe { self.raw.post_send(chain) } {
+                    return refused(accepted + index_of(chain, bad, built.count), refusal(errno));
+                }
+            }
+            if let Some(kind) = built.refused {
+                return refused(accepted + built.count, kind);
+            }
+            wrs = &wrs[built.count..];
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn post_recv(&mut self, _cpu: &NativeCpu, list: &RecvList) -> Result<(), PostError> {
+        if self.shares_recvs {
+            return refused(0, PostErrorKind::NotSupported);
+        }
+        let scratch = &mut *self.core.scratch.borrow_mut();
+        let mut wrs = list.wrs();
+        while !wrs.is_empty() {
+            let accepted = list.wrs().len() - wrs.len();
+            let count = build_recvs(scratch, wrs);
+            let chain = scratch.recvs.as_mut_ptr();
+            // SAFETY: `build_recvs` linked so many requests to elements beside them, borrowed until the end.
+            if let Err((errno, bad)) = unsafe { self.raw.post_recv(chain) } {
+                return refused(accepted + index_of(chain, bad, count), refusal(errno));
+            }
+            wrs = &wrs[count..];
+        }
+        if self.state.get() == QpState::Error {
+            self.flush_again();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for IbvQp {
+    fn drop(&mut self) {
+        self.core.qps.borrow_mut().remove(&self.raw.qpn());
+    }
+}
