@@ -1,0 +1,117 @@
+//! Every rule of the provider conformance suite over real devices, software RoCE included: `ibv_conformance [A [B]]`
+//! plays the initiator on device A and the responder on device B, or both on the best device there is.
+//!
+//! A program and not a test, because it needs a device: `cargo xtask guest` makes one in a virtual machine.
+
+use drover_verbs::conformance::{Check, MemoryChan, Role, Stop, rules, run_end};
+use drover_verbs::{Device, OpenError, QpKind};
+use drover_verbs_ibv::{Ibv, IbvDevice, IbvOptions};
+use std::process::ExitCode;
+
+/// What software RoCE is known to do otherwise, and why it is its doing. Whatever is here and works after all is told.
+const KNOWN: &[(&str, QpKind, &str)] = &[
+    (
+        "atomics_unaligned_refused",
+        QpKind::Rc,
+        "its user part refuses them at posting, so no completion says it",
+    ),
+    (
+        "send_longer_than_recv",
+        QpKind::Rc,
+        "tells both ends of an operation that failed, without naming the length",
+    ),
+];
+
+#[derive(Default)]
+struct Tally {
+    kept: usize,
+    skipped: usize,
+    known: usize,
+    broken: usize,
+}
+
+fn main() -> ExitCode {
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    let [here, there] = match devices(&names) {
+        Ok(devices) => devices,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    for device in [&here, &there] {
+        let choice = device.choice();
+        println!("{} port {}: {}", choice.device, choice.port, choice.reason);
+    }
+    println!("{:?}", here.caps());
+    let mut tally = Tally::default();
+    for rule in rules::<Ibv>() {
+        for &kind in rule.kinds {
+            tally.note(
+                rule.name,
+                kind,
+                play(rule.name, kind, [here.clone(), there.clone()]),
+            );
+        }
+    }
+    let Tally {
+        kept,
+        skipped,
+        known,
+        broken,
+    } = tally;
+    println!("{kept} passed, {broken} failed, {skipped} skipped, {known} known differences of the device");
+    match broken {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// The devices of these names; the second is the first if it has no name of its own.
+fn devices(names: &[String]) -> Result<[IbvDevice; 2], OpenError> {
+    let open = |name: Option<&String>| {
+        let mut options = IbvOptions::default();
+        options.wish.device = name.cloned();
+        IbvDevice::open(options)
+    };
+    let here = open(names.first())?;
+    match names.get(1) {
+        None => Ok([here.clone(), here]),
+        name => Ok([here, open(name)?]),
+    }
+}
+
+/// Both ends of a rule, each in a thread of its own. The reason of the end that did not merely lose the other counts.
+fn play(name: &'static str, kind: QpKind, devices: [IbvDevice; 2]) -> Check {
+    let [initiator, responder] = devices;
+    let [here, there] = MemoryChan::pair();
+    std::thread::scope(|scope| {
+        let responding =
+            scope.spawn(move || run_end::<Ibv>(name, kind, Role::Responder, responder, Box::new(there)));
+        let ours = run_end::<Ibv>(name, kind, Role::Initiator, initiator, Box::new(here));
+        let panicked = |_| Err(Stop::Broken("the responder panicked".to_string()));
+        let theirs = responding.join().unwrap_or_else(panicked);
+        match ours {
+            Err(Stop::Broken(how)) if how.contains("has gone") => theirs.and(Err(Stop::Broken(how))),
+            ours => ours.and(theirs),
+        }
+    })
+}
+
+impl Tally {
+    fn note(&mut self, rule: &str, kind: QpKind, check: Check) {
+        let known = KNOWN.iter().find(|(name, of, _)| *name == rule && *of == kind);
+        let (count, line) = match (check, known) {
+            (Ok(()), None) => (&mut self.kept, "kept".to_string()),
+            (Ok(()), Some(_)) => (
+                &mut self.kept,
+                "kept, although it is listed as a known difference".to_string(),
+            ),
+            (Err(Stop::Skipped(why)), _) => (&mut self.skipped, format!("skipped: {why}")),
+            (Err(Stop::Broken(how)), Some((.., why))) => (&mut self.known, format!("known: {why} ({how})")),
+            (Err(Stop::Broken(how)), None) => (&mut self.broken, format!("BROKEN: {how}")),
+        };
+        *count += 1;
+        println!("{rule} over {kind:?}: {line}");
+    }
+}

@@ -1,0 +1,32 @@
+//! The provider conformance suite over the binding, with a library of ours in place of the machine's.
+
+mod stub;
+
+use drover_verbs::OpenError;
+use drover_verbs::conformance::{TestBed, Together, assert_rule};
+use drover_verbs_ibv::{Ibv, IbvDevice, IbvOptions};
+
+struct Bed(Together);
+
+impl TestBed for Bed {
+    type Provider = Ibv;
+    fn ends(&self) -> Result<[IbvDevice; 2], OpenError> {
+        let mut options = IbvOptions::default();
+        options.library = Some(stub::library());
+        let device = IbvDevice::open(options)?;
+        Ok([device.clone(), device])
+    }
+    fn together(&self) -> Together {
+        self.0
+    }
+}
+
+mod one_thread {
+    use super::*;
+    drover_verbs::conformance_tests!(|rule| assert_rule(&Bed(Together::OneThread), rule));
+}
+
+mod two_threads {
+    use super::*;
+    drover_verbs::conformance_tests!(|rule| assert_rule(&Bed(Together::TwoThreads), rule));
+}

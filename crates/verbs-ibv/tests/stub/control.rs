@@ -1,0 +1,478 @@
+//! The control path: making and destroying objects, connecting queue pairs.
+
+use super::execute;
+use super::fabric::{Cq, Mr, Qp, Recvs, fabric};
+use drover_verbs_ibv::ffi::{self, Library};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::ffi::{c_char, c_void};
+use std::ptr::null_mut;
+
+/// Longest inline payload, as software RoCE has it.
+const INLINE_MAX: u32 = 512;
+/// 1024 bytes.
+const MTU: u32 = 3;
+
+pub fn table() -> Library {
+    Library {
+        get_device_list,
+        free_device_list,
+        get_device_name,
+        open_device,
+        close_device,
+        query_device,
+        query_port,
+        query_gid_table,
+        alloc_pd,
+        dealloc_pd,
+        reg_mr_iova,
+        dereg_mr,
+        create_comp_channel,
+        destroy_comp_channel,
+        create_cq,
+        destroy_cq,
+        get_cq_event,
+        ack_cq_events,
+        create_srq,
+        destroy_srq,
+        create_qp,
+        modify_qp,
+        query_qp,
+        destroy_qp,
+        create_ah,
+        destroy_ah,
+    }
+}
+
+/// What a pointer of the library points at.
+fn at<'a, T>(pointer: *mut T) -> &'a mut T {
+    // SAFETY: the provider passes live objects of ours, and places of its own.
+    unsafe { &mut *pointer }
+}
+
+/// A new object, whose owner is the provider.
+fn give<T>(object: T) -> *mut T {
+    fabric().objects_alive += 1;
+    Box::into_raw(Box::new(object))
+}
+
+/// Takes an object back.
+fn take<T>(pointer: *mut T) -> Box<T> {
+    fabric().objects_alive -= 1;
+    // SAFETY: given out by `give`, and destroyed once.
+    unsafe { Box::from_raw(pointer) }
+}
+
+/// No object, for this reason.
+fn refuse<T>(errno: i32) -> *mut T {
+    set_errno(errno);
+    null_mut()
+}
+
+fn set_errno(errno: i32) {
+    // SAFETY: the address of this thread's error number.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// Devices, domains and handles have no structure of their own: an object whose address is what counts.
+fn opaque<T>(number: u32) -> *mut T {
+    give(number).cast()
+}
+
+// A list of one device, and the nothing that ends it. The device is a static: its address is its identity.
+static DEVICE: u64 = 0;
+
+extern "C" fn get_device_list(count: *mut i32) -> *mut *mut ffi::Device {
+    *at(count) = 1;
+    let device = std::ptr::from_ref(&DEVICE).cast_mut().cast();
+    give([device, null_mut::<ffi::Device>()]).cast()
+}
+
+pub extern "C" fn no_devices(count: *mut i32) -> *mut *mut ffi::Device {
+    *at(count) = 0;
+    give([null_mut::<ffi::Device>(), null_mut()]).cast()
+}
+
+pub extern "C" fn no_kernel_part(_count: *mut i32) -> *mut *mut ffi::Device {
+    refuse(libc::ENOSYS)
+}
+
+extern "C" fn free_device_list(list: *mut *mut ffi::Device) {
+    drop(take(list.cast::<[*mut ffi::Device; 2]>()));
+}
+
+extern "C" fn get_device_name(_device: *mut ffi::Device) -> *const c_char {
+    c"stub0".as_ptr()
+}
+
+extern "C" fn open_device(device: *mut ffi::Device) -> *mut ffi::Context {
+    let ops = ffi::ContextOps {
+        poll_cq: Some(execute::poll_cq),
+        req_notify_cq: Some(execute::req_notify_cq),
+        post_srq_recv: Some(execute::post_srq_recv),
+        post_send: Some(execute::post_send),
+        post_recv: Some(execute::post_recv),
+        ..NO_OPS
+    };
+    open_with(device, ops)
+}
+
+pub const NO_OPS: ffi::ContextOps = ffi::ContextOps {
+    unused_0: [null_mut(); 11],
+    poll_cq: None,
+    req_notify_cq: None,
+    unused_13: [null_mut(); 7],
+    post_srq_recv: None,
+    unused_21: [null_mut(); 4],
+    post_send: None,
+    post_recv: None,
+    unused_27: [null_mut(); 5],
+};
+
+pub fn open_with(device: *mut ffi::Device, ops: ffi::ContextOps) -> *mut ffi::Context {
+    give(ffi::Context {
+        device,
+        ops,
+        cmd_fd: -1,
+        async_fd: -1,
+        num_comp_vectors: 1,
+    })
+}
+
+pub extern "C" fn not_permitted(_device: *mut ffi::Device) -> *mut ffi::Context {
+    refuse(libc::EACCES)
+}
+
+extern "C" fn close_device(context: *mut ffi::Context) -> i32 {
+    drop(take(context));
+    0
+}
+
+extern "C" fn query_device(_context: *mut ffi::Context, attr: *mut ffi::DeviceAttr) -> i32 {
+    let attr = at(attr);
+    (attr.max_qp_wr, attr.max_sge, attr.max_cqe) = (4096, 16, 1 << 16);
+    (attr.max_qp_rd_atom, attr.max_qp_init_rd_atom, attr.atomic_cap) = (128, 128, 1);
+    (attr.max_srq, attr.max_srq_wr, attr.phys_port_cnt) = (16, 4096, 1);
+    0
+}
+
+extern "C" fn query_port(_context: *mut ffi::Context, port: u8, attr: *mut ffi::PortAttr) -> i32 {
+    let attr = at(attr);
+    (attr.state, attr.active_mtu, attr.gid_tbl_len) = (ffi::PORT_ACTIVE, MTU, 8);
+    (attr.max_msg_sz, attr.link_layer) = (8 << 20, ffi::LINK_LAYER_ETHERNET);
+    if port == 1 { 0 } else { libc::EINVAL }
+}
+
+extern "C" fn query_gid_table(
+    _context: *mut ffi::Context,
+    entries: *mut ffi::GidEntry,
+    room: usize,
+    _flags: u32,
+    size: usize,
+) -> isize {
+    assert!(room >= 2 && size == size_of::<ffi::GidEntry>());
+    let link_local: std::net::Ipv6Addr = "fe80::1".parse().expect("an address");
+    let ipv4 = std::net::Ipv4Addr::new(10, 9, 0, 1).to_ipv6_mapped();
+    for (index, address) in [link_local, ipv4].into_iter().enumerate() {
+        *at(entries.wrapping_add(index)) = ffi::GidEntry {
+            gid: address.octets(),
+            gid_index: index as u32,
+            port_num: 1,
+            gid_type: ffi::GID_TYPE_ROCE_V2,
+            ndev_ifindex: 1,
+        };
+    }
+    2
+}
+
+extern "C" fn alloc_pd(_context: *mut ffi::Context) -> *mut ffi::Pd {
+    opaque(0)
+}
+
+extern "C" fn dealloc_pd(pd: *mut ffi::Pd) -> i32 {
+    drop(take(pd.cast::<u32>()));
+    0
+}
+
+extern "C" fn reg_mr_iova(
+    pd: *mut ffi::Pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: i32,
+) -> *mut ffi::Mr {
+    assert_eq!(iova, 0, "memory is registered at address 0");
+    let key = fabric().number();
+    let mr = Mr {
+        pd: pd as usize,
+        addr: addr as usize,
+        len: length as u64,
+        access,
+    };
+    fabric().mrs.insert(key, mr);
+    give(ffi::Mr {
+        context: null_mut(),
+        pd,
+        addr,
+        length,
+        handle: key,
+        lkey: key,
+        rkey: key,
+    })
+}
+
+pub extern "C" fn no_memory(_: *mut ffi::Pd, _: *mut c_void, _: usize, _: u64, _: i32) -> *mut ffi::Mr {
+    refuse(libc::ENOMEM)
+}
+
+extern "C" fn dereg_mr(mr: *mut ffi::Mr) -> i32 {
+    let key = take(mr).handle;
+    fabric().mrs.remove(&key);
+    0
+}
+
+extern "C" fn create_comp_channel(context: *mut ffi::Context) -> *mut ffi::CompChannel {
+    let fd = eventfd(0, EventfdFlags::CLOEXEC)
+        .expect("a descriptor")
+        .into_raw_fd();
+    fabric().channels.insert(fd, Default::default());
+    let refcnt = 0;
+    give(ffi::CompChannel { context, fd, refcnt })
+}
+
+extern "C" fn destroy_comp_channel(channel: *mut ffi::CompChannel) -> i32 {
+    let fd = take(channel).fd;
+    fabric().channels.remove(&fd);
+    // SAFETY: made by `create_comp_channel`, closed once.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    0
+}
+
+fn borrowed<'a>(fd: i32) -> BorrowedFd<'a> {
+    // SAFETY: a channel's descriptor, open until the channel is destroyed.
+    unsafe { BorrowedFd::borrow_raw(fd) }
+}
+
+/// Makes a channel readable.
+pub fn signal(fd: i32) {
+    rustix::io::write(borrowed(fd), &1u64.to_ne_bytes()).expect("room for an event");
+}
+
+extern "C" fn get_cq_event(
+    channel: *mut ffi::CompChannel,
+    cq: *mut *mut ffi::Cq,
+    _context: *mut *mut c_void,
+) -> i32 {
+    let fd = at(channel).fd;
+    let fabric = &mut *fabric();
+    let events = fabric.channels.get_mut(&fd).expect("a live channel");
+    let Some(address) = events.pop_front() else {
+        set_errno(libc::EAGAIN);
+        return -1;
+    };
+    if events.is_empty() {
+        let _ = rustix::io::read(borrowed(fd), &mut [0; 8]);
+    }
+    *at(cq) = address as *mut ffi::Cq;
+    0
+}
+
+extern "C" fn ack_cq_events(_cq: *mut ffi::Cq, _count: u32) {}
+
+extern "C" fn create_cq(
+    context: *mut ffi::Context,
+    cqe: i32,
+    cq_context: *mut c_void,
+    channel: *mut ffi::CompChannel,
+    _vector: i32,
+) -> *mut ffi::Cq {
+    let handle = fabric().number();
+    let cq = give(ffi::Cq {
+        context,
+        channel,
+        cq_context,
+        handle,
+        cqe,
+    });
+    let state = Cq {
+        address: cq as usize,
+        channel: at(channel).fd,
+        armed: false,
+        ready: Default::default(),
+    };
+    fabric().cqs.insert(handle, state);
+    cq
+}
+
+extern "C" fn destroy_cq(cq: *mut ffi::Cq) -> i32 {
+    let handle = take(cq).handle;
+    let fabric = &mut *fabric();
+    let used = |qp: &Qp| qp.send_cq == handle || qp.recv_cq == handle;
+    assert!(
+        !fabric.qps.values().any(used),
+        "a queue pair outlives its completion queue"
+    );
+    fabric.cqs.remove(&handle);
+    0
+}
+
+extern "C" fn create_srq(pd: *mut ffi::Pd, attr: *mut ffi::SrqInitAttr) -> *mut ffi::Srq {
+    let handle = fabric().number();
+    let recvs = Recvs {
+        depth: at(attr).max_wr as usize,
+        ..Recvs::default()
+    };
+    fabric().srqs.insert(handle, recvs);
+    give(ffi::Srq {
+        context: null_mut(),
+        srq_context: null_mut(),
+        pd,
+        handle,
+    })
+}
+
+extern "C" fn destroy_srq(srq: *mut ffi::Srq) -> i32 {
+    let handle = take(srq).handle;
+    let fabric = &mut *fabric();
+    assert!(
+        !fabric.qps.values().any(|qp| qp.srq == Some(handle)),
+        "a queue pair outlives its receive queue"
+    );
+    fabric.srqs.remove(&handle);
+    0
+}
+
+extern "C" fn create_qp(pd: *mut ffi::Pd, init: *mut ffi::QpInitAttr) -> *mut ffi::Qp {
+    let init = at(init);
+    if init.cap.max_inline_data > INLINE_MAX {
+        return refuse(libc::EINVAL);
+    }
+    assert_eq!(init.sq_sig_all, 0, "unsignaled requests make no completion");
+    let qp_num = fabric().number();
+    let srq = (!init.srq.is_null()).then(|| at(init.srq).handle);
+    let depth = init.cap.max_recv_wr as usize;
+    let state = Qp {
+        pd: pd as usize,
+        kind: init.qp_type,
+        state: ffi::QPS_RESET,
+        send_cq: at(init.send_cq).handle,
+        recv_cq: at(init.recv_cq).handle,
+        srq,
+        recvs: Recvs {
+            depth,
+            ..Recvs::default()
+        },
+        cap: init.cap,
+        qkey: 0,
+        dest: 0,
+        rnr_wait_ns: 0,
+        rnr_tries: 0,
+        waiting: Default::default(),
+        waits_since: None,
+        occupied: 0,
+        uncovered: 0,
+    };
+    fabric().qps.insert(qp_num, state);
+    give(ffi::Qp {
+        context: null_mut(),
+        qp_context: init.qp_context,
+        pd,
+        send_cq: init.send_cq,
+        recv_cq: init.recv_cq,
+        srq: init.srq,
+        handle: qp_num,
+        qp_num,
+        state: ffi::QPS_RESET,
+        qp_type: init.qp_type,
+    })
+}
+
+/// Which attributes a transition must have, at least.
+fn wanted(kind: u32, state: u32) -> i32 {
+    let reliable = kind == ffi::QPT_RC;
+    let more = |mask| if reliable { mask } else { 0 };
+    match (state, kind) {
+        (ffi::QPS_INIT, ffi::QPT_UD) => ffi::QP_PKEY_INDEX | ffi::QP_PORT | ffi::QP_QKEY,
+        (ffi::QPS_INIT, _) => ffi::QP_PKEY_INDEX | ffi::QP_PORT | ffi::QP_ACCESS_FLAGS,
+        (ffi::QPS_RTR, ffi::QPT_UD) => 0,
+        (ffi::QPS_RTR, _) => {
+            ffi::QP_AV
+                | ffi::QP_PATH_MTU
+                | ffi::QP_DEST_QPN
+                | ffi::QP_RQ_PSN
+                | more(ffi::QP_MAX_DEST_RD_ATOMIC | ffi::QP_MIN_RNR_TIMER)
+        }
+        (ffi::QPS_RTS, _) => {
+            ffi::QP_SQ_PSN
+                | more(ffi::QP_TIMEOUT | ffi::QP_RETRY_CNT | ffi::QP_RNR_RETRY | ffi::QP_MAX_QP_RD_ATOMIC)
+        }
+        _ => 0,
+    }
+}
+
+extern "C" fn modify_qp(qp: *mut ffi::Qp, attr: *mut ffi::QpAttr, mask: i32) -> i32 {
+    let (qpn, attr) = (at(qp).qp_num, *at(attr));
+    let fabric = &mut *fabric();
+    let state = fabric.qps.get_mut(&qpn).expect("a live queue pair");
+    assert_eq!(
+        mask & !ffi::QP_STATE,
+        wanted(state.kind, attr.qp_state),
+        "attributes of the transition to {}",
+        attr.qp_state
+    );
+    if attr.qp_state == ffi::QPS_ERR {
+        fabric.break_qp(qpn);
+        return 0;
+    }
+    if attr.qp_state != state.state + 1 {
+        return libc::EINVAL;
+    }
+    state.state = attr.qp_state;
+    match attr.qp_state {
+        ffi::QPS_INIT => state.qkey = attr.qkey,
+        ffi::QPS_RTR => {
+            assert!(
+                attr.ah_attr.is_global == 1 || state.kind == ffi::QPT_UD,
+                "RoCE needs a GID"
+            );
+            state.dest = attr.dest_qp_num;
+            // 0.96 ms is what the tests' timeout of 5 ms asks for, 0.64 ms what those wait with who wait for ever.
+            state.rnr_wait_ns = if attr.min_rnr_timer == 13 {
+                960_000
+            } else {
+                640_000
+            };
+        }
+        _ => state.rnr_tries = attr.rnr_retry,
+    }
+    0
+}
+
+extern "C" fn query_qp(
+    qp: *mut ffi::Qp,
+    attr: *mut ffi::QpAttr,
+    _mask: i32,
+    _init: *mut ffi::QpInitAttr,
+) -> i32 {
+    at(attr).qp_state = fabric().qps[&at(qp).qp_num].state;
+    0
+}
+
+extern "C" fn destroy_qp(qp: *mut ffi::Qp) -> i32 {
+    let qpn = take(qp).qp_num;
+    fabric().qps.remove(&qpn);
+    0
+}
+
+extern "C" fn create_ah(_pd: *mut ffi::Pd, attr: *mut ffi::AhAttr) -> *mut ffi::Ah {
+    assert!(
+        at(attr).is_global == 1 && at(attr).port_num == 1,
+        "RoCE needs a GID"
+    );
+    opaque(1)
+}
+
+extern "C" fn destroy_ah(ah: *mut ffi::Ah) -> i32 {
+    drop(take(ah.cast::<u32>()));
+    0
+}

@@ -1,0 +1,202 @@
+//! The tables behind the structures, and what completing something means.
+
+use super::memory;
+use drover_verbs_ibv::ffi;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard};
+
+/// The one fabric of this process.
+pub static FABRIC: Mutex<Fabric> = Mutex::new(Fabric::new());
+
+/// The fabric, also after a test panicked in it.
+pub fn fabric() -> MutexGuard<'static, Fabric> {
+    FABRIC.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+pub struct Fabric {
+    next: u32,
+    pub objects_alive: usize,
+    pub qps: BTreeMap<u32, Qp>,
+    pub cqs: BTreeMap<u32, Cq>,
+    pub srqs: BTreeMap<u32, Recvs>,
+    pub mrs: BTreeMap<u32, Mr>,
+    /// Events not yet taken, as addresses of queues, by descriptor of the channel.
+    pub channels: BTreeMap<i32, VecDeque<usize>>,
+}
+
+/// Registered memory; its key is both local and remote.
+pub struct Mr {
+    pub pd: usize,
+    pub addr: usize,
+    pub len: u64,
+    pub access: i32,
+}
+
+pub struct Cq {
+    pub address: usize,
+    pub channel: i32,
+    pub armed: bool,
+    /// Completions, and how many places of the send queue each gives back.
+    pub ready: VecDeque<(ffi::Wc, usize)>,
+}
+
+#[derive(Default)]
+pub struct Recvs {
+    pub wrs: VecDeque<Recv>,
+    pub depth: usize,
+}
+
+#[derive(Clone, Copy)]
+pub struct Recv {
+    pub wr_id: u64,
+    pub sge: ffi::Sge,
+}
+
+pub struct Qp {
+    pub pd: usize,
+    pub kind: u32,
+    pub state: u32,
+    pub send_cq: u32,
+    pub recv_cq: u32,
+    pub srq: Option<u32>,
+    pub recvs: Recvs,
+    pub cap: ffi::QpCap,
+    pub qkey: u32,
+    pub dest: u32,
+    pub rnr_wait_ns: u64,
+    pub rnr_tries: u8,
+    pub waiting: VecDeque<Request>,
+    pub waits_since: Option<u64>,
+    /// Places of the send queue in use, and those of them that no completion covers yet.
+    pub occupied: usize,
+    pub uncovered: usize,
+}
+
+#[derive(Clone)]
+pub struct Request {
+    pub wr_id: u64,
+    pub opcode: u32,
+    pub signaled: bool,
+    pub imm_data: u32,
+    pub remote_addr: u64,
+    pub rkey: u32,
+    pub compare_add: u64,
+    pub swap: u64,
+    pub remote_qpn: u32,
+    pub remote_qkey: u32,
+    pub inline: Option<Vec<u8>>,
+    pub sges: Vec<ffi::Sge>,
+}
+
+impl Fabric {
+    const fn new() -> Fabric {
+        Fabric {
+            next: 0x100,
+            objects_alive: 0,
+            qps: BTreeMap::new(),
+            cqs: BTreeMap::new(),
+            srqs: BTreeMap::new(),
+            mrs: BTreeMap::new(),
+            channels: BTreeMap::new(),
+        }
+    }
+
+    /// A number nobody has; far apart, so that a guessed one is nobody's.
+    pub fn number(&mut self) -> u32 {
+        self.next += 7;
+        self.next
+    }
+
+    /// Adds a completion, and makes an event if one was asked for.
+    pub fn complete(&mut self, cq: u32, wc: ffi::Wc, frees: usize) {
+        let Some(cq) = self.cqs.get_mut(&cq) else { return };
+        cq.ready.push_back((wc, frees));
+        if std::mem::take(&mut cq.armed) {
+            self.channels.entry(cq.channel).or_default().push_back(cq.address);
+            super::control::signal(cq.channel);
+        }
+    }
+
+    /// Moves a queue pair to the error state: sends are flushed in order, then the RECVs of its own queue.
+    pub fn break_qp(&mut self, qpn: u32) {
+        let Some(qp) = self.qps.get_mut(&qpn) else { return };
+        qp.state = ffi::QPS_ERR;
+        let (sends, recvs) = (std::mem::take(&mut qp.waiting), std::mem::take(&mut qp.recvs.wrs));
+        let (send_cq, recv_cq) = (qp.send_cq, qp.recv_cq);
+        for request in sends {
+            self.fail(qpn, send_cq, request.wr_id, ffi::WC_WR_FLUSH_ERR);
+        }
+        for recv in recvs {
+            let wc = failed(qpn, recv.wr_id, ffi::WC_WR_FLUSH_ERR);
+            self.complete(recv_cq, wc, 0);
+        }
+    }
+
+    /// Completes a send request as failed.
+    pub fn fail(&mut self, qpn: u32, cq: u32, wr_id: u64, status: u32) {
+        let uncovered = self
+            .qps
+            .get_mut(&qpn)
+            .map_or(0, |qp| std::mem::take(&mut qp.uncovered));
+        self.complete(cq, failed(qpn, wr_id, status), uncovered + 1);
+    }
+
+    /// The address of `[offset, offset + len)` of the registration `key`, if it gives these rights there.
+    pub fn address(&self, pd: usize, key: u32, offset: u64, len: u64, access: i32) -> Option<usize> {
+        let mr = self.mrs.get(&key)?;
+        let inside = offset.checked_add(len).is_some_and(|end| end <= mr.len);
+        (mr.pd == pd && inside && mr.access & access == access).then(|| mr.addr + offset as usize)
+    }
+
+    /// The bytes of a SEND or WRITE.
+    pub fn gathered(&self, pd: usize, request: &Request) -> Option<Vec<u8>> {
+        if let Some(bytes) = &request.inline {
+            return Some(bytes.clone());
+        }
+        let mut bytes = Vec::new();
+        for sge in &request.sges {
+            let addr = self.address(pd, sge.lkey, sge.addr, u64::from(sge.length), 0)?;
+            bytes.extend(memory::load(addr, sge.length as usize));
+        }
+        Some(bytes)
+    }
+
+    /// Puts fetched bytes where the request wants them.
+    pub fn scatter(&self, pd: usize, sges: &[ffi::Sge], bytes: &[u8]) -> Option<()> {
+        let mut at = 0;
+        for sge in sges {
+            let len = sge.length as usize;
+            let addr = self.address(pd, sge.lkey, sge.addr, len as u64, ffi::ACCESS_LOCAL_WRITE)?;
+            memory::store(addr, bytes.get(at..at + len)?);
+            at += len;
+        }
+        Some(())
+    }
+
+    /// The RECV that the next message to `qpn` takes; taken.
+    pub fn take_recv(&mut self, qpn: u32) -> Option<Recv> {
+        self.recvs(qpn)?.wrs.pop_front()
+    }
+
+    /// The RECV that the next message to `qpn` would take.
+    pub fn front_recv(&mut self, qpn: u32) -> Option<Recv> {
+        self.recvs(qpn)?.wrs.front().copied()
+    }
+
+    fn recvs(&mut self, qpn: u32) -> Option<&mut Recvs> {
+        let qp = self.qps.get_mut(&qpn)?;
+        match qp.srq {
+            Some(srq) => self.srqs.get_mut(&srq),
+            None => Some(&mut qp.recvs),
+        }
+    }
+}
+
+pub fn failed(qpn: u32, wr_id: u64, status: u32) -> ffi::Wc {
+    ffi::Wc {
+        wr_id,
+        status,
+        qp_num: qpn,
+        ..ffi::Wc::default()
+    }
+}
