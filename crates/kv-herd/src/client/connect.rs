@@ -190,8 +190,11 @@ impl<P: Provider> HerdClient<P> {
             Link::Shaking(_) => self.next_tick,
             Link::Up(up) if up.awaited > 0 => self.next_tick,
             // Ticks go on at leisure while only replies are awaited: no timer is shorter than a millisecond.
-            Link::Up(up) if self.in_flight > 0 => (self.next_tick + LOOK_EVERY - TICK).min(up.next_look),
-            Link::Up(up) => up.control.next_look(),
+            // A look comes with a tick; who woke us before that would find nothing to do, again and again.
+            Link::Up(up) if self.in_flight > 0 => {
+                (self.next_tick + LOOK_EVERY - TICK).min(up.next_look.max(self.next_tick))
+            }
+            Link::Up(up) => up.control.next_look().max(up.next_look),
         }
     }
 
