@@ -76,6 +76,12 @@ impl MemoryEnd {
         Ok(len)
     }
 
+    /// Whether [`read`](MemoryEnd::read) would block.
+    pub(super) fn is_empty(&self) -> bool {
+        let pipe = self.incoming.lock();
+        pipe.bytes.is_empty() && !pipe.closed
+    }
+
     /// As `recvmsg` on a nonblocking socket: a read never crosses into bytes that have descriptors of their own.
     pub(super) fn read(&self, out: &mut [u8], fds: &mut Vec<Arc<OwnedFd>>) -> io::Result<usize> {
         let mut pipe = self.incoming.lock();
