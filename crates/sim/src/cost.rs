@@ -56,11 +56,15 @@ pub struct CostLine {
 /// several addresses share a line.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
+    /// Of every place that addresses are hashed to, the cost that was looked up last.
+    recent: [Known; PLACES],
     known: Vec<Known>,
     lines: Vec<CostLine>,
 }
 
-#[derive(Clone, Copy, Debug)]
+const PLACES: usize = 32;
+
+#[derive(Clone, Copy, Debug, Default)]
 struct Known {
     address: usize,
     bytes: usize,
@@ -72,12 +76,15 @@ impl Book {
     /// Writes down `count` units of `cost`; returns what they cost.
     #[inline]
     pub(crate) fn charge(&mut self, cost: Cost, count: u32, table: &CostTable) -> Ps {
+        if count == 0 {
+            return Ps::ZERO;
+        }
         let (address, bytes) = (cost.name.as_ptr() as usize, cost.name.len());
-        let same = |known: &&Known| known.address == address && known.bytes == bytes;
-        let known = match self.known.iter().find(same) {
-            Some(known) => *known,
-            None => self.learn(cost.name, address, table),
-        };
+        let place = (address ^ address >> 5 ^ bytes) % PLACES;
+        if (self.recent[place].address, self.recent[place].bytes) != (address, bytes) {
+            self.recent[place] = self.look_up(cost.name, table);
+        }
+        let known = self.recent[place];
         let time = known.price * u64::from(count);
         let line = &mut self.lines[known.line];
         line.count += u64::from(count);
@@ -92,6 +99,15 @@ impl Book {
         let line = line.expect("charge made the line");
         line.time += time;
         line.is_priced = true;
+    }
+
+    fn look_up(&mut self, name: &'static str, table: &CostTable) -> Known {
+        let (address, bytes) = (name.as_ptr() as usize, name.len());
+        let same = |known: &&Known| known.address == address && known.bytes == bytes;
+        match self.known.iter().find(same) {
+            Some(known) => *known,
+            None => self.learn(name, address, table),
+        }
     }
 
     #[cold]

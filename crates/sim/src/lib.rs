@@ -44,6 +44,7 @@
 mod agenda;
 mod cost;
 mod cpu;
+mod expected;
 mod fault;
 mod lines;
 mod noise;
@@ -56,6 +57,7 @@ mod time;
 
 pub use cost::{CostLine, CostTable};
 pub use cpu::{CoreId, CoreReport, CpuOptions, Phase, VirtualCpu};
+pub use expected::{Alarm, Expected};
 pub use fault::{Fault, FaultKind, FaultOptions, FaultPlan};
 pub use lines::LinePrices;
 pub use noise::Noise;

@@ -64,6 +64,12 @@ impl Pipe {
         (start, self.free_at)
     }
 
+    /// When `bytes` that are there at `now` would be through.
+    #[inline]
+    pub fn through_at(&self, now: Ps, bytes: u64) -> Ps {
+        now.max(self.free_at) + self.rate.of(bytes)
+    }
+
     /// Bytes carried.
     pub fn bytes(&self) -> u64 {
         self.bytes

@@ -1,7 +1,6 @@
 //! [`Station`]: one server, first come, first served; the service time is decided when service starts.
 
-use crate::Ps;
-use std::collections::VecDeque;
+use crate::{Expected, Ps};
 
 /// How much a resource was used. Subtract an earlier copy to see one interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -28,58 +27,64 @@ impl Usage {
 /// A server with a queue of items, each a number that its owner understands.
 ///
 /// ```text
-/// arrive(item)   idle: the owner looks up what the service costs *now*, begins it and schedules its end
-///                busy: the item waits
-/// finish()       gives the item that was served and the next one, whose service begins now
+/// expect(at, item)  it will be there at that time
+/// next_at()         when the next service begins: the owner's [`Alarm`](crate::Alarm) wants to know
+/// take(now)         the item whose service begins now: the owner looks up what it costs *now*
+/// serve(now, time)  says so, and until when
 /// ```
+/// Between two services there is nothing to do, so an item costs its owner one event, however long it waits.
 #[derive(Debug, Default)]
 pub struct Station {
-    queue: VecDeque<u32>,
-    serving: Option<u32>,
+    queue: Expected<u32>,
+    free_at: Ps,
     usage: Usage,
 }
 
 impl Station {
-    /// Takes an item. True: nobody is served, so [`begin`](Station::begin) with it.
+    /// `item` will be there at `at`.
     #[inline]
-    #[must_use]
-    pub fn arrive(&mut self, item: u32) -> bool {
-        let there = self.queue.len() as u64 + 1 + u64::from(self.serving.is_some());
-        self.usage.high_water = self.usage.high_water.max(there);
-        if self.serving.is_none() {
-            return true;
+    pub fn expect(&mut self, at: Ps, item: u32) {
+        self.queue.push(at, item);
+    }
+
+    /// When the next service begins, as far as is known: never too late.
+    #[inline]
+    pub fn next_at(&self) -> Option<Ps> {
+        self.queue.first().map(|first| first.0.max(self.free_at))
+    }
+
+    /// The item whose service begins now, if one does.
+    #[inline]
+    pub fn take(&mut self, now: Ps) -> Option<u32> {
+        if self.free_at > now {
+            return None;
         }
-        self.queue.push_back(item);
-        false
+        if self.queue.len() as u64 >= self.usage.high_water {
+            self.note_high_water(now);
+        }
+        self.queue.take(now).map(|(_, item)| item)
     }
 
-    /// Begins to serve `item`, for `service`.
+    fn note_high_water(&mut self, now: Ps) {
+        let served_until_now = self.free_at == now && self.usage.served > 0;
+        let there = self.queue.there(now) as u64 + u64::from(served_until_now);
+        self.usage.high_water = self.usage.high_water.max(there);
+    }
+
+    /// The service of what was [taken](Station::take) takes `time`. Returns when it ends.
     #[inline]
-    pub fn begin(&mut self, item: u32, service: Ps) {
-        debug_assert!(self.serving.is_none(), "one at a time");
-        self.serving = Some(item);
-        self.usage.busy += service;
+    pub fn serve(&mut self, now: Ps, time: Ps) -> Ps {
+        debug_assert!(self.free_at <= now, "one at a time");
+        self.free_at = now + time;
+        self.usage.busy += time;
         self.usage.served += 1;
+        self.free_at
     }
 
-    /// Ends a service: the item served, and the one to begin with now.
-    ///
-    /// # Panics
-    /// If nobody is served.
+    /// From when on it is idle, if nobody comes.
     #[inline]
-    pub fn finish(&mut self) -> (u32, Option<u32>) {
-        let served = self.serving.take().expect("somebody is being served");
-        (served, self.queue.pop_front())
-    }
-
-    /// Whether nobody is served.
-    pub fn is_idle(&self) -> bool {
-        self.serving.is_none()
-    }
-
-    /// How many wait.
-    pub fn waiting(&self) -> usize {
-        self.queue.len()
+    pub fn free_at(&self) -> Ps {
+        self.free_at
     }
 
     /// How much it was used.
@@ -95,15 +100,27 @@ mod tests {
     #[test]
     fn first_come_first_served() {
         let mut station = Station::default();
-        assert!(station.arrive(1));
-        station.begin(1, Ps(10));
-        assert!(!station.arrive(2) && !station.arrive(3));
-        assert_eq!(station.finish(), (1, Some(2)));
-        station.begin(2, Ps(5));
-        assert_eq!(station.finish(), (2, Some(3)));
-        station.begin(3, Ps(5));
-        assert_eq!(station.finish(), (3, None));
+        station.expect(Ps(2), 2);
+        station.expect(Ps(0), 1);
+        station.expect(Ps(4), 3);
+        assert_eq!(station.next_at(), Some(Ps(0)));
+        assert_eq!(station.take(Ps(0)), Some(1));
+        assert_eq!(station.serve(Ps(0), Ps(10)), Ps(10));
+        assert_eq!((station.take(Ps(4)), station.next_at()), (None, Some(Ps(10))));
+        assert_eq!(station.take(Ps(10)), Some(2));
+        station.serve(Ps(10), Ps(5));
+        assert_eq!(station.take(Ps(15)), Some(3));
+        station.serve(Ps(15), Ps(5));
+        assert_eq!((station.take(Ps(20)), station.next_at()), (None, None));
         let usage = station.usage();
         assert_eq!((usage.busy, usage.served, usage.high_water), (Ps(20), 3, 3));
+    }
+
+    #[test]
+    fn who_is_not_there_yet_is_not_served() {
+        let mut station = Station::default();
+        station.expect(Ps(5), 1);
+        assert_eq!((station.take(Ps(4)), station.next_at()), (None, Some(Ps(5))));
+        assert_eq!(station.take(Ps(5)), Some(1));
     }
 }

@@ -8,18 +8,18 @@ use drover_verbs::provide::Want;
 use drover_verbs::{QpKind, WcStatus};
 
 impl Net {
-    /// Turns an item into its answer, which is transmitted at once.
-    pub(crate) fn send_back(&mut self, machine: u16, op: u32, role: Role, queue: &mut Queue) {
-        self.tx_arrive(machine, Item::new(op, role), queue);
+    /// Turns an item into its answer, which is transmitted from `now` on.
+    pub(crate) fn send_back(&mut self, machine: u16, op: u32, role: Role, now: Ps, queue: &mut Queue) {
+        self.tx_arrive(machine, Item::new(op, role), now, queue);
     }
 
-    /// An answer that was getting ready is. Data of a READ are sampled here, behind all that was written before.
+    /// What a request asked for has been read, or done. Data of a READ are sampled here, behind all that was written before.
     pub(crate) fn answer(&mut self, machine: u16, item: Item, queue: &mut Queue) {
         let op = item.op();
         if item.role() == Role::Response && self.ops[op].verb == Verb::Read && !self.ops[op].retired {
             self.sample(op);
         }
-        self.tx_arrive(machine, item, queue);
+        self.tx_arrive(machine, item, queue.now(), queue);
     }
 
     /// The card reads the host's memory for a READ, then answers.
@@ -88,8 +88,8 @@ impl Net {
         queue.schedule(ready, Event::new(kind::ANSWER, machine, item.0));
     }
 
-    /// A request of UC or UD has left: nothing comes back, its completion is written by its own card.
-    pub(crate) fn request_departed(&mut self, machine: u16, op: u32, queue: &mut Queue) {
+    /// A request of UC or UD leaves at `now`: nothing comes back, its completion is written by its own card.
+    pub(crate) fn request_departed(&mut self, machine: u16, op: u32, now: Ps, queue: &mut Queue) {
         let o = &self.ops[op];
         let is_rc = self.qps.get(o.qp).is_none_or(|qp| qp.kind == QpKind::Rc);
         if is_rc || o.retired {
@@ -97,15 +97,15 @@ impl Net {
         }
         if o.signaled {
             self.ops.hold(op);
-            return self.rx_arrive(machine, Item::new(op, Role::SelfCqe), queue);
+            return self.rx_arrive(machine, Item::new(op, Role::SelfCqe), now, queue);
         }
         self.ops[op].done = true;
         let qpn = self.ops[op].qp;
         self.retire_done(qpn, queue);
     }
 
-    /// The requester's receive engine has served an answer.
-    pub(crate) fn answered(&mut self, machine: u16, op: u32, role: Role, queue: &mut Queue) {
+    /// The requester's receive engine has served an answer at `now`.
+    pub(crate) fn answered(&mut self, machine: u16, op: u32, role: Role, now: Ps, queue: &mut Queue) {
         let qpn = self.ops[op].qp;
         if self.ops[op].retired || self.qps.get(qpn).is_none() {
             return self.ops.release(op);
@@ -122,44 +122,44 @@ impl Net {
             }
             Role::Nak => {
                 // What came before it was served, or it would not have been looked at.
-                self.progress(qpn, op, queue);
+                self.progress(qpn, op, now, queue);
                 self.qps.at(qpn).rc.refused = Some((op, self.ops[op].status));
                 self.ops.release(op);
                 self.retire_done(qpn, queue);
             }
             Role::Response | Role::Ack if self.ops[op].acked => self.ops.release(op), // answered twice
             Role::Response => {
-                self.progress(qpn, op, queue);
-                self.write_result(machine, op, queue);
+                self.progress(qpn, op, now, queue);
+                self.write_result(machine, op, now, queue);
             }
             Role::Ack => {
-                self.progress(qpn, op, queue);
-                self.write_completion(machine, op, queue);
+                self.progress(qpn, op, now, queue);
+                self.write_completion(machine, op, now, queue);
             }
-            Role::SelfCqe => self.write_completion(machine, op, queue),
+            Role::SelfCqe => self.write_completion(machine, op, now, queue),
             Role::Request => unreachable!("requests do not come back"),
         }
     }
 
     /// Fetched data and, if asked for, a completion go to the host. Takes over the item's reference.
-    fn write_result(&mut self, machine: u16, op: u32, queue: &mut Queue) {
+    fn write_result(&mut self, machine: u16, op: u32, now: Ps, queue: &mut Queue) {
         self.ops[op].acked = true;
         let o = &self.ops[op];
         let cqe = if o.signaled { self.prices.bus_cqe() } else { 0 };
         let bus = self.prices.bus_write(u64::from(o.len)) + cqe;
-        let (_, end) = self.nic(machine).bus_out.carry(queue.now(), bus);
+        let (_, end) = self.nic(machine).bus_out.carry(now, bus);
         let at = end + self.prices.dma_write;
         queue.schedule(at, Event::new(kind::DONE, machine, op));
     }
 
     /// A completion goes to the host if asked for. Takes over the item's reference.
-    pub(crate) fn write_completion(&mut self, machine: u16, op: u32, queue: &mut Queue) {
+    pub(crate) fn write_completion(&mut self, machine: u16, op: u32, now: Ps, queue: &mut Queue) {
         self.ops[op].acked = true;
         if !self.ops[op].signaled {
             return self.finished(op, queue);
         }
         let bus = self.prices.bus_cqe();
-        let (_, end) = self.nic(machine).bus_out.carry(queue.now(), bus);
+        let (_, end) = self.nic(machine).bus_out.carry(now, bus);
         let at = end + self.prices.dma_write;
         queue.schedule(at, Event::new(kind::DONE, machine, op));
     }

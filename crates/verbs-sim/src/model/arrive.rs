@@ -2,7 +2,7 @@
 
 use super::op::{Item, Role};
 use super::prices::Verb;
-use super::{Net, kind};
+use super::{Arrival, Net, kind};
 use drover_sim::{Event, Ps, Queue};
 use drover_verbs::provide::Want;
 use drover_verbs::{GRH_BYTES, QpKind, QpState, RecvWr, WcStatus};
@@ -22,35 +22,56 @@ enum Verdict {
 }
 
 impl Net {
-    /// The first byte is at the port.
-    pub(crate) fn link_in(&mut self, machine: u16, item: Item, queue: &mut Queue) {
-        let o = &self.ops[item.op()];
-        let bytes = match item.role() {
-            Role::Request => self.prices.request_bytes(o.verb, o.is_ud, o.len),
-            Role::Response => self.prices.response_bytes(o.len),
-            _ => self.prices.ack_bytes(),
-        };
+    /// The receive engine takes the next item, if there is one and it is free.
+    pub(crate) fn rx(&mut self, machine: u16, queue: &mut Queue) {
+        let now = queue.now();
+        if !self.nic(machine).rx_alarm.rings(now) {
+            return;
+        }
+        self.take_in(machine, now);
+        if let Some(item) = self.nic(machine).rx.take(now) {
+            let time = self.rx_time(machine, Item(item), now);
+            let end = self.nic(machine).rx.serve(now, time);
+            self.received(machine, Item(item), end, queue);
+        }
+        self.nic(machine).rx_alarm.silence();
+        self.wake_rx(machine, queue);
+    }
+
+    /// Has the receive engine look when it, or the port in front of it, will have something to do.
+    #[inline]
+    pub(crate) fn wake_rx(&mut self, machine: u16, queue: &mut Queue) {
         let delay = self.prices.rx_delay;
         let nic = self.nic(machine);
-        if nic.down {
-            nic.counters.lost += 1;
-            return self.ops.release(item.op());
+        let mut at = nic.rx.next_at().unwrap_or(Ps::MAX);
+        if let Some((first_byte_at, arrival)) = nic.incoming.first() {
+            // Unless somebody else's first byte is earlier.
+            let there_at = nic.link_in.through_at(first_byte_at, u64::from(arrival.bytes)) + delay;
+            at = at.min(there_at.max(nic.rx.free_at()));
         }
-        nic.counters.rx_bytes += bytes;
-        let (_, end) = nic.link_in.carry(queue.now(), bytes);
-        queue.schedule(end + delay, Event::new(kind::RX_ARRIVE, machine, item.0));
+        nic.rx_alarm.set(at, Event::new(kind::RX, machine, 0), queue);
     }
 
-    pub(crate) fn rx_arrive(&mut self, machine: u16, item: Item, queue: &mut Queue) {
-        if self.nic(machine).rx.arrive(item.0) {
-            self.rx_begin(machine, item, queue);
+    /// Takes in whatever has reached the port.
+    fn take_in(&mut self, machine: u16, now: Ps) {
+        let delay = self.prices.rx_delay;
+        let nic = &mut self.nics[usize::from(machine)];
+        while let Some((first_byte_at, Arrival { item, bytes })) = nic.incoming.take(now) {
+            if nic.down {
+                nic.counters.lost += 1;
+                self.ops.release(item.op());
+                continue;
+            }
+            nic.counters.rx_bytes += u64::from(bytes);
+            let (_, end) = nic.link_in.carry(first_byte_at, u64::from(bytes));
+            nic.rx.expect(end + delay, item.0);
         }
     }
 
-    fn rx_begin(&mut self, machine: u16, item: Item, queue: &mut Queue) {
-        let time = self.rx_time(machine, item, queue.now());
-        self.nic(machine).rx.begin(item.0, time);
-        queue.schedule(queue.now() + time, Event::new(kind::RX_DONE, machine, 0));
+    /// An item of our own will be at the receive engine at `at`.
+    pub(crate) fn rx_arrive(&mut self, machine: u16, item: Item, at: Ps, queue: &mut Queue) {
+        self.nic(machine).rx.expect(at, item.0);
+        self.wake_rx(machine, queue);
     }
 
     fn rx_time(&mut self, machine: u16, item: Item, now: Ps) -> Ps {
@@ -60,9 +81,10 @@ impl Net {
             Role::Request => self.rx_request_time(machine, item.op()),
             Role::Response => {
                 let mut time = prices.rx_response.of(o.len) + cqe;
-                let (hash, mut cached) = (self.wqe_hash(item.op()), o.cached);
                 let miss = prices.wqe_miss_read_rx;
                 let refetch = prices.bus_read(64);
+                self.note_ingested(machine, now);
+                let (hash, mut cached) = (self.wqe_hash(item.op()), self.ops[item.op()].cached);
                 let nic = &mut self.nics[usize::from(machine)];
                 if !nic.wqes.check(hash, &mut cached) {
                     time += miss;
@@ -115,21 +137,15 @@ impl Net {
         }
     }
 
-    /// The receive engine is done with one item and begins the next.
-    pub(crate) fn rx_done(&mut self, machine: u16, queue: &mut Queue) {
-        let (item, next) = self.nic(machine).rx.finish();
-        let item = Item(item);
-        // First what has been served, so that the next one finds the state it left.
+    /// At `end` the receive engine is done with an item. Only it writes to the host, so what follows is known already.
+    fn received(&mut self, machine: u16, item: Item, end: Ps, queue: &mut Queue) {
         match item.role() {
-            Role::Request => self.request_arrived(machine, item.op(), queue),
-            role => self.answered(machine, item.op(), role, queue),
-        }
-        if let Some(next) = next {
-            self.rx_begin(machine, Item(next), queue);
+            Role::Request => self.request_arrived(machine, item.op(), end, queue),
+            role => self.answered(machine, item.op(), role, end, queue),
         }
     }
 
-    fn request_arrived(&mut self, machine: u16, op: u32, queue: &mut Queue) {
+    fn request_arrived(&mut self, machine: u16, op: u32, now: Ps, queue: &mut Queue) {
         let to = match self.receiver(op) {
             Some(to) if self.is_expected_by(op, to) => to,
             _ => {
@@ -138,15 +154,15 @@ impl Net {
             }
         };
         let kind = self.qps.at(to).kind;
-        if kind == QpKind::Rc && !self.in_sequence(machine, op, to, queue) {
+        if kind == QpKind::Rc && !self.in_sequence(machine, op, to, now, queue) {
             return;
         }
         match self.judge(op, to) {
-            Verdict::Accept => self.accept(machine, op, to, queue),
+            Verdict::Accept => self.accept(machine, op, to, now, queue),
             Verdict::NotReady if kind == QpKind::Rc => {
                 self.qps.at(to).rc.nak_sent = true;
                 self.nic(machine).counters.out_of_buffer += 1;
-                self.send_back(machine, op, Role::RnrNak, queue);
+                self.send_back(machine, op, Role::RnrNak, now, queue);
             }
             Verdict::NotReady => {
                 self.nic(machine).counters.out_of_buffer += 1;
@@ -155,7 +171,7 @@ impl Net {
             Verdict::Refuse(status) if kind == QpKind::Rc => {
                 self.ops[op].status = status;
                 self.nic(machine).counters.resp_remote_access_errors += 1;
-                self.send_back(machine, op, Role::Nak, queue);
+                self.send_back(machine, op, Role::Nak, now, queue);
             }
             Verdict::TooLong(recv) => {
                 self.take_recv(to);
@@ -163,7 +179,7 @@ impl Net {
                 self.complete_recv(to, recv, WcStatus::LocalLength, op, 0, queue);
                 self.break_qp(to, queue);
                 self.ops[op].status = WcStatus::RemoteInvalidRequest;
-                self.send_back(machine, op, Role::Nak, queue);
+                self.send_back(machine, op, Role::Nak, now, queue);
             }
             Verdict::Refuse(_) | Verdict::Drop => self.ops.release(op),
         }
@@ -225,8 +241,7 @@ impl Net {
     }
 
     /// Executes a request: what the host sees of it takes the bus, an answer (RC) goes back on its own.
-    fn accept(&mut self, machine: u16, op: u32, to: u32, queue: &mut Queue) {
-        let now = queue.now();
+    fn accept(&mut self, machine: u16, op: u32, to: u32, now: Ps, queue: &mut Queue) {
         let (verb, len) = (self.ops[op].verb, self.ops[op].len);
         let takes_recv = verb == Verb::Send || self.ops[op].imm.is_some();
         let is_rc = self.qps.at(to).kind == QpKind::Rc;
@@ -264,8 +279,7 @@ impl Net {
                         false => Ps::ZERO,
                     });
                     self.ops[op].executed = true;
-                    let item = Item::new(op, Role::Ack);
-                    queue.schedule(at, Event::new(kind::ANSWER, machine, item.0));
+                    self.tx_arrive(machine, Item::new(op, Role::Ack), at, queue);
                 }
             }
         }

@@ -132,7 +132,10 @@ impl WqeCache {
     }
 
     fn set(&self, hash: u64) -> usize {
-        (drover_base::mix(hash) % self.came.len() as u64) as usize
+        match self.came.len() {
+            1 => 0,
+            sets => (drover_base::mix(hash) % sets as u64) as usize,
+        }
     }
 
     /// Takes a request in; returns what [`check`](WqeCache::check) wants to know.

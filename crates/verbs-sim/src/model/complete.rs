@@ -28,7 +28,7 @@ impl Net {
             }
         }
         if freed_reads {
-            self.start_pending(qpn, queue);
+            self.start_pending(qpn, queue.now(), queue);
         }
     }
 

@@ -7,8 +7,11 @@
 //!                                                                     |
 //!          done <-- RX <-- link in <-- link out <-- TX <-- ack / PCIe read / atomics unit
 //! ```
+//! An event each have only the beginning of a service (TX, RX), what becomes visible, and fetches from the host.
+//! Whatever stands in front of an engine (ingest, link, port) is worked out when the engine has its event, in the order
+//! of the times at which it happened; what follows a service is known when that begins.
 //!
-//! [`out`](self::out) is the upper line up to the link, [`arrive`](self::arrive) the rest of it,
+//! [`ingest`](self::ingest) and [`out`](self::out) are the upper line up to the link, [`arrive`](self::arrive) the rest of it,
 //! [`answer`](self::answer) the lower line, [`land`](self::land) what becomes visible in memory,
 //! [`complete`](self::complete) completions and the error state, [`reliable`](self::reliable) what RC does about loss.
 
@@ -18,6 +21,7 @@ pub(crate) mod atomics;
 pub(crate) mod caches;
 pub(crate) mod complete;
 pub(crate) mod doorbell;
+pub(crate) mod ingest;
 pub(crate) mod land;
 pub(crate) mod memory;
 pub(crate) mod objects;
@@ -33,7 +37,7 @@ use crate::options::WorldOptions;
 use atomics::AtomicUnit;
 use caches::{ContextCache, WqeCache};
 use doorbell::Registers;
-use drover_sim::{ByteTime, Event, Model, Pipe, Ps, Queue, Station, Stream};
+use drover_sim::{Alarm, ByteTime, Event, Expected, Model, Pipe, Ps, Queue, Station, Stream};
 use drover_verbs::provide::Names;
 use drover_verbs::{Caps, QpKind};
 use objects::{Ah, Cq, Ctx, Import, Mr, Qp, RecvQueue};
@@ -46,32 +50,28 @@ use table::Table;
 pub(crate) mod kind {
     use drover_sim::Event;
     const FIRST: u16 = Event::FIRST_KIND;
-    /// A request (op), or the doorbell of a list (its first op), reaches the card.
-    pub(crate) const MMIO: u16 = FIRST;
-    /// A request (op) is in the card.
-    pub(crate) const INGESTED: u16 = FIRST + 1;
-    /// The transmit engine has served an item.
-    pub(crate) const TX_DONE: u16 = FIRST + 2;
+    /// The transmit engine, or the ingest in front of it, has something to do.
+    pub(crate) const TX: u16 = FIRST;
+    /// A list of requests (its first op) is in the card.
+    pub(crate) const FETCHED: u16 = FIRST + 1;
+    /// The transmit engine has served an item that fetches its payload now, or waits for one that does.
+    pub(crate) const SENT: u16 = FIRST + 2;
     /// An item is ready for the link.
     pub(crate) const DEPART: u16 = FIRST + 3;
-    /// The first byte of an item reaches the other port.
-    pub(crate) const LINK_IN: u16 = FIRST + 4;
-    /// An item reaches the receive engine.
-    pub(crate) const RX_ARRIVE: u16 = FIRST + 5;
-    /// The receive engine has served an item.
-    pub(crate) const RX_DONE: u16 = FIRST + 6;
+    /// The receive engine, or the port in front of it, has something to do.
+    pub(crate) const RX: u16 = FIRST + 4;
     /// Bytes of a message (op) become visible at the responder.
-    pub(crate) const VISIBLE: u16 = FIRST + 7;
-    /// The answer to a request (item) wants to be transmitted.
-    pub(crate) const ANSWER: u16 = FIRST + 8;
+    pub(crate) const VISIBLE: u16 = FIRST + 5;
+    /// The data that a request asked for (item) have been read.
+    pub(crate) const ANSWER: u16 = FIRST + 6;
     /// An atomic (op) is done on its word.
-    pub(crate) const ATOMIC: u16 = FIRST + 9;
+    pub(crate) const ATOMIC: u16 = FIRST + 7;
     /// A request (op) is done at the requester: result and completion become visible.
-    pub(crate) const DONE: u16 = FIRST + 10;
+    pub(crate) const DONE: u16 = FIRST + 8;
     /// A queue pair looks whether its peer still answers.
-    pub(crate) const TIMEOUT: u16 = FIRST + 11;
+    pub(crate) const TIMEOUT: u16 = FIRST + 9;
     /// A queue pair tries again after the peer had no RECV.
-    pub(crate) const RNR_RETRY: u16 = FIRST + 12;
+    pub(crate) const RNR_RETRY: u16 = FIRST + 10;
 }
 
 /// A machine's card.
@@ -79,8 +79,18 @@ pub(crate) mod kind {
 pub(crate) struct Nic {
     pub(crate) down: bool,
     pub(crate) pio: Pipe,
+    /// Requests written by cores, or doorbells of lists (their first op), by when they reach the card.
+    pub(crate) written: Expected<u32>,
+    /// Requests that the ingest is busy with, by when they are in.
+    pub(crate) ingesting: Expected<u32>,
     pub(crate) tx: Station,
+    pub(crate) tx_alarm: Alarm,
+    /// Items between the transmit engine and the link that have events of their own.
+    pub(crate) unsent: u32,
+    /// Items that have left other machines, by when their first byte reaches our port.
+    pub(crate) incoming: Expected<Arrival>,
     pub(crate) rx: Station,
+    pub(crate) rx_alarm: Alarm,
     pub(crate) atomics: AtomicUnit,
     /// Card to host.
     pub(crate) bus_out: Pipe,
@@ -98,6 +108,13 @@ pub(crate) struct Nic {
     pub(crate) cores: u16,
     /// Lines written by all cores and not ingested yet.
     pub(crate) lines_ahead: u32,
+}
+
+/// An item on the link, and its bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) item: Item,
+    pub(crate) bytes: u32,
 }
 
 /// Everything there is besides cores.
@@ -157,8 +174,14 @@ impl Nic {
             down: false,
             // Carries lines instead of bytes.
             pio: pipe(1.0 / p.pio.line_ns.max(1e-6)),
+            written: Expected::default(),
+            ingesting: Expected::default(),
             tx: Station::default(),
+            tx_alarm: Alarm::default(),
+            unsent: 0,
+            incoming: Expected::default(),
             rx: Station::default(),
+            rx_alarm: Alarm::default(),
             atomics: AtomicUnit::new(
                 Ps::from_ns(p.atomics.unit_ns),
                 Ps::from_ns(p.atomics.hold_ns),
@@ -207,13 +230,11 @@ impl Model for Net {
     fn handle(&mut self, event: Event, queue: &mut Queue) {
         let (machine, arg) = (event.unit, event.arg);
         match event.kind {
-            kind::MMIO => self.mmio(machine, arg, queue),
-            kind::INGESTED => self.ingested(machine, arg, queue),
-            kind::TX_DONE => self.tx_done(machine, queue),
-            kind::DEPART => self.depart(machine, Item(arg), queue),
-            kind::LINK_IN => self.link_in(machine, Item(arg), queue),
-            kind::RX_ARRIVE => self.rx_arrive(machine, Item(arg), queue),
-            kind::RX_DONE => self.rx_done(machine, queue),
+            kind::TX => self.tx(machine, queue),
+            kind::FETCHED => self.fetched(machine, arg, queue),
+            kind::SENT => self.sent(machine, Item(arg), queue),
+            kind::DEPART => self.delayed(machine, Item(arg), queue),
+            kind::RX => self.rx(machine, queue),
             kind::VISIBLE => self.visible(machine, arg, queue),
             kind::ANSWER => self.answer(machine, Item(arg), queue),
             kind::ATOMIC => self.atomic(machine, arg, queue),

@@ -78,6 +78,8 @@ pub(crate) struct Op {
     pub(crate) data: Vec<u8>,
     /// Local memory: gathered from, or scattered to.
     pub(crate) pieces: Vec<Sge>,
+    /// When it is in the card.
+    pub(crate) ingested_at: Ps,
     /// Lines that its core wrote; 0 when the card fetched it.
     pub(crate) lines: u32,
     /// The core that posted it.
@@ -108,6 +110,12 @@ pub(crate) struct Op {
 }
 
 impl Op {
+    /// Whether the card fetches its payload from the host.
+    #[inline]
+    pub(crate) fn gathers(&self) -> bool {
+        !self.inline && !self.verb.fetches() && self.len > 0
+    }
+
     fn blank() -> Op {
         Op {
             qp: 0,
@@ -124,6 +132,7 @@ impl Op {
             len: 0,
             data: Vec::new(),
             pieces: Vec::new(),
+            ingested_at: Ps::ZERO,
             lines: 0,
             core: 0,
             tx_extra: Ps::ZERO,

@@ -1,95 +1,44 @@
-//! From the core to the link: MMIO ingest, the order of a queue pair, the transmit engine.
+//! From the card to the link: the order of a queue pair, the transmit engine, the payload.
 
-use super::op::{Item, NONE, Role};
+use super::op::{Item, Role};
 use super::prices::Verb;
-use super::{Net, kind};
+use super::{Arrival, Net, kind};
 use drover_sim::{Event, Ps, Queue};
 use drover_verbs::{QpKind, QpState, WcStatus};
 
 impl Net {
-    /// A request written by a core, or the doorbell of a list, reaches the card.
-    pub(crate) fn mmio(&mut self, machine: u16, first: u32, queue: &mut Queue) {
-        let lines = self.ops[first].lines;
+    /// The transmit engine takes the next item, if there is one and it is free.
+    pub(crate) fn tx(&mut self, machine: u16, queue: &mut Queue) {
         let now = queue.now();
-        let bus = self.prices.bus_mmio(lines.max(1));
+        if !self.nic(machine).tx_alarm.rings(now) {
+            return;
+        }
+        self.ingest(machine, queue);
+        self.note_ingested(machine, now);
+        if let Some(item) = self.nic(machine).tx.take(now) {
+            self.transmit(machine, Item(item), queue);
+        }
+        self.nic(machine).tx_alarm.silence();
+        self.wake_tx(machine, queue);
+    }
+
+    /// Has the transmit engine look when it, or the ingest in front of it, will have something to do.
+    pub(crate) fn wake_tx(&mut self, machine: u16, queue: &mut Queue) {
         let nic = &mut self.nics[usize::from(machine)];
-        let (_, end) = nic.pio.carry(now, u64::from(lines.max(1)));
-        nic.bus_in.carry(now, bus);
-        nic.counters.mmio_lines += u64::from(lines.max(1));
-        if lines > 0 {
-            // Not before an earlier list of its queue pair, which takes longer to fetch.
-            let at = match self.qps.get_mut(self.ops[first].qp) {
-                Some(qp) => {
-                    qp.ingested_at = end.max(qp.ingested_at);
-                    qp.ingested_at
-                }
-                None => end,
-            };
-            queue.schedule(at, Event::new(kind::INGESTED, machine, first));
-        } else {
-            self.fetch_list(machine, first, end, queue);
+        let mut at = nic.tx.next_at().unwrap_or(Ps::MAX);
+        if let Some((written_at, op)) = nic.written.first() {
+            let lines = self.ops[op].lines;
+            let ingested_at = nic.pio.through_at(written_at, u64::from(lines.max(1)));
+            at = at.min(match lines {
+                0 => ingested_at,
+                _ => ingested_at.max(nic.tx.free_at()),
+            });
         }
+        nic.tx_alarm.set(at, Event::new(kind::TX, machine, 0), queue);
     }
 
-    /// The card reads a list of requests that a doorbell told it of.
-    fn fetch_list(&mut self, machine: u16, first: u32, now: Ps, queue: &mut Queue) {
-        let mut bytes = 0;
-        let mut op = first;
-        while op != NONE {
-            let o = &self.ops[op];
-            bytes += 64 * u64::from(self.prices.lines(o.verb, o.is_ud, o.inline, o.len));
-            op = o.next;
-        }
-        let bus = self.prices.bus_read(bytes);
-        let (_, end) = self.nic(machine).bus_in.carry(now, bus);
-        let arrived = end + self.prices.dma_read;
-        let mut op = first;
-        while op != NONE {
-            let at = match self.qps.get_mut(self.ops[op].qp) {
-                Some(qp) => {
-                    let at = arrived.max(qp.fetch_at).max(qp.ingested_at);
-                    qp.fetch_at = at + self.prices.fetch_spacing;
-                    qp.ingested_at = at;
-                    at
-                }
-                None => arrived,
-            };
-            queue.schedule(at, Event::new(kind::INGESTED, machine, op));
-            op = self.ops[op].next;
-        }
-    }
-
-    /// A request is in the card.
-    pub(crate) fn ingested(&mut self, machine: u16, op: u32, queue: &mut Queue) {
-        let (core, lines, qpn) = (self.ops[op].core, self.ops[op].lines, self.ops[op].qp);
-        if let Some(ctx) = self.ctxs.get_mut(core) {
-            ctx.lines_ahead -= lines;
-        }
-        let hash = self.wqe_hash(op);
-        let nic = self.nic(machine);
-        nic.lines_ahead -= lines;
-        let cached = nic.wqes.insert(hash);
-        self.ops[op].cached = cached;
-        match self.qps.get_mut(qpn) {
-            Some(qp) if qp.state == QpState::Error => self.flush(qpn, op, queue),
-            Some(qp) => {
-                qp.pending.push_back(op);
-                self.start_pending(qpn, queue);
-            }
-            None => {
-                self.ops[op].retired = true;
-                self.ops.release(op);
-            }
-        }
-    }
-
-    /// What chooses a request's place in the cache of requests.
-    pub(crate) fn wqe_hash(&self, op: u32) -> u64 {
-        u64::from(self.ops[op].qp) << 32 ^ self.ops[op].sequence
-    }
-
-    /// Hands over to the transmit engine whatever may start, in order.
-    pub(crate) fn start_pending(&mut self, qpn: u32, queue: &mut Queue) {
+    /// Hands over to the transmit engine whatever may start at `at`, in order.
+    pub(crate) fn start_pending(&mut self, qpn: u32, at: Ps, queue: &mut Queue) {
         while let Some(qp) = self.qps.get_mut(qpn) {
             let Some(&op) = qp.pending.front() else { return };
             let o = &self.ops[op];
@@ -108,12 +57,12 @@ impl Net {
             qp.pending.pop_front();
             qp.flight.push_back(op);
             qp.reads_out += u64::from(fetches);
-            self.transmit_request(qpn, op, queue);
+            self.transmit_request(qpn, op, at, queue);
         }
     }
 
     /// Queues a request at the transmit engine, for the first time or again.
-    pub(crate) fn transmit_request(&mut self, qpn: u32, op: u32, queue: &mut Queue) {
+    pub(crate) fn transmit_request(&mut self, qpn: u32, op: u32, at: Ps, queue: &mut Queue) {
         let qp = self.qps.at(qpn);
         let machine = qp.machine;
         if qp.kind == QpKind::Rc {
@@ -124,24 +73,35 @@ impl Net {
             }
         }
         self.ops.hold(op);
-        self.tx_arrive(machine, Item::new(op, Role::Request), queue);
+        self.tx_arrive(machine, Item::new(op, Role::Request), at, queue);
     }
 
-    pub(crate) fn tx_arrive(&mut self, machine: u16, item: Item, queue: &mut Queue) {
-        if self.nic(machine).tx.arrive(item.0) {
-            self.tx_begin(machine, item, queue);
-        }
+    /// An item will be at the transmit engine at `at`.
+    #[inline]
+    pub(crate) fn tx_arrive(&mut self, machine: u16, item: Item, at: Ps, queue: &mut Queue) {
+        let nic = self.nic(machine);
+        nic.tx.expect(at, item.0);
+        let at = nic.tx.next_at().unwrap_or(Ps::MAX);
+        nic.tx_alarm.set(at, Event::new(kind::TX, machine, 0), queue);
     }
 
-    /// Service begins: only now are the caches asked.
-    fn tx_begin(&mut self, machine: u16, item: Item, queue: &mut Queue) {
+    /// Service begins: only now are the caches asked. What is on its way without fetching anything, and behind nobody
+    /// who does, departs at the end of it; nothing can come in between.
+    fn transmit(&mut self, machine: u16, item: Item, queue: &mut Queue) {
         let time = match item.role() {
             Role::Request => self.request_time(machine, item.op(), queue),
             Role::Response => self.prices.tx_response.of(self.ops[item.op()].len),
             _ => self.prices.tx_ack,
         };
-        self.nic(machine).tx.begin(item.0, time);
-        queue.schedule(queue.now() + time, Event::new(kind::TX_DONE, machine, 0));
+        let gathers = item.role() == Role::Request && self.ops[item.op()].gathers();
+        let nic = self.nic(machine);
+        let end = nic.tx.serve(queue.now(), time);
+        if gathers || nic.unsent > 0 {
+            nic.unsent += 1;
+            queue.schedule(end, Event::new(kind::SENT, machine, item.0));
+        } else {
+            self.served(machine, item, end, queue);
+        }
     }
 
     fn request_time(&mut self, machine: u16, op: u32, queue: &Queue) -> Ps {
@@ -181,50 +141,58 @@ impl Net {
         time
     }
 
-    /// The transmit engine is done with one item and begins the next.
-    pub(crate) fn tx_done(&mut self, machine: u16, queue: &mut Queue) {
-        let (item, next) = self.nic(machine).tx.finish();
-        if let Some(next) = next {
-            self.tx_begin(machine, Item(next), queue);
-        }
-        let item = Item(item);
+    /// The transmit engine is done with an item that has to do with fetching.
+    pub(crate) fn sent(&mut self, machine: u16, item: Item, queue: &mut Queue) {
+        self.nic(machine).unsent -= 1;
+        self.served(machine, item, queue.now(), queue);
+    }
+
+    /// An item that had to wait departs.
+    pub(crate) fn delayed(&mut self, machine: u16, item: Item, queue: &mut Queue) {
+        self.nic(machine).unsent -= 1;
+        self.depart(machine, item, queue.now(), queue);
+    }
+
+    /// At `end` the transmit engine is done with an item.
+    fn served(&mut self, machine: u16, item: Item, end: Ps, queue: &mut Queue) {
         match item.role() {
-            Role::Request => self.request_sent(machine, item, queue),
-            _ => self.depart(machine, item, queue),
+            Role::Request => self.request_sent(machine, item, end, queue),
+            _ => self.depart(machine, item, end, queue),
         }
     }
 
     /// Fetches the payload if it has to, then departs; requests of a queue pair depart in order.
-    fn request_sent(&mut self, machine: u16, item: Item, queue: &mut Queue) {
+    fn request_sent(&mut self, machine: u16, item: Item, end: Ps, queue: &mut Queue) {
         let op = item.op();
-        let now = queue.now();
         let o = &self.ops[op];
         if o.retired {
             return self.ops.release(op);
         }
         let (qpn, len) = (o.qp, o.len);
-        let mut ready = now;
-        if !o.inline && !o.verb.fetches() && len > 0 {
+        let mut ready = end;
+        if o.gathers() {
             if !self.gather(op) {
                 self.ops.release(op);
                 return self.fail(qpn, op, WcStatus::LocalProtection, queue);
             }
             let bus = self.prices.bus_read(u64::from(len));
-            let (_, end) = self.nic(machine).bus_in.carry(now, bus);
-            ready = end + self.prices.dma_gather;
+            let (_, fetched) = self.nic(machine).bus_in.carry(end, bus);
+            ready = fetched + self.prices.dma_gather;
         }
         if let Some(qp) = self.qps.get_mut(qpn) {
             ready = ready.max(qp.departed_at);
             qp.departed_at = ready;
         }
-        match ready == now {
-            true => self.depart(machine, item, queue),
-            false => queue.schedule(ready, Event::new(kind::DEPART, machine, item.0)),
+        if ready == end {
+            return self.depart(machine, item, end, queue);
         }
+        self.nic(machine).unsent += 1;
+        queue.schedule(ready, Event::new(kind::DEPART, machine, item.0));
     }
 
-    /// Enters the link; the far port begins as soon as the first byte is there.
-    pub(crate) fn depart(&mut self, machine: u16, item: Item, queue: &mut Queue) {
+    /// Enters the link at `at`; the far port begins as soon as the first byte is there. Calls for one machine come in
+    /// the order of `at`.
+    fn depart(&mut self, machine: u16, item: Item, at: Ps, queue: &mut Queue) {
         let op = item.op();
         let (verb, is_ud, len) = (self.ops[op].verb, self.ops[op].is_ud, self.ops[op].len);
         let is_request = item.role() == Role::Request;
@@ -244,20 +212,21 @@ impl Net {
         let nic = &mut self.nics[usize::from(machine)];
         nic.counters.tx_packets += packets;
         nic.counters.tx_bytes += bytes;
-        let (start, _) = nic.link_out.carry(queue.now() + delay, bytes);
+        let (start, _) = nic.link_out.carry(at + delay, bytes);
         let lost = nic.down || (loss > 0.0 && nic.loss.chance(1.0 - (1.0 - loss).powi(packets as i32)));
-        let target = self.target(item);
-        if lost {
-            self.nic(machine).counters.lost += 1;
-        }
-        match target {
+        nic.counters.lost += u64::from(lost);
+        match self.target(item) {
             Some(target) if !lost => {
-                queue.schedule(start + wire, Event::new(kind::LINK_IN, target, item.0));
+                let bytes = bytes as u32;
+                self.nic(target)
+                    .incoming
+                    .push(start + wire, Arrival { item, bytes });
+                self.wake_rx(target, queue);
             }
             _ => self.ops.release(op),
         }
         if is_request {
-            self.request_departed(machine, op, queue);
+            self.request_departed(machine, op, at, queue);
         }
     }
 

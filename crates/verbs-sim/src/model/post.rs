@@ -1,11 +1,11 @@
 //! Posting: what is refused at once, what it costs the core, how it gets to the card.
 
+use super::Net;
 use super::objects::{Qp, RecvQueue};
 use super::op::NONE;
 use super::prices::Verb;
-use super::{Net, kind};
 use drover_base::{Cost, Cpu};
-use drover_sim::{Event, Ps, Queue, VirtualCpu};
+use drover_sim::{Ps, Queue, VirtualCpu};
 use drover_verbs::{
     Payload, PostError, PostErrorKind, QpKind, QpState, RecvList, RecvWr, SendList, SendOp, SendWr, Sge,
 };
@@ -164,6 +164,8 @@ impl Net {
         cpu.charge(POST_LIST, count - 1);
         let fetches = self.ops[first].verb.fetches();
         self.take_register(cpu, qpn, fetches);
+        self.ingest(machine, queue);
+        self.note_ingested(machine, queue.now());
         self.stall(cpu, ctx, lines, queue.now());
         self.ops[first].lines = lines;
         let far = self.prices.far_socket;
@@ -173,8 +175,10 @@ impl Net {
         let at = (cpu.local() + delay).max(c.posted_at);
         c.posted_at = at;
         c.lines_ahead += lines;
-        self.nic(machine).lines_ahead += lines;
-        queue.schedule(at, Event::new(kind::MMIO, machine, first));
+        let nic = self.nic(machine);
+        nic.lines_ahead += lines;
+        nic.written.push(at, first);
+        self.wake_tx(machine, queue);
     }
 
     /// Lines that the core writes for a single request; 0 if it only rings and the card fetches.

@@ -97,6 +97,7 @@ pub(crate) struct Prices {
     pub(crate) lock_read_extra: Ps,
     pub(crate) lock_per_waiter: Ps,
     pub(crate) lock_per_far_waiter: Ps,
+    headers: Headers,
     pub(crate) p: Parameters,
 }
 
@@ -145,6 +146,7 @@ impl Prices {
             lock_read_extra: ns(p.lock.read_extra_ns),
             lock_per_waiter: ns(p.lock.per_waiter_ns),
             lock_per_far_waiter: ns(p.lock.per_far_waiter_ns),
+            headers: Headers::new(p),
             p: p.clone(),
         }
     }
@@ -168,57 +170,106 @@ impl Prices {
     }
 
     /// Bytes on the wire of a request.
+    #[inline]
     pub(crate) fn request_bytes(&self, verb: Verb, is_ud: bool, bytes: u32) -> u64 {
-        let link = &self.p.link;
-        let header = match verb {
-            Verb::Write => link.write_header,
-            Verb::Send if is_ud => link.ud_header,
-            Verb::Send => link.send_header,
-            Verb::Read => return (link.read_request + link.packet_extra) as u64,
-            Verb::CompareSwap | Verb::FetchAdd => return (link.atomic_request + link.packet_extra) as u64,
-        };
-        self.framed(header, bytes)
+        let headers = &self.headers;
+        match verb {
+            Verb::Write => self.framed(headers.write, bytes),
+            Verb::Send if is_ud => self.framed(headers.ud, bytes),
+            Verb::Send => self.framed(headers.send, bytes),
+            Verb::Read => headers.read_request,
+            Verb::CompareSwap | Verb::FetchAdd => headers.atomic_request,
+        }
     }
 
     /// Bytes on the wire of the answer to a READ or an atomic.
+    #[inline]
     pub(crate) fn response_bytes(&self, bytes: u32) -> u64 {
-        self.framed(self.p.link.response_header, bytes)
+        self.framed(self.headers.response, bytes)
     }
 
     /// Bytes on the wire of an acknowledgement.
+    #[inline]
     pub(crate) fn ack_bytes(&self) -> u64 {
-        (self.p.link.ack_bytes + self.p.link.packet_extra) as u64
+        self.headers.ack
     }
 
     /// How many packets carry so much payload.
+    #[inline]
     pub(crate) fn packets(&self, bytes: u32) -> u64 {
-        u64::from(bytes).div_ceil(self.p.link.mtu).max(1)
+        pieces(u64::from(bytes), self.p.link.mtu).max(1)
     }
 
-    fn framed(&self, header: f64, bytes: u32) -> u64 {
-        self.packets(bytes) * (header + self.p.link.packet_extra) as u64 + u64::from(bytes)
+    #[inline]
+    fn framed(&self, header: u64, bytes: u32) -> u64 {
+        self.packets(bytes) * header + u64::from(bytes)
     }
 
     /// Bytes on the bus of writing `bytes` to the host.
+    #[inline]
     pub(crate) fn bus_write(&self, bytes: u64) -> u64 {
-        let pcie = &self.p.pcie;
-        bytes + bytes.div_ceil(pcie.write_payload) * pcie.request_tlp as u64
+        bytes + pieces(bytes, self.p.pcie.write_payload) * self.headers.bus_request
     }
 
     /// Bytes on the bus of a completion-queue entry.
+    #[inline]
     pub(crate) fn bus_cqe(&self) -> u64 {
-        self.bus_write(self.p.pcie.cqe_bytes as u64)
+        self.headers.cqe
     }
 
     /// Bytes on the bus, towards the card, of reading `bytes` from the host.
+    #[inline]
     pub(crate) fn bus_read(&self, bytes: u64) -> u64 {
-        let pcie = &self.p.pcie;
-        bytes + bytes.div_ceil(pcie.completion_payload) * pcie.completion_tlp as u64
+        bytes + pieces(bytes, self.p.pcie.completion_payload) * self.headers.bus_completion
     }
 
     /// Bytes on the bus of so many lines written by a core.
     pub(crate) fn bus_mmio(&self, lines: u32) -> u64 {
-        u64::from(lines) * (64 + self.p.pcie.request_tlp as u64)
+        u64::from(lines) * (64 + self.headers.bus_request)
+    }
+}
+
+/// Whole bytes of what goes in front of payloads, and of messages that are nothing else.
+#[derive(Clone, Copy, Debug)]
+struct Headers {
+    write: u64,
+    ud: u64,
+    send: u64,
+    read_request: u64,
+    atomic_request: u64,
+    response: u64,
+    ack: u64,
+    bus_request: u64,
+    bus_completion: u64,
+    cqe: u64,
+}
+
+impl Headers {
+    fn new(p: &Parameters) -> Headers {
+        let (link, pcie) = (&p.link, &p.pcie);
+        let packet = |bytes: f64| (bytes + link.packet_extra) as u64;
+        let (bus_request, cqe) = (pcie.request_tlp as u64, pcie.cqe_bytes as u64);
+        Headers {
+            write: packet(link.write_header),
+            ud: packet(link.ud_header),
+            send: packet(link.send_header),
+            read_request: packet(link.read_request),
+            atomic_request: packet(link.atomic_request),
+            response: packet(link.response_header),
+            ack: packet(link.ack_bytes),
+            bus_request,
+            bus_completion: pcie.completion_tlp as u64,
+            cqe: cqe + pieces(cqe, pcie.write_payload) * bus_request,
+        }
+    }
+}
+
+/// Pieces of at most `longest` that `bytes` are cut into. Divides only where there is more than one.
+#[inline]
+fn pieces(bytes: u64, longest: u64) -> u64 {
+    match bytes <= longest {
+        true => bytes.min(1),
+        false => bytes.div_ceil(longest),
     }
 }
 

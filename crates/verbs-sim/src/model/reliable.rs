@@ -7,7 +7,7 @@ use drover_verbs::WcStatus;
 
 impl Net {
     /// Whether a request is the next one. What came before is answered again, what comes too early is refused once.
-    pub(crate) fn in_sequence(&mut self, machine: u16, op: u32, to: u32, queue: &mut Queue) -> bool {
+    pub(crate) fn in_sequence(&mut self, machine: u16, op: u32, to: u32, now: Ps, queue: &mut Queue) -> bool {
         let sequence = self.ops[op].sequence;
         let rc = &mut self.qps.at(to).rc;
         if sequence == rc.expected {
@@ -18,7 +18,7 @@ impl Net {
             self.nic(machine).counters.out_of_sequence += 1;
             match told {
                 true => self.ops.release(op),
-                false => self.send_back(machine, op, Role::SequenceNak, queue),
+                false => self.send_back(machine, op, Role::SequenceNak, now, queue),
             }
             return false;
         }
@@ -27,17 +27,16 @@ impl Net {
         match (o.verb.fetches(), o.verb.is_atomic()) {
             _ if o.retired => self.ops.release(op),
             // An atomic is not done twice: its first result is still in the op.
-            (true, true) if o.executed => self.send_back(machine, op, Role::Response, queue),
+            (true, true) if o.executed => self.send_back(machine, op, Role::Response, now, queue),
             (true, true) => self.ops.release(op), // its first answer is on its way
-            (true, false) => self.answer_later(machine, op, queue.now(), queue),
-            (false, _) => self.send_back(machine, op, Role::Ack, queue),
+            (true, false) => self.answer_later(machine, op, now, queue),
+            (false, _) => self.send_back(machine, op, Role::Ack, now, queue),
         }
         false
     }
 
     /// `op` was answered: so was everything before it that no data come back for.
-    pub(crate) fn progress(&mut self, qpn: u32, op: u32, queue: &mut Queue) {
-        let now = queue.now();
+    pub(crate) fn progress(&mut self, qpn: u32, op: u32, now: Ps, queue: &mut Queue) {
         let sequence = self.ops[op].sequence;
         let qp = self.qps.at(qpn);
         let machine = qp.machine;
@@ -59,7 +58,7 @@ impl Net {
             .collect();
         for before in implied {
             self.ops.hold(before);
-            self.write_completion(machine, before, queue);
+            self.write_completion(machine, before, now, queue);
         }
     }
 
@@ -75,7 +74,7 @@ impl Net {
         let machine = qp.machine;
         self.nic(machine).counters.retransmitted += again.len() as u64;
         for op in again {
-            self.transmit_request(qpn, op, queue);
+            self.transmit_request(qpn, op, queue.now(), queue);
         }
     }
 
@@ -132,6 +131,6 @@ impl Net {
         let Some(qp) = self.qps.get_mut(qpn) else { return };
         qp.rc.rnr_wait = false;
         self.go_back(qpn, queue);
-        self.start_pending(qpn, queue);
+        self.start_pending(qpn, queue.now(), queue);
     }
 }

@@ -1,0 +1,131 @@
+//! [`Expected`]: items by when they will be there; and [`Alarm`], the one event that looks after them.
+
+use crate::{Event, Ps, Queue};
+use std::collections::VecDeque;
+
+/// A queue of items whose times are known before they come. Those of one time keep the order of their announcement.
+///
+/// Almost all are announced in order, so each costs a look at the last one.
+#[derive(Clone, Debug)]
+pub struct Expected<T>(VecDeque<(Ps, T)>);
+
+impl<T> Default for Expected<T> {
+    fn default() -> Expected<T> {
+        Expected(VecDeque::new())
+    }
+}
+
+impl<T: Copy> Expected<T> {
+    /// `item` will be there at `at`.
+    #[inline]
+    pub fn push(&mut self, at: Ps, item: T) {
+        match self.0.back() {
+            Some(last) if last.0 > at => {
+                let place = self.0.partition_point(|before| before.0 <= at);
+                self.0.insert(place, (at, item));
+            }
+            _ => self.0.push_back((at, item)),
+        }
+    }
+
+    /// The next one, and when.
+    #[inline]
+    pub fn first(&self) -> Option<(Ps, T)> {
+        self.0.front().copied()
+    }
+
+    /// Takes the next one if it is there at `now`.
+    #[inline]
+    pub fn take(&mut self, now: Ps) -> Option<(Ps, T)> {
+        match self.0.front() {
+            Some(first) if first.0 <= now => self.0.pop_front(),
+            _ => None,
+        }
+    }
+
+    /// How many are expected.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many of them are there at `now`.
+    pub fn there(&self, now: Ps) -> usize {
+        self.0.partition_point(|item| item.0 <= now)
+    }
+}
+
+/// When the owner of a [`Station`](crate::Station) looks at it next. Only one event counts: when something turns out
+/// to be due earlier, there is a new one, and the old one does not ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Alarm(Ps);
+
+impl Default for Alarm {
+    fn default() -> Alarm {
+        Alarm(Ps::MAX)
+    }
+}
+
+impl Alarm {
+    /// Rings with `event` at `at`, or now if that is past, unless it rings earlier. Never at [`Ps::MAX`].
+    #[inline]
+    pub fn set(&mut self, at: Ps, event: Event, queue: &mut Queue) {
+        let at = at.max(queue.now());
+        if at < self.0 {
+            self.0 = at;
+            queue.schedule(at, event);
+        }
+    }
+
+    /// Its event has come: whether it is the one that counts. If so it rings until it is [silenced](Alarm::silence),
+    /// and is not set meanwhile.
+    #[inline]
+    pub fn rings(&self, now: Ps) -> bool {
+        self.0 == now
+    }
+
+    /// Stops ringing.
+    #[inline]
+    pub fn silence(&mut self) {
+        self.0 = Ps::MAX;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_time_then_by_announcement() {
+        let mut expected = Expected::default();
+        for (at, item) in [(5, 'a'), (7, 'b'), (5, 'c'), (1, 'd'), (9, 'e')] {
+            expected.push(Ps(at), item);
+        }
+        assert_eq!((expected.len(), expected.there(Ps(6))), (5, 3));
+        let taken: String = std::iter::from_fn(|| expected.take(Ps(8)))
+            .map(|(_, item)| item)
+            .collect();
+        assert_eq!(taken, "dacb");
+        assert_eq!(expected.first(), Some((Ps(9), 'e')));
+    }
+
+    #[test]
+    fn only_the_earliest_alarm_rings() {
+        let (mut alarm, mut queue) = (Alarm::default(), Queue::default());
+        let event = Event::new(Event::FIRST_KIND, 0, 0);
+        for at in [5, 3, 4] {
+            alarm.set(Ps(at), event, &mut queue);
+        }
+        assert_eq!(queue.waiting(), 2);
+        assert!(alarm.rings(Ps(3)) && !alarm.rings(Ps(5)));
+        alarm.set(Ps(9), event, &mut queue);
+        assert_eq!(queue.waiting(), 2, "it rings already");
+        alarm.silence();
+        alarm.set(Ps(9), event, &mut queue);
+        assert!(alarm.rings(Ps(9)));
+    }
+}
