@@ -57,3 +57,26 @@ fn no_series_breaks_the_columns_of_a_file() {
         );
     }
 }
+
+/// What others ask for by name.
+#[test]
+fn the_figures_that_were_promised_are_there() {
+    let names: BTreeSet<_> = all().iter().map(|figure| figure.name).collect();
+    let herd = [2, 3, 4, 5, 6, 9, 10, 11, 12, 13, 14].map(|n| format!("herd-{n}"));
+    let others = [
+        "herd-10-susitna",
+        "herd-table-1",
+        "rfp-3",
+        "rfp-4",
+        "rfp-5",
+        "rfp-6",
+        "smart-3",
+        "smart-4",
+        "smart-13",
+        "smart-table-1",
+        "atc-13",
+    ];
+    for name in herd.iter().map(String::as_str).chain(others) {
+        assert!(names.contains(name), "{name}");
+    }
+}

@@ -74,8 +74,8 @@ pub fn table(result: &FigureRun) -> String {
         .max(6);
     let _ = writeln!(
         out,
-        "{:<width$} {:>8} {:>22} {:>10} {:>10} {:>7}  {:<4} binding",
-        "series", "x", "metric", "published", "simulated", "ratio", "band"
+        "{:<width$} {:>8} {:>22} {:>10} {:>10} {:>7} {:>7}  {:<4} binding",
+        "series", "x", "metric", "published", "simulated", "spread", "ratio", "band"
     );
     for row in sorted(result) {
         let number = |value: Option<f64>| value.map_or("-".to_string(), short);
@@ -87,17 +87,27 @@ pub fn table(result: &FigureRun) -> String {
         let metric = format!("{}, {}", row.metric.name(), row.metric.unit());
         let _ = writeln!(
             out,
-            "{:<width$} {:>8} {metric:>22} {:>10} {:>10} {:>7}  {band:<4} {}",
+            "{:<width$} {:>8} {metric:>22} {:>10} {:>10} {:>7} {:>7}  {band:<4} {}",
             row.series,
             row.x,
             number(row.expected.as_ref().map(|expected| expected.value)),
             number(row.simulated),
+            spread(row),
             row.ratio().map_or("-".to_string(), |ratio| format!("{ratio:.2}")),
             row.binding
         );
     }
     let _ = writeln!(out, "{}", errors(&result.rows));
     out
+}
+
+/// How far the least and the greatest of several seeds are apart, of their mean.
+fn spread(row: &Row) -> String {
+    let (low, high) = row.range;
+    match row.simulated {
+        Some(mean) if low < high && mean > 0.0 => format!("{:.1} %", 100.0 * (high - low) / mean),
+        _ => String::new(),
+    }
 }
 
 /// Curve by curve in the order in which curves first appear, x ascending.

@@ -76,3 +76,17 @@ fn a_table_shows_misses() {
     let text = table(&result);
     assert!(text.contains("MISS") && text.lines().count() == 13, "{text}");
 }
+
+#[test]
+fn a_table_shows_how_far_seeds_are_apart() {
+    let mut result = result("rfp-4");
+    result.rows.truncate(2);
+    let row = &mut result.rows[0];
+    row.simulated = Some(10.0);
+    row.range = (9.9, 10.2);
+    let row = &mut result.rows[1];
+    row.range = (5.0, 5.0);
+    let text = table(&result);
+    assert_eq!(text.matches("3.0 %").count(), 1, "{text}");
+    assert!(text.contains("spread"), "{text}");
+}
