@@ -34,6 +34,8 @@ pub struct Herd {
     /// Machines that they are dealt out to.
     pub machines: usize,
     /// Operations that each has under way.
+    pub depth: usize,
+    /// At most so many of them with one core: a power of two.
     pub window: usize,
     /// What they are.
     pub load: Load,
@@ -63,6 +65,7 @@ impl Herd {
             cores: 6,
             clients: 51,
             machines: 17,
+            depth: 4,
             window: 4,
             load: Load {
                 keys: KEYS,
@@ -139,7 +142,7 @@ impl Herd {
         let mut setup = Setup::on(job.profile.clone());
         setup.world.noise = Noise::ORDINARY;
         setup.seed = job.seed;
-        (setup.clients, setup.machines, setup.depth) = (self.clients, self.machines, self.window);
+        (setup.clients, setup.machines, setup.depth) = (self.clients, self.machines, self.depth);
         setup.load = self.load.clone();
         setup.server = ServerOptions {
             partition_count: self.cores,
@@ -147,11 +150,11 @@ impl Herd {
             ..self.style.server()
         };
         setup.client = ClientOptions {
-            window: self.window.next_power_of_two(),
+            window: self.window,
             ..self.style.client()
         };
         // What the clients have outstanding goes round several times before counting begins.
-        let round = Ns(4 * (self.clients * self.window) as u64 * 1_000 / SLOWEST_MOPS);
+        let round = Ns(4 * (self.clients * self.depth) as u64 * 1_000 / SLOWEST_MOPS);
         let span = match job.quick {
             true => Ns::from_us(300),
             false => Ns::from_ms(1),
@@ -201,7 +204,7 @@ fn outcome(plan: &Herd, found: &drover_room::Outcome) -> Outcome {
         .fold((f64::MAX, 0.0f64), |(low, high), mops| {
             (low.min(*mops), high.max(*mops))
         });
-    let outstanding = (plan.clients * plan.window) as f64;
+    let outstanding = (plan.clients * plan.depth) as f64;
     let named = vec![
         ("latency mean", found.latency.mean_us),
         ("latency p5", found.latency.p5_us),

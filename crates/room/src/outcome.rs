@@ -24,7 +24,7 @@ pub struct Outcome {
     pub mops: f64,
     /// How long they took.
     pub latency: LatencyUs,
-    /// Of the GETs, so many found something.
+    /// Of the GETs, so many found something; 1 if there were none.
     pub hit_share: f64,
     /// Operations that did not end well.
     pub failed: u64,
@@ -51,7 +51,10 @@ impl Outcome {
                 p50_us: counts.latency.value_at_quantile(0.50) as f64 / 1e3,
                 p95_us: counts.latency.value_at_quantile(0.95) as f64 / 1e3,
             },
-            hit_share: counts.hits as f64 / counts.gets.max(1) as f64,
+            hit_share: match counts.gets {
+                0 => 1.0,
+                gets => counts.hits as f64 / gets as f64,
+            },
             failed: counts.failed,
             done: counts.done,
             by_partition: counts.by_partition.iter().map(|count| rate(*count)).collect(),

@@ -63,7 +63,21 @@ fn one_figure_becomes_values_and_a_drawing() {
 #[test]
 fn the_list_names_every_figure_and_other_names_are_refused() {
     let list = text(&drover(&["figure", "list"]).stdout);
-    for name in ["herd-2", "herd-6", "rfp-3", "smart-13", "atc-13"] {
+    for name in [
+        "herd-2",
+        "herd-6",
+        "herd-7",
+        "herd-9",
+        "herd-10",
+        "herd-10-susitna",
+        "herd-11",
+        "herd-12",
+        "herd-13",
+        "herd-14",
+        "rfp-3",
+        "smart-13",
+        "atc-13",
+    ] {
         assert!(
             list.lines()
                 .any(|line| line.split_whitespace().next() == Some(name)),

@@ -198,3 +198,29 @@ pub(crate) fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
 pub(crate) fn nobody_watches() -> AtomicU64 {
     AtomicU64::new(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_held_out_value_has_its_prediction() {
+        let (expected, figures) = (expected(), figures());
+        let heldout: BTreeSet<&str> = drover_heldout::HERD
+            .lines()
+            .skip(1)
+            .filter_map(|row| row.split(',').next())
+            .collect();
+        for name in heldout {
+            let figure = figures.iter().find(|figure| figure.name == name);
+            let points = (figure.expect(name).points)();
+            for row in expected.rows(name) {
+                let has = points.iter().any(|point| {
+                    let metric = point.metrics.iter().any(|metric| metric.name() == row.metric);
+                    point.series == row.series && point.x == row.x && metric
+                });
+                assert!(has, "nothing predicts {row:?}");
+            }
+        }
+    }
+}
