@@ -240,3 +240,15 @@ fn a_scan_ends_where_a_climb_does() {
         "{climbed} and {scanned} ns"
     );
 }
+
+#[test]
+fn metrics_of_one_point_share_its_run() {
+    let mut elsewhere = target(30.0);
+    elsewhere.point.x += 1.0;
+    let progress = AtomicU64::new(0);
+    let all = [target(20.0), target(25.0), elsewhere];
+    let rows = evaluate(&Nobody, &all, &Profiles::builtin(), &options(), &progress);
+    assert_eq!(rows.len(), 3);
+    assert_eq!(progress.into_inner(), 2, "two points, three rows");
+    assert!(rows.iter().all(|row| row.simulated == rows[0].simulated));
+}
