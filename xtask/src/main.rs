@@ -10,6 +10,7 @@ mod ci;
 mod command;
 mod counts;
 mod fuzz;
+mod guest;
 mod instructions;
 mod loom;
 mod miri;
@@ -59,6 +60,8 @@ enum Chore {
     Syscalls,
     /// Kills client or server at random points under load, many times.
     Kill(tests::KillArgs),
+    /// The verbs suite over the kernel's software RoCE, in an emulated machine that needs no privileges.
+    Guest(guest::Args),
     /// Installs the tools that the other chores need (Debian packages).
     Setup,
     /// Everything that CI runs.
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Chore::Sim(args) => sim::run(&mut steps, &args),
         Chore::Syscalls => syscalls::run(&mut steps),
         Chore::Kill(args) => tests::kill(&mut steps, &args),
+        Chore::Guest(args) => guest::run(&mut steps, &args),
         Chore::Setup => setup::run(&mut steps),
         Chore::Ci(args) => ci::run(&mut steps, &args),
     }

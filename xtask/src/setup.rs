@@ -9,7 +9,10 @@ use std::path::Path;
 use std::process::Command;
 
 /// A program, the package that brings it, and what it is for.
-const TOOLS: &[(&str, &str, &str)] = &[
+pub type Tool = (&'static str, &'static str, &'static str);
+
+/// What most chores need.
+const TOOLS: &[Tool] = &[
     ("c++", "g++", "builds libFuzzer"),
     ("valgrind", "valgrind", "counts instructions"),
     ("strace", "strace", "counts system calls"),
@@ -22,11 +25,12 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 
 /// One step: what is missing is installed, or the step fails with the command that would.
 pub fn run(steps: &mut Steps) {
-    steps.run("setup", install_missing);
+    steps.run("setup", || install(TOOLS));
 }
 
-fn install_missing() -> StepResult {
-    let missing: Vec<&str> = TOOLS
+/// Installs those of `tools` that are missing.
+pub fn install(tools: &[Tool]) -> StepResult {
+    let missing: Vec<&str> = tools
         .iter()
         .filter(|(program, ..)| !has(program))
         .map(|(_, package, _)| *package)
@@ -34,7 +38,7 @@ fn install_missing() -> StepResult {
     if missing.is_empty() {
         return Ok(Counts::default());
     }
-    for (program, package, purpose) in TOOLS.iter().filter(|(program, ..)| !has(program)) {
+    for (program, package, purpose) in tools.iter().filter(|(program, ..)| !has(program)) {
         eprintln!("    {program} ({package}) is missing: {purpose}");
     }
     let by_hand = format!(
