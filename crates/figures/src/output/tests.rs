@@ -70,6 +70,27 @@ fn the_drawing_and_the_report_are_complete_and_escaped() {
 }
 
 #[test]
+fn held_out_values_are_listed_one_by_one_hit_or_missed() {
+    let mut result = result("rfp-4");
+    result.rows[0].simulated = Some(1.0);
+    let count = result.rows.len();
+    let about = |heldout| About {
+        heldout,
+        ..About::default()
+    };
+    let cells = |text: &str, cell: &str| text.matches(cell).count();
+    let report = html(&[result.clone()], &about(vec!["rfp-4"]));
+    assert_eq!(cells(&report, "<td>miss</td>"), 1);
+    assert_eq!(cells(&report, "<td>hit</td>"), count - 1);
+    let fitted = html(&[result], &about(vec![]));
+    assert_eq!(
+        cells(&fitted, "<td>hit</td>"),
+        0,
+        "what is fitted to is no prediction"
+    );
+}
+
+#[test]
 fn a_table_shows_misses() {
     let mut result = result("rfp-4");
     result.rows[0].simulated = Some(1.0);
