@@ -4,7 +4,7 @@ use crate::cost::Book;
 use crate::lines::Lines;
 use crate::noise::Stalls;
 use crate::run::{STEP, TIMER};
-use crate::{CostLine, CostTable, Event, LinePrices, Noise, Ps, Queue, Stream};
+use crate::{CostLine, CostTable, Event, LastLevel, LinePrices, Noise, Ps, Queue, Stream};
 use drover_base::{Cost, Cpu, Line, Ns};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -32,6 +32,8 @@ pub struct CpuOptions {
     pub costs: Rc<CostTable>,
     /// Prices of its memory.
     pub lines: LinePrices,
+    /// What its machine's last-level cache holds.
+    pub last_level: LastLevel,
     /// From something being visible to the core having noticed, apart from the phase.
     pub detect: Ps,
     /// See [`Phase`].
@@ -49,6 +51,7 @@ impl Default for CpuOptions {
         CpuOptions {
             costs: Rc::default(),
             lines: LinePrices::default(),
+            last_level: LastLevel::default(),
             detect: Ps::ZERO,
             phase: Phase::Uniform,
             slowdown: 1.0,
@@ -163,7 +166,7 @@ impl VirtualCpu {
             idle: Cell::new(Ps::ZERO),
             steps: Cell::new((0, 0)),
             book: RefCell::new(Book::default()),
-            lines: RefCell::new(Lines::new(options.lines)),
+            lines: RefCell::new(Lines::new(options.lines, options.last_level.clone())),
             stalls: RefCell::new(Stalls::new(options.noise, stream("stalls"), now)),
             random: stream("random"),
             phase: stream("phase"),

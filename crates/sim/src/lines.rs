@@ -1,6 +1,6 @@
 //! [`Lines`]: which cache lines a core has near, and which are on their way.
 
-use crate::Ps;
+use crate::{LastLevel, Ps};
 use drover_base::Line;
 
 /// What touching memory costs.
@@ -12,6 +12,8 @@ pub struct LinePrices {
     pub miss: Ps,
     /// The line after one touched a moment ago: the core fetches ahead.
     pub next: Ps,
+    /// A line from the last-level cache.
+    pub last_level: Ps,
     /// Asking for a line ahead of time.
     pub prefetch: Ps,
     /// How many lines can be on their way at once; who asks for one more waits. At most 32.
@@ -25,40 +27,60 @@ impl Default for LinePrices {
             hit: Ps::from_ns(1.0),
             miss: Ps::from_ns(80.0),
             next: Ps::from_ns(4.0),
+            last_level: Ps::from_ns(20.0),
             prefetch: Ps::from_ns(2.5),
             in_flight_max: 10,
         }
     }
 }
 
-/// Lines near: as many as there are lines in a page.
-const NEAR: usize = 64;
-/// Lines asked for ahead of time that are remembered: those on their way, and as many again that have come.
-const FILLS_MAX: usize = 32;
+/// Sets of the first-level cache: the offset of a line in its page is the number of its set, as in the processors that
+/// we model, so runs do not depend on where the system maps memory.
+const SETS: usize = 64;
+/// Lines per set: 32 KiB altogether.
+const WAYS: usize = 8;
+/// More lines than this are never on their way at once.
+const IN_FLIGHT_MAX: usize = 32;
 
-/// The last lines touched, and the last ones asked for. Everything else is in DRAM: right for tables much larger than
-/// the last-level cache.
-///
-/// Only the offset of a line in its page chooses its place, so runs do not depend on where the system maps memory.
+/// A line that is near, or on its way.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    tag: usize,
+    there_at: Ps,
+    /// Not only asked for ahead of time.
+    touched: bool,
+}
+
+const EMPTY: Way = Way {
+    tag: 0,
+    there_at: Ps::ZERO,
+    touched: false,
+};
+
+/// The first-level cache of a core, least recently used out. Everything else is in DRAM: right for tables much larger
+/// than the last-level cache; but what cards write is [there](LastLevel).
 #[derive(Debug)]
 pub(crate) struct Lines {
     prices: LinePrices,
-    near: [usize; NEAR],
-    fills: [(usize, Ps); FILLS_MAX],
-    /// How many were asked for so far: number `n` is in place `n % FILLS_MAX`.
+    last_level: LastLevel,
+    /// Set by set, most recently used first. Empty until the first use: most cores of a room never ask for a line.
+    near: Vec<[Way; WAYS]>,
+    /// When the last lines that were asked for ahead of time are there: number `n` in place `n % IN_FLIGHT_MAX`.
+    fills: [Ps; IN_FLIGHT_MAX],
     asked: usize,
     pub(crate) misses: u64,
 }
 
 impl Lines {
-    pub(crate) fn new(prices: LinePrices) -> Lines {
+    pub(crate) fn new(prices: LinePrices, last_level: LastLevel) -> Lines {
         Lines {
             prices: LinePrices {
-                in_flight_max: prices.in_flight_max.clamp(1, FILLS_MAX),
+                in_flight_max: prices.in_flight_max.clamp(1, IN_FLIGHT_MAX),
                 ..prices
             },
-            near: [0; NEAR],
-            fills: [(0, Ps::ZERO); FILLS_MAX],
+            last_level,
+            near: Vec::new(),
+            fills: [Ps::ZERO; IN_FLIGHT_MAX],
             asked: 0,
             misses: 0,
         }
@@ -67,42 +89,71 @@ impl Lines {
     /// What a touch at `now` costs.
     pub(crate) fn touch(&mut self, line: Line, now: Ps) -> Ps {
         let tag = line.0 >> 6;
-        if self.near[tag % NEAR] == tag {
-            return self.prices.hit;
+        let hit = self.prices.hit;
+        if let Some(way) = self.use_near(tag) {
+            way.touched = true;
+            return way.there_at.since(now) + hit;
         }
-        self.near[tag % NEAR] = tag;
-        match self.arrival(tag) {
-            Some(at) => at.since(now) + self.prices.hit,
-            None if self.near[tag.wrapping_sub(1) % NEAR] == tag.wrapping_sub(1) => self.prices.next,
-            None => {
-                self.misses += 1;
-                self.prices.miss
-            }
-        }
+        let price = if self.has_touched(tag.wrapping_sub(1)) {
+            self.prices.next
+        } else if self.last_level.has(line.0) {
+            self.prices.last_level
+        } else {
+            self.misses += 1;
+            self.prices.miss
+        };
+        self.bring(tag, now, true);
+        price
     }
 
     /// What asking for a line at `now` costs: more than a little only when too many are on their way.
     pub(crate) fn prefetch(&mut self, line: Line, now: Ps) -> Ps {
         let tag = line.0 >> 6;
         let price = self.prices.prefetch;
-        if self.near[tag % NEAR] == tag || self.arrival(tag).is_some() {
+        if self.use_near(tag).is_some() {
+            return price;
+        }
+        if self.last_level.has(line.0) {
+            // It holds a buffer for so short a time that nobody waits for it.
+            self.bring(tag, now + self.prices.last_level, false);
             return price;
         }
         // Lines come in the order in which they were asked for, so there is room when that one has come.
         let wait = match self.asked.checked_sub(self.prices.in_flight_max) {
-            Some(before) => self.fills[before % FILLS_MAX].1.since(now),
+            Some(before) => self.fills[before % IN_FLIGHT_MAX].since(now),
             None => Ps::ZERO,
         };
-        self.fills[self.asked % FILLS_MAX] = (tag, now + wait + self.prices.miss);
+        let there_at = now + wait + self.prices.miss;
+        self.fills[self.asked % IN_FLIGHT_MAX] = there_at;
         self.asked += 1;
         self.misses += 1;
+        self.bring(tag, there_at, false);
         price + wait
     }
 
-    /// When a line that was asked for is there.
-    fn arrival(&self, tag: usize) -> Option<Ps> {
-        let fills = &self.fills[..self.asked.min(FILLS_MAX)];
-        fills.iter().find(|fill| fill.0 == tag).map(|fill| fill.1)
+    /// The line's place, if it is near or on its way; it is the most recently used of its set now.
+    fn use_near(&mut self, tag: usize) -> Option<&mut Way> {
+        let set = self.near.get_mut(tag % SETS)?;
+        let at = set.iter().position(|way| way.tag == tag)?;
+        set[..=at].rotate_right(1);
+        Some(&mut set[0])
+    }
+
+    fn has_touched(&self, tag: usize) -> bool {
+        let set = self.near.get(tag % SETS);
+        set.is_some_and(|set| set.iter().any(|way| way.tag == tag && way.touched))
+    }
+
+    /// In the place of the least recently used.
+    fn bring(&mut self, tag: usize, there_at: Ps, touched: bool) {
+        self.near.resize(SETS, [EMPTY; WAYS]);
+        let set = &mut self.near[tag % SETS];
+        set.rotate_right(1);
+        set[0] = Way {
+            tag,
+            there_at,
+            touched,
+        };
     }
 }
 
@@ -125,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_line_touched_twice_is_near() {
-        let mut lines = Lines::new(LinePrices::default());
+        let mut lines = Lines::new(LinePrices::default(), LastLevel::default());
         assert_eq!(lines.touch(line(1), Ps::ZERO), ns(80.0));
         assert_eq!(lines.touch(line(1), Ps::ZERO), ns(1.0));
         assert_eq!(lines.misses, 1);
@@ -133,14 +184,35 @@ mod tests {
 
     #[test]
     fn lines_in_a_row_cost_one_miss() {
-        let mut lines = Lines::new(LinePrices::default());
+        let mut lines = Lines::new(LinePrices::default(), LastLevel::default());
         let all: Vec<Ps> = (0..4).map(|n| lines.touch(line(n), Ps::ZERO)).collect();
         assert_eq!(all, [80.0, 4.0, 4.0, 4.0].map(ns));
     }
 
     #[test]
+    fn what_cards_write_is_in_the_last_level() {
+        let cache = LastLevel::default();
+        let mut lines = Lines::new(LinePrices::default(), cache.clone());
+        let bytes = apart(0).0..apart(20).0;
+        cache.hold(bytes.clone());
+        assert_eq!(lines.touch(apart(1), Ps::ZERO), ns(20.0));
+        for n in 2..20 {
+            assert_eq!(
+                lines.prefetch(apart(n), Ps::ZERO),
+                ns(2.5),
+                "line {n} takes no buffer"
+            );
+        }
+        assert_eq!(lines.touch(apart(2), ns(50.0)), ns(1.0));
+        assert_eq!(lines.touch(apart(20), Ps::ZERO), ns(80.0), "outside");
+        assert_eq!(lines.misses, 1);
+        cache.release(&bytes);
+        assert_eq!(lines.touch(line(0), Ps::ZERO), ns(80.0), "given back");
+    }
+
+    #[test]
     fn a_prefetch_in_time_hides_the_miss() {
-        let mut lines = Lines::new(LinePrices::default());
+        let mut lines = Lines::new(LinePrices::default(), LastLevel::default());
         assert_eq!(lines.prefetch(line(1), ns(0.0)), ns(2.5));
         assert_eq!(lines.touch(line(1), ns(30.0)), ns(51.0));
         lines.prefetch(apart(2), ns(100.0));
@@ -149,7 +221,7 @@ mod tests {
 
     #[test]
     fn lines_that_have_come_stay_while_others_are_asked_for() {
-        let mut lines = Lines::new(LinePrices::default());
+        let mut lines = Lines::new(LinePrices::default(), LastLevel::default());
         let asked = |lines: &mut Lines, from: usize, at: f64| {
             for n in from..from + 8 {
                 lines.prefetch(apart(n), ns(at));
@@ -161,9 +233,29 @@ mod tests {
         assert_eq!(touched, [ns(1.0); 8]);
     }
 
+    /// Batches ask for three lines per request, some thirty requests long: all of them stay.
+    #[test]
+    fn a_hundred_lines_stay_and_the_ninth_of_a_set_pushes_one_out() {
+        let mut lines = Lines::new(LinePrices::default(), LastLevel::default());
+        for n in 0..100 {
+            lines.prefetch(apart(n), ns(1000.0 * n as f64));
+        }
+        for n in 0..100 {
+            assert_eq!(lines.touch(apart(n), ns(1e6)), ns(1.0), "line {n}");
+        }
+        let of_one_set = |n: usize| line(1001 + n * SETS);
+        (0..9).for_each(|n| drop(lines.touch(of_one_set(n), ns(2e6))));
+        assert_eq!(lines.touch(of_one_set(8), ns(2e6)), ns(1.0));
+        assert_eq!(
+            lines.touch(of_one_set(0), ns(2e6)),
+            ns(80.0),
+            "least recently used"
+        );
+    }
+
     #[test]
     fn the_eleventh_prefetch_waits() {
-        let mut lines = Lines::new(LinePrices::default());
+        let mut lines = Lines::new(LinePrices::default(), LastLevel::default());
         let mut now = Ps::ZERO;
         for n in 0..10 {
             let took = lines.prefetch(apart(n), now);

@@ -54,7 +54,7 @@ impl SimDevice {
             let machine = &net.prices.p.machine;
             let siblings = (machine.cores, machine.sibling_factor);
             net.nic(self.machine).cores += 1;
-            (core_options(net), siblings)
+            (core_options(net, self.machine), siblings)
         });
         let cpu = sim.add_core(self.machine, options);
         let index = u64::from(cpu.report().index);
@@ -71,7 +71,7 @@ impl SimDevice {
     }
 }
 
-fn core_options(net: &crate::model::Net) -> CpuOptions {
+fn core_options(net: &crate::model::Net, machine: u16) -> CpuOptions {
     let (p, options) = (&net.prices.p, &net.options);
     let mut costs = CostTable::new();
     let verbs = [
@@ -93,6 +93,7 @@ fn core_options(net: &crate::model::Net) -> CpuOptions {
         hit: Ps::from_ns(1.0),
         miss: Ps::from_ns(p.memory.dram_ns),
         next: Ps::from_ns(64.0 * p.memory.copy_ns_per_byte),
+        last_level: Ps::from_ns(p.memory.llc_ns),
         prefetch: Ps::from_ns(p.memory.prefetch_ns),
         in_flight_max: p.memory.prefetch_slots as usize,
     };
@@ -102,6 +103,7 @@ fn core_options(net: &crate::model::Net) -> CpuOptions {
             hit: Ps::ZERO,
             miss: Ps::ZERO,
             next: Ps::ZERO,
+            last_level: Ps::ZERO,
             prefetch: Ps::ZERO,
             ..lines
         };
@@ -109,6 +111,7 @@ fn core_options(net: &crate::model::Net) -> CpuOptions {
     CpuOptions {
         costs: Rc::new(costs),
         lines,
+        last_level: net.nics[usize::from(machine)].last_level.clone(),
         detect: Ps::from_ns(p.cpu.detect_ns),
         phase: options.phase,
         slowdown: 1.0,

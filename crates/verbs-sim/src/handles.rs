@@ -176,7 +176,7 @@ impl SimMr {
             region: region.clone(),
             access,
         };
-        let lkey = sim.with(|net, _| net.mrs.add(mr));
+        let lkey = sim.with(|net, _| net.add_mr(mr));
         SimMr { sim, region, lkey }
     }
 }
@@ -197,6 +197,6 @@ impl MemoryRegion for SimMr {
 
 impl Drop for SimMr {
     fn drop(&mut self) {
-        self.sim.with(|net, _| net.mrs.remove(self.lkey));
+        self.sim.with(|net, _| net.remove_mr(self.lkey));
     }
 }

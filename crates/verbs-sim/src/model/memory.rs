@@ -1,13 +1,36 @@
 //! Registered memory: checks, gathering, scattering, and who wants to know of a write.
 
 use super::Net;
-use super::objects::Import;
+use super::objects::{Import, Mr};
 use drover_mem::Region;
 use drover_sim::Queue;
 use drover_verbs::provide::{Name, Want};
 use drover_verbs::{Export, ImportError, RemoteAddr, RemoteRegion, Sge};
+use std::ops::Range;
+
+/// The addresses of a region that peers may write.
+fn written_by_peers(mr: &Mr) -> Option<Range<usize>> {
+    let start = mr.region.addr();
+    mr.access.remote_write.then(|| start..start + mr.region.len())
+}
 
 impl Net {
+    /// Registers memory.
+    pub(crate) fn add_mr(&mut self, mr: Mr) -> u32 {
+        if let (Some(bytes), Some(ctx)) = (written_by_peers(&mr), self.ctxs.get(mr.ctx)) {
+            self.nics[usize::from(ctx.machine)].last_level.hold(bytes);
+        }
+        self.mrs.add(mr)
+    }
+
+    /// Takes a registration back.
+    pub(crate) fn remove_mr(&mut self, lkey: u32) {
+        let Some(mr) = self.mrs.remove(lkey) else { return };
+        if let (Some(bytes), Some(ctx)) = (written_by_peers(&mr), self.ctxs.get(mr.ctx)) {
+            self.nics[usize::from(ctx.machine)].last_level.release(&bytes);
+        }
+    }
+
     /// The region and range that `sge` names, if `ctx` registered it and may use it so.
     pub(crate) fn local(&self, ctx: u32, sge: &Sge, write: bool) -> Option<(&Region, usize, usize)> {
         let mr = self.mrs.get(sge.lkey).filter(|mr| mr.ctx == ctx)?;

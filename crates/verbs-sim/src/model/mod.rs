@@ -37,7 +37,7 @@ use crate::options::WorldOptions;
 use atomics::AtomicUnit;
 use caches::{ContextCache, WqeCache};
 use doorbell::Registers;
-use drover_sim::{Alarm, ByteTime, Event, Expected, Model, Pipe, Ps, Queue, Station, Stream};
+use drover_sim::{Alarm, ByteTime, Event, Expected, LastLevel, Model, Pipe, Ps, Queue, Station, Stream};
 use drover_verbs::provide::Names;
 use drover_verbs::{Caps, QpKind};
 use objects::{Ah, Cq, Ctx, Import, Mr, Qp, RecvQueue};
@@ -108,6 +108,8 @@ pub(crate) struct Nic {
     pub(crate) cores: u16,
     /// Lines written by all cores and not ingested yet.
     pub(crate) lines_ahead: u32,
+    /// What peers write comes into its host's last-level cache (DDIO).
+    pub(crate) last_level: LastLevel,
 }
 
 /// An item on the link, and its bytes.
@@ -203,6 +205,7 @@ impl Nic {
             counters: Counters::default(),
             cores: 0,
             lines_ahead: 0,
+            last_level: LastLevel::default(),
         }
     }
 }
