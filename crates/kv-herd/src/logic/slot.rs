@@ -122,6 +122,12 @@ impl SlotState {
         self.outcome = FORGOTTEN;
     }
 
+    /// As [`take`](SlotState::take), of a request that carries no number: its turn says which it is.
+    pub fn take_in_turn(&mut self, seq: u32) {
+        self.last_seq = seq;
+        self.outcome = FORGOTTEN;
+    }
+
     /// The request taken last ended so.
     #[inline(always)]
     pub fn finish(&mut self, status: Status) {

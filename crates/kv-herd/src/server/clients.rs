@@ -186,7 +186,7 @@ impl<P: Provider> Client<P> {
     }
 
     /// See [`Resync`]. Numbers out of range are a rogue client's and change nothing.
-    pub(super) fn resync(&mut self, resync: Resync) -> Resynced {
+    fn resync(&mut self, resync: Resync) -> Resynced {
         let mut resynced = Resynced {
             partition: resync.partition,
             slot: resync.slot,
@@ -361,8 +361,27 @@ impl<P: Provider> Clients<P> {
         }
     }
 
+    /// What a client asks of a request that it gave up; `None`: it has gone. In format P what is ruled out goes from
+    /// its slot: nothing else tells it from the next request there.
+    pub(super) fn resync(&mut self, id: u32, resync: Resync) -> Option<Resynced> {
+        let client = self.by_id.get_mut(id as usize)?.as_mut()?;
+        let before: Vec<u32> = client.states.iter().map(SlotState::last_seq).collect();
+        let resynced = client.resync(resync);
+        if client.format == Format::P
+            && let Some(lane) = self.lanes.iter().find(|lane| lane.client == id)
+        {
+            for (slot, (state, before)) in (0..).zip(client.states.iter().zip(before)) {
+                if state.last_seq() != before {
+                    super::paper::clear(&lane.slots, client.commit_at(slot));
+                }
+            }
+        }
+        self.aim(id);
+        Some(resynced)
+    }
+
     /// Aims the lane of client `id` anew.
-    pub(super) fn aim(&mut self, id: u32) {
+    fn aim(&mut self, id: u32) {
         let (by_id, lanes) = (&self.by_id, &mut self.lanes);
         let lane = lanes.iter_mut().find(|lane| lane.client == id);
         if let (Some(lane), Some(Some(client))) = (lane, by_id.get(id as usize)) {

@@ -2,7 +2,8 @@
 //!
 //! The server zeroes LEN (a GET does not write it) and the hash *at detection*, not after the reply as the paper
 //! words it: else the round-robin finds the request again when the window wraps. A request carries no number,
-//! so only turns tell requests apart, and one that is lost stays lost.
+//! so only turns tell requests apart, and one that is lost stays lost: its client gives it up after a while and asks
+//! what became of it. Then its turn is passed over, and its slot cleared, lest it be taken for the next one there.
 
 use super::intake::{About, Act, Share};
 use super::worker::Worker;
@@ -10,6 +11,7 @@ use crate::costs::TAKE_PAPER;
 use crate::layout::{SlotOp, Status, paper};
 use drover_base::sync::{Ordering, fence};
 use drover_base::{Cpu, KeyHash};
+use drover_mem::MaskedRegion;
 use drover_verbs::Provider;
 
 /// Beyond so many partitions the last byte of the hash, which the format may change, decides about the partition.
@@ -55,19 +57,26 @@ impl<P: Provider> Worker<P> {
             let value_end = lane.commit_at + 8 - TRAILER_BYTES as u64;
             intake.free()[0].copy_paper(&lane.slots, value_end, hash, about);
             intake.add(1);
-            for back in [16, 8, 0] {
-                lane.slots.store(lane.commit_at - back, 0);
-            }
+            clear(&lane.slots, lane.commit_at);
+            // Should its client ask what became of it.
+            client.states[client.turn.slot as usize].take_in_turn(client.turn.seq);
             match act {
                 Act::Say(Status::WrongPartition) => self.counters.wrong_partition += 1,
                 Act::Say(_) => self.counters.bad_requests += 1,
                 _ => self.partition.prefetch_bucket(cpu, hash, len > 0),
             }
             lane.served = true;
-            client.turn = client.turn.next(client.window);
+            client.turn = client.turn.next(client.window).skip_done(&client.states);
             client.aim(lane);
             left -= 1;
         }
+    }
+}
+
+/// Takes the request whose last word is at `commit_at` out of its slot.
+pub(super) fn clear(slots: &MaskedRegion, commit_at: u64) {
+    for back in [16, 8, 0] {
+        slots.store(commit_at - back, 0);
     }
 }
 

@@ -218,9 +218,7 @@ impl<P: Provider> Worker<P> {
                 }
                 Command::Resync { client, resync } => {
                     self.counters.resyncs += 1;
-                    if let Some(known) = self.clients.get_mut(client) {
-                        let resynced = known.resync(resync);
-                        self.clients.aim(client);
+                    if let Some(resynced) = self.clients.resync(client, resync) {
                         self.events.push(Event::Resynced { client, resynced });
                     }
                 }
