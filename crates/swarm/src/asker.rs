@@ -165,6 +165,19 @@ impl<P: Provider<Cpu = VirtualCpu>> Asker<P> {
         Ns::MAX
     }
 
+    /// Closes the client; what is under way ends. Returns how many operations are left to be drawn by others.
+    pub fn close(&mut self, cpu: &VirtualCpu) -> usize {
+        let record = &self.record;
+        self.client.close(&mut |completion: Completion<'_>| {
+            let now = cpu.local().0;
+            record
+                .borrow_mut()
+                .complete(completion.token, completion.outcome, now);
+        });
+        self.closing = true;
+        self.left
+    }
+
     /// It has asked everything and heard of everything.
     pub fn is_done(&self) -> bool {
         self.client.in_flight() == 0 && self.wishes.is_empty() && (self.closing || self.left == 0)

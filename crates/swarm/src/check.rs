@@ -7,7 +7,7 @@ use drover_kv::Refusal;
 use drover_sim::Ps;
 use drover_store::Mode;
 use drover_testkit::history::{Call, Event};
-use drover_testkit::linear::{self, Model};
+use drover_testkit::linear::{Model, Strict};
 
 /// Something that must not be.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,32 +46,45 @@ pub struct Verdict {
     pub unjudged: usize,
 }
 
-/// Checks a record. `troubled`: something went wrong in the room, so operations may fail.
-pub fn check(record: &Record, options: &Options, troubled: bool) -> Verdict {
+/// What is known of a run besides its record.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances {
+    /// Something went wrong in the room, so operations may fail.
+    pub troubled: bool,
+    /// From then on no operation whose fate is unknown happens: everybody had a session, with nothing under way.
+    pub settled_at: u64,
+}
+
+/// Checks a record.
+pub fn check(record: &Record, options: &Options, circumstances: Circumstances) -> Verdict {
     let mut verdict = Verdict::default();
     let nonsense = record.nonsense.iter();
     verdict
         .violations
         .extend(nonsense.map(|text| Violation::new("nonsense", text)));
-    refusals(record, options, troubled, &mut verdict.violations);
+    refusals(record, options, circumstances.troubled, &mut verdict.violations);
     expiry(record, &mut verdict.violations);
-    linearizability(record, options, &mut verdict);
+    linearizability(record, options, circumstances.settled_at, &mut verdict);
     verdict
 }
 
 /// Every key is a register, or a cached one where items may vanish; a client's operations stand in its order.
-fn linearizability(record: &Record, options: &Options, verdict: &mut Verdict) {
+fn linearizability(record: &Record, options: &Options, settled_at: u64, verdict: &mut Verdict) {
+    let strict = Strict {
+        unknown_until: settled_at,
+        configurations_max: CONFIGURATIONS_MAX,
+    };
     let model = match options.forgets() {
         true => Model::Cache,
         false => Model::Register,
     };
     for (key, events) in record.history().keys() {
-        match linear::is_linearizable_in_order(events, model, CONFIGURATIONS_MAX) {
+        match strict.is_linearizable(events, model) {
             Some(true) => {}
             None => verdict.unjudged += 1,
             Some(false) => {
                 let head = format!("no order explains key {} as a {model:?}", key.escape_ascii());
-                let lines: Vec<String> = shortest(events, model).iter().map(line).collect();
+                let lines: Vec<String> = shortest(events, model, &strict).iter().map(line).collect();
                 let text = format!("{head}:\n{}", lines.join("\n"));
                 verdict.violations.push(Violation::new("linearizable", text));
             }
@@ -81,9 +94,8 @@ fn linearizability(record: &Record, options: &Options, verdict: &mut Verdict) {
 
 /// The least that is still wrong: calls up to the first return that cannot be explained, and without what may be left
 /// out.
-fn shortest(events: &[Event], model: Model) -> Vec<Event> {
-    let wrong =
-        |events: &[Event]| linear::is_linearizable_in_order(events, model, CONFIGURATIONS_MAX) == Some(false);
+fn shortest(events: &[Event], model: Model, strict: &Strict) -> Vec<Event> {
+    let wrong = |events: &[Event]| strict.is_linearizable(events, model) == Some(false);
     let mut left = events.to_vec();
     left.sort_by_key(|event| event.called_at);
     let mut returns: Vec<u64> = left.iter().filter_map(|event| event.returned_at).collect();
@@ -192,6 +204,13 @@ mod tests {
         calm.options(1, &[])
     }
 
+    fn circumstances(troubled: bool) -> Circumstances {
+        Circumstances {
+            troubled,
+            settled_at: 100 * SECOND,
+        }
+    }
+
     fn entry(call: Call, called_at: u64, end: End) -> Entry {
         Entry {
             client: 0,
@@ -209,7 +228,7 @@ mod tests {
             entries: entries.to_vec(),
             nonsense: Vec::new(),
         };
-        let verdict = check(&record, &options(), troubled);
+        let verdict = check(&record, &options(), circumstances(troubled));
         verdict
             .violations
             .iter()
@@ -248,7 +267,7 @@ mod tests {
             entries,
             nonsense: Vec::new(),
         };
-        let verdict = check(&record, &options(), true);
+        let verdict = check(&record, &options(), circumstances(true));
         assert_eq!(verdict.violations.len(), 1);
         assert_eq!(
             verdict.violations[0].text.lines().count(),

@@ -22,7 +22,7 @@
 
 use crate::options::{Options, between, pick, rate, time};
 use drover_base::Ns;
-use drover_kv_herd::control::FrontEnd;
+use drover_kv_herd::control::{Format, FrontEnd};
 use drover_kv_herd::server::ServeMode;
 use drover_sim::Stream;
 use drover_store::Mode;
@@ -71,11 +71,15 @@ pub enum Kind {
     Pipeline,
     /// Send queues hardly longer than a batch.
     ShortQueues,
+    /// Clients say goodbye in the middle of things, and others come.
+    Goodbyes,
+    /// Clients speak the paper's format, which knows neither retransmission nor DELETE: messages are lost at most.
+    Paper,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 20] = [
+    pub const ALL: [Kind; 22] = [
         Kind::Loss,
         Kind::Packets,
         Kind::Duplicates,
@@ -96,6 +100,8 @@ impl Kind {
         Kind::Conflicts,
         Kind::Pipeline,
         Kind::ShortQueues,
+        Kind::Goodbyes,
+        Kind::Paper,
     ];
 
     /// As it is typed.
@@ -121,6 +127,8 @@ impl Kind {
             Kind::Conflicts => "conflicts",
             Kind::Pipeline => "pipeline",
             Kind::ShortQueues => "short-queues",
+            Kind::Goodbyes => "goodbyes",
+            Kind::Paper => "paper",
         }
     }
 
@@ -168,6 +176,11 @@ impl Kind {
                 options.load.ttl_s_max = between(dice, 1, 2) as u32;
                 options.machines.horizon = time(dice, Ns::from_s(1), Ns::from_s(4));
                 slow(options);
+            }
+            Kind::Goodbyes => options.machines.goodbyes = between(dice, 1, 6) as u32,
+            Kind::Paper => {
+                options.client.format = Format::P;
+                options.server.paper_format = true;
             }
             Kind::Narrow => {
                 options.client.window = pick(dice, &[1, 2]);
@@ -238,10 +251,31 @@ fn datagrams(options: &mut Options, dice: &Stream) {
     }
 }
 
-/// What a full store says is not what an evicting cache does: only caches are put under pressure.
+/// What does not go together gives way.
 pub fn reconcile(options: &mut Options, kinds: &[Kind]) {
     let has = |kind| kinds.contains(&kind);
+    // How many large values fit is nobody's promise: only caches get them.
     if has(Kind::Large) && options.server.partition.mode == Mode::Store {
         options.server.partition.mode = Mode::Cache { move_to_head: 1.0 };
     }
+    if has(Kind::Paper) {
+        speak_as_the_paper(options);
+    }
+}
+
+/// What the paper's format cannot say is not asked; what it cannot survive does not happen.
+fn speak_as_the_paper(options: &mut Options) {
+    let (messages, load) = (&mut options.messages, &mut options.load);
+    (
+        messages.duplicate,
+        messages.delay,
+        messages.reorder,
+        messages.tear,
+    ) = (0.0, 0.0, 0.0, 0.0);
+    (load.delete_percent, load.ttl_percent, load.large_percent) = (0, 0, 0);
+    load.value_bytes_max = load.value_bytes_max.min(40);
+    options.client.crc = false;
+    options.client.slot_bytes = options.client.slot_bytes.max(128);
+    options.client.front_end = FrontEnd::Slots;
+    options.server.slot_clients_max = usize::MAX;
 }

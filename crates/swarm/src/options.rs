@@ -75,6 +75,8 @@ pub struct Machines {
     pub server_crashes: u32,
     /// Crashes of clients' machines.
     pub client_crashes: u32,
+    /// Clients that say goodbye, each followed by another one.
+    pub goodbyes: u32,
     /// A crashed machine is away for so long at most.
     pub down_max: Ns,
     /// Workers that begin again with an empty partition, as after a panic.
@@ -133,6 +135,7 @@ impl Options {
                 horizon,
                 server_crashes: 0,
                 client_crashes: 0,
+                goodbyes: 0,
                 down_max: Ns::from_ms(20),
                 worker_restarts: 0,
                 stalls: 0,

@@ -36,19 +36,9 @@ pub const ALL: &[Planted] = &[
         flaw: Flaw::IgnoresCrc,
     },
     Planted {
-        name: "one-slot",
-        about: "workers look at no slot but the one whose turn it is",
-        flaw: Flaw::NeverLooksAround,
-    },
-    Planted {
         name: "ids-at-once",
         about: "a client's number is given out again before the workers have let go of it",
         flaw: Flaw::ReusesIdsAtOnce,
-    },
-    Planted {
-        name: "newer-first",
-        about: "the pipeline executes a PUT before the request it came after",
-        flaw: Flaw::NewerFirst,
     },
     Planted {
         name: "no-nop",

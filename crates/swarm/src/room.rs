@@ -251,6 +251,16 @@ impl Room {
         }
     }
 
+    /// A client says goodbye, and another one takes its place.
+    pub fn goodbye(&mut self, index: usize) {
+        if self.seated.is_empty() {
+            return;
+        }
+        let seated = self.seated.remove(index % self.seated.len());
+        let ops = seated.asker.borrow_mut().close(seated.core.cpu());
+        self.seat(seated.machine, ops);
+    }
+
     /// A worker of the server, if that is up, begins again with an empty partition.
     pub fn restart_worker(&mut self, index: usize) {
         let Some(served) = &self.served else {

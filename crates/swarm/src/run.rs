@@ -5,19 +5,20 @@
 //! .. quiet           what is under way ends, within the deadline of operations
 //! .. ready           every client has a session again
 //! .. probed          every client fills all its windows, reads every key; everything is answered
+//! .. read again      what was late has arrived, and has changed nothing
 //! .. settled         nothing is under way, nobody is busy, nothing has leaked
 //! ```
 
 use crate::asker::Wish;
-use crate::check::{self, Violation};
+use crate::check::{self, Circumstances, Violation};
 use crate::kind::Kind;
 use crate::options::Options;
 use crate::planted::Planted;
 use crate::record::End;
-use crate::room::{Room, SERVER};
+use crate::room::{Room, SERVER, Seated};
 use crate::scenario::Scenario;
 use drover_base::Ns;
-use drover_kv::{KvClient, OpKind};
+use drover_kv::{KvClient, OpKind, Refusal};
 use drover_sim::{FaultKind, FaultOptions, FaultPlan, Ps, Stream};
 use std::fmt;
 
@@ -156,8 +157,12 @@ const QUIET_SLACK: Ns = Ns::from_ms(5);
 const READY_MAX: Ns = Ns::from_s(7);
 /// Questions in a room where nothing goes wrong any more are answered within this.
 const PROBE_MAX: Ns = Ns::from_ms(200);
+/// Requests that were given up have been ruled out by the server within this.
+const RULED_OUT: Ns = Ns::from_ms(5);
 /// What is late arrives within this.
 const SETTLE: Ns = Ns::from_ms(60);
+/// The last replies have been forgotten within this.
+const REST: Ns = Ns::from_ms(5);
 /// For so long everybody is watched doing nothing ...
 const WATCHED: Ns = Ns::from_ms(10);
 /// ... with at most one step in this time.
@@ -168,6 +173,7 @@ const REST_MIN: Ns = Ns::from_us(5);
 enum Trouble {
     Machine { machine: usize, kind: FaultKind },
     Worker { index: usize },
+    Goodbye { index: usize },
 }
 
 /// Runs it.
@@ -194,11 +200,18 @@ pub fn run(case: &Case) -> Outcome {
     quiet(&room, &options, &mut found);
     let is_ready = ready(&room, &mut found);
     let until_ready = room.world.now().since(began);
+    room.world.run_for(RULED_OUT);
+    let circumstances = Circumstances {
+        troubled: is_troubled(&case.kinds),
+        settled_at: Ps::from(room.world.now()).0,
+    };
     if is_ready {
         probe(&room, &options, &mut found);
+        room.world.run_for(SETTLE);
+        read_again(&room, &options, &mut found);
         settle(&room, &mut found);
     }
-    let verdict = check::check(&room.record.borrow(), &options, is_troubled(&case.kinds));
+    let verdict = check::check(&room.record.borrow(), &options, circumstances);
     found.extend(verdict.violations);
     Outcome {
         violations: found,
@@ -225,6 +238,7 @@ fn is_troubled(kinds: &[Kind]) -> bool {
         Conflicts,
         Pipeline,
         ShortQueues,
+        Paper,
     ];
     kinds.iter().any(|kind| !sizes.contains(kind))
 }
@@ -283,6 +297,11 @@ fn plan(options: &Options, seed: u64) -> Vec<(Ns, Trouble)> {
         let (at, index) = (Ns(dice.below(machines.horizon.0)), dice.below(1 << 16) as usize);
         plan.push((at, Trouble::Worker { index }));
     }
+    let dice = Stream::new(seed, 0, "goodbyes");
+    for _ in 0..machines.goodbyes {
+        let (at, index) = (Ns(dice.below(machines.horizon.0)), dice.below(1 << 16) as usize);
+        plan.push((at, Trouble::Goodbye { index }));
+    }
     plan.sort_by_key(|(at, _)| *at);
     plan
 }
@@ -307,6 +326,7 @@ fn tell(trouble: Trouble) -> String {
     };
     match trouble {
         Trouble::Worker { index } => format!("worker {index} (modulo their number) begins again"),
+        Trouble::Goodbye { index } => format!("client {index} (modulo) says goodbye, another one comes"),
         Trouble::Machine { machine, kind } => match kind {
             FaultKind::Crash => format!("{} crashes", whose(machine)),
             FaultKind::Restart => format!("{} is there again", whose(machine)),
@@ -323,6 +343,7 @@ fn tell(trouble: Trouble) -> String {
 fn afflict(room: &mut Room, trouble: Trouble) {
     match trouble {
         Trouble::Worker { index } => room.restart_worker(index),
+        Trouble::Goodbye { index } => room.goodbye(index),
         Trouble::Machine { machine, kind } => match kind {
             FaultKind::Crash => room.crash(machine),
             FaultKind::Restart => room.restart(machine),
@@ -395,8 +416,31 @@ fn probe(room: &Room, options: &Options, found: &mut Vec<Violation>) {
         drop(asker);
         room.wake(seated);
     }
+    answered(room, before, found);
+}
+
+/// One client reads every key once more: what is late has arrived, and has changed nothing.
+fn read_again(room: &Room, options: &Options, found: &mut Vec<Violation>) {
+    let before = room.record.borrow().entries.len();
+    let Some(seated) = room.seated.first() else {
+        return;
+    };
+    let read = |key| Wish {
+        kind: OpKind::Get,
+        key,
+        value_len: 0,
+        ttl_s: 0,
+    };
+    let reads = (0..options.load.keys).map(read);
+    seated.asker.borrow_mut().wishes.extend(reads);
+    room.wake(seated);
+    answered(room, before, found);
+}
+
+/// All wishes are asked, and everything asked since `before` is answered.
+fn answered(room: &Room, before: usize, found: &mut Vec<Violation>) {
     let missing = || {
-        let done = |seated: &crate::room::Seated| seated.asker.borrow().is_done();
+        let done = |seated: &Seated| seated.asker.borrow().is_done();
         room.seated.iter().filter(|seated| !done(seated)).count()
     };
     let until = room.world.now() + PROBE_MAX;
@@ -405,7 +449,7 @@ fn probe(room: &Room, options: &Options, found: &mut Vec<Violation>) {
         found.push(Violation::new("probe", text));
     }
     let record = room.record.borrow();
-    let failed = |end: &End| !matches!(end, End::Answered(_) | End::Refused(_, drover_kv::Refusal::Full));
+    let failed = |end: &End| !matches!(end, End::Answered(_) | End::Refused(_, Refusal::Full));
     let mut entries = record.entries[before..].iter();
     if let Some(entry) = entries.find(|entry| failed(&entry.end)) {
         let text = format!("an operation failed though all is well: {entry:?}");
@@ -415,7 +459,7 @@ fn probe(room: &Room, options: &Options, found: &mut Vec<Violation>) {
 
 /// Nothing is left over, and nobody is busy.
 fn settle(room: &Room, found: &mut Vec<Violation>) {
-    room.world.run_for(SETTLE);
+    room.world.run_for(REST);
     let mut leak = |what: String| found.push(Violation::new("leak", what));
     for seated in &room.seated {
         let asker = seated.asker.borrow();

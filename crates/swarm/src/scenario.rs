@@ -79,6 +79,18 @@ pub const ALL: &[Scenario] = &[
         maybe: &[Loss, Delays, Workers, Narrow, Conflicts, Datagrams, Large],
     },
     Scenario {
+        name: "goodbye",
+        about: "clients say goodbye in the middle of things, and others come",
+        always: &[Goodbyes],
+        maybe: &[Loss, Delays, Stalls, Narrow, Conflicts, Datagrams, Large],
+    },
+    Scenario {
+        name: "paper",
+        about: "clients speak the paper's format over a network that loses messages",
+        always: &[Paper],
+        maybe: &[Loss, Workers, Clients, Stalls, Skew, Pipeline],
+    },
+    Scenario {
         name: "stall",
         about: "cores stop for a while",
         always: &[Stalls],

@@ -25,3 +25,18 @@ fn a_full_send_queue() {
         finds_nothing(&case(seed, &[Kind::ShortQueues]));
     }
 }
+
+/// A PUT in the paper's format that was given up while the server stood still was executed again; requests ruled out
+/// stayed in their slots and were taken for the next ones there; and after a lost request the server waited for one
+/// that had been given up, and answered every later one under a wrong number.
+#[test]
+fn the_papers_requests_given_up() {
+    let kinds = [Kind::Packets, Kind::Stalls, Kind::Pressure, Kind::Paper];
+    finds_nothing(&case(17, &kinds));
+    finds_nothing(&case(15, &[Kind::Silence, Kind::Paper]));
+    finds_nothing(&case(30, &[Kind::Silence, Kind::Paper]));
+    let paper = Scenario::named("paper").expect("in the table");
+    for seed in [39, 49, 50] {
+        finds_nothing(&Case::new(paper, seed));
+    }
+}

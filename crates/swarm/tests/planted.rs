@@ -26,29 +26,29 @@ fn find(mistake: &str, scenario: &str, seeds: Range<u64>) -> Finding {
 #[test]
 fn requests_that_ignore_their_sequence_number() {
     assert_eq!(
-        find("no-seq-check", "delay", 20..60).violation.rule,
+        find("no-seq-check", "delay", 1..200).violation.rule,
         "linearizable"
     );
 }
 
 #[test]
 fn updates_executed_twice() {
-    assert_eq!(find("put-twice", "loss", 1..60).violation.rule, "linearizable");
+    assert_eq!(find("put-twice", "loss", 1..200).violation.rule, "linearizable");
 }
 
 #[test]
 fn leftovers_executed() {
-    assert_eq!(find("leftovers", "worker", 1..60).violation.rule, "linearizable");
+    assert_eq!(find("leftovers", "worker", 1..200).violation.rule, "linearizable");
 }
 
 #[test]
 fn half_landed_requests_executed() {
-    find("no-checksum", "tear", 1..60);
+    find("no-checksum", "tear", 1..200);
 }
 
 #[test]
 fn what_is_found_shrinks_and_is_still_wrong() {
-    let finding = find("leftovers", "worker", 1..60);
+    let finding = find("leftovers", "worker", 1..200);
     let least = campaign::shrink(&finding);
     assert_eq!(least.violation.rule, finding.violation.rule);
     assert!(least.case.options().load.ops < finding.case.options().load.ops);

@@ -28,13 +28,24 @@ pub fn is_linearizable(events: &[Event], model: Model) -> bool {
         .unwrap_or_else(|| panic!("more overlap than can be searched: {events:?}"))
 }
 
-/// As [`is_linearizable`], and operations of one client, of which one writes, happen in the order in which `events` has
-/// them. `None` when more than `configurations_max` sets of done operations would have to be remembered.
-pub fn is_linearizable_in_order(events: &[Event], model: Model, configurations_max: usize) -> Option<bool> {
-    let events = without_the_unseen(events, model);
-    let mut search = Search::new(&events, model, configurations_max);
-    search.before = (0..events.len()).map(|at| before(&events, at)).collect();
-    search.run()
+/// What more can be asked of a history.
+#[derive(Clone, Copy, Debug)]
+pub struct Strict {
+    /// Operations that never returned happen before this, or not at all.
+    pub unknown_until: u64,
+    /// More sets of done operations are not remembered: then there is no answer.
+    pub configurations_max: usize,
+}
+
+impl Strict {
+    /// As [`is_linearizable`], and operations of one client, of which one writes, happen in the order in which `events`
+    /// has them. `None` when that takes more than may be remembered.
+    pub fn is_linearizable(&self, events: &[Event], model: Model) -> Option<bool> {
+        let events = without_the_unseen(events, model);
+        let mut search = Search::until(&events, model, self.unknown_until, self.configurations_max);
+        search.before = (0..events.len()).map(|at| before(&events, at)).collect();
+        search.run()
+    }
 }
 
 /// Which events must have happened before `events[at]`, though they returned later than it was called.
@@ -96,6 +107,8 @@ struct Search<'a> {
     events: &'a [Event],
     model: Model,
     entries: Vec<Entry>,
+    /// By event.
+    call_entry: Vec<usize>,
     configurations_max: usize,
     /// Per event, those that must be done before; empty: no such order.
     before: Vec<Vec<usize>>,
@@ -116,11 +129,19 @@ const END: usize = usize::MAX;
 
 impl<'a> Search<'a> {
     fn new(events: &'a [Event], model: Model, configurations_max: usize) -> Search<'a> {
+        Search::until(events, model, u64::MAX, configurations_max)
+    }
+
+    fn until(events: &'a [Event], model: Model, unknown_until: u64, configurations_max: usize) -> Search<'a> {
         // (time, returns after calls of the same instant, event, is_return)
         let mut points: Vec<(u64, bool, usize)> = Vec::with_capacity(events.len() * 2);
         for (i, event) in events.iter().enumerate() {
             points.push((event.called_at, false, i));
-            points.push((event.returned_at.unwrap_or(u64::MAX), true, i));
+            points.push((
+                event.returned_at.unwrap_or(unknown_until.max(event.called_at)),
+                true,
+                i,
+            ));
         }
         points.sort_unstable();
         let mut entries = vec![Entry {
@@ -150,6 +171,7 @@ impl<'a> Search<'a> {
             events,
             model,
             entries,
+            call_entry,
             configurations_max,
             before: Vec::new(),
         }
@@ -183,6 +205,19 @@ impl<'a> Search<'a> {
                 }
                 at = entry.next;
             } else {
+                // One that never returned may never have happened.
+                if self.events[entry.event_index].returned_at.is_none() {
+                    set(&mut done, entry.event_index, true);
+                    if seen.insert((done.clone(), value)) {
+                        let call = self.call_entry[entry.event_index];
+                        stack.push((call, value));
+                        self.unlink(call);
+                        self.unlink(at);
+                        at = self.entries[0].next;
+                        continue;
+                    }
+                    set(&mut done, entry.event_index, false);
+                }
                 // An operation returned before it could be placed: undo the last choice.
                 let Some((call, before)) = stack.pop() else {
                     return Some(false);
@@ -288,7 +323,11 @@ mod tests {
     #[test]
     fn the_order_of_a_client_counts_if_asked_for() {
         let history = [event(Call::Put(1), 1, 9), event(Call::Get(None), 2, 5)];
-        let in_order = |history: &[Event]| is_linearizable_in_order(history, Model::Register, 100);
+        let strict = Strict {
+            unknown_until: u64::MAX,
+            configurations_max: 100,
+        };
+        let in_order = |history: &[Event]| strict.is_linearizable(history, Model::Register);
         assert_eq!(in_order(&history), Some(false));
         assert!(is_linearizable(&history, Model::Register));
         let [put, get] = history;
@@ -298,6 +337,27 @@ mod tests {
             ..get
         };
         assert_eq!(in_order(&[put, found]), Some(true));
+    }
+
+    #[test]
+    fn what_is_unknown_happens_in_time_or_never() {
+        let history = [
+            event(Call::Put(1), 1, 0),
+            event(Call::Get(None), 20, 21),
+            event(Call::Get(Some(1)), 22, 23),
+        ];
+        let until = |unknown_until, history: &[Event]| {
+            let strict = Strict {
+                unknown_until,
+                configurations_max: 100,
+            };
+            strict.is_linearizable(history, Model::Register)
+        };
+        assert_eq!(until(u64::MAX, &history), Some(true));
+        assert_eq!(until(10, &history), Some(false), "it was not there at 20");
+        assert_eq!(until(10, &history[..2]), Some(true), "it never happened");
+        let seen = [history[0], history[2]];
+        assert_eq!(until(10, &seen), Some(true), "it happened before 10");
     }
 
     #[test]
