@@ -2,8 +2,8 @@
 //! their number.
 //!
 //! ```text
-//! slice of time     4 ns each
-//!      cursor ------------------------------------------> 2048 slices on: 8 us
+//! slice of time     8 ns each
+//!      cursor ------------------------------------------> 2048 slices on: 16 us
 //!   +---------+---------+---------+---------+-- ... --+
 //!   | current | chain   |         | chain   |         |    far: a heap of what comes later still
 //!   +---------+---------+---------+---------+-- ... --+
@@ -40,8 +40,8 @@ impl Entry {
     }
 }
 
-/// A slice is 4,096 ps.
-const SLICE_BITS: u32 = 12;
+/// A slice is 8,192 ps: busy rooms have one event or two in it.
+const SLICE_BITS: u32 = 13;
 /// Slices that have a chain of their own.
 const SLICES: usize = 2048;
 const WORDS: usize = SLICES / 64;
