@@ -35,10 +35,11 @@ impl CompletionQueue<Ibv> for IbvCq {
         while count < wcs.len() {
             let asked = (wcs.len() - count).min(BATCH);
             let got = self.raw.poll(&mut self.batch[..asked]);
-            for (to, from) in wcs[count..].iter_mut().zip(&self.batch[..got]) {
-                *to = converted(from);
-                if from.status != ffi::WC_SUCCESS {
-                    self.core.mark_failed(from.qp_num);
+            let (to, from) = (&mut wcs[count..count + got], &self.batch[..got]);
+            for n in 0..got {
+                to[n] = converted(&from[n]);
+                if from[n].status != ffi::WC_SUCCESS {
+                    self.failed(&from[n], &mut to[n]);
                 }
             }
             count += got;
@@ -50,13 +51,23 @@ impl CompletionQueue<Ibv> for IbvCq {
     }
 }
 
-#[inline]
+impl IbvCq {
+    /// The rest of the conversion of a bad completion, and what follows from it.
+    #[cold]
+    fn failed(&self, from: &ffi::Wc, to: &mut Wc) {
+        to.status = status(from.status);
+        self.core.mark_failed(from.qp_num);
+    }
+}
+
+/// A completion as if it were a good one.
+#[inline(always)]
 fn converted(wc: &ffi::Wc) -> Wc {
     let with_imm = wc.wc_flags & ffi::WC_WITH_IMM != 0;
     Wc {
         wr_id: WrId(wc.wr_id),
-        status: status(wc.status),
-        opcode: opcode(wc.opcode),
+        status: WcStatus::Success,
+        opcode: OPCODES[wc.opcode as usize & 0xff],
         byte_len: wc.byte_len,
         imm: with_imm.then(|| Imm(u32::from_be(wc.imm_data))),
         qpn: Qpn(wc.qp_num),
@@ -67,7 +78,6 @@ fn converted(wc: &ffi::Wc) -> Wc {
 /// Statuses that verbs have and [`WcStatus`] has not are faults of the device or its driver; they come as the nearest:
 /// could not be done. A local fault in operating the queue pair is, with software RoCE, a local key that names nothing
 /// (*measured by us*), so it comes as the fault that other devices call that.
-#[inline]
 fn status(status: u32) -> WcStatus {
     match status {
         ffi::WC_SUCCESS => WcStatus::Success,
@@ -82,15 +92,15 @@ fn status(status: u32) -> WcStatus {
     }
 }
 
-#[inline]
-fn opcode(opcode: u32) -> Opcode {
-    match opcode {
-        ffi::WC_RDMA_WRITE => Opcode::Write,
-        ffi::WC_RDMA_READ => Opcode::Read,
-        ffi::WC_COMP_SWAP => Opcode::CompareSwap,
-        ffi::WC_FETCH_ADD => Opcode::FetchAdd,
-        ffi::WC_RECV => Opcode::Recv,
-        ffi::WC_RECV_RDMA_WITH_IMM => Opcode::RecvWriteImm,
-        _ => Opcode::Send,
-    }
-}
+/// What completed, by the library's number: what has none of ours is sent as a SEND, if at all. A table, because a
+/// completion of each kind may follow any other, and branches would be guessed wrongly.
+const OPCODES: [Opcode; 256] = {
+    let mut table = [Opcode::Send; 256];
+    table[ffi::WC_RDMA_WRITE as usize] = Opcode::Write;
+    table[ffi::WC_RDMA_READ as usize] = Opcode::Read;
+    table[ffi::WC_COMP_SWAP as usize] = Opcode::CompareSwap;
+    table[ffi::WC_FETCH_ADD as usize] = Opcode::FetchAdd;
+    table[ffi::WC_RECV as usize] = Opcode::Recv;
+    table[ffi::WC_RECV_RDMA_WITH_IMM as usize] = Opcode::RecvWriteImm;
+    table
+};
