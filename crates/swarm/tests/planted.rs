@@ -8,18 +8,21 @@ use drover_swarm::scenario::Scenario;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
-fn find(mistake: &str, scenario: &str, seeds: Range<u64>) -> Finding {
+/// What seeds find of a mistake, in their order: with one thread, always the same.
+fn search(mistake: &str, scenario: &str, seeds: Range<u64>, stop_early: bool) -> Vec<Finding> {
     let planted = Planted::named(mistake).expect("in the table");
     let scenario = Scenario::named(scenario).expect("in the table");
     let cases: Vec<Case> = seeds
-        .clone()
         .map(|seed| Case {
             planted: Some(planted),
             ..Case::new(scenario, seed)
         })
         .collect();
-    let tally = campaign::search(&cases, 2, true, &AtomicU64::new(0), |_| {});
-    let found = tally.findings.into_iter().next();
+    campaign::search(&cases, 1, stop_early, &AtomicU64::new(0), |_| {}).findings
+}
+
+fn find(mistake: &str, scenario: &str, seeds: Range<u64>) -> Finding {
+    let found = search(mistake, scenario, seeds.clone(), true).into_iter().next();
     found.unwrap_or_else(|| panic!("{mistake} was not found in seeds {seeds:?}"))
 }
 
@@ -46,11 +49,20 @@ fn half_landed_requests_executed() {
     find("no-checksum", "tear", 1..200);
 }
 
+/// Not everything can be smaller, but most can.
 #[test]
 fn what_is_found_shrinks_and_is_still_wrong() {
-    let finding = find("leftovers", "worker", 1..200);
-    let least = campaign::shrink(&finding);
-    assert_eq!(least.violation.rule, finding.violation.rule);
-    assert!(least.case.options().load.ops < finding.case.options().load.ops);
-    assert_eq!(campaign::wrong(&least.case), Some(least.violation));
+    let size = |case: &Case| {
+        let options = case.options();
+        case.kinds.len() + options.load.ops + options.clients
+    };
+    let findings = search("leftovers", "worker", 1..41, false);
+    let mut smaller = 0;
+    for finding in findings.iter().take(3) {
+        let least = campaign::shrink(finding);
+        assert_eq!(least.violation.rule, finding.violation.rule);
+        assert_eq!(campaign::wrong(&least.case).as_ref(), Some(&least.violation));
+        smaller += usize::from(size(&least.case) < size(&finding.case));
+    }
+    assert!(smaller > 0, "of {} findings none became smaller", findings.len());
 }
