@@ -103,6 +103,8 @@ pub type Other = Arc<dyn Fn(&Job<'_>) -> Outcome + Send + Sync>;
 pub struct Job<'a> {
     /// The machines.
     pub profile: &'a drover_verbs_sim::profile::Profile,
+    /// What they are relieved of.
+    pub ablations: drover_verbs_sim::Ablations,
     /// For whatever is drawn.
     pub seed: u64,
     /// Rather soon than exactly.

@@ -141,6 +141,7 @@ impl Herd {
     pub fn setup(&self, job: &Job<'_>) -> Setup {
         let mut setup = Setup::on(job.profile.clone());
         setup.world.noise = Noise::ORDINARY;
+        setup.world.ablations = job.ablations;
         setup.seed = job.seed;
         (setup.clients, setup.machines, setup.depth) = (self.clients, self.machines, self.depth);
         setup.load = self.load.clone();

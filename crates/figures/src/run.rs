@@ -6,6 +6,7 @@ use crate::figure::{Figure, Job, Metric, Point, Work};
 use crate::micro::{self, Outcome, Span};
 use crate::published::{Expected, Published};
 use crate::room::Rooms;
+use drover_verbs_sim::Ablations;
 use drover_verbs_sim::profile::Profile;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -114,6 +115,10 @@ pub trait MakeRooms: Sync {
     type Rooms: Rooms;
     /// Rooms whose machines are as `profile` says.
     fn under(&self, profile: &Profile) -> Self::Rooms;
+    /// What its machines are relieved of, for work that makes rooms of its own.
+    fn ablations(&self) -> Ablations {
+        Ablations::default()
+    }
 }
 
 /// The outcome of one point.
@@ -129,7 +134,12 @@ pub fn run_point<M: MakeRooms>(
             let span = if quick { Span::QUICK } else { Span::FULL };
             micro::run(&make.under(profile), bench, span, seed)
         }
-        Work::Other(work) => work(&Job { profile, seed, quick }),
+        Work::Other(work) => work(&Job {
+            profile,
+            ablations: make.ablations(),
+            seed,
+            quick,
+        }),
     }
 }
 

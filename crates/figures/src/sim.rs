@@ -20,6 +20,10 @@ pub struct Simulated {
 impl MakeRooms for Simulated {
     type Rooms = SimRooms;
 
+    fn ablations(&self) -> Ablations {
+        self.ablations
+    }
+
     fn under(&self, profile: &Profile) -> SimRooms {
         let mut options = WorldOptions::new(profile.clone());
         options.ablations = self.ablations;

@@ -88,7 +88,27 @@ const EXPECTATIONS: &[Expectation] = &[
         points: &[(BY_CORES, "FaRM-em / PUT", 1.0), (BY_CORES, "FaRM-em / PUT", 6.0)],
         freed: |rates| rates[0] > 0.9 * rates[1],
     },
+    Expectation {
+        // [HERD] section 5.2: with cores enough, the card's intake of replies of two lines is what is left.
+        name: "HERD is bound by the intake of replies",
+        ablation: CPU,
+        points: &[("herd-13", "HERD", 6.0)],
+        freed: |rates| rates[0] > 0.95 * replies_taken_in(),
+    },
+    Expectation {
+        // [HERD] section 5.5: past 260 clients, contexts of queue pairs leave the card's cache.
+        name: "558 clients are served as fast as 300",
+        ablation: CACHES,
+        points: &[("herd-12", "window 4", 300.0), ("herd-12", "window 4", 558.0)],
+        freed: |rates| rates[1] > 0.95 * rates[0],
+    },
 ];
+
+/// Replies of 48-byte items that the card takes in, million per second.
+fn replies_taken_in() -> f64 {
+    let profile = Profile::named("apt").expect("built in");
+    1e3 / (2.0 * profile.parameters().pio.line_ns)
+}
 
 /// What the link of the figures above carries at most.
 fn link_bytes_per_ns() -> f64 {
@@ -174,6 +194,16 @@ fn without_a_link_to_fill_long_payloads_are_faster() {
 #[test]
 fn without_work_for_the_core_one_is_enough() {
     check(named("one core answers as many PUTs as six"));
+}
+
+#[test]
+fn without_work_for_its_cores_herd_is_bound_by_the_card() {
+    check(named("HERD is bound by the intake of replies"));
+}
+
+#[test]
+fn without_caches_to_miss_herd_has_no_knee() {
+    check(named("558 clients are served as fast as 300"));
 }
 
 /// The canary: an ablation that does nothing is noticed, whichever it is.

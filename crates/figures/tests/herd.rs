@@ -7,6 +7,7 @@ use drover_figures::herd::{Herd, Style};
 use drover_figures::micro::Outcome;
 use drover_figures::run::{Profiles, RunOptions, run_points};
 use drover_figures::sim::Simulated;
+use drover_verbs_sim::Ablations;
 use std::sync::atomic::AtomicU64;
 
 fn run(points: &[Point]) -> Vec<Outcome> {
@@ -63,6 +64,7 @@ fn an_empty_table_is_noticed() {
     let profile = Profiles::builtin();
     let job = drover_figures::figure::Job {
         profile: profile.named("apt"),
+        ablations: Ablations::default(),
         seed: 1,
         quick: true,
     };

@@ -1,12 +1,14 @@
 //! `drover figure`: published figures, run in the simulator, with what was published beside.
 
 use crate::exit::{self, Failure, OS_ERROR, USAGE};
+use clap::ValueEnum;
 use drover_bench::Progress;
 use drover_figures::figure::Figure;
 use drover_figures::output::{self, About};
 use drover_figures::published::Expected;
 use drover_figures::run::{FigureRun, Profiles, RunOptions, run_count, run_figures};
 use drover_figures::sim::Simulated;
+use drover_verbs_sim::Ablations;
 use drover_verbs_sim::profile::{KEYS, Profile, Tag};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,7 @@ Examples:
   drover figure list                    names, one per line
   drover figure herd-3 --out figures    figures/herd-3.csv and figures/herd-3.svg
   drover figure all --out figures       every figure, and figures/report.html with all of them
+  drover figure herd-13 --without cpu   what the card would do if cores took no time
 
 Everything is simulated; the columns `expected` and `ratio` hold what was published and how near it is.")]
 pub struct Args {
@@ -38,6 +41,9 @@ pub struct Args {
     /// Shorter runs, good to a few percent
     #[arg(long)]
     quick: bool,
+    /// Relieve the simulated machines of a limit, to see what it is good for; published values stay beside
+    #[arg(long, value_name = "LIMIT", value_delimiter = ',')]
+    without: Vec<Limit>,
     /// Threads that run points [default: one per core]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
@@ -47,6 +53,29 @@ pub struct Args {
     /// No progress bar, no tables
     #[arg(long, short)]
     quiet: bool,
+}
+
+/// What machines can be relieved of.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Limit {
+    /// Contexts of queue pairs and work requests always hit the card's caches
+    Caches,
+    /// Doorbell registers have no locks
+    Locks,
+    /// Links carry any number of bytes at once
+    Links,
+    /// Cores work for nothing
+    Cpu,
+}
+
+fn ablations(without: &[Limit]) -> Ablations {
+    let without = |limit| without.contains(&limit);
+    Ablations {
+        caches: without(Limit::Caches),
+        locks: without(Limit::Locks),
+        links: without(Limit::Links),
+        cpu: without(Limit::Cpu),
+    }
 }
 
 /// Runs figures.
@@ -82,7 +111,9 @@ fn figure(args: &Args) -> Result<(), Failure> {
     let progress = Progress::new(!args.quiet);
     let counter = progress.phase(format!("figure {}", args.name), run_count(&chosen, &options));
     let results = run_figures(
-        &Simulated::default(),
+        &Simulated {
+            ablations: ablations(&args.without),
+        },
         &chosen,
         &profiles,
         &expected(),
@@ -96,7 +127,7 @@ fn figure(args: &Args) -> Result<(), Failure> {
             .for_each(|result| println!("{}", output::table(result)));
     }
     if let Some(out) = &args.out {
-        write(out, &results, &about(&chosen, &profiles, &options))
+        write(out, &results, &about(&chosen, &profiles, &options, &args.without))
             .map_err(|error| cannot_write(out, &error))?;
     }
     Ok(())
@@ -143,7 +174,11 @@ pub(crate) fn jobs() -> usize {
 }
 
 /// What the report says about the run.
-fn about(figures: &[Figure], profiles: &Profiles, options: &RunOptions) -> About {
+fn about(figures: &[Figure], profiles: &Profiles, options: &RunOptions, without: &[Limit]) -> About {
+    let without = without.iter().filter_map(ValueEnum::to_possible_value);
+    let without: String = without
+        .map(|limit| format!(", without {}", limit.get_name()))
+        .collect();
     let used: BTreeSet<&str> = figures
         .iter()
         .flat_map(|figure| (figure.points)().into_iter().map(|point| point.profile))
@@ -163,10 +198,10 @@ fn about(figures: &[Figure], profiles: &Profiles, options: &RunOptions) -> About
     About {
         commit: drover_bench::COMMIT.to_string(),
         seeds: format!(
-            "seeds {} to {}{}",
+            "seeds {} to {}{}{without}",
             options.first_seed,
             options.first_seed + options.seeds - 1,
-            if options.quick { ", quick" } else { "" }
+            if options.quick { ", quick" } else { "" },
         ),
         profiles: used
             .iter()
