@@ -15,13 +15,7 @@ pub const FIGURE: Figure = Figure {
     y_axis: "throughput, Mops",
     x_doubles: true,
     shape: "HERD stays at 26 Mops as long as a reply needs two lines, then falls by steps; for long values all do alike",
-    points: || {
-        [
-            herd("apt", 144, VALUE_BYTES_MAX - KEY_BYTES),
-            emulations::by_value("apt"),
-        ]
-        .concat()
-    },
+    points: || [herd("apt", 144, VALUE_BYTES_MAX), emulations::by_value("apt")].concat(),
 };
 
 /// On Susitna, with RoCE.
@@ -35,15 +29,13 @@ pub const SUSITNA: Figure = Figure {
     shape: "as on Apt, lower, and HERD best up to 32 B",
     points: || {
         [
-            herd("susitna_roce", 192, SHORT_SLOT - TRAILER_BYTES - KEY_BYTES),
+            herd("susitna_roce", 192, SHORT_SLOT - TRAILER_BYTES),
             emulations::by_value("susitna_roce"),
         ]
         .concat()
     },
 };
 
-/// Of a slot, our client keeps this beside the value even where it does not travel.
-const KEY_BYTES: usize = 16;
 /// What RoCE's MTU leaves of a slot of 1 KiB.
 const SHORT_SLOT: usize = 960;
 /// Where a line more begins, and on either side of it.

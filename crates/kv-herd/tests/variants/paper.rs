@@ -62,3 +62,29 @@ fn get_and_put_and_nothing_else() {
     }
     assert_eq!(client.stats().retransmits, 0);
 }
+
+/// Only the hash of a key travels, so the longest value fits beside a key of any length.
+#[test]
+fn the_longest_value_fits_whatever_its_key() {
+    let mut bed = HerdBed::<Paper>::start(&BedOptions::default());
+    let mut client = bed.connect();
+    for (key, value) in [
+        ([7; 16], vec![1; 984]),
+        ([8; 16], vec![2; 985]),
+        ([9; 16], vec![3; 1000]),
+    ] {
+        let put = Op::Put {
+            key: &key,
+            value: &value,
+            ttl_s: 0,
+        };
+        assert!(run(&mut bed, &mut client, put, |outcome| outcome == Outcome::Stored));
+        let get = Op::Get { key: &key };
+        let came_back = |outcome: Outcome<'_>| outcome == Outcome::Value(&value);
+        assert!(
+            run(&mut bed, &mut client, get, came_back),
+            "{} bytes",
+            value.len()
+        );
+    }
+}
