@@ -59,7 +59,7 @@ fn profiles(out: &mut String, about: &About) {
     }
     out.push_str("</table>\n");
     if !about.leaks.is_empty() {
-        let leaks = escape(&about.leaks.join(", "));
+        let leaks = escape(&about.leaks.join("; "));
         let _ = writeln!(
             out,
             "<p>Chosen after somebody saw a held-out value, so no prediction: {leaks}.</p>"

@@ -4,6 +4,7 @@ use crate::exit::{self, Failure, OS_ERROR, USAGE};
 use clap::ValueEnum;
 use drover_bench::Progress;
 use drover_figures::figure::Figure;
+use drover_figures::herd::SEEN;
 use drover_figures::output::{self, About};
 use drover_figures::published::Expected;
 use drover_figures::run::{FigureRun, Profiles, RunOptions, run_count, run_figures};
@@ -183,7 +184,7 @@ fn about(figures: &[Figure], profiles: &Profiles, options: &RunOptions, without:
         .iter()
         .flat_map(|figure| (figure.points)().into_iter().map(|point| point.profile))
         .collect();
-    let heldout = |figure: &&Figure| {
+    let is_held_out = |figure: &&Figure| {
         drover_heldout::HERD
             .lines()
             .any(|row| row.split(',').next() == Some(figure.name))
@@ -195,6 +196,15 @@ fn about(figures: &[Figure], profiles: &Profiles, options: &RunOptions, without:
             .filter(|key| profile.entry(key.path).is_some_and(|e| e.tag == Tag::Leak));
         leaks.map(|key| format!("{name}: {}", key.path)).collect()
     };
+    let heldout: Vec<_> = figures
+        .iter()
+        .filter(is_held_out)
+        .map(|figure| figure.name)
+        .collect();
+    let seen = SEEN
+        .iter()
+        .filter(|_| !heldout.is_empty())
+        .map(|what| what.to_string());
     About {
         commit: drover_bench::COMMIT.to_string(),
         seeds: format!(
@@ -207,8 +217,8 @@ fn about(figures: &[Figure], profiles: &Profiles, options: &RunOptions, without:
             .iter()
             .map(|name| (name.to_string(), profiles.named(name).hash()))
             .collect(),
-        leaks: used.iter().flat_map(|name| leak(name)).collect(),
-        heldout: figures.iter().filter(heldout).map(|figure| figure.name).collect(),
+        leaks: used.iter().flat_map(|name| leak(name)).chain(seen).collect(),
+        heldout,
     }
 }
 
