@@ -17,6 +17,7 @@
 //!
 //! Little-endian. A region has 24 bytes, a queue pair 40, a bell 8.
 
+use drover_verbs::provide::{kind_code, kind_of};
 use drover_verbs::{Access, Export, ImportError, QpKind};
 
 const MAGIC: [u8; 4] = *b"IBV1";
@@ -156,23 +157,6 @@ fn access_of(bits: u8) -> Access {
         remote_read: bits & 2 != 0,
         remote_write: bits & 4 != 0,
         remote_atomic: bits & 8 != 0,
-    }
-}
-
-fn kind_code(kind: QpKind) -> u8 {
-    match kind {
-        QpKind::Rc => 0,
-        QpKind::Uc => 1,
-        QpKind::Ud => 2,
-    }
-}
-
-fn kind_of(code: u8) -> Result<QpKind, ImportError> {
-    match code {
-        0 => Ok(QpKind::Rc),
-        1 => Ok(QpKind::Uc),
-        2 => Ok(QpKind::Ud),
-        _ => Err(malformed("unknown kind of queue pair")),
     }
 }
 

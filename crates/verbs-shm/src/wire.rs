@@ -12,6 +12,7 @@
 //! ```
 //! Little-endian, written by the exporter.
 
+use drover_verbs::provide::{kind_code, kind_of};
 use drover_verbs::{Access, ImportError, QpKind};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"dShm");
@@ -62,11 +63,7 @@ pub(crate) fn decode_bell(bytes: &[u8]) -> Result<(), ImportError> {
 
 pub(crate) fn encode_qp(qp: &QpExport) -> Vec<u8> {
     let mut out = header(KIND_QP);
-    out.push(match qp.kind {
-        QpKind::Rc => 0,
-        QpKind::Uc => 1,
-        QpKind::Ud => 2,
-    });
+    out.push(kind_code(qp.kind));
     out.extend_from_slice(&qp.qpn.to_le_bytes());
     out.extend_from_slice(&qp.qkey.to_le_bytes());
     out.push(qp.ring_shift);
@@ -76,16 +73,7 @@ pub(crate) fn encode_qp(qp: &QpExport) -> Vec<u8> {
 
 pub(crate) fn decode_qp(bytes: &[u8]) -> Result<QpExport, ImportError> {
     let mut reader = Reader::open(bytes, KIND_QP)?;
-    let kind = match reader.u8()? {
-        0 => QpKind::Rc,
-        1 => QpKind::Uc,
-        2 => QpKind::Ud,
-        _ => {
-            return Err(ImportError::Malformed {
-                reason: "unknown kind of queue pair",
-            });
-        }
-    };
+    let kind = kind_of(reader.u8()?)?;
     let qp = QpExport {
         kind,
         qpn: reader.u32()?,

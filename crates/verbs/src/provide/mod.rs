@@ -9,4 +9,4 @@ mod names;
 
 pub use checks::{Want, check_limit, check_queue_pair, check_registration, sge_within};
 pub use keys::Keys;
-pub use names::{Name, Names};
+pub use names::{Name, Names, kind_code, kind_of};

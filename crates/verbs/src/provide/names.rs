@@ -58,7 +58,7 @@ impl Names {
     pub fn encode(&self, name: &Name) -> Export {
         let (what, id, more) = match name {
             Name::Region { mr, watches } => (1, *mr, watches.len() as u32),
-            Name::Qp { qpn, kind } => (2, *qpn, kind_code(*kind)),
+            Name::Qp { qpn, kind } => (2, *qpn, u32::from(kind_code(*kind))),
             Name::Bell { ctx } => (3, *ctx, 0),
         };
         let mut bytes = Vec::with_capacity(HEAD_BYTES);
@@ -95,7 +95,7 @@ impl Names {
             1 => decode_region(bytes, id, more as usize),
             2 if bytes.len() == HEAD_BYTES => Ok(Name::Qp {
                 qpn: id,
-                kind: kind_of(more)?,
+                kind: kind_of(u8::try_from(more).unwrap_or(u8::MAX))?,
             }),
             3 if bytes.len() == HEAD_BYTES => Ok(Name::Bell { ctx: id }),
             _ => Err(malformed("unknown kind or wrong length")),
@@ -174,7 +174,8 @@ fn half(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
 }
 
-fn kind_code(kind: QpKind) -> u32 {
+/// How exports spell a kind of queue pair: 0 RC, 1 UC, 2 UD.
+pub fn kind_code(kind: QpKind) -> u8 {
     match kind {
         QpKind::Rc => 0,
         QpKind::Uc => 1,
@@ -182,7 +183,11 @@ fn kind_code(kind: QpKind) -> u32 {
     }
 }
 
-fn kind_of(code: u32) -> Result<QpKind, ImportError> {
+/// The kind spelled so.
+///
+/// # Errors
+/// [`ImportError::Malformed`] if there is none.
+pub fn kind_of(code: u8) -> Result<QpKind, ImportError> {
     match code {
         0 => Ok(QpKind::Rc),
         1 => Ok(QpKind::Uc),
