@@ -12,6 +12,7 @@ mod client;
 mod doctor;
 mod exit;
 mod figure;
+mod rdma;
 mod serve;
 mod sim;
 

@@ -1,0 +1,73 @@
+//! Which RDMA device, as every command that may need one is told: the same three options everywhere.
+
+use drover_verbs_ibv::{IbvOptions, Wish};
+use std::net::IpAddr;
+
+/// Overrides of the choice that is made by address.
+#[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
+#[command(next_help_heading = "RDMA device")]
+pub struct DeviceArgs {
+    /// The RDMA device of this name (`drover devices` shows all and which one is taken without this)
+    #[arg(long, value_name = "NAME")]
+    pub ib_dev: Option<String>,
+    /// Its port of this number
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..))]
+    pub ib_port: Option<u8>,
+    /// The address in this place of the port's table, instead of the best one
+    #[arg(long, value_name = "NUMBER")]
+    pub gid_index: Option<u32>,
+}
+
+impl DeviceArgs {
+    /// As the provider over libibverbs takes it; `address` is the one a listener has, or a client reaches its server
+    /// from.
+    pub fn wish(&self, address: Option<IpAddr>) -> Wish {
+        Wish {
+            address,
+            device: self.ib_dev.clone(),
+            port: self.ib_port,
+            gid_index: self.gid_index,
+        }
+    }
+
+    /// How to open the device.
+    pub fn options(&self, address: Option<IpAddr>) -> IbvOptions {
+        let mut options = IbvOptions::default();
+        options.wish = self.wish(address);
+        options
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        device: DeviceArgs,
+    }
+
+    fn parse(words: &[&str]) -> Result<DeviceArgs, clap::Error> {
+        Line::try_parse_from(std::iter::once(&"drover").chain(words)).map(|line| line.device)
+    }
+
+    #[test]
+    fn all_may_be_left_open() {
+        let args = parse(&[]).expect("nothing is needed");
+        assert_eq!(args.wish(None), Wish::default());
+    }
+
+    #[test]
+    fn what_is_given_is_wished() {
+        let args = parse(&["--ib-dev", "mlx5_1", "--ib-port", "2", "--gid-index", "3"]).expect("good");
+        let address = "10.9.0.1".parse().ok();
+        let wish = args.options(address).wish;
+        assert_eq!(
+            (wish.address, wish.device.as_deref(), wish.port, wish.gid_index),
+            (address, Some("mlx5_1"), Some(2), Some(3))
+        );
+        assert!(parse(&["--ib-port", "0"]).is_err(), "ports count from 1");
+    }
+}
