@@ -18,6 +18,7 @@ First steps:
 Addresses:
   shm:NAME                  a server on this machine, by name
   unix:/path.sock           the same, by the path of its control socket
+  rdma://host:port          a server that listens there; data goes by RDMA devices
   tcp://host:port           its control channel over TCP: statistics, not data";
 
 /// What was typed.

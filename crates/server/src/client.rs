@@ -1,14 +1,15 @@
 //! `drover get`, `set`, `delete` and `stats`: one operation against a running server. Exit status 0 found or
 //! done, 1 missing, 2 error.
 
+use crate::fabric::{self, Fabric, Job};
+use crate::rdma::DeviceArgs;
 use clap::Args;
 use drover_base::{Cpu, Ns};
-use drover_kv_herd::client::{BlockingClient, ClientOptions, Dial};
+use drover_kv_herd::client::{BlockingClient, ClientOptions, Dial, OpError};
 use drover_kv_herd::control::Message;
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlAddr, ControlStream};
-use drover_verbs::Device;
-use drover_verbs_shm::{Shm, ShmDevice};
+use drover_verbs::{Device, Provider};
 use std::error::Error;
 use std::io::{Read, Write};
 use std::process::ExitCode;
@@ -17,12 +18,14 @@ use std::rc::Rc;
 /// Whom to ask.
 #[derive(Args)]
 pub struct Whom {
-    /// The server: shm:NAME, unix:/path.sock, or (stats only) tcp://host:port
+    /// The server: shm:NAME, unix:/path.sock, rdma://host:port, or (stats only) tcp://host:port
     #[arg(long, value_name = "ADDR", default_value = "shm:drover")]
     server: ControlAddr,
     /// Give up after this many milliseconds
     #[arg(long, value_name = "MS", default_value_t = 2_000)]
     timeout_ms: u64,
+    #[command(flatten)]
+    device: DeviceArgs,
 }
 
 /// Arguments of `get`.
@@ -126,30 +129,63 @@ fn value_of(args: &Set) -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(value)
 }
 
-fn connect(whom: &Whom) -> Result<BlockingClient<Shm>, Box<dyn Error>> {
+/// A client on some fabric.
+trait Client {
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, OpError>;
+    fn put(&mut self, key: &[u8], value: &[u8], ttl_s: u32) -> Result<(), OpError>;
+    fn delete(&mut self, key: &[u8]) -> Result<bool, OpError>;
+}
+
+impl<P: Provider> Client for BlockingClient<P> {
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, OpError> {
+        self.get(key)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8], ttl_s: u32) -> Result<(), OpError> {
+        self.put(key, value, ttl_s)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<bool, OpError> {
+        self.delete(key)
+    }
+}
+
+struct Connect {
+    dial: Dial,
+    timeout: Ns,
+}
+
+impl Job for Connect {
+    type Answer = Result<Box<dyn Client>, Box<dyn Error>>;
+
+    fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer {
+        let options = ClientOptions {
+            window: 1,
+            deadline: self.timeout,
+            ..ClientOptions::default()
+        };
+        let ctx = Rc::new(device.context()?);
+        Ok(Box::new(BlockingClient::<P>::connect(
+            ctx,
+            self.dial,
+            options,
+            self.timeout,
+        )?))
+    }
+}
+
+fn connect(whom: &Whom) -> Result<Box<dyn Client>, Box<dyn Error>> {
     let timeout = Ns::from_ms(whom.timeout_ms);
     // The first attempt is made here, so that a dead address is an answer and not something to retry.
     let mut first = Some(ControlStream::connect(&whom.server, timeout)?);
-    if first.as_ref().is_some_and(|stream| !stream.carries_fds()) {
-        let text = format!(
-            "{} carries statistics only: use the server's shm: or unix: address for data",
-            whom.server
-        );
-        return Err(text.into());
-    }
-    let addr = whom.server.clone();
+    let addr = fabric::with_device(&whom.server, &whom.device).map_err(|failure| failure.text)?;
+    let fabric = Fabric::towards(&addr).map_err(|failure| failure.text)?;
     let dial = Dial::new(move || {
         first
             .take()
             .map_or_else(|| ControlStream::connect(&addr, Ns::from_s(1)), Ok)
     });
-    let ctx = Rc::new(ShmDevice::default().context()?);
-    let options = ClientOptions {
-        window: 1,
-        deadline: timeout,
-        ..ClientOptions::default()
-    };
-    Ok(BlockingClient::connect(ctx, dial, options, timeout)?)
+    fabric.run(Connect { dial, timeout })
 }
 
 fn ask_stats(whom: &Whom) -> Result<String, Box<dyn Error>> {

@@ -11,6 +11,7 @@ mod cli;
 mod client;
 mod doctor;
 mod exit;
+mod fabric;
 mod figure;
 mod rdma;
 mod serve;

@@ -19,6 +19,15 @@ pub struct DeviceArgs {
 }
 
 impl DeviceArgs {
+    /// What is left open here is taken from `other`.
+    pub fn or(&self, other: &DeviceArgs) -> DeviceArgs {
+        DeviceArgs {
+            ib_dev: self.ib_dev.clone().or_else(|| other.ib_dev.clone()),
+            ib_port: self.ib_port.or(other.ib_port),
+            gid_index: self.gid_index.or(other.gid_index),
+        }
+    }
+
     /// As the provider over libibverbs takes it; `address` is the one a listener has, or a client reaches its server
     /// from.
     pub fn wish(&self, address: Option<IpAddr>) -> Wish {

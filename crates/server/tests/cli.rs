@@ -231,7 +231,7 @@ fn usage_errors() {
     assert_eq!(status, 64);
     assert_eq!(
         error,
-        "drover: --fabric tcp://127.0.0.1:1: this build serves shm:NAME or shm:/path.sock only\n"
+        "drover: --fabric tcp://127.0.0.1:1: data goes by shm:NAME, shm:/path.sock or rdma://host:port\n"
     );
     assert_eq!(drover(&["serve", "--no-such-flag"], "").0, 64);
     assert_eq!(drover(&["get"], "").0, 2);

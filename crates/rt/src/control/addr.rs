@@ -150,6 +150,41 @@ impl ControlAddr {
         }
     }
 
+    /// The same kind of address with the same options, at `endpoint`: what a listener at port 0 turns out to be.
+    pub fn at(&self, endpoint: std::net::SocketAddr) -> ControlAddr {
+        let there = ControlAddr {
+            scheme: self.scheme,
+            options: self.options.clone(),
+            ..ControlAddr::tcp(endpoint)
+        };
+        match self.place {
+            Place::Host { .. } => there.spelled(&endpoint.to_string()),
+            Place::Path(_) => self.clone(),
+        }
+    }
+
+    /// The same address with `key=value` among its options, in place of the value that `key` had. An address that is
+    /// a path has no options and stays as it is.
+    pub fn with_option(&self, key: &str, value: &str) -> ControlAddr {
+        let Place::Host { .. } = self.place else {
+            return self.clone();
+        };
+        let mut addr = self.clone();
+        addr.options.retain(|(k, _)| k != key);
+        addr.options.push((key.to_owned(), value.to_owned()));
+        let rest = self.text.split_once("://").map_or("", |(_, rest)| rest);
+        let authority = rest.split_once('?').map_or(rest, |(authority, _)| authority);
+        addr.spelled(authority)
+    }
+
+    /// With the text that says what the other fields say.
+    fn spelled(mut self, authority: &str) -> ControlAddr {
+        let query: Vec<String> = self.options.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        let mark = if query.is_empty() { "" } else { "?" };
+        self.text = format!("{}://{authority}{mark}{}", self.scheme.name(), query.join("&"));
+        self
+    }
+
     /// Which fabric it is meant for.
     pub fn scheme(&self) -> Scheme {
         self.scheme
@@ -166,6 +201,11 @@ impl ControlAddr {
             .iter()
             .find(|(k, _)| k == key)
             .map(|(_, value)| value.as_str())
+    }
+
+    /// The keys of all options.
+    pub fn option_keys(&self) -> impl Iterator<Item = &str> {
+        self.options.iter().map(|(key, _)| key.as_str())
     }
 
     /// Whether descriptors can pass.
@@ -293,6 +333,37 @@ mod tests {
             (Some("mlx5_0"), Some("3"))
         );
         assert_eq!(rdma.option("port"), None);
+        assert_eq!(rdma.option_keys().collect::<Vec<_>>(), ["device", "gid"]);
+    }
+
+    #[test]
+    fn an_address_moves_to_the_endpoint_that_was_bound() {
+        let endpoint = "[::1]:99".parse().expect("an endpoint");
+        for (text, moved) in [
+            ("tcp://localhost:0", "tcp://[::1]:99"),
+            (
+                "rdma://h:0?device=rxe0&gid=1",
+                "rdma://[::1]:99?device=rxe0&gid=1",
+            ),
+            ("unix:/a.sock", "unix:/a.sock"),
+        ] {
+            let there = parse(text).expect(text).at(endpoint);
+            assert_eq!(there.to_string(), moved);
+            assert_eq!(there, parse(moved).expect(moved), "what it prints means the same");
+        }
+    }
+
+    #[test]
+    fn an_option_is_added_or_replaced() {
+        for (text, with) in [
+            ("rdma://[::1]:7", "rdma://[::1]:7?gid=2"),
+            ("rdma://h:7?gid=1&device=x", "rdma://h:7?device=x&gid=2"),
+            ("unix:/a.sock", "unix:/a.sock"),
+        ] {
+            let addr = parse(text).expect(text).with_option("gid", "2");
+            assert_eq!(addr.to_string(), with);
+            assert_eq!(addr, parse(with).expect(with), "what it prints means the same");
+        }
     }
 
     #[test]

@@ -162,11 +162,7 @@ fn bind_tcp(addr: &ControlAddr, host: &str, port: u16) -> Result<ControlListener
     });
     match bound {
         Ok((local, listener)) => Ok(ControlListener {
-            addr: if port == 0 {
-                ControlAddr::tcp(local)
-            } else {
-                addr.clone()
-            },
+            addr: if port == 0 { addr.at(local) } else { addr.clone() },
             kind: Kind::Tcp(listener),
             spare: Spare::new(),
         }),

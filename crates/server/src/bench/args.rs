@@ -1,6 +1,7 @@
 //! What may be typed after `drover bench`.
 
 use crate::exit::{self, Failure};
+use crate::rdma::DeviceArgs;
 use drover_bench::rivals::Kind;
 use drover_bench::workload::{Mix, Popularity};
 use std::path::PathBuf;
@@ -27,12 +28,14 @@ pub struct Args {
     /// System to measure
     #[arg(long, default_value = "herd", value_parser = ["herd"])]
     pub system: String,
-    /// Fabric to carry it
-    #[arg(long, default_value = "shm", value_parser = ["shm"])]
+    /// Fabric to carry it; with --address, the address says
+    #[arg(long, default_value = "shm", value_parser = ["shm", "rdma"])]
     pub fabric: String,
-    /// Ask this server, as it is, instead of starting one
+    /// Ask this server, as it is, instead of starting one: shm:NAME, unix:/path.sock or rdma://host:port
     #[arg(long, value_name = "ADDR")]
     pub address: Option<String>,
+    #[command(flatten)]
+    pub device: DeviceArgs,
     /// Operations: a, b, c, d, f or put=SHARE
     #[arg(long, default_value = "b", value_name = "MIX")]
     pub mix: String,

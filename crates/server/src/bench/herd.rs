@@ -1,16 +1,19 @@
-//! HERD over shared memory as a system under test: clients of the bench, and the server process it starts.
+//! HERD as a system under test, on whatever fabric an address means: clients of the bench, and the server process
+//! it starts.
 
+use crate::fabric::{Fabric, Job};
 use drover_base::Ns;
 use drover_bench::{Helper, KvTarget, System, TargetError, client_process, pin};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::server::{Server, ServerOptions};
+use drover_mem::NativeCpu;
 use drover_rt::control::{ControlAddr, ControlListener};
 use drover_store::{Mode, PartitionOptions};
-use drover_verbs::Device;
-use drover_verbs_shm::{Shm, ShmDevice};
+use drover_verbs::{Device, Provider};
+use drover_verbs_shm::ShmDevice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,15 +22,17 @@ use std::sync::Arc;
 const CONNECT: Ns = Ns::from_s(10);
 
 /// Clients of the server at one address.
-pub struct Herd {
+pub struct Herd<P: Provider> {
     /// Where the server is.
     pub addr: ControlAddr,
     /// Slots per client and partition.
     pub window: usize,
+    /// What leads there.
+    pub device: P::Device,
 }
 
-impl System for Herd {
-    type Target = KvTarget<Shm, HerdClient<Shm>>;
+impl<P: Provider<Cpu = NativeCpu>> System for Herd<P> {
+    type Target = KvTarget<P, HerdClient<P>>;
 
     fn connect(&self, client_index: u32) -> Result<Self::Target, Box<TargetError>> {
         let words = |what: &dyn std::fmt::Display| {
@@ -36,7 +41,7 @@ impl System for Herd {
                 self.addr
             ))
         };
-        let ctx = Rc::new(ShmDevice::default().context().map_err(|e| words(&e))?);
+        let ctx = Rc::new(self.device.context().map_err(|e| words(&e))?);
         let options = ClientOptions {
             window: self.window.next_power_of_two(),
             ..ClientOptions::default()
@@ -58,19 +63,40 @@ impl System for Herd {
 /// A client process's side.
 pub fn clients(arguments: Vec<OsString>) -> ExitCode {
     let words: Option<Vec<String>> = arguments.into_iter().map(|w| w.into_string().ok()).collect();
-    let herd = words.and_then(|words| match &words[..] {
-        [addr, window] => Some(Herd {
+    let clients = words.and_then(|words| match &words[..] {
+        [addr, window] => Some(Clients {
             addr: addr.parse().ok()?,
             window: window.parse().ok()?,
         }),
         _ => None,
     });
-    match herd {
-        Some(herd) => client_process(&herd),
-        None => {
-            eprintln!("this command is started by bench itself");
+    let Some(clients) = clients else {
+        eprintln!("this command is started by bench itself");
+        return ExitCode::FAILURE;
+    };
+    match Fabric::towards(&clients.addr) {
+        Ok(fabric) => fabric.run(clients),
+        Err(failure) => {
+            eprintln!("drover bench, client process: {}", failure.text);
             ExitCode::FAILURE
         }
+    }
+}
+
+struct Clients {
+    addr: ControlAddr,
+    window: usize,
+}
+
+impl Job for Clients {
+    type Answer = ExitCode;
+
+    fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> ExitCode {
+        client_process(&Herd::<P> {
+            addr: self.addr,
+            window: self.window,
+            device: device.clone(),
+        })
     }
 }
 
@@ -153,20 +179,28 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts it. Whether it serves, the first client finds out. The calling thread must outlive it.
-    pub fn start(helper: &Helper, plan: &ServerPlan) -> io::Result<ServerProcess> {
-        let addr: ControlAddr = format!("shm:bench-{}", std::process::id())
-            .parse()
-            .expect("a short name is an address");
+    /// Starts it at `addr`, whose port may be 0, and waits until it listens. The calling thread must outlive it.
+    pub fn start(helper: &Helper, plan: &ServerPlan, addr: &ControlAddr) -> io::Result<ServerProcess> {
         let mut command = Command::new(&helper.program);
         command
             .args(&helper.arguments)
             .arg("serve")
-            .args(plan.arguments(&addr));
+            .args(plan.arguments(addr));
         // The end of its standard input, with us however we end, tells it to stop and to remove its socket.
-        command.stdin(Stdio::piped()).stdout(Stdio::null());
-        let child = pin::pinned(&plan.cores, || command.spawn())??;
-        Ok(ServerProcess { child, addr })
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = pin::pinned(&plan.cores, || command.spawn())??;
+        let out = child.stdout.take().expect("standard output is piped");
+        let mut process = ServerProcess {
+            child,
+            addr: addr.clone(),
+        };
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line)?; // it ends with the process, if not before
+        process.addr = line
+            .trim_end()
+            .parse()
+            .map_err(|_| io::Error::other("the server process ended before it served"))?;
+        Ok(process)
     }
 
     /// Its end, if it has ended already.
@@ -210,12 +244,11 @@ pub fn serve(arguments: Vec<OsString>) -> ExitCode {
     };
     // Ctrl-C at the terminal reaches us too, but it is meant for the bench that we end with.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::default());
-    match start(&addr, &plan) {
-        Ok(server) => {
-            let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-            server.stop();
-            ExitCode::SUCCESS
-        }
+    let served = Fabric::serving(&addr, ShmDevice::default())
+        .map_err(|failure| failure.text.into())
+        .and_then(|fabric| fabric.run(Serve { addr, plan }));
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("drover bench, server process: {error}");
             ExitCode::FAILURE
@@ -223,27 +256,36 @@ pub fn serve(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
-fn start(addr: &ControlAddr, plan: &ServerPlan) -> Result<Server<Shm>, Box<dyn std::error::Error>> {
-    let listener = ControlListener::bind(addr)?;
-    let options = ServerOptions {
-        partition_count: plan.cores.len(),
-        partition: plan.partition(),
-        item_bytes_max: plan.value_bytes_max.max(1 << 10),
-        window_max: plan.window.next_power_of_two(),
-        ..ServerOptions::default()
-    };
-    let cores = plan.cores.clone();
-    let on_worker = move |index: usize| {
-        if let Err(error) = drover_rt::cores::pin(cores[index]) {
-            eprintln!("drover bench: worker {index} cannot be pinned: {error}");
-        }
-    };
-    Ok(Server::start(
-        &ShmDevice::default(),
-        Some(listener),
-        &options,
-        on_worker,
-    )?)
+struct Serve {
+    addr: ControlAddr,
+    plan: ServerPlan,
+}
+
+impl Job for Serve {
+    type Answer = Result<(), Box<dyn std::error::Error>>;
+
+    fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer {
+        let plan = self.plan;
+        let listener = ControlListener::bind(&self.addr)?;
+        let addr = listener.addr().to_string();
+        let options = ServerOptions {
+            partition_count: plan.cores.len(),
+            partition: plan.partition(),
+            item_bytes_max: plan.value_bytes_max.max(1 << 10),
+            window_max: plan.window.next_power_of_two(),
+            ..ServerOptions::default()
+        };
+        let on_worker = move |index: usize| {
+            if let Err(error) = drover_rt::cores::pin(plan.cores[index]) {
+                eprintln!("drover bench: worker {index} cannot be pinned: {error}");
+            }
+        };
+        let server = Server::<P>::start(device, Some(listener), &options, on_worker)?;
+        println!("{addr}");
+        io::copy(&mut io::stdin(), &mut io::sink())?;
+        server.stop();
+        Ok(())
+    }
 }
 
 #[cfg(test)]

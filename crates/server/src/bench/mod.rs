@@ -6,6 +6,7 @@ mod herd;
 pub use args::{Args, fuzz_args};
 
 use crate::exit::{self, Failure};
+use crate::fabric::{self, Fabric, Job};
 use args::usage;
 use drover_base::Ns;
 use drover_bench::bound::Placement;
@@ -14,7 +15,11 @@ use drover_bench::report::Report;
 use drover_bench::session::{self, Plan, Wanted};
 use drover_bench::workload::{KeyText, Tape};
 use drover_bench::{Helper, Latency, Pace, Progress, helper_main, result_file};
+use drover_mem::NativeCpu;
+use drover_rt::control::ControlAddr;
+use drover_verbs::Provider;
 use herd::{Herd, ServerPlan, ServerProcess};
+use std::error::Error;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
@@ -44,20 +49,30 @@ fn bench(args: &Args) -> Result<(), Failure> {
     let server = server_plan(args, &plan)?;
     plan.footprint = server.footprint();
     let progress = Progress::new(!args.quiet);
-    let mut process = match &args.address {
-        Some(_) => None,
-        None => Some(ServerProcess::start(&plan.helper, &server).map_err(system)?),
+    let (mut process, addr) = match &args.address {
+        Some(text) => {
+            let addr = text.parse().map_err(usage)?;
+            (None, fabric::with_device(&addr, &args.device)?)
+        }
+        None => {
+            let addr = fabric::with_device(&own_address(args), &args.device)?;
+            let process = ServerProcess::start(&plan.helper, &server, &addr)
+                .map_err(|error| Failure::new(exit::UNAVAILABLE, error))?;
+            let addr = process.addr.clone();
+            (Some(process), addr)
+        }
     };
-    let addr = match (&args.address, &process) {
-        (Some(text), _) => text.parse().map_err(usage)?,
-        (None, Some(process)) => process.addr.clone(),
-        (None, None) => unreachable!("a server is started when none is named"),
-    };
-    let herd = Herd {
+    plan.fabric = fabric::name(&addr).to_owned();
+    let fabric = Fabric::towards(&addr)?;
+    if let Some(choice) = fabric.choice() {
+        eprintln!("RDMA device: {choice}");
+    }
+    let result = fabric.run(Measure {
         addr,
         window: args.window,
-    };
-    let result = session::run(&herd, &plan, &progress);
+        plan: &plan,
+        progress: &progress,
+    });
     drop(progress);
     let ended = process.as_mut().and_then(ServerProcess::ended);
     let (report, latency) = result.map_err(|error| match ended {
@@ -66,6 +81,36 @@ fn bench(args: &Args) -> Result<(), Failure> {
     })?;
     drop(process);
     publish(args, &report, &latency)
+}
+
+/// One bench on the fabric that the server's address means.
+struct Measure<'a> {
+    addr: ControlAddr,
+    window: usize,
+    plan: &'a Plan,
+    progress: &'a Progress,
+}
+
+impl Job for Measure<'_> {
+    type Answer = Result<(Report, Latency), Box<dyn Error>>;
+
+    fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer {
+        let herd = Herd::<P> {
+            addr: self.addr,
+            window: self.window,
+            device: device.clone(),
+        };
+        session::run(&herd, self.plan, self.progress)
+    }
+}
+
+/// Where a server that we start is to listen. Over RDMA it shares our device: what it sends goes out and comes back.
+fn own_address(args: &Args) -> ControlAddr {
+    let text = match args.fabric.as_str() {
+        "rdma" => "rdma://127.0.0.1:0".to_owned(),
+        _ => format!("shm:bench-{}", std::process::id()),
+    };
+    text.parse().expect("a short name, or a loopback address")
 }
 
 fn plan(args: &Args) -> Result<Plan, Failure> {

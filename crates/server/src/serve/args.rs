@@ -2,29 +2,35 @@
 //! not have carries a long name only. Everything is optional here: [`Settings`](super::settings::Settings)
 //! fills in the rest.
 
+use crate::rdma::DeviceArgs;
 use std::path::PathBuf;
 
 /// Arguments of `serve` and `config`, and the keys of the configuration file.
 #[derive(clap::Args, Clone, Default, Debug)]
 #[command(after_help = "\
-Clients find the server by --fabric or -s; both pass memory, so the data path never leaves it.
--p is the same control channel over TCP: it answers `drover stats`, but cannot pass memory, so data
-needs one of the others. (memcached's own protocol on -p and -s is not there yet.)
+Clients find the server by --fabric. With shm:NAME they find it by -s, too; both pass memory, so the data path
+never leaves it. -p is the same control channel over TCP: it answers `drover stats`, but cannot pass memory, so
+data needs one of the others. (memcached's own protocol on -p and -s is not there yet.)
+
+With rdma://host:port the control channel is TCP at host:port, and data goes by the RDMA device that has that
+address; if none has, or the host is 0.0.0.0, the best one there is (`drover devices` says which and why).
 
 Exit status: 0 after SIGTERM or Ctrl-C, 64 usage, 66 no configuration file, 69 address in use,
 70 internal error, 71 system error, 77 no permission.")]
 pub struct Args {
-    /// Data fabric and name of this server, such as shm:NAME [default: shm:drover]
+    /// Data fabric and name of this server: shm:NAME, shm:/path.sock or rdma://host:port [default: shm:drover]
     #[arg(long, value_name = "ADDR")]
     pub fabric: Option<String>,
+    #[command(flatten)]
+    pub device: DeviceArgs,
     /// Control channel on this TCP port too; 0: none [default: 0]
     #[arg(short = 'p', long, value_name = "PORT")]
     pub port: Option<u16>,
     /// Control channel on this Unix socket too
     #[arg(short = 's', long, value_name = "PATH")]
     pub unix_socket: Option<PathBuf>,
-    /// Address that -p listens on [default: 127.0.0.1]
-    #[arg(short = 'l', long, value_name = "IP")]
+    /// Address that -p listens on [default: 127.0.0.1]; or rdma://host:port, which is --fabric by another name
+    #[arg(short = 'l', long, value_name = "IP|ADDR")]
     pub listen: Option<String>,
     /// Memory for items, MiB [default: 64]
     #[arg(short = 'm', long, value_name = "MIB")]

@@ -4,19 +4,19 @@ use super::settings::Settings;
 use crate::exit::{self, Failure};
 use drover_rt::control::{ControlAddr, ControlListener, ListenError, Scheme};
 
-/// Takes every address of the settings. The first is the fabric's.
-pub fn open_all(settings: &Settings) -> Result<Vec<ControlListener>, Failure> {
-    let addrs = addresses(settings)?;
+/// Takes every address.
+pub fn open_all(addrs: &[ControlAddr]) -> Result<Vec<ControlListener>, Failure> {
     addrs
         .iter()
         .map(|addr| ControlListener::bind(addr).map_err(|error| failure(&error)))
         .collect()
 }
 
-fn addresses(settings: &Settings) -> Result<Vec<ControlAddr>, Failure> {
+/// The addresses of the settings; the first is the fabric's.
+pub fn addresses(settings: &Settings) -> Result<Vec<ControlAddr>, Failure> {
     let fabric = parse(&settings.fabric.value)?;
-    if fabric.scheme() != Scheme::Shm {
-        let text = format!("--fabric {fabric}: this build serves shm:NAME or shm:/path.sock only");
+    if !matches!(fabric.scheme(), Scheme::Shm | Scheme::Rdma) {
+        let text = format!("--fabric {fabric}: data goes by shm:NAME, shm:/path.sock or rdma://host:port");
         return Err(Failure::new(exit::USAGE, text));
     }
     let mut addrs = vec![fabric];

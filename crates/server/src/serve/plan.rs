@@ -8,6 +8,7 @@ use drover_kv_herd::server::ServerOptions;
 use drover_mem::PageWish;
 use drover_rt::Idle;
 use drover_store::{Mode, PartitionOptions};
+use drover_verbs::Caps;
 use drover_verbs_shm::{ShmDevice, ShmOptions};
 
 /// Items of 64 bytes (16-byte keys, 32-byte values) fill all slots of the index when they fill the log. Larger
@@ -22,8 +23,8 @@ const DATAGRAM_RECVS: usize = 1024;
 /// 64 KiB, several times what one client may have under way.
 const RING_LINES_PER_RECV: usize = 1;
 
-/// The fabric of such a server.
-pub fn device() -> ShmDevice {
+/// Shared memory as such a server wants it.
+pub fn shm_device() -> ShmDevice {
     let mut options = ShmOptions::default();
     options.ring_lines_per_recv = RING_LINES_PER_RECV;
     ShmDevice::open(options)
@@ -85,7 +86,7 @@ fn log_bytes(memory_mib: u64, threads: usize) -> Result<usize, Failure> {
 }
 
 /// Says what was chosen and why.
-pub fn announce(settings: &Settings, options: &ServerOptions) {
+pub fn announce(settings: &Settings, options: &ServerOptions, caps: &Caps) {
     let log = size(options.partition.log_bytes);
     let index_kib = (options.partition.bucket_count * 64) >> 10;
     let (asked, count) = (settings.memory_mib.value, options.partition_count);
@@ -117,6 +118,11 @@ pub fn announce(settings: &Settings, options: &ServerOptions) {
         }
     }
     match settings.spin_us.value {
+        _ if !caps.memory_wait => {
+            tracing::info!(
+                "idle workers go on polling: on this fabric nobody is told of a request that arrives"
+            )
+        }
         0 => tracing::info!("idle workers poll for ever (--spin-us 0)"),
         us => tracing::info!(
             "idle workers poll for {us} us, then sleep ({})",

@@ -4,9 +4,11 @@
 use super::settings::Settings;
 use super::{limits, listen, plan};
 use crate::exit::{self, Failure};
-use drover_kv_herd::server::{Server, StartError};
+use crate::fabric::{Fabric, Job};
+use drover_kv_herd::server::{Server, ServerOptions, StartError};
+use drover_mem::NativeCpu;
 use drover_rt::control::ControlListener;
-use drover_verbs_shm::Shm;
+use drover_verbs::{Device, Provider};
 use rustix::event::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::os::unix::net::UnixStream;
@@ -19,26 +21,47 @@ pub fn serve(settings: &Settings) -> Result<(), Failure> {
         limits::lock_all()?;
     }
     let signals = signals().map_err(|error| Failure::new(exit::OS_ERROR, format!("signals: {error}")))?;
-    let mut listeners = listen::open_all(settings)?;
-    let fabric = listeners.remove(0);
-    let options = plan::server_options(settings)?;
-    plan::announce(settings, &options);
-    let ways: Vec<String> = std::iter::once(&fabric)
-        .chain(&listeners)
-        .map(|way| way.addr().to_string())
-        .collect();
+    let addrs = listen::addresses(settings)?;
+    let fabric = Fabric::serving(&addrs[0], plan::shm_device())?;
+    if let Some(choice) = fabric.choice() {
+        tracing::info!("RDMA device: {choice}");
+    }
+    fabric.run(Serve {
+        settings,
+        options: plan::server_options(settings)?,
+        listeners: listen::open_all(&addrs)?,
+        signals,
+    })
+}
 
-    let cores = settings.cores.value.clone();
-    let pin = move |worker: usize| pin_worker(worker, cores.as_deref());
-    let server = Server::<Shm>::start(&plan::device(), Some(fabric), &options, pin)
-        .map_err(|error| failure(&error))?;
-    tracing::info!("serving at {}", ways.join(" and "));
-    let end = wait(&server, &signals, &listeners)?;
-    conclude(server, end)
+/// Everything that is taken before the first thread starts.
+struct Serve<'a> {
+    settings: &'a Settings,
+    options: ServerOptions,
+    /// The first is the fabric's.
+    listeners: Vec<ControlListener>,
+    signals: UnixStream,
+}
+
+impl Job for Serve<'_> {
+    type Answer = Result<(), Failure>;
+
+    fn run<P: Provider<Cpu = NativeCpu>>(mut self, device: &P::Device) -> Result<(), Failure> {
+        plan::announce(self.settings, &self.options, device.caps());
+        let ways: Vec<String> = self.listeners.iter().map(|way| way.addr().to_string()).collect();
+        let fabric = self.listeners.remove(0);
+        let cores = self.settings.cores.value.clone();
+        let pin = move |worker: usize| pin_worker(worker, cores.as_deref());
+        let server =
+            Server::<P>::start(device, Some(fabric), &self.options, pin).map_err(|error| failure(&error))?;
+        tracing::info!("serving at {}", ways.join(" and "));
+        let end = wait(&server, &self.signals, &self.listeners)?;
+        conclude(server, end)
+    }
 }
 
 /// Stops the server, or says why it has stopped.
-fn conclude(server: Server<Shm>, end: End) -> Result<(), Failure> {
+fn conclude<P: Provider>(server: Server<P>, end: End) -> Result<(), Failure> {
     match end {
         End::Asked => {
             tracing::info!("stopping: clients are told, memory goes");
@@ -61,7 +84,11 @@ enum End {
 }
 
 /// Passes clients of the further listeners on, until a signal comes.
-fn wait(server: &Server<Shm>, signals: &UnixStream, listeners: &[ControlListener]) -> Result<End, Failure> {
+fn wait<P: Provider>(
+    server: &Server<P>,
+    signals: &UnixStream,
+    listeners: &[ControlListener],
+) -> Result<End, Failure> {
     loop {
         let mut fds = vec![
             PollFd::new(signals, PollFlags::IN),
@@ -136,7 +163,7 @@ mod tests {
     use super::*;
     use drover_kv_herd::server::{Flaw, ServerOptions};
     use drover_store::PartitionOptions;
-    use drover_verbs_shm::ShmDevice;
+    use drover_verbs_shm::{Shm, ShmDevice};
 
     #[test]
     fn a_server_that_ends_by_itself_is_not_waited_for_and_is_a_bug_of_ours() {

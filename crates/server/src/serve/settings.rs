@@ -3,6 +3,8 @@
 
 use super::args::Args;
 use crate::exit::{self, Failure};
+use crate::fabric;
+use crate::rdma::DeviceArgs;
 use clap::Parser;
 use drover_kv_herd::control::PARTITIONS_MAX;
 use std::fmt;
@@ -44,7 +46,7 @@ pub struct Setting<T> {
 /// Everything `serve` needs to know.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// `shm:NAME`.
+    /// `shm:NAME` or `rdma://host:port`.
     pub fabric: Setting<String>,
     /// 0: no TCP.
     pub port: Setting<u16>,
@@ -108,6 +110,8 @@ impl Settings {
 }
 
 fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure> {
+    let (typed, file) = (fabric_of_listen(typed)?, fabric_of_listen(file)?);
+    let device = typed.device.or(&file.device);
     let threads = pick(
         typed.threads,
         file.threads,
@@ -122,12 +126,15 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
     );
     let cores = pick(typed.cores, file.cores, String::new(), Origin::Machine);
     let settings = Settings {
-        fabric: pick(
-            typed.fabric,
-            file.fabric,
-            "shm:drover".to_string(),
-            Origin::Default,
-        ),
+        fabric: with_device(
+            pick(
+                typed.fabric,
+                file.fabric,
+                "shm:drover".to_string(),
+                Origin::Default,
+            ),
+            &device,
+        )?,
         port: pick(typed.port, file.port, 0, Origin::Default),
         unix_socket: pick(
             typed.unix_socket.map(Some),
@@ -178,6 +185,30 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
     };
     settings.check()?;
     Ok(settings)
+}
+
+/// `--listen rdma://host:port` is `--fabric rdma://host:port`: where data arrives.
+fn fabric_of_listen(mut args: Args) -> Result<Args, Failure> {
+    if let Some(addr) = args.listen.take_if(|listen| listen.starts_with("rdma:")) {
+        if let Some(fabric) = &args.fabric {
+            let text = format!("--listen {addr} and --fabric {fabric}: a server has one fabric");
+            return Err(Failure::new(exit::USAGE, text));
+        }
+        args.fabric = Some(addr);
+    }
+    Ok(args)
+}
+
+/// The fabric's address, with what the options of the device say in it.
+fn with_device(mut fabric: Setting<String>, device: &DeviceArgs) -> Result<Setting<String>, Failure> {
+    if *device != DeviceArgs::default() {
+        let addr = fabric
+            .value
+            .parse()
+            .map_err(|error| Failure::new(exit::USAGE, error))?;
+        fabric.value = fabric::with_device(&addr, device)?.to_string();
+    }
+    Ok(fabric)
 }
 
 fn pick<T>(typed: Option<T>, file: Option<T>, default: T, default_origin: Origin) -> Setting<T> {
@@ -457,6 +488,25 @@ mod tests {
         );
         assert!(got.disable_evictions.value);
         assert_eq!(got.window_max.origin, Origin::Default);
+    }
+
+    #[test]
+    fn listening_at_an_rdma_address_is_the_fabric_and_options_choose_its_device() {
+        let got = settings(&["-l", "rdma://10.0.0.1:7471", "--ib-dev", "mlx5_0"]).unwrap();
+        assert_eq!(got.fabric.value, "rdma://10.0.0.1:7471?device=mlx5_0");
+        assert_eq!(got.fabric.origin, Origin::CommandLine);
+        assert_eq!(got.listen.value, "127.0.0.1", "-p listens where it does without");
+        let file = parse_file("listen = rdma://10.0.0.1:7471\ngid-index = 3\n").unwrap();
+        let got = fill(typed(&["--ib-dev", "mlx5_0"]), file, &[0]).unwrap();
+        assert_eq!(got.fabric.value, "rdma://10.0.0.1:7471?device=mlx5_0&gid=3");
+        assert_eq!(
+            settings(&["-l", "rdma://h:1", "--fabric", "shm:x"]).unwrap_err(),
+            "--listen rdma://h:1 and --fabric shm:x: a server has one fabric"
+        );
+        assert_eq!(
+            settings(&["--ib-dev", "mlx5_0"]).unwrap_err(),
+            "--ib-dev, --ib-port and --gid-index choose an RDMA device, and shm:drover needs none"
+        );
     }
 
     #[test]

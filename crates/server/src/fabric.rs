@@ -1,0 +1,265 @@
+//! Which fabric an address means: the one place where a provider is chosen for data.
+//!
+//! | address | fabric |
+//! |---|---|
+//! | `shm:NAME`, `unix:/path.sock` | shared memory |
+//! | `rdma://host:port?device=D&port=N&gid=I` | libibverbs; its options are about *this* end's device |
+//!
+//! What is to be done there is a [`Job`], generic over the provider; [`Fabric::run`] is the `match`.
+
+use crate::exit::{self, Failure};
+use crate::rdma::DeviceArgs;
+use drover_mem::NativeCpu;
+use drover_rt::control::{ControlAddr, Place, Scheme};
+use drover_verbs::Provider;
+use drover_verbs_ibv::{Ibv, IbvDevice};
+use drover_verbs_shm::{Shm, ShmDevice};
+use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+
+/// Something to do on a fabric, whichever it is.
+pub trait Job {
+    /// What comes of it.
+    type Answer;
+
+    /// Does it on `device`.
+    fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer;
+}
+
+/// An opened fabric.
+pub enum Fabric {
+    /// Memory that processes of one machine share.
+    Shm(ShmDevice),
+    /// An RDMA device, by libibverbs.
+    Ibv(IbvDevice),
+}
+
+impl Fabric {
+    /// For a client of the server at `addr`. An RDMA device is the one whose address this machine uses on the way
+    /// there, unless the options of `addr` name another.
+    ///
+    /// # Errors
+    /// An address without data, options that make no sense, no device that fits.
+    pub fn towards(addr: &ControlAddr) -> Result<Fabric, Failure> {
+        Fabric::open(addr, ShmDevice::default(), local_address_towards(addr))
+    }
+
+    /// For a server at `addr`. An RDMA device is the one that has the address, unless options name another.
+    ///
+    /// # Errors
+    /// As [`towards`](Fabric::towards).
+    pub fn serving(addr: &ControlAddr, shm: ShmDevice) -> Result<Fabric, Failure> {
+        Fabric::open(addr, shm, address_of(addr))
+    }
+
+    fn open(addr: &ControlAddr, shm: ShmDevice, near: Option<IpAddr>) -> Result<Fabric, Failure> {
+        match addr.scheme() {
+            Scheme::Shm | Scheme::Unix => Ok(Fabric::Shm(shm)),
+            Scheme::Rdma => Ok(Fabric::Ibv(open_ibv(addr, near)?)),
+            Scheme::Tcp => {
+                let text = format!(
+                    "{addr} carries statistics only: use the server's shm:, unix: or rdma:// address for data"
+                );
+                Err(Failure::new(exit::USAGE, text))
+            }
+        }
+    }
+
+    /// Does `job` here.
+    pub fn run<J: Job>(&self, job: J) -> J::Answer {
+        match self {
+            Fabric::Shm(device) => job.run::<Shm>(device),
+            Fabric::Ibv(device) => job.run::<Ibv>(device),
+        }
+    }
+
+    /// Which device was taken and why, where there was a choice.
+    pub fn choice(&self) -> Option<String> {
+        match self {
+            Fabric::Shm(_) => None,
+            Fabric::Ibv(device) => {
+                let choice = device.choice();
+                Some(format!(
+                    "{} port {}: {}",
+                    choice.device, choice.port, choice.reason
+                ))
+            }
+        }
+    }
+}
+
+/// `addr` with what `device` says among its options, in place of what they said before.
+///
+/// # Errors
+/// A device is named, but `addr` needs none.
+pub fn with_device(addr: &ControlAddr, device: &DeviceArgs) -> Result<ControlAddr, Failure> {
+    let number = |number: Option<u32>| number.map(|number| number.to_string());
+    let said = [
+        ("device", device.ib_dev.clone()),
+        ("port", number(device.ib_port.map(u32::from))),
+        ("gid", number(device.gid_index)),
+    ];
+    let mut with = addr.clone();
+    for (key, value) in said
+        .iter()
+        .filter_map(|(key, value)| Some((key, value.as_ref()?)))
+    {
+        if addr.scheme() != Scheme::Rdma {
+            let text =
+                format!("--ib-dev, --ib-port and --gid-index choose an RDMA device, and {addr} needs none");
+            return Err(Failure::new(exit::USAGE, text));
+        }
+        with = with.with_option(key, value);
+    }
+    Ok(with)
+}
+
+/// The name of the fabric that `addr` leads to, as `--fabric` and reports have it.
+pub fn name(addr: &ControlAddr) -> &'static str {
+    match addr.scheme() {
+        Scheme::Rdma => "rdma",
+        Scheme::Shm | Scheme::Unix | Scheme::Tcp => "shm",
+    }
+}
+
+fn open_ibv(addr: &ControlAddr, near: Option<IpAddr>) -> Result<IbvDevice, Failure> {
+    let device = device_of(addr)?;
+    // An address is a hint: the control channel may run over another network than the data.
+    if near.is_some()
+        && device.gid_index.is_none()
+        && let Ok(nearest) = IbvDevice::open(device.options(near))
+    {
+        return Ok(nearest);
+    }
+    IbvDevice::open(device.options(None))
+        .map_err(|error| Failure::new(exit::UNAVAILABLE, format!("{addr}: {error}")))
+}
+
+/// What the options of an address ask for.
+fn device_of(addr: &ControlAddr) -> Result<DeviceArgs, Failure> {
+    let refuse = |why: String| Failure::new(exit::USAGE, format!("{addr}: {why}"));
+    if let Some(key) = addr.option_keys().find(|key| !OPTIONS.contains(key)) {
+        return Err(refuse(format!(
+            "no option is called {key}; there are device=NAME, port=NUMBER, gid=INDEX"
+        )));
+    }
+    let number = |key: &str| match addr.option(key).map(str::parse::<u8>) {
+        None => Ok(None),
+        Some(Ok(number)) => Ok(Some(number)),
+        Some(Err(_)) => Err(refuse(format!("{key}: a number up to {}", u8::MAX))),
+    };
+    Ok(DeviceArgs {
+        ib_dev: addr.option("device").map(str::to_owned),
+        ib_port: number("port")?,
+        gid_index: number("gid")?.map(u32::from),
+    })
+}
+
+const OPTIONS: [&str; 3] = ["device", "port", "gid"];
+
+/// The address that a server at `addr` says it has; none if it takes any, or one of its own machine only.
+fn address_of(addr: &ControlAddr) -> Option<IpAddr> {
+    let Place::Host { host, port } = addr.place() else {
+        return None;
+    };
+    let endpoint = (host.as_str(), *port).to_socket_addrs().ok()?.next()?;
+    Some(endpoint.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback())
+}
+
+/// The address that this machine sends from to reach `addr`. Asks the system's routes; nothing is sent.
+fn local_address_towards(addr: &ControlAddr) -> Option<IpAddr> {
+    let Place::Host { host, port } = addr.place() else {
+        return None;
+    };
+    let endpoint = (host.as_str(), *port).to_socket_addrs().ok()?.next()?;
+    let any: IpAddr = match endpoint {
+        std::net::SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        std::net::SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(endpoint).ok()?;
+    let local = socket.local_addr().ok()?.ip();
+    Some(local).filter(|ip| !ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addr(text: &str) -> ControlAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn options_say_which_device() {
+        let all = device_of(&addr("rdma://h:1?device=mlx5_0&port=2&gid=3")).expect("all there are");
+        let wanted = DeviceArgs {
+            ib_dev: Some("mlx5_0".to_owned()),
+            ib_port: Some(2),
+            gid_index: Some(3),
+        };
+        assert_eq!(all, wanted);
+        assert_eq!(
+            device_of(&addr("rdma://h:1")).expect("none"),
+            DeviceArgs::default()
+        );
+    }
+
+    #[test]
+    fn options_that_make_no_sense_are_refused() {
+        for (text, why) in [
+            (
+                "rdma://h:1?dev=x",
+                "rdma://h:1?dev=x: no option is called dev; there are device=NAME, port=NUMBER, gid=INDEX",
+            ),
+            ("rdma://h:1?gid=x", "rdma://h:1?gid=x: gid: a number up to 255"),
+            (
+                "rdma://h:1?port=256",
+                "rdma://h:1?port=256: port: a number up to 255",
+            ),
+        ] {
+            assert_eq!(device_of(&addr(text)).expect_err(text).text, why);
+        }
+    }
+
+    #[test]
+    fn flags_become_options_of_the_address_and_win() {
+        let device = DeviceArgs {
+            ib_dev: Some("rxe1".to_owned()),
+            ib_port: Some(1),
+            gid_index: None,
+        };
+        let with = with_device(&addr("rdma://h:1?device=rxe0&gid=2"), &device).expect("an RDMA address");
+        assert_eq!(with.to_string(), "rdma://h:1?gid=2&device=rxe1&port=1");
+        let shm = addr("shm:x");
+        assert_eq!(
+            with_device(&shm, &DeviceArgs::default()).expect("nothing said"),
+            shm
+        );
+        assert_eq!(
+            with_device(&shm, &device).expect_err("no device there").text,
+            "--ib-dev, --ib-port and --gid-index choose an RDMA device, and shm:x needs none"
+        );
+    }
+
+    #[test]
+    fn tcp_is_no_fabric() {
+        let refused = Fabric::towards(&addr("tcp://127.0.0.1:1"))
+            .err()
+            .expect("no data there");
+        assert_eq!(
+            (refused.code, refused.text.as_str()),
+            (
+                exit::USAGE,
+                "tcp://127.0.0.1:1 carries statistics only: use the server's shm:, unix: or rdma:// address for data"
+            )
+        );
+    }
+
+    #[test]
+    fn addresses_of_this_machine_alone_name_no_device() {
+        assert_eq!(address_of(&addr("rdma://127.0.0.1:1")), None);
+        assert_eq!(address_of(&addr("rdma://0.0.0.0:1")), None);
+        assert_eq!(address_of(&addr("rdma://192.0.2.7:1")), "192.0.2.7".parse().ok());
+        assert_eq!(local_address_towards(&addr("rdma://127.0.0.1:1")), None);
+    }
+}
