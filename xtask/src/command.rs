@@ -100,7 +100,8 @@ fn pass_on(from: impl Read, mut to: impl Write) -> Counts {
     counts
 }
 
-fn show(command: &Command) {
+/// Shows a command before it is started.
+pub fn show(command: &Command) {
     eprintln!("    {}", line_of(command));
 }
 

@@ -60,7 +60,7 @@ enum Chore {
     Syscalls,
     /// Kills client or server at random points under load, many times.
     Kill(tests::KillArgs),
-    /// The verbs suite over the kernel's software RoCE, in an emulated machine that needs no privileges.
+    /// Scenarios over the kernel's software RoCE, in an emulated machine that needs no privileges.
     Guest(guest::Args),
     /// Installs the tools that the other chores need (Debian packages).
     Setup,

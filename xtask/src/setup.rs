@@ -55,6 +55,12 @@ pub fn install(tools: &[Tool]) -> StepResult {
     apt(sudo, &[&install[..], &missing[..]].concat()).map_err(|why| format!("{why}; {by_hand}"))
 }
 
+/// New lists of packages.
+pub fn update_lists() -> StepResult {
+    let sudo: &[&str] = if is_root() { &[] } else { &["sudo", "-n"] };
+    apt(sudo, &["apt-get", "update"])
+}
+
 fn apt(sudo: &[&str], words: &[&str]) -> StepResult {
     let words = [sudo, words].concat();
     command::run(

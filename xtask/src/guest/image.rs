@@ -13,9 +13,13 @@ use std::path::Path;
 pub const BASE: &str = "base.cpio";
 pub const KERNEL: &str = "vmlinuz";
 
-/// Makes kernel and base image, unless they are there.
+/// What the image there was made of; written last.
+const RECIPE: &str = "recipe.txt";
+
+/// Makes kernel and base image, unless they are there and of what is wanted now.
 pub fn prepare(folder: &Path) -> StepResult {
-    if folder.join(BASE).exists() && folder.join(KERNEL).exists() {
+    let recipe = format!("{}\n{}\n", packages::recipe(), modules::WANTED.join(" "));
+    if fs::read_to_string(folder.join(RECIPE)).is_ok_and(|made| made == recipe) {
         return Ok(Counts::default());
     }
     let (kernel, others) = packages::download(&folder.join("packages"))?;
@@ -46,6 +50,7 @@ pub fn prepare(folder: &Path) -> StepResult {
     let base = folder.join(BASE);
     fs::write(&base, archive.finish()).map_err(|e| format!("writing {}: {e}", base.display()))?;
     let _ = fs::remove_dir_all(&unpacked);
+    fs::write(folder.join(RECIPE), recipe).map_err(|e| format!("writing {RECIPE}: {e}"))?;
     Ok(Counts::default())
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/busybox sh
-# The guest's first and only program: makes RDMA devices, runs the program, tells its exit status, switches off.
+# The guest's first and only program: makes RDMA devices, runs the scenarios one after the other, switches off.
 # Ordinary programs are busybox's; what comes from iproute2 is called by its path.
 /usr/bin/busybox mkdir -p /applets
 /usr/bin/busybox --install -s /applets
@@ -7,23 +7,23 @@ export PATH=/applets:/usr/sbin:/usr/bin
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs dev /dev 2>/dev/null
-mkdir -p /dev/shm && mount -t tmpfs shm /dev/shm
+export TMPDIR=/scratch
+mkdir -p /dev/shm $TMPDIR && mount -t tmpfs shm /dev/shm && mount -t tmpfs scratch $TMPDIR
 ip() { /usr/sbin/ip "$@" 2>/dev/null || /usr/bin/ip "$@"; }
+stty -F /dev/ttyS1 raw -echo
+exec </dev/null >/dev/ttyS1 2>&1
 
-finish() {
-    echo "guest: exit status $1" >/dev/ttyS1
+switch_off() {
     sleep 0.1
     poweroff -f
     exit # the kernel cannot go on without its first program: that ends the machine too
 }
 
 give_up() {
-    echo "guest: $1" >/dev/ttyS1
-    finish 125
+    echo "guest: $1"
+    switch_off
 }
 
-stty -F /dev/ttyS1 raw -echo
-. /app/environment
 for module in $(cat /modules/order); do
     insmod "/modules/$module" || give_up "module $module cannot be loaded"
 done
@@ -31,58 +31,68 @@ ulimit -l unlimited
 ip link set lo up
 ip link add v0 type veth peer name v1
 
+# Two devices with a wire between them. Both addresses are this machine's, so the kernel would never send a packet
+# through the wire: the table of local addresses is asked last for packets between the two, and arriving ones may come
+# from an address of our own. A device that talks to itself does not notice.
+for side in all v0 v1; do
+    echo 1 >/proc/sys/net/ipv4/conf/$side/accept_local
+    echo 0 >/proc/sys/net/ipv4/conf/$side/rp_filter
+done
+ip addr add 10.9.0.1/32 dev v0
+ip addr add 10.9.0.2/32 dev v1
+for side in 0 1; do
+    here=10.9.0.$((1 + side))
+    there=10.9.0.$((2 - side))
+    ip link set v$side up
+    ip rule add pref $((10 + side)) iif v$side lookup local
+    ip rule add pref $((20 + side)) from $here to $there lookup $((100 + side))
+done
+for side in 0 1; do
+    here=10.9.0.$((1 + side))
+    there=10.9.0.$((2 - side))
+    ip route add $there dev v$side src $here table $((100 + side))
+    ip neigh add $there lladdr "$(cat /sys/class/net/v$((1 - side))/address)" dev v$side nud permanent
+done
+ip rule add pref 100 lookup local
+ip rule del pref 0
+
 # A device needs a moment until its port is active.
-wait_for() {
+for side in 0 1; do
+    /usr/bin/rdma link add rxe$side type rxe netdev v$side || give_up "no software RoCE device"
     tries=0
-    until grep -q ACTIVE "/sys/class/infiniband/$1/ports/1/state"; do
+    until grep -q ACTIVE "/sys/class/infiniband/rxe$side/ports/1/state"; do
         tries=$((tries + 1))
-        [ "$tries" -lt 200 ] || give_up "$1 does not become active"
+        [ "$tries" -lt 200 ] || give_up "rxe$side does not become active"
         sleep 0.05
+    done
+done
+
+# Sets how many of a hundred packets the wire loses in each direction.
+lose() {
+    for side in 0 1; do
+        /usr/sbin/tc qdisc del dev v$side root 2>/dev/null
+        [ "$1" = 0 ] || /usr/sbin/tc qdisc add dev v$side root netem loss "$1%" || give_up "no lossy wire"
     done
 }
 
-case $TOPOLOGY in
-loop)
-    ip addr add 10.9.0.1/24 dev v0
-    ip link set v0 up
-    ip link set v1 up
-    /usr/bin/rdma link add rxe0 type rxe netdev v0 || give_up "no software RoCE device"
-    wait_for rxe0
-    devices=rxe0
-    ;;
-pair)
-    # Both addresses are this machine's, so the kernel would never send a packet through the wire: the table of local
-    # addresses is asked last for packets between the two, and arriving ones may come from an address of our own.
-    for side in all v0 v1; do
-        echo 1 >/proc/sys/net/ipv4/conf/$side/accept_local
-        echo 0 >/proc/sys/net/ipv4/conf/$side/rp_filter
-    done
-    ip addr add 10.9.0.1/32 dev v0
-    ip addr add 10.9.0.2/32 dev v1
-    for side in 0 1; do
-        here=10.9.0.$((1 + side))
-        there=10.9.0.$((2 - side))
-        ip link set v$side up
-        ip rule add pref $((10 + side)) iif v$side lookup local
-        ip rule add pref $((20 + side)) from $here to $there lookup $((100 + side))
-    done
-    for side in 0 1; do
-        here=10.9.0.$((1 + side))
-        there=10.9.0.$((2 - side))
-        ip route add $there dev v$side src $here table $((100 + side))
-        ip neigh add $there lladdr "$(cat /sys/class/net/v$((1 - side))/address)" dev v$side nud permanent
-    done
-    ip rule add pref 100 lookup local
-    ip rule del pref 0
-    for side in 0 1; do
-        /usr/bin/rdma link add rxe$side type rxe netdev v$side || give_up "no software RoCE device"
-        wait_for rxe$side
-        [ "$LOSS" = 0 ] || /usr/sbin/tc qdisc add dev v$side root netem loss "$LOSS%" || give_up "no lossy wire"
-    done
-    devices="rxe0 rxe1"
-    ;;
-esac
-cd /app
-# shellcheck disable=SC2086
-./program $devices </dev/null >/dev/ttyS1 2>&1
-finish $?
+echo "guest: ready"
+for name in $(cat /scenarios/order); do
+    echo "guest: begin $name"
+    set -a
+    . "/scenarios/$name/environment"
+    set +a
+    lose "$LOSS"
+    cd /app
+    timeout -k 2 "$SECONDS_MAX" sh "/scenarios/$name/script"
+    status=$?
+    if [ "$status" != 0 ]; then
+        echo "--- processes and the kernel's last words:"
+        ps -o pid,stat,time,args | grep -v '\[' | tail -n 20
+        dmesg | tail -n 20
+    fi
+    kill -9 -1
+    # Nothing of a scenario outlives it: not its programs, nor what they left.
+    rm -rf $TMPDIR/* /dev/shm/*
+    printf '\nguest: end %s %s\n' "$name" "$status"
+done
+switch_off

@@ -1,36 +1,64 @@
-//! `cargo xtask guest`: the conformance suite of verbs over the kernel's software RoCE, in a virtual machine that any
-//! machine can run: emulated, without privileges, from Debian's own packages.
+//! `cargo xtask guest`: drover over the kernel's software RoCE, in a virtual machine that any machine can run:
+//! emulated, without privileges, from Debian's own packages.
 //!
 //! The packages are downloaded and unpacked once, not installed (`packages.rs`), and become a file system in memory
-//! (`image.rs`, `cpio.rs`) with the kernel modules that software RoCE needs (`modules.rs`). `init.sh` makes the devices
-//! and runs the program; what it says comes back through a serial line, its exit status in the last line of that.
+//! (`image.rs`, `cpio.rs`) with the kernel modules that software RoCE needs (`modules.rs`). What runs there is a table
+//! (`scenarios.rs`, with the programs of `programs.rs`); one boot plays all of it. `init.sh` makes the devices and runs
+//! script after script; what they say comes back through a serial line (`machine.rs`).
 //! Emulated, it shows that things are right and nothing about how fast they are.
 
 mod cpio;
 mod image;
+mod machine;
 mod modules;
 mod packages;
+mod programs;
+mod scenarios;
 
-use crate::command::{self, cargo, run_tests, target_dir};
+use crate::command::target_dir;
+use crate::counts::Counts;
 use crate::setup;
-use crate::steps::{StepResult, Steps};
+use crate::steps::Steps;
 use cpio::Archive;
+use machine::Machine;
+use scenarios::{Network, SCENARIOS, Scenario};
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-/// What to run and on which devices.
+/// What to run.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Two devices with a wire between them, instead of one that talks to itself.
+    /// Only scenarios whose name begins so; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub only: Vec<String>,
+    /// Shows the names of all scenarios, and runs none.
     #[arg(long)]
-    pub pair: bool,
-    /// Packets lost on the wire of a pair, percent.
-    #[arg(long, default_value_t = 0, requires = "pair")]
-    pub loss: u32,
-    /// Seconds until the guest is given up.
-    #[arg(long, default_value_t = 300)]
-    pub seconds: u32,
+    pub list: bool,
+    /// Packets lost on every wire, percent, instead of what the scenarios say.
+    #[arg(long)]
+    pub loss: Option<u32>,
+    /// Gives every scenario so many times its time: for slow and busy machines.
+    #[arg(long, default_value_t = 1)]
+    pub patience: u32,
+    /// How `drover` is built: `dev` is ready soonest.
+    #[arg(long, default_value = RELEASE)]
+    pub profile: String,
+}
+
+/// As it is shipped.
+const RELEASE: &str = "release";
+
+impl Default for Args {
+    fn default() -> Args {
+        Args {
+            only: Vec::new(),
+            list: false,
+            loss: None,
+            patience: 1,
+            profile: RELEASE.to_string(),
+        }
+    }
 }
 
 /// Programs needed here, their packages, and what for.
@@ -38,124 +66,120 @@ const TOOLS: &[setup::Tool] = &[
     ("qemu-system-x86_64", "qemu-system-x86", "emulates the guest"),
     ("xz", "xz-utils", "unpacks kernel modules"),
 ];
-/// The program that plays the suite.
-const PROGRAM: &str = "ibv_conformance";
-/// What the last line of a guest begins with, before the exit status.
-const STATUS: &str = "guest: exit status ";
+/// Until the first scenario begins. On a quiet machine it takes four.
+const BOOT_SECONDS: u32 = 90;
 
-/// Builds image and program, boots, and reads what the program says.
+/// Builds image and programs, boots, and follows the scenarios: a step each.
 pub fn run(steps: &mut Steps, args: &Args) {
+    if args.list {
+        SCENARIOS
+            .iter()
+            .for_each(|scenario| println!("{}", scenario.name));
+        return;
+    }
+    let mut chosen = Vec::new();
+    let mut machine = None;
     let ready = steps.run("guest tools", || setup::install(TOOLS))
         && steps.run("guest image", || image::prepare(&folder()))
-        && steps.run("guest program", || {
-            command::run(&mut cargo(&[
-                "build",
-                "--quiet",
-                "-p",
-                "drover-verbs-ibv",
-                "--example",
-                PROGRAM,
-            ]))
+        && steps.run("guest programs", || {
+            chosen = scenarios::chosen(&args.only)?;
+            programs::build(&programs::of(&chosen), &args.profile)
+        })
+        && steps.run("guest boot", || {
+            machine = Some(boot(&chosen, args)?);
+            Ok(Counts::default())
         });
-    if ready {
-        steps.run(
-            if args.pair {
-                "guest, two devices"
-            } else {
-                "guest, one device"
-            },
-            || boot(args),
-        );
+    let Some(mut machine) = machine.filter(|_| ready) else {
+        return;
+    };
+    for scenario in chosen {
+        let name = scenario.name;
+        let said = folder().join(format!("{name}.txt"));
+        steps.run(&format!("guest {name}"), || machine.follow(name, &said));
     }
+    machine.switch_off();
 }
 
-/// Where packages and images are kept.
+/// Where packages and images are kept, and what the scenarios said.
 fn folder() -> PathBuf {
     target_dir("guest")
 }
 
-fn boot(args: &Args) -> StepResult {
+fn boot(scenarios: &[&Scenario], args: &Args) -> Result<Machine, String> {
     let folder = folder();
     let initrd = folder.join("initrd");
-    write_initrd(args, &initrd).map_err(|e| format!("writing {}: {e}", initrd.display()))?;
-    let (console, out) = (folder.join("console.txt"), folder.join("out.txt"));
-    fs::write(&out, "").map_err(|e| format!("writing {}: {e}", out.display()))?;
-    let ended = command::run(&mut emulator(args, &folder, &initrd, &console, &out));
-    let text = fs::read_to_string(&out).unwrap_or_default();
-    let Some((said, status)) = text.rsplit_once(STATUS) else {
-        let console = fs::read_to_string(&console).unwrap_or_default();
-        let why = ended.err().unwrap_or_else(|| "it ended".to_string());
-        return Err(format!(
-            "{why} before the guest told its exit status; it said:\n{text}\nand on its console:\n{console}"
-        ));
-    };
-    // Passed through a program of ours, so that the program's closing line is counted like a test runner's.
-    let counted = run_tests(Command::new("cat").arg(save(&folder, said)?));
-    match status.trim() {
-        "0" => counted,
-        status => {
-            let counts = counted?;
-            match counts.failed {
-                0 => Err(format!("the program in the guest ended with {status}")),
-                _ => Ok(counts),
-            }
-        }
-    }
-}
-
-fn save(folder: &Path, said: &str) -> Result<PathBuf, String> {
-    let path = folder.join("said.txt");
-    fs::write(&path, said.replace('\r', "")).map_err(|e| format!("writing {}: {e}", path.display()))?;
-    Ok(path)
+    write_initrd(scenarios, args, &initrd).map_err(|e| format!("writing {}: {e}", initrd.display()))?;
+    let seconds: u32 = scenarios.iter().map(|scenario| scenario.seconds).sum();
+    let (kernel, console) = (folder.join(image::KERNEL), folder.join("console.txt"));
+    Machine::boot(&kernel, &initrd, console, BOOT_SECONDS + seconds * args.patience)
 }
 
 /// The base image, and behind it what is different in this run: the kernel unpacks both.
-fn write_initrd(args: &Args, to: &Path) -> std::io::Result<()> {
+fn write_initrd(scenarios: &[&Scenario], args: &Args, to: &Path) -> std::io::Result<()> {
     let mut run = Archive::default();
-    let program = target_dir("debug").join("examples").join(PROGRAM);
     run.file("init", 0o755, include_bytes!("init.sh").to_vec());
-    run.file("app/program", 0o755, fs::read(program)?);
-    let topology = if args.pair { "pair" } else { "loop" };
-    let environment = format!("TOPOLOGY={topology}\nLOSS={}\n", args.loss);
-    run.file("app/environment", 0o644, environment.into_bytes());
+    for program in programs::of(scenarios) {
+        run.file(
+            &format!("app/{}", program.name()),
+            0o755,
+            fs::read(program.path(&args.profile))?,
+        );
+    }
+    let mut order = String::new();
+    for scenario in scenarios {
+        let name = scenario.name;
+        let script = format!("{}\n", scenario.script);
+        run.file(&format!("scenarios/{name}/script"), 0o644, script.into_bytes());
+        let environment = environment(scenario, args);
+        run.file(
+            &format!("scenarios/{name}/environment"),
+            0o644,
+            environment.into_bytes(),
+        );
+        // A `String` takes everything.
+        let _ = writeln!(order, "{name}");
+    }
+    run.file("scenarios/order", 0o644, order.into_bytes());
     let mut bytes = fs::read(folder().join(image::BASE))?;
     bytes.extend(run.finish());
     fs::write(to, bytes)
 }
 
-/// Not KVM, also where there is some: what runs here runs everywhere. Two processors, because polling programs on one
-/// wait for each other by the scheduler's tick.
-fn emulator(args: &Args, folder: &Path, initrd: &Path, console: &Path, out: &Path) -> Command {
-    let serial = |path: &Path| format!("file:{}", path.display());
-    let mut command = Command::new("timeout");
-    command.args([
-        "-k",
-        "5",
-        &args.seconds.to_string(),
-        "nice",
-        "-n",
-        "10",
-        "qemu-system-x86_64",
-    ]);
-    command.args([
-        "-M",
-        "q35",
-        "-accel",
-        "tcg,thread=multi",
-        "-cpu",
-        "max",
-        "-smp",
-        "2",
-        "-m",
-        "384",
-    ]);
-    command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
-    command.args(["-serial", &serial(console), "-serial", &serial(out)]);
-    command
-        .arg("-kernel")
-        .arg(folder.join(image::KERNEL))
-        .arg("-initrd")
-        .arg(initrd);
-    command.args(["-append", "console=ttyS0 panic=-1 quiet tsc=reliable"]);
-    command
+/// What `init.sh` needs to know of a scenario.
+fn environment(scenario: &Scenario, args: &Args) -> String {
+    let (b, b_addr, loss) = match scenario.network {
+        Network::Itself => ("rxe0", "10.9.0.1", 0),
+        Network::Wire { loss } => ("rxe1", "10.9.0.2", args.loss.unwrap_or(loss)),
+    };
+    let seconds = scenario.seconds * args.patience;
+    format!("A=rxe0\nA_ADDR=10.9.0.1\nB={b}\nB_ADDR={b_addr}\nLOSS={loss}\nSECONDS_MAX={seconds}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_of_ones_own_is_for_wires_only() {
+        let scenario = |network| Scenario {
+            name: "x",
+            network,
+            programs: &[],
+            script: "true",
+            seconds: 10,
+        };
+        let args = Args {
+            loss: Some(7),
+            patience: 3,
+            ..Args::default()
+        };
+        assert_eq!(
+            environment(&scenario(Network::Wire { loss: 5 }), &args),
+            "A=rxe0\nA_ADDR=10.9.0.1\nB=rxe1\nB_ADDR=10.9.0.2\nLOSS=7\nSECONDS_MAX=30\n"
+        );
+        assert_eq!(
+            environment(&scenario(Network::Itself), &args),
+            "A=rxe0\nA_ADDR=10.9.0.1\nB=rxe0\nB_ADDR=10.9.0.1\nLOSS=0\nSECONDS_MAX=30\n"
+        );
+    }
 }

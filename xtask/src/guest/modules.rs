@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// What the guest needs. `crc32_generic` is asked for by software RoCE through the crypto layer, so it stands in
 /// nobody's dependencies. One that a kernel does not have is built in, or not needed there.
-const WANTED: &[&str] = &["veth", "crc32_generic", "sch_netem", "ib_uverbs", "rdma_rxe"];
+pub const WANTED: &[&str] = &["veth", "crc32_generic", "sch_netem", "ib_uverbs", "rdma_rxe"];
 /// Without this one there is no device.
 const ESSENTIAL: &str = "rdma_rxe";
 

@@ -1,6 +1,7 @@
 //! Debian packages: downloaded and unpacked beside the system, never installed.
 
 use crate::command;
+use crate::setup;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,11 +29,27 @@ const NEEDED: &[&str] = &[
     "libmd0",
     "libzstd1",
     "libxtables12",
+    // What our figures are held against.
+    "perftest",
+    "librdmacm1",
+    "libibumad3",
+    "libpci3",
+    "libudev1",
 ];
 
-/// Downloads what is needed into `folder`, unless it is there: the kernel's package, and the others.
+/// What an image is made of, in words: another list makes another image.
+pub fn recipe() -> String {
+    format!("{KERNEL} {}", NEEDED.join(" "))
+}
+
+/// Downloads what is needed into `folder`: the kernel's package, and the others. With lists that are too old or not
+/// there, after new ones.
 pub fn download(folder: &Path) -> Result<(PathBuf, Vec<PathBuf>), String> {
-    if files(folder).len() < NEEDED.len() + 1 {
+    let _ = fs::remove_dir_all(folder);
+    if let Err(why) = fetch(folder) {
+        eprintln!("    {why}: once more with new lists");
+        let _ = fs::remove_dir_all(folder);
+        setup::update_lists()?;
         fetch(folder)?;
     }
     let mut packages = files(folder);
@@ -49,12 +66,12 @@ fn fetch(folder: &Path) -> Result<(), String> {
         .lines()
         .filter_map(|line| line.trim().strip_prefix("Depends: "))
         .find(|name| name.starts_with("linux-image-"));
-    let kernel = kernel.ok_or("apt knows no kernel: run apt-get update first")?;
+    let kernel = kernel.ok_or("apt knows no kernel")?;
     fs::create_dir_all(folder).map_err(|e| format!("making {}: {e}", folder.display()))?;
     let mut get = Command::new("apt-get");
     get.args(["-qq", "-o", "APT::Sandbox::User=root", "download", kernel]);
     get.args(NEEDED.iter().map(|name| available(name)));
-    command::run(get.current_dir(folder)).map_err(|why| format!("{why}: stale lists? run apt-get update"))?;
+    command::run(get.current_dir(folder))?;
     Ok(())
 }
 

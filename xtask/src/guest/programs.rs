@@ -1,0 +1,73 @@
+//! Programs of ours that run in the guest, and building them.
+
+use super::scenarios::Scenario;
+use crate::command::{self, cargo, target_dir};
+use crate::counts::Counts;
+use crate::steps::StepResult;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// A program of the workspace.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Program {
+    /// An example of a package, with every assertion, as the tests' build leaves it.
+    Example {
+        package: &'static str,
+        name: &'static str,
+    },
+    /// `drover` itself, as it is shipped, or in the build that was asked for.
+    Drover,
+}
+
+impl Program {
+    /// What it is called in the guest.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Program::Example { name, .. } => name,
+            Program::Drover => "drover",
+        }
+    }
+
+    /// Where its build is; `drover`'s in the folder of `profile`.
+    pub fn path(&self, profile: &str) -> PathBuf {
+        match self {
+            Program::Example { name, .. } => target_dir("debug").join("examples").join(name),
+            Program::Drover if profile == "dev" => target_dir("debug").join("drover"),
+            Program::Drover => target_dir(profile).join("drover"),
+        }
+    }
+}
+
+/// What the scenarios need, each once.
+pub fn of(scenarios: &[&Scenario]) -> BTreeSet<Program> {
+    let all = scenarios.iter().flat_map(|scenario| scenario.programs);
+    all.copied().collect()
+}
+
+/// Builds them, `drover` with `profile`.
+pub fn build(programs: &BTreeSet<Program>, profile: &str) -> StepResult {
+    let mut examples = cargo(&["build", "--quiet"]);
+    let mut any = false;
+    for program in programs {
+        match program {
+            Program::Example { package, name } => {
+                examples.args(["-p", package, "--example", name]);
+                any = true;
+            }
+            Program::Drover => {
+                command::run(&mut cargo(&[
+                    "build",
+                    "--profile",
+                    profile,
+                    "--quiet",
+                    "-p",
+                    "drover",
+                ]))?;
+            }
+        }
+    }
+    match any {
+        true => command::run(&mut examples),
+        false => Ok(Counts::default()),
+    }
+}

@@ -1,0 +1,112 @@
+//! The table of what runs in the guest. Adding a scenario is adding an entry.
+//!
+//! A scenario's script runs under busybox's `sh` in the folder of the programs, with these variables:
+//!
+//! | variable | is |
+//! |---|---|
+//! | `A`, `B` | the two RDMA devices: `rxe0` and `rxe1`, or `rxe0` twice where it talks to itself |
+//! | `A_ADDR`, `B_ADDR` | their addresses: `10.9.0.1` and `10.9.0.2`, or the first twice |
+//! | `LOSS` | packets lost on the wire, percent |
+//!
+//! Its exit status is the verdict. Closing lines of test runners (`test result: ok. 3 passed; 0 failed; 1 ignored`) are
+//! counted; a script without any counts as one check. Everything that it started is killed when it ends.
+
+use super::programs::Program;
+
+/// How the devices of a scenario are connected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Network {
+    /// One device that talks to itself: what it sends never leaves its driver.
+    Itself,
+    /// Two devices with a wire between them, which loses so many of the packets in each direction.
+    Wire {
+        /// Percent.
+        loss: u32,
+    },
+}
+
+/// One thing to do in the guest.
+pub struct Scenario {
+    /// For `--only`: words and hyphens.
+    pub name: &'static str,
+    pub network: Network,
+    /// What must be built; each is in the script's folder under its own name.
+    pub programs: &'static [Program],
+    /// Lines of `sh`.
+    pub script: &'static str,
+    /// Then it is killed and has failed. Several times what it takes on a quiet machine.
+    pub seconds: u32,
+}
+
+const VERBS: Program = Program::Example {
+    package: "drover-verbs-ibv",
+    name: "ibv_conformance",
+};
+
+/// In the order in which they run.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "verbs-itself",
+        network: Network::Itself,
+        programs: &[VERBS],
+        script: "./ibv_conformance $A",
+        seconds: 60,
+    },
+    Scenario {
+        name: "verbs-wire",
+        network: Network::Wire { loss: 0 },
+        programs: &[VERBS],
+        script: "./ibv_conformance $A $B",
+        seconds: 60,
+    },
+    Scenario {
+        name: "drover-doctor",
+        network: Network::Wire { loss: 0 },
+        programs: &[Program::Drover],
+        script: "./drover doctor",
+        seconds: 20,
+    },
+];
+
+/// Those whose name is, or begins with, one of `only`; all of them if there is none. Errors: one that names nothing.
+pub fn chosen(only: &[String]) -> Result<Vec<&'static Scenario>, String> {
+    let fits = |scenario: &Scenario, wish: &String| scenario.name.starts_with(wish.as_str());
+    for wish in only {
+        if !SCENARIOS.iter().any(|scenario| fits(scenario, wish)) {
+            let names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+            return Err(format!("no scenario {wish:?}; there are: {}", names.join(", ")));
+        }
+    }
+    let wanted = |scenario: &&Scenario| only.is_empty() || only.iter().any(|wish| fits(scenario, wish));
+    Ok(SCENARIOS.iter().filter(wanted).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_and_can_be_files_and_words_of_a_shell() {
+        let mut names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        assert!(names.iter().all(|name| name.chars().all(plain)), "{names:?}");
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), SCENARIOS.len());
+    }
+
+    #[test]
+    fn scenarios_are_chosen_by_the_beginning_of_their_name() {
+        let names = |only: &str| {
+            let found = chosen(&[only.to_string()]);
+            found.map(|all| all.iter().map(|one| one.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names("verbs"), Ok(vec!["verbs-itself", "verbs-wire"]));
+        assert_eq!(names("verbs-wire"), Ok(vec!["verbs-wire"]));
+        let why = names("nothing").expect_err("no such scenario");
+        assert!(
+            why.starts_with("no scenario \"nothing\"; there are: verbs-itself, "),
+            "{why}"
+        );
+    }
+}
