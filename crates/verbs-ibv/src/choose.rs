@@ -95,6 +95,12 @@ pub enum ChooseError {
         "no RDMA device on this machine; load its driver, or make a software one: rdma link add rxe0 type rxe netdev eth0"
     )]
     NoDevice,
+    /// There are some, and none can be opened.
+    #[error("{reasons}")]
+    Unopened {
+        /// Why each cannot.
+        reasons: String,
+    },
     /// None of that name.
     #[error("no RDMA device is called {wanted}; there are: {present}")]
     NoSuchDevice {

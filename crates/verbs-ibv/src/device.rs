@@ -96,10 +96,7 @@ impl IbvDevice {
     /// # Errors
     /// [`OpenError::Unavailable`] without library or device, or if nothing fits the wish: each says what to do.
     pub fn open(options: IbvOptions) -> Result<IbvDevice, OpenError> {
-        let lib = match &options.library {
-            Some(lib) => lib.clone(),
-            None => Arc::new(Library::load(ffi::SONAME)?),
-        };
+        let lib = load(options.library.clone())?;
         let (table, unopened) = survey(&lib)?;
         let choice = match choose(&table, &options.wish) {
             Ok(choice) => choice,
@@ -155,19 +152,31 @@ impl Device<Ibv> for IbvDevice {
     }
 }
 
-/// Every port of every device that can be opened, and why the others cannot.
-fn survey(lib: &Arc<Library>) -> Result<(Vec<PortFacts>, Vec<String>), OpenError> {
-    let names = match DeviceList::get(lib) {
-        Ok(list) => list.names(),
+/// This library, or the machine's.
+pub(crate) fn load(library: Option<Arc<Library>>) -> Result<Arc<Library>, OpenError> {
+    match library {
+        Some(library) => Ok(library),
+        None => Ok(Arc::new(Library::load(ffi::SONAME)?)),
+    }
+}
+
+/// What devices are called.
+pub(crate) fn device_names(lib: &Arc<Library>) -> Result<Vec<String>, OpenError> {
+    match DeviceList::get(lib) {
+        Ok(list) => Ok(list.names()),
         // The kernel's part is not loaded.
-        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Vec::new(),
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Ok(Vec::new()),
         Err(source) => {
             let what = "ibv_get_device_list";
-            return Err(OpenError::System { what, source });
+            Err(OpenError::System { what, source })
         }
-    };
+    }
+}
+
+/// Every port of every device that can be opened, and why the others cannot.
+fn survey(lib: &Arc<Library>) -> Result<(Vec<PortFacts>, Vec<String>), OpenError> {
     let (mut table, mut unopened) = (Vec::new(), Vec::new());
-    for name in names {
+    for name in device_names(lib)? {
         match open_one(lib, &name).and_then(|opened| {
             ports(&name, &opened).map_err(|error| format!("{name} does not tell its ports: {error}"))
         }) {
@@ -178,7 +187,7 @@ fn survey(lib: &Arc<Library>) -> Result<(Vec<PortFacts>, Vec<String>), OpenError
     Ok((table, unopened))
 }
 
-fn open_one(lib: &Arc<Library>, name: &str) -> Result<Rc<Opened>, String> {
+pub(crate) fn open_one(lib: &Arc<Library>, name: &str) -> Result<Rc<Opened>, String> {
     match Opened::open(lib, name) {
         Ok(Some(opened)) => Ok(opened),
         Ok(None) => Err(format!("{name} is gone again")),
@@ -188,7 +197,7 @@ fn open_one(lib: &Arc<Library>, name: &str) -> Result<Rc<Opened>, String> {
     }
 }
 
-fn ports(name: &str, opened: &Opened) -> io::Result<Vec<PortFacts>> {
+pub(crate) fn ports(name: &str, opened: &Opened) -> io::Result<Vec<PortFacts>> {
     let count = opened.device_attr()?.phys_port_cnt;
     let mut ports = Vec::new();
     let mut gids = 0;
@@ -236,7 +245,7 @@ fn kind(gid_type: u32) -> GidKind {
     }
 }
 
-fn number(limit: i32) -> usize {
+pub(crate) fn number(limit: i32) -> usize {
     usize::try_from(limit).unwrap_or(0)
 }
 
@@ -248,7 +257,7 @@ const POST_BATCH: usize = 16;
 const INLINE_BYTES: [u32; 8] = [1024, 512, 256, 220, 128, 64, 32, 0];
 
 /// What a device can do: what it tells, and what creating queue pairs tells.
-fn caps(opened: &Rc<Opened>, device: &ffi::DeviceAttr, port: &ffi::PortAttr) -> io::Result<Caps> {
+pub(crate) fn caps(opened: &Rc<Opened>, device: &ffi::DeviceAttr, port: &ffi::PortAttr) -> io::Result<Caps> {
     let pd = Protection::new(opened)?;
     let cq = Completions::new(&Channel::new(opened)?, 1)?;
     let mut caps = Caps::none();

@@ -56,6 +56,7 @@ mod raw;
 mod rnr;
 mod scratch;
 mod srq;
+pub mod survey;
 mod wire;
 
 pub use choose::{Choice, Wish};
@@ -65,6 +66,7 @@ pub use device::{IbvDevice, IbvOptions};
 pub use mr::IbvMr;
 pub use qp::IbvQp;
 pub use srq::IbvSrq;
+pub use survey::Survey;
 
 use drover_mem::NativeCpu;
 use drover_verbs::Provider;

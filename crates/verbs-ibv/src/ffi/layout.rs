@@ -334,6 +334,7 @@ pub const PORT_ARMED: c_uint = 3;
 pub const PORT_ACTIVE: c_uint = 4;
 pub const LINK_LAYER_ETHERNET: u8 = 2;
 pub const ATOMIC_NONE: c_uint = 0;
+pub const ATOMIC_GLOB: c_uint = 2;
 
 pub const ACCESS_LOCAL_WRITE: c_int = 1;
 pub const ACCESS_REMOTE_WRITE: c_int = 1 << 1;

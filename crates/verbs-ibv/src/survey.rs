@@ -1,0 +1,204 @@
+//! [`Survey`]: everything there is to choose from, for people: devices that can be opened and those that cannot, their
+//! ports, addresses and limits.
+
+use crate::choose::{Choice, ChooseError, PortFacts, Wish, choose};
+use crate::device::{caps, device_names, load, number, open_one, ports};
+use crate::ffi::{self, Library};
+use drover_verbs::{Caps, OpenError};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// In the order of the library's list.
+    pub devices: Vec<DeviceFacts>,
+}
+
+/// One device.
+#[derive(Clone, Debug)]
+pub struct DeviceFacts {
+    /// Its name.
+    pub name: String,
+    /// What it is like, or why it cannot be opened and what to do.
+    pub details: Result<Details, String>,
+}
+
+/// What an opened device tells.
+#[derive(Clone, Debug)]
+pub struct Details {
+    /// Version of its firmware; empty where there is none.
+    pub firmware: String,
+    /// What it takes.
+    pub limits: Limits,
+    /// Its ports.
+    pub ports: Vec<PortDetails>,
+}
+
+/// Limits of a device, as it tells them; a count that it does not tell is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Queue pairs.
+    pub qp: usize,
+    /// Outstanding requests per queue.
+    pub qp_wr: usize,
+    /// Elements per request.
+    pub sge: usize,
+    /// Completion queues.
+    pub cq: usize,
+    /// Completions per queue.
+    pub cqe: usize,
+    /// Registered regions.
+    pub mr: usize,
+    /// Longest registered region, bytes.
+    pub mr_bytes: u64,
+    /// READs and atomics that a queue pair answers at a time.
+    pub qp_rd_atom: usize,
+    /// READs and atomics that a queue pair asks for at a time.
+    pub qp_init_rd_atom: usize,
+    /// Shared receive queues.
+    pub srq: usize,
+    /// RECVs in one of them.
+    pub srq_wr: usize,
+    /// CAS and FAA.
+    pub atomics: Atomics,
+}
+
+/// How far CAS and FAA are atomic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Atomics {
+    /// There are none.
+    None,
+    /// Towards the same device.
+    Device,
+    /// Towards everything, the machine's cores included.
+    Machine,
+}
+
+/// One port.
+#[derive(Clone, Debug)]
+pub struct PortDetails {
+    /// Number, state, addresses.
+    pub facts: PortFacts,
+    /// What carries its packets.
+    pub link_layer: LinkLayer,
+    /// Longest payload of a packet now, bytes.
+    pub mtu_bytes: usize,
+    /// Longest payload of a packet at best, bytes.
+    pub mtu_bytes_max: usize,
+    /// Longest message, bytes.
+    pub message_bytes_max: u64,
+    /// What drover would find through this port: kinds of queue pairs and inline payloads are tried out.
+    pub caps: Caps,
+}
+
+/// What carries packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkLayer {
+    /// Links of InfiniBand's own.
+    Infiniband,
+    /// Ethernet, that is RoCE.
+    Ethernet,
+}
+
+impl Survey {
+    /// Looks at everything, with the machine's library or another one.
+    ///
+    /// # Errors
+    /// Those of opening a device, before one is chosen: no library, or one that does not list devices. No device is
+    /// not an error here, and [`choose`](Survey::choose) says so.
+    pub fn take(library: Option<Arc<Library>>) -> Result<Survey, OpenError> {
+        let lib = load(library)?;
+        let look = |name: String| DeviceFacts {
+            details: details(&lib, &name),
+            name,
+        };
+        let devices = device_names(&lib)?.into_iter().map(look).collect();
+        Ok(Survey { devices })
+    }
+
+    /// What would be chosen, and why; as opening chooses.
+    ///
+    /// # Errors
+    /// [`ChooseError`]; if devices exist and none can be opened, it is [`ChooseError::Unopened`].
+    pub fn choose(&self, wish: &Wish) -> Result<Choice, ChooseError> {
+        let opened = self.devices.iter().flat_map(|device| device.details.as_ref());
+        let ports = opened.flat_map(|details| details.ports.iter().map(|port| port.facts.clone()));
+        let reasons = self.devices.iter().filter_map(|d| d.details.as_ref().err());
+        let reasons: Vec<String> = reasons.cloned().collect();
+        match choose(&ports.collect::<Vec<_>>(), wish) {
+            Err(ChooseError::NoDevice) if !reasons.is_empty() => Err(ChooseError::Unopened {
+                reasons: reasons.join("; "),
+            }),
+            other => other,
+        }
+    }
+}
+
+fn details(lib: &Arc<Library>, name: &str) -> Result<Details, String> {
+    let opened = open_one(lib, name)?;
+    let silent = |error: io::Error| format!("{name} does not tell what it can do: {error}");
+    let device = opened.device_attr().map_err(silent)?;
+    let mut found = Vec::new();
+    for facts in ports(name, &opened).map_err(silent)? {
+        let port = opened.port_attr(facts.port).map_err(silent)?;
+        found.push(PortDetails {
+            facts,
+            link_layer: match port.link_layer {
+                ffi::LINK_LAYER_ETHERNET => LinkLayer::Ethernet,
+                _ => LinkLayer::Infiniband,
+            },
+            mtu_bytes: 128 << port.active_mtu.clamp(1, 5),
+            mtu_bytes_max: 128 << port.max_mtu.clamp(1, 5),
+            message_bytes_max: u64::from(port.max_msg_sz),
+            caps: caps(&opened, &device, &port).map_err(silent)?,
+        });
+    }
+    let end = device.fw_ver.iter().position(|&byte| byte == 0).unwrap_or(64);
+    Ok(Details {
+        firmware: String::from_utf8_lossy(&device.fw_ver[..end]).into_owned(),
+        limits: limits(&device),
+        ports: found,
+    })
+}
+
+fn limits(device: &ffi::DeviceAttr) -> Limits {
+    Limits {
+        qp: number(device.max_qp),
+        qp_wr: number(device.max_qp_wr),
+        sge: number(device.max_sge),
+        cq: number(device.max_cq),
+        cqe: number(device.max_cqe),
+        mr: number(device.max_mr),
+        mr_bytes: device.max_mr_size,
+        qp_rd_atom: number(device.max_qp_rd_atom),
+        qp_init_rd_atom: number(device.max_qp_init_rd_atom),
+        srq: number(device.max_srq),
+        srq_wr: number(device.max_srq_wr),
+        atomics: match device.atomic_cap {
+            ffi::ATOMIC_NONE => Atomics::None,
+            ffi::ATOMIC_GLOB => Atomics::Machine,
+            _ => Atomics::Device,
+        },
+    }
+}
+
+impl fmt::Display for Atomics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Atomics::None => "none",
+            Atomics::Device => "towards this device",
+            Atomics::Machine => "towards everything",
+        })
+    }
+}
+
+impl fmt::Display for LinkLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LinkLayer::Infiniband => "InfiniBand",
+            LinkLayer::Ethernet => "Ethernet",
+        })
+    }
+}
