@@ -9,6 +9,7 @@ mod bench;
 mod calibrate;
 mod cli;
 mod client;
+mod devices;
 mod doctor;
 mod exit;
 mod fabric;
@@ -42,6 +43,7 @@ pub fn main() -> ExitCode {
         Command::Delete(args) => client::delete(&args),
         Command::Stats(args) => client::stats(&args),
         Command::Config(args) => serve::print_config(&args),
+        Command::Devices(args) => devices::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     }
 }
