@@ -55,6 +55,12 @@ impl<T> Keys<T> {
         Some(slot.key)
     }
 
+    /// The place of `key`'s value, below [`LIMIT`](Keys::LIMIT): for tables beside this one. Not every key has one.
+    #[inline(always)]
+    pub const fn index_of(key: u32) -> usize {
+        (key & INDEX_MASK) as usize
+    }
+
     /// The value under `key`. About 1 ns.
     #[inline(always)]
     pub fn find(&self, key: u32) -> Option<&T> {
