@@ -69,6 +69,29 @@ const METERS: &[Meter] = &[
         inside: "client_instructions::turn",
         operations: &["get", "put", "paper-get", "paper-put"],
     },
+    // A list of so many, or as many completions; beside it what a program without us would do for the same.
+    Meter {
+        package: "drover-verbs-ibv",
+        example: "ibv_instructions",
+        name: "ibv",
+        inside: "ibv_instructions::repeat",
+        operations: &[
+            "write-1",
+            "write-16",
+            "read-1",
+            "datagram-1",
+            "datagram-16",
+            "recv-1",
+            "recv-16",
+            "poll-1",
+            "poll-16",
+            "bare-write-1",
+            "bare-write-16",
+            "bare-recv-16",
+            "bare-poll-1",
+            "bare-poll-16",
+        ],
+    },
 ];
 
 /// Measures every meter and compares.

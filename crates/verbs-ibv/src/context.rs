@@ -1,15 +1,16 @@
 //! [`IbvContext`]: one thread's control path, and sleeping.
 
 use crate::Ibv;
-use crate::core::{Core, Tables};
+use crate::chain::Chains;
+use crate::core::{Alone, Core};
 use crate::cq::IbvCq;
 use crate::device::Opening;
 use crate::mr::IbvMr;
 use crate::park::Sleeper;
 use crate::qp::IbvQp;
 use crate::raw::{Channel, Completions, Handle, Opened, Protection, SharedRecvs};
-use crate::scratch::Scratch;
 use crate::srq::IbvSrq;
+use crate::tables::Tables;
 use crate::wire;
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, NativeCpu, PageWish, Region};
@@ -40,8 +41,8 @@ impl IbvContext {
             cpu: NativeCpu::new(opening.seed),
             caps: caps.clone(),
             opening: opening.clone(),
-            tables: Tables::default().into(),
-            scratch: Scratch::new().into(),
+            tables: Tables::default(),
+            chains: Alone::new(Chains::new()),
             qps: Default::default(),
             cqs: Default::default(),
             sleeper: Sleeper::new()?,
@@ -109,7 +110,7 @@ impl Context<Ibv> for IbvContext {
 
     fn import_region(&self, export: &Export) -> Result<RemoteRegion, ImportError> {
         let region = wire::decode_region(export)?;
-        let tables = &mut *self.core.tables.borrow_mut();
+        let tables = &self.core.tables;
         let rkey = tables.remotes.insert(region.rkey).ok_or_else(table_full)?;
         Ok(RemoteRegion {
             rkey,
@@ -119,7 +120,7 @@ impl Context<Ibv> for IbvContext {
     }
 
     fn forget_region(&self, region: &RemoteRegion) {
-        self.core.tables.borrow_mut().remotes.remove(region.rkey);
+        self.core.tables.remotes.remove(region.rkey);
     }
 
     fn create_ah(&self, export: &Export) -> Result<UdDest, ImportError> {
@@ -135,7 +136,7 @@ impl Context<Ibv> for IbvContext {
                 .core
                 .explain(&source, "is there a route to the peer's address?"),
         })?;
-        let tables = &mut *self.core.tables.borrow_mut();
+        let tables = &self.core.tables;
         Ok(UdDest {
             ah: tables.handles.insert(handle).ok_or_else(table_full)?,
             qpn: Qpn(peer.qpn),
@@ -144,7 +145,7 @@ impl Context<Ibv> for IbvContext {
     }
 
     fn destroy_ah(&self, dest: &UdDest) {
-        self.core.tables.borrow_mut().handles.remove(dest.ah);
+        self.core.tables.handles.remove(dest.ah);
     }
 
     fn waker(&self) -> Waker {

@@ -1,13 +1,13 @@
 //! [`Core`]: what everything of one context shares.
 
+use crate::chain::Chains;
 use crate::device::Opening;
 use crate::park::Sleeper;
-use crate::raw::{Channel, Completions, Handle, Protection};
-use crate::scratch::Scratch;
+use crate::raw::{Channel, Completions, Protection};
+use crate::tables::Tables;
 use drover_mem::NativeCpu;
-use drover_verbs::provide::Keys;
 use drover_verbs::{Caps, QpState};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::rc::{Rc, Weak};
@@ -18,8 +18,8 @@ pub(crate) struct Core {
     pub(crate) cpu: NativeCpu,
     pub(crate) caps: Caps,
     pub(crate) opening: Arc<Opening>,
-    pub(crate) tables: RefCell<Tables>,
-    pub(crate) scratch: RefCell<Scratch>,
+    pub(crate) tables: Tables,
+    pub(crate) chains: Alone<Chains>,
     pub(crate) qps: RefCell<BTreeMap<u32, Weak<Cell<QpState>>>>,
     pub(crate) cqs: RefCell<Vec<Weak<Completions>>>,
     pub(crate) sleeper: Sleeper,
@@ -27,13 +27,26 @@ pub(crate) struct Core {
     pub(crate) pd: Rc<Protection>,
 }
 
-/// What keys in requests are looked up in.
-#[derive(Default)]
-pub(crate) struct Tables {
-    /// Remote keys of imported regions, as their owners' devices know them. A number of ours stands for each, so that
-    /// what was forgotten, or imported by another context, opens nothing.
-    pub(crate) remotes: Keys<u32>,
-    pub(crate) handles: Keys<Handle>,
+/// What one thread borrows for the length of a call, without the count that a `RefCell` would keep: a post is a few
+/// nanoseconds, of which keeping that count was one.
+pub(crate) struct Alone<T>(UnsafeCell<T>);
+
+impl<T> Alone<T> {
+    pub(crate) fn new(value: T) -> Alone<T> {
+        Alone(UnsafeCell::new(value))
+    }
+
+    /// # Safety
+    /// As long as the result lives, nobody borrows again: the borrower calls nothing that could.
+    #[inline(always)]
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "what UnsafeCell is for; the caller keeps it alone"
+    )]
+    pub(crate) unsafe fn borrow_mut(&self) -> &mut T {
+        // SAFETY: not `Sync`, and the caller's promise.
+        unsafe { &mut *self.0.get() }
+    }
 }
 
 impl Core {

@@ -31,33 +31,48 @@ impl IbvCq {
 impl CompletionQueue<Ibv> for IbvCq {
     #[inline]
     fn poll(&mut self, _cpu: &NativeCpu, wcs: &mut [Wc]) -> usize {
-        let mut count = 0;
-        while count < wcs.len() {
-            let asked = (wcs.len() - count).min(BATCH);
-            let got = self.raw.poll(&mut self.batch[..asked]);
-            let (to, from) = (&mut wcs[count..count + got], &self.batch[..got]);
-            for n in 0..got {
-                to[n] = converted(&from[n]);
-                if from[n].status != ffi::WC_SUCCESS {
-                    self.failed(&from[n], &mut to[n]);
-                }
-            }
-            count += got;
-            if got < asked {
-                break;
-            }
+        let got = self.poll_batch(wcs);
+        match got == BATCH && wcs.len() > BATCH {
+            true => self.poll_more(wcs),
+            false => got,
         }
-        count
     }
 }
 
 impl IbvCq {
-    /// The rest of the conversion of a bad completion, and what follows from it.
-    #[cold]
-    fn failed(&self, from: &ffi::Wc, to: &mut Wc) {
-        to.status = status(from.status);
-        self.core.mark_failed(from.qp_num);
+    /// Takes no more than a batch.
+    #[inline(always)]
+    fn poll_batch(&mut self, wcs: &mut [Wc]) -> usize {
+        let asked = wcs.len().min(BATCH);
+        let got = self.raw.poll(&mut self.batch[..asked]);
+        for (to, from) in wcs.iter_mut().zip(&self.batch[..got]) {
+            *to = converted(from);
+            if from.status != ffi::WC_SUCCESS {
+                failed(&self.core, from, to);
+            }
+        }
+        got
     }
+
+    /// Behind a full batch.
+    #[inline(never)]
+    fn poll_more(&mut self, wcs: &mut [Wc]) -> usize {
+        let mut count = BATCH;
+        loop {
+            let got = self.poll_batch(&mut wcs[count..]);
+            count += got;
+            if got < BATCH {
+                return count;
+            }
+        }
+    }
+}
+
+/// The rest of the conversion of a bad completion, and what follows from it.
+#[cold]
+fn failed(core: &Core, from: &ffi::Wc, to: &mut Wc) {
+    to.status = status(from.status);
+    core.mark_failed(from.qp_num);
 }
 
 /// A completion as if it were a good one.

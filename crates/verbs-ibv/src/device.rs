@@ -1,12 +1,12 @@
 //! [`IbvDevice`]: finding devices, choosing one, reading what it can do.
 
 use crate::Ibv;
+use crate::chain::SGE_MAX;
 use crate::choose::{Choice, ChooseError, GidFacts, GidKind, PortFacts, PortState, Wish, choose};
 use crate::context::IbvContext;
 use crate::ffi::{self, Library};
 use crate::qp::HOP_LIMIT;
 use crate::raw::{Channel, Completions, DeviceList, Opened, Pair, Protection};
-use crate::scratch::SGE_MAX;
 use drover_verbs::{Caps, Device, OpenError};
 use std::io;
 use std::rc::Rc;

@@ -42,6 +42,7 @@
 //!
 //! Source: `[rdma-core]` for the ABI and its contracts, `[IBTA]` for semantics.
 
+mod chain;
 pub mod choose;
 mod context;
 mod core;
@@ -54,9 +55,9 @@ mod post;
 mod qp;
 mod raw;
 mod rnr;
-mod scratch;
 mod srq;
 pub mod survey;
+mod tables;
 mod wire;
 
 pub use choose::{Choice, Wish};

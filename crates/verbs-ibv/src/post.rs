@@ -1,10 +1,15 @@
 //! From a list to a chain: what each request becomes, and what is refused before the library sees it.
+//!
+//! It is all of what a post costs beside the library's own work, so nothing here is called twice per request, looks at
+//! a count of borrows or copies what was copied before.
 
-use crate::core::Tables;
+use crate::chain::{CHAIN_MAX, Chains, Pieces, index_of};
 use crate::ffi;
-use crate::scratch::{CHAIN_MAX, SGE_MAX, Scratch};
+use crate::raw::NOT_READY;
+use crate::tables::Tables;
 use drover_verbs::{
-    Imm, Payload, PostErrorKind, QpKind, RecvWr, RemoteAddr, SendList, SendOp, SendWr, Sge, UdDest,
+    Imm, Payload, PostError, PostErrorKind, QpKind, RecvList, RecvWr, RemoteAddr, SendList, SendOp, SendWr,
+    Sge, UdDest,
 };
 use std::ptr::null_mut;
 
@@ -17,78 +22,123 @@ const NOWHERE: (u64, u32) = (!7, 0);
 pub(crate) struct Bounds {
     pub(crate) kind: QpKind,
     pub(crate) atomics: bool,
+    /// No more than a message.
     pub(crate) inline_bytes: usize,
     pub(crate) message_bytes: usize,
+    pub(crate) sge_max: usize,
 }
 
-/// A chain in the scratch arrays: so many requests, and why the next one of the list is not among them, if it was
-/// refused.
+/// A chain: so many requests, and why the next one of the list is not among them, if it was refused.
 pub(crate) struct Built {
     pub(crate) count: usize,
     pub(crate) refused: Option<PostErrorKind>,
 }
 
-/// Builds a chain of as many of `wrs` as there is room for.
-#[inline]
-pub(crate) fn build_sends(
-    scratch: &mut Scratch,
+/// Builds the chain of a list of one: `chains.send`.
+#[inline(always)]
+pub(crate) fn build_send(
+    chains: &mut Chains,
     tables: &Tables,
-    bounds: Bounds,
+    bounds: &Bounds,
+    list: &SendList,
+    wr: &SendWr,
+) -> Result<(), PostErrorKind> {
+    let (to, sge) = &mut chains.send;
+    match bounds.fill::<true>(to, sge, &mut chains.pieces, tables, list, wr) {
+        Ok(()) => Ok(()),
+        Err(Stop::Refused(kind)) => Err(kind),
+        Err(Stop::NoRoom) => unreachable!("there is room for the pieces of one request"),
+    }
+}
+
+/// Builds a chain of as many of `wrs` as there is room for.
+#[inline(always)]
+pub(crate) fn build_sends(
+    chains: &mut Chains,
+    tables: &Tables,
+    bounds: &Bounds,
     list: &SendList,
     wrs: &[SendWr],
 ) -> Built {
-    let first = scratch.sends.as_mut_ptr();
-    let (mut count, mut used) = (0, 0);
-    let mut refused = None;
-    for (wr, to) in wrs.iter().zip(scratch.sends.iter_mut()) {
-        let Some(sges) = scratch.sges.get_mut(used..used + SGE_MAX) else {
-            break;
-        };
-        match bounds.fill(to, sges, tables, list, wr) {
-            Ok(()) => {
-                used += to.num_sge as usize;
-                count += 1;
-                to.next = first.wrapping_add(count);
-            }
-            Err(kind) => {
+    let Chains {
+        sends, sges, pieces, ..
+    } = chains;
+    pieces.clear();
+    let (mut count, mut refused) = (0, None);
+    let mut next = sends.as_mut_ptr();
+    for ((wr, to), sge) in wrs.iter().zip(sends.iter_mut()).zip(sges.iter_mut()) {
+        next = next.wrapping_add(1);
+        to.next = next;
+        match bounds.fill::<false>(to, sge, pieces, tables, list, wr) {
+            Ok(()) => count += 1,
+            Err(Stop::Refused(kind)) => {
                 refused = Some(kind);
                 break;
             }
+            Err(Stop::NoRoom) => break,
         }
     }
     if count > 0 {
-        scratch.sends[count - 1].next = null_mut();
+        sends[count - 1].next = null_mut();
     }
     Built { count, refused }
 }
 
-/// Builds a chain of as many RECVs as there is room for; returns how many.
-#[inline]
-pub(crate) fn build_recvs(scratch: &mut Scratch, wrs: &[RecvWr]) -> usize {
-    let first = scratch.recvs.as_mut_ptr();
-    let count = wrs.len().min(CHAIN_MAX);
-    for (n, wr) in wrs[..count].iter().enumerate() {
-        let sge = &mut scratch.sges[n];
-        *sge = element(&wr.sge);
-        scratch.recvs[n] = ffi::RecvWr {
-            wr_id: wr.wr_id.0,
-            next: first.wrapping_add(n + 1),
-            sg_list: sge,
-            num_sge: 1,
-        };
-    }
-    if count > 0 {
-        scratch.recvs[count - 1].next = null_mut();
-    }
-    count
+/// Builds the chain of a list of one RECV: `chains.recv`.
+#[inline(always)]
+pub(crate) fn build_recv(chains: &mut Chains, wr: &RecvWr) {
+    let (to, sge) = &mut chains.recv;
+    receive(to, sge, wr);
 }
 
-/// What an error number of a post means. Whether the queue pair is ready was looked at before, so what is left is a
-/// request that this device does not take.
+/// Makes `to` the RECV `wr`, with its element in `sge`.
+#[inline(always)]
+fn receive(to: &mut ffi::RecvWr, sge: &mut ffi::Sge, wr: &RecvWr) {
+    *sge = element(&wr.sge);
+    to.wr_id = wr.wr_id.0;
+    to.sg_list = sge;
+    // Some devices take a length of 0 for 2 GiB: no bytes are no element.
+    to.num_sge = i32::from(wr.sge.len > 0);
+}
+
+/// Builds chains of all RECVs of a list and hands them to `post`, whose result is an error number.
+#[inline(always)]
+pub(crate) fn post_recvs(
+    chains: &mut Chains,
+    list: &RecvList,
+    post: impl Fn(*mut ffi::RecvWr, &mut *mut ffi::RecvWr) -> i32,
+) -> Result<(), PostError> {
+    let mut accepted = 0;
+    for wrs in list.wrs().chunks(CHAIN_MAX) {
+        let (chain, mut bad) = (chains.recvs.as_mut_ptr(), null_mut());
+        let mut next = chain;
+        for ((wr, to), sge) in wrs
+            .iter()
+            .zip(chains.recvs.iter_mut())
+            .zip(chains.sges.iter_mut())
+        {
+            next = next.wrapping_add(1);
+            to.next = next;
+            receive(to, sge, wr);
+        }
+        chains.recvs[wrs.len() - 1].next = null_mut();
+        let errno = post(chain, &mut bad);
+        if errno != 0 {
+            let (accepted, kind) = (accepted + index_of(chain, bad, wrs.len()), refusal(errno));
+            return Err(PostError { accepted, kind });
+        }
+        accepted += wrs.len();
+    }
+    Ok(())
+}
+
+/// What an error number of a post means. That the queue pair is ready is known, so what is left is a request that this
+/// device does not take.
 #[cold]
 pub(crate) fn refusal(errno: i32) -> PostErrorKind {
     match errno.abs() {
         libc::ENOMEM => PostErrorKind::QueueFull,
+        NOT_READY => PostErrorKind::NotReady,
         _ => PostErrorKind::NotSupported,
     }
 }
@@ -103,54 +153,99 @@ fn element(sge: &Sge) -> ffi::Sge {
     }
 }
 
+/// Why a chain ends before its list.
+enum Stop {
+    Refused(PostErrorKind),
+    /// For the pieces of the next request. It begins the next chain.
+    NoRoom,
+}
+
+impl From<PostErrorKind> for Stop {
+    fn from(kind: PostErrorKind) -> Stop {
+        Stop::Refused(kind)
+    }
+}
+
 impl Bounds {
-    /// Makes `to` the request `wr`, with its elements in `sges`.
+    /// Makes `to` the request `wr`, with its element in `sge` or, if it has several, in `pieces`: all of them, if it
+    /// is `ALONE`.
     #[inline(always)]
-    fn fill(
+    fn fill<const ALONE: bool>(
         &self,
         to: &mut ffi::SendWr,
-        sges: &mut [ffi::Sge],
+        sge: &mut ffi::Sge,
+        pieces: &mut Pieces,
         tables: &Tables,
         list: &SendList,
         wr: &SendWr,
-    ) -> Result<(), PostErrorKind> {
-        let fetches = self.aim(to, tables, &wr.op)?;
+    ) -> Result<(), Stop> {
         to.wr_id = wr.wr_id.0;
-        let (fence, signaled) = (u32::from(wr.fence), u32::from(wr.signaled));
-        to.send_flags = (fence * ffi::SEND_FENCE) | (signaled * ffi::SEND_SIGNALED);
-        to.sg_list = sges.as_mut_ptr();
-        let (count, bytes) = match wr.payload {
-            Payload::Inline { len: 0, .. } => (0, 0),
-            Payload::Inline { .. } if fetches => return Err(PostErrorKind::NotSupported),
+        self.aim(to, tables, &wr.op)?;
+        let flags = (u32::from(wr.fence) * ffi::SEND_FENCE) | (u32::from(wr.signaled) * ffi::SEND_SIGNALED);
+        to.sg_list = sge;
+        match wr.payload {
+            Payload::Inline { len: 0, .. } => {
+                to.send_flags = flags;
+                to.num_sge = 0;
+            }
             Payload::Inline { start, len } => {
-                if len as usize > self.inline_bytes {
-                    return Err(PostErrorKind::InlineTooLong);
+                // What fetches has nothing to send.
+                if to.opcode >= ffi::WR_RDMA_READ {
+                    return Err(PostErrorKind::NotSupported.into());
                 }
-                to.send_flags |= ffi::SEND_INLINE;
-                sges[0] = ffi::Sge {
-                    addr: list.inline_bytes(start, len).as_ptr() as u64,
-                    length: len,
-                    lkey: 0,
-                };
-                (1, len as usize)
+                if len as usize > self.inline_bytes {
+                    return Err(PostErrorKind::InlineTooLong.into());
+                }
+                sge.addr = list.inline_bytes(start, len).as_ptr() as u64;
+                sge.length = len;
+                to.send_flags = flags | ffi::SEND_INLINE;
+                to.num_sge = 1;
             }
-            Payload::Region(sge) => {
-                sges[0] = element(&sge);
+            Payload::Region(piece) => {
+                if piece.len as usize > self.message_bytes {
+                    return Err(PostErrorKind::MessageTooLong.into());
+                }
+                *sge = element(&piece);
+                to.send_flags = flags;
                 // Some devices take a length of 0 for 2 GiB: no bytes are no element.
-                (u32::from(sge.len > 0), sge.len as usize)
+                to.num_sge = i32::from(piece.len > 0);
             }
-            Payload::Gather { start, count } => gather(sges, list.sges(start, count))?,
-        };
-        to.num_sge = count as i32;
-        match bytes > self.message_bytes {
-            true => Err(PostErrorKind::MessageTooLong),
-            false => Ok(()),
+            Payload::Gather { start, count } => {
+                to.send_flags = flags;
+                if ALONE {
+                    pieces.clear();
+                }
+                self.gather(to, pieces, list.sges(start, count))?;
+            }
         }
+        Ok(())
     }
 
-    /// Sets opcode, immediate data and target. Whether bytes come back.
+    /// Several pieces.
+    #[inline(never)]
+    fn gather(&self, to: &mut ffi::SendWr, room: &mut Pieces, pieces: &[Sge]) -> Result<(), Stop> {
+        let (mut bytes, mut count) = (0, 0);
+        let free = room.free();
+        to.sg_list = free.as_mut_ptr();
+        for piece in pieces.iter().filter(|piece| piece.len > 0) {
+            if count == self.sge_max {
+                return Err(PostErrorKind::MessageTooLong.into());
+            }
+            *free.get_mut(count).ok_or(Stop::NoRoom)? = element(piece);
+            bytes += piece.len as usize;
+            count += 1;
+        }
+        if bytes > self.message_bytes {
+            return Err(PostErrorKind::MessageTooLong.into());
+        }
+        to.num_sge = count as i32;
+        room.take(count);
+        Ok(())
+    }
+
+    /// Sets opcode, immediate data and target.
     #[inline(always)]
-    fn aim(&self, to: &mut ffi::SendWr, tables: &Tables, op: &SendOp) -> Result<bool, PostErrorKind> {
+    fn aim(&self, to: &mut ffi::SendWr, tables: &Tables, op: &SendOp) -> Result<(), PostErrorKind> {
         let connected = self.kind != QpKind::Ud;
         let reliable = self.kind == QpKind::Rc;
         match *op {
@@ -161,17 +256,14 @@ impl Bounds {
                     (true, Some(_)) => return Err(PostErrorKind::NotSupported),
                     (false, dest) => to.wr.ud = datagram(tables, dest)?,
                 }
-                Ok(false)
             }
             SendOp::Write { remote, imm } if connected => {
                 to.opcode = with_imm(to, imm, ffi::WR_RDMA_WRITE, ffi::WR_RDMA_WRITE_WITH_IMM);
                 to.wr.rdma = rdma(tables, remote);
-                Ok(false)
             }
             SendOp::Read { remote } if reliable => {
                 to.opcode = ffi::WR_RDMA_READ;
                 to.wr.rdma = rdma(tables, remote);
-                Ok(true)
             }
             SendOp::CompareSwap {
                 remote,
@@ -180,15 +272,14 @@ impl Bounds {
             } if reliable && self.atomics => {
                 to.opcode = ffi::WR_ATOMIC_CMP_AND_SWP;
                 to.wr.atomic = atomic(tables, remote, compare, swap);
-                Ok(true)
             }
             SendOp::FetchAdd { remote, add } if reliable && self.atomics => {
                 to.opcode = ffi::WR_ATOMIC_FETCH_AND_ADD;
                 to.wr.atomic = atomic(tables, remote, add, 0);
-                Ok(true)
             }
-            _ => Err(PostErrorKind::NotSupported),
+            _ => return Err(PostErrorKind::NotSupported),
         }
+        Ok(())
     }
 }
 
@@ -204,23 +295,10 @@ fn with_imm(to: &mut ffi::SendWr, imm: Option<Imm>, without: u32, with: u32) -> 
     }
 }
 
-/// Several pieces: how many, and how many bytes.
-fn gather(to: &mut [ffi::Sge], pieces: &[Sge]) -> Result<(u32, usize), PostErrorKind> {
-    let mut bytes = 0;
-    let mut count = 0;
-    for piece in pieces.iter().filter(|piece| piece.len > 0) {
-        let place = to.get_mut(count as usize).ok_or(PostErrorKind::MessageTooLong)?;
-        *place = element(piece);
-        bytes += piece.len as usize;
-        count += 1;
-    }
-    Ok((count, bytes))
-}
-
 #[inline(always)]
 fn translated(tables: &Tables, remote: RemoteAddr) -> (u64, u32) {
     match tables.remotes.find(remote.rkey) {
-        Some(rkey) => (remote.offset, *rkey),
+        Some(rkey) => (remote.offset, rkey),
         None => NOWHERE,
     }
 }
@@ -245,9 +323,9 @@ fn atomic(tables: &Tables, remote: RemoteAddr, compare_add: u64, swap: u64) -> f
 #[inline(always)]
 fn datagram(tables: &Tables, dest: Option<UdDest>) -> Result<ffi::Ud, PostErrorKind> {
     let dest = dest.ok_or(PostErrorKind::BadAddress)?;
-    let handle = tables.handles.find(dest.ah).ok_or(PostErrorKind::BadAddress)?;
+    let ah = tables.handles.find(dest.ah).ok_or(PostErrorKind::BadAddress)?;
     Ok(ffi::Ud {
-        ah: handle.ptr(),
+        ah,
         remote_qpn: dest.qpn.0,
         remote_qkey: dest.qkey,
     })

@@ -1,22 +1,23 @@
 //! [`IbvQp`]: its states, connecting it, posting to it.
 
 use crate::Ibv;
+use crate::chain::{SGE_MAX, index_of};
 use crate::core::Core;
 use crate::ffi;
-use crate::post::{Bounds, build_recvs, build_sends, refusal};
+use crate::post::{Bounds, build_recv, build_send, build_sends, post_recvs, refusal};
 use crate::raw::Pair;
 use crate::rnr;
-use crate::scratch::{SGE_MAX, index_of};
 use crate::wire::{self, QpName};
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, NativeCpu};
 use drover_verbs::provide::check_queue_pair;
 use drover_verbs::{
     ConnectError, CreateError, Export, ImportError, PostError, PostErrorKind, QpKind, QpOptions, QpState,
-    Qpn, QueuePair, RecvList, SendList,
+    Qpn, QueuePair, RecvList, RecvWr, SendList, SendWr,
 };
 use std::cell::Cell;
 use std::io;
+use std::ptr::null_mut;
 use std::rc::Rc;
 
 /// Routers that a packet may pass. Our choice, as IP's usual one.
@@ -72,8 +73,9 @@ impl IbvQp {
         let bounds = Bounds {
             kind,
             atomics: core.caps.atomics,
-            inline_bytes: options.inline_bytes,
+            inline_bytes: options.inline_bytes.min(message_bytes),
             message_bytes,
+            sge_max: cap.max_send_sge as usize,
         };
         let qp = IbvQp {
             core: core.clone(),
@@ -121,7 +123,7 @@ impl IbvQp {
             self.raw.modify(&mut attr, ffi::QP_STATE)?;
             attr.qp_state = ffi::QPS_RTS;
             self.raw.modify(&mut attr, ffi::QP_STATE | ffi::QP_SQ_PSN)?;
-            self.state.set(QpState::ReadyToSend);
+            self.ready();
         }
         Ok(())
     }
@@ -158,6 +160,73 @@ impl IbvQp {
         self.raw.modify(&mut attr, mask)
     }
 
+    /// A list of one, of which there are many: a reply, a request of a client with nothing else to say.
+    #[inline(always)]
+    fn post_one(&mut self, list: &SendList, wr: &SendWr) -> Result<(), PostError> {
+        // SAFETY: one thread, and nothing until the end of this function calls what could come here again.
+        let chains = unsafe { self.core.chains.borrow_mut() };
+        if let Err(kind) = build_send(chains, &self.core.tables, &self.bounds, list, wr) {
+            return refused(0, kind);
+        }
+        let bad = &mut chains.bad_send;
+        // SAFETY: `build_send` made one request with an element beside it and a payload in `list`; both are borrowed
+        // until the end of this function.
+        match unsafe { self.raw.post_send(&mut chains.send.0, bad) } {
+            0 => Ok(()),
+            errno => refused(0, refusal(errno)),
+        }
+    }
+
+    /// A list of any length, as few chains as there is room for: usually one.
+    #[inline(never)]
+    fn post_list(&mut self, list: &SendList) -> Result<(), PostError> {
+        // SAFETY: one thread, and nothing until the end of this function calls what could come here again.
+        let chains = unsafe { self.core.chains.borrow_mut() };
+        let mut wrs = list.wrs();
+        while !wrs.is_empty() {
+            let accepted = list.len() - wrs.len();
+            let built = build_sends(chains, &self.core.tables, &self.bounds, list, wrs);
+            if built.count > 0 {
+                let (chain, mut bad) = (chains.sends.as_mut_ptr(), null_mut());
+                // SAFETY: `build_sends` linked so many requests to elements beside them and to payloads in `list`;
+                // both are borrowed until the end of this function.
+                let errno = unsafe { self.raw.post_send(chain, &mut bad) };
+                if errno != 0 {
+                    return refused(accepted + index_of(chain, bad, built.count), refusal(errno));
+                }
+            }
+            if let Some(kind) = built.refused {
+                return refused(accepted + built.count, kind);
+            }
+            wrs = &wrs[built.count..];
+        }
+        Ok(())
+    }
+
+    /// One RECV, as [`post_one`](IbvQp::post_one).
+    #[inline(always)]
+    fn post_one_recv(&mut self, wr: &RecvWr) -> Result<(), PostError> {
+        // SAFETY: one thread, and nothing until the end of this function calls what could come here again.
+        let chains = unsafe { self.core.chains.borrow_mut() };
+        build_recv(chains, wr);
+        // SAFETY: `build_recv` made one request with an element beside it, borrowed until the end of this function.
+        match unsafe { self.raw.post_recv(&mut chains.recv.0, &mut chains.bad_recv) } {
+            0 => Ok(()),
+            errno => refused(0, refusal(errno)),
+        }
+    }
+
+    /// RECVs as [`post_list`](IbvQp::post_list).
+    #[inline(never)]
+    fn post_recvs(&mut self, list: &RecvList) -> Result<(), PostError> {
+        // SAFETY: one thread, and nothing until the end of this function calls what could come here again.
+        let chains = unsafe { self.core.chains.borrow_mut() };
+        // SAFETY: the chains that are passed live until the end of this function.
+        post_recvs(chains, list, |chain, bad| unsafe {
+            self.raw.post_recv(chain, bad)
+        })
+    }
+
     /// From whatever state to the error state.
     fn fail(&self) {
         let mut attr = ffi::QpAttr {
@@ -166,7 +235,13 @@ impl IbvQp {
         };
         // Every state may become this one; a device that refuses is beyond help, and we go on without it.
         let _ = self.raw.modify(&mut attr, ffi::QP_STATE);
+        self.raw.open_sends(); // to be flushed
         self.state.set(QpState::Error);
+    }
+
+    fn ready(&self) {
+        self.raw.open_sends();
+        self.state.set(QpState::ReadyToSend);
     }
 
     /// Has RECVs flushed that were posted in the error state: software RoCE hears of RECVs only when it needs one, so
@@ -227,7 +302,7 @@ impl QueuePair<Ibv> for IbvQp {
                 .core
                 .explain(&source, "is there a route to the peer's address?"),
         })?;
-        self.state.set(QpState::ReadyToSend);
+        self.ready();
         Ok(())
     }
 
@@ -248,29 +323,10 @@ impl QueuePair<Ibv> for IbvQp {
 
     #[inline]
     fn post_send(&mut self, _cpu: &NativeCpu, list: &SendList) -> Result<(), PostError> {
-        if self.state.get() == QpState::Init {
-            return refused(0, PostErrorKind::NotReady);
+        match list.wrs() {
+            [wr] => self.post_one(list, wr),
+            _ => self.post_list(list),
         }
-        let scratch = &mut *self.core.scratch.borrow_mut();
-        let tables = &*self.core.tables.borrow();
-        let mut wrs = list.wrs();
-        while !wrs.is_empty() {
-            let accepted = list.len() - wrs.len();
-            let built = build_sends(scratch, tables, self.bounds, list, wrs);
-            if built.count > 0 {
-                let chain = scratch.sends.as_mut_ptr();
-                // SAFETY: `build_sends` linked so many requests to elements beside them and to payloads in `list`;
-                // both are borrowed until the end of this function.
-                if let Err((errno, bad)) = unsafe { self.raw.post_send(chain) } {
-                    return refused(accepted + index_of(chain, bad, built.count), refusal(errno));
-                }
-            }
-            if let Some(kind) = built.refused {
-                return refused(accepted + built.count, kind);
-            }
-            wrs = &wrs[built.count..];
-        }
-        Ok(())
     }
 
     #[inline]
@@ -278,17 +334,9 @@ impl QueuePair<Ibv> for IbvQp {
         if self.shares_recvs {
             return refused(0, PostErrorKind::NotSupported);
         }
-        let scratch = &mut *self.core.scratch.borrow_mut();
-        let mut wrs = list.wrs();
-        while !wrs.is_empty() {
-            let accepted = list.wrs().len() - wrs.len();
-            let count = build_recvs(scratch, wrs);
-            let chain = scratch.recvs.as_mut_ptr();
-            // SAFETY: `build_recvs` linked so many requests to elements beside them, borrowed until the end.
-            if let Err((errno, bad)) = unsafe { self.raw.post_recv(chain) } {
-                return refused(accepted + index_of(chain, bad, count), refusal(errno));
-            }
-            wrs = &wrs[count..];
+        match list.wrs() {
+            [wr] => self.post_one_recv(wr)?,
+            _ => self.post_recvs(list)?,
         }
         if self.state.get() == QpState::Error {
             self.flush_again();

@@ -11,6 +11,7 @@
 
 use crate::ffi::{self, Library};
 use drover_mem::Region;
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::ptr::{NonNull, null_mut};
@@ -330,18 +331,14 @@ impl SharedRecvs {
         Ok(Rc::new(SharedRecvs { pd, ptr, post }))
     }
 
-    /// Posts a chain; on failure the error number and the first request that was not taken.
+    /// Posts a chain; on failure the error number, and in `bad` the first request that was not taken.
     ///
     /// # Safety
     /// `chain` is a chain of requests that lives for the call, with its elements.
-    #[inline]
-    pub(crate) unsafe fn post(&self, chain: *mut ffi::RecvWr) -> Result<(), (c_int, *mut ffi::RecvWr)> {
-        let mut bad = null_mut();
+    #[inline(always)]
+    pub(crate) unsafe fn post(&self, chain: *mut ffi::RecvWr, bad: &mut *mut ffi::RecvWr) -> c_int {
         // SAFETY: our queue, used by this thread alone; the caller's chain.
-        match unsafe { (self.post)(self.ptr.as_ptr(), chain, &mut bad) } {
-            0 => Ok(()),
-            errno => Err((errno, bad)),
-        }
+        unsafe { (self.post)(self.ptr.as_ptr(), chain, bad) }
     }
 }
 
@@ -356,7 +353,8 @@ impl Drop for SharedRecvs {
 pub(crate) struct Pair {
     pd: Rc<Protection>,
     ptr: NonNull<ffi::Qp>,
-    path: DataPath,
+    send: Cell<ffi::PostSend>,
+    recv: ffi::PostRecv,
     _send_cq: Rc<Completions>,
     _recv_cq: Rc<Completions>,
     _srq: Option<Rc<SharedRecvs>>,
@@ -385,7 +383,8 @@ impl Pair {
         Ok(Pair {
             pd: pd.clone(),
             ptr,
-            path: pd.opened.path,
+            send: Cell::new(not_ready),
+            recv: pd.opened.path.post_recv,
             _send_cq: send_cq.clone(),
             _recv_cq: recv_cq.clone(),
             _srq: srq.cloned(),
@@ -414,33 +413,40 @@ impl Pair {
         Ok(attr.qp_state)
     }
 
-    /// Posts a chain; on failure the error number and the first request that was not taken.
+    /// From now on posts go to the device.
+    pub(crate) fn open_sends(&self) {
+        self.send.set(self.pd.opened.path.post_send);
+    }
+
+    /// Posts a chain; on failure the error number, and in `bad` the first request that was not taken, if the library
+    /// says so.
     ///
     /// # Safety
     /// `chain` is a chain of requests that lives for the call, with its elements and inline payloads.
-    #[inline]
-    pub(crate) unsafe fn post_send(&self, chain: *mut ffi::SendWr) -> Result<(), (c_int, *mut ffi::SendWr)> {
-        let mut bad = null_mut();
+    #[inline(always)]
+    pub(crate) unsafe fn post_send(&self, chain: *mut ffi::SendWr, bad: &mut *mut ffi::SendWr) -> c_int {
         // SAFETY: our queue pair, used by this thread alone; the caller's chain.
-        match unsafe { (self.path.post_send)(self.ptr.as_ptr(), chain, &mut bad) } {
-            0 => Ok(()),
-            errno => Err((errno, bad)),
-        }
+        unsafe { (self.send.get())(self.ptr.as_ptr(), chain, bad) }
     }
 
     /// Posts a chain of RECVs; as [`post_send`](Pair::post_send).
     ///
     /// # Safety
     /// As for [`post_send`](Pair::post_send).
-    #[inline]
-    pub(crate) unsafe fn post_recv(&self, chain: *mut ffi::RecvWr) -> Result<(), (c_int, *mut ffi::RecvWr)> {
-        let mut bad = null_mut();
+    #[inline(always)]
+    pub(crate) unsafe fn post_recv(&self, chain: *mut ffi::RecvWr, bad: &mut *mut ffi::RecvWr) -> c_int {
         // SAFETY: our queue pair, used by this thread alone; the caller's chain.
-        match unsafe { (self.path.post_recv)(self.ptr.as_ptr(), chain, &mut bad) } {
-            0 => Ok(()),
-            errno => Err((errno, bad)),
-        }
+        unsafe { (self.recv)(self.ptr.as_ptr(), chain, bad) }
     }
+}
+
+/// The error number of posting to a queue pair that is not connected yet.
+pub(crate) const NOT_READY: c_int = libc::ENOTCONN;
+
+/// In place of the device's function until the queue pair is connected: libraries differ in what they do then, and
+/// posts need not look at the state.
+unsafe extern "C" fn not_ready(_: *mut ffi::Qp, _: *mut ffi::SendWr, _: *mut *mut ffi::SendWr) -> c_int {
+    NOT_READY
 }
 
 impl Drop for Pair {

@@ -79,11 +79,13 @@ pub extern "C" fn post_srq_recv(
 }
 
 fn recv_of(wr: &ffi::RecvWr) -> (Recv, *mut ffi::RecvWr) {
-    assert_eq!(wr.num_sge, 1, "a RECV has one element");
-    let recv = Recv {
-        wr_id: wr.wr_id,
-        sge: *at(wr.sg_list),
+    let sge = match wr.num_sge {
+        0 => ffi::Sge::default(),
+        1 => *at(wr.sg_list),
+        count => panic!("a RECV has at most one element, not {count}"),
     };
+    assert!(wr.num_sge == 0 || sge.length > 0, "no bytes are no element");
+    let recv = Recv { wr_id: wr.wr_id, sge };
     (recv, wr.next)
 }
 
