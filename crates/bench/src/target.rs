@@ -1,6 +1,6 @@
 //! [`Target`]: whatever answers operations; the only thing that the load generator knows.
 
-use drover_base::Cpu as _;
+use drover_base::{Cpu as _, Ns};
 use drover_kv::{Completion, KvClient, Op, Outcome, SubmitError, Token};
 use drover_verbs::{Context as _, Provider};
 use std::rc::Rc;
@@ -39,6 +39,8 @@ pub struct KvTarget<P: Provider, C: KvClient<P>> {
     ctx: Rc<P::Context>,
     client: C,
     polls: u32,
+    spin: Ns,
+    quiet_since: Option<Ns>,
 }
 
 /// A busy client reads the clock, for its timers, once in this many polls.
@@ -51,7 +53,33 @@ impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
             ctx,
             client,
             polls: 0,
+            spin: Ns::MAX,
+            quiet_since: None,
         }
+    }
+
+    /// Sleeps until something arrives when it has polled for `spin` in vain with operations under way. Without this it
+    /// polls for ever, which is quickest where every client has a core of its own.
+    pub fn sleeping_after(mut self, spin: Ns) -> KvTarget<P, C> {
+        self.spin = spin;
+        self
+    }
+
+    /// Nothing arrived: sleeps, if that has gone on for long enough.
+    #[cold]
+    fn rest(&mut self, now: Ns, sink: &mut impl FnMut(Completion<'_>)) {
+        let since = *self.quiet_since.get_or_insert(now);
+        if now.since(since) < self.spin || self.client.in_flight() == 0 {
+            return;
+        }
+        self.quiet_since = None;
+        self.ctx.arm();
+        let finished = self.client.poll(self.ctx.cpu(), sink);
+        let until = self.client.next_timer();
+        if finished > 0 || until <= now {
+            return self.ctx.disarm();
+        }
+        self.ctx.park(until);
     }
 
     /// The client again.
@@ -77,7 +105,13 @@ impl<P: Provider, C: KvClient<P>> Target for KvTarget<P, C> {
         self.polls = self.polls.wrapping_add(1);
         // When nothing arrived, reading the clock costs no operation anything.
         if finished == 0 || self.polls.is_multiple_of(POLLS_PER_REFRESH) {
-            self.ctx.cpu().refresh();
+            let now = self.ctx.cpu().refresh();
+            if self.spin != Ns::MAX {
+                match finished {
+                    0 => self.rest(now, sink),
+                    _ => self.quiet_since = None,
+                }
+            }
         }
         Ok(())
     }

@@ -53,7 +53,7 @@ fn a_short_run_finds_every_key_and_writes_its_files() {
 #[test]
 fn client_processes_share_a_run() {
     let words = "--keys 2000 --seconds 0.02 --warm-up 0 --repeats 1 --no-results --json -";
-    let output = bench(&format!("{words} --processes 2 --client-cores 2"));
+    let output = bench(&format!("{words} --processes 2 --client-cores 2 --spin-us 20"));
     let (out, table) = (
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
@@ -79,6 +79,8 @@ fn what_cannot_be_run_is_refused_with_its_reason() {
         ("--key-size 2 --keys 1000", 64, "no 1000 different keys"),
         ("--vs mysql", 64, "memcached and redis"),
         ("--window 0", 64, "--window"),
+        ("--ib-dev x", 64, "shm:bench-"),
+        ("--address tcp://127.0.0.1:1", 64, "statistics only"),
     ] {
         let output = bench(words);
         let said = String::from_utf8_lossy(&output.stderr);

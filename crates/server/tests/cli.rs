@@ -219,6 +219,48 @@ fn too_few_huge_pages() {
     assert!(last.contains("sysctl -w vm.nr_hugepages="), "{last}");
 }
 
+/// What is missing differs between machines, the library or only a device; each is said, and what to do.
+#[test]
+fn without_an_rdma_device_every_command_says_what_is_missing() {
+    if std::fs::read_dir("/sys/class/infiniband").is_ok_and(|mut devices| devices.next().is_some()) {
+        println!("skipped: this machine has an RDMA device");
+        return;
+    }
+    let is_said = |addr: &str, error: &str| {
+        let why = error.strip_prefix(&format!("drover: {addr}: ibv is not available: "));
+        why.is_some_and(|why| {
+            why.starts_with("libibverbs.so.1 cannot be loaded (")
+                || why == "no RDMA device on this machine; load its driver, or make a software one: rdma link add rxe0 type rxe netdev eth0\n"
+        })
+    };
+    for (args, addr, status) in [
+        (
+            &["serve", "-l", "rdma://127.0.0.1:0"][..],
+            "rdma://127.0.0.1:0",
+            69,
+        ),
+        (
+            &["serve", "--fabric", "rdma://127.0.0.1:0", "--ib-port", "1"],
+            "rdma://127.0.0.1:0?port=1",
+            69,
+        ),
+        (
+            &["bench", "--address", "rdma://127.0.0.1:9"],
+            "rdma://127.0.0.1:9",
+            69,
+        ),
+    ] {
+        let (code, _, error) = drover(args, "");
+        assert_eq!(code, status, "{args:?}: {error}");
+        assert!(is_said(addr, &error), "{args:?}: {error}");
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let addr = format!("rdma://{}", listener.local_addr().expect("its number"));
+    let (code, _, error) = drover(&["get", "key", "--server", &addr], "");
+    assert_eq!(code, 2, "{error}");
+    assert!(is_said(&addr, &error), "{error}");
+}
+
 #[test]
 fn usage_errors() {
     let (status, _, error) = drover(&["serve", "-d"], "");
@@ -232,6 +274,14 @@ fn usage_errors() {
     assert_eq!(
         error,
         "drover: --fabric tcp://127.0.0.1:1: data goes by shm:NAME, shm:/path.sock or rdma://host:port\n"
+    );
+    let (status, _, error) = drover(&["serve", "--ib-dev", "mlx5_0"], "");
+    assert_eq!(
+        (status, error.as_str()),
+        (
+            64,
+            "drover: --ib-dev, --ib-port and --gid-index choose an RDMA device, and shm:drover needs none\n"
+        )
     );
     assert_eq!(drover(&["serve", "--no-such-flag"], "").0, 64);
     assert_eq!(drover(&["get"], "").0, 2);

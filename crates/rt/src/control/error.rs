@@ -70,9 +70,10 @@ pub enum ControlError {
 
 /// What may be the matter when nobody listens.
 fn after_refusal(addr: &str) -> &'static str {
-    match addr.starts_with("tcp:") {
-        true => " (`drover serve` listens on TCP with -p only)",
-        false => " (a server that died leaves its socket file behind)",
+    match addr.split_once(':').map_or("", |(scheme, _)| scheme) {
+        "tcp" => " (`drover serve` listens on TCP with -p only)",
+        "rdma" => " (`drover serve --fabric rdma://host:port` listens there)",
+        _ => " (a server that died leaves its socket file behind)",
     }
 }
 
@@ -132,5 +133,6 @@ mod tests {
         };
         assert!(text("unix:/run/x.sock").ends_with("(a server that died leaves its socket file behind)"));
         assert!(text("tcp://host:1").ends_with("(`drover serve` listens on TCP with -p only)"));
+        assert!(text("rdma://host:1").ends_with("(`drover serve --fabric rdma://host:port` listens there)"));
     }
 }

@@ -81,6 +81,10 @@ pub struct Args {
     /// Run before the first sample, seconds
     #[arg(long, default_value_t = 0.5, value_name = "S")]
     pub warm_up: f64,
+    /// Microseconds a client polls in vain before it sleeps; without this it polls for ever. For machines with fewer
+    /// cores than clients and workers
+    #[arg(long, value_name = "MICROSECONDS", conflicts_with = "rate")]
+    pub spin_us: Option<u64>,
     /// Open loop: operations per second and client
     #[arg(long, value_name = "OPS")]
     pub rate: Option<f64>,

@@ -25,11 +25,39 @@ const CONNECT: Ns = Ns::from_s(10);
 pub struct Herd<P: Provider> {
     /// Where the server is.
     pub addr: ControlAddr,
-    /// Slots per client and partition.
-    pub window: usize,
+    /// How its clients go about it.
+    pub manner: Manner,
     /// What leads there.
     pub device: P::Device,
 }
+
+/// How clients ask.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Manner {
+    /// Slots per client and partition.
+    pub window: usize,
+    /// They poll so long in vain before they sleep, microseconds; `None`: for ever.
+    pub spin_us: Option<u64>,
+}
+
+impl Manner {
+    fn arguments(self) -> [String; 2] {
+        let spin = self.spin_us.map_or(FOR_EVER.to_owned(), |us| us.to_string());
+        [self.window.to_string(), spin]
+    }
+
+    fn from_arguments(window: &str, spin: &str) -> Option<Manner> {
+        Some(Manner {
+            window: window.parse().ok()?,
+            spin_us: match spin {
+                FOR_EVER => None,
+                us => Some(us.parse().ok()?),
+            },
+        })
+    }
+}
+
+const FOR_EVER: &str = "for-ever";
 
 impl<P: Provider<Cpu = NativeCpu>> System for Herd<P> {
     type Target = KvTarget<P, HerdClient<P>>;
@@ -43,19 +71,23 @@ impl<P: Provider<Cpu = NativeCpu>> System for Herd<P> {
         };
         let ctx = Rc::new(self.device.context().map_err(|e| words(&e))?);
         let options = ClientOptions {
-            window: self.window.next_power_of_two(),
+            window: self.manner.window.next_power_of_two(),
             ..ClientOptions::default()
         };
         let dial = Dial::to(self.addr.clone());
         let client =
             HerdClient::connect_blocking(ctx.clone(), dial, options, CONNECT).map_err(|e| words(&e))?;
-        Ok(KvTarget::new(ctx, client))
+        let target = KvTarget::new(ctx, client);
+        Ok(match self.manner.spin_us {
+            None => target,
+            Some(us) => target.sleeping_after(Ns::from_us(us)),
+        })
     }
 
     fn process(&self, helper: &Helper) -> Option<Command> {
         let mut command = Command::new(&helper.program);
         command.args(&helper.arguments).arg("clients");
-        command.args([self.addr.to_string(), self.window.to_string()]);
+        command.arg(self.addr.to_string()).args(self.manner.arguments());
         Some(command)
     }
 }
@@ -64,9 +96,9 @@ impl<P: Provider<Cpu = NativeCpu>> System for Herd<P> {
 pub fn clients(arguments: Vec<OsString>) -> ExitCode {
     let words: Option<Vec<String>> = arguments.into_iter().map(|w| w.into_string().ok()).collect();
     let clients = words.and_then(|words| match &words[..] {
-        [addr, window] => Some(Clients {
+        [addr, window, spin] => Some(Clients {
             addr: addr.parse().ok()?,
-            window: window.parse().ok()?,
+            manner: Manner::from_arguments(window, spin)?,
         }),
         _ => None,
     });
@@ -85,7 +117,7 @@ pub fn clients(arguments: Vec<OsString>) -> ExitCode {
 
 struct Clients {
     addr: ControlAddr,
-    window: usize,
+    manner: Manner,
 }
 
 impl Job for Clients {
@@ -94,7 +126,7 @@ impl Job for Clients {
     fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> ExitCode {
         client_process(&Herd::<P> {
             addr: self.addr,
-            window: self.window,
+            manner: self.manner,
             device: device.clone(),
         })
     }
@@ -305,6 +337,16 @@ mod tests {
         let (there, back) = ServerPlan::from_arguments(&plan.arguments(&addr)).expect("arguments");
         assert_eq!((there, format!("{back:?}")), (addr, format!("{plan:?}")));
         assert!(ServerPlan::from_arguments(&["shm:x".to_owned()]).is_none());
+    }
+
+    #[test]
+    fn a_manner_survives_the_command_line() {
+        for spin_us in [None, Some(0), Some(50)] {
+            let manner = Manner { window: 7, spin_us };
+            let [window, spin] = manner.arguments();
+            assert_eq!(Manner::from_arguments(&window, &spin), Some(manner));
+        }
+        assert_eq!(Manner::from_arguments("7", "often"), None);
     }
 
     #[test]

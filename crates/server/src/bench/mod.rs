@@ -18,7 +18,7 @@ use drover_bench::{Helper, Latency, Pace, Progress, helper_main, result_file};
 use drover_mem::NativeCpu;
 use drover_rt::control::ControlAddr;
 use drover_verbs::Provider;
-use herd::{Herd, ServerPlan, ServerProcess};
+use herd::{Herd, Manner, ServerPlan, ServerProcess};
 use std::error::Error;
 use std::ffi::OsString;
 use std::fs::File;
@@ -69,7 +69,10 @@ fn bench(args: &Args) -> Result<(), Failure> {
     }
     let result = fabric.run(Measure {
         addr,
-        window: args.window,
+        manner: Manner {
+            window: args.window,
+            spin_us: args.spin_us,
+        },
         plan: &plan,
         progress: &progress,
     });
@@ -86,7 +89,7 @@ fn bench(args: &Args) -> Result<(), Failure> {
 /// One bench on the fabric that the server's address means.
 struct Measure<'a> {
     addr: ControlAddr,
-    window: usize,
+    manner: Manner,
     plan: &'a Plan,
     progress: &'a Progress,
 }
@@ -97,7 +100,7 @@ impl Job for Measure<'_> {
     fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer {
         let herd = Herd::<P> {
             addr: self.addr,
-            window: self.window,
+            manner: self.manner,
             device: device.clone(),
         };
         session::run(&herd, self.plan, self.progress)

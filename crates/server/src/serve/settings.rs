@@ -7,6 +7,7 @@ use crate::fabric;
 use crate::rdma::DeviceArgs;
 use clap::Parser;
 use drover_kv_herd::control::PARTITIONS_MAX;
+use drover_store::VALUE_BYTES_MAX;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -264,10 +265,10 @@ fn bytes_of(name: &str, text: &str) -> Result<usize, Failure> {
         .ok()
         .and_then(|number| number.checked_mul(unit));
     match bytes {
-        Some(bytes) if (1..=128 << 20).contains(&bytes) => Ok(bytes),
+        Some(bytes) if (1..=VALUE_BYTES_MAX).contains(&bytes) => Ok(bytes),
         _ => Err(Failure::new(
             exit::USAGE,
-            format!("{name} {text}: expected bytes, or a number with k or m, up to 128m"),
+            format!("{name} {text}: expected bytes, or a number with k or m, up to 1m"),
         )),
     }
 }
@@ -540,7 +541,7 @@ mod tests {
             ),
             (
                 ["-I", "1g"],
-                "--max-item-size 1g: expected bytes, or a number with k or m, up to 128m",
+                "--max-item-size 1g: expected bytes, or a number with k or m, up to 1m",
             ),
             (
                 ["--cores", "9"],
