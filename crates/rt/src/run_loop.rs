@@ -17,7 +17,27 @@ pub enum Idle {
     },
     /// Sleep at once: the least power, a wake-up (some 50 us) per request when idle.
     Sleep,
+    /// For those whom the fabric cannot wake. Poll for a while, then let other threads run between polls, and from a
+    /// millisecond on sleep for an eighth of the quiet so far, at most a millisecond at a time: whoever has waited for
+    /// so long waits an eighth longer, and an idle core costs little.
+    Doze {
+        /// How long without letting others run.
+        spin: Ns,
+    },
 }
+
+/// What to do in a round in which nobody was busy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rest {
+    Pause,
+    Yield,
+    /// At most so long.
+    Sleep(Ns),
+}
+
+/// A quiet that is worth sleeping in, where nothing ends the sleep, and the longest such sleep.
+const DOZE_AFTER: Ns = Ns::from_ms(1);
+const DOZE_MAX: Ns = Ns::from_ms(1);
 
 impl Idle {
     /// 50 us of polling: about what a wake-up costs, so that a wrong guess costs at most twice the right one.
@@ -25,16 +45,24 @@ impl Idle {
         spin: Ns::from_us(50),
     };
 
-    /// This policy, or [`Idle::Spin`] where the fabric cannot wake those who poll memory.
+    /// This policy; where the fabric cannot wake those who poll memory, [`Idle::Doze`] in place of sleeping.
     pub fn for_memory_pollers(self, caps: &Caps) -> Idle {
-        if caps.memory_wait { self } else { Idle::Spin }
+        match self {
+            _ if caps.memory_wait => self,
+            Idle::Adaptive { spin } => Idle::Doze { spin },
+            Idle::Sleep => Idle::Doze { spin: Ns::ZERO },
+            Idle::Spin | Idle::Doze { .. } => self,
+        }
     }
 
-    fn spin(self) -> Ns {
+    /// What to do after so much quiet.
+    fn rest(self, quiet: Ns) -> Rest {
         match self {
-            Idle::Spin => Ns::MAX,
-            Idle::Adaptive { spin } => spin,
-            Idle::Sleep => Ns::ZERO,
+            Idle::Spin => Rest::Pause,
+            Idle::Adaptive { spin } | Idle::Doze { spin } if quiet < spin => Rest::Pause,
+            Idle::Adaptive { .. } | Idle::Sleep => Rest::Sleep(Ns::MAX),
+            Idle::Doze { .. } if quiet < DOZE_AFTER => Rest::Yield,
+            Idle::Doze { .. } => Rest::Sleep(Ns(quiet.0 / 8).min(DOZE_MAX)),
         }
     }
 }
@@ -55,7 +83,7 @@ pub struct RunStats {
 /// ```text
 /// round: refresh the clock, step all
 ///   busy:                  again
-///   idle, spinning:        pause, again
+///   idle, spinning:        pause, or let another thread run; again
 ///   idle for long enough:  arm; step all once more; nothing? park until something arrives or the first timer
 /// ```
 pub struct RunLoop<'a, P: Provider> {
@@ -104,24 +132,27 @@ impl<'a, P: Provider> RunLoop<'a, P> {
         if now >= wake_at {
             return;
         }
-        if now.since(since) < self.idle.spin() {
-            pause();
-            return;
+        match self.idle.rest(now.since(since)) {
+            Rest::Pause => pause(),
+            Rest::Yield => std::thread::yield_now(),
+            Rest::Sleep(most) => self.sleep(actors, stop, most),
         }
-        self.sleep(actors, stop);
     }
 
-    /// Arms, looks once more, and parks if there is still nothing.
-    fn sleep(&mut self, actors: &mut [&mut dyn Actor<P::Cpu>], stop: &StopFlag) {
+    /// Arms, looks once more, and parks for `most` if there is still nothing.
+    fn sleep(&mut self, actors: &mut [&mut dyn Actor<P::Cpu>], stop: &StopFlag, most: Ns) {
         let cpu = self.ctx.cpu();
         self.ctx.arm();
-        cpu.refresh();
+        let until = cpu.refresh() + most;
         match self.step_all(actors, cpu) {
             // The stop flag is looked at after arming: who sets it later also ends the park.
             Some(wake_at) if !stop.is_set() => {
                 self.stats.parks += 1;
-                self.ctx.park(wake_at);
-                self.idle_since = None;
+                self.ctx.park(wake_at.min(until));
+                // A doze that ended says nothing of whether there is work: the quiet goes on.
+                if most == Ns::MAX {
+                    self.idle_since = None;
+                }
             }
             _ => self.ctx.disarm(),
         }
@@ -158,5 +189,23 @@ impl<P: Provider> std::fmt::Debug for RunLoop<'_, P> {
             .field("idle", &self.idle)
             .field("stats", &self.stats)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_doze_is_an_eighth_of_the_quiet_and_bounded() {
+        let doze = Idle::Doze {
+            spin: Ns::from_us(50),
+        };
+        assert_eq!(doze.rest(Ns::from_us(49)), Rest::Pause);
+        assert_eq!(doze.rest(Ns::from_us(50)), Rest::Yield);
+        assert_eq!(doze.rest(Ns::from_us(999)), Rest::Yield);
+        assert_eq!(doze.rest(Ns::from_ms(1)), Rest::Sleep(Ns::from_us(125)));
+        assert_eq!(doze.rest(Ns::from_ms(4)), Rest::Sleep(Ns::from_us(500)));
+        assert_eq!(doze.rest(Ns::from_s(9)), Rest::Sleep(Ns::from_ms(1)));
     }
 }

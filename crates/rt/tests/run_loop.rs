@@ -104,11 +104,68 @@ fn spinning_never_parks_and_a_passed_timer_is_no_sleep() {
 }
 
 #[test]
-fn a_fabric_that_cannot_wake_memory_pollers_keeps_them_spinning() {
+fn a_fabric_that_cannot_wake_memory_pollers_makes_them_doze() {
     let mut caps = LoopbackOptions::default().caps;
     assert_eq!(Idle::Sleep.for_memory_pollers(&caps), Idle::Sleep);
     caps.memory_wait = false;
-    assert_eq!(Idle::Sleep.for_memory_pollers(&caps), Idle::Spin);
+    let doze = |spin| Idle::Doze { spin };
+    assert_eq!(Idle::Sleep.for_memory_pollers(&caps), doze(Ns::ZERO));
+    assert_eq!(Idle::ADAPTIVE.for_memory_pollers(&caps), doze(Ns::from_us(50)));
+    assert_eq!(Idle::Spin.for_memory_pollers(&caps), Idle::Spin);
+}
+
+/// Remembers when it was stepped; busy at the moments it was given.
+struct Diary {
+    steps: Vec<Ns>,
+    busy_at: Vec<Ns>,
+}
+
+impl Actor<LoopbackCpu> for Diary {
+    fn step(&mut self, cpu: &LoopbackCpu) -> Progress {
+        self.steps.push(cpu.now());
+        match self.busy_at.first() {
+            Some(at) if *at <= cpu.now() => {
+                self.busy_at.remove(0);
+                Progress::Busy
+            }
+            _ => NEVER,
+        }
+    }
+}
+
+#[test]
+fn a_dozing_core_looks_again_before_an_eighth_of_the_quiet_is_over() {
+    let device = device();
+    let ctx = device.context().expect("context");
+    let stop = StopFlag::new();
+    let mut diary = Diary {
+        steps: Vec::new(),
+        busy_at: vec![Ns::from_ms(3), Ns::from_ms(3), Ns::from_ms(40)],
+    };
+    let mut core = RunLoop::<Loopback>::new(&ctx, Idle::Doze { spin: Ns::ZERO });
+    while device.now() < Ns::from_ms(60) {
+        core.round(&mut [&mut diary], &stop);
+    }
+    assert_eq!(core.stats().busy_rounds, 3);
+    let tick = Ns::from_us(5);
+    let mut quiet_since = diary.steps[0];
+    for (earlier, later) in diary.steps.iter().zip(&diary.steps[1..]) {
+        let quiet = earlier.since(quiet_since);
+        let most = match quiet < Ns::from_ms(1) {
+            true => tick,
+            false => Ns(quiet.0 / 8).min(Ns::from_ms(1)) + tick,
+        };
+        assert!(later.since(*earlier) <= most, "{earlier} to {later}");
+        // Something happened in between: a short interval again.
+        if [Ns::from_ms(3), Ns::from_ms(40)]
+            .iter()
+            .any(|at| quiet_since < *at && at <= later)
+        {
+            quiet_since = *later;
+        }
+    }
+    let slept = core.stats().parks;
+    assert!((20..200).contains(&slept), "{slept} sleeps in 60 ms");
 }
 
 #[test]

@@ -118,12 +118,12 @@ pub fn announce(settings: &Settings, options: &ServerOptions, caps: &Caps) {
         }
     }
     match settings.spin_us.value {
-        _ if !caps.memory_wait => {
-            tracing::info!(
-                "idle workers go on polling: on this fabric nobody is told of a request that arrives"
-            )
-        }
         0 => tracing::info!("idle workers poll for ever (--spin-us 0)"),
+        us if !caps.memory_wait => tracing::info!(
+            "idle workers poll for {us} us, then now and then, up to a millisecond apart ({}): on this fabric nobody \
+             is told of a request that arrives",
+            settings.spin_us.origin
+        ),
         us => tracing::info!(
             "idle workers poll for {us} us, then sleep ({})",
             settings.spin_us.origin
