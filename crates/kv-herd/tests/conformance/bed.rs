@@ -16,8 +16,22 @@ pub trait Ground: Provider {
     /// A fresh fabric with the faults of `options`.
     fn open(options: &BedOptions) -> Self::Device;
 
+    /// Where clients are, if not on the server's device.
+    fn for_clients(device: &Self::Device) -> Self::Device {
+        device.clone()
+    }
+
     /// Lets `by` pass: on virtual clocks at once.
     fn pass(device: &Self::Device, by: Ns);
+}
+
+/// [`Ground::pass`] where the clock is real.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "time to live is counted in seconds of a real clock there"
+)]
+pub fn pass_really(by: Ns) {
+    std::thread::sleep(by.to_duration());
 }
 
 pub struct PiecesBed<P: Ground> {
@@ -87,7 +101,7 @@ impl<P: Ground> Bed for PiecesBed<P> {
     fn start(options: &BedOptions) -> PiecesBed<P> {
         let device = P::open(options);
         let (acceptor, workers) = Server::in_pieces(&device, &server_options(options)).expect("a server");
-        let ctx = Rc::new(device.context().expect("a context"));
+        let ctx = Rc::new(P::for_clients(&device).context().expect("a context"));
         PiecesBed {
             device,
             options: options.clone(),

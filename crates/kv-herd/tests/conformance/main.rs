@@ -1,15 +1,18 @@
 //! HERD passes the suite of key-value systems: client and server in one thread, deterministic on loopback,
-//! with real memory traffic on shm.
+//! with real memory traffic on shm and over libibverbs.
 
 mod bed;
 mod identical;
 mod sim_bed;
+#[path = "../../../verbs-ibv/tests/stub/mod.rs"]
+mod stub;
 
 use bed::{Ground, PiecesBed};
 use drover_base::Ns;
 use drover_testkit::kv_conformance::BedOptions;
 use drover_verbs::faulty::{FaultOptions, Faulty, FaultyDevice};
 use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
+use drover_verbs_ibv::{Ibv, IbvDevice, IbvOptions};
 use drover_verbs_shm::{Shm, ShmDevice};
 use drover_verbs_sim::Sim;
 use sim_bed::SimBed;
@@ -33,12 +36,20 @@ impl Ground for Shm {
         ShmDevice::default()
     }
 
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "time to live is counted in seconds of a real clock here"
-    )]
     fn pass(_: &ShmDevice, by: Ns) {
-        std::thread::sleep(by.to_duration());
+        bed::pass_really(by);
+    }
+}
+
+impl Ground for Ibv {
+    fn open(_: &BedOptions) -> IbvDevice {
+        let mut options = IbvOptions::default();
+        options.library = Some(stub::library());
+        IbvDevice::open(options).expect("the library of ours has a device")
+    }
+
+    fn pass(_: &IbvDevice, by: Ns) {
+        bed::pass_really(by);
     }
 }
 
@@ -65,50 +76,40 @@ impl<P: Ground> Ground for Faulty<P> {
     }
 }
 
-/// The rules that need no faults.
-macro_rules! calm_rules {
-    ($bed:ty) => {
-        drover_testkit::kv_conformance_tests!($bed:
-            a_value_comes_back, overwriting_changes_length, zero_length_values, key_and_value_limits,
-            delete_then_miss, binary_keys_and_values, ttl_expires, program_order_on_one_key,
-            agrees_with_a_map, window_full_is_flow_control, large_values_round_trip,
-            large_and_small_on_one_key, clients_are_linearizable, memory_pressure_never_lies,
-            store_mode_says_full, survives_a_server_crash);
-    };
-}
-
 mod loopback {
     use super::*;
-    calm_rules!(PiecesBed<Loopback>);
+    drover_testkit::kv_calm_rules!(kv_conformance_tests, PiecesBed<Loopback>);
 }
 
 mod shm {
     use super::*;
-    calm_rules!(PiecesBed<Shm>);
+    drover_testkit::kv_calm_rules!(kv_conformance_tests, PiecesBed<Shm>);
+}
+
+/// Over the binding of libibverbs, with a library of ours in place of the machine's.
+mod ibv {
+    use super::*;
+    drover_testkit::kv_calm_rules!(kv_conformance_tests, PiecesBed<Ibv>);
 }
 
 mod sim {
     use super::*;
-    calm_rules!(SimBed<Sim>);
-}
-
-/// The rules that want a fabric that misbehaves.
-macro_rules! fault_rules {
-    ($bed:ty) => {
-        drover_testkit::kv_conformance_tests!($bed:
-            lost_messages, duplicated_messages, delayed_messages, reordered_messages, torn_writes,
-            all_faults_at_once);
-    };
+    drover_testkit::kv_calm_rules!(kv_conformance_tests, SimBed<Sim>);
 }
 
 mod faulty_loopback {
     use super::*;
-    fault_rules!(PiecesBed<Faulty<Loopback>>);
+    drover_testkit::kv_fault_rules!(kv_conformance_tests, PiecesBed<Faulty<Loopback>>);
+}
+
+mod faulty_ibv {
+    use super::*;
+    drover_testkit::kv_fault_rules!(kv_conformance_tests, PiecesBed<Faulty<Ibv>>);
 }
 
 mod faulty_shm {
     use super::*;
-    fault_rules!(PiecesBed<Faulty<Shm>>);
+    drover_testkit::kv_fault_rules!(kv_conformance_tests, PiecesBed<Faulty<Shm>>);
 }
 
 mod sim_network {
@@ -118,5 +119,5 @@ mod sim_network {
 
 mod faulty_sim {
     use super::*;
-    fault_rules!(SimBed<Faulty<Sim>>);
+    drover_testkit::kv_fault_rules!(kv_conformance_tests, SimBed<Faulty<Sim>>);
 }

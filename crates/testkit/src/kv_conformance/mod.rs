@@ -1,5 +1,6 @@
 //! The suite that every key-value system passes on every provider. A system supplies a [`Bed`]: how to start
-//! a server, connect clients to it, and let it run. [`kv_conformance_tests!`](crate::kv_conformance_tests) stamps one named test per rule.
+//! a server, connect clients to it, and let it run. [`kv_calm_rules!`](crate::kv_calm_rules) and [`kv_fault_rules!`](crate::kv_fault_rules) list
+//! the rules; [`kv_conformance_tests!`](crate::kv_conformance_tests) stamps one named test for each.
 //!
 //! The fault model: a fabric may lose, duplicate, delay, reorder and tear what is unreliable by contract
 //! (UC WRITEs, UD SENDs), with the probabilities of [`Faults`]; a server may crash at any step and come back
@@ -96,18 +97,9 @@ pub trait Bed: Sized {
     }
 }
 
-/// Stamps every rule as a `#[test]` for the bed type `$bed`.
+/// Stamps rules as `#[test]`s for the bed type `$bed`.
 #[macro_export]
 macro_rules! kv_conformance_tests {
-    ($bed:ty) => {
-        $crate::kv_conformance_tests!($bed:
-            a_value_comes_back, overwriting_changes_length, zero_length_values, key_and_value_limits,
-            delete_then_miss, binary_keys_and_values, ttl_expires, program_order_on_one_key,
-            agrees_with_a_map, window_full_is_flow_control, large_values_round_trip,
-            large_and_small_on_one_key, clients_are_linearizable, memory_pressure_never_lies,
-            store_mode_says_full, survives_a_server_crash, lost_messages, duplicated_messages,
-            delayed_messages, reordered_messages, torn_writes, all_faults_at_once);
-    };
     ($bed:ty: $($rule:ident),+ $(,)?) => {
         $(
             #[test]
@@ -115,5 +107,37 @@ macro_rules! kv_conformance_tests {
                 $crate::kv_conformance::$rule::<$bed>();
             }
         )+
+    };
+}
+
+/// Rules with their names, for programs that play them on the bed type `$bed`: a `&[(&str, fn())]`.
+#[macro_export]
+macro_rules! kv_conformance_table {
+    ($bed:ty: $($rule:ident),+ $(,)?) => {
+        &[$((stringify!($rule), $crate::kv_conformance::$rule::<$bed> as fn())),+]
+    };
+}
+
+/// Gives the rules that want no faults of the fabric to `$with`, which is `kv_conformance_tests` or
+/// `kv_conformance_table`.
+#[macro_export]
+macro_rules! kv_calm_rules {
+    ($with:ident, $bed:ty) => {
+        $crate::$with! { $bed:
+            a_value_comes_back, overwriting_changes_length, zero_length_values, key_and_value_limits,
+            delete_then_miss, binary_keys_and_values, ttl_expires, program_order_on_one_key,
+            agrees_with_a_map, window_full_is_flow_control, large_values_round_trip,
+            large_and_small_on_one_key, clients_are_linearizable, memory_pressure_never_lies,
+            store_mode_says_full, survives_a_server_crash }
+    };
+}
+
+/// The same with the rules that want a fabric that misbehaves.
+#[macro_export]
+macro_rules! kv_fault_rules {
+    ($with:ident, $bed:ty) => {
+        $crate::$with! { $bed:
+            lost_messages, duplicated_messages, delayed_messages, reordered_messages, torn_writes,
+            all_faults_at_once }
     };
 }
