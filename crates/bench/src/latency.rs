@@ -26,6 +26,17 @@ pub struct LatencyUs {
     pub p999: f64,
 }
 
+/// How far latencies lie apart, microseconds.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+pub struct SpreadUs {
+    /// The shortest.
+    pub min: f64,
+    /// The longest.
+    pub max: f64,
+    /// The standard deviation.
+    pub stdev: f64,
+}
+
 const LONGEST_NS: u64 = 60_000_000_000;
 
 impl Default for Latency {
@@ -90,6 +101,19 @@ impl Latency {
         }
     }
 
+    /// Shortest, longest, standard deviation; zeros when nothing was recorded.
+    pub fn spread(&self) -> SpreadUs {
+        let us = |ns: u64| ns as f64 / 1e3;
+        match self.count() {
+            0 => SpreadUs::default(),
+            _ => SpreadUs {
+                min: us(self.histogram.min()),
+                max: us(self.histogram.max()),
+                stdev: self.histogram.stdev() / 1e3,
+            },
+        }
+    }
+
     /// The percentile distribution as HdrHistogram's tools write and plot it; values in microseconds.
     pub fn to_hdr_text(&self) -> String {
         let mut out = String::from("       Value     Percentile TotalCount 1/(1-Percentile)\n\n");
@@ -132,6 +156,14 @@ mod tests {
         assert!(near(summary.p95, 9500.0), "{summary:?}");
         assert!(near(summary.p99, 9900.0), "{summary:?}");
         assert!(near(summary.p999, 9990.0), "{summary:?}");
+    }
+
+    #[test]
+    fn spread_of_a_ramp() {
+        let spread = of(1..=10_000).spread();
+        assert!(near(spread.min, 1.0) && near(spread.max, 10_000.0), "{spread:?}");
+        assert!(near(spread.stdev, 2886.75), "{spread:?}");
+        assert_eq!(Latency::new().spread(), SpreadUs::default());
     }
 
     #[test]

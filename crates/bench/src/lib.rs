@@ -58,7 +58,7 @@ pub use crew::{Crew, CrewOptions, System};
 pub use driver::{Client, Measured, Pace, RunOptions, SAMPLE_EVERY};
 pub use flight::Counts;
 pub use helper::{Helper, helper_main};
-pub use latency::{Latency, LatencyUs};
+pub use latency::{Latency, LatencyUs, SpreadUs};
 pub use machine::Machine;
 pub use progress::Progress;
 pub use target::{KvTarget, NullTarget, Target, TargetError};

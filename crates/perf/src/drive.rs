@@ -1,0 +1,74 @@
+//! [`drive`]: steps an actor on a real core until it is done, looking up now and then whether the other end lives.
+
+use crate::{Outcome, PerfError};
+use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_verbs::{Context, Provider};
+
+/// Idle steps between two looks beyond the fabric: a system call, which nobody should wait for often.
+const LOOK_EVERY: u32 = 1 << 12;
+/// Longest sleep: a peer that died rings no bell.
+const NAP: Ns = Ns::from_ms(20);
+
+/// How to wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Waiting {
+    /// Sleep for events instead of polling.
+    pub(crate) events: bool,
+    /// Give up when nothing has happened for so long.
+    pub(crate) patience: Option<Ns>,
+}
+
+/// Steps `actor` until its outcome is there or `look` (given the time) says to stop.
+pub(crate) fn drive<P: Provider, A: Actor<P::Cpu>>(
+    ctx: &P::Context,
+    actor: &mut A,
+    outcome: &Outcome,
+    waiting: Waiting,
+    look: &mut dyn FnMut(Ns) -> Result<bool, PerfError>,
+) -> Result<(), PerfError> {
+    let cpu = ctx.cpu();
+    let mut heard = cpu.refresh();
+    let (mut idle, mut was_busy) = (0u32, false);
+    loop {
+        if actor.step(cpu) == Progress::Busy {
+            (idle, was_busy) = (0, true);
+            continue;
+        }
+        if outcome.is_done() {
+            return Ok(());
+        }
+        idle += 1;
+        if waiting.events {
+            if sleep::<P, A>(ctx, actor) {
+                was_busy = true;
+                continue;
+            }
+        } else if !idle.is_multiple_of(LOOK_EVERY) {
+            continue;
+        }
+        let now = cpu.refresh();
+        if look(now)? {
+            return Ok(());
+        }
+        if was_busy {
+            (heard, was_busy) = (now, false);
+        }
+        if let Some(patience) = waiting.patience.filter(|patience| now.since(heard) > *patience) {
+            return Err(PerfError::Silent { patience });
+        }
+        // Whoever we wait for may need this core.
+        std::thread::yield_now();
+    }
+}
+
+/// Announces sleep, steps once more, and sleeps if there is still nothing. Whether there was something.
+fn sleep<P: Provider, A: Actor<P::Cpu>>(ctx: &P::Context, actor: &mut A) -> bool {
+    let cpu = ctx.cpu();
+    ctx.arm();
+    if actor.step(cpu) == Progress::Busy {
+        ctx.disarm();
+        return true;
+    }
+    ctx.park(cpu.refresh() + NAP);
+    actor.step(cpu) == Progress::Busy
+}

@@ -1,0 +1,121 @@
+//! [`Client`] and [`Server`]: the actors that a plan needs.
+
+use crate::{End, Fetcher, Issuer, Metric, Outcome, Pinger, Plan, Ponger, Sink, Verb};
+use drover_base::{Actor, Progress};
+use drover_verbs::Provider;
+
+/// The end that measures.
+pub enum Client<P: Provider> {
+    /// Messages there and back.
+    Pinger(Box<Pinger<P>>),
+    /// Results fetched one by one.
+    Fetcher(Box<Fetcher<P>>),
+    /// Many under way.
+    Issuer(Box<Issuer<P>>),
+}
+
+/// The other end.
+pub enum Server<P: Provider> {
+    /// Answers.
+    Ponger(Box<Ponger<P>>),
+    /// Receives.
+    Sink(Box<Sink<P>>),
+    /// Has memory.
+    Bystander(Box<End<P>>),
+}
+
+impl<P: Provider> Client<P> {
+    /// The client of the end's plan, for messages of `bytes`; it leaves its result in `outcome`.
+    pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Client<P> {
+        match (end.plan.op.metric, end.plan.op.verb) {
+            (Metric::Latency, Verb::Send | Verb::Write) => {
+                Client::Pinger(Box::new(Pinger::new(end, bytes, outcome)))
+            }
+            (Metric::Latency, _) => Client::Fetcher(Box::new(Fetcher::new(end, bytes, outcome))),
+            (Metric::Rate, _) => Client::Issuer(Box::new(Issuer::new(end, bytes, outcome))),
+        }
+    }
+
+    /// The end, to measure something else.
+    pub fn into_end(self) -> End<P> {
+        match self {
+            Client::Pinger(actor) => actor.into_end(),
+            Client::Fetcher(actor) => actor.into_end(),
+            Client::Issuer(actor) => actor.into_end(),
+        }
+    }
+
+    /// Messages that the other end should have received, if it receives any.
+    pub fn posted(&self) -> u64 {
+        match self {
+            Client::Issuer(actor) => actor.posted(),
+            Client::Pinger(_) | Client::Fetcher(_) => 0,
+        }
+    }
+}
+
+impl<P: Provider> Server<P> {
+    /// The server of the end's plan, for messages of `bytes`; it leaves what goes wrong in `outcome`.
+    pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Server<P> {
+        match (end.plan.op.metric, end.plan.op.verb) {
+            (Metric::Latency, Verb::Send | Verb::Write) => {
+                Server::Ponger(Box::new(Ponger::new(end, bytes, outcome)))
+            }
+            (Metric::Rate, Verb::Send) => Server::Sink(Box::new(Sink::new(end, outcome))),
+            _ => Server::Bystander(Box::new(end)),
+        }
+    }
+
+    /// The end, to measure something else.
+    pub fn into_end(self) -> End<P> {
+        match self {
+            Server::Ponger(actor) => actor.into_end(),
+            Server::Sink(actor) => actor.into_end(),
+            Server::Bystander(end) => *end,
+        }
+    }
+
+    /// Messages received.
+    pub fn received(&self) -> u64 {
+        match self {
+            Server::Sink(actor) => actor.received(),
+            Server::Ponger(_) | Server::Bystander(_) => 0,
+        }
+    }
+}
+
+/// Client and server of a plan from two connected ends, for messages of `bytes`, with the outcome of each.
+pub fn players<P: Provider>(
+    plan: &Plan,
+    ends: [End<P>; 2],
+    bytes: usize,
+) -> ((Client<P>, Outcome), (Server<P>, Outcome)) {
+    debug_assert!(ends.iter().all(|end| end.plan == *plan), "ends of one plan");
+    let [here, there] = ends;
+    let (ours, theirs) = (Outcome::default(), Outcome::default());
+    let client = Client::new(here, bytes, ours.clone());
+    let server = Server::new(there, bytes, theirs.clone());
+    ((client, ours), (server, theirs))
+}
+
+impl<P: Provider> Actor<P::Cpu> for Client<P> {
+    #[inline]
+    fn step(&mut self, cpu: &P::Cpu) -> Progress {
+        match self {
+            Client::Pinger(actor) => actor.step(cpu),
+            Client::Fetcher(actor) => actor.step(cpu),
+            Client::Issuer(actor) => actor.step(cpu),
+        }
+    }
+}
+
+impl<P: Provider> Actor<P::Cpu> for Server<P> {
+    #[inline]
+    fn step(&mut self, cpu: &P::Cpu) -> Progress {
+        match self {
+            Server::Ponger(actor) => actor.step(cpu),
+            Server::Sink(actor) => actor.step(cpu),
+            Server::Bystander(_) => crate::pingpong::IDLE,
+        }
+    }
+}

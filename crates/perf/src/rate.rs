@@ -1,0 +1,272 @@
+//! [`Issuer`] and [`Sink`]: as many requests as a queue holds, and whoever receives them.
+
+use crate::fetch::fetching;
+use crate::lane::check;
+use crate::pingpong::{Goal, IDLE};
+use crate::{End, Found, Outcome, PerfError, Verb};
+use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_verbs::{
+    CompletionQueue, MemoryRegion, Payload, Provider, QueuePair, SendList, SendOp, SendWr, Wc, WrId,
+};
+
+/// Completions taken per poll.
+const POLL: usize = 16;
+
+/// The end that measures: posts whenever there is room, counts what completes.
+pub struct Issuer<P: Provider> {
+    end: End<P>,
+    bytes: usize,
+    list: SendList,
+    goal: Goal,
+    clock: Option<Clock>,
+    posted: u64,
+    done: u64,
+    unsignaled: u64,
+    signal_every: u64,
+    /// Measured: what is under way is waited for, so that nothing is left for who uses the end next.
+    found: Option<Found>,
+    outcome: Outcome,
+}
+
+/// Times of a rate.
+struct Clock {
+    /// When counting began, and after how many.
+    began: (Ns, u64),
+    /// Where the stretch under way began.
+    mark: (Ns, u64),
+    /// The best stretch, requests per second.
+    peak: f64,
+}
+
+impl<P: Provider> Issuer<P> {
+    /// Measures requests of `bytes` through a connected end.
+    pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Issuer<P> {
+        let count = end.plan.post_list as usize;
+        Issuer {
+            goal: Goal::new(&end.plan),
+            list: SendList::with_capacity(count, count * bytes.min(end.plan.inline_bytes as usize)),
+            signal_every: end.plan.signal_every(),
+            end,
+            bytes,
+            clock: None,
+            posted: 0,
+            done: 0,
+            unsignaled: 0,
+            found: None,
+            outcome,
+        }
+    }
+
+    /// The end, to measure something else.
+    pub fn into_end(self) -> End<P> {
+        self.end
+    }
+
+    /// How many it has posted.
+    pub fn posted(&self) -> u64 {
+        self.posted
+    }
+
+    #[inline]
+    fn turn(&mut self, cpu: &P::Cpu) -> Result<Progress, PerfError> {
+        let collected = self.posted > self.done && self.collect(cpu)?;
+        if self.found.is_some() {
+            return self.finish(cpu);
+        }
+        let count = self.allowed();
+        if count > 0 {
+            self.post(cpu, count)?;
+        }
+        Ok(if collected || count > 0 {
+            Progress::Busy
+        } else {
+            IDLE
+        })
+    }
+
+    /// Waits for everything that was posted; if nobody hears of the last ones, for one more.
+    #[cold]
+    fn finish(&mut self, cpu: &P::Cpu) -> Result<Progress, PerfError> {
+        if self.posted == self.done {
+            self.outcome
+                .leave(Ok(self.found.take().expect("finished with something")));
+        } else if self.unsignaled > 0 && self.posted - self.done < u64::from(self.end.plan.tx_depth) {
+            self.signal_every = 1;
+            self.post(cpu, 1)?;
+            return Ok(Progress::Busy);
+        }
+        Ok(IDLE)
+    }
+
+    /// Takes completions. Whether there were any.
+    #[inline]
+    fn collect(&mut self, cpu: &P::Cpu) -> Result<bool, PerfError> {
+        let mut wcs = [Wc::default(); POLL];
+        let got = self.end.send_cq.poll(cpu, &mut wcs);
+        if got == 0 {
+            return Ok(false);
+        }
+        check(&wcs[..got])?;
+        self.done += wcs[..got].iter().map(|wc| wc.wr_id.0).sum::<u64>();
+        let now = cpu.refresh();
+        if self.found.is_none() {
+            self.note(now);
+        }
+        Ok(true)
+    }
+
+    /// So many have completed by `now`.
+    fn note(&mut self, now: Ns) {
+        if self.done < self.goal.warm_up() {
+            return;
+        }
+        let depth = u64::from(self.end.plan.tx_depth);
+        let clock = self.clock.get_or_insert(Clock {
+            began: (now, self.done),
+            mark: (now, self.done),
+            peak: 0.0,
+        });
+        let (from, count) = clock.mark;
+        if self.done - count >= depth && now > from {
+            clock.peak = clock.peak.max(per_second(self.done - count, now.since(from)));
+            clock.mark = (now, self.done);
+        }
+        let (began, before) = clock.began;
+        let (time, count) = (now.since(began), self.done - before);
+        if self.goal.is_enough(count, time) {
+            let peak = clock.peak.max(per_second(count, time));
+            self.found = Some(Found::Rate { count, time, peak });
+        }
+    }
+
+    /// How many may be posted now: a whole list, or none, or what is left of the last one.
+    #[inline]
+    fn allowed(&self) -> u64 {
+        let plan = &self.end.plan;
+        let room = u64::from(plan.tx_depth) - (self.posted - self.done);
+        let list = u64::from(plan.post_list);
+        if room < list { 0 } else { list }
+    }
+
+    #[inline]
+    fn post(&mut self, cpu: &P::Cpu, count: u64) -> Result<(), PerfError> {
+        self.list.clear();
+        for _ in 0..count {
+            self.unsignaled += 1;
+            let covers = self.unsignaled;
+            let signaled = covers >= self.signal_every;
+            if signaled {
+                self.unsignaled = 0;
+            }
+            let (op, payload) = self.request();
+            self.list.push(SendWr {
+                wr_id: WrId(covers),
+                op,
+                payload,
+                signaled,
+                fence: false,
+            });
+        }
+        self.posted += count;
+        Ok(self.end.qp.post_send(cpu, &self.list)?)
+    }
+
+    #[inline]
+    fn request(&mut self) -> (SendOp, Payload) {
+        let (end, bytes) = (&mut self.end, self.bytes);
+        match end.plan.op.verb {
+            Verb::Send => {
+                let op = SendOp::Send {
+                    dest: end.dest,
+                    imm: None,
+                };
+                (op, end.payload(&mut self.list, bytes, 0))
+            }
+            Verb::Write => {
+                let remote = end.remote.expect("connected before it measures");
+                let op = SendOp::Write {
+                    remote: remote.at(end.landing(bytes)),
+                    imm: None,
+                };
+                (op, end.payload(&mut self.list, bytes, 0))
+            }
+            Verb::Read | Verb::Atomic => {
+                let sge = end.mr.sge(end.outgoing(bytes), bytes);
+                (fetching(end, bytes), Payload::Region(sge))
+            }
+        }
+    }
+}
+
+/// Requests per second.
+pub(crate) fn per_second(count: u64, time: Ns) -> f64 {
+    count as f64 * 1e9 / time.0.max(1) as f64
+}
+
+impl<P: Provider> Actor<P::Cpu> for Issuer<P> {
+    #[inline]
+    fn step(&mut self, cpu: &P::Cpu) -> Progress {
+        if self.outcome.is_done() {
+            return IDLE;
+        }
+        self.turn(cpu).unwrap_or_else(|error| {
+            self.outcome.leave(Err(error));
+            IDLE
+        })
+    }
+}
+
+/// The other end of a rate of SENDs: counts them, and posts RECVs again.
+pub struct Sink<P: Provider> {
+    end: End<P>,
+    received: u64,
+    outcome: Outcome,
+}
+
+impl<P: Provider> Sink<P> {
+    /// Receives through a connected end. Only an error ends it.
+    pub fn new(end: End<P>, outcome: Outcome) -> Sink<P> {
+        Sink {
+            end,
+            received: 0,
+            outcome,
+        }
+    }
+
+    /// The end, to measure something else.
+    pub fn into_end(self) -> End<P> {
+        self.end
+    }
+
+    /// How many have come.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    #[inline]
+    fn turn(&mut self, cpu: &P::Cpu) -> Result<Progress, PerfError> {
+        let mut wcs = [Wc::default(); POLL];
+        let got = self.end.recv_cq.poll(cpu, &mut wcs);
+        if got == 0 {
+            return Ok(IDLE);
+        }
+        check(&wcs[..got])?;
+        self.received += got as u64;
+        self.end.spent += got;
+        self.end.renew_recvs(cpu, 1)?;
+        Ok(Progress::Busy)
+    }
+}
+
+impl<P: Provider> Actor<P::Cpu> for Sink<P> {
+    #[inline]
+    fn step(&mut self, cpu: &P::Cpu) -> Progress {
+        if self.outcome.is_done() {
+            return IDLE;
+        }
+        self.turn(cpu).unwrap_or_else(|error| {
+            self.outcome.leave(Err(error));
+            IDLE
+        })
+    }
+}

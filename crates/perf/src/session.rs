@@ -1,0 +1,256 @@
+//! A session between two ends in different threads, processes or machines, over a control channel.
+
+use crate::drive::{Waiting, drive};
+use crate::wire::{Bye, Count, Done, Hello, Run, Taken};
+use crate::{Client, End, Given, Outcome, PerfError, Plan, Row, Server, Verb};
+use drover_base::{Cpu, Ns};
+use drover_rt::control::{ControlError, ControlStream, Frame, Message, kind, refusal};
+use drover_rt::exchange::{ExchangeError, recv_export, send_export};
+use drover_verbs::{Caps, Context, Export, Provider};
+
+/// How long one end waits for the other's next word outside measurements.
+pub const SETUP_WAIT: Ns = Ns::from_s(10);
+/// Longest wait for a client that measures: its heart beats, or it is gone.
+const FOR_EVER: Ns = Ns::from_s(1 << 30);
+/// After a failed request: the other end's death may be the reason, and its channel says so soon.
+const LAST_WORDS_WAIT: Ns = Ns::from_ms(500);
+
+/// How this end waits; the other one may do otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Sleep for events instead of polling.
+    pub events: bool,
+    /// The client gives up when nothing has happened for so long.
+    pub patience: Ns,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            events: false,
+            patience: Ns::from_s(5),
+        }
+    }
+}
+
+/// Measures what `plan` says with the server at the other end of `stream`; tells each row when it is there.
+///
+/// # Errors
+/// If the ends do not agree, the fabric refuses, or the other end is gone or silent.
+pub fn client<P: Provider>(
+    stream: &mut ControlStream,
+    ctx: &P::Context,
+    plan: &Plan,
+    options: Options,
+    tell: &mut dyn FnMut(&Row),
+) -> Result<(), PerfError> {
+    plan.check(ctx.caps())?;
+    check_events(plan, ctx.caps(), options)?;
+    let _keeper = stream.keeper()?;
+    stream.send_message(&Hello(plan.clone()))?;
+    hear::<Taken, P>(stream, ctx)?;
+    let mut end = End::<P>::new(ctx, plan)?;
+    say_exports::<P>(stream, ctx, &end)?;
+    end.meet(ctx, &hear_exports::<P>(stream, ctx)?)?;
+    ready::<P>(stream, ctx)?;
+    for &bytes in &plan.sizes {
+        stream.send_message(&Run(bytes))?;
+        expect(kind::READY, &next::<P>(stream, ctx)?)?;
+        let (row, used) = measure(stream, ctx, end, bytes, options)?;
+        end = used;
+        tell(&row);
+    }
+    Ok(stream.send_message(&Bye)?)
+}
+
+/// One row.
+fn measure<P: Provider>(
+    stream: &mut ControlStream,
+    ctx: &P::Context,
+    end: End<P>,
+    bytes: u32,
+    options: Options,
+) -> Result<(Row, End<P>), PerfError> {
+    let op = end.plan.op;
+    let outcome = Outcome::default();
+    let mut client = Client::new(end, bytes as usize, outcome.clone());
+    let waiting = Waiting {
+        events: options.events,
+        patience: Some(options.patience),
+    };
+    drive::<P, _>(
+        ctx,
+        &mut client,
+        &outcome,
+        waiting,
+        &mut |now| match stream.recv(now)? {
+            None => Ok(false),
+            Some(frame) => Err(unexpected(Count::KIND, &frame)),
+        },
+    )?;
+    let found = outcome.take().expect("driven until it is there");
+    let found = found.map_err(|error| last_words(stream, ctx.cpu(), error))?;
+    stream.send_message(&Done)?;
+    let Count(received) = hear::<Count, P>(stream, ctx)?;
+    let lost = client.posted().saturating_sub(received);
+    let lost = if op.verb == Verb::Send { lost } else { 0 };
+    Ok((Row::new(op, bytes, &found, lost), client.into_end()))
+}
+
+/// Serves one client at the other end of `stream` to its end. Returns what it measured.
+///
+/// # Errors
+/// If its plan is not what was `given` or cannot be done (it is told why), or it goes away before it is done.
+pub fn server<P: Provider>(
+    stream: &mut ControlStream,
+    ctx: &P::Context,
+    given: &Given,
+    options: Options,
+) -> Result<Plan, PerfError> {
+    let _keeper = stream.keeper()?;
+    let Hello(plan) = hear::<Hello, P>(stream, ctx)?;
+    let agreed = given.check(&plan).map_err(PerfError::Plan);
+    let agreed = agreed.and_then(|()| check_events(&plan, ctx.caps(), options));
+    let mut end = match agreed.and_then(|()| End::<P>::new(ctx, &plan)) {
+        Ok(end) => end,
+        Err(error) => return Err(refuse(stream, error)),
+    };
+    stream.send_message(&Taken)?;
+    let theirs = hear_exports::<P>(stream, ctx)?;
+    say_exports::<P>(stream, ctx, &end)?;
+    if let Err(error) = end.meet(ctx, &theirs) {
+        return Err(refuse(stream, error));
+    }
+    ready::<P>(stream, ctx)?;
+    loop {
+        let frame = stream.recv_until(ctx.cpu(), ctx.cpu().refresh() + FOR_EVER)?;
+        if frame.kind == Bye::KIND {
+            return Ok(plan);
+        }
+        let Run(bytes) = decoded(&frame)?;
+        if !plan.sizes.contains(&bytes) {
+            return Err(refuse(
+                stream,
+                PerfError::Plan(format!("{bytes} bytes were not agreed on")),
+            ));
+        }
+        end = serve(stream, ctx, end, bytes, options)?;
+    }
+}
+
+/// One row.
+fn serve<P: Provider>(
+    stream: &mut ControlStream,
+    ctx: &P::Context,
+    end: End<P>,
+    bytes: u32,
+    options: Options,
+) -> Result<End<P>, PerfError> {
+    let outcome = Outcome::default();
+    let mut server = Server::new(end, bytes as usize, outcome.clone());
+    stream.send(kind::READY, &[], &[])?;
+    if let Server::Bystander(_) = server {
+        decoded::<Done>(&stream.recv_until(ctx.cpu(), ctx.cpu().refresh() + FOR_EVER)?)?;
+    } else {
+        let waiting = Waiting {
+            events: options.events,
+            patience: None,
+        };
+        drive::<P, _>(
+            ctx,
+            &mut server,
+            &outcome,
+            waiting,
+            &mut |now| match stream.recv(now)? {
+                None => Ok(false),
+                Some(frame) => decoded::<Done>(&frame).map(|Done| true),
+            },
+        )?;
+    }
+    if let Some(Err(error)) = outcome.take() {
+        return Err(last_words(stream, ctx.cpu(), error));
+    }
+    stream.send_message(&Count(server.received()))?;
+    Ok(server.into_end())
+}
+
+/// Who sleeps must be woken: by WRITEs into memory only where the fabric tells of them.
+fn check_events(plan: &Plan, caps: &Caps, options: Options) -> Result<(), PerfError> {
+    let polls_memory = (plan.op.verb, plan.op.metric) == (Verb::Write, crate::Metric::Latency);
+    match options.events && polls_memory && !caps.memory_wait {
+        true => Err(PerfError::Plan(
+            "this fabric tells nobody of WRITEs into memory: write-lat polls (no --events)".to_string(),
+        )),
+        false => Ok(()),
+    }
+}
+
+fn refuse(stream: &mut ControlStream, error: PerfError) -> PerfError {
+    let (ours, _) = ControlStream::pair();
+    std::mem::replace(stream, ours).refuse(refusal::APPLICATION, &error.to_string());
+    error
+}
+
+/// A request failed: if that is because the other end is gone, this is the better reason.
+fn last_words<C: Cpu>(stream: &mut ControlStream, cpu: &C, error: PerfError) -> PerfError {
+    let PerfError::Completion { .. } = error else {
+        return error;
+    };
+    match stream.recv_until(cpu, cpu.refresh() + LAST_WORDS_WAIT) {
+        Err(gone @ (ControlError::Closed | ControlError::ClosedMidFrame)) => PerfError::PeerGone(gone),
+        _ => error,
+    }
+}
+
+fn next<P: Provider>(stream: &mut ControlStream, ctx: &P::Context) -> Result<Frame, PerfError> {
+    Ok(stream.recv_until(ctx.cpu(), ctx.cpu().refresh() + SETUP_WAIT)?)
+}
+
+fn hear<M: Message, P: Provider>(stream: &mut ControlStream, ctx: &P::Context) -> Result<M, PerfError> {
+    decoded(&next::<P>(stream, ctx)?)
+}
+
+fn decoded<M: Message>(frame: &Frame) -> Result<M, PerfError> {
+    expect(M::KIND, frame)?;
+    Ok(frame.decode().map_err(ExchangeError::from)?)
+}
+
+fn expect(expected: u16, frame: &Frame) -> Result<(), PerfError> {
+    match frame.kind == expected {
+        true => Ok(()),
+        false => Err(unexpected(expected, frame)),
+    }
+}
+
+fn unexpected(expected: u16, frame: &Frame) -> PerfError {
+    let found = frame.kind;
+    PerfError::Exchange(ExchangeError::Unexpected { expected, found })
+}
+
+fn say_exports<P: Provider>(
+    stream: &mut ControlStream,
+    ctx: &P::Context,
+    end: &End<P>,
+) -> Result<(), PerfError> {
+    for export in &end.exports(ctx)? {
+        send_export(stream, export)?;
+    }
+    Ok(())
+}
+
+fn hear_exports<P: Provider>(stream: &mut ControlStream, ctx: &P::Context) -> Result<[Export; 2], PerfError> {
+    let mut one = || {
+        let deadline = ctx.cpu().refresh() + SETUP_WAIT;
+        recv_export(stream, ctx.cpu(), deadline).map_err(|error| match error {
+            ExchangeError::Control(error) => PerfError::from(error),
+            other => PerfError::from(other),
+        })
+    };
+    Ok([one()?, one()?])
+}
+
+/// Both ends are connected.
+fn ready<P: Provider>(stream: &mut ControlStream, ctx: &P::Context) -> Result<(), PerfError> {
+    stream.send(kind::READY, &[], &[])?;
+    expect(kind::READY, &next::<P>(stream, ctx)?)
+}
