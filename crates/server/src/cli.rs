@@ -1,6 +1,6 @@
 //! The command line, as typed. Each command's arguments stand beside the command.
 
-use crate::{bench, calibrate, client, devices, doctor, figure, serve, sim};
+use crate::{bench, calibrate, client, devices, doctor, figure, perf, serve, sim};
 use clap::{Parser, Subcommand};
 use std::ffi::OsStr;
 
@@ -61,6 +61,8 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<std::ffi::OsString>,
     },
+    /// Measure single verbs, as perftest does, on any fabric
+    Perf(Box<perf::Args>),
     /// List RDMA devices, their ports, addresses and limits, and which one is taken and why
     Devices(devices::Args),
     /// Say what this machine offers, and how to mend what is missing

@@ -14,6 +14,7 @@ mod doctor;
 mod exit;
 mod fabric;
 mod figure;
+mod perf;
 mod rdma;
 mod serve;
 mod sim;
@@ -43,6 +44,7 @@ pub fn main() -> ExitCode {
         Command::Delete(args) => client::delete(&args),
         Command::Stats(args) => client::stats(&args),
         Command::Config(args) => serve::print_config(&args),
+        Command::Perf(args) => perf::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     }

@@ -1,0 +1,349 @@
+//! The command line of `perf`: perftest's letters, and where the other end is.
+
+use crate::exit::{self, Failure};
+use crate::rdma::DeviceArgs;
+use drover_base::Ns;
+use drover_perf::{Atomic, Given, Op, Options, Plan};
+use drover_rt::control::ControlAddr;
+use drover_verbs::{Caps, QpKind};
+
+const TEACH: &str = "\
+Tests: send-lat write-lat read-lat atomic-lat send-bw write-bw read-bw atomic-bw (or as perftest calls them, \
+ib_write_lat).
+Latency is half a round trip for SEND and WRITE, a whole one for READ and atomics. WRITE latency polls the last \
+byte of memory.
+
+Examples:
+  drover perf write-lat                              shared memory, between two threads of this process
+  drover perf read-lat --fabric sim:cx6 -a           a modelled card, in simulated microseconds
+  drover perf --listen rdma://0.0.0.0:18515          a server for whichever test ...
+  drover perf write-lat -s 64 rdma://node7:18515     ... and its client
+  drover perf write-lat -d mlx5_0                    the same as with perftest: no host is the server,
+  drover perf write-lat -d mlx5_0 node7              a host is where it is
+
+The client's settings hold for both ends; a server that was given others refuses.";
+
+/// Arguments of `perf`.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = TEACH)]
+#[command(mut_arg("ib_dev", |arg| arg.short('d')))]
+#[command(mut_arg("ib_port", |arg| arg.short('i')))]
+#[command(mut_arg("gid_index", |arg| arg.short('x')))]
+pub struct Args {
+    /// What to measure; a server may leave it to its client
+    pub test: Option<Op>,
+    /// The server: HOST, HOST:PORT, rdma://host:port, shm:NAME or unix:/path.sock
+    #[arg(value_name = "SERVER", conflicts_with = "listen")]
+    pub server: Option<String>,
+    /// Serve one client at this address: rdma://host:port, shm:NAME or unix:/path.sock
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<ControlAddr>,
+    /// shm, sim, sim:PROFILE or rdma; without it, what the other options mean, or shm
+    #[arg(long, value_name = "FABRIC", conflicts_with_all = ["server", "listen"])]
+    pub fabric: Option<String>,
+    /// RC, UC or UD
+    #[arg(short, long, value_name = "KIND", value_parser = kind)]
+    pub connection: Option<QpKind>,
+    /// Bytes per message [default: 2 for latency, 65536 for rate, 8 for atomics]
+    #[arg(short, long, value_name = "BYTES")]
+    pub size: Option<u32>,
+    /// All sizes from 2 B to 8 MiB, as far as the fabric has them
+    #[arg(short, long, conflicts_with = "size")]
+    pub all: bool,
+    /// Iterations [default: 1000; 5000 for the rate of SEND, WRITE and atomics]
+    #[arg(short = 'n', long, value_name = "COUNT")]
+    pub iters: Option<u64>,
+    /// Measure for so many seconds instead
+    #[arg(short = 'D', long, value_name = "SECONDS", conflicts_with = "iters")]
+    pub duration: Option<u32>,
+    /// Iterations before those that count [default: 100]
+    #[arg(long, value_name = "COUNT")]
+    pub warm_up: Option<u64>,
+    /// Requests under way [default: 128]
+    #[arg(short, long, value_name = "COUNT")]
+    pub tx_depth: Option<u32>,
+    /// RECVs posted [default: 512]
+    #[arg(short, long, value_name = "COUNT")]
+    pub rx_depth: Option<u32>,
+    /// Messages up to so many bytes are inline [default: 220 for latency, 0 for rate]
+    #[arg(short = 'I', long = "inline_size", value_name = "BYTES")]
+    pub inline_size: Option<u32>,
+    /// One request in so many asks for a completion [default: 100]
+    #[arg(short = 'Q', long, value_name = "COUNT")]
+    pub cq_mod: Option<u32>,
+    /// Requests per post [default: 1]
+    #[arg(short = 'l', long = "post_list", value_name = "COUNT")]
+    pub post_list: Option<u32>,
+    /// FETCH_AND_ADD or CMP_AND_SWAP
+    #[arg(short = 'A', long = "atomic_type", value_name = "TYPE", value_parser = atomic)]
+    pub atomic: Option<Atomic>,
+    /// Sleep for events instead of polling (this end only)
+    #[arg(short, long)]
+    pub events: bool,
+    /// TCP port of the control channel of SERVER, or to serve at
+    #[arg(short, long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Of a simulated room
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    /// One JSON object instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Which RDMA device.
+    #[command(flatten)]
+    pub device: DeviceArgs,
+}
+
+/// perftest's port.
+const PORT: u16 = 18_515;
+
+/// Where the two ends are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Both in this process, over shared memory.
+    Threads,
+    /// Both in a simulated room of this profile.
+    Room(String),
+    /// This one measures with the one there.
+    Client(ControlAddr),
+    /// This one serves.
+    Server(ControlAddr),
+}
+
+impl Args {
+    /// Where the two ends are.
+    ///
+    /// # Errors
+    /// An address or fabric that is none, and no test where one is needed.
+    pub fn place(&self) -> Result<Place, Failure> {
+        let place = self.place_of()?;
+        match (&place, self.test) {
+            (Place::Server(_), _) | (_, Some(_)) => Ok(place),
+            _ => Err(usage(
+                "which test? drover perf write-lat, for example; --help lists them",
+            )),
+        }
+    }
+
+    fn place_of(&self) -> Result<Place, Failure> {
+        if let Some(addr) = &self.listen {
+            return Ok(Place::Server(addr.clone()));
+        }
+        if let Some(text) = &self.server {
+            return Ok(Place::Client(self.server_addr(text)?));
+        }
+        let fabric = match &self.fabric {
+            Some(name) => name.as_str(),
+            None if self.device != DeviceArgs::default() || self.port.is_some() => "rdma",
+            None => "shm",
+        };
+        match fabric.split_once(':').unwrap_or((fabric, "")) {
+            ("shm", "") => Ok(Place::Threads),
+            ("sim", "") => Ok(Place::Room("apt".to_string())),
+            ("sim", profile) => Ok(Place::Room(profile.to_string())),
+            ("rdma", "") => {
+                let any = format!("rdma://0.0.0.0:{}", self.port.unwrap_or(PORT));
+                Ok(Place::Server(any.parse().expect("an address")))
+            }
+            _ => Err(usage(format!(
+                "--fabric {fabric}: there are shm, sim, sim:PROFILE and rdma"
+            ))),
+        }
+    }
+
+    /// `rdma://` may be left out, and the port.
+    fn server_addr(&self, text: &str) -> Result<ControlAddr, Failure> {
+        let has_scheme = ["shm:", "unix:", "rdma:", "tcp:"]
+            .iter()
+            .any(|scheme| text.starts_with(scheme));
+        if has_scheme {
+            return text.parse().map_err(usage);
+        }
+        let port = self.port.unwrap_or(PORT);
+        let with_port = format!("rdma://{text}:{port}").parse();
+        with_port
+            .or_else(|_| format!("rdma://{text}").parse())
+            .map_err(usage)
+    }
+
+    /// What to measure on a fabric with `caps`.
+    ///
+    /// # Errors
+    /// What it cannot do.
+    pub fn plan(&self, caps: &Caps) -> Result<Plan, Failure> {
+        let op = self.test.expect("looked at with the place");
+        let plan = self.plan_of(op, caps);
+        plan.check(caps).map_err(usage)?;
+        Ok(plan)
+    }
+
+    fn plan_of(&self, op: Op, caps: &Caps) -> Plan {
+        let mut plan = Plan::new(op, caps);
+        set(&mut plan.kind, self.connection);
+        set(&mut plan.sizes, self.size.map(|size| vec![size]));
+        if self.all {
+            plan.sizes = plan.all_sizes(caps);
+        }
+        set(&mut plan.iterations, self.iters);
+        plan.duration = self.duration.map(|seconds| Ns::from_s(seconds.into()));
+        set(&mut plan.warm_up, self.warm_up);
+        set(&mut plan.tx_depth, self.tx_depth);
+        set(&mut plan.rx_depth, self.rx_depth);
+        set(&mut plan.inline_bytes, self.inline_size);
+        set(&mut plan.cq_mod, self.cq_mod);
+        set(&mut plan.post_list, self.post_list);
+        set(&mut plan.atomic, self.atomic);
+        plan
+    }
+
+    /// What a server insists on: what it was given.
+    pub fn given(&self, caps: &Caps) -> Given {
+        let settings = [
+            ("test", self.test.is_some()),
+            ("--connection", self.connection.is_some()),
+            ("--size", self.size.is_some() || self.all && self.test.is_some()),
+            ("--iters", self.iters.is_some()),
+            ("--duration", self.duration.is_some()),
+            ("--warm-up", self.warm_up.is_some()),
+            ("--tx-depth", self.tx_depth.is_some()),
+            ("--rx-depth", self.rx_depth.is_some()),
+            ("--inline_size", self.inline_size.is_some()),
+            ("--cq-mod", self.cq_mod.is_some()),
+            ("--post_list", self.post_list.is_some()),
+            ("--atomic", self.atomic.is_some()),
+        ];
+        let names: Vec<&str> = settings
+            .iter()
+            .filter(|(_, given)| *given)
+            .map(|(name, _)| *name)
+            .collect();
+        // Without a test only what was given is compared, so any will do.
+        let op = self.test.or(Op::all().next()).expect("there are tests");
+        Given::of(names, self.plan_of(op, caps))
+    }
+
+    /// How this end waits.
+    pub fn options(&self) -> Options {
+        Options {
+            events: self.events,
+            ..Options::default()
+        }
+    }
+}
+
+fn set<T>(to: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *to = given;
+    }
+}
+
+fn kind(text: &str) -> Result<QpKind, String> {
+    match text {
+        "RC" | "rc" => Ok(QpKind::Rc),
+        "UC" | "uc" => Ok(QpKind::Uc),
+        "UD" | "ud" => Ok(QpKind::Ud),
+        _ => Err("RC, UC or UD".to_string()),
+    }
+}
+
+fn atomic(text: &str) -> Result<Atomic, String> {
+    let all = [Atomic::FetchAdd, Atomic::CompareSwap];
+    let found = all.into_iter().find(|atomic| atomic.to_string() == text);
+    found.ok_or_else(|| "FETCH_AND_ADD or CMP_AND_SWAP".to_string())
+}
+
+pub fn usage(why: impl std::fmt::Display) -> Failure {
+    Failure::new(exit::USAGE, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &str) -> Args {
+        let words = std::iter::once("perf").chain(line.split_whitespace());
+        Line::try_parse_from(words).expect(line).args
+    }
+
+    fn place(line: &str) -> Place {
+        parse(line).place().expect(line)
+    }
+
+    fn addr(text: &str) -> ControlAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn who_is_where() {
+        assert_eq!(place("write-lat"), Place::Threads);
+        assert_eq!(place("write-lat --fabric shm"), Place::Threads);
+        assert_eq!(place("write-lat --fabric sim"), Place::Room("apt".into()));
+        assert_eq!(place("write-lat --fabric sim:cx6"), Place::Room("cx6".into()));
+        let any = |port: u16| Place::Server(addr(&format!("rdma://0.0.0.0:{port}")));
+        assert_eq!(place("ib_write_lat -d mlx5_0"), any(18515));
+        assert_eq!(place("-p 7 -x 3"), any(7));
+        assert_eq!(place("--fabric rdma"), any(18515));
+        assert_eq!(place("--listen shm:x"), Place::Server(addr("shm:x")));
+        assert_eq!(place("write-lat shm:x"), Place::Client(addr("shm:x")));
+        for line in [
+            "write-lat node7",
+            "write-lat node7:18515",
+            "write-lat -d mlx5_0 -p 18515 node7",
+        ] {
+            assert_eq!(place(line), Place::Client(addr("rdma://node7:18515")), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_none() {
+        let refusal = |line: &str| parse(line).place().expect_err(line).text;
+        assert_eq!(
+            refusal(""),
+            "which test? drover perf write-lat, for example; --help lists them"
+        );
+        assert_eq!(
+            refusal("write-lat --fabric tcp"),
+            "--fabric tcp: there are shm, sim, sim:PROFILE and rdma"
+        );
+        assert!(refusal("write-lat ::1:x").contains("expected host:port"));
+    }
+
+    #[test]
+    fn letters_are_perftests() {
+        let mut caps = Caps::none();
+        (caps.rc, caps.uc, caps.ud, caps.atomics) = (true, true, true, true);
+        (caps.inline_bytes_max, caps.message_bytes_max, caps.mtu_bytes) = (512, 8 << 20, 1024);
+        (caps.send_depth_max, caps.recv_depth_max, caps.send_bytes_max) = (4096, 4096, 1 << 20);
+        let args =
+            parse("write-bw -c UC -s 64 -n 7 -t 16 -r 32 -I 64 -Q 4 -l 2 -d rxe0 -i 1 -x 2 -p 5 -e node");
+        let plan = args.plan(&caps).expect("possible");
+        assert_eq!(
+            (plan.kind, &plan.sizes[..], plan.iterations),
+            (QpKind::Uc, &[64][..], 7)
+        );
+        assert_eq!((plan.tx_depth, plan.rx_depth, plan.inline_bytes), (16, 32, 64));
+        assert_eq!((plan.cq_mod, plan.post_list, args.events), (4, 2, true));
+        let device = (
+            args.device.ib_dev.as_deref(),
+            args.device.ib_port,
+            args.device.gid_index,
+        );
+        assert_eq!(device, (Some("rxe0"), Some(1), Some(2)));
+        let all = parse("read-bw -a -D 3").plan(&caps).expect("possible");
+        assert_eq!((all.sizes.len(), all.duration), (23, Some(Ns::from_s(3))));
+        let cas = parse("atomic-lat -A CMP_AND_SWAP").plan(&caps).expect("possible");
+        assert_eq!(cas.atomic, Atomic::CompareSwap);
+        let text = parse("write-lat -c UD")
+            .plan(&caps)
+            .expect_err("no such verb")
+            .text;
+        assert_eq!(text, "write-lat over UD is no verb: it goes over RC or UC (-c)");
+    }
+}

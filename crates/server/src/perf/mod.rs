@@ -1,0 +1,81 @@
+//! `drover perf`: latency and rate of single verbs, as perftest measures them, on every fabric.
+
+mod args;
+mod ends;
+mod room;
+
+pub use args::Args;
+
+use crate::exit::{self, Failure};
+use args::Place;
+use drover_perf::{PerfError, Plan, Row, head};
+use serde_json::json;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Measures, or serves.
+pub fn run(args: &Args) -> ExitCode {
+    exit::from_result(perf(args))
+}
+
+fn perf(args: &Args) -> Result<(), Failure> {
+    match args.place()? {
+        Place::Threads => ends::threads(args),
+        Place::Room(profile) => room::measure(args, &profile),
+        Place::Client(addr) => ends::client(args, &addr),
+        Place::Server(addr) => ends::server(args, &addr),
+    }
+}
+
+/// Rows as they come, for people or for programs.
+struct Output {
+    fabric: String,
+    plan: Plan,
+    json: bool,
+    rows: Vec<Row>,
+}
+
+impl Output {
+    /// Prints what stands above the rows.
+    fn new(args: &Args, plan: &Plan, fabric: String, mtu_bytes: usize) -> Output {
+        if !args.json {
+            print!("{}", head(plan, &fabric, mtu_bytes));
+        }
+        Output {
+            fabric,
+            plan: plan.clone(),
+            json: args.json,
+            rows: Vec::new(),
+        }
+    }
+
+    fn row(&mut self, row: &Row) {
+        if !self.json {
+            println!("{row}");
+            // A table that grows line by line, wherever it goes.
+            let _ = std::io::stdout().flush();
+        }
+        self.rows.push(*row);
+    }
+
+    fn finish(self) {
+        if self.json {
+            let settings: serde_json::Map<String, serde_json::Value> = self
+                .plan
+                .shown()
+                .into_iter()
+                .map(|(name, value)| (name.trim_start_matches('-').to_string(), value.into()))
+                .collect();
+            let whole = json!({ "fabric": self.fabric, "settings": settings, "rows": self.rows });
+            println!("{whole:#}");
+        }
+    }
+}
+
+fn failure(error: PerfError) -> Failure {
+    let code = match error {
+        PerfError::Plan(_) => exit::USAGE,
+        _ => exit::UNAVAILABLE,
+    };
+    Failure::new(code, error)
+}
