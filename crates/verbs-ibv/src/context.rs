@@ -1,13 +1,14 @@
 //! [`IbvContext`]: one thread's control path, and sleeping.
 
 use crate::Ibv;
+use crate::agree::agree;
 use crate::chain::Chains;
 use crate::core::{Alone, Core};
 use crate::cq::IbvCq;
 use crate::device::Opening;
 use crate::mr::IbvMr;
 use crate::park::Sleeper;
-use crate::qp::IbvQp;
+use crate::qp::{IbvQp, unfit};
 use crate::raw::{Channel, Completions, Handle, Opened, Protection, SharedRecvs};
 use crate::srq::IbvSrq;
 use crate::tables::Tables;
@@ -129,6 +130,7 @@ impl Context<Ibv> for IbvContext {
             let reason = "not a datagram queue pair";
             return Err(ImportError::Malformed { reason });
         }
+        agree(QpKind::Ud, &self.core.opening, &peer).map_err(unfit)?;
         let route = self.core.opening.route(&peer.gid, peer.lid);
         let handle = Handle::new(&self.core.pd, route).map_err(|source| ImportError::System {
             what: "ibv_create_ah",

@@ -58,10 +58,8 @@ impl Core {
         }
     }
 
-    /// An error of the system, with the place it happened at and what may be done about it.
-    pub(crate) fn explain(&self, source: &io::Error, advice: &str) -> io::Error {
-        let choice = &self.opening.choice;
-        let text = format!("{source} ({} port {}); {advice}", choice.device, choice.port);
-        io::Error::new(source.kind(), text)
+    /// A failure, with the place it happened at and what may be done about it.
+    pub(crate) fn explain(&self, why: &dyn std::error::Error, advice: &str) -> io::Error {
+        io::Error::other(format!("{why} ({}); {advice}", self.opening.place()))
     }
 }

@@ -24,6 +24,9 @@ pub struct IbvOptions {
     pub timeout_code: u8,
     /// RC: how often to try again. At most 6: software RoCE takes 7 for ever, and a dead peer is never noticed.
     pub retry_count: u8,
+    /// Bytes that a packet carries at most: 256, 512, 1024, 2048 or 4096. `None` for what the port does. Less where a
+    /// switch on the way takes less; peers that take less than this are refused.
+    pub mtu_bytes: Option<usize>,
     /// A library other than the machine's own.
     pub library: Option<Arc<Library>>,
 }
@@ -36,6 +39,7 @@ impl Default for IbvOptions {
             seed: 0x5eed,
             timeout_code: 14,
             retry_count: 6,
+            mtu_bytes: None,
             library: None,
         }
     }
@@ -57,6 +61,11 @@ pub(crate) struct Opening {
     pub(crate) timeout_code: u8,
     pub(crate) retry_count: u8,
     pub(crate) mtu_code: u8,
+    /// Whether that was asked for.
+    pub(crate) mtu_asked: bool,
+    pub(crate) inline_bytes_max: u16,
+    /// Longest registration, bytes.
+    pub(crate) mr_bytes_max: u64,
     pub(crate) lid: u16,
     pub(crate) reads_max: u8,
     pub(crate) cqe_max: usize,
@@ -64,6 +73,11 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
+    /// As errors name it: `rxe0 port 1`.
+    pub(crate) fn place(&self) -> String {
+        format!("{} port {}", self.choice.device, self.choice.port)
+    }
+
     /// The way to a peer.
     pub(crate) fn route(&self, gid: &[u8; 16], lid: u16) -> ffi::AhAttr {
         ffi::AhAttr {
@@ -106,10 +120,7 @@ impl IbvDevice {
             Err(error) => return Err(unavailable(error.to_string())),
         };
         let opened = open_one(&lib, &choice.device).map_err(unavailable)?;
-        IbvDevice::read(lib, &opened, choice, &options).map_err(|source| OpenError::System {
-            what: "reading what the device can do",
-            source,
-        })
+        IbvDevice::read(lib, &opened, choice, &options)
     }
 
     fn read(
@@ -117,21 +128,36 @@ impl IbvDevice {
         opened: &Rc<Opened>,
         choice: Choice,
         options: &IbvOptions,
-    ) -> io::Result<IbvDevice> {
-        let (device, port) = (opened.device_attr()?, opened.port_attr(choice.port)?);
-        let caps = caps(opened, &device, &port)?;
-        let opening = Opening {
+    ) -> Result<IbvDevice, OpenError> {
+        let failed = |source| OpenError::System {
+            what: "reading what the device can do",
+            source,
+        };
+        let device = opened.device_attr().map_err(failed)?;
+        let port = opened.port_attr(choice.port).map_err(failed)?;
+        let mut caps = caps(opened, &device, &port).map_err(failed)?;
+        let mut opening = Opening {
             lib,
             seed: options.seed,
             timeout_code: options.timeout_code.min(31),
             retry_count: options.retry_count.min(6),
             mtu_code: port.active_mtu.clamp(1, 5) as u8,
+            mtu_asked: options.mtu_bytes.is_some(),
+            inline_bytes_max: caps.inline_bytes_max as u16,
+            mr_bytes_max: match device.max_mr_size {
+                0 => u64::MAX, // untold
+                bytes => bytes,
+            },
             lid: port.lid,
             reads_max: caps.reads_outstanding_max as u8,
             cqe_max: number(device.max_cqe),
             srq_depth_max: number(device.max_srq_wr),
             choice,
         };
+        if let Some(bytes) = options.mtu_bytes {
+            opening.mtu_code = asked_mtu(bytes, opening.mtu_code, &opening.place()).map_err(unavailable)?;
+            caps.mtu_bytes = bytes;
+        }
         let opening = Arc::new(opening);
         Ok(IbvDevice { opening, caps })
     }
@@ -140,6 +166,29 @@ impl IbvDevice {
     pub fn choice(&self) -> &Choice {
         &self.opening.choice
     }
+}
+
+/// The code of an MTU that was asked for, at a port with that of code `most`.
+fn asked_mtu(bytes: usize, most: u8, place: &str) -> Result<u8, String> {
+    let Some(code) = (1..=5).find(|code| mtu_bytes(*code) == bytes) else {
+        return Err(format!(
+            "packets cannot carry {bytes} bytes: verbs have 256, 512, 1024, 2048 and 4096"
+        ));
+    };
+    match code <= most {
+        true => Ok(code),
+        false => Err(format!(
+            "packets of {place} carry up to {} bytes, not {bytes}: raise the MTU of its network interface above that \
+             (ip link set DEV mtu {}), or ask for less",
+            mtu_bytes(most),
+            bytes + 100
+        )),
+    }
+}
+
+/// What the code of an MTU means, bytes.
+pub(crate) fn mtu_bytes(code: u8) -> usize {
+    128 << code
 }
 
 impl Device<Ibv> for IbvDevice {
@@ -267,7 +316,7 @@ pub(crate) fn caps(opened: &Rc<Opened>, device: &ffi::DeviceAttr, port: &ffi::Po
     caps.inline_bytes_max = inline.into_iter().flatten().min().unwrap_or(0) as usize;
     caps.atomics = device.atomic_cap != ffi::ATOMIC_NONE;
     caps.srq = device.max_srq > 0 && opened.path.post_srq_recv.is_some();
-    caps.mtu_bytes = 128 << port.active_mtu.clamp(1, 5);
+    caps.mtu_bytes = mtu_bytes(port.active_mtu.clamp(1, 5) as u8);
     caps.message_bytes_max = port.max_msg_sz as usize;
     caps.send_bytes_max = caps.message_bytes_max;
     caps.send_depth_max = number(device.max_qp_wr);

@@ -42,6 +42,7 @@
 //!
 //! Source: `[rdma-core]` for the ABI and its contracts, `[IBTA]` for semantics.
 
+mod agree;
 mod chain;
 pub mod choose;
 mod context;
@@ -49,6 +50,7 @@ mod core;
 mod cq;
 mod device;
 pub mod ffi;
+mod memlock;
 mod mr;
 mod park;
 mod post;
@@ -60,6 +62,7 @@ pub mod survey;
 mod tables;
 mod wire;
 
+pub use agree::Agreement;
 pub use choose::{Choice, Wish};
 pub use context::IbvContext;
 pub use cq::IbvCq;

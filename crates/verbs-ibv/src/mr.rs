@@ -2,12 +2,12 @@
 
 use crate::core::Core;
 use crate::ffi;
+use crate::memlock::{Memlock, Shortage};
 use crate::raw::Memory;
 use crate::wire::{self, RegionName};
 use drover_mem::{AllocError, Region};
 use drover_verbs::provide::{check_registration, sge_within};
 use drover_verbs::{Access, Export, MemoryRegion, RegisterError, Sge, Watch};
-use rustix::process::{Resource, getrlimit};
 use std::fmt;
 use std::io;
 
@@ -22,11 +22,19 @@ pub struct IbvMr {
 impl IbvMr {
     pub(crate) fn register(core: &Core, region: &Region, access: Access) -> Result<IbvMr, RegisterError> {
         check_registration(region, access)?;
-        let memory =
-            Memory::register(&core.pd, region, flags(access)).map_err(|source| RegisterError::System {
-                bytes: region.len(),
-                source: core.explain(&source, &advice(&source, region.len(), memlock())),
-            })?;
+        let bytes = region.len();
+        let failed = |source| RegisterError::System { bytes, source };
+        if bytes as u64 > core.opening.mr_bytes_max {
+            let most = core.opening.mr_bytes_max;
+            let why = io::Error::other(format!("the device registers at most {most} bytes at once"));
+            return Err(failed(core.explain(&why, "use smaller regions")));
+        }
+        let memlock = Memlock::read();
+        memlock
+            .check(bytes)
+            .map_err(|why| failed(core.explain(&why, why.advice())))?;
+        let memory = Memory::register(&core.pd, region, flags(access))
+            .map_err(|why| failed(core.explain(&why, &advice(&why, memlock.check_limit(bytes)))))?;
         let (lkey, rkey) = memory.keys();
         Ok(IbvMr {
             memory,
@@ -37,19 +45,12 @@ impl IbvMr {
     }
 }
 
-/// How much memory this process may pin, bytes; `None` for any amount.
-fn memlock() -> Option<u64> {
-    getrlimit(Resource::Memlock).current
-}
-
-/// What is likely wrong when registering `bytes` failed so, and what to do.
-fn advice(why: &io::Error, bytes: usize, memlock: Option<u64>) -> String {
-    match (why.raw_os_error(), memlock) {
-        (Some(libc::ENOMEM | libc::EPERM | libc::EAGAIN), Some(limit)) if limit < bytes as u64 => format!(
-            "registered memory is pinned, and this process may pin {limit} bytes: raise it with `ulimit -l unlimited`, \
-             with `* - memlock unlimited` in /etc/security/limits.conf and a new login, or with \
-             `LimitMEMLOCK=infinity` in the service's unit"
-        ),
+/// What is likely wrong when a registration failed so, and what to do.
+fn advice(why: &io::Error, within_limit: Result<(), Shortage>) -> String {
+    match (why.raw_os_error(), within_limit) {
+        (Some(libc::ENOMEM | libc::EPERM | libc::EAGAIN), Err(shortage)) => {
+            format!("{shortage}: {}", shortage.advice())
+        }
         (Some(libc::ENOMEM), _) => {
             "the device or the machine is out of memory for registrations: register less".into()
         }
@@ -90,25 +91,5 @@ impl MemoryRegion for IbvMr {
 impl fmt::Debug for IbvMr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "IbvMr({:?}, {:?})", self.memory.region(), self.access)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn too_little_memlock_names_three_ways_out() {
-        let why = io::Error::from_raw_os_error(libc::ENOMEM);
-        assert_eq!(
-            advice(&why, 1 << 20, Some(64 << 10)),
-            "registered memory is pinned, and this process may pin 65536 bytes: raise it with `ulimit -l unlimited`, \
-             with `* - memlock unlimited` in /etc/security/limits.conf and a new login, or with \
-             `LimitMEMLOCK=infinity` in the service's unit"
-        );
-        assert_eq!(
-            advice(&why, 1 << 20, None),
-            "the device or the machine is out of memory for registrations: register less"
-        );
     }
 }

@@ -1,6 +1,7 @@
 //! [`IbvQp`]: its states, connecting it, posting to it.
 
 use crate::Ibv;
+use crate::agree::{Agreed, Agreement, MtuMismatch, agree};
 use crate::chain::{SGE_MAX, index_of};
 use crate::core::Core;
 use crate::ffi;
@@ -34,6 +35,13 @@ pub struct IbvQp {
     psn: u32,
     qkey: u32,
     rnr_timeout: Ns,
+    agreement: Option<Agreement>,
+}
+
+/// The two ends do not fit.
+pub(crate) fn unfit(why: MtuMismatch) -> ImportError {
+    let reason = why.to_string();
+    ImportError::Incompatible { reason }
 }
 
 impl IbvQp {
@@ -85,6 +93,7 @@ impl IbvQp {
             psn: (core.cpu.random() & 0xff_ffff) as u32,
             qkey: options.qkey,
             rnr_timeout: options.rnr_timeout,
+            agreement: None,
             raw,
         };
         let states = &mut *core.qps.borrow_mut();
@@ -94,6 +103,11 @@ impl IbvQp {
             source: core.explain(&source, "the port may have gone down"),
         })?;
         Ok(qp)
+    }
+
+    /// What this end and its peer agreed on when they were connected.
+    pub fn agreement(&self) -> Option<Agreement> {
+        self.agreement
     }
 
     /// From RESET to where RECVs may be posted; a queue pair for datagrams all the way.
@@ -129,13 +143,13 @@ impl IbvQp {
     }
 
     /// From INIT over RTR to RTS, with what both ends can do.
-    fn join(&self, peer: &QpName) -> io::Result<()> {
+    fn join(&self, peer: &QpName, agreed: &Agreed) -> io::Result<()> {
         let reliable = self.bounds.kind == QpKind::Rc;
         let opening = &self.core.opening;
         let mut attr = ffi::QpAttr {
             qp_state: ffi::QPS_RTR,
             ah_attr: opening.route(&peer.gid, peer.lid),
-            path_mtu: u32::from(opening.mtu_code.min(peer.mtu)),
+            path_mtu: agreed.mtu_code.into(),
             dest_qp_num: peer.qpn,
             rq_psn: peer.psn,
             max_dest_rd_atomic: opening.reads_max,
@@ -152,7 +166,7 @@ impl IbvQp {
         attr.timeout = opening.timeout_code;
         attr.retry_cnt = opening.retry_count;
         attr.rnr_retry = rnr::tries_for(self.rnr_timeout, peer.rnr_timer);
-        attr.max_rd_atomic = opening.reads_max.min(peer.reads_max);
+        attr.max_rd_atomic = agreed.reads_max;
         mask = ffi::QP_STATE | ffi::QP_SQ_PSN;
         if reliable {
             mask |= ffi::QP_TIMEOUT | ffi::QP_RETRY_CNT | ffi::QP_RNR_RETRY | ffi::QP_MAX_QP_RD_ATOMIC;
@@ -283,6 +297,7 @@ impl QueuePair<Ibv> for IbvQp {
             lid: opening.lid,
             reads_max: opening.reads_max,
             gid: opening.choice.gid.gid,
+            inline_bytes_max: opening.inline_bytes_max,
         }))
     }
 
@@ -296,12 +311,14 @@ impl QueuePair<Ibv> for IbvQp {
             let (ours, theirs) = (kind, peer.kind);
             return Err(ConnectError::KindMismatch { ours, theirs });
         }
-        self.join(&peer).map_err(|source| ImportError::System {
+        let agreed = agree(kind, &self.core.opening, &peer).map_err(unfit)?;
+        self.join(&peer, &agreed).map_err(|source| ImportError::System {
             what: "ibv_modify_qp to RTR and RTS",
             source: self
                 .core
                 .explain(&source, "is there a route to the peer's address?"),
         })?;
+        self.agreement = Some(agreed.meaning);
         self.ready();
         Ok(())
     }

@@ -14,15 +14,17 @@
 //! | 22 | 1 | | READs and atomics it answers at a time | |
 //! | 23 | 1 | | 0 | |
 //! | 24 | 16 | | GID | |
+//! | 40 | 2 | | longest inline payload of its device, bytes | |
+//! | 42 | 2 | | 0 | |
 //!
-//! Little-endian. A region has 24 bytes, a queue pair 40, a bell 8.
+//! Little-endian. A region has 24 bytes, a queue pair 44, a bell 8.
 
 use drover_verbs::provide::{kind_code, kind_of};
 use drover_verbs::{Access, Export, ImportError, QpKind};
 
 const MAGIC: [u8; 4] = *b"IBV1";
 const REGION_BYTES: usize = 24;
-const QP_BYTES: usize = 40;
+const QP_BYTES: usize = 44;
 const BELL_BYTES: usize = 8;
 
 /// A registered region as its peers see it.
@@ -45,6 +47,7 @@ pub(crate) struct QpName {
     pub(crate) lid: u16,
     pub(crate) reads_max: u8,
     pub(crate) gid: [u8; 16],
+    pub(crate) inline_bytes_max: u16,
 }
 
 fn head(what: u8, rest: [u8; 3]) -> Vec<u8> {
@@ -76,6 +79,8 @@ pub(crate) fn encode_qp(qp: &QpName) -> Export {
     bytes.extend(qp.lid.to_le_bytes());
     bytes.extend([qp.reads_max, 0]);
     bytes.extend(qp.gid);
+    bytes.extend(qp.inline_bytes_max.to_le_bytes());
+    bytes.extend([0; 2]);
     export(bytes)
 }
 
@@ -98,7 +103,7 @@ pub(crate) fn decode_region(export: &Export) -> Result<RegionName, ImportError> 
 pub(crate) fn decode_qp(export: &Export) -> Result<QpName, ImportError> {
     let bytes = checked(export, 2, QP_BYTES, "not a queue pair of this provider")?;
     let (mtu, rnr_timer) = (bytes[6], bytes[7]);
-    if !(1..=5).contains(&mtu) || rnr_timer > 31 || bytes[23] != 0 {
+    if !(1..=5).contains(&mtu) || rnr_timer > 31 || bytes[23] != 0 || bytes[42..44] != [0; 2] {
         return Err(malformed("a queue pair with impossible numbers"));
     }
     let (qpn, psn) = (half(bytes, 8), half(bytes, 12));
@@ -112,9 +117,10 @@ pub(crate) fn decode_qp(export: &Export) -> Result<QpName, ImportError> {
         qpn,
         psn,
         qkey: half(bytes, 16),
-        lid: u16::from_le_bytes([bytes[20], bytes[21]]),
+        lid: quarter(bytes, 20),
         reads_max: bytes[22],
         gid: bytes[24..40].try_into().expect("16 bytes"),
+        inline_bytes_max: quarter(bytes, 40),
     })
 }
 
@@ -134,6 +140,10 @@ fn checked<'e>(
         true => Ok(bytes),
         false => Err(malformed(reason)),
     }
+}
+
+fn quarter(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
 fn half(bytes: &[u8], at: usize) -> u32 {
@@ -174,6 +184,7 @@ mod tests {
         lid: 7,
         reads_max: 16,
         gid: [9; 16],
+        inline_bytes_max: 220,
     };
     const REGION: RegionName = RegionName {
         rkey: 0xdead_beef,

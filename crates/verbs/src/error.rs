@@ -102,6 +102,12 @@ pub enum ImportError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// The two ends do not fit: packets of one are too long for the other, say.
+    #[error("the two ends do not fit: {reason}")]
+    Incompatible {
+        /// What differs, what would come of it, and what to do.
+        reason: String,
+    },
     /// The peer has gone.
     #[error("the peer that exported this is gone")]
     PeerGone,

@@ -189,7 +189,8 @@ pub struct QpOptions<'a, P: Provider> {
     pub inline_bytes: usize,
     /// UD only: datagrams must carry this key.
     pub qkey: u32,
-    /// RC only: how long a SEND may find no RECV before `RnrRetryExceeded`; `Ns::MAX` waits for ever.
+    /// RC only: how long a SEND may find no RECV before `RnrRetryExceeded`; `Ns::MAX` waits for ever, and so does a
+    /// fabric that cannot count as far as asked.
     pub rnr_timeout: Ns,
 }
 

@@ -67,6 +67,42 @@ pub fn full_library() -> Arc<Library> {
     })
 }
 
+/// A machine whose port has a null GID and no other.
+pub fn null_gid_library() -> Arc<Library> {
+    let query_gid_table = control::query_null_gid_table;
+    Arc::new(Library {
+        query_gid_table,
+        ..control::table()
+    })
+}
+
+/// A machine whose port carries packets of 4096 bytes, on the same fabric.
+pub fn wide_library() -> Arc<Library> {
+    let query_port = control::query_wide_port;
+    Arc::new(Library {
+        query_port,
+        ..control::table()
+    })
+}
+
+/// A machine whose port is down.
+pub fn down_library() -> Arc<Library> {
+    let query_port = control::query_down_port;
+    Arc::new(Library {
+        query_port,
+        ..control::table()
+    })
+}
+
+/// A machine whose device registers no more than 64 KiB at once.
+pub fn narrow_library() -> Arc<Library> {
+    let query_device = control::query_narrow_device;
+    Arc::new(Library {
+        query_device,
+        ..control::table()
+    })
+}
+
 /// Objects made and not destroyed again, of this process.
 pub fn objects_alive() -> usize {
     fabric::fabric().objects_alive
