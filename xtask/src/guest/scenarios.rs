@@ -60,6 +60,20 @@ pub const SCENARIOS: &[Scenario] = &[
         seconds: 60,
     },
     Scenario {
+        name: "service-wire",
+        network: Network::Wire { loss: 0 },
+        programs: &[Program::Drover],
+        script: include_str!("scripts/service.sh"),
+        seconds: 120,
+    },
+    Scenario {
+        name: "service-itself",
+        network: Network::Itself,
+        programs: &[Program::Drover],
+        script: "./drover bench --fabric rdma --keys 1000 --seconds 1 --repeats 1 --spin-us 0 --no-results -q",
+        seconds: 60,
+    },
+    Scenario {
         name: "drover-doctor",
         network: Network::Wire { loss: 0 },
         programs: &[Program::Drover],

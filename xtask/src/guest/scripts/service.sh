@@ -1,0 +1,80 @@
+# The service as it is deployed: a server at the first device, clients at the second, values of every size, a benchmark,
+# and a server that is killed and started again.
+server="rdma://$A_ADDR:7471"
+ask="$server?device=$B"
+
+fail() {
+    echo "FAILED: $1"
+    cat serve.log
+    exit 1
+}
+
+serve() {
+    ./drover serve --listen "$server?device=$A" -t 1 -m 16 --cores none >serve.log 2>&1 &
+    pid=$!
+    tries=0
+    until grep -q 'serving at' serve.log; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 200 ] || fail "the server does not start"
+        sleep 0.05
+    done
+}
+
+value_of() {
+    head -c "$1" /dev/urandom | od -An -v -tx1 | tr -d ' \n' | head -c "$1"
+}
+
+serve
+grep 'RDMA device' serve.log
+./drover get greeting --server "$ask" && fail "a key that nobody stored is found"
+./drover set greeting hello --server "$ask" || fail "set"
+[ "$(./drover get greeting --server "$ask")" = hello ] || fail "get says something else than set stored"
+./drover delete greeting --server "$ask" || fail "delete"
+./drover get greeting --server "$ask" && fail "a deleted key is found"
+
+for bytes in 0 1 900 1100 65536 1048576; do
+    value_of "$bytes" >stored
+    ./drover set big --timeout-ms 20000 --server "$ask" <stored || fail "set of $bytes bytes"
+    ./drover get big --raw --timeout-ms 20000 --server "$ask" >found || fail "get of $bytes bytes"
+    cmp stored found || fail "$bytes bytes came back changed"
+done
+value_of 1048577 | ./drover set big --timeout-ms 20000 --server "$ask" && fail "a value over -I is stored"
+
+./drover bench --address "$ask" --keys 1000 --seconds 1 --repeats 1 --spin-us 0 --no-results -q || fail "bench"
+
+kill -9 $pid
+wait $pid
+./drover get big --timeout-ms 3000 --server "$ask" && fail "a dead server answers"
+serve
+./drover set greeting "hello again" --server "$ask" || fail "set after a restart"
+[ "$(./drover get greeting --server "$ask")" = "hello again" ] || fail "get after a restart"
+
+# A client that lives through a restart of its server goes on; updates that were under way are counted as failed.
+gets() {
+    ./drover stats --server "$ask" | sed -n 's/^cmd_get //p'
+}
+
+wait_for_gets() {
+    tries=0
+    until [ "$(gets)" -gt "$1" ]; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 200 ] || fail "no GET arrives"
+        sleep 0.05
+    done
+}
+
+./drover bench --address "$ask" --keys 200 --seconds 8 --repeats 1 --warm-up 0 --spin-us 0 --no-results >bench.log 2>&1 &
+bench=$!
+wait_for_gets 100 # one was ours
+kill -9 $pid
+wait $pid
+serve
+wait_for_gets 100
+wait $bench
+status=$?
+cat bench.log
+grep -q 'operations never finished' bench.log && fail "operations are lost with the server"
+grep -q '^drover: 0 values were not what was written\|^medians' bench.log || fail "the client did not go on ($status)"
+./drover stats --server "$ask" | grep cmd_get || fail "stats"
+kill $pid
+wait $pid || fail "the server does not stop when it is told to"
