@@ -520,7 +520,10 @@ impl<P: Provider> HerdClient<P> {
         session.receive.collect(wc.wr_id);
         match session.answered(&wc) {
             Some((at, imm)) => self.take_unusual(cpu, &wc, at, imm, sink),
-            None => self.stats.stale_replies += 1,
+            None => {
+                self.stats.stale_replies += 1;
+                self.rto.was_early();
+            }
         }
     }
 

@@ -29,12 +29,24 @@ impl Rto {
     /// A first attempt was answered after `rtt`. (Later attempts are no samples: nobody knows which one the
     /// reply is to.)
     pub(crate) fn sample(&mut self, rtt: Ns) {
-        let unit = self.p99_ns / 1024 + 1;
-        self.p99_ns = if rtt.0 > self.p99_ns {
-            (self.p99_ns + 99 * unit).min(BASE_MAX.0)
-        } else {
-            (self.p99_ns - unit).max(100)
-        };
+        if rtt.0 > self.p99_ns {
+            return self.up();
+        }
+        self.p99_ns = (self.p99_ns - self.unit()).max(100);
+    }
+
+    /// A reply came that nobody waited for any more: what was sent again had not been lost. Without this, round trips
+    /// that are longer than the wait would never be sampled, and every request would be sent several times, for ever.
+    pub(crate) fn was_early(&mut self) {
+        self.up();
+    }
+
+    fn up(&mut self) {
+        self.p99_ns = (self.p99_ns + 99 * self.unit()).min(BASE_MAX.0);
+    }
+
+    fn unit(&self) -> u64 {
+        self.p99_ns / 1024 + 1
     }
 
     /// The wait after the first attempt.
@@ -73,6 +85,19 @@ mod tests {
             "{:?}",
             rto.base()
         );
+    }
+
+    /// A round trip that takes longer than the wait: each request is sent again, and each reply to that is early.
+    #[test]
+    fn slow_servers_are_waited_for_in_the_end() {
+        let mut rto = Rto::new();
+        let slow = Ns::from_ms(30);
+        let mut repeated = 0;
+        while rto.base() < slow {
+            repeated += 1;
+            rto.was_early();
+            assert!(repeated < 100, "{:?} after {repeated}", rto.base());
+        }
     }
 
     #[test]
