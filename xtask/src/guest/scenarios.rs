@@ -43,6 +43,15 @@ const VERBS: Program = Program::Example {
     name: "ibv_conformance",
 };
 
+const HERD: Program = Program::Example {
+    package: "drover-kv-herd",
+    name: "herd_conformance",
+};
+const PROCESSES: Program = Program::Example {
+    package: "drover-kv-herd",
+    name: "herd_processes",
+};
+
 /// In the order in which they run.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario {
@@ -58,6 +67,41 @@ pub const SCENARIOS: &[Scenario] = &[
         programs: &[VERBS],
         script: "./ibv_conformance $A $B",
         seconds: 60,
+    },
+    Scenario {
+        name: "herd-itself",
+        network: Network::Itself,
+        programs: &[HERD],
+        script: "./herd_conformance $A",
+        seconds: 120,
+    },
+    Scenario {
+        name: "herd-wire",
+        network: Network::Wire { loss: 0 },
+        programs: &[HERD],
+        script: "./herd_conformance $A $B",
+        seconds: 120,
+    },
+    Scenario {
+        name: "herd-lossy",
+        network: Network::Wire { loss: 5 },
+        programs: &[HERD],
+        script: "./herd_conformance $A $B",
+        seconds: 120,
+    },
+    Scenario {
+        name: "processes-lossy",
+        network: Network::Wire { loss: 5 },
+        programs: &[PROCESSES],
+        script: "./herd_processes calm $A $B",
+        seconds: 120,
+    },
+    Scenario {
+        name: "processes-killed",
+        network: Network::Wire { loss: 0 },
+        programs: &[PROCESSES],
+        script: "./herd_processes kills $A $B",
+        seconds: 120,
     },
     Scenario {
         name: "service-wire",

@@ -17,7 +17,7 @@ pub trait Ground: Provider {
     fn open(options: &BedOptions) -> Self::Device;
 
     /// Where clients are, if not on the server's device.
-    fn for_clients(device: &Self::Device) -> Self::Device {
+    fn for_clients(device: &Self::Device, _: &BedOptions) -> Self::Device {
         device.clone()
     }
 
@@ -101,7 +101,7 @@ impl<P: Ground> Bed for PiecesBed<P> {
     fn start(options: &BedOptions) -> PiecesBed<P> {
         let device = P::open(options);
         let (acceptor, workers) = Server::in_pieces(&device, &server_options(options)).expect("a server");
-        let ctx = Rc::new(P::for_clients(&device).context().expect("a context"));
+        let ctx = Rc::new(P::for_clients(&device, options).context().expect("a context"));
         PiecesBed {
             device,
             options: options.clone(),
