@@ -5,7 +5,7 @@
 
 use crate::command::{self, cargo};
 use crate::steps::{StepResult, Steps};
-use crate::{bench, check, fuzz, instructions, loom, setup, sim, syscalls, tests};
+use crate::{bench, check, fuzz, guest, instructions, loom, setup, sim, syscalls, tests};
 
 /// Options of the whole run.
 #[derive(clap::Args)]
@@ -34,6 +34,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
     steps.run_together("builds", &[build_release, fuzz::build]);
     bench::smoke(steps);
     sim::smoke(steps);
+    guest::run(steps, &guest::Args::default());
     instructions::run(steps, &instructions::Args { write: false });
     fuzz::run_all(
         steps,

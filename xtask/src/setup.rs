@@ -30,6 +30,11 @@ pub fn run(steps: &mut Steps) {
 
 /// Installs those of `tools` that are missing.
 pub fn install(tools: &[Tool]) -> StepResult {
+    install_where(tools, has)
+}
+
+/// The same on a machine that has the programs of which `has` says so.
+pub fn install_where(tools: &[Tool], has: impl Fn(&str) -> bool) -> StepResult {
     let missing: Vec<&str> = tools
         .iter()
         .filter(|(program, ..)| !has(program))

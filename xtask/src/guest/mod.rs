@@ -15,10 +15,10 @@ mod packages;
 mod programs;
 mod scenarios;
 
-use crate::command::target_dir;
+use crate::command::{has, target_dir};
 use crate::counts::Counts;
 use crate::setup;
-use crate::steps::Steps;
+use crate::steps::{StepResult, Steps};
 use cpio::Archive;
 use machine::Machine;
 use scenarios::{Network, SCENARIOS, Scenario};
@@ -79,7 +79,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
     }
     let mut chosen = Vec::new();
     let mut machine = None;
-    let ready = steps.run("guest tools", || setup::install(TOOLS))
+    let ready = steps.run("guest tools", || tools(has))
         && steps.run("guest image", || image::prepare(&folder()))
         && steps.run("guest programs", || {
             chosen = scenarios::chosen(&args.only)?;
@@ -98,6 +98,14 @@ pub fn run(steps: &mut Steps, args: &Args) {
         steps.run(&format!("guest {name}"), || machine.follow(name, &said));
     }
     machine.switch_off();
+}
+
+/// What emulates the guest is there, or is installed. Errors: it cannot be, and that is a failure: what only the guest
+/// shows would go unseen.
+fn tools(has: impl Fn(&str) -> bool) -> StepResult {
+    setup::install_where(TOOLS, has).map_err(|why| {
+        format!("no emulator, so nothing runs over libibverbs here, and that is not optional: {why}")
+    })
 }
 
 /// Where packages and images are kept, and what the scenarios said.
@@ -158,6 +166,21 @@ fn environment(scenario: &Scenario, args: &Args) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_an_emulator_it_says_so_and_fails() {
+        let nothing = |_: &str| false;
+        assert_eq!(
+            tools(nothing),
+            Err(
+                "no emulator, so nothing runs over libibverbs here, and that is not optional: missing tools; \
+                 install them with: sudo apt-get install qemu-system-x86 xz-utils"
+                    .to_string()
+            )
+        );
+        let all = |_: &str| true;
+        assert_eq!(tools(all), Ok(Counts::default()));
+    }
 
     #[test]
     fn a_loss_of_ones_own_is_for_wires_only() {
