@@ -67,7 +67,8 @@ pub struct Args {
     /// for a key must fit with up to 44 bytes beside it [default: 1024]
     #[arg(long, value_name = "BYTES")]
     pub slot_bytes_max: Option<u16>,
-    /// Microseconds a worker polls in vain before it sleeps; 0: polls for ever [default: 50]
+    /// Microseconds a worker polls in vain before it sleeps, or dozes where the fabric cannot wake it; 0: polls for
+    /// ever [default: 50]
     #[arg(long, value_name = "MICROSECONDS")]
     pub spin_us: Option<u64>,
     /// Read settings from this file: one `long-name = value` a line, # for comments
