@@ -124,6 +124,27 @@ pub const SCENARIOS: &[Scenario] = &[
         script: "./drover doctor",
         seconds: 20,
     },
+    Scenario {
+        name: "drover-devices",
+        network: Network::Wire { loss: 0 },
+        programs: &[Program::Drover],
+        script: include_str!("devices.sh"),
+        seconds: 20,
+    },
+    Scenario {
+        name: "perf-kinds",
+        network: Network::Wire { loss: 0 },
+        programs: &[Program::Drover],
+        script: include_str!("perf.sh"),
+        seconds: 60,
+    },
+    Scenario {
+        name: "perf-beside-perftest",
+        network: Network::Wire { loss: 0 },
+        programs: &[Program::Drover],
+        script: include_str!("perftest.sh"),
+        seconds: 180,
+    },
 ];
 
 /// Those whose name is, or begins with, one of `only`; all of them if there is none. Errors: one that names nothing.

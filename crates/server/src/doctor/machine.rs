@@ -1,5 +1,7 @@
 //! [`Machine`]: the files in which Linux describes itself, of this machine or made up by a test.
 
+use drover_verbs_ibv::Survey;
+use std::cell::OnceCell;
 use std::path::PathBuf;
 
 /// Where `/proc`, `/sys` and `/dev` are looked for, and which cores may be used.
@@ -7,6 +9,8 @@ pub struct Machine {
     root: PathBuf,
     /// Cores this process may run on.
     pub cores: Vec<usize>,
+    /// RDMA devices, once somebody asks.
+    survey: OnceCell<Result<Survey, String>>,
 }
 
 impl Machine {
@@ -15,6 +19,7 @@ impl Machine {
         Machine {
             root: PathBuf::from("/"),
             cores: own_cores(),
+            survey: OnceCell::new(),
         }
     }
 
@@ -53,6 +58,12 @@ impl Machine {
         self.root == *"/"
     }
 
+    /// Its RDMA devices, or why nobody can tell.
+    pub fn survey(&self) -> Result<&Survey, &str> {
+        let look = || Survey::take(None).map_err(|error| error.to_string());
+        self.survey.get_or_init(look).as_ref().map_err(String::as_str)
+    }
+
     /// The number after `name` in a file of `name: number unit` lines.
     pub fn number(&self, path: &str, name: &str) -> Option<u64> {
         let text = self.text(path);
@@ -80,7 +91,14 @@ impl Machine {
         Machine {
             root: PathBuf::from("/nowhere"),
             cores: vec![0],
+            survey: OnceCell::from(Err("nothing is there".to_string())),
         }
+    }
+
+    /// The same machine with these devices.
+    pub fn with(mut self, survey: Survey) -> Machine {
+        self.survey = OnceCell::from(Ok(survey));
+        self
     }
 
     /// A machine of these files, in a folder of its own.
@@ -94,6 +112,7 @@ impl Machine {
         Machine {
             root,
             cores: vec![0, 1],
+            survey: OnceCell::from(Err("nothing is there".to_string())),
         }
     }
 }

@@ -79,15 +79,28 @@ fn transparent(machine: &Machine, what: &'static str, path: &str, wanted: &[&str
     )
 }
 
+/// Memory of a server's slots and bulk values under its default settings, and of clients beside it, with room to
+/// spare. Our choice.
+const LOCKED_WANTED: u64 = 256 << 20;
+
 /// How much memory may be locked, which registering memory with a card does.
 pub fn locked(machine: &Machine) -> Finding {
     match limit(machine, "Max locked memory") {
         Some(u64::MAX) => Finding::good("locked memory", "unlimited"),
+        Some(bytes) if bytes >= LOCKED_WANTED => Finding::good(
+            "locked memory",
+            format!(
+                "{} MiB, of {} MiB that registering with a card may take",
+                bytes >> 20,
+                LOCKED_WANTED >> 20
+            ),
+        ),
         Some(bytes) => Finding::fair(
             "locked memory",
             format!(
-                "{} KiB; enough for shared memory, not for registering with a card or for -k",
-                bytes >> 10
+                "{} KiB; enough for shared memory, not for -k or for registering with a card, which may take {} MiB",
+                bytes >> 10,
+                LOCKED_WANTED >> 20
             ),
             "LimitMEMLOCK=infinity (systemd), --ulimit memlock=-1 (docker), or `* - memlock unlimited` in limits.conf",
         ),
@@ -164,6 +177,11 @@ mod tests {
                     Max locked memory         8388608              8388608              bytes\n";
         let machine = Machine::made_of("limits", &[("proc/self/limits", text)]);
         assert!(locked(&machine).found.starts_with("8192 KiB"));
+        let enough = Machine::made_of(
+            "enough",
+            &[("proc/self/limits", &text.replace("8388608", "268435456"))],
+        );
+        assert_eq!(locked(&enough).grade, Grade::Good);
         assert!(open_files(&machine).found.starts_with("up to 1024"));
         let machine = Machine::made_of(
             "nolimits",

@@ -5,6 +5,7 @@ mod cores;
 mod fabric;
 mod machine;
 mod memory;
+mod rdma;
 
 use machine::Machine;
 use std::fmt;
@@ -86,6 +87,9 @@ const CHECKS: &[fn(&Machine) -> Finding] = &[
     memory::open_files,
     fabric::runtime_folder,
     fabric::infiniband,
+    rdma::library,
+    rdma::active_ports,
+    rdma::address,
 ];
 
 /// Looks at everything and prints it.

@@ -1,0 +1,72 @@
+# Every test of `drover perf` over every kind of queue pair it goes over, between two devices; polling, then sleeping.
+# Then a client whose server is killed, which must say so.
+port=19000
+passed=0
+failed=0
+
+# Waits until somebody listens at the port.
+listening() {
+    tries=0
+    until grep -qE "$(printf ':%04X' "$1") 0+:0000 0A" /proc/net/tcp /proc/net/tcp6 2>/dev/null; do
+        tries=$((tries + 1))
+        [ $tries -lt 400 ] || { echo "nobody listens at port $1"; return 1; }
+        sleep 0.02
+    done
+}
+
+# One run with these arguments.
+run() {
+    port=$((port + 1))
+    ./drover perf -d "$A" -p $port $events >"$TMPDIR/server" 2>&1 &
+    server=$!
+    listening $port
+    if ./drover perf "$@" -d "$B" -p $port $events 127.0.0.1 >"$TMPDIR/client" 2>&1 && wait $server; then
+        passed=$((passed + 1))
+        printf '%-12s %s\n' "$*" "$(tail -n 1 "$TMPDIR/client")"
+    else
+        failed=$((failed + 1))
+        echo "drover perf $* $events failed:"
+        cat "$TMPDIR/server" "$TMPDIR/client"
+    fi
+}
+
+for events in "" --events; do
+    count=100
+    [ -z "$events" ] || echo "sleeping for events:"
+    run send-lat -n $count
+    run send-lat -n $count -c UC
+    run send-lat -n $count -c UD
+    run read-lat -n $count
+    run atomic-lat -n $count
+    run atomic-lat -n $count -A CMP_AND_SWAP
+    run send-bw -n $count -s 1024
+    run write-bw -n $count -s 4096
+    run write-bw -n $count -s 4096 -c UC
+    run read-bw -n $count -s 4096
+    run atomic-bw -n $count
+done
+events=
+run write-lat -n 100
+run write-lat -n 100 -c UC
+run write-lat -n 100 -s 4096
+run send-lat -n 50 -a
+
+# Killed while its client waits for the next pong.
+port=$((port + 1))
+./drover perf -d "$A" -p $port >/dev/null 2>&1 &
+server=$!
+listening $port
+./drover perf write-lat -D 30 -d "$B" -p $port 127.0.0.1 >"$TMPDIR/client" 2>&1 &
+client=$!
+sleep 1
+kill -9 $server
+wait $client
+if [ $? = 69 ] && grep -q "the other end has gone" "$TMPDIR/client"; then
+    passed=$((passed + 1))
+else
+    failed=$((failed + 1))
+    echo "a killed server: "
+    cat "$TMPDIR/client"
+fi
+echo "test result: $([ $failed = 0 ] && echo ok || echo FAILED). $passed passed; $failed failed; 0 ignored"
+[ $failed = 0 ]
