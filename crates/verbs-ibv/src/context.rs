@@ -12,6 +12,7 @@ use crate::qp::{IbvQp, unfit};
 use crate::raw::{Channel, Completions, Handle, Opened, Protection, SharedRecvs};
 use crate::srq::IbvSrq;
 use crate::tables::Tables;
+use crate::watch::StuckQp;
 use crate::wire;
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, NativeCpu, PageWish, Region};
@@ -45,12 +46,21 @@ impl IbvContext {
             tables: Tables::default(),
             chains: Alone::new(Chains::new()),
             qps: Default::default(),
+            watch_at: Default::default(),
             cqs: Default::default(),
             sleeper: Sleeper::new()?,
             channel: Channel::new(&opened).map_err(failed("ibv_create_comp_channel"))?,
             pd: Protection::new(&opened).map_err(failed("ibv_alloc_pd"))?,
         };
         Ok(IbvContext { core: Rc::new(core) })
+    }
+
+    /// Queue pairs that have had signaled requests outstanding for `patience` without any completion: each once, until
+    /// something of it completes. Time counts from the first look, so look about once a second. Contexts do that
+    /// themselves when they have nothing to do, and log what they find
+    /// ([`IbvOptions::stuck_after`](crate::IbvOptions)).
+    pub fn stuck(&self, patience: Ns) -> Vec<StuckQp> {
+        self.core.stuck(patience)
     }
 }
 
@@ -179,5 +189,6 @@ impl Context<Ibv> for IbvContext {
         self.core.sleeper.park(self.core.channel.fd(), time);
         self.core.channel.drain();
         self.core.cpu.refresh();
+        self.core.watch();
     }
 }

@@ -5,6 +5,8 @@ use crate::device::Opening;
 use crate::park::Sleeper;
 use crate::raw::{Channel, Completions, Protection};
 use crate::tables::Tables;
+use crate::watch::Link;
+use drover_base::Ns;
 use drover_mem::NativeCpu;
 use drover_verbs::{Caps, QpState};
 use std::cell::{Cell, RefCell, UnsafeCell};
@@ -20,7 +22,9 @@ pub(crate) struct Core {
     pub(crate) opening: Arc<Opening>,
     pub(crate) tables: Tables,
     pub(crate) chains: Alone<Chains>,
-    pub(crate) qps: RefCell<BTreeMap<u32, Weak<Cell<QpState>>>>,
+    pub(crate) qps: RefCell<BTreeMap<u32, Weak<Link>>>,
+    /// When the watch looks next.
+    pub(crate) watch_at: Cell<Ns>,
     pub(crate) cqs: RefCell<Vec<Weak<Completions>>>,
     pub(crate) sleeper: Sleeper,
     pub(crate) channel: Rc<Channel>,
@@ -50,11 +54,16 @@ impl<T> Alone<T> {
 }
 
 impl Core {
+    /// Every queue pair there is.
+    pub(crate) fn links(&self) -> Vec<Rc<Link>> {
+        self.qps.borrow().values().filter_map(Weak::upgrade).collect()
+    }
+
     /// A queue pair failed: its owner must see that.
     #[cold]
     pub(crate) fn mark_failed(&self, qpn: u32) {
-        if let Some(state) = self.qps.borrow().get(&qpn).and_then(Weak::upgrade) {
-            state.set(QpState::Error);
+        if let Some(link) = self.qps.borrow().get(&qpn).and_then(Weak::upgrade) {
+            link.state.set(QpState::Error);
         }
     }
 

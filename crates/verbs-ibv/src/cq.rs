@@ -16,6 +16,8 @@ pub struct IbvCq {
     pub(crate) core: Rc<Core>,
     pub(crate) raw: Rc<Completions>,
     batch: [ffi::Wc; BATCH],
+    /// Polls in a row that found nothing.
+    empty: u32,
 }
 
 impl IbvCq {
@@ -24,6 +26,7 @@ impl IbvCq {
             core: core.clone(),
             raw,
             batch: [ffi::Wc::default(); BATCH],
+            empty: 0,
         }
     }
 }
@@ -45,13 +48,35 @@ impl IbvCq {
     fn poll_batch(&mut self, wcs: &mut [Wc]) -> usize {
         let asked = wcs.len().min(BATCH);
         let got = self.raw.poll(&mut self.batch[..asked]);
+        if got == 0 {
+            self.found_nothing();
+            return 0;
+        }
+        self.empty = 0;
+        let done = self.raw.done.counts();
         for (to, from) in wcs.iter_mut().zip(&self.batch[..got]) {
             *to = converted(from);
+            done.count(from);
             if from.status != ffi::WC_SUCCESS {
                 failed(&self.core, from, to);
             }
         }
         got
+    }
+
+    /// Nothing there, once more.
+    #[inline]
+    fn found_nothing(&mut self) {
+        self.empty = self.empty.saturating_add(1);
+        if self.empty >= self.core.opening.yield_after {
+            self.yield_core();
+        }
+    }
+
+    #[cold]
+    fn yield_core(&self) {
+        std::thread::yield_now();
+        self.core.watch();
     }
 
     /// Behind a full batch.

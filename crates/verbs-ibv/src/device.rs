@@ -7,6 +7,7 @@ use crate::context::IbvContext;
 use crate::ffi::{self, Library};
 use crate::qp::HOP_LIMIT;
 use crate::raw::{Channel, Completions, DeviceList, Opened, Pair, Protection};
+use drover_base::Ns;
 use drover_verbs::{Caps, Device, OpenError};
 use std::io;
 use std::rc::Rc;
@@ -27,6 +28,13 @@ pub struct IbvOptions {
     /// Bytes that a packet carries at most: 256, 512, 1024, 2048 or 4096. `None` for what the port does. Less where a
     /// switch on the way takes less; peers that take less than this are refused.
     pub mtu_bytes: Option<usize>,
+    /// How long a queue pair may have signaled requests outstanding without any completion before its context logs a
+    /// warning with what the device says of it.
+    pub stuck_after: Ns,
+    /// After so many polls in a row that found nothing, each further one offers the core to whoever waits for it: a
+    /// system call of a fraction of a microsecond. Where programs outnumber cores, spinning else costs each of them a
+    /// scheduler's slice. `u32::MAX` spins for ever. To sleep instead, park (the run loops of `drover-rt` do both).
+    pub yield_after: u32,
     /// A library other than the machine's own.
     pub library: Option<Arc<Library>>,
 }
@@ -40,6 +48,8 @@ impl Default for IbvOptions {
             timeout_code: 14,
             retry_count: 6,
             mtu_bytes: None,
+            stuck_after: Ns::from_s(5),
+            yield_after: 256,
             library: None,
         }
     }
@@ -60,6 +70,9 @@ pub(crate) struct Opening {
     pub(crate) seed: u64,
     pub(crate) timeout_code: u8,
     pub(crate) retry_count: u8,
+    pub(crate) vendor_id: u32,
+    pub(crate) stuck_after: Ns,
+    pub(crate) yield_after: u32,
     pub(crate) mtu_code: u8,
     /// Whether that was asked for.
     pub(crate) mtu_asked: bool,
@@ -141,6 +154,9 @@ impl IbvDevice {
             seed: options.seed,
             timeout_code: options.timeout_code.min(31),
             retry_count: options.retry_count.min(6),
+            vendor_id: device.vendor_id,
+            stuck_after: options.stuck_after,
+            yield_after: options.yield_after,
             mtu_code: port.active_mtu.clamp(1, 5) as u8,
             mtu_asked: options.mtu_bytes.is_some(),
             inline_bytes_max: caps.inline_bytes_max as u16,
@@ -160,6 +176,11 @@ impl IbvDevice {
         }
         let opening = Arc::new(opening);
         Ok(IbvDevice { opening, caps })
+    }
+
+    /// Who made it, by the number that the device tells: the IEEE's for makers of cards.
+    pub fn vendor_id(&self) -> u32 {
+        self.opening.vendor_id
     }
 
     /// Which device, port and address were chosen, and why.

@@ -9,7 +9,7 @@
 //! - **Addresses** are offsets: memory is registered at device address 0, so neither end adds or checks anything.
 //! - **Remote keys** and address handles are numbers of the context's own tables, so that what was forgotten opens
 //!   nothing; a post looks them up in about a nanosecond.
-//! - **Ownership**: every object of the library is held by its users (`raw.rs`): it is destroyed after them, once.
+//! - **Ownership**: every object of the library is held by its users (`raw/`): it is destroyed after them, once.
 //! - [`ffi`] is the binding: symbols, structures, numbers.
 //!
 //! ```no_run
@@ -38,6 +38,10 @@
 //! - WRITEs land in any order within a message ([`Caps::ordered_writes`](drover_verbs::Caps) is not offered), and
 //!   nobody is told of them ([`Caps::memory_wait`](drover_verbs::Caps)): who polls memory spins.
 //! - How long a SEND waits for a RECV is counted in steps that the receiver names: see `rnr.rs`.
+//! - **Waiting**: whoever polls in vain offers the core to others after a while ([`IbvOptions::yield_after`]); a parked
+//!   context sleeps until a completion comes (`park.rs`). Which of it a program does its run loop decides.
+//! - A queue pair that gets nowhere is logged with what its device says of it ([`IbvOptions::stuck_after`]).
+//! - What one packet carries must be equal at both ends of UC and UD; RC takes the smaller (`agree.rs`).
 //! - Statuses that only broken devices give come as [`RemoteOperation`](drover_verbs::WcStatus).
 //!
 //! Source: `[rdma-core]` for the ABI and its contracts, `[IBTA]` for semantics.
@@ -60,6 +64,7 @@ mod rnr;
 mod srq;
 pub mod survey;
 mod tables;
+mod watch;
 mod wire;
 
 pub use agree::Agreement;
@@ -71,6 +76,7 @@ pub use mr::IbvMr;
 pub use qp::IbvQp;
 pub use srq::IbvSrq;
 pub use survey::Survey;
+pub use watch::StuckQp;
 
 use drover_mem::NativeCpu;
 use drover_verbs::Provider;

@@ -31,6 +31,8 @@ pub(crate) struct Bounds {
 /// A chain: so many requests, and why the next one of the list is not among them, if it was refused.
 pub(crate) struct Built {
     pub(crate) count: usize,
+    /// How many of them are signaled.
+    pub(crate) signaled: u32,
     pub(crate) refused: Option<PostErrorKind>,
 }
 
@@ -64,13 +66,16 @@ pub(crate) fn build_sends(
         sends, sges, pieces, ..
     } = chains;
     pieces.clear();
-    let (mut count, mut refused) = (0, None);
+    let (mut count, mut signaled, mut refused) = (0, 0, None);
     let mut next = sends.as_mut_ptr();
     for ((wr, to), sge) in wrs.iter().zip(sends.iter_mut()).zip(sges.iter_mut()) {
         next = next.wrapping_add(1);
         to.next = next;
         match bounds.fill::<false>(to, sge, pieces, tables, list, wr) {
-            Ok(()) => count += 1,
+            Ok(()) => {
+                count += 1;
+                signaled += u32::from(wr.signaled);
+            }
             Err(Stop::Refused(kind)) => {
                 refused = Some(kind);
                 break;
@@ -81,7 +86,11 @@ pub(crate) fn build_sends(
     if count > 0 {
         sends[count - 1].next = null_mut();
     }
-    Built { count, refused }
+    Built {
+        count,
+        signaled,
+        refused,
+    }
 }
 
 /// Builds the chain of a list of one RECV: `chains.recv`.

@@ -8,6 +8,7 @@ use crate::ffi;
 use crate::post::{Bounds, build_recv, build_send, build_sends, post_recvs, refusal};
 use crate::raw::Pair;
 use crate::rnr;
+use crate::watch::Link;
 use crate::wire::{self, QpName};
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, NativeCpu};
@@ -16,7 +17,6 @@ use drover_verbs::{
     ConnectError, CreateError, Export, ImportError, PostError, PostErrorKind, QpKind, QpOptions, QpState,
     Qpn, QueuePair, RecvList, RecvWr, SendList, SendWr,
 };
-use std::cell::Cell;
 use std::io;
 use std::ptr::null_mut;
 use std::rc::Rc;
@@ -27,10 +27,8 @@ pub(crate) const HOP_LIMIT: u8 = 64;
 /// A queue pair. A post costs what the library's own does, and the filling in of the chain.
 pub struct IbvQp {
     core: Rc<Core>,
-    raw: Pair,
+    link: Rc<Link>,
     bounds: Bounds,
-    /// As far as we know: failures are seen in completions.
-    state: Rc<Cell<QpState>>,
     shares_recvs: bool,
     psn: u32,
     qkey: u32,
@@ -85,19 +83,19 @@ impl IbvQp {
             message_bytes,
             sge_max: cap.max_send_sge as usize,
         };
+        let others = core.links();
+        let link = Rc::new(Link::new(raw, kind, others.into_iter()));
+        core.qps.borrow_mut().insert(link.raw.qpn(), Rc::downgrade(&link));
         let qp = IbvQp {
             core: core.clone(),
+            link,
             bounds,
-            state: Rc::new(Cell::new(QpState::Init)),
             shares_recvs: options.srq.is_some(),
             psn: (core.cpu.random() & 0xff_ffff) as u32,
             qkey: options.qkey,
             rnr_timeout: options.rnr_timeout,
             agreement: None,
-            raw,
         };
-        let states = &mut *core.qps.borrow_mut();
-        states.insert(qp.raw.qpn(), Rc::downgrade(&qp.state));
         qp.initialize().map_err(|source| CreateError::System {
             what: "ibv_modify_qp to INIT",
             source: core.explain(&source, "the port may have gone down"),
@@ -128,15 +126,15 @@ impl IbvQp {
             QpKind::Rc | QpKind::Uc => ffi::QP_ACCESS_FLAGS,
             QpKind::Ud => ffi::QP_QKEY,
         };
-        self.raw.modify(
+        self.link.raw.modify(
             &mut attr,
             ffi::QP_STATE | ffi::QP_PKEY_INDEX | ffi::QP_PORT | last,
         )?;
         if self.bounds.kind == QpKind::Ud {
             attr.qp_state = ffi::QPS_RTR;
-            self.raw.modify(&mut attr, ffi::QP_STATE)?;
+            self.link.raw.modify(&mut attr, ffi::QP_STATE)?;
             attr.qp_state = ffi::QPS_RTS;
-            self.raw.modify(&mut attr, ffi::QP_STATE | ffi::QP_SQ_PSN)?;
+            self.link.raw.modify(&mut attr, ffi::QP_STATE | ffi::QP_SQ_PSN)?;
             self.ready();
         }
         Ok(())
@@ -160,7 +158,7 @@ impl IbvQp {
         if reliable {
             mask |= ffi::QP_MAX_DEST_RD_ATOMIC | ffi::QP_MIN_RNR_TIMER;
         }
-        self.raw.modify(&mut attr, mask)?;
+        self.link.raw.modify(&mut attr, mask)?;
         attr.qp_state = ffi::QPS_RTS;
         attr.sq_psn = self.psn;
         attr.timeout = opening.timeout_code;
@@ -171,7 +169,7 @@ impl IbvQp {
         if reliable {
             mask |= ffi::QP_TIMEOUT | ffi::QP_RETRY_CNT | ffi::QP_RNR_RETRY | ffi::QP_MAX_QP_RD_ATOMIC;
         }
-        self.raw.modify(&mut attr, mask)
+        self.link.raw.modify(&mut attr, mask)
     }
 
     /// A list of one, of which there are many: a reply, a request of a client with nothing else to say.
@@ -185,8 +183,11 @@ impl IbvQp {
         let bad = &mut chains.bad_send;
         // SAFETY: `build_send` made one request with an element beside it and a payload in `list`; both are borrowed
         // until the end of this function.
-        match unsafe { self.raw.post_send(&mut chains.send.0, bad) } {
-            0 => Ok(()),
+        match unsafe { self.link.raw.post_send(&mut chains.send.0, bad) } {
+            0 => {
+                self.link.posted(wr.signaled.into());
+                Ok(())
+            }
             errno => refused(0, refusal(errno)),
         }
     }
@@ -204,10 +205,14 @@ impl IbvQp {
                 let (chain, mut bad) = (chains.sends.as_mut_ptr(), null_mut());
                 // SAFETY: `build_sends` linked so many requests to elements beside them and to payloads in `list`;
                 // both are borrowed until the end of this function.
-                let errno = unsafe { self.raw.post_send(chain, &mut bad) };
+                let errno = unsafe { self.link.raw.post_send(chain, &mut bad) };
                 if errno != 0 {
-                    return refused(accepted + index_of(chain, bad, built.count), refusal(errno));
+                    let taken = index_of(chain, bad, built.count);
+                    let signaled = wrs[..taken].iter().filter(|wr| wr.signaled);
+                    self.link.posted(signaled.count() as u32);
+                    return refused(accepted + taken, refusal(errno));
                 }
+                self.link.posted(built.signaled);
             }
             if let Some(kind) = built.refused {
                 return refused(accepted + built.count, kind);
@@ -224,7 +229,7 @@ impl IbvQp {
         let chains = unsafe { self.core.chains.borrow_mut() };
         build_recv(chains, wr);
         // SAFETY: `build_recv` made one request with an element beside it, borrowed until the end of this function.
-        match unsafe { self.raw.post_recv(&mut chains.recv.0, &mut chains.bad_recv) } {
+        match unsafe { self.link.raw.post_recv(&mut chains.recv.0, &mut chains.bad_recv) } {
             0 => Ok(()),
             errno => refused(0, refusal(errno)),
         }
@@ -237,7 +242,7 @@ impl IbvQp {
         let chains = unsafe { self.core.chains.borrow_mut() };
         // SAFETY: the chains that are passed live until the end of this function.
         post_recvs(chains, list, |chain, bad| unsafe {
-            self.raw.post_recv(chain, bad)
+            self.link.raw.post_recv(chain, bad)
         })
     }
 
@@ -248,14 +253,14 @@ impl IbvQp {
             ..ffi::QpAttr::default()
         };
         // Every state may become this one; a device that refuses is beyond help, and we go on without it.
-        let _ = self.raw.modify(&mut attr, ffi::QP_STATE);
-        self.raw.open_sends(); // to be flushed
-        self.state.set(QpState::Error);
+        let _ = self.link.raw.modify(&mut attr, ffi::QP_STATE);
+        self.link.raw.open_sends(); // to be flushed
+        self.link.state.set(QpState::Error);
     }
 
     fn ready(&self) {
-        self.raw.open_sends();
-        self.state.set(QpState::ReadyToSend);
+        self.link.raw.open_sends();
+        self.link.state.set(QpState::ReadyToSend);
     }
 
     /// Has RECVs flushed that were posted in the error state: software RoCE hears of RECVs only when it needs one, so
@@ -282,7 +287,7 @@ fn refused(accepted: usize, kind: PostErrorKind) -> Result<(), PostError> {
 
 impl QueuePair<Ibv> for IbvQp {
     fn qpn(&self) -> Qpn {
-        Qpn(self.raw.qpn())
+        Qpn(self.link.raw.qpn())
     }
 
     fn export(&self) -> Result<Export, AllocError> {
@@ -291,7 +296,7 @@ impl QueuePair<Ibv> for IbvQp {
             kind: self.bounds.kind,
             mtu: opening.mtu_code,
             rnr_timer: rnr::timer_for(self.rnr_timeout),
-            qpn: self.raw.qpn(),
+            qpn: self.link.raw.qpn(),
             psn: self.psn,
             qkey: self.qkey,
             lid: opening.lid,
@@ -326,12 +331,13 @@ impl QueuePair<Ibv> for IbvQp {
     /// A system call, unless the failure is known already: a responder's device may fail a queue pair without a
     /// completion.
     fn state(&self) -> QpState {
-        if self.state.get() == QpState::ReadyToSend
-            && let Ok(ffi::QPS_ERR | ffi::QPS_SQE) = self.raw.query_state()
+        if self.link.state.get() == QpState::ReadyToSend
+            && let Ok(attr) = self.link.raw.query()
+            && matches!(attr.qp_state, ffi::QPS_ERR | ffi::QPS_SQE)
         {
-            self.state.set(QpState::Error);
+            self.link.state.set(QpState::Error);
         }
-        self.state.get()
+        self.link.state.get()
     }
 
     fn to_error(&mut self) {
@@ -355,7 +361,7 @@ impl QueuePair<Ibv> for IbvQp {
             [wr] => self.post_one_recv(wr)?,
             _ => self.post_recvs(list)?,
         }
-        if self.state.get() == QpState::Error {
+        if self.link.state.get() == QpState::Error {
             self.flush_again();
         }
         Ok(())
@@ -364,6 +370,6 @@ impl QueuePair<Ibv> for IbvQp {
 
 impl Drop for IbvQp {
     fn drop(&mut self) {
-        self.core.qps.borrow_mut().remove(&self.raw.qpn());
+        self.core.qps.borrow_mut().remove(&self.link.raw.qpn());
     }
 }

@@ -61,7 +61,7 @@ pub struct DeviceAttr {
     pub local_ca_ack_delay: u8,
     pub phys_port_cnt: u8,
 }
-assert_layout!(DeviceAttr: 232, max_mr_size @ 80, max_qp_wr @ 112, max_sge @ 120, max_cqe @ 132, max_mr @ 136,
+assert_layout!(DeviceAttr: 232, max_mr_size @ 80, vendor_id @ 96, max_qp_wr @ 112, max_sge @ 120, max_cqe @ 132, max_mr @ 136,
     max_qp_rd_atom @ 144, max_qp_init_rd_atom @ 156, atomic_cap @ 164, max_ah @ 200, max_srq @ 212,
     max_srq_wr @ 216, max_pkeys @ 224, phys_port_cnt @ 227);
 

@@ -400,6 +400,7 @@ extern "C" fn create_qp(pd: *mut ffi::Pd, init: *mut ffi::QpInitAttr) -> *mut ff
             ..Recvs::default()
         },
         cap: init.cap,
+        attr: ffi::QpAttr::default(),
         qkey: 0,
         dest: 0,
         rnr_wait_ns: 0,
@@ -465,6 +466,8 @@ extern "C" fn modify_qp(qp: *mut ffi::Qp, attr: *mut ffi::QpAttr, mask: i32) -> 
         return libc::EINVAL;
     }
     state.state = attr.qp_state;
+    // The provider builds upon what it passed before.
+    state.attr = attr;
     match attr.qp_state {
         ffi::QPS_INIT => state.qkey = attr.qkey,
         ffi::QPS_RTR => {
@@ -491,7 +494,13 @@ extern "C" fn query_qp(
     _mask: i32,
     _init: *mut ffi::QpInitAttr,
 ) -> i32 {
-    at(attr).qp_state = fabric().qps[&at(qp).qp_num].state;
+    let state = &fabric().qps[&at(qp).qp_num];
+    *at(attr) = ffi::QpAttr {
+        qp_state: state.state,
+        sq_psn: 7,
+        rq_psn: 9,
+        ..state.attr
+    };
     0
 }
 

@@ -61,6 +61,7 @@ pub struct Qp {
     pub srq: Option<u32>,
     pub recvs: Recvs,
     pub cap: ffi::QpCap,
+    pub attr: ffi::QpAttr,
     pub qkey: u32,
     pub dest: u32,
     pub rnr_wait_ns: u64,

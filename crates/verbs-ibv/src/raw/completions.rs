@@ -1,0 +1,142 @@
+//! Completion queues, and the channel that tells of completions.
+
+use super::{DataPath, Opened, made};
+use crate::ffi;
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::io;
+use std::ptr::{NonNull, null_mut};
+use std::rc::Rc;
+
+/// A completion channel: the descriptor that becomes readable when something completes.
+pub(crate) struct Channel {
+    opened: Rc<Opened>,
+    ptr: NonNull<ffi::CompChannel>,
+}
+
+impl Channel {
+    /// A channel whose descriptor never blocks.
+    pub(crate) fn new(opened: &Rc<Opened>) -> io::Result<Rc<Channel>> {
+        // SAFETY: an open device.
+        let ptr = made(unsafe { (opened.lib.create_comp_channel)(opened.ptr.as_ptr()) })?;
+        let opened = opened.clone();
+        let channel = Rc::new(Channel { opened, ptr });
+        rustix::io::ioctl_fionbio(channel.fd(), true)?;
+        Ok(channel)
+    }
+
+    pub(crate) fn fd(&self) -> rustix::fd::BorrowedFd<'_> {
+        // SAFETY: made by us; the number does not change.
+        let fd = unsafe { self.ptr.as_ref() }.fd;
+        // SAFETY: the descriptor is open as long as the channel, which the borrow keeps.
+        unsafe { rustix::fd::BorrowedFd::borrow_raw(fd) }
+    }
+
+    /// Takes every event that has come, and acknowledges it.
+    pub(crate) fn drain(&self) {
+        let (mut cq, mut context) = (null_mut(), null_mut());
+        // SAFETY: our channel, and room for the answers. It does not block.
+        while unsafe { (self.opened.lib.get_cq_event)(self.ptr.as_ptr(), &mut cq, &mut context) } == 0 {
+            // SAFETY: the queue is alive: destroying one waits until all its events are acknowledged, which only
+            // this thread does.
+            unsafe { (self.opened.lib.ack_cq_events)(cq, 1) };
+        }
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // SAFETY: made by us, destroyed once; completion queues held an Rc of it and are gone.
+        unsafe { (self.opened.lib.destroy_comp_channel)(self.ptr.as_ptr()) };
+    }
+}
+
+/// A completion queue.
+pub(crate) struct Completions {
+    channel: Rc<Channel>,
+    pub(super) ptr: NonNull<ffi::Cq>,
+    path: DataPath,
+    pub(crate) done: Done,
+}
+
+/// Places in [`Done`]. Numbers of queue pairs are given out one after the other, so that few meet in one.
+const PLACES: usize = 1024;
+
+/// How many SENDs, WRITEs and so on of each queue pair have completed, by the end of its number: what the watch
+/// compares with what was posted.
+pub(crate) struct Done(Box<[Cell<u32>; PLACES]>);
+
+impl Done {
+    fn new() -> Done {
+        let counts = vec![Cell::new(0); PLACES].into_boxed_slice();
+        Done(counts.try_into().expect("so many were made"))
+    }
+
+    /// Whether two queue pairs are counted as one.
+    pub(crate) fn same(a: u32, b: u32) -> bool {
+        a as usize % PLACES == b as usize % PLACES
+    }
+
+    pub(crate) fn of(&self, qpn: u32) -> u32 {
+        self.0[qpn as usize % PLACES].get()
+    }
+
+    /// To count with.
+    #[inline(always)]
+    pub(crate) fn counts(&self) -> Counts<'_> {
+        Counts(&self.0)
+    }
+}
+
+/// [`Done`] for the length of a poll.
+pub(crate) struct Counts<'d>(&'d [Cell<u32>; PLACES]);
+
+impl Counts<'_> {
+    /// Counts a completion, but no RECV.
+    #[inline(always)]
+    pub(crate) fn count(&self, wc: &ffi::Wc) {
+        let place = &self.0[wc.qp_num as usize % PLACES];
+        place.set(place.get().wrapping_add(u32::from(wc.opcode < ffi::WC_RECV)));
+    }
+}
+
+impl Completions {
+    pub(crate) fn new(channel: &Rc<Channel>, depth: c_int) -> io::Result<Rc<Completions>> {
+        let opened = &channel.opened;
+        let (context, channel_ptr) = (opened.ptr.as_ptr(), channel.ptr.as_ptr());
+        // SAFETY: an open device and a channel of it.
+        let made_cq = unsafe { (opened.lib.create_cq)(context, depth, null_mut(), channel_ptr, 0) };
+        let ptr = made(made_cq)?;
+        let (channel, path) = (channel.clone(), opened.path);
+        let done = Done::new();
+        Ok(Rc::new(Completions {
+            channel,
+            ptr,
+            path,
+            done,
+        }))
+    }
+
+    /// Takes up to `wcs.len()` completions.
+    #[inline]
+    pub(crate) fn poll(&self, wcs: &mut [ffi::Wc]) -> usize {
+        // SAFETY: our queue, used by this thread alone, and room for so many completions.
+        let got = unsafe { (self.path.poll_cq)(self.ptr.as_ptr(), wcs.len() as c_int, wcs.as_mut_ptr()) };
+        usize::try_from(got).unwrap_or(0).min(wcs.len())
+    }
+
+    /// The next completion makes an event.
+    pub(crate) fn request_event(&self) {
+        // SAFETY: our queue.
+        unsafe { (self.path.req_notify_cq)(self.ptr.as_ptr(), 0) };
+    }
+}
+
+impl Drop for Completions {
+    fn drop(&mut self) {
+        // An event not yet taken would make the next line wait for ever.
+        self.channel.drain();
+        // SAFETY: made by us, destroyed once; queue pairs held an Rc of it and are gone.
+        unsafe { (self.channel.opened.lib.destroy_cq)(self.ptr.as_ptr()) };
+    }
+}

@@ -1,0 +1,256 @@
+//! Owners of the library's objects. Each holds what it was made from, so that nothing is destroyed before what uses
+//! it, in whatever order its owners are dropped; each destroys its object exactly once.
+//!
+//! ```text
+//! Opened <- Protection <- Memory, Handle
+//!    ^           ^------- Pair, SharedRecvs
+//!    |                     |
+//!    +---- Channel <- Completions
+//! ```
+//! All of it belongs to one thread: `Rc` keeps it there.
+
+mod completions;
+mod queues;
+
+pub(crate) use completions::{Channel, Completions, Done};
+pub(crate) use queues::{NOT_READY, Pair, SharedRecvs};
+
+use crate::ffi::{self, Library};
+use drover_mem::Region;
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What a call that returns an error number came to.
+pub(crate) fn check(errno: c_int) -> io::Result<()> {
+    match errno {
+        0 => Ok(()),
+        // Some calls of old return -1 and set errno.
+        -1 => Err(io::Error::last_os_error()),
+        errno => Err(io::Error::from_raw_os_error(errno.abs())),
+    }
+}
+
+/// What a call that returns an object came to.
+fn made<T>(object: *mut T) -> io::Result<NonNull<T>> {
+    NonNull::new(object).ok_or_else(io::Error::last_os_error)
+}
+
+/// The data path of an opened device: what the header's inline functions would look up at every call.
+#[derive(Clone, Copy)]
+pub(crate) struct DataPath {
+    pub(crate) poll_cq: ffi::PollCq,
+    pub(crate) req_notify_cq: ffi::ReqNotifyCq,
+    pub(crate) post_srq_recv: Option<ffi::PostSrqRecv>,
+    pub(crate) post_send: ffi::PostSend,
+    pub(crate) post_recv: ffi::PostRecv,
+}
+
+/// An opened device.
+pub(crate) struct Opened {
+    lib: Arc<Library>,
+    ptr: NonNull<ffi::Context>,
+    pub(crate) path: DataPath,
+}
+
+impl Opened {
+    /// Opens the device called `name`; `None` if there is none.
+    pub(crate) fn open(lib: &Arc<Library>, name: &str) -> io::Result<Option<Rc<Opened>>> {
+        let list = DeviceList::get(lib)?;
+        let Some(device) = list.devices().find(|device| list.name(*device) == name) else {
+            return Ok(None);
+        };
+        // SAFETY: the device stands in a list that lives until the end of this function.
+        let ptr = made(unsafe { (lib.open_device)(device) })?;
+        // SAFETY: just opened; nobody writes to this part of it.
+        let ops = unsafe { ptr.as_ref() }.ops;
+        let (Some(poll_cq), Some(req_notify_cq), Some(post_send), Some(post_recv)) =
+            (ops.poll_cq, ops.req_notify_cq, ops.post_send, ops.post_recv)
+        else {
+            // SAFETY: opened above and nothing was made from it.
+            unsafe { (lib.close_device)(ptr.as_ptr()) };
+            return Err(io::Error::other("the device's driver has no data path"));
+        };
+        let path = DataPath {
+            poll_cq,
+            req_notify_cq,
+            post_srq_recv: ops.post_srq_recv,
+            post_send,
+            post_recv,
+        };
+        let lib = lib.clone();
+        Ok(Some(Rc::new(Opened { lib, ptr, path })))
+    }
+
+    pub(crate) fn device_attr(&self) -> io::Result<ffi::DeviceAttr> {
+        // SAFETY: numbers only, so all zeros are a value.
+        let mut attr = unsafe { std::mem::zeroed::<ffi::DeviceAttr>() };
+        // SAFETY: an open device, and room for the answer.
+        check(unsafe { (self.lib.query_device)(self.ptr.as_ptr(), &mut attr) })?;
+        Ok(attr)
+    }
+
+    pub(crate) fn port_attr(&self, port: u8) -> io::Result<ffi::PortAttr> {
+        // SAFETY: numbers only, so all zeros are a value.
+        let mut attr = unsafe { std::mem::zeroed::<ffi::PortAttr>() };
+        // SAFETY: an open device, and room for the answer.
+        check(unsafe { (self.lib.query_port)(self.ptr.as_ptr(), port, &mut attr) })?;
+        Ok(attr)
+    }
+
+    /// The valid GIDs of all ports, `count` at most.
+    pub(crate) fn gids(&self, count: usize) -> io::Result<Vec<ffi::GidEntry>> {
+        let mut entries = vec![ffi::GidEntry::default(); count];
+        let size = size_of::<ffi::GidEntry>();
+        // SAFETY: an open device, and room for `count` entries of that size.
+        let got =
+            unsafe { (self.lib.query_gid_table)(self.ptr.as_ptr(), entries.as_mut_ptr(), count, 0, size) };
+        match usize::try_from(got) {
+            Ok(got) => entries.truncate(got),
+            Err(_) => return Err(io::Error::from_raw_os_error((-got) as i32)),
+        }
+        Ok(entries)
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // SAFETY: opened by us, closed once; whatever was made from it held an Rc of it and is gone.
+        unsafe { (self.lib.close_device)(self.ptr.as_ptr()) };
+    }
+}
+
+/// The list of devices, while it is looked at.
+pub(crate) struct DeviceList<'l> {
+    lib: &'l Library,
+    list: NonNull<*mut ffi::Device>,
+    count: usize,
+}
+
+impl<'l> DeviceList<'l> {
+    pub(crate) fn get(lib: &'l Library) -> io::Result<DeviceList<'l>> {
+        let mut count = 0;
+        // SAFETY: room for the count.
+        let list = made(unsafe { (lib.get_device_list)(&mut count) })?;
+        let count = usize::try_from(count).unwrap_or(0);
+        Ok(DeviceList { lib, list, count })
+    }
+
+    fn devices(&self) -> impl Iterator<Item = *mut ffi::Device> {
+        // SAFETY: the list has so many devices, and lives as long as `self`.
+        let devices = unsafe { std::slice::from_raw_parts(self.list.as_ptr(), self.count) };
+        devices.iter().copied()
+    }
+
+    fn name(&self, device: *mut ffi::Device) -> String {
+        // SAFETY: a device of this list, which lives.
+        let name = unsafe { (self.lib.get_device_name)(device) };
+        if name.is_null() {
+            return String::new();
+        }
+        // SAFETY: a terminated string in the device.
+        let name = unsafe { std::ffi::CStr::from_ptr(name) };
+        name.to_string_lossy().into_owned()
+    }
+
+    /// Names, sorted.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.devices().map(|device| self.name(device)).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for DeviceList<'_> {
+    fn drop(&mut self) {
+        // SAFETY: got from the library, freed once.
+        unsafe { (self.lib.free_device_list)(self.list.as_ptr()) };
+    }
+}
+
+/// A protection domain.
+pub(crate) struct Protection {
+    opened: Rc<Opened>,
+    ptr: NonNull<ffi::Pd>,
+}
+
+impl Protection {
+    pub(crate) fn new(opened: &Rc<Opened>) -> io::Result<Rc<Protection>> {
+        // SAFETY: an open device.
+        let ptr = made(unsafe { (opened.lib.alloc_pd)(opened.ptr.as_ptr()) })?;
+        let opened = opened.clone();
+        Ok(Rc::new(Protection { opened, ptr }))
+    }
+}
+
+impl Drop for Protection {
+    fn drop(&mut self) {
+        // SAFETY: made by us, freed once; whatever was made in it held an Rc of it and is gone.
+        unsafe { (self.opened.lib.dealloc_pd)(self.ptr.as_ptr()) };
+    }
+}
+
+/// Registered memory: at device address 0, so that an address is an offset.
+pub(crate) struct Memory {
+    pd: Rc<Protection>,
+    ptr: NonNull<ffi::Mr>,
+    region: Region,
+}
+
+impl Memory {
+    pub(crate) fn register(pd: &Rc<Protection>, region: &Region, access: c_int) -> io::Result<Memory> {
+        let (addr, len) = (region.addr() as *mut c_void, region.len());
+        // SAFETY: the region stays mapped while `region`, which is kept with the registration; it is never a Rust
+        // reference, so the device may write to it at any time.
+        let ptr = made(unsafe { (pd.opened.lib.reg_mr_iova)(pd.ptr.as_ptr(), addr, len, 0, access) })?;
+        let (pd, region) = (pd.clone(), region.clone());
+        Ok(Memory { pd, ptr, region })
+    }
+
+    pub(crate) fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Local and remote key.
+    pub(crate) fn keys(&self) -> (u32, u32) {
+        // SAFETY: registered by us; the keys do not change.
+        let mr = unsafe { self.ptr.as_ref() };
+        (mr.lkey, mr.rkey)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: registered by us, once; the memory is unmapped after this, with the region.
+        unsafe { (self.pd.opened.lib.dereg_mr)(self.ptr.as_ptr()) };
+    }
+}
+
+/// An address handle.
+pub(crate) struct Handle {
+    pd: Rc<Protection>,
+    ptr: NonNull<ffi::Ah>,
+}
+
+impl Handle {
+    pub(crate) fn new(pd: &Rc<Protection>, mut attr: ffi::AhAttr) -> io::Result<Handle> {
+        // SAFETY: our protection domain; the attributes are only read.
+        let ptr = made(unsafe { (pd.opened.lib.create_ah)(pd.ptr.as_ptr(), &mut attr) })?;
+        let pd = pd.clone();
+        Ok(Handle { pd, ptr })
+    }
+
+    #[inline]
+    pub(crate) fn ptr(&self) -> *mut ffi::Ah {
+        self.ptr.as_ptr()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: made by us, destroyed once.
+        unsafe { (self.pd.opened.lib.destroy_ah)(self.ptr.as_ptr()) };
+    }
+}

@@ -1,0 +1,161 @@
+//! Queue pairs, and receive queues that they share.
+
+use super::{Completions, Protection, check, made};
+use crate::ffi;
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::io;
+use std::ptr::{NonNull, null_mut};
+use std::rc::Rc;
+
+/// A shared receive queue.
+pub(crate) struct SharedRecvs {
+    pd: Rc<Protection>,
+    ptr: NonNull<ffi::Srq>,
+    post: ffi::PostSrqRecv,
+}
+
+impl SharedRecvs {
+    pub(crate) fn new(pd: &Rc<Protection>, depth: u32) -> io::Result<Rc<SharedRecvs>> {
+        let post = pd.opened.path.post_srq_recv;
+        let post = post.ok_or_else(|| io::Error::from_raw_os_error(libc::EOPNOTSUPP))?;
+        let mut attr = ffi::SrqInitAttr {
+            srq_context: null_mut(),
+            max_wr: depth,
+            max_sge: 1,
+            srq_limit: 0,
+        };
+        // SAFETY: our protection domain.
+        let ptr = made(unsafe { (pd.opened.lib.create_srq)(pd.ptr.as_ptr(), &mut attr) })?;
+        let pd = pd.clone();
+        Ok(Rc::new(SharedRecvs { pd, ptr, post }))
+    }
+
+    /// Posts a chain; on failure the error number, and in `bad` the first request that was not taken.
+    ///
+    /// # Safety
+    /// `chain` is a chain of requests that lives for the call, with its elements.
+    #[inline(always)]
+    pub(crate) unsafe fn post(&self, chain: *mut ffi::RecvWr, bad: &mut *mut ffi::RecvWr) -> c_int {
+        // SAFETY: our queue, used by this thread alone; the caller's chain.
+        unsafe { (self.post)(self.ptr.as_ptr(), chain, bad) }
+    }
+}
+
+impl Drop for SharedRecvs {
+    fn drop(&mut self) {
+        // SAFETY: made by us, destroyed once; queue pairs held an Rc of it and are gone.
+        unsafe { (self.pd.opened.lib.destroy_srq)(self.ptr.as_ptr()) };
+    }
+}
+
+/// A queue pair, with all that it works on.
+pub(crate) struct Pair {
+    pd: Rc<Protection>,
+    ptr: NonNull<ffi::Qp>,
+    send: Cell<ffi::PostSend>,
+    recv: ffi::PostRecv,
+    send_cq: Rc<Completions>,
+    _recv_cq: Rc<Completions>,
+    _srq: Option<Rc<SharedRecvs>>,
+}
+
+impl Pair {
+    pub(crate) fn new(
+        pd: &Rc<Protection>,
+        send_cq: &Rc<Completions>,
+        recv_cq: &Rc<Completions>,
+        srq: Option<&Rc<SharedRecvs>>,
+        cap: ffi::QpCap,
+        qp_type: u32,
+    ) -> io::Result<Pair> {
+        let mut attr = ffi::QpInitAttr {
+            qp_context: null_mut(),
+            send_cq: send_cq.ptr.as_ptr(),
+            recv_cq: recv_cq.ptr.as_ptr(),
+            srq: srq.map_or(null_mut(), |srq| srq.ptr.as_ptr()),
+            cap,
+            qp_type,
+            sq_sig_all: 0,
+        };
+        // SAFETY: objects of one device, which the new owner keeps.
+        let ptr = made(unsafe { (pd.opened.lib.create_qp)(pd.ptr.as_ptr(), &mut attr) })?;
+        Ok(Pair {
+            pd: pd.clone(),
+            ptr,
+            send: Cell::new(not_ready),
+            recv: pd.opened.path.post_recv,
+            send_cq: send_cq.clone(),
+            _recv_cq: recv_cq.clone(),
+            _srq: srq.cloned(),
+        })
+    }
+
+    pub(crate) fn qpn(&self) -> u32 {
+        // SAFETY: made by us; the number does not change.
+        unsafe { self.ptr.as_ref() }.qp_num
+    }
+
+    pub(crate) fn modify(&self, attr: &mut ffi::QpAttr, mask: c_int) -> io::Result<()> {
+        // SAFETY: our queue pair; the attributes are only read.
+        check(unsafe { (self.pd.opened.lib.modify_qp)(self.ptr.as_ptr(), attr, mask) })
+    }
+
+    /// What the device says of it.
+    pub(crate) fn query(&self) -> io::Result<ffi::QpAttr> {
+        let mut attr = ffi::QpAttr::default();
+        // SAFETY: numbers and pointers, for which zero is a value.
+        let mut init = unsafe { std::mem::zeroed::<ffi::QpInitAttr>() };
+        let mask = ffi::QP_STATE | ffi::QP_SQ_PSN | ffi::QP_RQ_PSN | ffi::QP_TIMEOUT | ffi::QP_RETRY_CNT;
+        // SAFETY: our queue pair, and room for the answers.
+        check(unsafe { (self.pd.opened.lib.query_qp)(self.ptr.as_ptr(), &mut attr, mask, &mut init) })?;
+        Ok(attr)
+    }
+
+    /// Where its SENDs complete.
+    pub(crate) fn send_cq(&self) -> &Rc<Completions> {
+        &self.send_cq
+    }
+
+    /// From now on posts go to the device.
+    pub(crate) fn open_sends(&self) {
+        self.send.set(self.pd.opened.path.post_send);
+    }
+
+    /// Posts a chain; on failure the error number, and in `bad` the first request that was not taken, if the library
+    /// says so.
+    ///
+    /// # Safety
+    /// `chain` is a chain of requests that lives for the call, with its elements and inline payloads.
+    #[inline(always)]
+    pub(crate) unsafe fn post_send(&self, chain: *mut ffi::SendWr, bad: &mut *mut ffi::SendWr) -> c_int {
+        // SAFETY: our queue pair, used by this thread alone; the caller's chain.
+        unsafe { (self.send.get())(self.ptr.as_ptr(), chain, bad) }
+    }
+
+    /// Posts a chain of RECVs; as [`post_send`](Pair::post_send).
+    ///
+    /// # Safety
+    /// As for [`post_send`](Pair::post_send).
+    #[inline(always)]
+    pub(crate) unsafe fn post_recv(&self, chain: *mut ffi::RecvWr, bad: &mut *mut ffi::RecvWr) -> c_int {
+        // SAFETY: our queue pair, used by this thread alone; the caller's chain.
+        unsafe { (self.recv)(self.ptr.as_ptr(), chain, bad) }
+    }
+}
+
+/// The error number of posting to a queue pair that is not connected yet.
+pub(crate) const NOT_READY: c_int = libc::ENOTCONN;
+
+/// In place of the device's function until the queue pair is connected: libraries differ in what they do then, and
+/// posts need not look at the state.
+unsafe extern "C" fn not_ready(_: *mut ffi::Qp, _: *mut ffi::SendWr, _: *mut *mut ffi::SendWr) -> c_int {
+    NOT_READY
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        // SAFETY: made by us, destroyed once; its queues and its domain are dropped after this.
+        unsafe { (self.pd.opened.lib.destroy_qp)(self.ptr.as_ptr()) };
+    }
+}

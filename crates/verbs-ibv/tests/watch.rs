@@ -1,0 +1,185 @@
+//! The watch tells of a queue pair whose requests do not complete, once, and with what its device says.
+
+mod stub;
+
+use drover_base::Ns;
+use drover_mem::PageWish;
+use drover_verbs::*;
+use drover_verbs_ibv::{Ibv, IbvContext, IbvCq, IbvDevice, IbvMr, IbvOptions, IbvQp};
+
+struct Bed {
+    ctx: IbvContext,
+    cq: IbvCq,
+    mr: IbvMr,
+    from: IbvQp,
+    to: IbvQp,
+}
+
+/// A connection whose sender waits for ever for a RECV.
+fn bed() -> Bed {
+    let mut options = IbvOptions::default();
+    options.library = Some(stub::library());
+    let ctx = IbvDevice::open(options)
+        .expect("a device")
+        .context()
+        .expect("a context");
+    let memory = ctx.alloc(4096, PageWish::Small).expect("memory");
+    let mr = ctx.register(&memory, Access::ALL).expect("registered");
+    let cq = ctx.create_cq(16).expect("a queue");
+    let qp = || {
+        let mut options = QpOptions::<Ibv>::new(QpKind::Rc, &cq, ctx.caps());
+        options.rnr_timeout = Ns::MAX;
+        ctx.create_qp(&options).expect("a queue pair")
+    };
+    let (mut from, mut to) = (qp(), qp());
+    let names = [&from, &to].map(|qp| qp.export().expect("an export"));
+    from.connect(&names[1]).expect("connected");
+    to.connect(&names[0]).expect("connected");
+    Bed {
+        ctx,
+        cq,
+        mr,
+        from,
+        to,
+    }
+}
+
+impl Bed {
+    fn send(&mut self, signaled: &[bool]) {
+        let mut list = SendList::default();
+        for &signaled in signaled {
+            let payload = list.inline(b"anybody there");
+            let (dest, imm) = (None, None);
+            list.push(SendWr {
+                wr_id: WrId(1),
+                op: SendOp::Send { dest, imm },
+                payload,
+                signaled,
+                fence: false,
+            });
+        }
+        self.from.post_send(self.ctx.cpu(), &list).expect("taken");
+    }
+
+    fn receive(&mut self, count: usize) {
+        let mut list = RecvList::default();
+        for _ in 0..count {
+            let (wr_id, sge) = (WrId(2), self.mr.sge(0, 64));
+            list.push(RecvWr { wr_id, sge });
+        }
+        self.to.post_recv(self.ctx.cpu(), &list).expect("taken");
+    }
+
+    fn poll(&mut self) -> usize {
+        self.cq.poll(self.ctx.cpu(), &mut [Wc::default(); 16])
+    }
+
+    /// Numbers of queue pairs that are told of by the second of two looks.
+    fn look_twice(&self) -> Vec<Qpn> {
+        let first = self.ctx.stuck(Ns::ZERO);
+        assert!(first.is_empty(), "time counts from the first look");
+        let second = self.ctx.stuck(Ns::ZERO);
+        second.iter().map(|stuck| stuck.qpn).collect()
+    }
+}
+
+#[test]
+fn what_does_not_complete_is_told_once_in_words() {
+    let mut bed = bed();
+    bed.send(&[true, false, true]);
+    assert!(bed.ctx.stuck(Ns::ZERO).is_empty());
+    let stuck = bed.ctx.stuck(Ns::ZERO);
+    let [stuck] = stuck.as_slice() else {
+        panic!("one is stuck, not {}", stuck.len());
+    };
+    assert_eq!((stuck.qpn, stuck.outstanding), (bed.from.qpn(), 2));
+    let (from, to) = (bed.from.qpn().0, bed.to.qpn().0);
+    assert_eq!(
+        stuck.to_string(),
+        format!(
+            "Rc queue pair {from:#x} of stub0 port 1 is stuck: 2 signaled requests outstanding, nothing completed for \
+             0 ms; its device says: RTS, peer {to:#x}, sq_psn 0x7, rq_psn 0x9, path MTU 1024, timeout 14, retry_cnt 6, \
+             rnr_retry 7, min_rnr_timer 12, rd_atomic 16 out 16 in"
+        )
+    );
+    assert!(bed.ctx.stuck(Ns::ZERO).is_empty(), "it is told once");
+}
+
+#[test]
+fn patience_is_kept() {
+    let mut bed = bed();
+    bed.send(&[true]);
+    for _ in 0..3 {
+        assert!(bed.ctx.stuck(Ns::MAX).is_empty());
+    }
+}
+
+#[test]
+fn completions_end_it_and_the_next_time_is_told_again() {
+    let mut bed = bed();
+    bed.send(&[true]);
+    assert_eq!(bed.look_twice(), [bed.from.qpn()]);
+    bed.receive(1);
+    assert!(bed.poll() >= 1);
+    assert_eq!(bed.look_twice(), []);
+    bed.send(&[true]);
+    assert_eq!(bed.look_twice(), [bed.from.qpn()]);
+}
+
+#[test]
+fn progress_begins_the_time_anew() {
+    let mut bed = bed();
+    bed.send(&[true, true]);
+    assert_eq!(bed.look_twice(), [bed.from.qpn()]);
+    bed.receive(1);
+    assert!(bed.poll() >= 1);
+    assert_eq!(
+        bed.look_twice(),
+        [bed.from.qpn()],
+        "the second request has none still"
+    );
+}
+
+#[test]
+fn what_is_not_signaled_and_what_has_failed_is_not_watched() {
+    let mut bed = bed();
+    bed.send(&[false, false]);
+    assert_eq!(bed.look_twice(), []);
+    bed.send(&[true]);
+    bed.from.to_error();
+    assert_eq!(bed.look_twice(), []);
+}
+
+#[test]
+fn a_recv_is_no_request_that_gets_stuck() {
+    let mut bed = bed();
+    bed.receive(3);
+    bed.send(&[true]);
+    assert_eq!(bed.poll(), 2, "a SEND and a RECV");
+    assert_eq!(bed.look_twice(), []);
+}
+
+#[test]
+fn what_was_refused_is_not_waited_for() {
+    let mut bed = bed();
+    let refused = {
+        let mut list = SendList::default();
+        for _ in 0..129 {
+            let (dest, imm) = (None, None);
+            list.push(SendWr {
+                wr_id: WrId(1),
+                op: SendOp::Send { dest, imm },
+                payload: Payload::EMPTY,
+                signaled: true,
+                fence: false,
+            });
+        }
+        bed.from
+            .post_send(bed.ctx.cpu(), &list)
+            .expect_err("one too many")
+    };
+    assert_eq!((refused.accepted, refused.kind), (128, PostErrorKind::QueueFull));
+    bed.receive(128);
+    while bed.poll() > 0 {}
+    assert_eq!(bed.look_twice(), []);
+}
