@@ -87,7 +87,7 @@ for name in $(cat /scenarios/order); do
     status=$?
     if [ "$status" != 0 ]; then
         echo "--- processes and the kernel's last words:"
-        ps -o pid,stat,time,args | grep -v '\[' | tail -n 20
+        ps -o pid,stat,args | grep -v '\[' | tail -n 20
         dmesg | tail -n 20
     fi
     kill -9 -1

@@ -26,11 +26,22 @@ use drover_verbs::{
 const BULK_WR: u64 = 1 << 63;
 /// More bulk memory than this per client is nonsense.
 const MEMORY_BYTES_MAX: usize = 1 << 32;
+/// A value moves in WRITEs or READs of this many bytes, posted together. A device that misses a packet starts its message
+/// over and counts that; of a whole megabyte on a lossy wire it gives up. *(our choice: 16 packets of the smallest common
+/// MTU of RoCE, and few enough requests that posting them costs nothing beside the copy)*
+const PIECE_BYTES: usize = 16 << 10;
+/// Requests that transfers of one client may have posted, where its values are so long that pieces must be longer.
+const REQUESTS_MAX: usize = 1024;
 /// Times a value is moved again because its checksum does not fit.
 const REPEATS_MAX: u32 = 100;
 
 pub(super) fn is_bulk(wr_id: WrId) -> bool {
     wr_id.0 & BULK_WR != 0
+}
+
+/// Bytes per request, so that no more than `pieces_max` are needed for a chunk.
+fn piece_bytes(chunk_bytes: usize, pieces_max: usize) -> usize {
+    round_up(chunk_bytes.div_ceil(pieces_max), 8).max(PIECE_BYTES)
 }
 
 /// The chunks of a session.
@@ -74,6 +85,7 @@ pub(super) struct Chunks<P: Provider> {
     remote: RemoteRegion,
     local: P::Mr,
     chunk_bytes: usize,
+    piece_bytes: usize,
     free: Vec<u32>,
     list: SendList,
     /// What `remote` refers to.
@@ -283,8 +295,10 @@ impl<P: Provider> HerdClient<P> {
         }
         let local = self.ctx.alloc(bytes, PageWish::Small)?;
         let local = self.ctx.register(&local, Access::LOCAL)?;
+        let requests_max = REQUESTS_MAX.min(self.ctx.caps().send_depth_max);
+        let piece_bytes = piece_bytes(chunk_bytes, (requests_max / 2 / count).max(1));
         let mut qp = self.ctx.create_qp(&QpOptions {
-            send_depth: 2 * count,
+            send_depth: 2 * count * chunk_bytes.div_ceil(piece_bytes),
             recv_depth: 1,
             ..QpOptions::new(QpKind::Rc, &session.cq, self.ctx.caps())
         })?;
@@ -296,8 +310,9 @@ impl<P: Provider> HerdClient<P> {
             remote,
             local,
             chunk_bytes,
+            piece_bytes,
             free: (0..u32::from(*chunk_count)).rev().collect(),
-            list: SendList::with_capacity(1, 0),
+            list: SendList::with_capacity(chunk_bytes.div_ceil(piece_bytes), 0),
             _imports: imports,
         })
     }
@@ -307,20 +322,26 @@ impl<P: Provider> HerdClient<P> {
         let Some(chunks) = self.bulk.chunks() else {
             return;
         };
-        let offset = chunk as usize * chunks.chunk_bytes;
-        let remote = chunks.remote.at(offset);
-        let op = match read {
-            true => SendOp::Read { remote },
-            false => SendOp::Write { remote, imm: None },
-        };
+        let start = chunk as usize * chunks.chunk_bytes;
         chunks.list.clear();
-        chunks.list.push(SendWr {
-            wr_id: WrId(BULK_WR | index as u64),
-            op,
-            payload: Payload::Region(chunks.local.sge(offset, len)),
-            signaled: true,
-            fence: false,
-        });
+        let pieces = len.div_ceil(chunks.piece_bytes).max(1);
+        for n in 0..pieces {
+            let at = n * chunks.piece_bytes;
+            let remote = chunks.remote.at(start + at);
+            let op = match read {
+                true => SendOp::Read { remote },
+                false => SendOp::Write { remote, imm: None },
+            };
+            let sge = chunks.local.sge(start + at, chunks.piece_bytes.min(len - at));
+            chunks.list.push(SendWr {
+                wr_id: WrId(BULK_WR | index as u64),
+                op,
+                payload: Payload::Region(sge),
+                // Requests complete in order: the last one speaks for all.
+                signaled: n + 1 == pieces,
+                fence: false,
+            });
+        }
         let posted = chunks.rc.post_send(cpu, &chunks.list);
         if let (Err(error), Some(session)) = (posted, self.session.as_deref_mut()) {
             tracing::warn!(%error, "a bulk transfer could not be posted: the session is over");
@@ -535,5 +556,18 @@ impl<P: Provider> HerdClient<P> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_short_unless_there_would_be_too_many() {
+        assert_eq!(piece_bytes(1 << 20, 128), PIECE_BYTES);
+        assert_eq!(piece_bytes(100, 128), PIECE_BYTES);
+        assert_eq!(piece_bytes(1 << 20, 8), 128 << 10);
+        assert_eq!(piece_bytes(1_000_001, 1), 1_000_008);
     }
 }
