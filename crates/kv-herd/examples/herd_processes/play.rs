@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Operations of each client between two events.
-const STRETCH: usize = 400;
+const STRETCH: usize = 200;
 /// Nobody makes progress for so long: it hangs. An operation's own deadline is five seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How often the server is killed.

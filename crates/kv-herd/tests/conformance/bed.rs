@@ -13,6 +13,9 @@ use std::rc::Rc;
 
 /// A provider that tests can open.
 pub trait Ground: Provider {
+    /// What an operation of a client may take.
+    const DEADLINE: Ns = Ns::from_s(5);
+
     /// A fresh fabric with the faults of `options`.
     fn open(options: &BedOptions) -> Self::Device;
 
@@ -114,7 +117,11 @@ impl<P: Ground> Bed for PiecesBed<P> {
 
     fn connect(&mut self) -> HerdClient<P> {
         let ctx = self.ctx.clone();
-        let client = HerdClient::new(ctx.clone(), Dial::at(&self.desk), client_options(&self.options));
+        let options = ClientOptions {
+            deadline: P::DEADLINE,
+            ..client_options(&self.options)
+        };
+        let client = HerdClient::new(ctx.clone(), Dial::at(&self.desk), options);
         connected(client, &*ctx, || self.step())
     }
 
