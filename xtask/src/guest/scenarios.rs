@@ -136,7 +136,7 @@ pub const SCENARIOS: &[Scenario] = &[
         network: Network::Wire { loss: 0 },
         programs: &[Program::Drover],
         script: include_str!("perf.sh"),
-        seconds: 60,
+        seconds: 120,
     },
     Scenario {
         name: "perf-beside-perftest",
