@@ -9,7 +9,7 @@
 //! - Inline payloads are a matter of each end alone; the smaller length is told for those who want formats that
 //!   both ends inline.
 
-use crate::device::{Opening, mtu_bytes};
+use crate::device::Opening;
 use crate::wire::QpName;
 use drover_verbs::QpKind;
 use std::net::{IpAddr, Ipv6Addr};
@@ -78,4 +78,27 @@ pub(crate) fn agree(kind: QpKind, ours: &Opening, peer: &QpName) -> Result<Agree
         reads_max,
         meaning,
     })
+}
+
+/// The code of an MTU that was asked for, at a port with that of code `most`.
+pub(crate) fn asked_mtu(bytes: usize, most: u8, place: &str) -> Result<u8, String> {
+    let Some(code) = (1..=5).find(|code| mtu_bytes(*code) == bytes) else {
+        return Err(format!(
+            "packets cannot carry {bytes} bytes: verbs have 256, 512, 1024, 2048 and 4096"
+        ));
+    };
+    match code <= most {
+        true => Ok(code),
+        false => Err(format!(
+            "packets of {place} carry up to {} bytes, not {bytes}: raise the MTU of its network interface above that \
+             (ip link set DEV mtu {}), or ask for less",
+            mtu_bytes(most),
+            bytes + 100
+        )),
+    }
+}
+
+/// What the code of an MTU means, bytes.
+pub(crate) fn mtu_bytes(code: u8) -> usize {
+    128 << code
 }

@@ -3,7 +3,7 @@
 use crate::Ibv;
 use crate::core::Core;
 use crate::ffi;
-use crate::raw::Completions;
+use crate::raw::{Completions, Counts};
 use drover_mem::NativeCpu;
 use drover_verbs::{CompletionQueue, Imm, Opcode, Qpn, Wc, WcStatus, WrId};
 use std::rc::Rc;
@@ -34,43 +34,72 @@ impl IbvCq {
 impl CompletionQueue<Ibv> for IbvCq {
     #[inline]
     fn poll(&mut self, _cpu: &NativeCpu, wcs: &mut [Wc]) -> usize {
-        let got = self.poll_batch(wcs);
-        match got == BATCH && wcs.len() > BATCH {
-            true => self.poll_more(wcs),
-            false => got,
+        let got = self.take_batch(wcs.len());
+        match wcs {
+            // What is found most often is nothing or one, and neither is a loop.
+            _ if got == 0 => self.found_nothing(),
+            [to, ..] if got == 1 => self.convert_one(to),
+            _ => self.convert_more(wcs, got),
         }
     }
 }
 
 impl IbvCq {
-    /// Takes no more than a batch.
+    /// Takes no more than a batch, as it comes.
     #[inline(always)]
-    fn poll_batch(&mut self, wcs: &mut [Wc]) -> usize {
-        let asked = wcs.len().min(BATCH);
-        let got = self.raw.poll(&mut self.batch[..asked]);
-        if got == 0 {
-            self.found_nothing();
-            return 0;
-        }
+    fn take_batch(&mut self, room: usize) -> usize {
+        let asked = room.min(BATCH);
+        self.raw.poll(&mut self.batch[..asked])
+    }
+
+    #[inline(always)]
+    fn convert_one(&mut self, to: &mut Wc) -> usize {
         self.empty = 0;
-        let done = self.raw.done.counts();
+        convert(&self.core, &self.raw.done.counts(), &self.batch[0], to);
+        1
+    }
+
+    /// The batch that was taken, and those behind it as long as they are full.
+    #[inline(never)]
+    fn convert_more(&mut self, wcs: &mut [Wc], got: usize) -> usize {
+        self.empty = 0;
+        self.convert_batch(wcs, got);
+        match got == BATCH && wcs.len() > BATCH {
+            true => self.poll_on(wcs),
+            false => got,
+        }
+    }
+
+    #[inline(always)]
+    fn convert_batch(&self, wcs: &mut [Wc], got: usize) {
+        let (core, done) = (&*self.core, self.raw.done.counts());
         for (to, from) in wcs.iter_mut().zip(&self.batch[..got]) {
-            *to = converted(from);
-            done.count(from);
-            if from.status != ffi::WC_SUCCESS {
-                failed(&self.core, from, to);
+            convert(core, &done, from, to);
+        }
+    }
+
+    /// Behind a full batch.
+    #[inline(never)]
+    fn poll_on(&mut self, wcs: &mut [Wc]) -> usize {
+        let mut count = BATCH;
+        loop {
+            let got = self.take_batch(wcs.len() - count);
+            self.convert_batch(&mut wcs[count..], got);
+            count += got;
+            if got < BATCH {
+                return count;
             }
         }
-        got
     }
 
     /// Nothing there, once more.
     #[inline]
-    fn found_nothing(&mut self) {
+    fn found_nothing(&mut self) -> usize {
         self.empty = self.empty.saturating_add(1);
         if self.empty >= self.core.opening.yield_after {
             self.yield_core();
         }
+        0
     }
 
     #[cold]
@@ -78,18 +107,15 @@ impl IbvCq {
         std::thread::yield_now();
         self.core.watch();
     }
+}
 
-    /// Behind a full batch.
-    #[inline(never)]
-    fn poll_more(&mut self, wcs: &mut [Wc]) -> usize {
-        let mut count = BATCH;
-        loop {
-            let got = self.poll_batch(&mut wcs[count..]);
-            count += got;
-            if got < BATCH {
-                return count;
-            }
-        }
+/// One completion, counted.
+#[inline(always)]
+fn convert(core: &Core, done: &Counts<'_>, from: &ffi::Wc, to: &mut Wc) {
+    *to = converted(from);
+    done.count(from);
+    if from.status != ffi::WC_SUCCESS {
+        failed(core, from, to);
     }
 }
 

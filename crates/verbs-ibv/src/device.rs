@@ -1,6 +1,7 @@
 //! [`IbvDevice`]: finding devices, choosing one, reading what it can do.
 
 use crate::Ibv;
+use crate::agree::{asked_mtu, mtu_bytes};
 use crate::chain::SGE_MAX;
 use crate::choose::{Choice, ChooseError, GidFacts, GidKind, PortFacts, PortState, Wish, choose};
 use crate::context::IbvContext;
@@ -187,29 +188,6 @@ impl IbvDevice {
     pub fn choice(&self) -> &Choice {
         &self.opening.choice
     }
-}
-
-/// The code of an MTU that was asked for, at a port with that of code `most`.
-fn asked_mtu(bytes: usize, most: u8, place: &str) -> Result<u8, String> {
-    let Some(code) = (1..=5).find(|code| mtu_bytes(*code) == bytes) else {
-        return Err(format!(
-            "packets cannot carry {bytes} bytes: verbs have 256, 512, 1024, 2048 and 4096"
-        ));
-    };
-    match code <= most {
-        true => Ok(code),
-        false => Err(format!(
-            "packets of {place} carry up to {} bytes, not {bytes}: raise the MTU of its network interface above that \
-             (ip link set DEV mtu {}), or ask for less",
-            mtu_bytes(most),
-            bytes + 100
-        )),
-    }
-}
-
-/// What the code of an MTU means, bytes.
-pub(crate) fn mtu_bytes(code: u8) -> usize {
-    128 << code
 }
 
 impl Device<Ibv> for IbvDevice {

@@ -4,8 +4,8 @@
 //!
 //! Posts and polls count one number each; the rest happens about once a second, when there is nothing else to do.
 
+use crate::agree::mtu_bytes;
 use crate::core::Core;
-use crate::device::mtu_bytes;
 use crate::ffi;
 use crate::raw::{Done, Pair};
 use drover_base::{Cpu, Ns};

@@ -12,7 +12,7 @@
 mod completions;
 mod queues;
 
-pub(crate) use completions::{Channel, Completions, Done};
+pub(crate) use completions::{Channel, Completions, Counts, Done};
 pub(crate) use queues::{NOT_READY, Pair, SharedRecvs};
 
 use crate::ffi::{self, Library};
