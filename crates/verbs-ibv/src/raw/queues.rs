@@ -83,7 +83,7 @@ impl Pair {
         Ok(Pair {
             pd: pd.clone(),
             ptr,
-            send: Cell::new(not_ready),
+            send: Cell::new(not_ready as ffi::PostSend),
             recv: pd.opened.path.post_recv,
             send_cq: send_cq.clone(),
             _recv_cq: recv_cq.clone(),
@@ -149,7 +149,7 @@ pub(crate) const NOT_READY: c_int = libc::ENOTCONN;
 
 /// In place of the device's function until the queue pair is connected: libraries differ in what they do then, and
 /// posts need not look at the state.
-unsafe extern "C" fn not_ready(_: *mut ffi::Qp, _: *mut ffi::SendWr, _: *mut *mut ffi::SendWr) -> c_int {
+extern "C" fn not_ready(_: *mut ffi::Qp, _: *mut ffi::SendWr, _: *mut *mut ffi::SendWr) -> c_int {
     NOT_READY
 }
 

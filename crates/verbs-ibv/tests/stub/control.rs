@@ -45,7 +45,7 @@ pub fn table() -> Library {
 }
 
 /// What a pointer of the library points at.
-fn at<'a, T>(pointer: *mut T) -> &'a mut T {
+pub fn at<'a, T>(pointer: *mut T) -> &'a mut T {
     // SAFETY: the provider passes live objects of ours, and places of its own.
     unsafe { &mut *pointer }
 }
@@ -148,7 +148,7 @@ extern "C" fn close_device(context: *mut ffi::Context) -> i32 {
     0
 }
 
-extern "C" fn query_device(_context: *mut ffi::Context, attr: *mut ffi::DeviceAttr) -> i32 {
+pub extern "C" fn query_device(_context: *mut ffi::Context, attr: *mut ffi::DeviceAttr) -> i32 {
     let attr = at(attr);
     (attr.max_qp_wr, attr.max_sge, attr.max_cqe) = (4096, 16, 1 << 16);
     (attr.max_qp_rd_atom, attr.max_qp_init_rd_atom, attr.atomic_cap) = (128, 128, 1);
@@ -156,48 +156,11 @@ extern "C" fn query_device(_context: *mut ffi::Context, attr: *mut ffi::DeviceAt
     0
 }
 
-extern "C" fn query_port(_context: *mut ffi::Context, port: u8, attr: *mut ffi::PortAttr) -> i32 {
+pub extern "C" fn query_port(_context: *mut ffi::Context, port: u8, attr: *mut ffi::PortAttr) -> i32 {
     let attr = at(attr);
     (attr.state, attr.active_mtu, attr.gid_tbl_len) = (ffi::PORT_ACTIVE, MTU, 8);
     (attr.max_msg_sz, attr.link_layer) = (8 << 20, ffi::LINK_LAYER_ETHERNET);
     if port == 1 { 0 } else { libc::EINVAL }
-}
-
-/// As `query_port`, with packets of 4096 bytes.
-pub extern "C" fn query_wide_port(context: *mut ffi::Context, port: u8, attr: *mut ffi::PortAttr) -> i32 {
-    let errno = query_port(context, port, attr);
-    at(attr).active_mtu = 5;
-    errno
-}
-
-/// As `query_port`, with the cable out.
-pub extern "C" fn query_down_port(context: *mut ffi::Context, port: u8, attr: *mut ffi::PortAttr) -> i32 {
-    let errno = query_port(context, port, attr);
-    at(attr).state = ffi::PORT_DOWN;
-    errno
-}
-
-/// As `query_device`, with 64 KiB as the longest region.
-pub extern "C" fn query_narrow_device(context: *mut ffi::Context, attr: *mut ffi::DeviceAttr) -> i32 {
-    let errno = query_device(context, attr);
-    at(attr).max_mr_size = 64 << 10;
-    errno
-}
-
-/// One GID, which is null.
-pub extern "C" fn query_null_gid_table(
-    _context: *mut ffi::Context,
-    entries: *mut ffi::GidEntry,
-    _room: usize,
-    _flags: u32,
-    _size: usize,
-) -> isize {
-    *at(entries) = ffi::GidEntry {
-        port_num: 1,
-        gid_type: ffi::GID_TYPE_ROCE_V2,
-        ..ffi::GidEntry::default()
-    };
-    1
 }
 
 extern "C" fn query_gid_table(

@@ -13,6 +13,7 @@ mod execute;
 mod fabric;
 pub mod idle;
 mod memory;
+mod odd;
 
 use drover_verbs_ibv::ffi::Library;
 use std::sync::Arc;
@@ -69,7 +70,7 @@ pub fn full_library() -> Arc<Library> {
 
 /// A machine whose port has a null GID and no other.
 pub fn null_gid_library() -> Arc<Library> {
-    let query_gid_table = control::query_null_gid_table;
+    let query_gid_table = odd::query_null_gid_table;
     Arc::new(Library {
         query_gid_table,
         ..control::table()
@@ -78,7 +79,7 @@ pub fn null_gid_library() -> Arc<Library> {
 
 /// A machine whose port carries packets of 4096 bytes, on the same fabric.
 pub fn wide_library() -> Arc<Library> {
-    let query_port = control::query_wide_port;
+    let query_port = odd::query_wide_port;
     Arc::new(Library {
         query_port,
         ..control::table()
@@ -87,7 +88,7 @@ pub fn wide_library() -> Arc<Library> {
 
 /// A machine whose port is down.
 pub fn down_library() -> Arc<Library> {
-    let query_port = control::query_down_port;
+    let query_port = odd::query_down_port;
     Arc::new(Library {
         query_port,
         ..control::table()
@@ -96,7 +97,7 @@ pub fn down_library() -> Arc<Library> {
 
 /// A machine whose device registers no more than 64 KiB at once.
 pub fn narrow_library() -> Arc<Library> {
-    let query_device = control::query_narrow_device;
+    let query_device = odd::query_narrow_device;
     Arc::new(Library {
         query_device,
         ..control::table()

@@ -1,0 +1,41 @@
+//! Machines on which something is not as it should be: what their queries answer.
+
+use super::control::{at, query_device, query_port};
+use drover_verbs_ibv::ffi;
+
+/// As `query_port`, with packets of 4096 bytes.
+pub extern "C" fn query_wide_port(context: *mut ffi::Context, port: u8, attr: *mut ffi::PortAttr) -> i32 {
+    let errno = query_port(context, port, attr);
+    at(attr).active_mtu = 5;
+    errno
+}
+
+/// As `query_port`, with the cable out.
+pub extern "C" fn query_down_port(context: *mut ffi::Context, port: u8, attr: *mut ffi::PortAttr) -> i32 {
+    let errno = query_port(context, port, attr);
+    at(attr).state = ffi::PORT_DOWN;
+    errno
+}
+
+/// As `query_device`, with 64 KiB as the longest region.
+pub extern "C" fn query_narrow_device(context: *mut ffi::Context, attr: *mut ffi::DeviceAttr) -> i32 {
+    let errno = query_device(context, attr);
+    at(attr).max_mr_size = 64 << 10;
+    errno
+}
+
+/// One GID, which is null.
+pub extern "C" fn query_null_gid_table(
+    _context: *mut ffi::Context,
+    entries: *mut ffi::GidEntry,
+    _room: usize,
+    _flags: u32,
+    _size: usize,
+) -> isize {
+    *at(entries) = ffi::GidEntry {
+        port_num: 1,
+        gid_type: ffi::GID_TYPE_ROCE_V2,
+        ..ffi::GidEntry::default()
+    };
+    1
+}
