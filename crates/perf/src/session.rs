@@ -12,6 +12,8 @@ use drover_verbs::{Caps, Context, Export, Provider};
 pub const SETUP_WAIT: Ns = Ns::from_s(10);
 /// Longest wait for a client that measures: its heart beats, or it is gone.
 const FOR_EVER: Ns = Ns::from_s(1 << 30);
+/// Long messages take their time: an emulated device needs so much.
+const PATIENCE_PER_BYTE: Ns = Ns(4_000);
 /// After a failed request: the other end's death may be the reason, and its channel says so soon.
 const LAST_WORDS_WAIT: Ns = Ns::from_ms(500);
 
@@ -20,7 +22,7 @@ const LAST_WORDS_WAIT: Ns = Ns::from_ms(500);
 pub struct Options {
     /// Sleep for events instead of polling.
     pub events: bool,
-    /// The client gives up when nothing has happened for so long.
+    /// The client gives up when nothing has happened for so long, and 4 us longer for each byte of a message.
     pub patience: Ns,
 }
 

@@ -50,7 +50,7 @@ events=
 run write-lat -n 30
 run write-lat -n 30 -c UC
 run write-lat -n 30 -s 4096
-run send-lat -n 10 -a
+run send-lat -n 5 -s 1048576
 
 # Killed while its client waits for the next pong.
 port=$((port + 1))
