@@ -78,7 +78,7 @@ fn measure<P: Provider>(
     let mut client = Client::new(end, bytes as usize, outcome.clone());
     let waiting = Waiting {
         events: options.events,
-        patience: Some(options.patience),
+        patience: Some(options.patience + PATIENCE_PER_BYTE * u64::from(bytes)),
     };
     drive::<P, _>(
         ctx,
