@@ -130,7 +130,7 @@ fn write_initrd(scenarios: &[&Scenario], args: &Args, to: &Path) -> std::io::Res
         run.file(
             &format!("app/{}", program.name()),
             0o755,
-            fs::read(program.path(&args.profile))?,
+            program.contents(&args.profile, &folder())?,
         );
     }
     let mut order = String::new();

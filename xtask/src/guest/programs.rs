@@ -5,7 +5,9 @@ use crate::command::{self, cargo, target_dir};
 use crate::counts::Counts;
 use crate::steps::StepResult;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A program of the workspace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -34,6 +36,20 @@ impl Program {
             Program::Example { name, .. } => target_dir("debug").join("examples").join(name),
             Program::Drover if profile == "dev" => target_dir("debug").join("drover"),
             Program::Drover => target_dir(profile).join("drover"),
+        }
+    }
+}
+
+impl Program {
+    /// Its bytes without what debuggers read, which is four fifths of them: the guest unpacks them into its memory,
+    /// emulated. Panics still say where they are. `folder` is for the stripped copy.
+    pub fn contents(&self, profile: &str, folder: &Path) -> std::io::Result<Vec<u8>> {
+        let (path, stripped) = (self.path(profile), folder.join("stripped"));
+        let done = Command::new("strip").arg("-o").arg(&stripped).arg(&path).status();
+        match done {
+            Ok(status) if status.success() => fs::read(stripped),
+            // Nothing is wrong with the whole program.
+            _ => fs::read(path),
         }
     }
 }
