@@ -448,7 +448,7 @@ mod tests {
     #[test]
     fn memcached_letters() {
         let got = settings(&[
-            "-p", "7", "-m", "100", "-t", "3", "-I", "2m", "-M", "-c", "9", "-s", "/run/x",
+            "-p", "7", "-m", "100", "-t", "3", "-I", "512k", "-M", "-c", "9", "-s", "/run/x",
         ])
         .unwrap();
         assert_eq!(
@@ -461,7 +461,7 @@ mod tests {
                 got.disable_evictions.value,
                 got.conn_limit.value
             ),
-            (2 << 20, true, 9)
+            (512 << 10, true, 9)
         );
         assert_eq!(got.unix_socket.value.as_deref(), Some(Path::new("/run/x")));
         assert_eq!(got.port.origin, Origin::CommandLine);
