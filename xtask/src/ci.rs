@@ -31,7 +31,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
     syscalls::run(steps);
     tests::examples(steps);
     loom::run(steps);
-    steps.run_together("builds", &[build_release, fuzz::build]);
+    steps.run_together("builds", &[build_release, fuzz::build, guest::prepare]);
     bench::smoke(steps);
     sim::smoke(steps);
     guest::run(steps, &guest::Args::default());

@@ -69,6 +69,13 @@ const TOOLS: &[setup::Tool] = &[
 /// Until the first scenario begins. On a quiet machine it takes four.
 const BOOT_SECONDS: u32 = 90;
 
+/// What can be made ready while something else is built: the emulator, the image, the examples.
+pub fn prepare() -> StepResult {
+    tools(has)?;
+    image::prepare(&folder())?;
+    programs::build_examples(&programs::of(&scenarios::chosen(&[])?))
+}
+
 /// Builds image and programs, boots, and follows the scenarios: a step each.
 pub fn run(steps: &mut Steps, args: &Args) {
     if args.list {

@@ -12,11 +12,8 @@ use std::process::Command;
 /// A program of the workspace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Program {
-    /// An example of a package, with every assertion, as the tests' build leaves it.
-    Example {
-        package: &'static str,
-        name: &'static str,
-    },
+    /// An example of some package, with every assertion, built as tests are.
+    Example { name: &'static str },
     /// `drover` itself, as it is shipped, or in the build that was asked for.
     Drover,
 }
@@ -25,7 +22,7 @@ impl Program {
     /// What it is called in the guest.
     pub fn name(&self) -> &'static str {
         match self {
-            Program::Example { name, .. } => name,
+            Program::Example { name } => name,
             Program::Drover => "drover",
         }
     }
@@ -33,7 +30,7 @@ impl Program {
     /// Where its build is; `drover`'s in the folder of `profile`.
     pub fn path(&self, profile: &str) -> PathBuf {
         match self {
-            Program::Example { name, .. } => target_dir("debug").join("examples").join(name),
+            Program::Example { name } => target_dir("debug").join("examples").join(name),
             Program::Drover if profile == "dev" => target_dir("debug").join("drover"),
             Program::Drover => target_dir(profile).join("drover"),
         }
@@ -62,28 +59,32 @@ pub fn of(scenarios: &[&Scenario]) -> BTreeSet<Program> {
 
 /// Builds them, `drover` with `profile`.
 pub fn build(programs: &BTreeSet<Program>, profile: &str) -> StepResult {
-    let mut examples = cargo(&["build", "--quiet"]);
+    if programs.contains(&Program::Drover) {
+        command::run(&mut cargo(&[
+            "build",
+            "--profile",
+            profile,
+            "--quiet",
+            "-p",
+            "drover",
+        ]))?;
+    }
+    build_examples(programs)
+}
+
+/// Builds the examples among them: of the whole workspace, or the libraries below them, which the tests' build has left
+/// with the features that all of it wants, would be built again with fewer.
+pub fn build_examples(programs: &BTreeSet<Program>) -> StepResult {
+    let mut build = cargo(&["build", "--quiet", "--workspace"]);
     let mut any = false;
     for program in programs {
-        match program {
-            Program::Example { package, name } => {
-                examples.args(["-p", package, "--example", name]);
-                any = true;
-            }
-            Program::Drover => {
-                command::run(&mut cargo(&[
-                    "build",
-                    "--profile",
-                    profile,
-                    "--quiet",
-                    "-p",
-                    "drover",
-                ]))?;
-            }
+        if let Program::Example { name } = program {
+            build.args(["--example", name]);
+            any = true;
         }
     }
     match any {
-        true => command::run(&mut examples),
+        true => command::run(&mut build),
         false => Ok(Counts::default()),
     }
 }

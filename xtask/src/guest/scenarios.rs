@@ -39,16 +39,13 @@ pub struct Scenario {
 }
 
 const VERBS: Program = Program::Example {
-    package: "drover-verbs-ibv",
     name: "ibv_conformance",
 };
 
 const HERD: Program = Program::Example {
-    package: "drover-kv-herd",
     name: "herd_conformance",
 };
 const PROCESSES: Program = Program::Example {
-    package: "drover-kv-herd",
     name: "herd_processes",
 };
 

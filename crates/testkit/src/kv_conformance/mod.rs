@@ -124,11 +124,11 @@ macro_rules! kv_conformance_table {
 macro_rules! kv_calm_rules {
     ($with:ident, $bed:ty) => {
         $crate::$with! { $bed:
-            a_value_comes_back, overwriting_changes_length, zero_length_values, key_and_value_limits,
-            delete_then_miss, binary_keys_and_values, ttl_expires, program_order_on_one_key,
-            agrees_with_a_map, window_full_is_flow_control, large_values_round_trip,
-            large_and_small_on_one_key, clients_are_linearizable, memory_pressure_never_lies,
-            store_mode_says_full, survives_a_server_crash }
+        a_value_comes_back, overwriting_changes_length, zero_length_values, key_and_value_limits,
+        delete_then_miss, binary_keys_and_values, ttl_expires, program_order_on_one_key,
+        agrees_with_a_map, window_full_is_flow_control, large_values_round_trip,
+        large_and_small_on_one_key, clients_are_linearizable, memory_pressure_never_lies,
+        store_mode_says_full, survives_a_server_crash }
     };
 }
 
@@ -137,7 +137,7 @@ macro_rules! kv_calm_rules {
 macro_rules! kv_fault_rules {
     ($with:ident, $bed:ty) => {
         $crate::$with! { $bed:
-            lost_messages, duplicated_messages, delayed_messages, reordered_messages, torn_writes,
-            all_faults_at_once }
+        lost_messages, duplicated_messages, delayed_messages, reordered_messages, torn_writes,
+        all_faults_at_once }
     };
 }
