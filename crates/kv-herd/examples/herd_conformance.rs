@@ -12,7 +12,7 @@ use drover_mem::{NativeCpu, timestamp};
 use drover_testkit::kv_conformance::BedOptions;
 use drover_verbs::OpenError;
 use drover_verbs::faulty::{FaultOptions, Faulty, FaultyDevice};
-use drover_verbs_ibv::{Ibv, IbvDevice, IbvOptions};
+use drover_verbs_ibv::{Ibv, IbvDevice};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -127,15 +127,11 @@ fn main() -> ExitCode {
 
 /// The devices of these names; the second is the first if it has no name of its own.
 fn devices(names: &[String]) -> Result<[IbvDevice; 2], OpenError> {
-    let open = |name: Option<&String>| {
-        let mut options = IbvOptions::default();
-        options.wish.device = name.cloned();
-        IbvDevice::open(options)
-    };
-    let here = open(names.first())?;
-    match names.get(1) {
+    let name = |n: usize| names.get(n).map(String::as_str);
+    let here = IbvDevice::named(name(0))?;
+    match name(1) {
         None => Ok([here.clone(), here]),
-        name => Ok([here, open(name)?]),
+        other => Ok([here, IbvDevice::named(other)?]),
     }
 }
 

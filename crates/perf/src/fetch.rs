@@ -1,10 +1,9 @@
 //! [`Fetcher`]: latency of what the initiator does alone: READ, CAS, FAA, from the post to the polled completion.
 
+use crate::goal::Laps;
 use crate::lane::check;
-use crate::pingpong::{Goal, IDLE};
-use crate::{End, Found, Outcome, PerfError};
-use drover_base::{Actor, Cpu, Ns, Progress};
-use drover_bench::Latency;
+use crate::{End, IDLE, Outcome, PerfError};
+use drover_base::{Actor, Cpu, Progress};
 use drover_verbs::{
     CompletionQueue, MemoryRegion, Payload, Provider, QueuePair, SendList, SendOp, SendWr, Wc, WrId,
 };
@@ -14,9 +13,7 @@ pub struct Fetcher<P: Provider> {
     end: End<P>,
     /// The same every time.
     list: SendList,
-    goal: Goal,
-    latency: Latency,
-    since: Option<Ns>,
+    laps: Laps,
     outcome: Outcome,
 }
 
@@ -32,11 +29,9 @@ impl<P: Provider> Fetcher<P> {
             fence: false,
         });
         Fetcher {
-            goal: Goal::new(&end.plan),
+            laps: Laps::new(&end.plan),
             end,
             list,
-            latency: Latency::new(),
-            since: None,
             outcome,
         }
     }
@@ -47,24 +42,21 @@ impl<P: Provider> Fetcher<P> {
     }
 
     #[inline]
+    fn completed(&mut self, cpu: &P::Cpu) -> Result<bool, PerfError> {
+        let mut wcs = [Wc::default(); 1];
+        let got = self.end.send_cq.poll(cpu, &mut wcs);
+        check(&wcs[..got])?;
+        Ok(got > 0)
+    }
+
+    #[inline]
     fn turn(&mut self, cpu: &P::Cpu) -> Result<Progress, PerfError> {
-        if let Some(since) = self.since {
-            let mut wcs = [Wc::default(); 1];
-            if self.end.send_cq.poll(cpu, &mut wcs) == 0 {
-                return Ok(IDLE);
-            }
-            check(&wcs)?;
-            let now = cpu.refresh();
-            if self.goal.count(now) {
-                self.latency.record(now.since(since).0);
-            }
-            if self.goal.is_reached(now) {
-                self.outcome.leave(Ok(Found::Latency(self.latency.clone())));
-                return Ok(IDLE);
-            }
-            self.since = Some(now);
-        } else {
-            self.since = Some(cpu.refresh());
+        if self.laps.is_begun() && !self.completed(cpu)? {
+            return Ok(IDLE);
+        }
+        if let Some(found) = self.laps.lap(cpu.refresh()) {
+            self.outcome.leave(Ok(found));
+            return Ok(IDLE);
         }
         self.end.qp.post_send(cpu, &self.list)?;
         Ok(Progress::Busy)
@@ -96,9 +88,7 @@ impl<P: Provider> Actor<P::Cpu> for Fetcher<P> {
         if self.outcome.is_done() {
             return IDLE;
         }
-        self.turn(cpu).unwrap_or_else(|error| {
-            self.outcome.leave(Err(error));
-            IDLE
-        })
+        let turn = self.turn(cpu);
+        self.outcome.after(turn)
     }
 }

@@ -1,7 +1,7 @@
 //! [`Found`]: what an actor has measured, and where it leaves it.
 
-use crate::PerfError;
-use drover_base::Ns;
+use crate::{IDLE, PerfError};
+use drover_base::{Ns, Progress};
 use drover_bench::Latency;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -42,6 +42,15 @@ impl Outcome {
         if !self.done.replace(true) {
             *self.result.borrow_mut() = Some(result);
         }
+    }
+
+    /// What an actor says after a turn: an error is its result.
+    #[inline]
+    pub(crate) fn after(&self, turn: Result<Progress, PerfError>) -> Progress {
+        turn.unwrap_or_else(|error| {
+            self.leave(Err(error));
+            IDLE
+        })
     }
 
     /// Takes the result, once.

@@ -19,7 +19,12 @@ pub(crate) struct Lane<P: Provider> {
     signal_every: u64,
     /// Completions asked for and not seen.
     owed: usize,
+    /// Looks in vain.
+    idle: u32,
 }
+
+/// Looks in vain between two for completions of messages that failed.
+const LOOK_EVERY: u32 = 1 << 10;
 
 /// The first of what `got` completions tell, if it is bad.
 #[inline]
@@ -50,6 +55,7 @@ impl<P: Provider> Lane<P> {
             sent: 0,
             come: 0,
             owed: 0,
+            idle: 0,
         }
     }
 
@@ -106,13 +112,20 @@ impl<P: Provider> Lane<P> {
         check(&wcs[..got])
     }
 
-    /// Whether the other end's next message has come.
+    /// Whether the other end's next message has come. If none comes for long, perhaps what we sent has failed.
     #[inline]
     pub(crate) fn arrived(&mut self, cpu: &P::Cpu) -> Result<bool, PerfError> {
-        match self.end.plan.op.verb {
-            Verb::Send => self.received(cpu),
-            _ => Ok(self.written(cpu)),
+        let arrived = match self.end.plan.op.verb {
+            Verb::Send => self.received(cpu)?,
+            _ => self.written(cpu),
+        };
+        if !arrived {
+            self.idle = self.idle.wrapping_add(1);
+            if self.idle.is_multiple_of(LOOK_EVERY) {
+                self.reap(cpu)?;
+            }
         }
+        Ok(arrived)
     }
 
     #[inline]
@@ -149,10 +162,5 @@ impl<P: Provider> Lane<P> {
             self.end.renew_recvs(cpu, enough.max(1))?;
         }
         Ok(())
-    }
-
-    /// Nothing arrives: perhaps because what we sent failed.
-    pub(crate) fn look_for_failures(&mut self, cpu: &P::Cpu) -> Result<(), PerfError> {
-        self.reap(cpu)
     }
 }

@@ -34,6 +34,7 @@ mod end;
 mod error;
 mod fetch;
 mod found;
+mod goal;
 mod lane;
 mod pingpong;
 mod plan;
@@ -54,7 +55,10 @@ pub use rate::{Issuer, Sink};
 pub use session::{Options, SETUP_WAIT, client, server};
 pub use table::{LatencyRow, RateRow, Row, head};
 
-use drover_base::Cost;
+use drover_base::{Cost, Ns, Progress};
 
 /// A look at the last byte of memory that a WRITE will change: what a simulated core charges for it.
 pub const LOOK: Cost = Cost::new("perf.look");
+
+/// Nothing to do until something arrives.
+pub(crate) const IDLE: Progress = Progress::Idle { wake_at: Ns::MAX };

@@ -115,7 +115,7 @@ impl<P: Provider> Actor<P::Cpu> for Server<P> {
         match self {
             Server::Ponger(actor) => actor.step(cpu),
             Server::Sink(actor) => actor.step(cpu),
-            Server::Bystander(_) => crate::pingpong::IDLE,
+            Server::Bystander(_) => crate::IDLE,
         }
     }
 }

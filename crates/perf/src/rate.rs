@@ -1,9 +1,9 @@
 //! [`Issuer`] and [`Sink`]: as many requests as a queue holds, and whoever receives them.
 
 use crate::fetch::fetching;
+use crate::goal::Goal;
 use crate::lane::check;
-use crate::pingpong::{Goal, IDLE};
-use crate::{End, Found, Outcome, PerfError, Verb};
+use crate::{End, Found, IDLE, Outcome, PerfError, Verb};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_verbs::{
     CompletionQueue, MemoryRegion, Payload, Provider, QueuePair, SendList, SendOp, SendWr, Wc, WrId,
@@ -209,10 +209,8 @@ impl<P: Provider> Actor<P::Cpu> for Issuer<P> {
         if self.outcome.is_done() {
             return IDLE;
         }
-        self.turn(cpu).unwrap_or_else(|error| {
-            self.outcome.leave(Err(error));
-            IDLE
-        })
+        let turn = self.turn(cpu);
+        self.outcome.after(turn)
     }
 }
 
@@ -264,9 +262,7 @@ impl<P: Provider> Actor<P::Cpu> for Sink<P> {
         if self.outcome.is_done() {
             return IDLE;
         }
-        self.turn(cpu).unwrap_or_else(|error| {
-            self.outcome.leave(Err(error));
-            IDLE
-        })
+        let turn = self.turn(cpu);
+        self.outcome.after(turn)
     }
 }

@@ -5,7 +5,7 @@
 
 use drover_verbs::conformance::{Check, MemoryChan, Role, Stop, rules, run_end};
 use drover_verbs::{Device, OpenError, QpKind};
-use drover_verbs_ibv::{Ibv, IbvDevice, IbvOptions};
+use drover_verbs_ibv::{Ibv, IbvDevice};
 use std::process::ExitCode;
 
 /// What a device is known to do otherwise, and why it is its doing.
@@ -89,15 +89,11 @@ fn main() -> ExitCode {
 
 /// The devices of these names; the second is the first if it has no name of its own.
 fn devices(names: &[String]) -> Result<[IbvDevice; 2], OpenError> {
-    let open = |name: Option<&String>| {
-        let mut options = IbvOptions::default();
-        options.wish.device = name.cloned();
-        IbvDevice::open(options)
-    };
-    let here = open(names.first())?;
-    match names.get(1) {
+    let name = |n: usize| names.get(n).map(String::as_str);
+    let here = IbvDevice::named(name(0))?;
+    match name(1) {
         None => Ok([here.clone(), here]),
-        name => Ok([here, open(name)?]),
+        other => Ok([here, IbvDevice::named(other)?]),
     }
 }
 

@@ -137,6 +137,16 @@ impl IbvDevice {
         IbvDevice::read(lib, &opened, choice, &options)
     }
 
+    /// Opens the device of this name, with its best port and address; without a name the best device.
+    ///
+    /// # Errors
+    /// As [`open`](IbvDevice::open).
+    pub fn named(name: Option<&str>) -> Result<IbvDevice, OpenError> {
+        let mut options = IbvOptions::default();
+        options.wish.device = name.map(str::to_owned);
+        IbvDevice::open(options)
+    }
+
     fn read(
         lib: Arc<Library>,
         opened: &Rc<Opened>,

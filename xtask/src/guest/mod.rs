@@ -143,7 +143,7 @@ fn write_initrd(scenarios: &[&Scenario], args: &Args, to: &Path) -> std::io::Res
     let mut order = String::new();
     for scenario in scenarios {
         let name = scenario.name;
-        let script = format!("{}\n", scenario.script);
+        let script = format!("{}{}\n", include_str!("scripts/common.sh"), scenario.script);
         run.file(&format!("scenarios/{name}/script"), 0o644, script.into_bytes());
         let environment = environment(scenario, args);
         run.file(

@@ -1,14 +1,14 @@
 //! A client: random operations on the keys of a phase, noted before and after, until it is told to end.
 
+use crate::Failure;
 use crate::record::{End, Note};
-use crate::{Failure, device};
 use drover_base::{Cpu, Ns, Rng};
 use drover_kv::{Completion, KvClient, Op, Outcome, SubmitError};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_testkit::history::Call;
 use drover_testkit::kv_conformance::{value_bytes, value_id};
 use drover_verbs::{Context, Device};
-use drover_verbs_ibv::{Ibv, IbvContext};
+use drover_verbs_ibv::{Ibv, IbvContext, IbvDevice};
 use std::io::{BufRead, Write};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn phases(first: u64) -> Arc<AtomicU64> {
 
 pub fn run(device_name: &str, addr: &str, number: &str, phase: &str) -> Result<(), Failure> {
     let number: u64 = number.parse()?;
-    let ctx = Rc::new(device(device_name)?.context()?);
+    let ctx = Rc::new(IbvDevice::named(Some(device_name))?.context()?);
     let options = ClientOptions {
         window: 8,
         slot_bytes: 320,

@@ -13,7 +13,7 @@ use drover_kv_herd::server::{Server, ServerOptions};
 use drover_mem::PageWish;
 use drover_rt::control::{ControlAddr, ControlListener};
 use drover_store::{Mode, PartitionOptions};
-use drover_verbs_ibv::{Ibv, IbvDevice, IbvOptions};
+use drover_verbs_ibv::{Ibv, IbvDevice};
 use std::error::Error;
 use std::io::Read;
 use std::process::ExitCode;
@@ -39,12 +39,6 @@ fn main() -> ExitCode {
     }
 }
 
-fn device(name: &str) -> Result<IbvDevice, Failure> {
-    let mut options = IbvOptions::default();
-    options.wish.device = Some(name.to_owned());
-    Ok(IbvDevice::open(options)?)
-}
-
 /// Serves, says where, and ends with its standard input.
 fn serve(device_name: &str, addr: &str) -> Result<(), Failure> {
     let options = ServerOptions {
@@ -60,7 +54,12 @@ fn serve(device_name: &str, addr: &str) -> Result<(), Failure> {
     };
     let listener = ControlListener::bind(&addr.parse::<ControlAddr>()?)?;
     let at = listener.addr().to_string();
-    let server = Server::<Ibv>::start(&device(device_name)?, Some(listener), &options, |_| {})?;
+    let server = Server::<Ibv>::start(
+        &IbvDevice::named(Some(device_name))?,
+        Some(listener),
+        &options,
+        |_| {},
+    )?;
     println!("{at}");
     std::io::stdin().read_to_end(&mut Vec::new())?;
     server.stop();

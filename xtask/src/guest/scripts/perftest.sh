@@ -18,16 +18,6 @@ gid_index() {
 a_gid=$(gid_index "$A")
 b_gid=$(gid_index "$B")
 
-# Waits until somebody listens at the port.
-listening() {
-    tries=0
-    until grep -qE "$(printf ':%04X' "$1") 0+:0000 0A" /proc/net/tcp /proc/net/tcp6 2>/dev/null; do
-        tries=$((tries + 1))
-        [ $tries -lt 400 ] || { echo "nobody listens at port $1"; return 1; }
-        sleep 0.02
-    done
-}
-
 # The fifth column of the row of so many bytes: of latency the median, of rate the millions of messages.
 figure() {
     awk '$1 == '"$1"' { value = $5 } END { print value }' "$2"
