@@ -76,6 +76,8 @@ pub struct RunStats {
     pub idle_rounds: u64,
     /// Sleeps.
     pub parks: u64,
+    /// Time of the busy rounds, each from its start to the start of the next.
+    pub busy: Ns,
 }
 
 /// Steps actors in rounds: the clock is read once per round, every actor stepped once.
@@ -90,6 +92,8 @@ pub struct RunLoop<'a, P: Provider> {
     ctx: &'a P::Context,
     idle: Idle,
     idle_since: Option<Ns>,
+    /// The start of the last round, if it was busy.
+    busy_since: Option<Ns>,
     stats: RunStats,
 }
 
@@ -100,6 +104,7 @@ impl<'a, P: Provider> RunLoop<'a, P> {
             ctx,
             idle,
             idle_since: None,
+            busy_since: None,
             stats: RunStats::default(),
         }
     }
@@ -125,7 +130,11 @@ impl<'a, P: Provider> RunLoop<'a, P> {
     pub fn round(&mut self, actors: &mut [&mut dyn Actor<P::Cpu>], stop: &StopFlag) {
         let cpu = self.ctx.cpu();
         let now = cpu.refresh();
+        if let Some(since) = self.busy_since.take() {
+            self.stats.busy += now.since(since);
+        }
         let Some(wake_at) = self.step_all(actors, cpu) else {
+            self.busy_since = Some(now);
             return;
         };
         let since = *self.idle_since.get_or_insert(now);

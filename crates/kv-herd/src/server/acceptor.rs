@@ -20,12 +20,17 @@ const FRAMES_PER_STEP: usize = 32;
 /// Connections taken per step.
 const ACCEPTS_PER_STEP: usize = 16;
 
+/// Threads that wait for statistics at a time.
+const ASKERS_MAX: usize = 64;
+
 /// What the owner of a running server wants of its control thread.
 pub(super) enum Ask {
     /// Serve the client at the other end.
     Adopt(ControlStream),
     /// Tell.
     Stats(mpsc::Sender<ServerStats>),
+    /// Say which workers have not answered the last question yet.
+    Silent(mpsc::Sender<Vec<usize>>),
     /// Say goodbye to all clients and stop the workers.
     Stop,
 }
@@ -50,7 +55,8 @@ pub struct Acceptor<P: Provider> {
     pub(super) next_id: u32,
     pub(super) clients_total: u64,
     started: Ns,
-    stats_missing: usize,
+    /// Workers that owe an answer.
+    stats_missing: Vec<usize>,
     stats: ServerStats,
     stats_for: Vec<mpsc::Sender<ServerStats>>,
     pub(super) stopping: bool,
@@ -103,7 +109,7 @@ impl<P: Provider> Acceptor<P> {
             next_id: 0,
             clients_total: 0,
             started,
-            stats_missing: 0,
+            stats_missing: Vec::new(),
             stats: ServerStats::default(),
             stats_for: Vec::new(),
             stopping: false,
@@ -315,10 +321,10 @@ impl<P: Provider> Acceptor<P> {
     }
 
     fn ask_stats(&mut self) {
-        if self.stats_missing > 0 {
+        if !self.stats_missing.is_empty() {
             return; // the answers under way will do
         }
-        self.stats_missing = self.workers.len();
+        self.stats_missing = (0..self.workers.len()).collect();
         self.stats.workers = vec![WorkerStats::default(); self.workers.len()];
         for worker in &self.workers {
             worker.inbox.push(Command::Stats);
@@ -327,8 +333,8 @@ impl<P: Provider> Acceptor<P> {
 
     fn note_stats(&mut self, worker: usize, stats: WorkerStats) {
         self.stats.workers[worker] = stats;
-        self.stats_missing = self.stats_missing.saturating_sub(1);
-        if self.stats_missing > 0 {
+        self.stats_missing.retain(|missing| *missing != worker);
+        if !self.stats_missing.is_empty() {
             return;
         }
         let live = || {
@@ -359,9 +365,12 @@ impl<P: Provider> Acceptor<P> {
             match ask {
                 Ask::Adopt(stream) => self.adopt(stream),
                 Ask::Stats(asker) => {
+                    self.stats_for.truncate(ASKERS_MAX - 1); // of a server that hangs, the later give up
                     self.stats_for.push(asker);
                     self.ask_stats();
                 }
+                // Whoever asked may have stopped waiting.
+                Ask::Silent(asker) => drop(asker.send(self.stats_missing.clone())),
                 Ask::Stop => self.stop(),
             }
         }

@@ -45,6 +45,6 @@ mod worker;
 pub use acceptor::Acceptor;
 pub use error::{ServeError, StartError};
 pub use options::{Flaw, ServeMode, ServerOptions};
-pub use stats::{Counters, ServerStats, WorkerStats};
+pub use stats::{Counters, ServerStats, Silence, WorkerStats};
 pub use threads::Server;
 pub use worker::Worker;

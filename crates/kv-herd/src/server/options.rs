@@ -98,6 +98,8 @@ pub enum Flaw {
     AnyDatagramWindow,
     /// Workers panic whenever they begin to poll.
     PanicsAlways,
+    /// Workers do not say what they did.
+    KeepsSilent,
 }
 
 impl Default for ServerOptions {

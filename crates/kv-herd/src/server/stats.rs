@@ -1,5 +1,6 @@
 //! Counters: plain words in the worker that counts, copied out when somebody asks.
 
+use drover_rt::RunStats;
 use drover_store::PartitionStats;
 use std::fmt::Write;
 
@@ -61,6 +62,8 @@ pub struct WorkerStats {
     pub clients: usize,
     /// Restarts after a panic.
     pub restarts: u64,
+    /// How its core's rounds went; all zero for one that is stepped by hand.
+    pub run: RunStats,
 }
 
 /// What a server tells: workers in the order of their partitions.
@@ -77,6 +80,28 @@ pub struct ServerStats {
     pub clients_total: u64,
     /// Seconds since the server started.
     pub uptime_s: u64,
+}
+
+/// Who did not answer in time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Silence {
+    /// The control thread.
+    Control,
+    /// These workers; empty if the last of them answered a little late.
+    Workers(Vec<usize>),
+}
+
+impl std::fmt::Display for Silence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Silence::Control => f.write_str("the control thread does not answer"),
+            Silence::Workers(late) if late.is_empty() => f.write_str("workers answer late"),
+            Silence::Workers(silent) => {
+                let names: Vec<String> = silent.iter().map(usize::to_string).collect();
+                write!(f, "no answer from worker {}", names.join(", "))
+            }
+        }
+    }
 }
 
 impl ServerStats {

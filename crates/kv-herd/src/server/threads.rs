@@ -4,7 +4,7 @@ use super::acceptor::{Acceptor, Ask};
 use super::error::{ServeError, StartError};
 use super::inbox::{Event, Inbox};
 use super::options::{Flaw, ServerOptions};
-use super::stats::ServerStats;
+use super::stats::{ServerStats, Silence};
 use super::worker::{Introduction, Worker};
 use crate::control::PARTITIONS_MAX;
 use crate::layout::{SlotMap, WINDOW_MAX};
@@ -126,6 +126,21 @@ impl<P: Provider> Server<P> {
         let (asker, answer) = mpsc::channel();
         self.asks.push(Ask::Stats(asker));
         answer.recv_timeout(Duration::from_secs(5)).ok()
+    }
+
+    /// The same, waiting for at most `patience`. Errors: who did not answer, which is how a thread that hangs is found.
+    pub fn ask(&self, patience: Duration) -> Result<ServerStats, Silence> {
+        let (asker, answer) = mpsc::channel();
+        self.asks.push(Ask::Stats(asker));
+        if let Ok(stats) = answer.recv_timeout(patience) {
+            return Ok(stats);
+        }
+        let (asker, answer) = mpsc::channel();
+        self.asks.push(Ask::Silent(asker));
+        match answer.recv_timeout(patience) {
+            Ok(workers) => Err(Silence::Workers(workers)),
+            Err(_) => Err(Silence::Control),
+        }
     }
 
     /// Says goodbye to all clients and ends all threads.
@@ -292,6 +307,7 @@ fn poll_until_stopped<P: Provider>(worker: &mut Worker<P>, options: &ServerOptio
     let never = StopFlag::new();
     while !worker.is_stopped() {
         run_loop.round(&mut [&mut *worker], &never);
+        worker.run = run_loop.stats();
     }
 }
 

@@ -14,6 +14,7 @@ use crate::costs::STEP;
 use crate::logic::SlotState;
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_mem::pause;
+use drover_rt::RunStats;
 use drover_store::{Partition, PartitionOptions};
 use drover_verbs::{Bell, Context, Device, Provider, QueuePair};
 use std::rc::Rc;
@@ -43,6 +44,8 @@ pub struct Worker<P: Provider> {
     pub(super) pipeline: Pipeline,
     pub(super) counters: Counters,
     pub(super) restarts: u64,
+    /// Of the loop that steps it.
+    pub(super) run: RunStats,
     /// Values on their way to or from bulk memory.
     pub(super) scratch: Vec<u8>,
     pub(super) item_bytes_max: usize,
@@ -127,6 +130,7 @@ impl<P: Provider> Worker<P> {
             pipeline: Pipeline::default(),
             counters: Counters::default(),
             restarts: 0,
+            run: RunStats::default(),
             scratch: Vec::new(),
             item_bytes_max: options.item_bytes_max,
             inbox: Inbox::new(),
@@ -165,6 +169,7 @@ impl<P: Provider> Worker<P> {
             partition: self.partition.stats(),
             clients: self.clients.len(),
             restarts: self.restarts,
+            run: self.run,
         }
     }
 
@@ -237,6 +242,7 @@ impl<P: Provider> Worker<P> {
                         result,
                     });
                 }
+                Command::Stats if self.options.flaw == Some(Flaw::KeepsSilent) => {}
                 Command::Stats => self.events.push(Event::Stats {
                     worker: self.index,
                     stats: Box::new(self.stats()),
