@@ -2,13 +2,20 @@
 
 use std::collections::VecDeque;
 
-/// A place in an [`Output`] where a reply is missing. Numbers count up from 0 for each output and are never given twice.
+/// A place in an [`Output`] where a reply is missing. It says where it belongs, so that whoever sends a request to
+/// another core needs to remember nothing else.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Hole(pub u64);
+pub struct Hole {
+    /// The connection whose output it is in, as its owner numbers them.
+    pub connection: u64,
+    /// Counts up from 0 for each output; never given twice.
+    pub number: u64,
+}
 
 /// Replies in the order of their requests, some of them still to come. What stands before the first hole can be written.
 #[derive(Debug)]
 pub struct Output {
+    connection: u64,
     bytes: Vec<u8>,
     /// Full from so many bytes on.
     limit: usize,
@@ -25,9 +32,10 @@ struct Missing {
 }
 
 impl Output {
-    /// Nothing yet; [full](Output::is_full) from `limit` bytes on.
-    pub fn new(limit: usize) -> Output {
+    /// Nothing yet; [full](Output::is_full) from `limit` bytes on. `connection` is what its holes will say.
+    pub fn new(connection: u64, limit: usize) -> Output {
         Output {
+            connection,
             bytes: Vec::new(),
             limit,
             holes: VecDeque::new(),
@@ -57,7 +65,10 @@ impl Output {
 
     /// Leaves a place for a reply that comes later.
     pub fn hole(&mut self) -> Hole {
-        let hole = Hole(self.next);
+        let hole = Hole {
+            connection: self.connection,
+            number: self.next,
+        };
         self.next += 1;
         self.holes.push_back(Missing {
             hole,
@@ -71,6 +82,15 @@ impl Output {
     pub fn fill(&mut self, hole: Hole, bytes: &[u8]) {
         if let Some(missing) = self.holes.iter_mut().find(|missing| missing.hole == hole) {
             missing.filled = Some(bytes.to_vec());
+        }
+    }
+
+    /// What the next [`hole`](Output::hole) will be: for whoever must know it before there is one.
+    #[inline]
+    pub fn next_hole(&self) -> Hole {
+        Hole {
+            connection: self.connection,
+            number: self.next,
         }
     }
 

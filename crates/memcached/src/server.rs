@@ -1,0 +1,184 @@
+//! [`Server`]: what all cores of a server share; [`Host`]: what the program around it does for it.
+
+use crate::counters::Board;
+use drover_base::KeyHasher;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// What all cores know alike. Made once, read by all.
+pub struct Server {
+    /// Hashes keys, as native clients do.
+    pub hasher: KeyHasher,
+    /// Wall-clock time at which `now_s` was 0, in seconds since 1970: absolute expiry times are held against it.
+    pub start_unix_s: u64,
+    /// Of each core, by its number.
+    pub boards: Vec<Arc<Board>>,
+    /// Limits and switches.
+    pub settings: Settings,
+    /// The program.
+    pub host: Box<dyn Host>,
+}
+
+/// Limits and switches, most of which `stats settings` tells.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// What `version` says; one word.
+    pub version: String,
+    /// `-m`, in bytes.
+    pub memory_bytes: u64,
+    /// `-c`.
+    pub connections_max: usize,
+    /// `-p`; 0 = none.
+    pub tcp_port: u16,
+    /// `-l`.
+    pub listen: Option<String>,
+    /// `-s`.
+    pub unix_socket: Option<String>,
+    /// `-a`, as a number (0o700).
+    pub unix_mask: u32,
+    /// `-t`.
+    pub threads: usize,
+    /// `-R`.
+    pub requests_per_event: usize,
+    /// `-b`.
+    pub backlog: usize,
+    /// `-I`, in bytes: key, value and memcached's header together must be shorter.
+    pub item_bytes_max: usize,
+    /// Not `-M`.
+    pub evictions: bool,
+    /// Not `-C`.
+    pub cas: bool,
+    /// Not `-F`.
+    pub flush: bool,
+    /// Not `-X`.
+    pub dump: bool,
+    /// Not `-W`.
+    pub watch: bool,
+    /// `-A`.
+    pub shutdown: bool,
+    /// `-Y`: whoever connects must log in first.
+    pub auth_file: Option<String>,
+    /// `-o idle_timeout`, in seconds; 0 = never.
+    pub idle_timeout_s: u32,
+    /// `-Z`.
+    pub tls: bool,
+    /// `-e`.
+    pub memory_file: Option<String>,
+    /// `-v`, as it was at the start.
+    pub verbosity: u32,
+    /// Buckets of the largest partition: dumps go through them.
+    pub bucket_count: u64,
+}
+
+impl Default for Settings {
+    /// memcached's defaults.
+    fn default() -> Settings {
+        Settings {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            memory_bytes: 64 << 20,
+            connections_max: 1024,
+            tcp_port: 11211,
+            listen: None,
+            unix_socket: None,
+            unix_mask: 0o700,
+            threads: 4,
+            requests_per_event: 20,
+            backlog: 1024,
+            item_bytes_max: 1 << 20,
+            evictions: true,
+            cas: true,
+            flush: true,
+            dump: true,
+            watch: true,
+            shutdown: false,
+            auth_file: None,
+            idle_timeout_s: 0,
+            tls: false,
+            memory_file: None,
+            verbosity: 0,
+            bucket_count: 0,
+        }
+    }
+}
+
+/// Numbers of connections, which only the sockets know. All cores together.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Connections {
+    /// Open now.
+    pub current: u64,
+    /// Ever.
+    pub total: u64,
+    /// Closed at once because there were too many.
+    pub rejected: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Times a connection had to wait because it had used up its requests for one event.
+    pub yields: u64,
+    /// Closed because nothing came for too long.
+    pub idle_kicks: u64,
+    /// Times that accepting stopped because there were too many.
+    pub listen_disabled: u64,
+    /// Whether it goes on.
+    pub accepting: bool,
+}
+
+/// What the program around the protocol does for it. Called for rare commands only; must not block.
+pub trait Host: Send + Sync {
+    /// Whether a user may come in.
+    fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
+        let _ = (user, password);
+        false
+    }
+
+    /// The end, as by SIGINT; `graceful`: as by SIGUSR1.
+    fn shutdown(&self, graceful: bool) {
+        let _ = graceful;
+    }
+
+    /// How much to log, 0-2.
+    fn set_verbosity(&self, level: u32) {
+        let _ = level;
+    }
+
+    /// Reads certificates again. Errors: one line that says why not.
+    fn refresh_certificates(&self) -> Result<(), String> {
+        Err("CLIENT_ERROR TLS is not enabled".to_owned())
+    }
+
+    /// The process.
+    fn pid(&self) -> u32 {
+        std::process::id()
+    }
+
+    /// Processor time of the process in microseconds: user, system.
+    fn rusage_us(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
+    /// Numbers of connections.
+    fn connections(&self) -> Connections {
+        Connections {
+            accepting: true,
+            ..Connections::default()
+        }
+    }
+
+    /// Lines `STAT <id>:<name> <value>\r\n` about each connection (`addr`, `listen_addr`, `state`,
+    /// `secs_since_last_cmd`).
+    fn write_connections(&self, out: &mut dyn Write, now_s: u32) {
+        let _ = (out, now_s);
+    }
+
+    /// Further lines for `stats`, from whoever has something to tell.
+    fn write_stats(&self, out: &mut dyn Write) {
+        let _ = out;
+    }
+}
+
+/// A program that does nothing: for tests and examples.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct NoHost;
+
+impl Host for NoHost {}
