@@ -1,6 +1,23 @@
 //! [`Output`]: what waits to be written to a connection.
+//!
+//! ```text
+//!   older blocks ... tail block | hole 7 | behind it | hole 8 (filled) | behind it | ...
+//!   `------- can be written ----´        `--------------- waits for hole 7 -------------´
+//! ```
+//! As long as no reply is missing, bytes are added to the tail block and nothing is ever moved. Behind a hole they are
+//! set aside, and appended when the holes before them are filled. Long replies have blocks of their own, which are
+//! handed over whole.
 
+use crate::Pool;
+use crate::pool::Block;
 use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::rc::Rc;
+
+/// The usual block, bytes. A longer reply gets one of its own.
+const BLOCK_BYTES: usize = 16 << 10;
+/// What is left of a block after a short write moves to a smaller one if it is no longer than this, bytes.
+const SETTLE_BYTES: usize = 4 << 10;
 
 /// A place in an [`Output`] where a reply is missing. It says where it belongs, so that whoever sends a request to
 /// another core needs to remember nothing else.
@@ -8,37 +25,82 @@ use std::collections::VecDeque;
 pub struct Hole {
     /// The connection whose output it is in, as its owner numbers them.
     pub connection: u64,
-    /// Counts up from 0 for each output; never given twice.
+    /// Counts up for each output; never given twice.
     pub number: u64,
 }
 
-/// Replies in the order of their requests, some of them still to come. What stands before the first hole can be written.
+/// Replies in the order of their requests, some of them still to come. What stands before the first hole can be
+/// written. Holds memory of its [`Pool`] only while there is something in it.
 #[derive(Debug)]
 pub struct Output {
     connection: u64,
-    bytes: Vec<u8>,
+    pool: Rc<Pool>,
     /// Full from so many bytes on.
     limit: usize,
-    holes: VecDeque<Missing>,
+    /// Being filled; no memory when empty.
+    tail: Block,
+    /// Filled before, oldest first.
+    older: VecDeque<Block>,
+    /// Bytes in `older`.
+    older_bytes: usize,
+    /// What waits behind holes; `None` while there are none.
+    late: Option<Box<Late>>,
+    /// Number of the next hole.
     next: u64,
 }
 
+/// The first hole and everything behind it.
+#[derive(Debug, Default)]
+struct Late {
+    entries: VecDeque<Entry>,
+    /// Number of the first entry; the others count on.
+    first: u64,
+    /// Short bytes that came behind holes, in the order they came; each entry owns a piece.
+    behind: Vec<u8>,
+    /// Of them are handed over.
+    behind_done: usize,
+    /// Short replies that filled holes out of order.
+    filled: Vec<u8>,
+    /// Bytes in blocks of entries.
+    long_bytes: usize,
+}
+
+/// A hole, or a long reply that came behind one, and the short bytes that follow it.
 #[derive(Debug)]
-struct Missing {
-    hole: Hole,
-    /// Where in `bytes` it belongs.
-    at: usize,
-    filled: Option<Vec<u8>>,
+struct Entry {
+    body: Body,
+    /// End of its piece of `behind`; it starts where the entry before ends.
+    behind_end: usize,
+}
+
+#[derive(Debug)]
+enum Body {
+    Missing,
+    /// A piece of `filled`.
+    Short {
+        start: usize,
+        end: usize,
+    },
+    Long(Block),
 }
 
 impl Output {
     /// Nothing yet; [full](Output::is_full) from `limit` bytes on. `connection` is what its holes will say.
+    /// With memory of its own.
     pub fn new(connection: u64, limit: usize) -> Output {
+        Output::with_pool(connection, limit, Pool::new(usize::MAX))
+    }
+
+    /// The same with memory of `pool`.
+    pub fn with_pool(connection: u64, limit: usize, pool: Rc<Pool>) -> Output {
         Output {
             connection,
-            bytes: Vec::new(),
+            pool,
             limit,
-            holes: VecDeque::new(),
+            tail: Block::default(),
+            older: VecDeque::new(),
+            older_bytes: 0,
+            late: None,
             next: 0,
         }
     }
@@ -46,46 +108,68 @@ impl Output {
     /// Whether no further request should be begun. What belongs to the one at hand may still be added.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.bytes.len() >= self.limit
+        self.len() >= self.limit
+    }
+
+    /// Bytes in it, whether they can be written or not.
+    #[inline]
+    pub fn len(&self) -> usize {
+        let late = match &self.late {
+            None => 0,
+            Some(late) => late.len(),
+        };
+        self.ready_bytes() + late
+    }
+
+    /// Nothing waits to be written and no reply is missing.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.ready_bytes() == 0 && self.late.is_none()
+    }
+
+    /// Bytes that can be written.
+    #[inline]
+    pub fn ready_bytes(&self) -> usize {
+        self.older_bytes + self.tail.len()
     }
 
     /// Adds bytes.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        self.room(bytes.len()).copy_from_slice(bytes);
     }
 
-    /// Adds `len` bytes, to be written in place.
+    /// Adds `len` bytes, to be written in place. What is in them is arbitrary.
     #[inline]
     pub fn room(&mut self, len: usize) -> &mut [u8] {
-        let at = self.bytes.len();
-        self.bytes.resize(at + len, 0);
-        &mut self.bytes[at..]
+        if self.late.is_some() {
+            return self.room_behind(len);
+        }
+        if self.tail.data.len() - self.tail.end < len {
+            self.next_block(len);
+        }
+        let start = self.tail.end;
+        self.tail.end += len;
+        &mut self.tail.data[start..start + len]
     }
 
     /// Leaves a place for a reply that comes later.
     pub fn hole(&mut self) -> Hole {
-        let hole = Hole {
-            connection: self.connection,
-            number: self.next,
-        };
+        let hole = self.next_hole();
         self.next += 1;
-        self.holes.push_back(Missing {
-            hole,
-            at: self.bytes.len(),
-            filled: None,
+        let late = self.late.get_or_insert_default();
+        if late.entries.is_empty() {
+            late.first = hole.number;
+        }
+        late.entries.push_back(Entry {
+            body: Body::Missing,
+            behind_end: late.behind.len(),
         });
         hole
     }
 
-    /// The reply that was missing. Ignored if there is no such hole (any more).
-    pub fn fill(&mut self, hole: Hole, bytes: &[u8]) {
-        if let Some(missing) = self.holes.iter_mut().find(|missing| missing.hole == hole) {
-            missing.filled = Some(bytes.to_vec());
-        }
-    }
-
-    /// What the next [`hole`](Output::hole) will be: for whoever must know it before there is one.
+    /// What the next [`hole`](Output::hole) will be, if nothing is added before: for whoever must know it before there is
+    /// one.
     #[inline]
     pub fn next_hole(&self) -> Hole {
         Hole {
@@ -94,9 +178,291 @@ impl Output {
         }
     }
 
+    /// The reply that was missing. Ignored if there is no such hole (any more). Cost: one copy if it is the first
+    /// hole, two if not.
+    pub fn fill(&mut self, hole: Hole, bytes: &[u8]) {
+        let Some(late) = &mut self.late else { return };
+        let index = hole.number.wrapping_sub(late.first) as usize;
+        match late.entries.get_mut(index) {
+            Some(entry) if matches!(entry.body, Body::Missing) => {
+                entry.body = if bytes.len() >= BLOCK_BYTES / 2 {
+                    late.long_bytes += bytes.len();
+                    Body::Long(copied(&self.pool, bytes))
+                } else {
+                    let start = late.filled.len();
+                    late.filled.extend_from_slice(bytes);
+                    Body::Short {
+                        start,
+                        end: late.filled.len(),
+                    }
+                };
+            }
+            _ => return,
+        }
+        if index == 0 {
+            self.hand_over();
+        }
+    }
+
     /// Whether a reply is missing.
     #[inline]
     pub fn has_holes(&self) -> bool {
-        !self.holes.is_empty()
+        self.late.is_some()
+    }
+
+    /// The bytes that can be written, in order, as many pieces as fit. Returns how many.
+    pub fn slices<'a>(&'a self, into: &mut [IoSlice<'a>]) -> usize {
+        let pieces = self
+            .older
+            .iter()
+            .chain((!self.tail.is_empty()).then_some(&self.tail));
+        let mut count = 0;
+        for (slot, block) in into.iter_mut().zip(pieces) {
+            *slot = IoSlice::new(block.bytes());
+            count += 1;
+        }
+        count
+    }
+
+    /// What can be written, if it is in one piece.
+    #[inline]
+    pub fn only_piece(&self) -> Option<&[u8]> {
+        self.older.is_empty().then(|| self.tail.bytes())
+    }
+
+    /// The first `count` bytes are written. Their memory goes back. Panics if there are not so many.
+    pub fn wrote(&mut self, mut count: usize) {
+        while let Some(front) = self.older.front_mut() {
+            let taken = front.len().min(count);
+            front.start += taken;
+            self.older_bytes -= taken;
+            count -= taken;
+            if !front.is_empty() {
+                assert_eq!(count, 0, "more was written than there was");
+                return;
+            }
+            let done = self.older.pop_front().expect("it is there");
+            self.pool.give(done.data);
+        }
+        assert!(count <= self.tail.len(), "more was written than there was");
+        self.tail.start += count;
+        if self.tail.is_empty() {
+            self.tail.release(&self.pool);
+        }
+    }
+
+    /// It will wait a while: a little in a long block moves to a short one.
+    pub(crate) fn settle(&mut self) {
+        let len = self.tail.len();
+        if len <= SETTLE_BYTES && self.tail.data.len() > 2 * SETTLE_BYTES {
+            let settled = copied(&self.pool, self.tail.bytes());
+            self.tail.release(&self.pool);
+            self.tail = settled;
+        }
+    }
+
+    /// A tail with room for `len` bytes.
+    #[inline(never)]
+    fn next_block(&mut self, len: usize) {
+        let next = Block::empty(self.pool.take(len.max(BLOCK_BYTES)));
+        let full = std::mem::replace(&mut self.tail, next);
+        self.keep(full);
+    }
+
+    /// After all that is ready.
+    fn keep(&mut self, block: Block) {
+        if block.is_empty() {
+            self.pool.give(block.data);
+        } else {
+            self.older_bytes += block.len();
+            self.older.push_back(block);
+        }
+    }
+
+    #[cold]
+    fn room_behind(&mut self, len: usize) -> &mut [u8] {
+        let late = self.late.as_mut().expect("there is a hole");
+        if len < BLOCK_BYTES / 2 {
+            let start = late.behind.len();
+            late.behind.resize(start + len, 0);
+            late.entries.back_mut().expect("there is a hole").behind_end = start + len;
+            return &mut late.behind[start..];
+        }
+        self.next += 1;
+        late.long_bytes += len;
+        let mut block = Block::empty(self.pool.take(len));
+        block.end = len;
+        late.entries.push_back(Entry {
+            body: Body::Long(block),
+            behind_end: late.behind.len(),
+        });
+        match &mut late.entries.back_mut().expect("just added").body {
+            Body::Long(block) => &mut block.data[..len],
+            _ => unreachable!("just added"),
+        }
+    }
+
+    /// What stands before the first missing reply becomes ready.
+    fn hand_over(&mut self) {
+        let Some(mut late) = self.late.take() else { return };
+        while let Some(entry) = late
+            .entries
+            .pop_front_if(|entry| !matches!(entry.body, Body::Missing))
+        {
+            late.first += 1;
+            match entry.body {
+                Body::Missing => {}
+                Body::Short { start, end } => self.push(&late.filled[start..end]),
+                Body::Long(block) => {
+                    late.long_bytes -= block.len();
+                    let full = std::mem::replace(&mut self.tail, block);
+                    self.keep(full);
+                }
+            }
+            self.push(&late.behind[late.behind_done..entry.behind_end]);
+            late.behind_done = entry.behind_end;
+        }
+        if !late.entries.is_empty() {
+            self.late = Some(late);
+        }
+    }
+}
+
+impl Late {
+    /// Bytes held, those that were handed over included: they go when the last hole is filled.
+    fn len(&self) -> usize {
+        self.behind.len() + self.filled.len() + self.long_bytes
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        self.tail.release(&self.pool);
+        for block in self.older.drain(..) {
+            self.pool.give(block.data);
+        }
+        for entry in self.late.iter_mut().flat_map(|late| late.entries.drain(..)) {
+            if let Body::Long(block) = entry.body {
+                self.pool.give(block.data);
+            }
+        }
+    }
+}
+
+/// A block with a copy of `bytes`.
+fn copied(pool: &Pool, bytes: &[u8]) -> Block {
+    let mut data = pool.take(bytes.len());
+    data[..bytes.len()].copy_from_slice(bytes);
+    Block {
+        data,
+        start: 0,
+        end: bytes.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drover_base::Rng;
+
+    /// Everything that can be written, taken out in pieces of `step` bytes.
+    fn drain(output: &mut Output, step: usize) -> Vec<u8> {
+        let mut all = Vec::new();
+        while output.ready_bytes() > 0 {
+            let mut slices = [IoSlice::new(&[]); 3];
+            let count = output.slices(&mut slices);
+            let joined: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
+            let taken = joined.len().min(step);
+            all.extend_from_slice(&joined[..taken]);
+            output.wrote(taken);
+        }
+        all
+    }
+
+    #[test]
+    fn replies_come_in_the_order_of_requests() {
+        let mut output = Output::new(0, 1 << 16);
+        output.push(b"a");
+        let (first, second) = (output.hole(), output.hole());
+        output.push(b"d");
+        let third = output.hole();
+        output.push(b"f");
+        output.fill(second, b"c");
+        output.fill(second, b"again");
+        assert_eq!(drain(&mut output, 9), b"a");
+        output.fill(first, b"b");
+        assert_eq!(drain(&mut output, 9), b"bcd");
+        assert!(output.has_holes() && !output.is_empty());
+        output.fill(third, b"e");
+        assert_eq!(drain(&mut output, 1), b"ef");
+        assert!(output.is_empty());
+        output.fill(third, b"late");
+        assert!(output.is_empty());
+    }
+
+    #[test]
+    fn memory_goes_back_when_it_is_written() {
+        let pool = Pool::new(1 << 20);
+        let mut output = Output::with_pool(0, 1 << 16, pool.clone());
+        output.room(100 << 10).fill(1);
+        output.push(&[2; 40 << 10]);
+        assert!(output.is_full());
+        output.wrote(100 << 10);
+        assert_eq!(output.ready_bytes(), 40 << 10);
+        assert!(pool.lent_bytes() < 100 << 10, "{}", pool.lent_bytes());
+        output.wrote((40 << 10) - 10);
+        output.settle();
+        assert_eq!(pool.lent_bytes(), 1 << 10);
+        assert_eq!(drain(&mut output, 4), [2; 10]);
+        assert_eq!(pool.lent_bytes(), 0);
+        output.hole();
+        output.push(&[3; 50 << 10]);
+        output.push(b"x");
+        drop(output);
+        assert_eq!(pool.lent_bytes(), 0);
+    }
+
+    /// Against the plainest model: a list of replies, some missing.
+    #[test]
+    fn any_order_of_fills_gives_the_same_bytes() {
+        for seed in 0..30 {
+            let mut rng = Rng::new(seed, 0, 0);
+            let pool = Pool::new(usize::MAX);
+            let mut output = Output::with_pool(0, 1 << 16, pool.clone());
+            let mut model: Vec<Option<Vec<u8>>> = Vec::new();
+            let mut holes: Vec<(usize, Hole)> = Vec::new();
+            let (mut written, mut expected) = (Vec::new(), Vec::new());
+            for at in 0..300u64 {
+                let len = [0, 3, 100, 9000, 20000][(rng.next_u64() % 5) as usize];
+                let reply = vec![at as u8; len];
+                match rng.next_u64() % 4 {
+                    0 => {
+                        output.push(&reply);
+                        model.push(Some(reply));
+                    }
+                    1 => {
+                        holes.push((model.len(), output.hole()));
+                        model.push(None);
+                    }
+                    _ if !holes.is_empty() => {
+                        let (place, hole) = holes.swap_remove((rng.next_u64() % holes.len() as u64) as usize);
+                        output.fill(hole, &reply);
+                        model[place] = Some(reply);
+                    }
+                    _ => written.extend(drain(&mut output, 70_001)),
+                }
+            }
+            for (place, hole) in holes {
+                output.fill(hole, b"end");
+                model[place] = Some(b"end".to_vec());
+            }
+            written.extend(drain(&mut output, usize::MAX));
+            model
+                .into_iter()
+                .flatten()
+                .for_each(|reply| expected.extend(reply));
+            assert!(written == expected, "seed {seed}");
+            assert_eq!((output.len(), pool.lent_bytes()), (0, 0), "seed {seed}");
+        }
     }
 }

@@ -36,6 +36,9 @@ pub enum Wants {
     Room,
     /// A reply of another core: a hole must be filled, or the way to that core have room.
     Others,
+    /// Its turn again, with the same rest, when others had theirs: it has served as many requests as one turn may have
+    /// (`-R`).
+    Turn,
     /// Nothing more: what is in the output is written, then the connection ends.
     Close,
 }

@@ -1,0 +1,174 @@
+//! [`Pool`]: the blocks of memory that the connections of a core borrow, and how much that may be.
+//!
+//! Blocks are powers of two from 1 KiB on. Those that come back are kept for the next who asks, last in first out,
+//! so that what a busy connection borrows is still in the caches; of each size only so many are kept that a burst of
+//! many connections is not remembered for ever.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// The smallest block, bytes.
+const CLASS_MIN: usize = 1 << 10;
+/// Sizes that are kept: 1 KiB to 2 MiB.
+const CLASSES: usize = 12;
+/// Of each size are kept blocks of so many bytes in all, and two at least.
+const KEPT_BYTES: usize = 256 << 10;
+
+/// Blocks for the connections of a core. Counts what is lent; who is asked for [`try_take`](Pool::try_take) keeps
+/// within the budget.
+#[derive(Debug)]
+pub struct Pool {
+    kept: [RefCell<Vec<Box<[u8]>>>; CLASSES],
+    lent_bytes: Cell<usize>,
+    lent_bytes_max: Cell<usize>,
+    budget_bytes: usize,
+}
+
+impl Pool {
+    /// Nothing kept and nothing lent.
+    pub fn new(budget_bytes: usize) -> Rc<Pool> {
+        Rc::new(Pool {
+            kept: Default::default(),
+            lent_bytes: 0.into(),
+            lent_bytes_max: 0.into(),
+            budget_bytes,
+        })
+    }
+
+    /// A block of at least `bytes`, whatever the budget says. What is in it is arbitrary.
+    pub fn take(&self, bytes: usize) -> Box<[u8]> {
+        let bytes = block_bytes(bytes);
+        self.lent_bytes.set(self.lent_bytes.get() + bytes);
+        self.lent_bytes_max
+            .set(self.lent_bytes_max.get().max(self.lent_bytes.get()));
+        let kept = self
+            .kept
+            .get(class_of(bytes))
+            .and_then(|class| class.borrow_mut().pop());
+        kept.unwrap_or_else(|| vec![0; bytes].into())
+    }
+
+    /// The same within the budget; `None` when that is used up. One block is always granted, however long.
+    pub fn try_take(&self, bytes: usize) -> Option<Box<[u8]>> {
+        let lent = self.lent_bytes.get();
+        let fits = lent == 0 || lent + block_bytes(bytes) <= self.budget_bytes;
+        fits.then(|| self.take(bytes))
+    }
+
+    /// A block comes back. Empty ones are ignored.
+    pub fn give(&self, block: Box<[u8]>) {
+        if block.is_empty() {
+            return;
+        }
+        let bytes = block.len();
+        self.lent_bytes.set(self.lent_bytes.get() - bytes);
+        if let Some(class) = self.kept.get(class_of(bytes)) {
+            let mut class = class.borrow_mut();
+            if class.len() < (KEPT_BYTES / bytes).max(2) {
+                class.push(block);
+            }
+        }
+    }
+
+    /// Bytes lent now.
+    pub fn lent_bytes(&self) -> usize {
+        self.lent_bytes.get()
+    }
+
+    /// Most bytes that were ever lent at a time.
+    pub fn lent_bytes_max(&self) -> usize {
+        self.lent_bytes_max.get()
+    }
+
+    /// More is lent than the budget allows.
+    pub fn is_over(&self) -> bool {
+        self.lent_bytes.get() > self.budget_bytes
+    }
+}
+
+fn block_bytes(bytes: usize) -> usize {
+    bytes.max(CLASS_MIN).next_power_of_two()
+}
+
+/// Of a block's size. Beyond the table for sizes that are not kept.
+fn class_of(block_bytes: usize) -> usize {
+    (block_bytes.ilog2() - CLASS_MIN.ilog2()) as usize
+}
+
+/// A block that somebody borrowed, and which part of it is in use. Who holds it gives it back.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    pub(crate) data: Box<[u8]>,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+impl Block {
+    /// Nothing in use of `data`.
+    pub(crate) fn empty(data: Box<[u8]>) -> Block {
+        Block {
+            data,
+            start: 0,
+            end: 0,
+        }
+    }
+
+    /// Bytes in use.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.end == self.start
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.data[self.start..self.end]
+    }
+
+    /// Gives the memory back.
+    pub(crate) fn release(&mut self, pool: &Pool) {
+        pool.give(std::mem::take(self).data);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_block_that_came_back_last_is_lent_next_and_bursts_are_forgotten() {
+        let pool = Pool::new(1 << 20);
+        let (mut one, two) = (pool.take(10), pool.take(1024));
+        assert_eq!((one.len(), two.len(), pool.lent_bytes()), (1024, 1024, 2048));
+        one[0] = 7;
+        pool.give(two);
+        pool.give(one);
+        assert_eq!(pool.take(1)[0], 7);
+        let burst: Vec<_> = (0..1000).map(|_| pool.take(16 << 10)).collect();
+        burst.into_iter().for_each(|block| pool.give(block));
+        let kept: usize = pool
+            .kept
+            .iter()
+            .map(|class| class.borrow().iter().map(|b| b.len()).sum::<usize>())
+            .sum();
+        assert!(kept <= KEPT_BYTES + 2 * CLASS_MIN, "{kept}");
+        assert_eq!(pool.lent_bytes(), 1024);
+    }
+
+    #[test]
+    fn the_budget_holds_but_somebody_is_always_served() {
+        let pool = Pool::new(64 << 10);
+        let big = pool.try_take(1 << 20).expect("the only one");
+        assert!(pool.is_over());
+        assert!(pool.try_take(1).is_none());
+        pool.give(big);
+        let first = pool.try_take(40 << 10).expect("64 KiB");
+        assert!(!pool.is_over() && pool.try_take(1).is_none());
+        pool.give(first);
+        assert_eq!(pool.lent_bytes(), 0);
+    }
+}
