@@ -13,6 +13,7 @@ mod fuzz;
 mod guest;
 mod instructions;
 mod loom;
+mod memcached;
 mod miri;
 mod setup;
 mod sim;
@@ -62,6 +63,8 @@ enum Chore {
     Kill(tests::KillArgs),
     /// Scenarios over the kernel's software RoCE, in an emulated machine that needs no privileges.
     Guest(guest::Args),
+    /// memcached's own test suite, from Debian's source package, against `drover serve`.
+    MemcachedSuite(memcached::suite::Args),
     /// Installs the tools that the other chores need (Debian packages).
     Setup,
     /// Everything that CI runs.
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Chore::Syscalls => syscalls::run(&mut steps),
         Chore::Kill(args) => tests::kill(&mut steps, &args),
         Chore::Guest(args) => guest::run(&mut steps, &args),
+        Chore::MemcachedSuite(args) => memcached::suite::run(&mut steps, &args),
         Chore::Setup => setup::run(&mut steps),
         Chore::Ci(args) => ci::run(&mut steps, &args),
     }

@@ -1,0 +1,16 @@
+//! drover held against memcached: memcached's own tests, real clients, random command streams to both at once, abuse,
+//! and speed. Everything takes the server as an argument; with `--server memcached` it must go well too, which is its
+//! own test.
+
+pub mod server;
+mod source;
+pub mod suite;
+mod table;
+
+use crate::command::target_dir;
+use std::path::PathBuf;
+
+/// Where sources are kept, and what servers and tests said.
+fn folder() -> PathBuf {
+    target_dir("memcached")
+}

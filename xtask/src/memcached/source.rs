@@ -1,0 +1,156 @@
+//! memcached's source package, which has its tests: from the Debian archive that this machine gets its packages
+//! from. The machine's own lists of packages stay as they are: sources get lists in our folder.
+
+use crate::command;
+use crate::setup;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where apt is told what there is.
+const LISTS: [&str; 2] = ["/etc/apt/sources.list", "/etc/apt/sources.list.d"];
+/// Written last into the unpacked folder: it is whole.
+const WHOLE: &str = "unpacked-whole";
+
+/// The unpacked source below `folder`; downloaded unless it is there. Errors: no archive, or no such package.
+pub fn unpacked(folder: &Path) -> Result<PathBuf, String> {
+    let place = folder.join("source");
+    if place.join(WHOLE).is_file() {
+        return Ok(place);
+    }
+    let _ = fs::remove_dir_all(folder);
+    for name in [
+        "apt/parts",
+        "apt/lists/partial",
+        "apt/cache/archives/partial",
+        "source",
+    ] {
+        fs::create_dir_all(folder.join(name)).map_err(|e| format!("making {}: {e}", folder.display()))?;
+    }
+    let known = write_source_lists(&folder.join("apt/parts"))?;
+    if known == 0 {
+        return Err(format!("no archive is named in {}", LISTS.join(" or ")));
+    }
+    command::run(apt(folder).arg("update"))?;
+    command::run(apt(folder).args(["source", "--download-only", "memcached"]))?;
+    let archive = newest_archive(folder)?;
+    let mut tar = Command::new("tar");
+    tar.args(["--strip-components=1", "-xf"])
+        .arg(&archive)
+        .arg("-C")
+        .arg(&place);
+    command::run(&mut tar)?;
+    fs::write(place.join(WHOLE), "").map_err(|e| format!("writing {WHOLE}: {e}"))?;
+    Ok(place)
+}
+
+/// `apt-get` that looks at our folder only, besides the keys of the machine.
+fn apt(folder: &Path) -> Command {
+    let place = |name: &str| folder.join("apt").join(name).display().to_string();
+    let mut command = Command::new("apt-get");
+    command.current_dir(folder).arg("-qq");
+    for setting in [
+        format!("Dir::Etc::sourcelist={}", place("none")),
+        format!("Dir::Etc::sourceparts={}", place("parts")),
+        format!("Dir::State::lists={}", place("lists")),
+        format!("Dir::Cache={}", place("cache")),
+        "APT::Sandbox::User=root".to_string(),
+    ] {
+        command.args(["-o", &setting]);
+    }
+    command
+}
+
+fn newest_archive(folder: &Path) -> Result<PathBuf, String> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut archives: Vec<PathBuf> = files
+        .map(|file| file.path())
+        .filter(|path| path.to_string_lossy().contains(".orig.tar."))
+        .collect();
+    archives.sort();
+    archives
+        .pop()
+        .ok_or("the source package has no archive".to_string())
+}
+
+/// Copies the machine's lists as lists of sources; how many there are.
+fn write_source_lists(to: &Path) -> Result<usize, String> {
+    let mut files = vec![PathBuf::from(LISTS[0])];
+    let parts = fs::read_dir(LISTS[1]).into_iter().flatten().flatten();
+    files.extend(parts.map(|file| file.path()));
+    let mut known = 0;
+    for from in files {
+        let Ok(text) = fs::read_to_string(&from) else {
+            continue;
+        };
+        let (text, extension) = match from.extension().is_some_and(|e| e == "sources") {
+            true => (sources_of_stanzas(&text), "sources"),
+            false => (sources_of_lines(&text), "list"),
+        };
+        if !text.is_empty() {
+            let name = to.join(format!("{known}.{extension}"));
+            fs::write(&name, text).map_err(|e| format!("writing {}: {e}", name.display()))?;
+            known += 1;
+        }
+    }
+    Ok(known)
+}
+
+/// The older form, one line an archive: those of Debian's own packages.
+fn sources_of_lines(text: &str) -> String {
+    let lines = text
+        .lines()
+        .filter(|line| line.starts_with("deb ") && is_debian(line));
+    lines
+        .map(|line| format!("{}\n", line.replacen("deb ", "deb-src ", 1)))
+        .collect()
+}
+
+/// The newer form, paragraphs of fields.
+fn sources_of_stanzas(text: &str) -> String {
+    let stanzas = text
+        .split("\n\n")
+        .filter(|stanza| is_debian(stanza) && stanza.contains("Types:"));
+    let change = |line: &str| match line.starts_with("Types:") {
+        true => "Types: deb-src\n".to_string(),
+        false => format!("{line}\n"),
+    };
+    let each = |stanza: &str| stanza.lines().map(change).collect::<String>() + "\n";
+    stanzas.map(each).collect()
+}
+
+/// Other archives (of a cloud, of a language) often have no sources at all, and then apt fails.
+fn is_debian(text: &str) -> bool {
+    text.contains("debian") && text.contains(" main")
+}
+
+/// What unpacks and runs it.
+pub const TOOLS: &[setup::Tool] = &[
+    (
+        "memcached",
+        "memcached",
+        "what its own suite, and our comparisons, are proven with",
+    ),
+    ("perl", "perl", "runs memcached's own suite"),
+    ("xz", "xz-utils", "unpacks memcached's source"),
+    ("dpkg-source", "dpkg-dev", "checks memcached's source"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_packages_become_lists_of_sources() {
+        let lines = "# ours\ndeb http://mirror/debian stable main\ndeb http://cloud/apt cloud main\n";
+        assert_eq!(
+            sources_of_lines(lines),
+            "deb-src http://mirror/debian stable main\n"
+        );
+        let stanzas = "Types: deb\nURIs: http://mirror/debian\nComponents: main\n\nTypes: deb\nURIs: http://other\nComponents: main\n";
+        assert_eq!(
+            sources_of_stanzas(stanzas),
+            "Types: deb-src\nURIs: http://mirror/debian\nComponents: main\n\n"
+        );
+    }
+}

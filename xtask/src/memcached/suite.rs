@@ -1,0 +1,346 @@
+//! memcached's own tests, run against a server: each file of them is in [`table`](super::table), and it must do what
+//! the table says.
+
+use super::server::{Kind, Server};
+use super::table::{Fit, Line, TABLE};
+use super::{folder, source};
+use crate::counts::Counts;
+use crate::steps::{StepResult, Steps};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Options.
+#[derive(clap::Args)]
+pub struct Args {
+    /// drover (its release build), memcached, or the path of a build of drover
+    #[arg(long, default_value = "drover")]
+    pub server: String,
+    /// Only files whose names contain this
+    #[arg(long)]
+    pub only: Option<String>,
+    /// Files run side by side: most of their time they wait
+    #[arg(long, default_value_t = 8)]
+    pub jobs: usize,
+}
+
+/// No file may take longer, in seconds; those that do not apply get less, since many of them wait for ever.
+const SECONDS: u32 = 100;
+const SECONDS_OTHERS: u32 = 20;
+
+/// What one file did.
+struct Outcome {
+    line: &'static Line,
+    assertions: usize,
+    failed: usize,
+    /// Why all of it was skipped, as it says itself.
+    skipped: Option<String>,
+    status: String,
+    said: PathBuf,
+}
+
+impl Outcome {
+    fn passed(&self) -> bool {
+        self.status == "0" && self.failed == 0 && self.assertions > 0 && self.skipped.is_none()
+    }
+}
+
+/// Runs the suite as one step.
+pub fn run(steps: &mut Steps, args: &Args) {
+    steps.run("memcached's suite", || suite(args));
+}
+
+fn suite(args: &Args) -> StepResult {
+    let place = prepare()?;
+    let kind = Kind::named(&args.server)?;
+    every_file_is_listed(&place)?;
+    let wanted = |line: &&Line| args.only.as_ref().is_none_or(|part| line.file.contains(part));
+    let lines: Vec<&'static Line> = TABLE
+        .iter()
+        .filter(wanted)
+        .filter(|line| is_run(line, &kind))
+        .collect();
+    let outcomes = run_all(&lines, &kind, &place, args.jobs);
+    judge(&outcomes, &kind)
+}
+
+/// Source and tools; what CI does beside its builds.
+pub fn prepare() -> Result<PathBuf, String> {
+    crate::setup::install(source::TOOLS)?;
+    install_tls()?;
+    source::unpacked(&folder().join("memcached-source"))
+}
+
+/// Perl's TLS sockets are no program, so [`setup`](crate::setup) cannot see whether they are there.
+fn install_tls() -> StepResult {
+    let there = Command::new("perl")
+        .args(["-MIO::Socket::SSL", "-e", "1"])
+        .stderr(Stdio::null())
+        .status();
+    let has = there.is_ok_and(|status| status.success());
+    let tool = (
+        "IO::Socket::SSL",
+        "libio-socket-ssl-perl",
+        "memcached's own tests of TLS",
+    );
+    crate::setup::install_where(&[tool], |_| has)
+}
+
+/// What does not apply to drover may well pass on memcached, and needs no minute of anybody's.
+fn is_run(line: &Line, kind: &Kind) -> bool {
+    match line.fit {
+        Fit::Nothing(_) => false,
+        Fit::No(_) => matches!(kind, Kind::Drover(_)),
+        _ => true,
+    }
+}
+
+fn every_file_is_listed(place: &Path) -> StepResult {
+    let files = fs::read_dir(place.join("t")).map_err(|e| format!("{}: {e}", place.display()))?;
+    let files = files
+        .flatten()
+        .map(|file| file.file_name().to_string_lossy().into_owned());
+    let there: BTreeSet<String> = files.filter(|name| name.ends_with(".t")).collect();
+    let listed: BTreeSet<String> = TABLE.iter().map(|line| line.file.to_string()).collect();
+    let missing: Vec<&String> = there.difference(&listed).collect();
+    match missing.is_empty() {
+        true => Ok(Counts::default()),
+        false => Err(format!("not in xtask/src/memcached/table.rs: {missing:?}")),
+    }
+}
+
+fn run_all(lines: &[&'static Line], kind: &Kind, place: &Path, jobs: usize) -> Vec<Outcome> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(|| {
+                while let Some(line) = lines.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let outcome = run_file(line, kind, place);
+                    done.lock().expect("nobody panics with it").push(outcome);
+                }
+            });
+        }
+    });
+    let mut outcomes = done.into_inner().expect("nobody panics with it");
+    outcomes.sort_by_key(|outcome| outcome.line.file);
+    outcomes
+}
+
+fn run_file(line: &'static Line, kind: &Kind, place: &Path) -> Outcome {
+    let said = folder().join(format!("suite-{}.txt", line.file));
+    let mut outcome = Outcome {
+        line,
+        assertions: 0,
+        failed: 0,
+        skipped: None,
+        status: String::new(),
+        said: said.clone(),
+    };
+    outcome.status = match perl(line, kind, place, &said) {
+        Ok(status) => status,
+        Err(why) => why,
+    };
+    let text = fs::read(&said).unwrap_or_default();
+    count(&String::from_utf8_lossy(&text), &mut outcome);
+    outcome
+}
+
+/// Runs a file to its end and ends whatever it started; its exit status in words.
+fn perl(line: &Line, kind: &Kind, place: &Path, said: &Path) -> Result<String, String> {
+    let home = home_of(line.file, place)?;
+    let server = match line.fit {
+        Fit::Running => {
+            let log = folder().join(format!("suite-{}-server.txt", line.file));
+            Some(Server::start(kind, &["-A"], &log)?)
+        }
+        _ => None,
+    };
+    let to = fs::File::create(said).map_err(|e| format!("{}: {e}", said.display()))?;
+    let again = to.try_clone().map_err(|e| e.to_string())?;
+    let seconds = match line.fit {
+        Fit::No(_) => SECONDS_OTHERS,
+        _ => SECONDS,
+    };
+    let mut command = Command::new("timeout");
+    command.args(["-k", "1", &seconds.to_string(), "perl"]);
+    command
+        .args(["-It/lib", "-I.", "-MRealTime"])
+        .arg(format!("t/{}", line.file));
+    command
+        .current_dir(&home)
+        .env("SUITE_SERVER", kind.words().join("\n"));
+    command.env("SUITE_DROPS", drops(kind));
+    if matches!(kind, Kind::Drover(_)) {
+        command.env("SUITE_NO_UDP", "1");
+    }
+    if line.fit == Fit::Tls {
+        command.env("SSL_TEST", "1");
+    }
+    if let Some(server) = &server {
+        command.env("T_MEMD_USE_DAEMON", server.address().to_string());
+    }
+    // What it starts is in its group: a file that dies leaves servers behind.
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(to)
+        .stderr(again)
+        .process_group(0)
+        .spawn();
+    let mut child = child.map_err(|e| format!("timeout: {e}"))?;
+    let status = child.wait().map_err(|e| e.to_string())?;
+    let group = format!("-{}", child.id());
+    let _ = Command::new("kill")
+        .args(["-9", "--", &group])
+        .stderr(Stdio::null())
+        .status();
+    Ok(status
+        .code()
+        .map_or_else(|| status.to_string(), |code| code.to_string()))
+}
+
+/// A folder that looks like memcached's build: links to its files, and our programs where its own would be.
+fn home_of(file: &str, place: &Path) -> Result<PathBuf, String> {
+    let home = folder().join("homes").join(file);
+    let _ = fs::remove_dir_all(&home);
+    let make = || -> std::io::Result<()> {
+        fs::create_dir_all(&home)?;
+        for name in ["t", "doc"] {
+            std::os::unix::fs::symlink(place.join(name), home.join(name))?;
+        }
+        fs::write(home.join("RealTime.pm"), include_str!("RealTime.pm"))?;
+        program(&home.join("memcached-debug"), include_str!("wrapper.pl"))?;
+        // memcached's own is a program that limits time; we limit the whole file's.
+        program(&home.join("timedrun"), "#!/bin/sh\nshift\nexec \"$@\"\n")
+    };
+    make().map_err(|e| format!("{}: {e}", home.display()))?;
+    Ok(home)
+}
+
+fn program(path: &Path, text: &str) -> std::io::Result<()> {
+    fs::write(path, text)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+}
+
+/// Suboptions of -o that mean nothing to a server: those of debugging builds to any that is shipped, those of
+/// memcached's slabs and of the threads that tend them to drover.
+fn drops(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Memcached => "relaxed_privileges",
+        Kind::Drover(_) => {
+            "relaxed_privileges modern no_modern slab_chunk_max slab_automove slab_automove_window slab_reassign \
+             lru_crawler no_lru_crawler lru_maintainer no_lru_maintainer temporary_ttl watcher_logbuf_size"
+        }
+    }
+}
+
+/// Reads what a file says: TAP, of which everything but plans, verdicts and directives is comment.
+fn count(text: &str, outcome: &mut Outcome) {
+    for line in text.lines() {
+        let upper = line.to_ascii_uppercase();
+        if line.starts_with("1..0") {
+            outcome.skipped = Some(line.trim_start_matches("1..0").trim().to_string());
+        } else if line.starts_with("not ok") && !upper.contains("# TODO") {
+            outcome.failed += 1;
+        } else if line.starts_with("ok ") && !upper.contains("# SKIP") {
+            outcome.assertions += 1;
+        }
+    }
+}
+
+fn judge(outcomes: &[Outcome], kind: &Kind) -> StepResult {
+    let (mut counts, mut assertions) = (Counts::default(), 0);
+    for outcome in outcomes {
+        let file = outcome.line.file;
+        match outcome.line.fit {
+            Fit::No(reason) if outcome.passed() => {
+                println!("{file:28} passes, though the table says it does not apply: {reason}");
+                counts.failed += 1;
+            }
+            Fit::No(reason) => println!("{file:28} does not apply: {reason}"),
+            _ if outcome.passed() => {
+                println!("{file:28} {:6} assertions", outcome.assertions);
+                assertions += outcome.assertions;
+                counts.passed += 1;
+            }
+            _ => {
+                counts.failed += 1;
+                complain(outcome);
+            }
+        }
+    }
+    for line in TABLE {
+        if let Fit::Nothing(reason) = line.fit {
+            println!("{:28} not run: {reason}", line.file);
+        }
+    }
+    println!(
+        "{} of memcached's files pass on {kind:?}: {assertions} assertions",
+        counts.passed
+    );
+    Ok(counts)
+}
+
+/// How many failed assertions are shown of each file.
+const SHOWN: usize = 12;
+
+fn complain(outcome: &Outcome) {
+    let text = String::from_utf8_lossy(&fs::read(&outcome.said).unwrap_or_default()).into_owned();
+    println!(
+        "{:28} FAILED: {} of {} assertions, status {}{}; all of it: {}",
+        outcome.line.file,
+        outcome.failed,
+        outcome.failed + outcome.assertions,
+        outcome.status,
+        outcome
+            .skipped
+            .as_ref()
+            .map(|why| format!(", skipped: {why}"))
+            .unwrap_or_default(),
+        outcome.said.display()
+    );
+    let telling = text
+        .lines()
+        .filter(|line| !line.starts_with("ok ") && !line.starts_with("1.."));
+    for line in telling.take(SHOWN) {
+        println!("    {}", line.chars().take(160).collect::<String>());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(text: &str) -> Outcome {
+        let mut outcome = Outcome {
+            line: &TABLE[0],
+            assertions: 0,
+            failed: 0,
+            skipped: None,
+            status: "0".to_string(),
+            said: PathBuf::new(),
+        };
+        count(text, &mut outcome);
+        outcome
+    }
+
+    #[test]
+    fn verdicts_are_counted_and_nothing_passes_by_silence() {
+        let fine = counted("1..2\nok 1 - a\nok 2\n# comment\n");
+        assert!(fine.passed() && fine.assertions == 2);
+        assert!(!counted("1..2\nok 1\nnot ok 2 - b\n").passed());
+        assert!(counted("1..2\nok 1\nnot ok 2 # TODO later\n").passed());
+        assert!(!counted("1..0 # SKIP no such thing\n").passed());
+        assert!(!counted("").passed() && !counted("ok 1 # skip why\n").passed());
+    }
+
+    #[test]
+    fn each_file_stands_once_in_the_table() {
+        let names: BTreeSet<&str> = TABLE.iter().map(|line| line.file).collect();
+        assert_eq!(names.len(), TABLE.len());
+    }
+}

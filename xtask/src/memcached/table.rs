@@ -1,0 +1,119 @@
+//! Each file of memcached's suite: how it is run against drover, or why it does not apply. What takes longest stands
+//! first, so that it is not what all wait for at the end.
+
+/// How a file is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fit {
+    /// Against a server that runs already, a fresh one.
+    Running,
+    /// It starts servers itself, with flags.
+    Own,
+    /// The same over TLS.
+    Tls,
+    /// It does not apply, and would fail: why.
+    No(&'static str),
+    /// It would pass without any server: why.
+    Nothing(&'static str),
+}
+
+/// A file of the suite.
+#[derive(Debug)]
+pub struct Line {
+    /// Its name below `t/`.
+    pub file: &'static str,
+    /// How it is run.
+    pub fit: Fit,
+}
+
+const fn line(file: &'static str, fit: Fit) -> Line {
+    Line { file, fit }
+}
+
+use Fit::{No, Nothing, Own, Running, Tls};
+
+/// All of them, as of memcached 1.6.18.
+#[rustfmt::skip]
+pub const TABLE: &[Line] = &[
+    line("getset.t", Running),
+    line("chunked-items.t", Running),
+    line("metaget.t", Own),
+    line("idle-timeout.t", Own),
+    line("shutdown.t", Own),
+    line("flush-all.t", Own),
+    line("expirations.t", Running),
+    line("item_size_max.t", Own),
+    line("maxconns.t", Own),
+    line("issue_14.t", Running),
+    line("cas.t", Running),
+    line("ssl_cert_refresh.t", Tls),
+    line("ssl_ports.t", Tls),
+    line("ssl_proto_version.t", Tls),
+    line("ssl_session_resumption.t", Tls),
+    line("ssl_settings.t", Tls),
+    line("ssl_verify_modes.t", Tls),
+    line("ascii-auth.t", Own),
+    line("bogus-commands.t", Running),
+    line("dash-M.t", Own),
+    line("flags.t", Running),
+    line("getandtouch.t", Running),
+    line("incrdecr.t", Running),
+    line("issue_104.t", Running),
+    line("issue_108.t", Running),
+    line("issue_152.t", Running),
+    line("issue_163.t", Running),
+    line("issue_192.t", Running),
+    line("issue_29.t", Running),
+    line("issue_3.t", Running),
+    line("issue_41.t", Running),
+    line("issue_61.t", Own),
+    line("issue_68.t", Running),
+    line("issue_70.t", Running),
+    line("malicious-commands.t", Running),
+    line("multiversioning.t", Running),
+    line("noreply.t", Running),
+    line("quit.t", Running),
+    line("stats-detail.t", Running),
+    line("stats.t", Own),
+    line("strtol-testing.t", Running),
+    line("touch.t", Running),
+    line("unixsocket.t", Own),
+    line("watcher.t", Own),
+    line("watcher_connid.t", Own),
+    line("restart.t", No("a memory file of memcached's own form, and counters kept in it; drover's is tested by drover's tests")),
+    line("00-startup.t", No("starts servers with -B binary, which drover refuses")),
+    line("64bit.t", No("wants allocations of memcached's slabs to be faked")),
+    line("binary.t", No("binary protocol, which drover refuses")),
+    line("binary-get.t", No("binary protocol, which drover refuses")),
+    line("binary-sasl.t", No("binary protocol, which drover refuses")),
+    line("binary-extstore.t", No("items on flash; drover keeps them in memory")),
+    line("chunked-extstore.t", No("items on flash; drover keeps them in memory")),
+    line("error-extstore.t", No("items on flash; drover keeps them in memory")),
+    line("extstore-buckets.t", No("items on flash; drover keeps them in memory")),
+    line("extstore-jbod.t", No("items on flash; drover keeps them in memory")),
+    line("extstore.t", No("items on flash; drover keeps them in memory")),
+    line("conn-limits.t", No("wants a multiget refused for want of response objects; drover's budget makes the reader wait")),
+    line("daemonize.t", No("-d: a service manager does this better, and drover says so")),
+    line("dyn-maxbytes.t", No("memory given back by slabs, page by page, in three seconds")),
+    line("evictions.t", No("evictions of slab class 31; drover has no slabs")),
+    line("issue_22.t", No("evictions of slab class 31; drover has no slabs")),
+    line("issue_42.t", No("bytes of slab class 1; drover has no slabs")),
+    line("issue_183.t", No("counts an item as reclaimed when it is written over after flush_all, as slabs do")),
+    line("issue_50.t", No("binary protocol, which drover refuses")),
+    line("issue_67.t", No("fixed ports, UDP, and a file of ports; drover refuses UDP")),
+    line("lru.t", No("exactly 37 evictions: what slabs of 64 MiB hold of items of 1 MiB")),
+    line("lru-crawler.t", No("chunks of slab class 1, before and after a crawl")),
+    line("lru-maintainer.t", No("moves between the segments of memcached's lists")),
+    line("misbehave.t", No("skips itself: privileges are dropped by seccomp in debugging builds only")),
+    line("proxy.t", No("memcached's proxy, which is programmed in Lua")),
+    line("slabs-reassign-chunked.t", No("moves pages between slab classes; drover has no slabs")),
+    line("slabs-reassign2.t", No("moves pages between slab classes; drover has no slabs")),
+    line("slabs_reassign.t", No("moves pages between slab classes; drover has no slabs")),
+    line("stats-conns.t", No("expects a UDP listener among the connections")),
+    line("udp.t", No("UDP, which drover refuses")),
+    line("issue_140.t", No("skips itself: what it tests is not so")),
+    line("issue_260.t", No("skips itself: only possible under artificial conditions")),
+    line("refhang.t", No("skips itself: wants hooks in the server")),
+    line("slabhang.t", No("skips itself: wants hooks in the server")),
+    line("whitespace.t", No("skips itself outside memcached's repository")),
+    line("line-lengths.t", Nothing("reads a document of memcached's; no server has a part in it")),
+];
