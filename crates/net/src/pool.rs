@@ -50,9 +50,13 @@ impl Pool {
 
     /// The same within the budget; `None` when that is used up. One block is always granted, however long.
     pub fn try_take(&self, bytes: usize) -> Option<Box<[u8]>> {
+        self.has_room(bytes).then(|| self.take(bytes))
+    }
+
+    /// Whether [`try_take`](Pool::try_take) would give so many.
+    pub fn has_room(&self, bytes: usize) -> bool {
         let lent = self.lent_bytes.get();
-        let fits = lent == 0 || lent + block_bytes(bytes) <= self.budget_bytes;
-        fits.then(|| self.take(bytes))
+        lent == 0 || lent + block_bytes(bytes) <= self.budget_bytes
     }
 
     /// A block comes back. Empty ones are ignored.

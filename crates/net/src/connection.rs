@@ -1,0 +1,335 @@
+//! [`Connection`]: reading, showing what came, writing what goes.
+//!
+//! What is read goes into one buffer of the core, which is always in its caches; only what the protocol leaves of it (the
+//! beginning of a request) is kept, in a block of about its size. Long requests are read into a block of their own.
+
+use crate::counters::Counters;
+use crate::pool::Block;
+use crate::{Layer, Output, Pool, Talk, Wants};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// What is left of a request is read on in the core's buffer if it is no longer than this, bytes.
+const COPIED_BYTES_MAX: usize = 2 << 10;
+/// Pieces of a write.
+const SLICES: usize = 16;
+
+pub(crate) struct Connection<T> {
+    pub(crate) socket: OwnedFd,
+    talk: T,
+    layer: Option<Box<dyn Layer>>,
+    /// What came and was not used.
+    pub(crate) rest: Block,
+    pub(crate) output: Output,
+    pub(crate) wants: Wants,
+    /// There may be something to read.
+    pub(crate) readable: bool,
+    /// The end is near: a short read is no sign that all was read.
+    pub(crate) hung_up: bool,
+    /// The socket takes no more for now.
+    pub(crate) blocked: bool,
+    /// We are told when it takes more.
+    pub(crate) told_of_room: bool,
+    /// In the queue of those whose turn comes in the next step.
+    pub(crate) queued: bool,
+    /// In the list of those that may have something to write.
+    pub(crate) dirty: bool,
+    /// Waits for memory to read on.
+    pub(crate) hungry: bool,
+    /// When something last came or went, in seconds since the start.
+    pub(crate) last_s: u32,
+    /// When it got the block of a long request.
+    pub(crate) long_since_s: u32,
+}
+
+/// What a core lends to the connection whose turn it is.
+pub(crate) struct Bench<'a> {
+    /// The core's buffer.
+    pub(crate) buffer: &'a mut [u8],
+    /// Memory for what is left of requests.
+    pub(crate) pool: &'a Pool,
+    pub(crate) counters: &'a mut Counters,
+    pub(crate) now_s: u32,
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// Nothing more until something happens.
+    Done,
+    /// There is more to do.
+    Again,
+    /// A long request needs memory, and there is none.
+    Hungry,
+    /// It broke.
+    Broken,
+}
+
+/// What reading came to.
+enum Read {
+    Some(usize),
+    Nothing,
+    End,
+    Broken,
+}
+
+impl<T: Talk> Connection<T> {
+    pub(crate) fn new(
+        socket: OwnedFd,
+        talk: T,
+        layer: Option<Box<dyn Layer>>,
+        output: Output,
+        now_s: u32,
+    ) -> Connection<T> {
+        Connection {
+            socket,
+            talk,
+            layer,
+            rest: Block::default(),
+            output,
+            wants: Wants::Input { at_least: 1 },
+            readable: false,
+            hung_up: false,
+            blocked: false,
+            told_of_room: false,
+            queued: false,
+            dirty: false,
+            hungry: false,
+            last_s: now_s,
+            long_since_s: now_s,
+        }
+    }
+
+    /// Reads once and serves what came, or serves what it could not serve before.
+    pub(crate) fn turn(&mut self, desk: &mut T::Desk<'_>, bench: &mut Bench<'_>) -> Turn {
+        match self.wants {
+            Wants::Close => Turn::Done,
+            Wants::Input { .. } if !self.readable || self.output.is_full() => Turn::Done,
+            Wants::Input { at_least } => self.receive(desk, bench, at_least),
+            Wants::Room if self.output.is_full() => Turn::Done,
+            Wants::Room | Wants::Others | Wants::Turn => {
+                let rest = std::mem::take(&mut self.rest);
+                let used = self.advance(desk, rest.bytes());
+                self.rest = rest;
+                self.used(used, bench);
+                self.after(bench)
+            }
+        }
+    }
+
+    fn receive(&mut self, desk: &mut T::Desk<'_>, bench: &mut Bench<'_>, at_least: usize) -> Turn {
+        if self.rest.len() <= COPIED_BYTES_MAX && at_least <= bench.buffer.len() {
+            return self.receive_short(desk, bench, at_least);
+        }
+        if !self.make_room(bench, at_least) {
+            return Turn::Hungry;
+        }
+        let mut rest = std::mem::take(&mut self.rest);
+        let read = self.read(&mut rest.data[rest.end..], bench);
+        if let Read::Some(count) = read {
+            rest.end += count;
+        }
+        // What is not whole yet need not be looked at again.
+        let whole = rest.len() >= at_least && matches!(read, Read::Some(_));
+        let used = if whole {
+            self.advance(desk, rest.bytes())
+        } else {
+            0
+        };
+        self.rest = rest;
+        self.used(used, bench);
+        self.after_read(read, bench)
+    }
+
+    /// By the core's buffer.
+    #[inline]
+    fn receive_short(&mut self, desk: &mut T::Desk<'_>, bench: &mut Bench<'_>, at_least: usize) -> Turn {
+        let kept = self.rest.len();
+        let buffer = std::mem::take(&mut bench.buffer);
+        let read = self.read(&mut buffer[kept..], bench);
+        if let Read::Some(count) = read {
+            if kept > 0 {
+                buffer[..kept].copy_from_slice(self.rest.bytes());
+                self.rest.release(bench.pool);
+            }
+            let all = &buffer[..kept + count];
+            let used = if all.len() >= at_least {
+                self.advance(desk, all)
+            } else {
+                0
+            };
+            self.keep(&all[used..], bench.pool);
+        }
+        bench.buffer = buffer;
+        self.after_read(read, bench)
+    }
+
+    fn after_read(&mut self, read: Read, bench: &mut Bench<'_>) -> Turn {
+        match read {
+            Read::Some(_) => self.after(bench),
+            Read::Nothing => Turn::Done,
+            Read::End => {
+                // What is left is no whole request and never will be.
+                self.wants = Wants::Close;
+                Turn::Done
+            }
+            Read::Broken => Turn::Broken,
+        }
+    }
+
+    fn advance(&mut self, desk: &mut T::Desk<'_>, input: &[u8]) -> usize {
+        let advance = self.talk.advance(desk, input, &mut self.output);
+        self.wants = advance.wants;
+        advance.used.min(input.len())
+    }
+
+    /// Whether there is more to do at once.
+    fn after(&mut self, bench: &mut Bench<'_>) -> Turn {
+        match self.wants {
+            Wants::Input { .. } if self.readable && !self.output.is_full() => Turn::Again,
+            Wants::Turn => {
+                bench.counters.yields += 1;
+                Turn::Again
+            }
+            _ => Turn::Done,
+        }
+    }
+
+    /// Keeps the beginning of a request.
+    fn keep(&mut self, bytes: &[u8], pool: &Pool) {
+        if bytes.is_empty() {
+            return;
+        }
+        let mut data = pool.take(bytes.len());
+        data[..bytes.len()].copy_from_slice(bytes);
+        self.rest = Block {
+            data,
+            start: 0,
+            end: bytes.len(),
+        };
+    }
+
+    /// So many bytes of the rest are done with.
+    fn used(&mut self, count: usize, bench: &mut Bench<'_>) {
+        self.rest.start += count;
+        if self.rest.is_empty() {
+            self.rest.release(bench.pool);
+        }
+    }
+
+    /// Makes room in `rest` for `at_least` bytes in all, and one more than there are. False if there is no memory.
+    fn make_room(&mut self, bench: &Bench<'_>, at_least: usize) -> bool {
+        let len = self.rest.len();
+        let wanted = at_least.max(len + 1);
+        if self.rest.start + wanted <= self.rest.data.len() {
+            return true;
+        }
+        if wanted <= self.rest.data.len() {
+            self.rest.data.copy_within(self.rest.start..self.rest.end, 0);
+        } else {
+            // Never less than the core's buffer, or long pipelines would be read in small pieces from then on.
+            let Some(mut data) = bench.pool.try_take(wanted.max(bench.buffer.len())) else {
+                return false;
+            };
+            data[..len].copy_from_slice(self.rest.bytes());
+            self.rest.release(bench.pool);
+            self.rest.data = data;
+            self.long_since_s = bench.now_s;
+        }
+        (self.rest.start, self.rest.end) = (0, len);
+        true
+    }
+
+    #[inline]
+    fn read(&mut self, into: &mut [u8], bench: &mut Bench<'_>) -> Read {
+        bench.counters.reads += 1;
+        let asked = into.len();
+        let read = match &mut self.layer {
+            None => rustix::net::recv(&self.socket, into, RecvFlags::empty()).map(|(count, _)| count),
+            Some(layer) => layer
+                .read(self.socket.as_fd(), into)
+                .map_err(|error| errno_of(&error)),
+        };
+        match read {
+            Ok(0) => Read::End,
+            Ok(count) => {
+                bench.counters.bytes_read += count as u64;
+                self.last_s = bench.now_s;
+                // All that was there, unless the end is, which would not be told again, or a layer may have kept some.
+                self.readable = count == asked || self.hung_up || self.layer.is_some();
+                Read::Some(count)
+            }
+            Err(Errno::AGAIN) => {
+                self.readable = false;
+                Read::Nothing
+            }
+            Err(Errno::INTR) => Read::Nothing,
+            Err(_) => Read::Broken,
+        }
+    }
+
+    /// Writes what can be written. Errors: it broke.
+    pub(crate) fn write(&mut self, counters: &mut Counters, now_s: u32) -> Result<(), Errno> {
+        while !self.blocked && (self.output.ready_bytes() > 0 || self.layer_wants_write()) {
+            counters.writes += 1;
+            match self.write_once() {
+                Ok(count) => {
+                    counters.bytes_written += count as u64;
+                    self.last_s = now_s;
+                    self.output.wrote(count);
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => self.blocked = true,
+                Err(error) => return Err(error),
+            }
+        }
+        if self.blocked {
+            self.output.settle();
+        }
+        Ok(())
+    }
+
+    fn layer_wants_write(&self) -> bool {
+        self.layer.as_ref().is_some_and(|layer| layer.wants_write())
+    }
+
+    #[inline]
+    fn write_once(&mut self) -> Result<usize, Errno> {
+        if let (None, Some(only)) = (&self.layer, self.output.only_piece()) {
+            let sent = rustix::net::send(&self.socket, only, SendFlags::NOSIGNAL)?;
+            self.blocked = sent < only.len();
+            return Ok(sent);
+        }
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let count = self.output.slices(&mut slices);
+        match &mut self.layer {
+            None => rustix::io::writev(&self.socket, &slices[..count]),
+            Some(layer) => layer
+                .write(self.socket.as_fd(), &slices[..count])
+                .map_err(|error| errno_of(&error)),
+        }
+    }
+
+    /// Bytes that the request on its way needs in all.
+    pub(crate) fn wanted_bytes(&self) -> usize {
+        match self.wants {
+            Wants::Input { at_least } => at_least.max(self.rest.len() + 1),
+            _ => 0,
+        }
+    }
+
+    /// Gives its memory back.
+    pub(crate) fn end(mut self, pool: &Pool) {
+        self.rest.release(pool);
+    }
+}
+
+fn errno_of(error: &io::Error) -> Errno {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => Errno::AGAIN,
+        io::ErrorKind::Interrupted => Errno::INTR,
+        _ => Errno::from_io_error(error).unwrap_or(Errno::IO),
+    }
+}

@@ -1,0 +1,256 @@
+//! [`Listener`]: an address that connections arrive at.
+
+use rustix::fs::{FileType, Mode, chmod, lstat, unlink};
+use rustix::net::sockopt;
+use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// How a connection came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Origin {
+    /// Number that the listener was given; its owner knows what it means.
+    pub tag: u32,
+    /// By TCP; else by a Unix socket.
+    pub is_tcp: bool,
+}
+
+/// An address could not be taken.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// A live server has it.
+    InUse {
+        /// Which.
+        addr: String,
+    },
+    /// There is a file that is no socket: we do not remove it.
+    NotASocket {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The descriptor is nothing that connections arrive at.
+    NotAListener,
+    /// A system call failed.
+    System {
+        /// The call.
+        what: &'static str,
+        /// Which address.
+        addr: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl std::fmt::Display for ListenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ListenError::InUse { addr } => write!(f, "address in use: another server listens at {addr}"),
+            ListenError::NotASocket { path } => write!(f, "{} exists and is not a socket", path.display()),
+            ListenError::NotAListener => {
+                f.write_str("an inherited descriptor is not a listening stream socket")
+            }
+            ListenError::System { what, addr, source } => write!(f, "{what} for {addr} failed: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for ListenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ListenError::System { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// An address that connections arrive at. Dropping it removes the file of a Unix socket that it made.
+#[derive(Debug)]
+pub struct Listener {
+    fd: OwnedFd,
+    addr: Address,
+    tag: u32,
+    /// The file that is ours, by device and inode.
+    file: Option<(PathBuf, (u64, u64))>,
+}
+
+/// Where a [`Listener`] listens.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Address {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A path; empty if it has no name in the file system.
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Address::Tcp(addr) => addr.fmt(f),
+            Address::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl Listener {
+    /// Listens at a TCP address; port 0 means any free one, which [`address`](Listener::address) tells. `backlog`:
+    /// connections that may wait to be accepted.
+    pub fn tcp(addr: SocketAddr, backlog: i32) -> Result<Listener, ListenError> {
+        let system = |what| system(what, addr.to_string());
+        let family = if addr.is_ipv6() {
+            AddressFamily::INET6
+        } else {
+            AddressFamily::INET
+        };
+        let fd = socket(family).map_err(system("socket"))?;
+        // A restarted server takes its address although connections of the last one linger.
+        sockopt::set_socket_reuseaddr(&fd, true).map_err(system("SO_REUSEADDR"))?;
+        if addr.is_ipv6() {
+            // Or 0.0.0.0 and :: could not be listened at together.
+            sockopt::set_ipv6_v6only(&fd, true).map_err(system("IPV6_V6ONLY"))?;
+        }
+        rustix::net::bind(&fd, &addr).map_err(|errno| in_use_or(errno, "bind", addr.to_string()))?;
+        rustix::net::listen(&fd, backlog).map_err(|errno| in_use_or(errno, "listen", addr.to_string()))?;
+        Listener::of(fd)
+    }
+
+    /// Listens at a path whose file gets the rights `mode` (0o700: the owner alone). A file that a dead server left is
+    /// replaced.
+    pub fn unix(path: &Path, mode: u32, backlog: i32) -> Result<Listener, ListenError> {
+        let shown = path.display().to_string();
+        let system = |what| system(what, shown.clone());
+        clear_stale(path)?;
+        let fd = socket(AddressFamily::UNIX).map_err(system("socket"))?;
+        let addr = SocketAddrUnix::new(path).map_err(system("the path"))?;
+        rustix::net::bind(&fd, &addr).map_err(|errno| in_use_or(errno, "bind", shown.clone()))?;
+        // Nobody can connect before `listen`, so the rights are right from the first moment.
+        chmod(path, Mode::from_raw_mode(mode)).map_err(system("chmod"))?;
+        let made = lstat(path).map_err(system("stat"))?;
+        rustix::net::listen(&fd, backlog).map_err(system("listen"))?;
+        let mut listener = Listener::of(fd)?;
+        listener.file = Some((path.to_path_buf(), (made.st_dev as u64, made.st_ino as u64)));
+        Ok(listener)
+    }
+
+    /// A listening socket that somebody else made (a service manager). Its file, if any, stays when it is dropped.
+    pub fn inherited(fd: OwnedFd) -> Result<Listener, ListenError> {
+        let listening = sockopt::socket_acceptconn(&fd).unwrap_or(false);
+        if !listening || sockopt::socket_type(&fd) != Ok(SocketType::STREAM) {
+            return Err(ListenError::NotAListener);
+        }
+        let set = |errno: rustix::io::Errno| system("fcntl", "an inherited socket".to_owned())(errno);
+        rustix::io::ioctl_fionbio(&fd, true).map_err(set)?;
+        rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC).map_err(set)?;
+        Listener::of(fd)
+    }
+
+    /// The same with a number that its connections carry, so that their owner knows which way they came.
+    pub fn tagged(mut self, tag: u32) -> Listener {
+        self.tag = tag;
+        self
+    }
+
+    fn of(fd: OwnedFd) -> Result<Listener, ListenError> {
+        let name = rustix::net::getsockname(&fd).map_err(system("getsockname", "a listener".to_owned()))?;
+        let addr = address_of(&name).ok_or(ListenError::NotAListener)?;
+        if matches!(addr, Address::Tcp(_)) {
+            // Inherited by what is accepted. Nagle's algorithm against delayed acknowledgements costs 40 ms a reply.
+            let _ = sockopt::set_tcp_nodelay(&fd, true);
+            let _ = sockopt::set_socket_keepalive(&fd, true);
+        }
+        Ok(Listener {
+            fd,
+            addr,
+            tag: 0,
+            file: None,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &Address {
+        &self.addr
+    }
+
+    /// What its connections say of where they came from.
+    pub fn origin(&self) -> Origin {
+        Origin {
+            tag: self.tag,
+            is_tcp: matches!(self.addr, Address::Tcp(_)),
+        }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// The next connection that waits.
+    pub(crate) fn accept(&self) -> rustix::io::Result<OwnedFd> {
+        rustix::net::accept_with(&self.fd, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some((path, made)) = &self.file
+            && lstat(path).is_ok_and(|there| (there.st_dev as u64, there.st_ino as u64) == *made)
+        {
+            let _ = unlink(path);
+        }
+    }
+}
+
+fn socket(family: AddressFamily) -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    rustix::net::socket_with(family, SocketType::STREAM, flags, None)
+}
+
+/// Removes the socket of a server that no longer lives.
+fn clear_stale(path: &Path) -> Result<(), ListenError> {
+    let Ok(there) = lstat(path) else { return Ok(()) };
+    if FileType::from_raw_mode(there.st_mode) != FileType::Socket {
+        return Err(ListenError::NotASocket {
+            path: path.to_path_buf(),
+        });
+    }
+    let probe = || rustix::net::connect(socket(AddressFamily::UNIX)?, &SocketAddrUnix::new(path)?);
+    match probe() {
+        Err(rustix::io::Errno::CONNREFUSED) => {
+            let _ = unlink(path); // if it cannot be removed, `bind` says why
+            Ok(())
+        }
+        Err(rustix::io::Errno::NOENT) => Ok(()),
+        // Connected, or alive and too busy to be connected to.
+        _ => Err(ListenError::InUse {
+            addr: path.display().to_string(),
+        }),
+    }
+}
+
+/// Where a socket is, or where its peer is.
+pub(crate) fn address_of(name: &SocketAddrAny) -> Option<Address> {
+    if let Ok(addr) = SocketAddr::try_from(name.clone()) {
+        return Some(Address::Tcp(addr));
+    }
+    let addr = SocketAddrUnix::try_from(name.clone()).ok()?;
+    let path = addr.path_bytes().unwrap_or_default();
+    Some(Address::Unix(PathBuf::from(
+        String::from_utf8_lossy(path).as_ref(),
+    )))
+}
+
+fn system(what: &'static str, addr: String) -> impl FnOnce(rustix::io::Errno) -> ListenError {
+    move |errno| ListenError::System {
+        what,
+        addr,
+        source: errno.into(),
+    }
+}
+
+fn in_use_or(errno: rustix::io::Errno, what: &'static str, addr: String) -> ListenError {
+    match errno {
+        rustix::io::Errno::ADDRINUSE => ListenError::InUse { addr },
+        errno => system(what, addr)(errno),
+    }
+}

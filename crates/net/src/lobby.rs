@@ -1,0 +1,156 @@
+//! [`Lobby`]: what the cores of a server share: how many connections there are, and where new ones go.
+//!
+//! One core accepts and gives each connection to the core that has the fewest *(our choice: `SO_REUSEPORT` would let the
+//! kernel choose by a hash of addresses, which leaves cores without work when connections are few, and does not exist
+//! for Unix sockets)*. Handing one over costs a lock and a system call, once in the life of a connection.
+
+use crate::counters::{Counters, Shown};
+use crate::listener::Origin;
+use drover_base::sync::{AtomicUsize, Ordering};
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+
+/// A connection that nobody has begun to serve.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The accepted socket; does not block.
+    pub socket: OwnedFd,
+    /// Whose listener took it.
+    pub origin: Origin,
+}
+
+/// What the cores of a server share.
+#[derive(Debug)]
+pub struct Lobby {
+    seats: Vec<Seat>,
+    /// Most connections at a time.
+    limit: usize,
+    /// Connections there are, those on their way to their core included.
+    open: AtomicUsize,
+    /// 1: accepting has stopped until one closes.
+    resume: AtomicUsize,
+}
+
+/// A core's place.
+#[derive(Debug)]
+struct Seat {
+    arrivals: Mutex<Vec<Arrival>>,
+    /// Written to when there are some.
+    bell: OwnedFd,
+    open: AtomicUsize,
+    shown: Shown,
+}
+
+impl Lobby {
+    /// For `core_count` cores, which together serve at most `limit` connections. Errors: no descriptors left.
+    pub fn new(core_count: usize, limit: usize) -> io::Result<Lobby> {
+        let seat = |_| {
+            Ok(Seat {
+                arrivals: Mutex::default(),
+                bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+                open: AtomicUsize::new(0),
+                shown: Shown::new(),
+            })
+        };
+        Ok(Lobby {
+            seats: (0..core_count).map(seat).collect::<io::Result<_>>()?,
+            limit,
+            open: AtomicUsize::new(0),
+            resume: AtomicUsize::new(0),
+        })
+    }
+
+    /// Connections there are.
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::SeqCst)
+    }
+
+    /// What a core did, as of its last step.
+    pub fn counters(&self, core: usize) -> Counters {
+        self.seats[core].shown.read()
+    }
+
+    /// What all cores did.
+    pub fn all_counters(&self) -> Counters {
+        let mut sum = Counters::default();
+        for seat in &self.seats {
+            sum.add(&seat.shown.read());
+        }
+        sum
+    }
+
+    pub(crate) fn show(&self, core: usize, counters: &Counters) {
+        self.seats[core].shown.show(counters);
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.open() >= self.limit
+    }
+
+    /// The core that accepts is woken when a connection is closed.
+    pub(crate) fn tell_when_one_leaves(&self) {
+        self.resume.store(1, Ordering::SeqCst);
+        if !self.is_full() {
+            // It left before we said so.
+            self.ring(0);
+        }
+    }
+
+    /// Counts one more, if there may be one. Only the core that accepts calls it, so that nobody else adds.
+    pub(crate) fn enter(&self) -> bool {
+        if self.is_full() {
+            return false;
+        }
+        self.open.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    pub(crate) fn leave(&self, core: usize) {
+        self.seats[core].open.fetch_sub(1, Ordering::Relaxed);
+        // SeqCst: pairs with `tell_when_one_leaves`; either it sees the place, or we see that it waits for one.
+        self.open.fetch_sub(1, Ordering::SeqCst);
+        if self.resume.load(Ordering::SeqCst) == 1 && self.resume.swap(0, Ordering::SeqCst) == 1 {
+            self.ring(0);
+        }
+    }
+
+    /// The core with the fewest connections, which has one more from now on.
+    pub(crate) fn choose(&self) -> usize {
+        let open = |core: &usize| self.seats[*core].open.load(Ordering::Relaxed);
+        let core = (0..self.seats.len()).min_by_key(open).expect("there is a core");
+        self.seats[core].open.fetch_add(1, Ordering::Relaxed);
+        core
+    }
+
+    pub(crate) fn hand_over(&self, core: usize, arrival: Arrival) {
+        let mut arrivals = self.arrivals(core);
+        arrivals.push(arrival);
+        if arrivals.len() == 1 {
+            self.ring(core);
+        }
+    }
+
+    /// What came for this core.
+    pub(crate) fn take(&self, core: usize) -> Vec<Arrival> {
+        let _ = rustix::io::read(&self.seats[core].bell, &mut [0; 8]);
+        std::mem::take(&mut *self.arrivals(core))
+    }
+
+    pub(crate) fn bell(&self, core: usize) -> BorrowedFd<'_> {
+        self.seats[core].bell.as_fd()
+    }
+
+    fn ring(&self, core: usize) {
+        // Fails only when the counter is full: then it is readable already.
+        let _ = rustix::io::write(&self.seats[core].bell, &1u64.to_ne_bytes());
+    }
+
+    fn arrivals(&self, core: usize) -> std::sync::MutexGuard<'_, Vec<Arrival>> {
+        self.seats[core]
+            .arrivals
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}

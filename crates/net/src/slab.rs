@@ -1,0 +1,113 @@
+//! [`Slab`]: connections by number. A number that was given back is not mistaken for its next owner's: tokens carry a
+//! generation.
+
+/// Numbers from here on are never tokens.
+pub(crate) const BEYOND: u64 = 1 << 63;
+
+/// Number of a connection of a core: its place, and how often the place was taken before. Never given twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Token(pub u64);
+
+impl Token {
+    fn new(index: usize, generation: u32) -> Token {
+        Token(u64::from(generation) << 32 | index as u64)
+    }
+
+    fn index(self) -> usize {
+        self.0 as u32 as usize
+    }
+
+    fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    places: Vec<Place<T>>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Place<T> {
+    /// Of its present owner, or its next.
+    generation: u32,
+    value: Option<T>,
+}
+
+impl<T> Slab<T> {
+    pub(crate) fn new() -> Slab<T> {
+        Slab {
+            places: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// Adds what `make` makes of its token.
+    pub(crate) fn insert(&mut self, make: impl FnOnce(Token) -> T) -> Token {
+        let index = self.free.pop().map_or(self.places.len(), |index| index as usize);
+        if index == self.places.len() {
+            self.places.push(Place {
+                generation: 0,
+                value: None,
+            });
+        }
+        let place = &mut self.places[index];
+        let token = Token::new(index, place.generation);
+        place.value = Some(make(token));
+        token
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, token: Token) -> Option<&mut T> {
+        let place = self.places.get_mut(token.index())?;
+        if place.generation != token.generation() {
+            return None;
+        }
+        place.value.as_mut()
+    }
+
+    /// Takes it out. A place that was taken too often for its generation to count on stays empty for ever.
+    pub(crate) fn remove(&mut self, token: Token) -> Option<T> {
+        self.get_mut(token)?;
+        let place = &mut self.places[token.index()];
+        let value = place.value.take();
+        place.generation += 1;
+        if place.generation < (BEYOND >> 32) as u32 {
+            self.free.push(token.index() as u32);
+        }
+        value
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.places.iter().filter(|place| place.value.is_some()).count()
+    }
+
+    /// All there are. Cost: a look at every place.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Token, &mut T)> {
+        self.places.iter_mut().enumerate().filter_map(|(index, place)| {
+            let token = Token::new(index, place.generation);
+            place.value.as_mut().map(|value| (token, value))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_token_is_nobodys() {
+        let mut slab = Slab::new();
+        let (a, b) = (slab.insert(|_| 'a'), slab.insert(|_| 'b'));
+        assert_eq!(slab.remove(a), Some('a'));
+        assert_eq!(slab.remove(a), None);
+        let c = slab.insert(|_| 'c');
+        assert_eq!(c.index(), a.index(), "places are used again");
+        assert_eq!(slab.get_mut(a), None);
+        assert_eq!(slab.get_mut(b), Some(&mut 'b'));
+        assert_eq!(slab.len(), 2);
+        assert_eq!(slab.iter_mut().map(|(_, c)| *c).collect::<String>(), "cb");
+    }
+}

@@ -1,0 +1,117 @@
+//! Letting connections in: how many, to which core, and when to stop for a while.
+
+use super::Sockets;
+use crate::connection::Connection;
+use crate::lobby::Arrival;
+use crate::{Interest, Output, Poller, Talk};
+use drover_base::Ns;
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Connections accepted per step and listener.
+const ACCEPTS: usize = 16;
+/// How long accepting stops when descriptors or memory have run out.
+const PAUSE: Ns = Ns::from_ms(100);
+
+impl<T: Talk, P: Poller> Sockets<T, P> {
+    /// Accepts what waits at a listener.
+    pub(super) fn accept(&mut self, index: usize, now: Ns) {
+        for _ in 0..ACCEPTS {
+            let Some(listener) = self.listeners.get(index) else {
+                return;
+            };
+            if self.options.refusal.is_none() && self.lobby.is_full() {
+                self.counters.listen_disabled += 1;
+                self.lobby.tell_when_one_leaves();
+                return self.pause_accepting(Ns::MAX);
+            }
+            let origin = listener.origin();
+            match listener.accept() {
+                Ok(socket) => self.admit(Arrival { socket, origin }),
+                Err(Errno::AGAIN) => return,
+                // It was gone before we took it, or the network had a word for it.
+                Err(
+                    Errno::CONNABORTED | Errno::INTR | Errno::PROTO | Errno::NETDOWN | Errno::HOSTUNREACH,
+                ) => {}
+                Err(error) => {
+                    self.counters.accept_failures += 1;
+                    let (addr, error) = (listener.address(), io::Error::from(error));
+                    tracing::warn!(%addr, "no connection can be accepted for a moment: {error}");
+                    return self.pause_accepting(now + PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Who was handed over by the core that accepts.
+    pub(super) fn take_arrivals(&mut self) {
+        for arrival in self.lobby.take(self.options.core) {
+            self.let_in(arrival);
+        }
+        if self.paused == Some(Ns::MAX) && !self.lobby.is_full() {
+            self.resume_accepting();
+        }
+    }
+
+    fn admit(&mut self, arrival: Arrival) {
+        self.changed = true;
+        if !self.lobby.enter() {
+            self.counters.rejected += 1;
+            return refuse(&arrival.socket, self.options.refusal.unwrap_or_default());
+        }
+        let core = self.lobby.choose();
+        if core == self.options.core {
+            self.let_in(arrival);
+        } else {
+            self.lobby.hand_over(core, arrival);
+        }
+    }
+
+    fn let_in(&mut self, arrival: Arrival) {
+        let Arrival { socket, origin } = arrival;
+        let layer = self.wrap.as_mut().and_then(|wrap| wrap(origin));
+        let (greet, limit, replies) = (&mut self.greet, self.options.output_limit, &self.replies);
+        let now_s = self.now_s;
+        let token = self.connections.insert(|token| {
+            let output = Output::with_pool(token.0, limit, replies.clone());
+            Connection::new(socket, greet(token, origin), layer, output, now_s)
+        });
+        self.counters.total += 1;
+        self.counters.current += 1;
+        self.changed = true;
+        let connection = self.connections.get_mut(token).expect("just inserted");
+        let added = self
+            .poller
+            .add(connection.socket.as_fd(), token.0, Interest::Arrivals);
+        if let Err(error) = added {
+            tracing::warn!("a connection is closed: it cannot be watched: {error}");
+            self.close(token);
+        }
+    }
+
+    fn pause_accepting(&mut self, until: Ns) {
+        self.paused = Some(until);
+        self.watch_listeners(Interest::Nothing);
+    }
+
+    pub(super) fn resume_accepting(&mut self) {
+        self.paused = None;
+        self.watch_listeners(Interest::Accepts);
+    }
+
+    fn watch_listeners(&mut self, interest: Interest) {
+        for (index, listener) in self.listeners.iter().enumerate() {
+            // It cannot fail: the listener is watched already.
+            let _ = self
+                .poller
+                .change(listener.fd(), Self::listener_token(index), interest);
+        }
+    }
+}
+
+/// Says why, as far as the socket takes it, and closes it.
+fn refuse(socket: &OwnedFd, text: &[u8]) {
+    let _ = rustix::net::send(socket, text, SendFlags::NOSIGNAL);
+}

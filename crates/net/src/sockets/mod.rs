@@ -1,0 +1,368 @@
+//! [`Sockets`]: all sockets of a core.
+//!
+//! ```text
+//! step:   connections whose turn it still is, then what the poller tells: accept, or read once and serve
+//! flush:  one write for each connection that has something to write
+//! ```
+//! Between the two the owner may show others what it did, so that whoever has read a reply finds it counted.
+
+mod accept;
+mod memory;
+
+use crate::connection::{Bench, Connection, Turn};
+use crate::listener::{Address, address_of};
+use crate::slab::{BEYOND, Slab};
+use crate::{Counters, Epoll, Event, Hole, Interest, Layer, Listener, Lobby, Origin, Poller};
+use crate::{Pool, Talk, Token, Wants};
+use drover_base::{Ns, Progress};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The core's buffer: what one read brings at most, bytes.
+const BUFFER_BYTES: usize = 16 << 10;
+/// Sockets looked at per step: what is read is written after so many.
+const EVENTS: usize = 32;
+/// The bell of the lobby, among listeners.
+const BELL: u64 = u64::MAX;
+
+/// How the sockets of a core behave.
+#[derive(Clone, Debug)]
+pub struct SocketOptions {
+    /// Number of this core among those that share the [`Lobby`]; 0 accepts.
+    pub core: usize,
+    /// Replies that may wait for a slow reader before no further request of it is begun, bytes.
+    pub output_limit: usize,
+    /// Memory for requests that are not whole yet, bytes. When it is used up, further long ones wait unread.
+    pub request_budget: usize,
+    /// Memory for replies that wait for slow readers, bytes. Beyond it the slowest lose their connections.
+    pub reply_budget: usize,
+    /// A connection from which nothing came for so many seconds is closed; 0: never.
+    pub idle_timeout_s: u32,
+    /// What is said to a connection that is one too many before it is closed. `None`: it is not accepted before another
+    /// one is closed.
+    pub refusal: Option<&'static [u8]>,
+}
+
+impl Default for SocketOptions {
+    fn default() -> SocketOptions {
+        SocketOptions {
+            core: 0,
+            output_limit: 64 << 10,
+            request_budget: 32 << 20,
+            reply_budget: 32 << 20,
+            idle_timeout_s: 0,
+            refusal: None,
+        }
+    }
+}
+
+/// Makes what talks on a connection.
+type Greet<T> = Box<dyn FnMut(Token, Origin) -> T>;
+/// Makes what lies between a connection and its socket.
+type Wrap = Box<dyn FnMut(Origin) -> Option<Box<dyn Layer>>>;
+
+/// All sockets of a core. Steps never block.
+pub struct Sockets<T: Talk, P: Poller = Epoll> {
+    poller: P,
+    options: SocketOptions,
+    lobby: Arc<Lobby>,
+    listeners: Vec<Listener>,
+    connections: Slab<Connection<T>>,
+    greet: Greet<T>,
+    wrap: Option<Wrap>,
+    buffer: Box<[u8]>,
+    requests: Rc<Pool>,
+    replies: Rc<Pool>,
+    events: Vec<Event>,
+    /// Those whose turn comes in the next step.
+    queue: VecDeque<Token>,
+    /// Those that may have something to write.
+    dirty: Vec<Token>,
+    /// Those that wait for memory, longest first.
+    hungry: VecDeque<Token>,
+    counters: Counters,
+    /// Whose turn it is: known after a panic.
+    serving: Option<Token>,
+    now_s: u32,
+    /// Accepting goes on then; `Some(MAX)`: when a connection is closed.
+    paused: Option<Ns>,
+    changed: bool,
+}
+
+impl<T: Talk, P: Poller> Sockets<T, P> {
+    /// Without sockets yet. `greet` makes what talks on a connection. Errors: no descriptors left.
+    pub fn new(
+        options: SocketOptions,
+        lobby: Arc<Lobby>,
+        greet: impl FnMut(Token, Origin) -> T + 'static,
+    ) -> io::Result<Sockets<T, P>> {
+        let mut poller = P::new()?;
+        poller.add(lobby.bell(options.core), BELL, Interest::Accepts)?;
+        Ok(Sockets {
+            poller,
+            lobby,
+            listeners: Vec::new(),
+            connections: Slab::new(),
+            greet: Box::new(greet),
+            wrap: None,
+            buffer: vec![0; BUFFER_BYTES].into(),
+            requests: Pool::new(options.request_budget),
+            replies: Pool::new(options.reply_budget),
+            events: Vec::with_capacity(EVENTS),
+            queue: VecDeque::new(),
+            dirty: Vec::new(),
+            hungry: VecDeque::new(),
+            counters: Counters::default(),
+            serving: None,
+            now_s: 0,
+            paused: None,
+            changed: true,
+            options,
+        })
+    }
+
+    /// Puts what `wrap` makes between each new connection and its socket.
+    pub fn set_layers(&mut self, wrap: impl FnMut(Origin) -> Option<Box<dyn Layer>> + 'static) {
+        self.wrap = Some(Box::new(wrap));
+    }
+
+    /// Accepts at `listener` from now on.
+    pub fn listen(&mut self, listener: Listener) -> io::Result<()> {
+        let token = Self::listener_token(self.listeners.len());
+        self.poller.add(listener.fd(), token, Interest::Accepts)?;
+        self.listeners.push(listener);
+        Ok(())
+    }
+
+    /// Becomes readable when a [`step`](Sockets::step) would find something.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.poller.fd()
+    }
+
+    /// What was done so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Memory lent to unfinished requests and to waiting replies.
+    pub fn pools(&self) -> (&Pool, &Pool) {
+        (&self.requests, &self.replies)
+    }
+
+    /// Serves what came, and lets in who came; writes nothing. `now_s`: seconds since the server's start. Cost: a system
+    /// call, and one for each connection that has something to read.
+    pub fn step(&mut self, desk: &mut T::Desk<'_>, now: Ns, now_s: u32) -> Progress {
+        if now_s != self.now_s {
+            self.now_s = now_s;
+            self.tick();
+        }
+        if self.paused.is_some_and(|until| until <= now) {
+            self.resume_accepting();
+        }
+        let mut busy = !self.queue.is_empty();
+        for _ in 0..self.queue.len().min(EVENTS) {
+            let Some(token) = self.queue.pop_front() else {
+                break;
+            };
+            if let Some(connection) = self.connections.get_mut(token) {
+                connection.queued = false;
+                self.turn(token, desk);
+            }
+        }
+        let mut events = std::mem::take(&mut self.events);
+        self.poller.poll(&mut events);
+        busy |= !events.is_empty();
+        for event in &events {
+            self.happened(event, desk, now);
+        }
+        self.events = events;
+        self.feed();
+        match busy || !self.queue.is_empty() {
+            true => Progress::Busy,
+            false => Progress::Idle {
+                wake_at: self.wake_at(now),
+            },
+        }
+    }
+
+    /// Writes what is to be written: a system call for each connection that has something.
+    pub fn flush(&mut self) {
+        while let Some(token) = self.dirty.pop() {
+            self.flush_one(token);
+        }
+        while self.replies.is_over() && self.shed_reader() {}
+        if std::mem::take(&mut self.changed) {
+            self.lobby.show(self.options.core, &self.counters);
+        }
+    }
+
+    /// The reply that was missing. Ignored if the connection is gone. It is written with the next
+    /// [`flush`](Sockets::flush).
+    pub fn fill(&mut self, hole: Hole, bytes: &[u8]) {
+        let token = Token(hole.connection);
+        let Some(connection) = self.connections.get_mut(token) else {
+            return;
+        };
+        connection.output.fill(hole, bytes);
+        mark(&mut self.dirty, token, connection);
+        if connection.wants == Wants::Others {
+            enqueue(&mut self.queue, token, connection);
+        }
+    }
+
+    /// There is room again on the way to other cores: those who wait for it go on.
+    pub fn room_for_others(&mut self) {
+        for (token, connection) in self.connections.iter_mut() {
+            if connection.wants == Wants::Others {
+                enqueue(&mut self.queue, token, connection);
+            }
+        }
+    }
+
+    /// After a panic in [`step`](Sockets::step): the connection whose turn it was is closed, the others stay.
+    pub fn recover(&mut self) {
+        if let Some(token) = self.serving.take() {
+            self.close(token);
+        }
+    }
+
+    /// Closes all connections and listeners.
+    pub fn close_all(&mut self) {
+        self.listeners.clear();
+        let all: Vec<Token> = self.connections.iter_mut().map(|(token, _)| token).collect();
+        all.into_iter().for_each(|token| self.close(token));
+    }
+
+    /// Tells of each connection: its number, who is at its other end, seconds since it last said or took something.
+    pub fn describe(&mut self, mut tell: impl FnMut(Token, Option<Address>, u32)) {
+        let now_s = self.now_s;
+        for (token, connection) in self.connections.iter_mut() {
+            let peer = rustix::net::getpeername(&connection.socket).ok();
+            let peer = peer.flatten().and_then(|peer| address_of(&peer));
+            tell(token, peer, now_s - connection.last_s);
+        }
+    }
+
+    /// Connections and listeners have numbers of one kind for the poller.
+    fn listener_token(index: usize) -> u64 {
+        BEYOND + index as u64
+    }
+
+    fn happened(&mut self, event: &Event, desk: &mut T::Desk<'_>, now: Ns) {
+        match event.token {
+            BELL => self.take_arrivals(),
+            token if token >= BEYOND => self.accept((token - BEYOND) as usize, now),
+            token => {
+                let token = Token(token);
+                // Closed earlier in this step, or in an earlier one.
+                let Some(connection) = self.connections.get_mut(token) else {
+                    return;
+                };
+                connection.readable |= event.readable;
+                connection.hung_up |= event.hung_up;
+                if event.writable && connection.blocked {
+                    connection.blocked = false;
+                    mark(&mut self.dirty, token, connection);
+                }
+                self.turn(token, desk);
+            }
+        }
+    }
+
+    #[inline]
+    fn turn(&mut self, token: Token, desk: &mut T::Desk<'_>) {
+        let Some(connection) = self.connections.get_mut(token) else {
+            return;
+        };
+        self.serving = Some(token);
+        self.changed = true;
+        let mut bench = Bench {
+            buffer: &mut self.buffer,
+            pool: &self.requests,
+            counters: &mut self.counters,
+            now_s: self.now_s,
+        };
+        let turn = connection.turn(desk, &mut bench);
+        self.serving = None;
+        if connection.output.ready_bytes() > 0 || connection.wants == Wants::Close {
+            mark(&mut self.dirty, token, connection);
+        }
+        match turn {
+            Turn::Done => {}
+            Turn::Again => enqueue(&mut self.queue, token, connection),
+            Turn::Hungry => {
+                if !connection.hungry {
+                    connection.hungry = true;
+                    self.counters.memory_waits += 1;
+                    self.hungry.push_back(token);
+                }
+            }
+            Turn::Broken => self.close(token),
+        }
+    }
+
+    fn flush_one(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(token) else {
+            return;
+        };
+        connection.dirty = false;
+        let broken = connection.write(&mut self.counters, self.now_s).is_err();
+        let over = connection.wants == Wants::Close && connection.output.is_empty() && !connection.blocked;
+        if broken || over {
+            return self.close(token);
+        }
+        if connection.blocked != connection.told_of_room {
+            connection.told_of_room = connection.blocked;
+            let interest = match connection.blocked {
+                true => Interest::ArrivalsAndRoom,
+                false => Interest::Arrivals,
+            };
+            if self
+                .poller
+                .change(connection.socket.as_fd(), token.0, interest)
+                .is_err()
+            {
+                return self.close(token);
+            }
+        }
+        let goes_on = match connection.wants {
+            Wants::Input { .. } => connection.readable && !connection.hungry,
+            Wants::Room => true,
+            Wants::Others | Wants::Turn | Wants::Close => false,
+        };
+        if goes_on && !connection.output.is_full() {
+            enqueue(&mut self.queue, token, connection);
+        }
+    }
+
+    fn close(&mut self, token: Token) {
+        let Some(connection) = self.connections.remove(token) else {
+            return;
+        };
+        connection.end(&self.requests);
+        self.counters.current -= 1;
+        self.changed = true;
+        self.lobby.leave(self.options.core);
+    }
+}
+
+/// Puts it into the list of those that may have something to write.
+#[inline]
+fn mark<T>(dirty: &mut Vec<Token>, token: Token, connection: &mut Connection<T>) {
+    if !connection.dirty {
+        connection.dirty = true;
+        dirty.push(token);
+    }
+}
+
+/// Puts it into the queue of those whose turn comes in the next step.
+#[inline]
+fn enqueue<T>(queue: &mut VecDeque<Token>, token: Token, connection: &mut Connection<T>) {
+    if !connection.queued {
+        connection.queued = true;
+        queue.push_back(token);
+    }
+}

@@ -1,0 +1,221 @@
+//! A core with sockets and a protocol of lines: what tests of sockets share. One thread steps the core and plays its
+//! clients, whose sockets do not block, so that nothing depends on who is quicker.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use drover_base::{Ns, Progress};
+use drover_net::{Advance, Hole, Listener, Lobby, Output, SocketOptions, Sockets, Talk, Wants};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+/// Steps before a test gives up.
+const STEPS_MAX: usize = 200_000;
+
+/// Lines: `big N` is answered by N bytes and a newline, `put N` takes N bytes and answers their sum, `later` leaves a
+/// hole, `quit` ends, `panic` panics; everything else comes back.
+#[derive(Default)]
+pub struct Lines;
+
+/// What lines see of their core.
+#[derive(Default)]
+pub struct Desk {
+    pub holes: Vec<Hole>,
+    pub requests: usize,
+    /// Requests per turn; 0: any number.
+    pub per_turn: usize,
+}
+
+impl Talk for Lines {
+    type Desk<'d> = Desk;
+
+    fn advance(&mut self, desk: &mut Desk, input: &[u8], output: &mut Output) -> Advance {
+        let (mut used, mut served) = (0, 0);
+        loop {
+            let rest = &input[used..];
+            let advance = |wants| Advance { used, wants };
+            if output.is_full() && !rest.is_empty() {
+                return advance(Wants::Room);
+            }
+            let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
+                return advance(Wants::Input {
+                    at_least: rest.len() + 1,
+                });
+            };
+            if desk.per_turn > 0 && served == desk.per_turn {
+                return advance(Wants::Turn);
+            }
+            let line = std::str::from_utf8(&rest[..end]).expect("tests send text");
+            let mut taken = end + 1;
+            match line.split_once(' ') {
+                Some(("big", count)) => {
+                    let count = count.parse().expect("a number");
+                    output.room(count).fill(b'x');
+                    output.push(b"\n");
+                }
+                Some(("put", count)) => {
+                    let count: usize = count.parse().expect("a number");
+                    if rest.len() < taken + count {
+                        let at_least = taken + count;
+                        return advance(Wants::Input { at_least });
+                    }
+                    let sum: u64 = rest[taken..taken + count]
+                        .iter()
+                        .map(|&byte| u64::from(byte))
+                        .sum();
+                    output.push(format!("{sum}\n").as_bytes());
+                    taken += count;
+                }
+                _ if line == "later" => desk.holes.push(output.hole()),
+                _ if line == "quit" => return advance(Wants::Close),
+                _ if line == "panic" => std::panic::resume_unwind(Box::new("on purpose")),
+                _ => output.push(&rest[..taken]),
+            }
+            used += taken;
+            served += 1;
+            desk.requests += 1;
+        }
+    }
+}
+
+/// A core and its clients.
+pub struct Room {
+    pub sockets: Sockets<Lines>,
+    pub desk: Desk,
+    pub lobby: Arc<Lobby>,
+    pub addr: SocketAddr,
+    pub now: Ns,
+}
+
+impl Room {
+    pub fn new(options: SocketOptions, limit: usize) -> Room {
+        let lobby = Arc::new(Lobby::new(1, limit).expect("a lobby"));
+        let mut sockets = Sockets::new(options, lobby.clone(), |_, _| Lines).expect("sockets");
+        let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address"), 1024).expect("a listener");
+        let drover_net::Address::Tcp(addr) = *listener.address() else {
+            unreachable!("it is TCP")
+        };
+        sockets.listen(listener).expect("listening");
+        Room {
+            sockets,
+            desk: Desk::default(),
+            lobby,
+            addr,
+            now: Ns::from_s(1),
+        }
+    }
+
+    /// One round of the core.
+    pub fn round(&mut self) -> Progress {
+        let now_s = self.now.as_s() as u32;
+        let progress = self.sockets.step(&mut self.desk, self.now, now_s);
+        self.sockets.flush();
+        progress
+    }
+
+    /// Rounds until `done`; panics when that does not come.
+    pub fn until(&mut self, what: &str, mut done: impl FnMut(&mut Room) -> bool) {
+        for _ in 0..STEPS_MAX {
+            self.round();
+            if done(self) {
+                return;
+            }
+            std::thread::yield_now();
+        }
+        panic!("{what}: not after {STEPS_MAX} steps");
+    }
+
+    /// Rounds until there is nothing more to do for a while.
+    pub fn settle(&mut self) {
+        let mut quiet = 0;
+        while quiet < 20 {
+            quiet = match self.round() {
+                Progress::Busy => 0,
+                Progress::Idle { .. } => quiet + 1,
+            };
+        }
+    }
+
+    pub fn connect(&mut self) -> Client {
+        let stream = TcpStream::connect(self.addr).expect("connect");
+        stream.set_nonblocking(true).expect("nonblocking");
+        Client {
+            stream,
+            got: Vec::new(),
+            ended: false,
+        }
+    }
+
+    /// Says it all, however long it takes.
+    pub fn say(&mut self, client: &mut Client, bytes: &[u8]) {
+        let mut rest = bytes;
+        self.until("said", |_| {
+            rest = &rest[client.offer(rest)..];
+            rest.is_empty()
+        });
+    }
+
+    /// What comes, until there are `count` bytes.
+    pub fn hear(&mut self, client: &mut Client, count: usize) -> Vec<u8> {
+        self.until("heard", |_| {
+            client.listen();
+            client.got.len() >= count
+        });
+        client.got.drain(..count).collect()
+    }
+
+    /// What comes, until the end.
+    pub fn hear_all(&mut self, client: &mut Client) -> Vec<u8> {
+        self.until("the end", |_| {
+            client.listen();
+            client.ended
+        });
+        std::mem::take(&mut client.got)
+    }
+
+    /// The answer to `line`.
+    pub fn ask(&mut self, client: &mut Client, line: &str) -> String {
+        self.say(client, line.as_bytes());
+        self.until("an answer", |_| {
+            client.listen();
+            client.got.ends_with(b"\n")
+        });
+        String::from_utf8(std::mem::take(&mut client.got)).expect("text")
+    }
+}
+
+/// A client whose socket does not block.
+pub struct Client {
+    pub stream: TcpStream,
+    pub got: Vec<u8>,
+    pub ended: bool,
+}
+
+impl Client {
+    /// Writes what the socket takes.
+    pub fn offer(&mut self, bytes: &[u8]) -> usize {
+        match self.stream.write(bytes) {
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Reads what is there.
+    pub fn listen(&mut self) {
+        let mut buffer = vec![0; 256 << 10];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => {
+                    self.ended = true;
+                    return;
+                }
+                Ok(count) => self.got.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    self.ended = true;
+                    return;
+                }
+            }
+        }
+    }
+}
