@@ -172,6 +172,24 @@ impl Place<'_> {
         unsafe { arch::small_copy(arch::shared_mut(to), arch::own(bytes.as_ptr()), len) };
     }
 
+    /// Copies `bytes` to `at` bytes further, wherever that is in a word, and nothing around them: for values that come
+    /// in pieces.
+    ///
+    /// # Panics
+    /// If that leaves the mapping.
+    #[inline]
+    pub fn copy_in(self, at: usize, bytes: &[u8]) {
+        let (at, len) = self.checked(at, bytes.len());
+        let to = arch::shared_mut(self.ptr.as_ptr().wrapping_add(at));
+        let from = arch::own(bytes.as_ptr());
+        if len >= BULK_BYTES {
+            // SAFETY: `len` bytes at `to` are mapped, checked above; a slice cannot overlap a Region.
+            return unsafe { arch::bulk_copy(to, from, len) };
+        }
+        // SAFETY: as above.
+        unsafe { arch::small_copy(to, from, len) };
+    }
+
     /// Copies out of `at` bytes further. Bytes written meanwhile may be torn.
     ///
     /// # Panics
@@ -485,6 +503,22 @@ mod tests {
             }
             let want = (0..8).filter(|&i| picks[i] == pick).map(|i| 1 << i).sum::<u32>();
             prop_assert_eq!(t.at(64).match_high16(HIGHS[pick]), want);
+        }
+
+        #[test]
+        fn pieces_go_where_they_are_told_and_nowhere_else(at in 0usize..20, len in 0..LEN_END, seed in any::<u8>()) {
+            let m = region(1024);
+            let place = m.place(8);
+            let mut want = vec![0xee; 1024 - 8];
+            place.copy_in(0, &want);
+            for (i, byte) in want[at..at + len].iter_mut().enumerate() {
+                *byte = (i as u8).wrapping_mul(37) ^ seed;
+            }
+            place.copy_in(at, &want[at..at + len]);
+            let mut got = vec![0; 1024 - 8];
+            place.copy_out(0, &mut got);
+            prop_assert_eq!(got, want);
+            prop_assert_eq!(m.load(0), 0);
         }
 
         #[test]

@@ -11,7 +11,7 @@
 //! different leaves for the `_slow` half, which starts from scratch. A key never has two slots: one is taken only
 //! after a look at the whole bucket.
 
-use crate::item::{self, ItemRef, Key, Lens, Match, Meta};
+use crate::item::{self, Body, ItemRef, Key, Lens, Match, Meta};
 use crate::log::Log;
 use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
 use crate::reader::{Reader, View};
@@ -21,6 +21,8 @@ use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
 use drover_index::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, CacheTable, Reason, Slot, SlotMask, Span, Sweep};
 use drover_mem::{AllocError, MaskedRegion, Place, Region};
+
+mod extras;
 
 /// Lossy index, circular log, one owner.
 #[derive(Debug)]
@@ -34,10 +36,12 @@ pub(crate) struct Cache<S, const BITS: u32> {
     /// How far into a candidate a prefetch reaches for its second line.
     reach: usize,
     limits: Limits,
-    version: u32,
+    version: u64,
     sweep: Sweep,
     sharing: S,
     counters: Counters,
+    /// Holds a value on its way from one item to another.
+    scratch: Vec<u8>,
 }
 
 /// What the scan of a bucket for a PUT found.
@@ -70,6 +74,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             version: 0,
             sharing,
             counters: Counters::default(),
+            scratch: Vec::new(),
         })
     }
 
@@ -99,6 +104,21 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         now_s: u32,
         hint: Hint,
     ) -> Option<ItemRef<'_>> {
+        let at = self.get_offset(cpu, key.hash, key.bytes, now_s, hint)?;
+        Some(ItemRef::new(self.log.place(at)))
+    }
+
+    /// The offset of the key's item, perhaps with bits above its width.
+    #[inline(always)]
+    pub(crate) fn get_offset<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        hash: KeyHash,
+        bytes: &[u8],
+        now_s: u32,
+        hint: Hint,
+    ) -> Option<u64> {
+        let key = Key { hash, bytes };
         cpu.touch(self.table.bucket(key.hash).line());
         let slot = self.likely_slot(key.hash, hint);
         if slot.is_empty() && !hint.is_candidate() {
@@ -112,11 +132,10 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             if item::compare(place, lens, key) == Match::Own && !meta.is_expired(now_s) {
                 self.counters.hits += 1;
                 item::touch_rest(cpu, place, lens);
-                return Some(ItemRef::new(self.log.place(slot.word())));
+                return Some(slot.word());
             }
         }
-        let at = self.get_slow(cpu, key.hash, key.bytes, now_s)?;
-        Some(ItemRef::new(self.log.place(at)))
+        self.get_slow(cpu, key.hash, key.bytes, now_s)
     }
 
     /// The slot that the key most likely has: the hinted one (which may be empty by now), else the first with its
@@ -245,17 +264,16 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         if !slot.is_empty() && slot.is_within(self.log.head(), self.live) && condition == Condition::Always {
             let place = self.log.place(slot.word());
             let lens = Lens::load(place);
-            if item::compare(place, lens, key) == Match::Own
-                && lens.same_value_len(key.bytes.len(), value.len())
+            if item::compare(place, lens, key) == Match::Own && lens.same_plain(key.bytes.len(), value.len())
             {
                 self.version = next_version(self.version);
                 self.sharing.begin_write(key.hash);
-                item::rewrite_value(place, lens, value, Meta::new(expire_s, self.version));
+                item::rewrite_value(place, lens, value, Meta::new(expire_s, self.version as u32));
                 self.sharing.end_write(key.hash);
                 item::touch(cpu, place, item::item_bytes(lens.key_len(), value.len()));
                 self.counters.updates_in_place += 1;
                 return PutOutcome::Stored {
-                    version: self.version,
+                    version: self.version as u32,
                 };
             }
         }
@@ -275,7 +293,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         condition: Condition,
     ) -> PutOutcome {
         let key = Key { hash, bytes };
-        if !self.limits.allow(key, value) {
+        if !self.limits.allow(key, value.len(), 0) {
             self.counters.too_large += 1;
             return PutOutcome::TooLarge;
         }
@@ -284,26 +302,36 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             return refusal;
         }
         self.version = next_version(self.version);
-        let meta = Meta::new(expire_s, self.version);
-        let need = item::item_bytes(key.bytes.len(), value.len());
+        self.place_item(cpu, key, &value, Meta::new(expire_s, self.version as u32), found);
+        PutOutcome::Stored {
+            version: self.version as u32,
+        }
+    }
+
+    /// Writes the item where the key's own is if that has room, else to the head of the log; returns its offset.
+    #[inline(always)]
+    fn place_item<C: Cpu, B: Body>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        body: &B,
+        meta: Meta,
+        found: Found,
+    ) -> u64 {
+        let need = item::bytes_of(key, body);
         if let Some((_, at, Match::Own)) = found.own {
             let place = self.log.place(at);
             let reserved = Lens::load(place).item_size();
             if reserved >= need {
                 self.sharing.begin_write(key.hash);
-                item::write_value(place, reserved, key.bytes.len(), value, meta);
+                item::write_body(place, reserved, key.bytes.len(), body, meta);
                 self.sharing.end_write(key.hash);
                 item::touch(cpu, place, need);
                 self.counters.updates_in_place += 1;
-                return PutOutcome::Stored {
-                    version: self.version,
-                };
+                return at;
             }
         }
-        self.append(cpu, key, value, meta, found);
-        PutOutcome::Stored {
-            version: self.version,
-        }
+        self.append(cpu, key, body, meta, found)
     }
 
     /// Looks at every slot with the key's tag. Empties a second slot of the same key, should there be one.
@@ -331,15 +359,15 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         found
     }
 
-    /// Appends the item and points a slot at it.
+    /// Appends the item and points a slot at it; returns its offset.
     #[inline]
-    fn append<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, value: &[u8], meta: Meta, found: Found) {
+    fn append<C: Cpu, B: Body>(&mut self, cpu: &C, key: Key<'_>, body: &B, meta: Meta, found: Found) -> u64 {
         let slot_index = self.take_slot(key.hash, &found);
-        let need = item::item_bytes(key.bytes.len(), value.len());
+        let need = item::bytes_of(key, body);
         let before = self.log.head();
         self.sharing.begin_write(key.hash);
         let at = self.log.reserve(&self.sharing, need);
-        item::write(self.log.place(at), need, key, value, meta);
+        item::write(self.log.place(at), need, key, body, meta);
         self.table
             .bucket(key.hash)
             .set(slot_index, Slot::new(key.hash.tag(), at));
@@ -347,6 +375,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         self.sweep(before);
         item::touch(cpu, self.log.place(at), need);
         self.reach = (need - 1).min(64);
+        at
     }
 
     /// The slot for a new item of the key, with the books kept about whoever had it.

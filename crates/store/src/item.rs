@@ -3,16 +3,19 @@
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
 //! | 0 | 4 | item_size | bytes reserved including this header, a multiple of 8; bit 0 set in a skip marker |
-//! | 4 | 4 | kv_len | value length in bits 0-23, key length in bits 24-31 |
+//! | 4 | 4 | kv_len | value length in bits 0-22, bit 23 set if there are no extras, key length in bits 24-31 |
 //! | 8 | 16 | hash | all 128 bits of the key hash |
 //! | 24 | 4 | expire_s | absolute seconds since server start, 0 = never |
 //! | 28 | 4 | version | new with every update |
 //! | 32 | key length, padded to 8 | key | absent in hash-only mode |
+//! | then | 16 or none | [extras](crate::extras) | what memcached's commands ask for |
 //! | then | value length, padded to 8 | value | |
 //!
 //! Little-endian, 8-byte aligned, padding zeroed, written by the partition's owner only. A 32-byte value under
 //! a bare hash takes exactly one cache line *(the 48 bytes of `[HERD §5.3]` plus our 16 of length and time)*.
 
+use crate::extras::{EXTRAS_BYTES, Extras, Mark, NewCas};
+use crate::sharing::Sharing;
 use drover_base::{Cpu, KeyHash};
 use drover_mem::{LINE_BYTES, Place, Region};
 
@@ -37,10 +40,41 @@ pub struct Key<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Memory that an item takes, header and padding included.
+/// Memory that an item takes, header and padding included; [`EXTRAS_BYTES`] more if it has extras.
 #[inline(always)]
 pub const fn item_bytes(key_len: usize, value_len: usize) -> usize {
     HEADER_BYTES + ((key_len + 7) & !7) + ((value_len + 7) & !7)
+}
+
+/// What comes behind the key: a bare value, or extras and a value.
+pub(crate) trait Body {
+    /// Bytes of extras.
+    const EXTRAS_BYTES: usize;
+
+    fn value_len(&self) -> usize;
+
+    /// Writes it, padding included, `at` bytes into the item.
+    fn write(&self, place: Place<'_>, at: usize);
+}
+
+impl Body for &[u8] {
+    const EXTRAS_BYTES: usize = 0;
+
+    #[inline(always)]
+    fn value_len(&self) -> usize {
+        self.len()
+    }
+
+    #[inline(always)]
+    fn write(&self, place: Place<'_>, at: usize) {
+        place.copy_in_padded(at, self);
+    }
+}
+
+/// Memory that an item of `key` with `body` takes.
+#[inline(always)]
+pub(crate) fn bytes_of<B: Body>(key: Key<'_>, body: &B) -> usize {
+    item_bytes(key.bytes.len(), body.value_len()) + B::EXTRAS_BYTES
 }
 
 /// First word of an item.
@@ -48,9 +82,39 @@ pub const fn item_bytes(key_len: usize, value_len: usize) -> usize {
 pub(crate) struct Lens(u64);
 
 impl Lens {
+    /// No extras. Set, not clear, for what native PUTs write: no length of a slice then makes
+    /// [`same_plain`](Lens::same_plain) take an item with extras for one without.
+    const PLAIN: u64 = 1 << 55;
+
+    /// An item without extras.
     #[inline(always)]
-    pub(crate) fn new(item_size: usize, key_len: usize, value_len: usize) -> Lens {
-        Lens(item_size as u64 | ((value_len as u64) << 32) | ((key_len as u64) << 56))
+    pub(crate) fn plain(item_size: usize, key_len: usize, value_len: usize) -> Lens {
+        Lens(item_size as u64 | ((value_len as u64) << 32) | ((key_len as u64) << 56) | Lens::PLAIN)
+    }
+
+    /// The same with extras.
+    #[inline(always)]
+    fn with_extras(self) -> Lens {
+        Lens(self.0 & !Lens::PLAIN)
+    }
+
+    #[inline(always)]
+    pub(crate) fn has_extras(self) -> bool {
+        self.0 & Lens::PLAIN == 0
+    }
+
+    /// Where the value starts in the item.
+    #[inline(always)]
+    pub(crate) fn value_start(self) -> usize {
+        // The bit moves to where it counts 16.
+        const _: () = assert!(EXTRAS_BYTES == 1 << 4 && Lens::PLAIN == 1 << 55);
+        body_start(self.key_len()) + ((!self.0 >> (55 - 4)) as usize & EXTRAS_BYTES)
+    }
+
+    /// Bytes that the item needs, whatever is reserved.
+    #[inline(always)]
+    pub(crate) fn bytes(self) -> usize {
+        self.value_start() + ((self.value_len() + 7) & !7)
     }
 
     #[inline(always)]
@@ -70,14 +134,14 @@ impl Lens {
 
     #[inline(always)]
     pub(crate) fn value_len(self) -> usize {
-        (self.0 >> 32) as usize & 0xff_ffff
+        (self.0 >> 32) as usize & 0x7f_ffff
     }
 
-    /// Whether these are the lengths of key and value, given that the key's is.
+    /// Whether there are no extras and these are the lengths of key and value, given that the key's is.
     #[inline(always)]
-    pub(crate) fn same_value_len(self, key_len: usize, value_len: usize) -> bool {
+    pub(crate) fn same_plain(self, key_len: usize, value_len: usize) -> bool {
         // A sum, not bits: an absurd value length must not pass for a key's.
-        self.0 >> 32 == value_len as u64 + ((key_len as u64) << 24)
+        self.0 >> 32 == value_len as u64 + ((key_len as u64) << 24) + (Lens::PLAIN >> 32)
     }
 
     #[cfg(test)]
@@ -144,35 +208,41 @@ pub(crate) fn compare(place: Place<'_>, lens: Lens, key: Key<'_>) -> Match {
     if same { Match::Own } else { Match::Collision }
 }
 
-/// Where the value of an item starts in it.
+/// Where extras or value start in an item.
 #[inline(always)]
-pub(crate) fn value_start(key_len: usize) -> usize {
+pub(crate) fn body_start(key_len: usize) -> usize {
     HEADER_BYTES + ((key_len + 7) & !7)
 }
 
 /// Writes a whole item.
 #[inline(always)]
-pub(crate) fn write(place: Place<'_>, item_size: usize, key: Key<'_>, value: &[u8], meta: Meta) {
+pub(crate) fn write<B: Body>(place: Place<'_>, item_size: usize, key: Key<'_>, body: &B, meta: Meta) {
     place.store(8, key.hash.low);
     place.store(16, key.hash.high);
     place.copy_in_padded(HEADER_BYTES, key.bytes);
-    write_value(place, item_size, key.bytes.len(), value, meta);
+    write_body(place, item_size, key.bytes.len(), body, meta);
 }
 
 /// Writes all of an item but hash and key, which stay.
 #[inline(always)]
-pub(crate) fn write_value(place: Place<'_>, item_size: usize, key_len: usize, value: &[u8], meta: Meta) {
-    place.store(0, Lens::new(item_size, key_len, value.len()).0);
+pub(crate) fn write_body<B: Body>(place: Place<'_>, item_size: usize, key_len: usize, body: &B, meta: Meta) {
+    let plain = Lens::plain(item_size, key_len, body.value_len());
+    let lens = if B::EXTRAS_BYTES == 0 {
+        plain
+    } else {
+        plain.with_extras()
+    };
+    place.store(0, lens.0);
     meta.store(place);
-    place.copy_in_padded(value_start(key_len), value);
+    body.write(place, body_start(key_len));
 }
 
-/// Writes another value of the same length.
+/// Writes another value of the same length to an item without extras.
 #[inline(always)]
 pub(crate) fn rewrite_value(place: Place<'_>, lens: Lens, value: &[u8], meta: Meta) {
-    debug_assert_eq!(lens.value_len(), value.len());
+    debug_assert!(lens.same_plain(lens.key_len(), value.len()));
     meta.store(place);
-    place.copy_in_padded(value_start(lens.key_len()), value);
+    place.copy_in_padded(body_start(lens.key_len()), value);
 }
 
 /// Marks `bytes` at `place` as nothing.
@@ -222,7 +292,7 @@ impl<'p> ItemRef<'p> {
         let lens = self.lens();
         ValueRef {
             place: self.place,
-            start: value_start(lens.key_len()),
+            start: lens.value_start(),
             len: lens.value_len(),
         }
     }
@@ -252,6 +322,56 @@ impl<'p> ItemRef<'p> {
         self.meta().expire_s()
     }
 
+    /// Whether it was stored with [`put_extra`](crate::Partition::put_extra).
+    #[inline(always)]
+    pub fn has_extras(&self) -> bool {
+        self.lens().has_extras()
+    }
+
+    /// Its extras, or what stands for them.
+    pub(crate) fn extras(&self) -> Extras {
+        let lens = self.lens();
+        if lens.has_extras() {
+            return Extras::load(self.place, body_start(lens.key_len()));
+        }
+        Extras {
+            flags: 0,
+            access: Default::default(),
+            cas: u64::from(self.version()),
+        }
+    }
+
+    /// The client's flags.
+    pub fn flags(&self) -> u32 {
+        self.extras().flags
+    }
+
+    /// The number that memcached's `cas` compares: another one after every update.
+    pub fn cas(&self) -> u64 {
+        self.extras().cas
+    }
+
+    /// When it was stored or last read as [`Mark::access`](crate::Mark::access) says, in seconds since server start;
+    /// 0 for an item without extras.
+    pub fn accessed_s(&self) -> u32 {
+        self.extras().access.accessed_s()
+    }
+
+    /// Whether it was read since it was stored, as [`Mark::access`](crate::Mark::access) says.
+    pub fn is_fetched(&self) -> bool {
+        self.extras().access.is_fetched()
+    }
+
+    /// Whether its value is out of date.
+    pub fn is_stale(&self) -> bool {
+        self.extras().access.is_stale()
+    }
+
+    /// Whether somebody has been told to fetch a new value.
+    pub fn is_won(&self) -> bool {
+        self.extras().access.is_won()
+    }
+
     /// The hash of the key.
     pub fn hash(&self) -> KeyHash {
         hash_at(self.place)
@@ -274,7 +394,7 @@ impl<'p> ItemRef<'p> {
     /// If the part reaches beyond the value.
     pub fn copy_value_part(&self, start: usize, out: &mut [u8]) {
         assert!(start <= self.value_len() && out.len() <= self.value_len() - start);
-        self.place.copy_out(value_start(self.key_len()) + start, out);
+        self.place.copy_out(self.lens().value_start() + start, out);
     }
 
     /// Copies the value to registered memory at `to_offset`, without a stop on the way; returns its length.
@@ -282,9 +402,10 @@ impl<'p> ItemRef<'p> {
     /// # Panics
     /// If it does not fit there.
     pub fn copy_value_to(&self, to: &Region, to_offset: usize) -> usize {
+        let lens = self.lens();
         self.place
-            .copy_to(value_start(self.key_len()), to, to_offset, self.value_len());
-        self.value_len()
+            .copy_to(lens.value_start(), to, to_offset, lens.value_len());
+        lens.value_len()
     }
 
     /// Copies the key to the start of `out`; returns its length. Panics if `out` is shorter.
@@ -292,6 +413,38 @@ impl<'p> ItemRef<'p> {
         let len = self.key_len();
         self.place.copy_out(HEADER_BYTES, &mut out[..len]);
         len
+    }
+
+    /// What its meta word is after `mark`; `next` is the partition's next version.
+    pub(crate) fn marked_meta(&self, mark: &Mark, next: u64) -> Meta {
+        let meta = self.meta();
+        let version = match mark.cas {
+            NewCas::Keep => meta.version(),
+            NewCas::Next | NewCas::Exactly(_) => next as u32,
+        };
+        Meta::new(mark.expire_s.unwrap_or(meta.expire_s()), version)
+    }
+
+    /// Changes what `mark` says, as far as the item has room for it; `next` is the partition's next version.
+    pub(crate) fn mark<S: Sharing>(&self, mark: &Mark, now_s: u32, next: u64, sharing: &S) {
+        let (meta, extras) = (self.marked_meta(mark, next), self.extras());
+        let marked = extras.marked(mark, now_s, next);
+        // Stored only if it is another: a line that is read often stays as it is in the caches for a second. Readers
+        // on other threads look at the meta word only.
+        if meta != self.meta() {
+            sharing.begin_write(self.hash());
+            meta.store(self.place);
+            sharing.end_write(self.hash());
+        }
+        if self.has_extras() && marked != extras {
+            marked.store(self.place, body_start(self.key_len()));
+        }
+    }
+
+    /// Copies the value to `out`, which becomes as long.
+    pub(crate) fn read_value(&self, out: &mut Vec<u8>) {
+        out.resize(self.value_len(), 0);
+        self.copy_value(out);
     }
 
     /// The value, copied: for tests and slow paths.
@@ -344,7 +497,7 @@ impl ValueRef<'_> {
 /// Accounts for the lines after the first of an item at `place`.
 #[inline(always)]
 pub(crate) fn touch_rest<C: Cpu>(cpu: &C, place: Place<'_>, lens: Lens) {
-    let len = item_bytes(lens.key_len(), lens.value_len());
+    let len = lens.bytes();
     let into_line = place.line(0).0 & (LINE_BYTES - 1);
     for i in 1..(into_line + len).div_ceil(LINE_BYTES) {
         cpu.touch(place.line(i * LINE_BYTES));
@@ -365,22 +518,41 @@ mod tests {
 
     #[test]
     fn fields_of_a_header_do_not_mix() {
-        let lens = Lens::new(1 << 20, 250, (1 << 20) + 1);
+        let lens = Lens::plain(1 << 20, 250, (1 << 20) + 1);
         assert_eq!(
             (lens.item_size(), lens.key_len(), lens.value_len()),
             (1 << 20, 250, (1 << 20) + 1)
         );
-        assert!(!lens.is_skip());
+        assert!(!lens.is_skip() && !lens.has_extras() && lens.with_extras().has_extras());
+        assert_eq!(lens.with_extras().value_len(), lens.value_len());
+        assert_eq!(
+            (lens.value_start(), lens.with_extras().value_start()),
+            (32 + 256, 32 + 256 + 16)
+        );
         let meta = Meta::new(7, u32::MAX);
         assert_eq!((meta.expire_s(), meta.version()), (7, u32::MAX));
     }
 
     #[test]
     fn an_absurd_value_length_is_not_the_same() {
-        let lens = Lens::new(48, 3, 5);
-        assert!(lens.same_value_len(3, 5));
-        for (key_len, value_len) in [(3, 6), (3, (1 << 24) + 5), (3, (3 << 24) + 5), (3, 0)] {
-            assert!(!lens.same_value_len(key_len, value_len), "{key_len} {value_len}");
+        let lens = Lens::plain(48, 3, 5);
+        assert!(lens.same_plain(3, 5));
+        for (key_len, value_len) in [
+            (3, 6),
+            (3, (1 << 23) + 5),
+            (3, (1 << 24) + 5),
+            (3, (3 << 24) + 5),
+            (3, 0),
+        ] {
+            assert!(!lens.same_plain(key_len, value_len), "{key_len} {value_len}");
+        }
+    }
+
+    #[test]
+    fn no_length_takes_an_item_with_extras_for_one_without() {
+        let lens = Lens::plain(64, 3, 5).with_extras();
+        for value_len in [5, (1 << 23) + 5, (1 << 23) - 5, (1 << 24) + (1 << 23) + 5] {
+            assert!(!lens.same_plain(3, value_len), "{value_len}");
         }
     }
 

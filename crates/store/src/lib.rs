@@ -8,6 +8,8 @@
 //!   [`Mode::Store`] forgets nothing and says [`PutOutcome::Full`].
 //! - [`Key`] is a key and its hash; with empty `bytes` the hash is the key.
 //! - [`ItemRef`] is an item found. It borrows the partition, so nothing can overwrite the item meanwhile.
+//! - [`ExtraPut`] and [`Mark`] are what memcached's commands ask for beyond that: flags, CAS numbers, times of access.
+//!   Items that none of them touched do without the bytes.
 //!
 //! A server works in three passes over a batch, so that no memory access waits:
 //! `prefetch_bucket` for all requests, `prefetch_item` for all, then the operations. The passes share no
@@ -52,18 +54,19 @@
 //!
 //! | | cache | store |
 //! |---|---|---|
-//! | `prefetch_bucket` + `prefetch_item` | 28 | 36 |
-//! | GET hit with its copy | 101 | 92 |
-//! | the same after both prefetches, which are included, by its hint | 125 | 122 |
-//! | GET miss | 30 | 137 |
-//! | PUT of the same length | 121 | 227 |
-//! | PUT of a new key | 261 | 406 |
-//! | DELETE and a PUT | 430 | 699 |
+//! | `prefetch_bucket` + `prefetch_item` | 32 | 32 |
+//! | GET hit with its copy | 88 | 111 |
+//! | the same after both prefetches, which are included, by its hint | 115 | 139 |
+//! | GET miss | 23 | 140 |
+//! | PUT of the same length | 118 | 205 |
+//! | PUT of a new key | 237 | 414 |
+//! | DELETE and a PUT | 419 | 717 |
 //!
 //! Sources: `[MICA §4]` as `[HERD §4.1]` uses it.
 #![forbid(unsafe_code)]
 
 mod cache;
+mod extras;
 mod heap;
 mod item;
 mod log;
@@ -75,6 +78,7 @@ mod sharing;
 mod stats;
 
 pub use drover_index::BucketLines;
+pub use extras::{EXTRAS_BYTES, ExtraCondition, ExtraOutcome, ExtraPut, Join, Mark, NewCas};
 pub use item::{ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX, ValueRef, item_bytes};
 pub use options::{Mode, PartitionOptions};
 pub use partition::{Condition, Hint, Partition, PutOutcome};

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::heap::Heap;
-use crate::item::{self, ItemRef, Key, Lens, Match, Meta};
+use crate::item::{self, Body, ItemRef, Key, Lens, Match, Meta};
 use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
 use crate::reader::{Reader, View};
 use crate::sharing::{Crew, Sharing};
@@ -16,6 +16,8 @@ use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
 use drover_index::{BucketLines, STORE_SLOTS, Slot, SlotPlace, StoreTable};
 use drover_mem::{AllocError, MaskedRegion, Place, Region};
+
+mod extras;
 
 /// An item that has more than this too much room moves to a chunk of its size.
 const WASTE_BYTES_MAX: usize = 24;
@@ -26,9 +28,11 @@ pub(crate) struct Lossless<S, const BITS: u32> {
     table: StoreTable<BITS>,
     heap: Heap,
     limits: Limits,
-    version: u32,
+    version: u64,
     sharing: S,
     counters: Counters,
+    /// Holds a value on its way from one item to another.
+    scratch: Vec<u8>,
 }
 
 /// The key's slot and its item's offset, or those of another key with the same hash.
@@ -47,6 +51,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
             version: 0,
             sharing,
             counters: Counters::default(),
+            scratch: Vec::new(),
         })
     }
 
@@ -87,7 +92,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
     /// Where the key's item is. Out of line, and the key in two arguments: so this mode costs the other one no more
     /// than a branch.
     #[inline(never)]
-    fn get_offset<C: Cpu>(
+    pub(crate) fn get_offset<C: Cpu>(
         &mut self,
         cpu: &C,
         hash: KeyHash,
@@ -183,7 +188,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         condition: Condition,
     ) -> PutOutcome {
         let key = Key { hash, bytes };
-        if !self.limits.allow(key, value) {
+        if !self.limits.allow(key, value.len(), 0) {
             self.counters.too_large += 1;
             return PutOutcome::TooLarge;
         }
@@ -193,48 +198,61 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         {
             return refusal;
         }
-        let meta = Meta::new(expire_s, next_version(self.version));
-        let stored = match found {
-            Some((slot_place, offset, relation)) => {
-                self.replace(cpu, key, value, meta, slot_place, offset, relation)
-            }
-            None => self.insert(cpu, key, value, meta),
-        };
-        if !stored {
+        let version = next_version(self.version);
+        let meta = Meta::new(expire_s, version as u32);
+        if self.place_item(cpu, key, &value, meta, found).is_none() {
             self.counters.full += 1;
             return PutOutcome::Full;
         }
-        self.version = meta.version();
+        self.version = version;
         PutOutcome::Stored {
-            version: self.version,
+            version: version as u32,
+        }
+    }
+
+    /// Writes the item; returns its offset, `None` if there is no room.
+    #[inline(always)]
+    fn place_item<C: Cpu, B: Body>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        body: &B,
+        meta: Meta,
+        found: Found,
+    ) -> Option<u64> {
+        match found {
+            Some((slot_place, offset, relation)) => {
+                self.replace(cpu, key, body, meta, slot_place, offset, relation)
+            }
+            None => self.insert(cpu, key, body, meta),
         }
     }
 
     #[inline]
     #[allow(clippy::too_many_arguments, reason = "one call, all of it the PUT")]
-    fn replace<C: Cpu>(
+    fn replace<C: Cpu, B: Body>(
         &mut self,
         cpu: &C,
         key: Key<'_>,
-        value: &[u8],
+        body: &B,
         meta: Meta,
         slot_place: SlotPlace,
         old: u64,
         relation: Match,
-    ) -> bool {
-        let need = item::item_bytes(key.bytes.len(), value.len());
+    ) -> Option<u64> {
+        let need = item::bytes_of(key, body);
         let room = if relation == Match::Own {
             Lens::load(self.heap.place(old)).item_size()
         } else {
             0
         };
         if room >= need && room - need <= WASTE_BYTES_MAX {
-            return self.overwrite(cpu, key, value, meta, old, room);
+            return Some(self.overwrite(cpu, key, body, meta, old, room));
         }
         let Some(new) = self.heap.allocate(need) else {
-            return room >= need && self.overwrite(cpu, key, value, meta, old, room);
+            return (room >= need).then(|| self.overwrite(cpu, key, body, meta, old, room));
         };
-        self.write(cpu, new, key, value, meta);
+        self.write(cpu, new, key, body, meta);
         self.sharing.begin_write(key.hash);
         self.table
             .bucket_of(key.hash, slot_place)
@@ -245,33 +263,31 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
             Match::Own => self.counters.updates_moved += 1,
             _ => self.counters.hash_collision += 1,
         }
-        true
+        Some(new)
     }
 
     #[inline]
-    fn overwrite<C: Cpu>(
+    fn overwrite<C: Cpu, B: Body>(
         &mut self,
         cpu: &C,
         key: Key<'_>,
-        value: &[u8],
+        body: &B,
         meta: Meta,
         offset: u64,
         room: usize,
-    ) -> bool {
+    ) -> u64 {
         let place = self.heap.place(offset);
         self.sharing.begin_write(key.hash);
-        item::write_value(place, room, key.bytes.len(), value, meta);
+        item::write_body(place, room, key.bytes.len(), body, meta);
         self.sharing.end_write(key.hash);
-        item::touch(cpu, place, item::item_bytes(key.bytes.len(), value.len()));
+        item::touch(cpu, place, item::bytes_of(key, body));
         self.counters.updates_in_place += 1;
-        true
+        offset
     }
 
-    fn insert<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, value: &[u8], meta: Meta) -> bool {
-        let Some(offset) = self.heap.allocate(item::item_bytes(key.bytes.len(), value.len())) else {
-            return false;
-        };
-        self.write(cpu, offset, key, value, meta);
+    fn insert<C: Cpu, B: Body>(&mut self, cpu: &C, key: Key<'_>, body: &B, meta: Meta) -> Option<u64> {
+        let offset = self.heap.allocate(item::bytes_of(key, body))?;
+        self.write(cpu, offset, key, body, meta);
         self.sharing.begin_write(key.hash);
         let room = self.table.room(key.hash);
         if let Some(p) = room {
@@ -282,18 +298,18 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         self.sharing.end_write(key.hash);
         if room.is_none() {
             self.heap.free(offset);
-            return false;
+            return None;
         }
         self.counters.items += 1;
         self.counters.inserts += 1;
-        true
+        Some(offset)
     }
 
     /// Writes an item that nobody can find yet.
-    fn write<C: Cpu>(&self, cpu: &C, offset: u64, key: Key<'_>, value: &[u8], meta: Meta) {
+    fn write<C: Cpu, B: Body>(&self, cpu: &C, offset: u64, key: Key<'_>, body: &B, meta: Meta) {
         let place = self.heap.place(offset);
-        item::write(place, self.heap.room(offset), key, value, meta);
-        item::touch(cpu, place, item::item_bytes(key.bytes.len(), value.len()));
+        item::write(place, self.heap.room(offset), key, body, meta);
+        item::touch(cpu, place, item::bytes_of(key, body));
     }
 
     /// What `condition` says to the PUT, if it forbids it.

@@ -1,6 +1,7 @@
 //! [`Partition`]: the operations, whatever the mode.
 
 use crate::cache::Cache;
+use crate::extras::{ExtraOutcome, ExtraPut, Mark};
 use crate::item::{self, ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX};
 use crate::lossless::Lossless;
 use crate::reader::Reader;
@@ -109,10 +110,12 @@ impl Condition {
     }
 }
 
-/// The version after `version`: never 0.
+/// The version after `version`. Items keep the lower half, which is never 0; CAS numbers are all of it and do not
+/// come again.
 #[inline(always)]
-pub(crate) fn next_version(version: u32) -> u32 {
-    version.wrapping_add(1).max(1)
+pub(crate) fn next_version(version: u64) -> u64 {
+    let next = version + 1;
+    next + u64::from(next as u32 == 0)
 }
 
 /// The largest items accepted.
@@ -132,10 +135,10 @@ impl Limits {
     }
 
     #[inline(always)]
-    pub(crate) fn allow(&self, key: Key<'_>, value: &[u8]) -> bool {
+    pub(crate) fn allow(&self, key: Key<'_>, value_len: usize, extras_bytes: usize) -> bool {
         key.bytes.len() <= KEY_BYTES_MAX
-            && value.len() <= self.value_bytes_max
-            && item::item_bytes(key.bytes.len(), value.len()) <= self.item_bytes_max
+            && value_len <= self.value_bytes_max
+            && item::item_bytes(key.bytes.len(), value_len) + extras_bytes <= self.item_bytes_max
     }
 }
 
@@ -265,6 +268,49 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         dispatch!(&mut self.inner, mode => mode.set_expiry(cpu, key, expire_s, now_s))
     }
 
+    /// As [`get_hinted`](Partition::get_hinted), and changes about the item what `decide`, who sees it as it was, says.
+    /// A change that needs [extras](ExtraPut) gives them to an item that has none: a copy of its value; in store mode
+    /// it does not happen if there is no room. Cost: that of a GET, and a write to the item if something changes.
+    pub fn get_and_mark<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        now_s: u32,
+        hint: Hint,
+        decide: impl FnOnce(ItemRef<'_>) -> Mark,
+    ) -> Option<ItemRef<'_>> {
+        dispatch!(&mut self.inner, mode => {
+            let at = mode.get_offset(cpu, key.hash, key.bytes, now_s, hint)?;
+            Some(mode.mark(cpu, key, at, now_s, decide))
+        })
+    }
+
+    /// As [`get_and_mark`](Partition::get_and_mark), for commands that are no GET: hits and misses are not counted.
+    pub fn mark<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        now_s: u32,
+        decide: impl FnOnce(ItemRef<'_>) -> Mark,
+    ) -> Option<ItemRef<'_>> {
+        dispatch!(&mut self.inner, mode => {
+            let at = mode.find_offset(cpu, key, now_s)?;
+            Some(mode.mark(cpu, key, at, now_s, decide))
+        })
+    }
+
+    /// Stores a value with extras, in place if there is room; see [`ExtraPut`]. Cost: that of a PUT; a value that is
+    /// joined to another is copied twice.
+    pub fn put_extra<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        put: &ExtraPut<'_>,
+        now_s: u32,
+    ) -> ExtraOutcome {
+        dispatch!(&mut self.inner, mode => mode.put_extra(cpu, key, put, now_s))
+    }
+
     /// Forgets everything. Cost: writes the whole index.
     pub fn clear(&mut self) {
         dispatch!(&mut self.inner, mode => mode.clear())
@@ -299,9 +345,10 @@ mod tests {
 
     #[test]
     fn versions_skip_zero() {
+        let lap = 1u64 << 32;
         assert_eq!(
-            (next_version(0), next_version(7), next_version(u32::MAX)),
-            (1, 8, 1)
+            (next_version(0), next_version(7), next_version(lap - 1)),
+            (1, 8, lap + 1)
         );
     }
 }

@@ -199,8 +199,7 @@ impl<const BITS: u32> Reader<BITS> {
     fn plausible(&self, slot: Slot<BITS>) -> Option<Sighting<'_>> {
         let place = self.memory.place(slot.word());
         let (lens, meta) = (Lens::load(place), Meta::load(place));
-        let bytes = item::item_bytes(lens.key_len(), lens.value_len());
-        let plausible = lens.value_len() <= VALUE_BYTES_MAX && place.maps(0, bytes);
+        let plausible = lens.value_len() <= VALUE_BYTES_MAX && place.maps(0, lens.bytes());
         plausible.then_some(Sighting { place, lens, meta })
     }
 }
@@ -215,7 +214,7 @@ struct Sighting<'p> {
 impl Sighting<'_> {
     fn copy_value(&self, out: &mut Vec<u8>) {
         out.resize(self.lens.value_len(), 0);
-        self.place.copy_out(item::value_start(self.lens.key_len()), out);
+        self.place.copy_out(self.lens.value_start(), out);
     }
 
     fn to_owned(&self) -> OwnedItem {

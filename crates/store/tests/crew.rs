@@ -5,7 +5,7 @@ mod common;
 use common::{FIFO, options};
 use drover_base::{HashSeed, Rng};
 use drover_mem::NativeCpu;
-use drover_store::{Crew, Key, Mode, Partition, ReadOutcome, Reader};
+use drover_store::{Crew, ExtraPut, Key, Mode, Partition, ReadOutcome, Reader};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const KEYS: u64 = 64;
@@ -42,7 +42,18 @@ fn write(mut partition: Partition<Crew>, seed: HashSeed) -> Partition<Crew> {
             } else {
                 rng.below(LEN_END) as usize
             };
-            partition.put(&cpu, key, &value(u64::from_le_bytes(name), stamp, len), 0, 1);
+            let value = value(u64::from_le_bytes(name), stamp, len);
+            if rng.chance(0.5) {
+                partition.put(&cpu, key, &value, 0, 1);
+            } else {
+                let put = ExtraPut {
+                    value: &[&value[..11], &value[11..]],
+                    flags: !0,
+                    cas: Some(u64::MAX),
+                    ..Default::default()
+                };
+                partition.put_extra(&cpu, key, &put, 1);
+            }
         }
     }
     partition

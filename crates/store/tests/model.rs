@@ -5,7 +5,10 @@ mod common;
 
 use common::{FIFO, hash_at, options};
 use drover_mem::NativeCpu;
-use drover_store::{Condition, Erew, Hint, Key, Mode, Partition, PutOutcome};
+use drover_store::{
+    Condition, Erew, ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode, NewCas,
+    Partition, PutOutcome,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -20,6 +23,18 @@ enum Op {
         key: u8,
         len: usize,
         version_offset: u32,
+    },
+    PutExtra {
+        key: u8,
+        len: usize,
+        join: Join,
+        keep: bool,
+        condition: Wanted,
+        cas: Option<u64>,
+    },
+    Mark {
+        key: u8,
+        mark: Mark,
     },
     Get {
         key: u8,
@@ -40,6 +55,61 @@ enum Op {
     Clear,
 }
 
+/// A condition without the number, which the model knows.
+#[derive(Clone, Copy, Debug)]
+enum Wanted {
+    Always,
+    Absent,
+    Present,
+    /// The CAS number that is there, and so much.
+    Cas(i64),
+    CasOrOlder(i64),
+}
+
+fn put_extra() -> impl Strategy<Value = Op> {
+    let join = prop_oneof![3 => Just(Join::Replace), 1 => Just(Join::Append), 1 => Just(Join::Prepend)];
+    let condition = prop_oneof![
+        4 => Just(Wanted::Always),
+        1 => Just(Wanted::Absent),
+        1 => Just(Wanted::Present),
+        2 => (-1i64..2).prop_map(Wanted::Cas),
+        2 => (-1i64..2).prop_map(Wanted::CasOrOlder),
+    ];
+    let cas = prop::option::weighted(0.2, 1u64 << 40..1 << 60);
+    (0u8..48, 0usize..100, join, any::<bool>(), condition, cas).prop_map(
+        |(key, len, join, keep, condition, cas)| Op::PutExtra {
+            key,
+            len,
+            join,
+            keep,
+            condition,
+            cas,
+        },
+    )
+}
+
+fn mark() -> impl Strategy<Value = Op> {
+    let cas = prop_oneof![
+        4 => Just(NewCas::Keep),
+        1 => Just(NewCas::Next),
+        1 => (1u64 << 40..1 << 60).prop_map(NewCas::Exactly),
+    ];
+    let wish = || prop::option::weighted(0.2, any::<bool>());
+    let expire_s = prop::option::weighted(0.2, 30u32..60);
+    (0u8..48, any::<bool>(), expire_s, wish(), wish(), cas).prop_map(
+        |(key, access, expire_s, stale, won, cas)| Op::Mark {
+            key,
+            mark: Mark {
+                access,
+                expire_s,
+                stale,
+                won,
+                cas,
+            },
+        },
+    )
+}
+
 fn op() -> impl Strategy<Value = Op> {
     let key = 0u8..48;
     let long = if cfg!(miri) { 900..960 } else { 900usize..1400 };
@@ -48,6 +118,8 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         40 => (key.clone(), len.clone(), ttl_s.clone()).prop_map(|(key, len, ttl_s)| Op::Put { key, len, ttl_s }),
         5 => (key.clone(), len, 0u32..2).prop_map(|(key, len, version_offset)| Op::PutIf { key, len, version_offset }),
+        20 => put_extra(),
+        20 => mark(),
         30 => key.clone().prop_map(|key| Op::Get { key }),
         5 => key.clone().prop_map(|key| Op::LookAhead { key }),
         15 => key.clone().prop_map(|key| Op::Delete { key }),
@@ -62,6 +134,71 @@ struct Stored {
     value: Vec<u8>,
     expire_s: u32,
     version: u32,
+    cas: u64,
+    extras: Option<Extras>,
+}
+
+#[derive(Clone, Default, PartialEq, Debug)]
+struct Extras {
+    flags: u32,
+    accessed_s: u32,
+    fetched: bool,
+    stale: bool,
+    won: bool,
+}
+
+impl Stored {
+    fn native(value: Vec<u8>, expire_s: u32, version: u32) -> Stored {
+        let cas = u64::from(version);
+        Stored {
+            value,
+            expire_s,
+            version,
+            cas,
+            extras: None,
+        }
+    }
+
+    fn seen(item: ItemRef<'_>) -> Stored {
+        let extras = Extras {
+            flags: item.flags(),
+            accessed_s: item.accessed_s(),
+            fetched: item.is_fetched(),
+            stale: item.is_stale(),
+            won: item.is_won(),
+        };
+        assert!(item.has_extras() || extras == Extras::default());
+        Stored {
+            value: item.to_value(),
+            expire_s: item.expire_s(),
+            version: item.version(),
+            cas: item.cas(),
+            extras: item.has_extras().then_some(extras),
+        }
+    }
+
+    /// What `mark` makes of it; its new version is not known beforehand.
+    fn mark(&mut self, mark: &Mark, now_s: u32) {
+        let cas = match mark.cas {
+            NewCas::Keep => self.cas,
+            NewCas::Next => 0,
+            NewCas::Exactly(cas) => cas,
+        };
+        self.cas = cas;
+        self.expire_s = mark.expire_s.unwrap_or(self.expire_s);
+        let must =
+            mark.stale == Some(true) || mark.won == Some(true) || matches!(mark.cas, NewCas::Exactly(_));
+        if must && self.extras.is_none() {
+            self.extras = Some(Extras::default());
+        }
+        if let Some(extras) = &mut self.extras {
+            if mark.access {
+                (extras.accessed_s, extras.fetched) = (now_s, true);
+            }
+            extras.stale = mark.stale.unwrap_or(extras.stale);
+            extras.won = mark.won.unwrap_or(extras.won);
+        }
+    }
 }
 
 /// Key number `k`: few buckets, fewer tags, lengths from hash-only to long.
@@ -109,6 +246,26 @@ impl<const BITS: u32> Run<BITS> {
                 let version = self.model.get(&key).map_or(7, |s| s.version + version_offset);
                 self.put(key, len, 0, Condition::IfVersion(version))
             }
+            Op::PutExtra {
+                key,
+                len,
+                join,
+                keep,
+                condition,
+                cas,
+            } => {
+                let present = self.model.get(&key).map_or(7, |s| s.cas);
+                let near = |by: i64| present.wrapping_add_signed(by);
+                let condition = match condition {
+                    Wanted::Always => ExtraCondition::Always,
+                    Wanted::Absent => ExtraCondition::IfAbsent,
+                    Wanted::Present => ExtraCondition::IfPresent,
+                    Wanted::Cas(by) => ExtraCondition::IfCas(near(by)),
+                    Wanted::CasOrOlder(by) => ExtraCondition::IfCasOrOlder(near(by)),
+                };
+                self.put_extra(key, len, join, keep, condition, cas)
+            }
+            Op::Mark { key, mark } => self.mark(key, mark),
             Op::Get { key } => self.get(key),
             Op::LookAhead { key } => {
                 let bytes = key_bytes(key);
@@ -174,14 +331,7 @@ impl<const BITS: u32> Run<BITS> {
                 if let Condition::IfVersion(wanted) = condition {
                     prop_assert_eq!(before, Some(wanted));
                 }
-                self.model.insert(
-                    k,
-                    Stored {
-                        value,
-                        expire_s,
-                        version,
-                    },
-                );
+                self.model.insert(k, Stored::native(value, expire_s, version));
             }
             PutOutcome::Full => prop_assert!(self.lossless),
             PutOutcome::TooLarge => prop_assert!(false, "nothing here is too large"),
@@ -199,16 +349,165 @@ impl<const BITS: u32> Run<BITS> {
         self.get(k)
     }
 
+    fn put_extra(
+        &mut self,
+        k: u8,
+        len: usize,
+        join: Join,
+        keep: bool,
+        condition: ExtraCondition,
+        cas: Option<u64>,
+    ) -> Result<(), TestCaseError> {
+        let bytes = key_bytes(k);
+        self.fill = self.fill.wrapping_add(1);
+        let given = vec![self.fill; len];
+        let (flags, now_s) = (u32::from(self.fill) << 24, self.now_s);
+        let put = ExtraPut {
+            value: &[&given[..len / 3], &[], &given[len / 3..]],
+            join,
+            expire_s: 77,
+            flags,
+            keep,
+            condition,
+            cas,
+        };
+        // A cache may have forgotten the key: then it is as if the model had never heard of it.
+        if self.look_up(k).is_none() {
+            prop_assert!(!self.lossless || !self.model.contains_key(&k));
+            self.model.remove(&k);
+        }
+        let before = self.model.get(&k).cloned();
+        let outcome = self
+            .partition
+            .put_extra(&self.cpu, self.key(k, &bytes), &put, now_s);
+        let late = match (condition, &before) {
+            (ExtraCondition::IfCasOrOlder(want), Some(s)) => want < s.cas,
+            _ => false,
+        };
+        let allowed = match (condition, &before) {
+            (ExtraCondition::Always, _) => true,
+            (ExtraCondition::IfAbsent, s) => s.is_none(),
+            (_, None) => false,
+            (ExtraCondition::IfPresent, Some(_)) => true,
+            (ExtraCondition::IfCas(want), Some(s)) => want == s.cas,
+            (ExtraCondition::IfCasOrOlder(want), Some(s)) => want <= s.cas,
+        };
+        let cas_now = match outcome {
+            ExtraOutcome::Stored { cas } => {
+                prop_assert!(allowed);
+                cas
+            }
+            ExtraOutcome::Full => {
+                prop_assert!(self.lossless && allowed);
+                return self.get(k);
+            }
+            ExtraOutcome::TooLarge => {
+                let old_len = before.map_or(0, |s| s.value.len());
+                prop_assert!(join != Join::Replace && old_len + len > 1400);
+                return self.get(k);
+            }
+            ExtraOutcome::Present { cas } => {
+                prop_assert!(!allowed);
+                prop_assert_eq!(before.map(|s| s.cas), Some(cas));
+                return self.get(k);
+            }
+            ExtraOutcome::Absent => {
+                prop_assert!(!allowed && before.is_none());
+                return self.get(k);
+            }
+        };
+        prop_assert!(cas.is_none_or(|cas| cas == cas_now));
+        let old = before.unwrap_or_else(|| Stored::native(Vec::new(), 77, 0));
+        let was = old.extras.clone().unwrap_or_default();
+        let kept = keep && old.version != 0;
+        let mut extras = Extras {
+            flags: if kept { was.flags } else { flags },
+            accessed_s: now_s,
+            ..Default::default()
+        };
+        if late {
+            (extras.stale, extras.won) = (true, was.won);
+        }
+        if kept && join == Join::Replace {
+            extras = was;
+        }
+        let want = Stored {
+            value: match join {
+                Join::Replace => given,
+                Join::Append => [old.value, given].concat(),
+                Join::Prepend => [given, old.value].concat(),
+            },
+            expire_s: if late || kept { old.expire_s } else { 77 },
+            version: 0,
+            cas: cas_now,
+            extras: Some(extras),
+        };
+        self.adopt(k, want, Some(old.version))
+    }
+
+    /// The model learns what is there if that is `want`, its version excepted; it must not be `old`.
+    fn adopt(&mut self, k: u8, mut want: Stored, old: Option<u32>) -> Result<(), TestCaseError> {
+        // What expires now is not to be found; let it be looked for in vain.
+        if want.expire_s != 0 && want.expire_s <= self.now_s {
+            self.model.insert(k, want);
+            self.model
+                .retain(|_, s| s.expire_s == 0 || s.expire_s > self.now_s);
+            return self.get(k);
+        }
+        let seen = self.look_up(k);
+        prop_assert!(seen.is_some(), "what was just stored is there in either mode");
+        let version = seen.as_ref().map_or(0, |s| s.version);
+        prop_assert_ne!(Some(version), old);
+        want.version = version;
+        prop_assert_eq!(seen.as_ref(), Some(&want));
+        self.model.insert(k, want);
+        Ok(())
+    }
+
+    fn mark(&mut self, k: u8, mark: Mark) -> Result<(), TestCaseError> {
+        let bytes = key_bytes(k);
+        let (key, now_s, hint) = (self.key(k, &bytes), self.now_s, self.hint);
+        let before = self.look_up(k);
+        let mut shown = None;
+        let decide = |item: ItemRef<'_>| {
+            shown = Some(Stored::seen(item));
+            mark
+        };
+        let after = if mark.access {
+            self.partition.get_and_mark(&self.cpu, key, now_s, hint, decide)
+        } else {
+            self.partition.mark(&self.cpu, key, now_s, decide)
+        };
+        let after = after.map(Stored::seen);
+        prop_assert_eq!(&shown, &before);
+        let Some(mut want) = before else {
+            prop_assert_eq!(after, None);
+            return self.get(k);
+        };
+        prop_assert_eq!(Some(&want), self.model.get(&k));
+        let after = after.expect("it was there");
+        let old = want.version;
+        let unable = after.extras.is_none();
+        want.mark(&mark, now_s);
+        if want.extras.is_some() && unable {
+            prop_assert!(self.lossless, "no room for extras");
+            return self.get(k);
+        }
+        if mark.cas == NewCas::Next {
+            want.cas = after.cas;
+        }
+        want.version = after.version;
+        prop_assert_eq!(&after, &want);
+        prop_assert_eq!(mark.cas == NewCas::Keep, old == want.version);
+        self.adopt(k, want, None)
+    }
+
     fn look_up(&mut self, k: u8) -> Option<Stored> {
         let bytes = key_bytes(k);
         let key = self.key(k, &bytes);
         let item = self.partition.get_hinted(&self.cpu, key, self.now_s, self.hint)?;
         assert_eq!(item.to_key(), bytes);
-        Some(Stored {
-            value: item.to_value(),
-            expire_s: item.expire_s(),
-            version: item.version(),
-        })
+        Some(Stored::seen(item))
     }
 
     fn get(&mut self, k: u8) -> Result<(), TestCaseError> {
@@ -228,11 +527,7 @@ impl<const BITS: u32> Run<BITS> {
         while let Some(at) = cursor {
             cursor = self.partition.scan(at, self.now_s, |item| {
                 let k = (item.hash().high >> 40) as u8;
-                let stored = Stored {
-                    value: item.to_value(),
-                    expire_s: item.expire_s(),
-                    version: item.version(),
-                };
+                let stored = Stored::seen(item);
                 seen += 1;
                 if self.model.get(&k) != Some(&stored) {
                     wrong = Some(k);
@@ -326,5 +621,25 @@ fn the_model_catches_a_forgotten_delete() {
     .expect("sound");
     r.model.get_mut(&1).expect("stored").value[4] ^= 1;
     assert!(r.apply(&Op::Get { key: 1 }).is_err(), "another value");
+    assert!(r.check_scan().is_err());
+}
+
+#[test]
+fn the_model_catches_a_forgotten_mark() {
+    let mut r = Run::<48>::new(FIFO);
+    r.put_extra(1, 5, Join::Replace, false, ExtraCondition::Always, None)
+        .expect("sound");
+    let mark = Mark {
+        access: true,
+        ..Default::default()
+    };
+    r.mark(1, mark).expect("sound");
+    let extras = r
+        .model
+        .get_mut(&1)
+        .and_then(|s| s.extras.as_mut())
+        .expect("extras");
+    extras.fetched = false;
+    assert!(r.apply(&Op::Get { key: 1 }).is_err(), "a mark the model lacks");
     assert!(r.check_scan().is_err());
 }

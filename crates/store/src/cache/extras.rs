@@ -1,0 +1,106 @@
+//! Items with extras in cache mode.
+
+use super::{Cache, Found};
+use crate::extras::{EXTRAS_BYTES, ExtraOutcome, ExtraPut, Extras, Mark, NewCas, WithExtras};
+use crate::item::{Body, ItemRef, Key, Match, Meta};
+use crate::partition::next_version;
+use crate::sharing::Sharing;
+use drover_base::Cpu;
+use std::mem::take;
+
+impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
+    /// The offset of the key's live item, for who is no GET.
+    pub(crate) fn find_offset<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<u64> {
+        cpu.touch(self.table.bucket(key.hash).line());
+        self.find(cpu, key, now_s)
+    }
+
+    /// Changes about the item at `at`, which is the key's, what `decide` says.
+    pub(crate) fn mark<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        at: u64,
+        now_s: u32,
+        decide: impl FnOnce(ItemRef<'_>) -> Mark,
+    ) -> ItemRef<'_> {
+        let mark = decide(ItemRef::new(self.log.place(at)));
+        let next = next_version(self.version);
+        if mark.cas != NewCas::Keep {
+            self.version = next;
+        }
+        let item = ItemRef::new(self.log.place(at));
+        if item.has_extras() || !mark.needs_extras() {
+            item.mark(&mark, now_s, next, &self.sharing);
+            return ItemRef::new(self.log.place(at));
+        }
+        let extras = item.extras().marked(&mark, now_s, next);
+        let meta = item.marked_meta(&mark, next);
+        let at = self.give_extras(cpu, key, at, extras, meta);
+        ItemRef::new(self.log.place(at))
+    }
+
+    /// Stores the value of the item at `at` again, with extras.
+    #[cold]
+    fn give_extras<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, at: u64, extras: Extras, meta: Meta) -> u64 {
+        let mut value = take(&mut self.scratch);
+        ItemRef::new(self.log.place(at)).read_value(&mut value);
+        let body = WithExtras::new(extras, &value);
+        let fits = self.limits.allow(key, value.len(), EXTRAS_BYTES);
+        let at = if fits {
+            let found = self.scan(cpu, key);
+            self.place_item(cpu, key, &body, meta, found)
+        } else {
+            at
+        };
+        self.scratch = value;
+        at
+    }
+
+    pub(crate) fn put_extra<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        put: &ExtraPut<'_>,
+        now_s: u32,
+    ) -> ExtraOutcome {
+        cpu.touch(self.table.bucket(key.hash).line());
+        let mut old = take(&mut self.scratch);
+        let outcome = self.put_joined(cpu, key, put, now_s, &mut old);
+        self.scratch = old;
+        outcome
+    }
+
+    /// The PUT; `old` is where a value that this one is joined to waits. (The log may write the new item over it.)
+    fn put_joined<C: Cpu>(
+        &mut self,
+        cpu: &C,
+        key: Key<'_>,
+        put: &ExtraPut<'_>,
+        now_s: u32,
+        old: &mut Vec<u8>,
+    ) -> ExtraOutcome {
+        let found = self.scan(cpu, key);
+        let next = next_version(self.version);
+        let plan = match put.plan(self.live_item(&found, now_s), now_s, next, old) {
+            Ok(plan) => plan,
+            Err(refusal) => return refusal,
+        };
+        let body = put.body(plan.extras, old);
+        if !self.limits.allow(key, body.value_len(), EXTRAS_BYTES) {
+            self.counters.too_large += 1;
+            return ExtraOutcome::TooLarge;
+        }
+        self.version = next;
+        self.place_item(cpu, key, &body, Meta::new(plan.expire_s, next as u32), found);
+        ExtraOutcome::Stored { cas: plan.extras.cas }
+    }
+
+    fn live_item(&self, found: &Found, now_s: u32) -> Option<ItemRef<'_>> {
+        let Some((_, at, Match::Own)) = found.own else {
+            return None;
+        };
+        let item = ItemRef::new(self.log.place(at));
+        (!item.is_expired(now_s)).then_some(item)
+    }
+}
