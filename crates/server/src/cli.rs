@@ -1,6 +1,6 @@
 //! The command line, as typed. Each command's arguments stand beside the command.
 
-use crate::{bench, calibrate, client, devices, doctor, figure, perf, serve, sim};
+use crate::{bench, calibrate, client, devices, doctor, figure, perf, serve, sim, top};
 use clap::{Parser, Subcommand};
 use std::ffi::OsStr;
 
@@ -44,6 +44,8 @@ pub enum Command {
     Delete(client::Delete),
     /// Print the counters of a server
     Stats(client::Stats),
+    /// Show what a server does, live, as its admin port tells it
+    Top(top::Args),
     /// Print every setting of `serve` with its value and where the value came from
     Config(serve::Args),
     /// Measure a server (its own, if none is named), the machine's bounds, and rivals
@@ -60,6 +62,12 @@ pub enum Command {
         /// The role and its arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<std::ffi::OsString>,
+    },
+    /// Write the manual pages into a folder
+    #[command(name = "manual", hide = true)]
+    Manual {
+        /// Made if it is not there
+        folder: std::path::PathBuf,
     },
     /// Measure single verbs, as perftest does, on any fabric
     Perf(Box<perf::Args>),

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 /// The command line or the configuration file makes no sense.
 pub const USAGE: u8 = 64;
+/// No user of that name.
+pub const NO_USER: u8 = 67;
 /// An address is taken, or cannot be taken.
 pub const UNAVAILABLE: u8 = 69;
 /// A bug of ours.

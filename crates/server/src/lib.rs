@@ -5,6 +5,7 @@
 //! parsers: the program is [`main`] and nothing else.
 #![forbid(unsafe_code)]
 
+mod admin;
 mod bench;
 mod calibrate;
 mod cli;
@@ -14,10 +15,12 @@ mod doctor;
 mod exit;
 mod fabric;
 mod figure;
+mod manual;
 mod perf;
 mod rdma;
 mod serve;
 mod sim;
+mod top;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -43,6 +46,8 @@ pub fn main() -> ExitCode {
         Command::Set(args) => client::set(&args),
         Command::Delete(args) => client::delete(&args),
         Command::Stats(args) => client::stats(&args),
+        Command::Manual { folder } => manual::run(&folder),
+        Command::Top(args) => top::run(&args),
         Command::Config(args) => serve::print_config(&args),
         Command::Perf(args) => perf::run(&args),
         Command::Devices(args) => devices::run(&args),

@@ -15,7 +15,7 @@ data needs one of the others. (memcached's own protocol on -p and -s is not ther
 With rdma://host:port the control channel is TCP at host:port, and data goes by the RDMA device that has that
 address; if none has, or the host is 0.0.0.0, the best one there is (`drover devices` says which and why).
 
-Exit status: 0 after SIGTERM or Ctrl-C, 64 usage, 66 no configuration file, 69 address in use,
+Exit status: 0 after SIGTERM or Ctrl-C, 64 usage, 66 no configuration file, 67 no such user, 69 address in use,
 70 internal error, 71 system error, 77 no permission.")]
 pub struct Args {
     /// Data fabric and name of this server: shm:NAME, shm:/path.sock or rdma://host:port [default: shm:drover]
@@ -71,6 +71,8 @@ pub struct Args {
     /// ever [default: 50]
     #[arg(long, value_name = "MICROSECONDS")]
     pub spin_us: Option<u64>,
+    #[command(flatten)]
+    pub ops: super::ops::OpsArgs,
     /// Read settings from this file: one `long-name = value` a line, # for comments
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

@@ -3,6 +3,7 @@
 mod args;
 mod limits;
 mod listen;
+mod ops;
 mod plan;
 mod run;
 mod settings;

@@ -1,6 +1,7 @@
 //! A running server: workers and control thread belong to HERD; this thread waits for signals and for clients
 //! that come another way.
 
+use super::ops::{Ops, Signal, Signals};
 use super::settings::Settings;
 use super::{limits, listen, plan};
 use crate::exit::{self, Failure};
@@ -10,8 +11,6 @@ use drover_mem::NativeCpu;
 use drover_rt::control::ControlListener;
 use drover_verbs::{Device, Provider};
 use rustix::event::{PollFd, PollFlags, poll};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use std::os::unix::net::UnixStream;
 
 /// Serves until SIGTERM or SIGINT.
 pub fn serve(settings: &Settings) -> Result<(), Failure> {
@@ -20,7 +19,7 @@ pub fn serve(settings: &Settings) -> Result<(), Failure> {
     if settings.lock_memory.value {
         limits::lock_all()?;
     }
-    let signals = signals().map_err(|error| Failure::new(exit::OS_ERROR, format!("signals: {error}")))?;
+    let signals = Signals::catch()?;
     let addrs = listen::addresses(settings)?;
     let fabric = Fabric::serving(&addrs[0], plan::shm_device())?;
     if let Some(choice) = fabric.choice() {
@@ -30,6 +29,7 @@ pub fn serve(settings: &Settings) -> Result<(), Failure> {
         settings,
         options: plan::server_options(settings)?,
         listeners: listen::open_all(&addrs)?,
+        ops: Ops::take(&settings.ops)?,
         signals,
     })
 }
@@ -40,7 +40,8 @@ struct Serve<'a> {
     options: ServerOptions,
     /// The first is the fabric's.
     listeners: Vec<ControlListener>,
-    signals: UnixStream,
+    ops: Ops,
+    signals: Signals,
 }
 
 impl Job for Serve<'_> {
@@ -54,8 +55,13 @@ impl Job for Serve<'_> {
         let pin = move |worker: usize| pin_worker(worker, cores.as_deref());
         let server =
             Server::<P>::start(device, Some(fabric), &self.options, pin).map_err(|error| failure(&error))?;
-        tracing::info!("serving at {}", ways.join(" and "));
-        let end = wait(&server, &self.signals, &self.listeners)?;
+        let status = format!("serving at {}", ways.join(" and "));
+        tracing::info!("{status}");
+        let source = (&server, self.options.clients_max);
+        let end = std::thread::scope(|scope| {
+            let _while_it_serves = self.ops.start(scope, &source, &status)?;
+            wait(&server, &self.signals, &self.listeners)
+        })?;
         conclude(server, end)
     }
 }
@@ -86,14 +92,12 @@ enum End {
 /// Passes clients of the further listeners on, until a signal comes.
 fn wait<P: Provider>(
     server: &Server<P>,
-    signals: &UnixStream,
+    signals: &Signals,
     listeners: &[ControlListener],
 ) -> Result<End, Failure> {
     loop {
-        let mut fds = vec![
-            PollFd::new(signals, PollFlags::IN),
-            PollFd::from_borrowed_fd(server.ended(), PollFlags::IN),
-        ];
+        let mut fds = vec![PollFd::from_borrowed_fd(server.ended(), PollFlags::IN)];
+        fds.extend(signals.interests());
         fds.extend(
             listeners
                 .iter()
@@ -104,10 +108,13 @@ fn wait<P: Provider>(
             Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(Failure::new(exit::OS_ERROR, format!("poll: {error}"))),
         }
-        match [fds[0].revents(), fds[1].revents()].map(|events| events.is_empty()) {
-            [false, _] => return Ok(End::Asked),
-            [true, false] => return Ok(End::Alone),
-            [true, true] => {}
+        let alone = !fds[0].revents().is_empty();
+        match signals.next() {
+            Some(Signal::Stop) => return Ok(End::Asked),
+            Some(Signal::Reload) => tracing::info!("SIGHUP: no file to read again"),
+            Some(Signal::Save) => tracing::info!("SIGUSR1: there is no memory file to leave items in"),
+            None if alone => return Ok(End::Alone),
+            None => {}
         }
         for listener in listeners {
             match listener.accept() {
@@ -126,15 +133,6 @@ fn pin_worker(worker: usize, cores: Option<&[usize]>) {
     if let Err(error) = drover_rt::cores::pin(*core) {
         tracing::warn!("worker {worker} is not pinned to core {core}: {error}");
     }
-}
-
-/// A stream that has something to read once a signal has come.
-fn signals() -> std::io::Result<UnixStream> {
-    let (ours, theirs) = UnixStream::pair()?;
-    for signal in [SIGTERM, SIGINT] {
-        signal_hook::low_level::pipe::register(signal, theirs.try_clone()?)?;
-    }
-    Ok(ours)
 }
 
 fn start_logging(verbose: u8) {
@@ -177,7 +175,7 @@ mod tests {
             ..ServerOptions::default()
         };
         let server = Server::<Shm>::start(&ShmDevice::default(), None, &doomed, |_| {}).expect("it starts");
-        let (signals, _never) = UnixStream::pair().expect("a pair");
+        let (signals, _never) = Signals::by_hand();
         assert_eq!(wait(&server, &signals, &[]).expect("no system error"), End::Alone);
         let failure = conclude(server, End::Alone).expect_err("nobody asked it to end");
         assert_eq!(failure.code, exit::SOFTWARE);

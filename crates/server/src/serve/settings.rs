@@ -2,6 +2,7 @@
 //! with its origin, so that `drover config` can say where it came from.
 
 use super::args::Args;
+use super::ops::OpsSettings;
 use crate::exit::{self, Failure};
 use crate::fabric;
 use crate::rdma::DeviceArgs;
@@ -44,6 +45,16 @@ pub struct Setting<T> {
     pub origin: Origin,
 }
 
+impl<T> Setting<Option<T>> {
+    /// What nobody needs to set.
+    pub fn optional(typed: Option<T>, file: Option<T>) -> Setting<Option<T>> {
+        pick(typed.map(Some), file.map(Some), None, Origin::Default)
+    }
+}
+
+/// A line of `drover config`: name, value, origin.
+pub type Row = (&'static str, String, Origin);
+
 /// Everything `serve` needs to know.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
@@ -79,6 +90,8 @@ pub struct Settings {
     pub slot_bytes_max: Setting<u16>,
     /// Microseconds of vain polling before sleep; 0: never sleep.
     pub spin_us: Setting<u64>,
+    /// How it is run.
+    pub ops: OpsSettings,
     /// How much to say.
     pub verbose: u8,
 }
@@ -181,6 +194,7 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
         window_max: pick(typed.window_max, file.window_max, 256, Origin::Default),
         slot_bytes_max: pick(typed.slot_bytes_max, file.slot_bytes_max, 1024, Origin::Default),
         spin_us: pick(typed.spin_us, file.spin_us, 50, Origin::Default),
+        ops: OpsSettings::fill(typed.ops, file.ops),
         verbose: typed.verbose.max(file.verbose),
         threads,
     };
@@ -386,7 +400,7 @@ pub fn fuzz_settings(args: Args) {
 
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: [(&str, String, Origin); 16] = [
+        let rows: [Row; 16] = [
             row("fabric", &self.fabric, Clone::clone),
             row("port", &self.port, u16::to_string),
             row("unix-socket", &self.unix_socket, |path| {
@@ -412,18 +426,15 @@ impl fmt::Display for Settings {
             }),
             row("spin-us", &self.spin_us, |us| format!("{us} microseconds")),
         ];
-        for (name, value, origin) in rows {
+        for (name, value, origin) in rows.into_iter().chain(self.ops.rows()) {
             writeln!(f, "{name:<18} {value:<24} {origin}")?;
         }
         Ok(())
     }
 }
 
-fn row<T>(
-    name: &'static str,
-    setting: &Setting<T>,
-    show: impl Fn(&T) -> String,
-) -> (&'static str, String, Origin) {
+/// A line of `drover config`.
+pub fn row<T>(name: &'static str, setting: &Setting<T>, show: impl Fn(&T) -> String) -> Row {
     (name, show(&setting.value), setting.origin)
 }
 

@@ -40,6 +40,9 @@ pub struct Serving {
     child: Child,
     /// Where it listens.
     pub addr: String,
+    /// Its log up to the line that it serves.
+    #[allow(dead_code, reason = "not every test looks")]
+    pub said: String,
 }
 
 impl Serving {
@@ -50,6 +53,11 @@ impl Serving {
 
     /// The same at this address.
     pub fn start_at(addr: &str, args: &[&str]) -> Serving {
+        Serving::start_with(addr, args, &[])
+    }
+
+    /// The same with these in its environment.
+    pub fn start_with(addr: &str, args: &[&str], envs: &[(&str, &str)]) -> Serving {
         let mut child = Command::new(env!("CARGO_BIN_EXE_drover"))
             .args(["serve", "--fabric", addr])
             .args(if args.contains(&"-t") {
@@ -58,6 +66,7 @@ impl Serving {
                 &["-t", "1"]
             })
             .args(args)
+            .envs(envs.iter().copied())
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -80,6 +89,7 @@ impl Serving {
         Serving {
             child,
             addr: addr.to_string(),
+            said,
         }
     }
 
@@ -101,6 +111,7 @@ impl Serving {
     }
 
     /// SIGKILL.
+    #[allow(dead_code, reason = "not every test does")]
     pub fn kill(mut self) {
         self.child.kill().expect("it is our child");
         self.child.wait().expect("it ends");

@@ -1,0 +1,95 @@
+//! One monitor's connection: read a request, write an answer, end.
+
+use super::http::{self, Asked, REQUEST_BYTES_MAX};
+use drover_base::Ns;
+use rustix::event::{PollFd, PollFlags};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+
+/// A connection that never blocks.
+pub struct Connection {
+    stream: TcpStream,
+    input: Vec<u8>,
+    /// Empty until the request is whole.
+    answer: Vec<u8>,
+    written: usize,
+    deadline: Ns,
+}
+
+impl Connection {
+    /// A new one, which must be done by `deadline`. `None` if the socket is already broken.
+    pub fn new(stream: TcpStream, deadline: Ns) -> Option<Connection> {
+        stream.set_nonblocking(true).ok()?;
+        Some(Connection {
+            stream,
+            input: Vec::new(),
+            answer: Vec::new(),
+            written: 0,
+            deadline,
+        })
+    }
+
+    /// When it is cut off.
+    pub fn deadline(&self) -> Ns {
+        self.deadline
+    }
+
+    /// What it waits for.
+    pub fn interest(&self) -> PollFd<'_> {
+        let flags = match self.answer.is_empty() {
+            true => PollFlags::IN,
+            false => PollFlags::OUT,
+        };
+        PollFd::new(&self.stream, flags)
+    }
+
+    /// Does what can be done; `false` when it is over.
+    pub fn step(&mut self, now: Ns, answer: impl FnOnce(&str) -> Vec<u8>) -> bool {
+        if now >= self.deadline {
+            return false;
+        }
+        if self.answer.is_empty() {
+            if !self.read() {
+                return false;
+            }
+            match http::look(&self.input) {
+                Asked::More => return true,
+                Asked::Get(path) => self.answer = answer(path),
+                Asked::Refused(status, why) => {
+                    self.answer = http::response(status, "text/plain; charset=utf-8", why)
+                }
+            }
+        }
+        self.write()
+    }
+
+    /// `false` at the end of the stream.
+    fn read(&mut self) -> bool {
+        let mut bytes = [0; REQUEST_BYTES_MAX];
+        let room = REQUEST_BYTES_MAX - self.input.len();
+        match self.stream.read(&mut bytes[..room]) {
+            Ok(0) => false,
+            Ok(count) => {
+                self.input.extend_from_slice(&bytes[..count]);
+                true
+            }
+            Err(error) => is_transient(&error),
+        }
+    }
+
+    /// `false` when all is written, or cannot be.
+    fn write(&mut self) -> bool {
+        while self.written < self.answer.len() {
+            match self.stream.write(&self.answer[self.written..]) {
+                Ok(count) => self.written += count,
+                Err(error) => return is_transient(&error),
+            }
+        }
+        let _ = self.stream.shutdown(Shutdown::Write); // it may be gone
+        false
+    }
+}
+
+fn is_transient(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}

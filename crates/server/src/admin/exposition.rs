@@ -1,0 +1,105 @@
+//! Prometheus' text format, version 0.0.4 `[Prometheus]`.
+
+use std::fmt::Write;
+
+/// The type of the text, for a response's header.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What a family of metrics is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Only grows while the process lives; its name ends in `_total`.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+        }
+    }
+}
+
+/// A label's name and value.
+pub type Label<'a> = (&'static str, &'a str);
+
+/// The text, as it grows.
+#[derive(Default)]
+pub struct Exposition {
+    text: String,
+}
+
+/// Adds samples to one family.
+pub struct Samples<'a> {
+    text: &'a mut String,
+    name: &'static str,
+}
+
+impl Exposition {
+    /// Begins a family. A family is begun once and may have no samples.
+    pub fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Samples<'_> {
+        // Writing to a String cannot fail; help texts are ours and have neither backslashes nor line ends.
+        let _ = writeln!(self.text, "# HELP {name} {help}");
+        let _ = writeln!(self.text, "# TYPE {name} {}", kind.name());
+        Samples {
+            text: &mut self.text,
+            name,
+        }
+    }
+
+    /// All of it.
+    pub fn finish(self) -> String {
+        self.text
+    }
+}
+
+impl Samples<'_> {
+    /// One sample.
+    pub fn add(&mut self, labels: &[Label<'_>], value: f64) {
+        self.text.push_str(self.name);
+        for (index, (name, value)) in labels.iter().enumerate() {
+            self.text.push(if index == 0 { '{' } else { ',' });
+            let _ = write!(self.text, "{name}=\"");
+            value.chars().for_each(|c| push_escaped(self.text, c));
+            self.text.push('"');
+        }
+        if !labels.is_empty() {
+            self.text.push('}');
+        }
+        let _ = writeln!(self.text, " {value}");
+    }
+
+    /// One sample that is a whole number.
+    pub fn count(&mut self, labels: &[Label<'_>], value: u64) {
+        self.add(labels, value as f64);
+    }
+}
+
+fn push_escaped(text: &mut String, c: char) {
+    match c {
+        '\\' => text.push_str("\\\\"),
+        '"' => text.push_str("\\\""),
+        '\n' => text.push_str("\\n"),
+        c => text.push(c),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_escaped_and_numbers_plain() {
+        let mut out = Exposition::default();
+        let mut samples = out.family("a_total", Kind::Counter, "Things.");
+        samples.count(&[], 1 << 40);
+        samples.add(&[("x", "a\"b\\c\nd"), ("y", "")], 0.25);
+        assert_eq!(
+            out.finish(),
+            "# HELP a_total Things.\n# TYPE a_total counter\na_total 1099511627776\na_total{x=\"a\\\"b\\\\c\\nd\",y=\"\"} 0.25\n"
+        );
+    }
+}

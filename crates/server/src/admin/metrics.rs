@@ -1,0 +1,359 @@
+//! All metrics of the server: one table, from which `/metrics` is written. `docs/metrics.md` lists the same; a test
+//! compares them.
+
+use super::exposition::{Exposition, Kind, Samples};
+use super::process::{self, Process};
+use drover_kv_herd::server::{Counters, ServerStats, WorkerStats};
+use drover_store::PartitionStats;
+use std::time::Duration;
+
+/// Everything there is to tell, at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Workers, partitions, native clients.
+    pub server: ServerStats,
+    /// Most native clients.
+    pub clients_max: usize,
+    /// Connections of other protocols.
+    pub sockets: Sockets,
+}
+
+/// Counters of everything that came over sockets.
+#[derive(Clone, Debug, Default)]
+pub struct Sockets {
+    /// One per kind of connection.
+    pub transports: Vec<Transport>,
+    /// How often which command ended how.
+    pub commands: Vec<(&'static str, &'static str, u64)>,
+}
+
+/// One kind of connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Transport {
+    /// `tcp`, `unix` or `tls`.
+    pub name: &'static str,
+    /// Open now.
+    pub current: u64,
+    /// Ever.
+    pub total: u64,
+    /// Turned away because there were too many.
+    pub refused: u64,
+    /// Bytes that came.
+    pub read_bytes: u64,
+    /// Bytes that went.
+    pub written_bytes: u64,
+}
+
+struct Family {
+    name: &'static str,
+    kind: Kind,
+    help: &'static str,
+    add: fn(&Snapshot, &mut Samples<'_>),
+}
+
+const fn counter(name: &'static str, help: &'static str, add: fn(&Snapshot, &mut Samples<'_>)) -> Family {
+    let kind = Kind::Counter;
+    Family {
+        name,
+        kind,
+        help,
+        add,
+    }
+}
+
+const fn gauge(name: &'static str, help: &'static str, add: fn(&Snapshot, &mut Samples<'_>)) -> Family {
+    let kind = Kind::Gauge;
+    Family {
+        name,
+        kind,
+        help,
+        add,
+    }
+}
+
+const FAMILIES: &[Family] = &[
+    gauge(
+        "drover_uptime_seconds",
+        "Seconds since the server started.",
+        |all, out| out.count(&[], all.server.uptime_s),
+    ),
+    gauge(
+        "drover_version",
+        "Always 1; the version is the label.",
+        |_, out| out.count(&[("version", env!("CARGO_PKG_VERSION"))], 1),
+    ),
+    counter(
+        "drover_commands_total",
+        "Commands by what became of them, of all clients.",
+        add_commands,
+    ),
+    gauge(
+        "drover_current_items",
+        "Items held, in cache mode with those overwritten but not yet met.",
+        |all, out| per_partition(all, out, |p| p.items),
+    ),
+    counter("drover_items_total", "Items stored.", |all, out| {
+        per_partition(all, out, PartitionStats::puts)
+    }),
+    gauge(
+        "drover_current_bytes",
+        "Bytes of item memory in use.",
+        |all, out| per_partition(all, out, |p| p.bytes),
+    ),
+    gauge("drover_limit_bytes", "Bytes of item memory.", |all, out| {
+        per_partition(all, out, |p| p.bytes_max)
+    }),
+    counter(
+        "drover_items_evicted_total",
+        "Items that made room for others.",
+        |all, out| {
+            per_reason(
+                all,
+                out,
+                &[
+                    ("bucket_full", |p| p.evicted_bucket_full),
+                    ("log_wrapped", |p| p.evicted_log_wrapped),
+                ],
+            )
+        },
+    ),
+    counter(
+        "drover_items_reclaimed_total",
+        "Items removed because their time was over.",
+        |all, out| per_partition(all, out, |p| p.expired),
+    ),
+    counter("drover_items_refused_total", "Items not stored.", |all, out| {
+        per_reason(all, out, &[("full", |p| p.full), ("too_large", |p| p.too_large)])
+    }),
+    counter(
+        "drover_items_renewed_total",
+        "Items that a GET saved from being overwritten soon.",
+        |all, out| per_partition(all, out, |p| p.renewed),
+    ),
+    counter(
+        "drover_hash_collisions_total",
+        "Items replaced by another key of the same 128-bit hash.",
+        |all, out| per_partition(all, out, |p| p.hash_collision),
+    ),
+    gauge(
+        "drover_current_connections",
+        "Clients connected.",
+        add_current_connections,
+    ),
+    counter(
+        "drover_connections_total",
+        "Clients that ever connected.",
+        add_connections,
+    ),
+    counter(
+        "drover_connections_refused_total",
+        "Connections turned away because there were too many.",
+        |all, out| per_transport(all, out, |t| t.refused),
+    ),
+    gauge(
+        "drover_max_connections",
+        "Most native clients at a time.",
+        |all, out| out.count(&[], all.clients_max as u64),
+    ),
+    counter(
+        "drover_read_bytes_total",
+        "Bytes that came over sockets.",
+        |all, out| per_transport(all, out, |t| t.read_bytes),
+    ),
+    counter(
+        "drover_written_bytes_total",
+        "Bytes that went over sockets.",
+        |all, out| per_transport(all, out, |t| t.written_bytes),
+    ),
+    counter(
+        "drover_worker_busy_seconds_total",
+        "Time in which a worker had something to do.",
+        |all, out| per_worker(all, out, |w| w.run.busy.to_duration().as_secs_f64()),
+    ),
+    counter(
+        "drover_poll_empty_total",
+        "Rounds in which a worker found nothing to do.",
+        |all, out| per_worker(all, out, |w| w.run.idle_rounds as f64),
+    ),
+    counter(
+        "drover_worker_sleeps_total",
+        "Times that a worker went to sleep.",
+        |all, out| per_worker(all, out, |w| w.run.parks as f64),
+    ),
+    counter(
+        "drover_worker_operations_total",
+        "Operations of native clients.",
+        |all, out| per_worker(all, out, |w| operations(&w.counters) as f64),
+    ),
+    counter(
+        "drover_worker_restarts_total",
+        "Restarts after a panic, each with an empty partition.",
+        |all, out| per_worker(all, out, |w| w.restarts as f64),
+    ),
+    counter(
+        "drover_requests_refused_total",
+        "Native requests refused.",
+        |all, out| {
+            by_reason(
+                all,
+                out,
+                &[
+                    ("bad_request", |c| c.bad_requests),
+                    ("wrong_partition", |c| c.wrong_partition),
+                    ("stale_epoch", |c| c.stale_epoch),
+                ],
+            )
+        },
+    ),
+    counter(
+        "drover_requests_dropped_total",
+        "Native requests that got no answer.",
+        |all, out| {
+            by_reason(
+                all,
+                out,
+                &[
+                    ("checksum", |c| c.crc_dropped),
+                    ("stray", |c| c.stray_datagrams),
+                    ("superseded", |c| c.ignored),
+                ],
+            )
+        },
+    ),
+    counter(
+        "drover_retransmits_total",
+        "Requests that a native client sent again.",
+        |all, out| out.count(&[], all.server.total(|w| w.counters.retransmits)),
+    ),
+    counter(
+        "drover_replies_total",
+        "Replies to native clients.",
+        |all, out| {
+            by_status(
+                all,
+                out,
+                &[("posted", |c| c.replies), ("failed", |c| c.replies_failed)],
+            )
+        },
+    ),
+    counter(
+        "drover_doorbells_total",
+        "Lists of replies handed to the fabric.",
+        |all, out| out.count(&[], all.server.total(|w| w.counters.doorbells)),
+    ),
+    counter(
+        "drover_bulk_operations_total",
+        "Operations whose value moved through bulk memory.",
+        |all, out| out.count(&[], all.server.total(|w| w.counters.bulk_ops)),
+    ),
+];
+
+/// The whole text. Without a snapshot, because nobody answered, it says so and little else.
+pub fn render(snapshot: Option<&Snapshot>, process: &Process) -> String {
+    let mut out = Exposition::default();
+    out.family("drover_up", Kind::Gauge, "Whether all workers answer.")
+        .count(&[], snapshot.is_some().into());
+    for family in snapshot.iter().flat_map(|_| FAMILIES) {
+        let mut samples = out.family(family.name, family.kind, family.help);
+        if let Some(snapshot) = snapshot {
+            (family.add)(snapshot, &mut samples);
+        }
+    }
+    process::add(&mut out, process);
+    out.finish()
+}
+
+fn operations(c: &Counters) -> u64 {
+    c.gets + c.puts + c.deletes + c.nops
+}
+
+fn per_partition(all: &Snapshot, out: &mut Samples<'_>, field: fn(&PartitionStats) -> u64) {
+    for (index, worker) in all.server.workers.iter().enumerate() {
+        out.count(&[("partition", &index.to_string())], field(&worker.partition));
+    }
+}
+
+type Reason<T> = (&'static str, fn(&T) -> u64);
+
+fn per_reason(all: &Snapshot, out: &mut Samples<'_>, reasons: &[Reason<PartitionStats>]) {
+    for (index, worker) in all.server.workers.iter().enumerate() {
+        for (reason, field) in reasons {
+            let labels = [("partition", index.to_string()), ("reason", reason.to_string())];
+            let labels = labels.each_ref().map(|(name, value)| (*name, value.as_str()));
+            out.count(&labels, field(&worker.partition));
+        }
+    }
+}
+
+fn per_worker(all: &Snapshot, out: &mut Samples<'_>, field: fn(&WorkerStats) -> f64) {
+    for (index, worker) in all.server.workers.iter().enumerate() {
+        out.add(&[("worker", &index.to_string())], field(worker));
+    }
+}
+
+fn by_reason(all: &Snapshot, out: &mut Samples<'_>, reasons: &[Reason<Counters>]) {
+    for (reason, field) in reasons {
+        out.count(&[("reason", reason)], all.server.total(|w| field(&w.counters)));
+    }
+}
+
+fn by_status(all: &Snapshot, out: &mut Samples<'_>, statuses: &[Reason<Counters>]) {
+    for (status, field) in statuses {
+        out.count(&[("status", status)], all.server.total(|w| field(&w.counters)));
+    }
+}
+
+fn per_transport(all: &Snapshot, out: &mut Samples<'_>, field: fn(&Transport) -> u64) {
+    for transport in &all.sockets.transports {
+        out.count(&[("transport", transport.name)], field(transport));
+    }
+}
+
+/// Native operations go by memcached's names, and add to those that came over sockets.
+fn add_commands(all: &Snapshot, out: &mut Samples<'_>) {
+    let native: [(&str, &str, fn(&Counters) -> u64); 5] = [
+        ("get", "hit", |c| c.get_hits),
+        ("get", "miss", |c| c.gets - c.get_hits),
+        ("set", "done", |c| c.puts),
+        ("delete", "hit", |c| c.delete_hits),
+        ("delete", "miss", |c| c.deletes - c.delete_hits),
+    ];
+    let of_sockets = |command, status| {
+        let same = |row: &&(&str, &str, u64)| (row.0, row.1) == (command, status);
+        all.sockets.commands.iter().find(same).map_or(0, |row| row.2)
+    };
+    for (command, status, field) in native {
+        let count = all.server.total(|w| field(&w.counters)) + of_sockets(command, status);
+        out.count(&[("command", command), ("status", status)], count);
+    }
+    let is_native = |command, status| native.iter().any(|row| (row.0, row.1) == (command, status));
+    for (command, status, count) in &all.sockets.commands {
+        if !is_native(command, status) {
+            out.count(&[("command", command), ("status", status)], *count);
+        }
+    }
+}
+
+fn add_current_connections(all: &Snapshot, out: &mut Samples<'_>) {
+    let datagrams = all.server.datagram_clients as u64;
+    out.count(&[("transport", "slots")], all.server.clients as u64 - datagrams);
+    out.count(&[("transport", "datagrams")], datagrams);
+    per_transport(all, out, |t| t.current);
+}
+
+fn add_connections(all: &Snapshot, out: &mut Samples<'_>) {
+    out.count(&[("transport", "native")], all.server.clients_total);
+    per_transport(all, out, |t| t.total);
+}
+
+/// A server alone.
+impl<P: drover_verbs::Provider> super::Source for (&drover_kv_herd::server::Server<P>, usize) {
+    fn snapshot(&self, patience: Duration) -> Result<Snapshot, String> {
+        let (server, clients_max) = *self;
+        Ok(Snapshot {
+            server: server.ask(patience).map_err(|silence| silence.to_string())?,
+            clients_max,
+            sockets: Sockets::default(),
+        })
+    }
+}

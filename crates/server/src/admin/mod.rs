@@ -1,0 +1,132 @@
+//! The admin port: `/metrics` for Prometheus and `/healthz` for whoever restarts what does not answer.
+//!
+//! A thread of its own, which asks the workers when it is asked: they pay for an answer, and for nothing else. The
+//! port is never that of the data, so that it can be closed to clients and stays open when they fill all connections.
+
+mod connection;
+mod exposition;
+mod http;
+mod metrics;
+mod process;
+pub mod sample;
+#[cfg(test)]
+mod strict;
+#[cfg(test)]
+mod tests;
+
+pub use metrics::Snapshot;
+
+use crate::exit::{self, Failure};
+use connection::Connection;
+use drover_base::{Cpu, Ns};
+use drover_mem::NativeCpu;
+use http::Status;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{PipeReader, PipeWriter};
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+/// Whom to ask for numbers.
+pub trait Source: Sync {
+    /// What is so now. Waits for at most about twice `patience`. Errors: who does not answer.
+    fn snapshot(&self, patience: Duration) -> Result<Snapshot, String>;
+}
+
+/// How long workers may take to answer before they count as hanging. They answer between two steps.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+/// Monitors at a time; the oldest goes when one more comes.
+const CONNECTIONS_MAX: usize = 16;
+/// A monitor that has not asked, or not read its answer, after so long is cut off.
+const CONNECTION_LIFE: Ns = Ns::from_s(5);
+
+/// A port that is taken and not served yet.
+pub struct Admin {
+    listener: TcpListener,
+    stop: PipeReader,
+}
+
+/// Ends [`Admin::run`] when dropped.
+pub struct Stopper {
+    _held: PipeWriter,
+}
+
+impl Admin {
+    /// Takes `addr`.
+    pub fn bind(addr: SocketAddr) -> Result<(Admin, Stopper), Failure> {
+        let refuse = |error| {
+            let text = format!("--metrics-listen {addr}: {error}");
+            Failure::new(exit::UNAVAILABLE, text)
+        };
+        let listener = TcpListener::bind(addr).map_err(refuse)?;
+        listener.set_nonblocking(true).map_err(refuse)?;
+        let (stop, held) = std::io::pipe().map_err(refuse)?;
+        Ok((Admin { listener, stop }, Stopper { _held: held }))
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers until the [`Stopper`] is gone.
+    pub fn run(self, source: &dyn Source) {
+        let cpu = NativeCpu::new(0);
+        let mut connections: Vec<Connection> = Vec::new();
+        while self.wait(&connections, cpu.refresh()) {
+            let now = cpu.refresh();
+            while let Ok((stream, _)) = self.listener.accept() {
+                if connections.len() == CONNECTIONS_MAX {
+                    connections.remove(0);
+                }
+                connections.extend(Connection::new(stream, now + CONNECTION_LIFE));
+            }
+            connections.retain_mut(|connection| connection.step(now, |path| answer(source, path)));
+        }
+    }
+
+    /// Waits until there is something to do; `false` when that is to end.
+    fn wait(&self, connections: &[Connection], now: Ns) -> bool {
+        let mut fds = vec![
+            PollFd::new(&self.stop, PollFlags::IN),
+            PollFd::new(&self.listener, PollFlags::IN),
+        ];
+        fds.extend(connections.iter().map(Connection::interest));
+        let deadline = connections.iter().map(Connection::deadline).min();
+        let timeout = deadline.map(|deadline| timespec(deadline.since(now)));
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => fds[0].revents().is_empty(),
+            Err(rustix::io::Errno::INTR) => true,
+            Err(error) => {
+                tracing::error!("the admin port ends: poll: {error}");
+                false
+            }
+        }
+    }
+}
+
+/// A millisecond more, so that what is waited for is over afterwards.
+fn timespec(ns: Ns) -> Timespec {
+    let ns = ns + Ns::from_ms(1);
+    Timespec {
+        tv_sec: ns.as_s() as i64,
+        tv_nsec: (ns.0 % 1_000_000_000) as i64,
+    }
+}
+
+fn answer(source: &dyn Source, path: &str) -> Vec<u8> {
+    const TEXT: &str = "text/plain; charset=utf-8";
+    match path {
+        "/metrics" => {
+            let text = metrics::render(source.snapshot(PATIENCE).as_ref().ok(), &process::figures());
+            http::response(Status::Ok, exposition::CONTENT_TYPE, &text)
+        }
+        "/healthz" => match source.snapshot(PATIENCE) {
+            Ok(_) => http::response(Status::Ok, TEXT, "ok\n"),
+            Err(why) => {
+                let body = format!("{why} within {} s\n", PATIENCE.as_secs());
+                http::response(Status::Unavailable, TEXT, &body)
+            }
+        },
+        _ => http::response(Status::NotFound, TEXT, "there are /metrics and /healthz\n"),
+    }
+}

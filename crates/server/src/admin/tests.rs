@@ -1,0 +1,207 @@
+//! The port as a monitor meets it, and the list of metrics as documented.
+
+use super::metrics::{Snapshot, Sockets, Transport, render};
+use super::process::Process;
+use super::{Admin, Source, strict};
+use drover_kv_herd::server::{Flaw, Server, ServerOptions, ServerStats, WorkerStats};
+use drover_store::PartitionOptions;
+use drover_verbs_shm::{Shm, ShmDevice};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// A hung test ends here.
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+struct Fixed(Result<Snapshot, String>);
+
+impl Source for Fixed {
+    fn snapshot(&self, _: Duration) -> Result<Snapshot, String> {
+        self.0.clone()
+    }
+}
+
+fn options(flaw: Option<Flaw>) -> ServerOptions {
+    ServerOptions {
+        partition_count: 2,
+        partition: PartitionOptions {
+            log_bytes: 1 << 16,
+            bucket_count: 1 << 8,
+            ..PartitionOptions::default()
+        },
+        flaw,
+        ..ServerOptions::default()
+    }
+}
+
+fn full() -> Snapshot {
+    let mut server = ServerStats::default();
+    server.workers = vec![WorkerStats::default(); 2];
+    server.workers[1].counters.gets = 10;
+    server.workers[1].counters.get_hits = 7;
+    let transport = |name| Transport {
+        name,
+        ..Transport::default()
+    };
+    Snapshot {
+        server,
+        clients_max: 9,
+        sockets: Sockets {
+            transports: ["tcp", "unix", "tls"].map(transport).to_vec(),
+            commands: vec![("get", "hit", 5), ("incr", "miss", 3)],
+        },
+    }
+}
+
+/// Status line and body of one exchange.
+fn ask(addr: SocketAddr, request: &[u8]) -> (String, String) {
+    let mut stream = TcpStream::connect(addr).expect("it listens");
+    stream.set_read_timeout(Some(WATCHDOG)).expect("a socket");
+    stream.write_all(request).expect("it reads");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("it answers and ends");
+    let (head, body) = text.split_once("\r\n\r\n").expect("head and body");
+    assert!(
+        head.contains(&format!("Content-Length: {}", body.len())),
+        "{head}"
+    );
+    (
+        head.lines().next().unwrap_or_default().to_string(),
+        body.to_string(),
+    )
+}
+
+fn get(addr: SocketAddr, path: &str) -> (String, String) {
+    ask(addr, format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes())
+}
+
+fn with_port<T>(source: &dyn Source, test: impl FnOnce(SocketAddr) -> T) -> T {
+    let (admin, stopper) = Admin::bind(([127, 0, 0, 1], 0).into()).expect("a port");
+    let addr = admin.addr().expect("its number");
+    std::thread::scope(|scope| {
+        let _stopped_at_the_end = stopper;
+        scope.spawn(|| admin.run(source));
+        test(addr)
+    })
+}
+
+#[test]
+fn a_server_is_scraped_and_healthy() {
+    let server =
+        Server::<Shm>::start(&ShmDevice::default(), None, &options(None), |_| {}).expect("it starts");
+    with_port(&(&server, 9), |addr| {
+        assert_eq!(get(addr, "/healthz"), ("HTTP/1.1 200 OK".into(), "ok\n".into()));
+        let (status, body) = get(addr, "/metrics?format=any");
+        assert_eq!(status, "HTTP/1.1 200 OK");
+        let families = strict::parse(&body).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(families["drover_up"].samples[&vec![]], 1.0);
+        assert_eq!(families["drover_limit_bytes"].samples.len(), 2);
+        assert!(families["process_resident_memory_bytes"].samples[&vec![]] > 0.0);
+        assert_eq!(get(addr, "/").0, "HTTP/1.1 404 Not Found");
+        assert_eq!(
+            ask(addr, b"PUT /x HTTP/1.1\r\n\r\n").0,
+            "HTTP/1.1 405 Method Not Allowed"
+        );
+        assert_eq!(
+            ask(addr, &[b'x'; 4096]).0,
+            "HTTP/1.1 431 Request Header Fields Too Large"
+        );
+    });
+}
+
+#[test]
+fn workers_that_keep_silent_are_named() {
+    let silent = options(Some(Flaw::KeepsSilent));
+    let server = Server::<Shm>::start(&ShmDevice::default(), None, &silent, |_| {}).expect("it starts");
+    let answer = (&server, 9).snapshot(Duration::from_millis(1));
+    assert_eq!(answer.err().as_deref(), Some("no answer from worker 0, 1"));
+}
+
+#[test]
+fn a_server_that_hangs_is_down_and_unhealthy_but_still_scraped() {
+    with_port(&Fixed(Err("no answer from worker 1".into())), |addr| {
+        let (status, body) = get(addr, "/healthz");
+        assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
+        assert_eq!(body, "no answer from worker 1 within 2 s\n");
+        let families = strict::parse(&get(addr, "/metrics").1).expect("the format");
+        assert_eq!(families["drover_up"].samples[&vec![]], 0.0);
+        assert!(
+            !families.contains_key("drover_current_items"),
+            "nothing is made up"
+        );
+    });
+}
+
+#[test]
+fn monitors_that_say_nothing_make_room_for_others() {
+    with_port(&Fixed(Ok(full())), |addr| {
+        let idle: Vec<TcpStream> = (0..40)
+            .map(|_| TcpStream::connect(addr).expect("it listens"))
+            .collect();
+        assert_eq!(get(addr, "/healthz").1, "ok\n");
+        drop(idle);
+    });
+}
+
+#[test]
+fn native_commands_and_those_of_sockets_are_one_count() {
+    let families = strict::parse(&render(Some(&full()), &Process::default())).expect("the format");
+    let count = |command: &str, status: &str| {
+        let labels = vec![
+            ("command".to_string(), command.to_string()),
+            ("status".to_string(), status.to_string()),
+        ];
+        families["drover_commands_total"].samples[&labels]
+    };
+    assert_eq!(count("get", "hit"), 12.0);
+    assert_eq!(count("get", "miss"), 3.0);
+    assert_eq!(count("incr", "miss"), 3.0);
+}
+
+/// Rows `| name | type | labels | meaning |` of the document.
+fn documented(text: &str) -> BTreeMap<String, (String, String, String)> {
+    let rows = text.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<String> = row
+            .trim_matches('|')
+            .split('|')
+            .map(|cell| cell.trim().replace('`', ""))
+            .collect();
+        assert_eq!(cells.len(), 4, "{row}");
+        (
+            cells[0].clone(),
+            (cells[1].clone(), cells[2].clone(), cells[3].clone()),
+        )
+    })
+    .collect()
+}
+
+#[test]
+fn the_document_lists_what_is_told() {
+    let process = Process {
+        max_fds: Some(1),
+        ..Process::default()
+    };
+    let told = strict::parse(&render(Some(&full()), &process)).expect("the format");
+    let told: BTreeMap<_, _> = told
+        .into_iter()
+        .map(|(name, family)| {
+            let labels = family.labels().into_iter().collect::<Vec<_>>().join(", ");
+            (name, (family.kind, labels, family.help))
+        })
+        .collect();
+    let listed = documented(include_str!("../../../../docs/metrics.md"));
+    let rows: Vec<String> = told
+        .iter()
+        .map(|(name, (kind, labels, help))| format!("| `{name}` | {kind} | {labels} | {help} |"))
+        .collect();
+    assert!(
+        told == listed,
+        "docs/metrics.md should have these rows:\n{}",
+        rows.join("\n")
+    );
+    let mut less = listed.clone();
+    less.pop_first();
+    assert!(told != less, "a missing row is noticed");
+}

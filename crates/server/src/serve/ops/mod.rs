@@ -1,0 +1,53 @@
+//! What whoever runs a server needs beside serving: its flags, the service manager's protocol, signals, the admin port.
+//!
+//! Everything that may fail at the start is taken in [`Ops::take`], before the first thread; [`Ops::start`] begins what
+//! lives as long as the server.
+
+mod args;
+mod helpers;
+mod notify;
+mod pid_file;
+mod signals;
+mod user;
+mod watchdog;
+
+pub use args::{OpsArgs, OpsSettings};
+pub use signals::{Signal, Signals};
+
+use crate::admin::{Admin, Stopper};
+use crate::exit::Failure;
+use notify::Notify;
+use pid_file::PidFile;
+
+/// What is taken before the server starts.
+pub struct Ops {
+    admin: Option<(Admin, Stopper)>,
+    notify: Notify,
+    _pid_file: Option<PidFile>,
+}
+
+impl Ops {
+    /// Takes the admin port, finds the service manager, and becomes the user of `-u`. The process must have one thread.
+    pub fn take(settings: &OpsSettings) -> Result<Ops, Failure> {
+        let admin = settings.metrics_listen.value.map(Admin::bind).transpose()?;
+        if let Some((admin, _)) = &admin {
+            let addr = admin
+                .addr()
+                .map_or_else(|_| "?".to_string(), |addr| addr.to_string());
+            tracing::info!("metrics: http://{addr}/metrics, health: http://{addr}/healthz");
+        }
+        if let Some(name) = &settings.user.value {
+            user::become_user(name)?;
+        }
+        Ok(Ops {
+            admin,
+            notify: Notify::from_env(),
+            _pid_file: settings
+                .pid_file
+                .value
+                .as_deref()
+                .map(PidFile::write)
+                .transpose()?,
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! Signals as something to wait for beside sockets.
+
+use crate::exit::{self, Failure};
+use rustix::event::{PollFd, PollFlags};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+
+/// What a signal asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signal {
+    /// SIGTERM, SIGINT: stop.
+    Stop,
+    /// SIGHUP: read files again.
+    Reload,
+    /// SIGUSR1: stop, and leave the items in the memory file for the next start.
+    Save,
+}
+
+/// One stream per kind, readable once such a signal has come.
+#[derive(Debug)]
+pub struct Signals([(Signal, UnixStream); 3]);
+
+impl Signals {
+    /// Catches them from here on.
+    pub fn catch() -> Result<Signals, Failure> {
+        let streams = || -> std::io::Result<Signals> {
+            Ok(Signals([
+                (Signal::Stop, stream(&[SIGTERM, SIGINT])?),
+                (Signal::Reload, stream(&[SIGHUP])?),
+                (Signal::Save, stream(&[SIGUSR1])?),
+            ]))
+        };
+        streams().map_err(|error| Failure::new(exit::OS_ERROR, format!("signals: {error}")))
+    }
+
+    /// What to wait for.
+    pub fn interests(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.0
+            .iter()
+            .map(|(_, stream)| PollFd::new(stream, PollFlags::IN))
+    }
+
+    /// One that has come; of several, the one that ends more.
+    pub fn next(&self) -> Option<Signal> {
+        let came = |(signal, stream): &(Signal, UnixStream)| {
+            let mut many = [0; 64];
+            matches!((&*stream).read(&mut many), Ok(1..)).then_some(*signal)
+        };
+        self.0.iter().find_map(came)
+    }
+
+    /// Signals that only a test sends, by writing to these.
+    #[cfg(test)]
+    pub fn by_hand() -> (Signals, [UnixStream; 3]) {
+        let pair = || {
+            let (ours, theirs) = UnixStream::pair().expect("a pair");
+            ours.set_nonblocking(true).expect("a socket");
+            (ours, theirs)
+        };
+        let [(stop, a), (reload, b), (save, c)] = [pair(), pair(), pair()];
+        let kinds = [
+            (Signal::Stop, stop),
+            (Signal::Reload, reload),
+            (Signal::Save, save),
+        ];
+        (Signals(kinds), [a, b, c])
+    }
+}
+
+fn stream(numbers: &[i32]) -> std::io::Result<UnixStream> {
+    let (ours, theirs) = UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    for number in numbers {
+        signal_hook::low_level::pipe::register(*number, theirs.try_clone()?)?;
+    }
+    Ok(ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn each_is_told_once() {
+        let (signals, [mut stop, mut reload, mut save]) = Signals::by_hand();
+        assert_eq!(signals.next(), None);
+        reload.write_all(b"11").expect("room");
+        save.write_all(b"1").expect("room");
+        stop.write_all(b"1").expect("room");
+        assert_eq!(signals.next(), Some(Signal::Stop));
+        assert_eq!(signals.next(), Some(Signal::Reload));
+        assert_eq!(signals.next(), Some(Signal::Save));
+        assert_eq!(signals.next(), None);
+    }
+}

@@ -1,0 +1,97 @@
+//! `-u`: from root to somebody with fewer rights, while there is only one thread, because rights belong to threads.
+
+use crate::exit::{self, Failure};
+use rustix::process::{Gid, Uid, geteuid};
+use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
+
+/// What the user database says of somebody.
+#[derive(PartialEq, Eq, Debug)]
+struct User {
+    uid: u32,
+    gid: u32,
+    groups: Vec<u32>,
+}
+
+/// Becomes `name` for good: nothing of root is kept. Being `name` already is fine.
+pub fn become_user(name: &str) -> Result<(), Failure> {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let Some(user) = find(name, &read("/etc/passwd"), &read("/etc/group")) else {
+        return Err(Failure::new(
+            exit::NO_USER,
+            format!("-u {name}: not in /etc/passwd"),
+        ));
+    };
+    if geteuid().as_raw() == user.uid {
+        return Ok(());
+    }
+    if !geteuid().is_root() {
+        let text = format!("-u {name}: only root can become somebody else");
+        return Err(Failure::new(exit::NO_PERMISSION, text));
+    }
+    let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+    if threads != 1 {
+        let text = format!("-u {name}: {threads} threads are there already");
+        return Err(Failure::new(exit::SOFTWARE, text));
+    }
+    let groups: Vec<Gid> = user.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
+    // In this order: the last step takes the right to do the others.
+    set_thread_groups(&groups)
+        .and_then(|()| set_thread_gid(Gid::from_raw(user.gid)))
+        .and_then(|()| set_thread_uid(Uid::from_raw(user.uid)))
+        .map_err(|error| Failure::new(exit::OS_ERROR, format!("-u {name}: {error}")))?;
+    if set_thread_uid(Uid::ROOT).is_ok() {
+        return Err(Failure::new(
+            exit::SOFTWARE,
+            format!("-u {name}: root is still within reach"),
+        ));
+    }
+    tracing::info!("user: {name}");
+    Ok(())
+}
+
+/// Lines `name:password:uid:gid:...` and `name:password:gid:member,member`.
+fn find(name: &str, passwd: &str, group: &str) -> Option<User> {
+    let line = passwd.lines().find(|line| line.split(':').next() == Some(name))?;
+    let fields: Vec<&str> = line.split(':').collect();
+    let gid = fields.get(3)?.parse().ok()?;
+    let member_of = |line: &str| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let is_member = fields.get(3)?.split(',').any(|member| member == name);
+        fields[2].parse().ok().filter(|_| is_member)
+    };
+    let others = group.lines().filter_map(member_of).filter(|other| *other != gid);
+    Some(User {
+        uid: fields.get(2)?.parse().ok()?,
+        gid,
+        groups: std::iter::once(gid).chain(others).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &str = "root:x:0:0:root:/:/bin/sh\ndrover:x:990:980::/:/usr/sbin/nologin\nodd:x:y:z\n";
+    const GROUP: &str = "root:x:0:\nrdma:x:101:bob,drover\ndrover:x:980:drover\nbad\n";
+
+    #[test]
+    fn users_and_their_groups() {
+        let drover = User {
+            uid: 990,
+            gid: 980,
+            groups: vec![980, 101],
+        };
+        assert_eq!(find("drover", PASSWD, GROUP), Some(drover));
+        assert_eq!(find("odd", PASSWD, GROUP), None);
+        assert_eq!(find("drove", PASSWD, GROUP), None);
+    }
+
+    #[test]
+    fn nobody_of_that_name() {
+        let failure = become_user("no such user").expect_err("a name with blanks");
+        assert_eq!(
+            (failure.code, failure.text.as_str()),
+            (67, "-u no such user: not in /etc/passwd")
+        );
+    }
+}

@@ -1,0 +1,86 @@
+//! `drover top`: what a server does, as its admin port tells it.
+
+mod scrape;
+mod view;
+
+use crate::exit::{self, Failure};
+use drover_base::{Cpu, Ns};
+use drover_mem::NativeCpu;
+use rustix::event::Timespec;
+use scrape::Reading;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+/// Arguments of `top`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The server's admin port (`serve --metrics-listen`)
+    #[arg(value_name = "IP:PORT", default_value = "127.0.0.1:9150")]
+    addr: String,
+    /// Seconds between two looks
+    #[arg(short = 'i', long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    interval: u32,
+    /// Tables one below the other, without colours or cursor movements; also when the output is no terminal
+    #[arg(short = 'b', long)]
+    batch: bool,
+    /// So many tables, then end
+    #[arg(short = 'n', long, value_name = "COUNT")]
+    count: Option<u32>,
+    /// One table, of averages since the server started
+    #[arg(long, conflicts_with = "count")]
+    once: bool,
+}
+
+/// Shows tables until told to stop. The first is of averages since the server started, the others since the one before.
+pub fn run(args: &Args) -> ExitCode {
+    exit::from_result(show(args))
+}
+
+fn show(args: &Args) -> Result<(), Failure> {
+    let unavailable = |why: String| Failure::new(exit::UNAVAILABLE, format!("{}: {why}", args.addr));
+    let live = !args.batch && !args.once && std::io::stdout().is_terminal();
+    let count = if args.once { Some(1) } else { args.count };
+    let cpu = NativeCpu::new(0);
+    let mut before: Option<(Reading, Ns)> = None;
+    let mut shown = 0;
+    while count.is_none_or(|count| shown < count) {
+        if shown > 0 {
+            pause(args.interval);
+        }
+        let reading = scrape::read(&args.addr).map_err(unavailable)?;
+        let now = cpu.refresh();
+        let table = match &before {
+            Some((old, then)) if old.uptime_s() <= reading.uptime_s() => {
+                let seconds = now.since(*then).to_duration().as_secs_f64();
+                view::table(&reading, Some(old), seconds, &args.addr)
+            }
+            // The server is another one, started since.
+            _ => view::table(&reading, None, reading.uptime_s(), &args.addr),
+        };
+        if !print(&table, live) {
+            return Ok(());
+        }
+        before = Some((reading, now));
+        shown += 1;
+    }
+    Ok(())
+}
+
+/// `false` when nobody reads any more.
+fn print(table: &str, live: bool) -> bool {
+    let mut out = std::io::stdout().lock();
+    // To the top, and each line and the rest cleared: nothing flickers.
+    let written = match live {
+        true => write!(out, "\x1b[H{}\x1b[J", table.replace('\n', "\x1b[K\n")),
+        false => writeln!(out, "{table}"),
+    };
+    written.and_then(|()| out.flush()).is_ok()
+}
+
+fn pause(seconds: u32) {
+    let time = Timespec {
+        tv_sec: seconds.into(),
+        tv_nsec: 0,
+    };
+    let _ = rustix::event::poll(&mut [], Some(&time)); // an early end shows a shorter interval
+}

@@ -1,0 +1,123 @@
+//! Reads an admin port.
+
+use crate::admin::sample::{self, Sample};
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Longer answers are not from a server of ours: 240 workers need a tenth.
+const ANSWER_BYTES_MAX: u64 = 4 << 20;
+
+/// What a server told.
+#[derive(Clone, Debug, Default)]
+pub struct Reading(Vec<Sample>);
+
+/// Asks `addr`.
+pub fn read(addr: &str) -> Result<Reading, String> {
+    let host = addr
+        .trim_start_matches("http://")
+        .split('/')
+        .next()
+        .unwrap_or(addr);
+    let target = host
+        .to_socket_addrs()
+        .map_err(|error| error.to_string())?
+        .next()
+        .ok_or("no such host")?;
+    exchange(target, host)
+        .map_err(|error| error.to_string())
+        .and_then(|text| parse(&text))
+}
+
+fn exchange(target: std::net::SocketAddr, host: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&target, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n")?;
+    let mut text = String::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn parse(answer: &str) -> Result<Reading, String> {
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or("this is not HTTP")?;
+    let status = head.lines().next().unwrap_or_default();
+    if !status.contains(" 200 ") {
+        return Err(format!("it answers {status}"));
+    }
+    let reading = Reading(body.lines().filter_map(sample::parse).collect());
+    match reading.sum("drover_up", &[]) {
+        Some(1.0) => Ok(reading),
+        Some(_) => Err("the server is there, but not all of its workers answer".into()),
+        None => Err("there are metrics, but not of drover".into()),
+    }
+}
+
+impl Reading {
+    /// The sum of a family's samples that have all these labels; `None` if there is none.
+    pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        let fits = |sample: &&Sample| {
+            sample.name == name && labels.iter().all(|(label, value)| sample.label(label) == *value)
+        };
+        let values: Vec<f64> = self.0.iter().filter(fits).map(|sample| sample.value).collect();
+        (!values.is_empty()).then(|| values.iter().sum())
+    }
+
+    /// What `label` says in a family, in order, each once.
+    pub fn values(&self, name: &str, label: &str) -> Vec<&str> {
+        let mut found: Vec<&str> = Vec::new();
+        for sample in self.0.iter().filter(|sample| sample.name == name) {
+            let value = sample.label(label);
+            if !found.contains(&value) {
+                found.push(value);
+            }
+        }
+        found
+    }
+
+    /// Seconds since the server started; never 0, so that it may stand below a line.
+    pub fn uptime_s(&self) -> f64 {
+        self.sum("drover_uptime_seconds", &[]).unwrap_or(0.0).max(1.0)
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A reading of these lines.
+    pub fn reading(lines: &str) -> Reading {
+        parse(&format!("HTTP/1.1 200 OK\r\n\r\ndrover_up 1\n{lines}")).expect("a server that is up")
+    }
+
+    #[test]
+    fn sums_and_labels() {
+        let got = reading("a{x=\"1\",y=\"p\"} 1\na{x=\"2\",y=\"p\"} 2\n# a\nb 7\n");
+        assert_eq!(got.sum("a", &[]), Some(3.0));
+        assert_eq!(got.sum("a", &[("x", "2")]), Some(2.0));
+        assert_eq!(got.sum("c", &[]), None);
+        assert_eq!(
+            (got.values("a", "x"), got.values("a", "y")),
+            (vec!["1", "2"], vec!["p"])
+        );
+    }
+
+    #[test]
+    fn what_is_no_server_of_ours() {
+        let why = |answer: &str| parse(answer).expect_err(answer);
+        assert_eq!(why("SSH-2.0"), "this is not HTTP");
+        assert_eq!(
+            why("HTTP/1.1 404 Not Found\r\n\r\n"),
+            "it answers HTTP/1.1 404 Not Found"
+        );
+        assert_eq!(
+            why("HTTP/1.1 200 OK\r\n\r\nup 1\n"),
+            "there are metrics, but not of drover"
+        );
+        let down = "HTTP/1.1 200 OK\r\n\r\ndrover_up 0\n";
+        assert_eq!(
+            why(down),
+            "the server is there, but not all of its workers answer"
+        );
+    }
+}
