@@ -15,6 +15,7 @@ mod instructions;
 mod loom;
 mod memcached;
 mod miri;
+mod package;
 mod setup;
 mod sim;
 mod steps;
@@ -65,6 +66,10 @@ enum Chore {
     Guest(guest::Args),
     /// memcached's own test suite, from Debian's source package, against `drover serve`.
     MemcachedSuite(memcached::suite::Args),
+    /// Manual pages, from the command line, into target/man.
+    Man,
+    /// The Debian package, by cargo-deb, which is installed if it is missing.
+    Deb,
     /// Installs the tools that the other chores need (Debian packages).
     Setup,
     /// Everything that CI runs.
@@ -90,6 +95,8 @@ fn main() -> ExitCode {
         Chore::Kill(args) => tests::kill(&mut steps, &args),
         Chore::Guest(args) => guest::run(&mut steps, &args),
         Chore::MemcachedSuite(args) => memcached::suite::run(&mut steps, &args),
+        Chore::Man => package::man(&mut steps),
+        Chore::Deb => package::deb(&mut steps),
         Chore::Setup => setup::run(&mut steps),
         Chore::Ci(args) => ci::run(&mut steps, &args),
     }

@@ -23,6 +23,8 @@ use std::time::Duration;
 
 /// Longest sleep of the control thread while somebody's stream cannot be waited for.
 const BLIND_WAIT: Duration = Duration::from_millis(1);
+/// How long the control thread may take to say who has not answered: it needs nobody for that.
+const CONTROL_PATIENCE: Duration = Duration::from_secs(1);
 /// Restarts of a worker that panics before its server gives up. Each costs a partition's items.
 const RESTARTS_MAX: usize = 16;
 
@@ -128,7 +130,7 @@ impl<P: Provider> Server<P> {
         answer.recv_timeout(Duration::from_secs(5)).ok()
     }
 
-    /// The same, waiting for at most `patience`. Errors: who did not answer, which is how a thread that hangs is found.
+    /// The same, waiting for at most `patience`, and as long again (at least a second) for the error. Errors: who did not answer, which is how a thread that hangs is found.
     pub fn ask(&self, patience: Duration) -> Result<ServerStats, Silence> {
         let (asker, answer) = mpsc::channel();
         self.asks.push(Ask::Stats(asker));
@@ -137,7 +139,7 @@ impl<P: Provider> Server<P> {
         }
         let (asker, answer) = mpsc::channel();
         self.asks.push(Ask::Silent(asker));
-        match answer.recv_timeout(patience) {
+        match answer.recv_timeout(patience.max(CONTROL_PATIENCE)) {
             Ok(workers) => Err(Silence::Workers(workers)),
             Err(_) => Err(Silence::Control),
         }

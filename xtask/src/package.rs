@@ -1,0 +1,32 @@
+//! Manual pages and the Debian package.
+
+use crate::command::{self, cargo, root};
+use crate::counts::Counts;
+use crate::steps::{StepResult, Steps};
+
+/// Manual pages, into `target/man`: where the package's list of files looks for them.
+pub fn man(steps: &mut Steps) {
+    steps.run("man", write_manual);
+}
+
+/// The package, into `target/debian`. Installs cargo-deb if it is missing.
+pub fn deb(steps: &mut Steps) {
+    if steps.run("man", write_manual) && steps.run("cargo-deb", install_cargo_deb) {
+        steps.run("deb", || command::run(&mut cargo(&["deb", "--package", "drover", "--locked"])));
+    }
+}
+
+fn write_manual() -> StepResult {
+    let folder = root().join("target").join("man");
+    command::run(cargo(&["run", "--quiet", "--package", "drover", "--", "manual"]).arg(&folder))?;
+    let pages = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    eprintln!("    {} pages in {}", pages.count(), folder.display());
+    Ok(Counts::default())
+}
+
+fn install_cargo_deb() -> StepResult {
+    if command::has("cargo-deb") {
+        return Ok(Counts::default());
+    }
+    command::run(&mut cargo(&["install", "--locked", "cargo-deb"]))
+}
