@@ -4,12 +4,20 @@
 pub mod counters;
 pub mod crossing;
 mod desk;
+mod detail;
+mod dump;
 mod elsewhere;
+mod exec;
+mod line;
+pub mod parse;
+pub mod request;
 mod server;
 mod session;
+mod stats;
 
 pub use counters::{Board, Counters};
 pub use desk::{Core, Desk};
+pub use detail::Detail;
 pub use elsewhere::{Elsewhere, NoRoom, Nowhere};
 pub use server::{Connections, Host, NoHost, Server, Settings};
 pub use session::Session;

@@ -1,7 +1,9 @@
 //! [`Server`]: what all cores of a server share; [`Host`]: what the program around it does for it.
 
 use crate::counters::Board;
+use crate::detail::Detail;
 use drover_base::KeyHasher;
+use drover_base::sync::AtomicU32;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -17,6 +19,31 @@ pub struct Server {
     pub settings: Settings,
     /// The program.
     pub host: Box<dyn Host>,
+    /// `stats detail`.
+    pub detail: Detail,
+    /// How often counters were reset: cores that see it change set theirs to 0.
+    pub(crate) resets: AtomicU32,
+}
+
+impl Server {
+    /// A server of `core_count` cores that began at `start_unix_s`, seconds since 1970.
+    pub fn new(
+        hasher: KeyHasher,
+        start_unix_s: u64,
+        core_count: usize,
+        settings: Settings,
+        host: Box<dyn Host>,
+    ) -> Server {
+        Server {
+            hasher,
+            start_unix_s,
+            boards: (0..core_count).map(|_| Arc::default()).collect(),
+            settings,
+            host,
+            detail: Detail::default(),
+            resets: AtomicU32::new(0),
+        }
+    }
 }
 
 /// Limits and switches, most of which `stats settings` tells.

@@ -1,6 +1,14 @@
 //! [`Session`]: one connection's side of the protocol.
 
-use crate::Desk;
+mod batch;
+mod fetching;
+mod general;
+mod login;
+
+use crate::dump::Dump;
+use crate::parse::Refused;
+use crate::request::Fetch;
+use crate::{Desk, exec};
 use drover_base::Cpu;
 use drover_net::{Advance, Output, Talk, Wants};
 use std::marker::PhantomData;
@@ -9,14 +17,134 @@ use std::marker::PhantomData;
 /// be skipped, whether the client has logged in.
 #[derive(Debug)]
 pub struct Session<C> {
+    state: State,
+    /// Bytes to skip before anything else is looked at.
+    swallow: usize,
+    /// Something has come.
+    has_spoken: bool,
     cpu: PhantomData<fn(C)>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Must log in. Has it said so, the length of what follows.
+    Stranger { credentials: Option<usize> },
+    /// The next request comes.
+    Idle,
+    /// In the keys of a fetch.
+    Fetching(Fetch),
+    /// `flush_all` on its way to all cores.
+    Flushing {
+        at_s: u32,
+        next_core: usize,
+        noreply: bool,
+    },
+    /// A dump of all items.
+    Dumping { core: usize, dump: Dump },
+    /// `watch`: whatever comes is ignored.
+    Watching,
+    /// Nothing more.
+    Over,
+}
+
+/// What became of a part of a step.
+enum Step {
+    /// So many bytes were used, and there may be more to do.
+    On(usize),
+    /// So many bytes were used; something is missing.
+    Wait(usize, Wants),
+}
+
+/// What became of a part of a step that uses no input.
+enum Broadcast {
+    /// All cores have it.
+    Sent,
+    Wait(Wants),
 }
 
 impl<C> Session<C> {
     /// A client that just connected. `must_log_in`: the server has an auth file.
     pub fn new(must_log_in: bool) -> Session<C> {
-        let _ = must_log_in;
-        Session { cpu: PhantomData }
+        Session {
+            state: match must_log_in {
+                true => State::Stranger { credentials: None },
+                false => State::Idle,
+            },
+            swallow: 0,
+            has_spoken: false,
+            cpu: PhantomData,
+        }
+    }
+
+    /// Whether the client has logged in, or need not.
+    pub fn is_welcome(&self) -> bool {
+        !matches!(self.state, State::Stranger { .. })
+    }
+
+    /// Answers what is no request.
+    fn refuse(&mut self, refused: &Refused, output: &mut Output) {
+        if !refused.reply.is_empty() {
+            exec::say(output, refused.reply);
+        }
+        self.swallow = refused.swallow;
+        if refused.close {
+            self.state = State::Over;
+        }
+    }
+
+    /// Skips what is to be skipped of `rest`; how much that was.
+    fn skip(&mut self, rest: &[u8]) -> usize {
+        let skipped = self.swallow.min(rest.len());
+        self.swallow -= skipped;
+        skipped
+    }
+
+    /// The binary protocol is told by its first byte.
+    fn greet(&mut self, first: u8, output: &mut Output) {
+        self.has_spoken = true;
+        if first == 0x80 {
+            exec::say(
+                output,
+                "ERROR the binary protocol is not supported: use text or meta commands",
+            );
+            self.state = State::Over;
+        }
+    }
+}
+
+impl<C: Cpu + 'static> Session<C> {
+    /// One part of a step. `budget` counts the requests that this turn may still have.
+    fn step(&mut self, desk: &mut Desk<'_, C>, rest: &[u8], budget: &mut usize, output: &mut Output) -> Step {
+        match &mut self.state {
+            State::Over => return Step::Wait(rest.len(), Wants::Close),
+            State::Flushing { .. } => return self.flush_on(desk, output),
+            State::Dumping { .. } => return self.dump_on(desk, output),
+            _ => {}
+        }
+        let skipped = self.skip(rest);
+        let Some(&first) = rest.get(skipped) else {
+            return Step::Wait(skipped, Wants::Input { at_least: 1 });
+        };
+        if skipped > 0 {
+            return Step::On(skipped);
+        }
+        if !self.has_spoken {
+            self.greet(first, output);
+        }
+        if output.is_full() {
+            return Step::Wait(0, Wants::Room);
+        }
+        match &mut self.state {
+            State::Stranger { .. } => self.log_in(desk, rest, output),
+            State::Fetching(fetch) => {
+                let fetch = *fetch;
+                self.fetch_on(desk, fetch, rest, output)
+            }
+            State::Watching => Step::On(rest.len()),
+            State::Idle if *budget == 0 => Step::Wait(0, Wants::Turn),
+            State::Idle => self.batch(desk, rest, budget, output),
+            State::Over | State::Flushing { .. } | State::Dumping { .. } => Step::On(0),
+        }
     }
 }
 
@@ -24,18 +152,17 @@ impl<C: Cpu + 'static> Talk for Session<C> {
     type Desk<'d> = Desk<'d, C>;
 
     fn advance(&mut self, desk: &mut Desk<'_, C>, input: &[u8], output: &mut Output) -> Advance {
-        let _ = (desk, output);
-        Advance {
-            used: input.len(),
-            wants: Wants::Close,
+        desk.begin_step();
+        let mut budget = desk.server.settings.requests_per_event.max(1);
+        let mut used = 0;
+        loop {
+            match self.step(desk, &input[used..], &mut budget, output) {
+                Step::On(bytes) => used += bytes,
+                Step::Wait(bytes, wants) => {
+                    used += bytes;
+                    return Advance { used, wants };
+                }
+            }
         }
-    }
-}
-
-impl<C: Cpu> Desk<'_, C> {
-    /// Answers a message of another core: its reply is added to `output`, and may be empty. A message that no core would
-    /// send is answered by `SERVER_ERROR`.
-    pub fn serve(&mut self, message: &[u8], output: &mut Output) {
-        let _ = (message, output);
     }
 }

@@ -1,0 +1,87 @@
+//! [`Detail`]: `stats detail`, counts by the prefix of keys before a colon. Off unless asked for: it takes a lock.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+
+use drover_base::sync::{AtomicU32, Ordering};
+
+/// What is counted of a prefix.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Seen {
+    Miss,
+    Hit,
+    Set,
+    Delete,
+}
+
+/// Prefixes that are told apart; those that come after are not counted.
+const PREFIXES_MAX: usize = 10_000;
+
+/// Counts by prefix, of all cores together.
+#[derive(Debug, Default)]
+pub struct Detail {
+    on: AtomicU32,
+    /// gets, hits, sets, deletes.
+    prefixes: Mutex<BTreeMap<Vec<u8>, [u64; 4]>>,
+}
+
+impl Detail {
+    /// Whether it counts.
+    #[inline(always)]
+    pub fn is_on(&self) -> bool {
+        // Relaxed: a switch; nothing else depends on when it is seen.
+        self.on.load(Ordering::Relaxed) != 0
+    }
+
+    /// On, or off.
+    pub fn switch(&self, on: bool) {
+        self.on.store(u32::from(on), Ordering::Relaxed);
+    }
+
+    /// Counts, if it is on and the key has a prefix.
+    #[inline(always)]
+    pub(crate) fn count(&self, key: &[u8], seen: Seen) {
+        if self.is_on() {
+            self.count_slowly(key, seen);
+        }
+    }
+
+    #[cold]
+    fn count_slowly(&self, key: &[u8], seen: Seen) {
+        let Some(len) = key.iter().position(|&byte| byte == b':') else {
+            return;
+        };
+        let mut prefixes = self.prefixes.lock().unwrap_or_else(PoisonError::into_inner);
+        if prefixes.len() >= PREFIXES_MAX && !prefixes.contains_key(&key[..len]) {
+            return;
+        }
+        let [gets, hits, sets, deletes] = prefixes.entry(key[..len].to_vec()).or_default();
+        match seen {
+            Seen::Miss => *gets += 1,
+            Seen::Hit => (*gets, *hits) = (*gets + 1, *hits + 1),
+            Seen::Set => *sets += 1,
+            Seen::Delete => *deletes += 1,
+        }
+    }
+
+    /// Forgets all counts.
+    pub(crate) fn clear(&self) {
+        self.prefixes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+
+    /// One line for each prefix.
+    pub(crate) fn write(&self, out: &mut String) {
+        let prefixes = self.prefixes.lock().unwrap_or_else(PoisonError::into_inner);
+        for (prefix, [gets, hits, sets, deletes]) in prefixes.iter() {
+            let prefix = String::from_utf8_lossy(prefix);
+            let _ = write!(
+                out,
+                "PREFIX {prefix} get {gets} hit {hits} set {sets} del {deletes}\r\n"
+            );
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! [`Dump`]: `lru_crawler metadump` and `mgdump`, a few buckets at a time: a dump holds no memory but its place, so it
+//! may be as long as there are items and as slow as its reader.
+
+use crate::Desk;
+use crate::parse::base64::{self, TEXT_BYTES_MAX};
+use drover_base::Cpu;
+use drover_net::Output;
+use drover_store::{ItemRef, KEY_BYTES_MAX};
+
+/// Buckets of one piece: some 500 items at most, so that no piece is long.
+const PIECE_BUCKETS: u64 = 64;
+
+/// What is told of each item.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// `key= exp= la= cas= fetch= cls= size=`, times in seconds since 1970.
+    Meta,
+    /// `mg <key>`, to be sent back.
+    Keys,
+}
+
+/// A piece of a dump.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Dump {
+    pub(crate) kind: Kind,
+    /// The next bucket.
+    pub(crate) bucket: u64,
+}
+
+impl Dump {
+    /// From the first bucket on.
+    pub(crate) fn new(kind: Kind) -> Dump {
+        Dump { kind, bucket: 0 }
+    }
+
+    /// The piece after this one, if there are so many buckets.
+    pub(crate) fn next(self, bucket_count: u64) -> Option<Dump> {
+        let bucket = self.bucket + PIECE_BUCKETS;
+        (bucket < bucket_count).then_some(Dump { bucket, ..self })
+    }
+
+    /// As it crosses to another core.
+    pub(crate) fn to_bytes(self) -> [u8; 9] {
+        let mut bytes = [u8::from(self.kind == Kind::Keys); 9];
+        bytes[1..].copy_from_slice(&self.bucket.to_le_bytes());
+        bytes
+    }
+
+    /// The inverse of [`to_bytes`](Dump::to_bytes).
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Dump> {
+        let (&kind, bucket) = bytes.split_first()?;
+        Some(Dump {
+            kind: if kind == 0 { Kind::Meta } else { Kind::Keys },
+            bucket: u64::from_le_bytes(bucket.try_into().ok()?),
+        })
+    }
+
+    /// The line that ends a dump.
+    pub(crate) fn end(self) -> &'static str {
+        match self.kind {
+            Kind::Meta => "END",
+            Kind::Keys => "EN",
+        }
+    }
+
+    /// Adds the lines of this piece's items that live here.
+    pub(crate) fn write<C: Cpu>(self, desk: &mut Desk<'_, C>, output: &mut Output) {
+        if self.bucket >= desk.server.settings.bucket_count {
+            return;
+        }
+        let start_unix_s = desk.server.start_unix_s;
+        let line = &mut desk.core.line;
+        let mut bucket = self.bucket;
+        for _ in 0..PIECE_BUCKETS {
+            let next = desk.partition.scan(bucket, desk.now_s, |item| {
+                let mut key = [0; KEY_BYTES_MAX];
+                let len = item.copy_key(&mut key);
+                if len == 0 {
+                    return; // Its hash is its key: no client of ours could name it.
+                }
+                line.start(b"");
+                match self.kind {
+                    Kind::Meta => write_meta(line, item, &key[..len], start_unix_s),
+                    Kind::Keys => write_key(line, &key[..len]),
+                }
+                output.push(line.bytes());
+            });
+            match next {
+                Some(next) => bucket = next,
+                None => return,
+            }
+        }
+    }
+}
+
+fn write_meta(line: &mut crate::line::LineBuffer, item: ItemRef<'_>, key: &[u8], start_unix_s: u64) {
+    line.push(b"key=");
+    for &byte in key {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => line.push(&[byte]),
+            _ => {
+                let digit = |value: u8| b"0123456789ABCDEF"[usize::from(value)];
+                line.push(&[b'%', digit(byte >> 4), digit(byte & 15)])
+            }
+        };
+    }
+    line.push(b" exp=");
+    match item.expire_s() {
+        0 => line.push(b"-1"),
+        expire_s => line.number(u64::from(expire_s) + start_unix_s),
+    };
+    line.push(b" la=")
+        .number(u64::from(item.accessed_s()) + start_unix_s);
+    line.push(b" cas=").number(item.cas());
+    line.push(if item.is_fetched() {
+        b" fetch=yes"
+    } else {
+        b" fetch=no"
+    });
+    let bytes = drover_store::item_bytes(item.key_len(), item.value_len());
+    line.push(b" cls=1 size=").number(bytes as u64).push(b"\n");
+}
+
+fn write_key(line: &mut crate::line::LineBuffer, key: &[u8]) {
+    line.push(b"mg ");
+    if key.iter().all(|byte| (0x21..0x7f).contains(byte)) {
+        line.push(key).push(b"\r\n");
+        return;
+    }
+    let mut text = [0; TEXT_BYTES_MAX];
+    let len = base64::encode(key, &mut text);
+    line.push(&text[..len]).push(b" b\r\n");
+}

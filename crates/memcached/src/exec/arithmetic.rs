@@ -1,0 +1,159 @@
+//! `incr` and `decr`, and what `ma` shares with them: numbers in values.
+
+use super::answer;
+use crate::Desk;
+use crate::line::{DIGITS_MAX, digits, write_number};
+use crate::parse::scan;
+use drover_base::Cpu;
+use drover_net::Output;
+use drover_store::{ExtraOutcome, ExtraPut, ItemRef, Key};
+
+/// Longer values are no numbers: even with spaces behind, memcached would hold them elsewhere.
+const NUMBER_BYTES_MAX: usize = 512;
+
+pub(super) const NON_NUMERIC: &[u8] = b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
+
+/// What became of an addition.
+pub(super) enum Sum {
+    /// The number is now this.
+    Done {
+        value: u64,
+        cas: u64,
+        expire_s: u32,
+    },
+    Absent,
+    /// The CAS is another.
+    Exists,
+    NonNumeric,
+    NoMemory,
+}
+
+/// What to add to what.
+pub(super) struct Delta {
+    pub(super) by: u64,
+    pub(super) up: bool,
+    /// 0: whatever it is.
+    pub(super) if_cas: u64,
+    /// `None`: a new one.
+    pub(super) new_cas: Option<u64>,
+}
+
+/// What an item was like before.
+struct Before {
+    number: Option<u64>,
+    value_len: usize,
+    flags: u32,
+    expire_s: u32,
+    cas: u64,
+}
+
+impl Before {
+    fn of(item: ItemRef<'_>) -> Before {
+        let value_len = item.value_len();
+        let mut text = [0; NUMBER_BYTES_MAX];
+        let number = text.get_mut(..value_len).and_then(|text| {
+            item.copy_value(text);
+            scan::number_u64(text)
+        });
+        Before {
+            number,
+            value_len,
+            flags: item.flags(),
+            expire_s: item.expire_s(),
+            cas: item.cas(),
+        }
+    }
+}
+
+impl<C: Cpu> Desk<'_, C> {
+    pub(super) fn arithmetic(&mut self, key: Key<'_>, by: u64, up: bool, noreply: bool, output: &mut Output) {
+        let delta = Delta {
+            by,
+            up,
+            if_cas: 0,
+            new_cas: None,
+        };
+        match self.add(key, &delta) {
+            Sum::Done { value, .. } if !noreply => {
+                let len = digits(value);
+                let room = output.room(len + 2);
+                write_number(value, &mut room[..len]);
+                room[len..].copy_from_slice(b"\r\n");
+            }
+            Sum::Done { .. } | Sum::Exists => {}
+            Sum::Absent => {
+                self.count_absent(up);
+                answer(output, noreply, b"NOT_FOUND\r\n");
+            }
+            Sum::NonNumeric => answer(output, noreply, NON_NUMERIC),
+            Sum::NoMemory => answer(output, noreply, b"SERVER_ERROR out of memory\r\n"),
+        }
+    }
+
+    pub(super) fn count_absent(&mut self, up: bool) {
+        let counters = &mut self.core.counters;
+        if up {
+            counters.incr_misses += 1;
+        } else {
+            counters.decr_misses += 1;
+        }
+    }
+
+    /// Adds to the number under `key`, wrapping at 64 bits, or subtracts, stopping at 0. The value keeps its length if
+    /// the number is shorter: spaces follow it.
+    pub(super) fn add(&mut self, key: Key<'_>, delta: &Delta) -> Sum {
+        // Not a GET: it counts as none.
+        let mut before = None;
+        self.partition.mark(self.cpu, key, self.now_s, |item| {
+            before = Some(Before::of(item));
+            Default::default()
+        });
+        let Some(before) = before else { return Sum::Absent };
+        if before.value_len == 0 {
+            return Sum::NonNumeric;
+        }
+        if delta.if_cas != 0 && delta.if_cas != before.cas {
+            return Sum::Exists;
+        }
+        let Some(number) = before.number else {
+            return Sum::NonNumeric;
+        };
+        let value = if delta.up {
+            number.wrapping_add(delta.by)
+        } else {
+            number.saturating_sub(delta.by)
+        };
+        self.store_number(key, &before, value, delta)
+    }
+
+    fn store_number(&mut self, key: Key<'_>, before: &Before, value: u64, delta: &Delta) -> Sum {
+        const SPACES: &[u8; NUMBER_BYTES_MAX] = &[b' '; NUMBER_BYTES_MAX];
+        let mut text = [0; DIGITS_MAX];
+        let text = &mut text[..digits(value)];
+        write_number(value, text);
+        let put = ExtraPut {
+            value: &[text, &SPACES[..before.value_len.saturating_sub(text.len())]],
+            expire_s: before.expire_s,
+            flags: before.flags,
+            // In place all marks stay; a longer one is a new item.
+            keep: text.len() <= before.value_len,
+            cas: delta.new_cas,
+            ..ExtraPut::default()
+        };
+        let outcome = self.partition.put_extra(self.cpu, key, &put, self.now_s);
+        let ExtraOutcome::Stored { cas } = outcome else {
+            return Sum::NoMemory;
+        };
+        let counters = &mut self.core.counters;
+        if delta.up {
+            counters.incr_hits += 1;
+        } else {
+            counters.decr_hits += 1;
+        }
+        Sum::Done {
+            value,
+            cas,
+            expire_s: before.expire_s,
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! `mg`, `ms`, `md`, `ma`, `me`. What is returned stands in the order in which the request's flags asked for it.
+
+use super::arithmetic::{Delta, NON_NUMERIC, Sum};
+use super::{NO_MEMORY, say};
+use crate::Desk;
+use crate::line::{DIGITS_MAX, LineBuffer, digits, write_number};
+use crate::parse::base64::{self, TEXT_BYTES_MAX};
+use crate::parse::{TOO_LARGE, scan};
+use crate::request::{Meta, MetaKind};
+use drover_base::Cpu;
+use drover_net::Output;
+use drover_store::{ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, NewCas};
+
+impl<C: Cpu> Desk<'_, C> {
+    pub(super) fn meta(&mut self, meta: &Meta<'_>, key: Key<'_>, hint: Hint, output: &mut Output) {
+        match meta.kind {
+            MetaKind::Get => self.meta_get(meta, key, hint, output),
+            MetaKind::Set => self.meta_set(meta, key, output),
+            MetaKind::Delete => self.meta_delete(meta, key, output),
+            MetaKind::Arithmetic => self.meta_arithmetic(meta, key, output),
+            MetaKind::Debug => self.meta_debug(meta, key, output),
+        }
+    }
+
+    fn meta_get(&mut self, meta: &Meta<'_>, key: Key<'_>, hint: Hint, output: &mut Output) {
+        let mut view = View {
+            meta,
+            key: key.bytes,
+            now_s: self.now_s,
+            expiry_s: self.expire_s(meta.expiry),
+            vivify_s: self.expire_s(meta.vivify),
+            recache_s: self.expire_s(meta.recache),
+            created: false,
+        };
+        let line = &mut self.core.line;
+        let mut found = self
+            .partition
+            .get_and_mark(self.cpu, key, self.now_s, hint, |item| view.look(item, line));
+        let touched = meta.has(b'T');
+        let mut is_there = found.is_some();
+        if !is_there && meta.has(b'N') {
+            let put = ExtraPut {
+                condition: ExtraCondition::IfAbsent,
+                cas: meta.has(b'E').then_some(meta.new_cas),
+                ..ExtraPut::default()
+            };
+            view.created = true;
+            self.partition.put_extra(self.cpu, key, &put, self.now_s);
+            found = self
+                .partition
+                .mark(self.cpu, key, self.now_s, |item| view.look(item, line));
+            is_there = found.is_some();
+        }
+        if let Some(item) = found {
+            write_hit(line, meta.has(b'v').then_some(item), output);
+        }
+        let counters = &mut self.core.counters;
+        match (touched, is_there) {
+            (true, true) => {
+                (counters.cmd_touch, counters.touch_hits) = (counters.cmd_touch + 1, counters.touch_hits + 1)
+            }
+            (false, true) => {
+                (counters.cmd_get, counters.get_hits) = (counters.cmd_get + 1, counters.get_hits + 1)
+            }
+            (_, false) => {
+                (counters.cmd_get, counters.get_misses) = (counters.cmd_get + 1, counters.get_misses + 1)
+            }
+        }
+        if !is_there && !meta.has(b'q') {
+            self.meta_status(b"EN", meta, key.bytes, output);
+        }
+    }
+
+    /// A status and what was asked to be repeated: opaque and key.
+    fn meta_status(&mut self, status: &[u8], meta: &Meta<'_>, key: &[u8], output: &mut Output) {
+        let line = &mut self.core.line;
+        line.start(status);
+        for flag in scan::Words::new(meta.flags) {
+            repeat(line, flag, meta, key);
+        }
+        output.push(line.push(b"\r\n").bytes());
+    }
+
+    fn meta_set(&mut self, meta: &Meta<'_>, key: Key<'_>, output: &mut Output) {
+        let joins = matches!(meta.mode, b'A' | b'P');
+        let compares = meta.has(b'C') && !joins && meta.mode != b'E';
+        let put = ExtraPut {
+            value: &[meta.value],
+            join: match meta.mode {
+                b'A' => Join::Append,
+                b'P' => Join::Prepend,
+                _ => Join::Replace,
+            },
+            expire_s: self.expire_s(meta.expiry),
+            flags: meta.client_flags,
+            keep: joins,
+            condition: set_condition(meta, compares),
+            cas: meta.has(b'E').then_some(meta.new_cas),
+        };
+        let outcome = self.put(key, &put);
+        let (status, cas): (&[u8], u64) = match outcome {
+            ExtraOutcome::Stored { cas } => (b"HD", cas),
+            ExtraOutcome::Present { .. } if compares || (joins && meta.has(b'C')) => (b"EX", 0),
+            ExtraOutcome::Absent if compares => (b"NF", 0),
+            ExtraOutcome::Present { .. } | ExtraOutcome::Absent => (b"NS", 0),
+            ExtraOutcome::TooLarge if joins => (b"NS", 0),
+            ExtraOutcome::TooLarge => {
+                self.drop_old(key, true);
+                return say(output, TOO_LARGE);
+            }
+            ExtraOutcome::Full => return output.push(NO_MEMORY),
+        };
+        if status == b"HD" && meta.has(b'q') {
+            return;
+        }
+        let line = &mut self.core.line;
+        line.start(status);
+        for flag in scan::Words::new(meta.flags) {
+            match flag[0] {
+                b'c' => _ = line.flag(b'c', cas),
+                _ => repeat(line, flag, meta, key.bytes),
+            }
+        }
+        output.push(line.push(b"\r\n").bytes());
+    }
+
+    fn meta_delete(&mut self, meta: &Meta<'_>, key: Key<'_>, output: &mut Output) {
+        let invalidates = meta.has(b'I');
+        let new_cas = meta.has(b'E').then_some(meta.new_cas);
+        let mark = Mark {
+            expire_s: meta.has(b'T').then(|| self.expire_s(meta.expiry)),
+            stale: Some(true),
+            won: Some(false),
+            cas: new_cas.map_or(NewCas::Next, NewCas::Exactly),
+            ..Mark::default()
+        };
+        let empties = meta.has(b'x');
+        let mut cas = None;
+        self.partition.mark(self.cpu, key, self.now_s, |item| {
+            cas = Some(item.cas());
+            let is_it = !meta.has(b'C') || item.cas() == meta.cas;
+            if invalidates && is_it && !empties {
+                mark
+            } else {
+                Mark::default()
+            }
+        });
+        let status: &[u8] = match cas {
+            None => b"NF",
+            Some(cas) if meta.has(b'C') && cas != meta.cas => b"EX",
+            Some(_) => b"HD",
+        };
+        if status != b"HD" {
+            self.core.counters.delete_misses += 1;
+            return self.meta_status(status, meta, key.bytes, output);
+        }
+        if empties {
+            let put = ExtraPut {
+                expire_s: self.expire_s(meta.expiry),
+                flags: meta.client_flags,
+                cas: new_cas.or(cas),
+                ..ExtraPut::default()
+            };
+            self.partition.put_extra(self.cpu, key, &put, self.now_s);
+            if invalidates {
+                self.partition.mark(self.cpu, key, self.now_s, |_| mark);
+            }
+        } else if !invalidates {
+            self.partition.delete(self.cpu, key, self.now_s);
+        }
+        if !invalidates {
+            self.core.counters.delete_hits += 1;
+        }
+        if !meta.has(b'q') {
+            self.meta_status(status, meta, key.bytes, output);
+        }
+    }
+
+    fn meta_arithmetic(&mut self, meta: &Meta<'_>, key: Key<'_>, output: &mut Output) {
+        let delta = Delta {
+            by: meta.delta,
+            up: !matches!(meta.mode, b'D' | b'-'),
+            if_cas: meta.cas,
+            new_cas: meta.has(b'E').then_some(meta.new_cas),
+        };
+        match self.add(key, &delta) {
+            Sum::Done { value, cas, expire_s } => {
+                self.meta_sum(meta, key, (value, cas, expire_s), false, output)
+            }
+            Sum::Absent if meta.has(b'N') => self.meta_vivify_number(meta, key, &delta, output),
+            Sum::Absent => {
+                self.count_absent(delta.up);
+                self.meta_status(b"NF", meta, key.bytes, output);
+            }
+            Sum::Exists => self.meta_status(b"EX", meta, key.bytes, output),
+            Sum::NonNumeric => output.push(NON_NUMERIC),
+            Sum::NoMemory => output.push(b"SERVER_ERROR out of memory\r\n"),
+        }
+    }
+
+    /// Stores the initial value of a number that is not there.
+    fn meta_vivify_number(&mut self, meta: &Meta<'_>, key: Key<'_>, delta: &Delta, output: &mut Output) {
+        let mut text = [0; DIGITS_MAX];
+        let text = &mut text[..digits(meta.initial)];
+        write_number(meta.initial, text);
+        let put = ExtraPut {
+            value: &[text],
+            condition: ExtraCondition::IfAbsent,
+            cas: delta.new_cas,
+            ..ExtraPut::default()
+        };
+        match self.partition.put_extra(self.cpu, key, &put, self.now_s) {
+            ExtraOutcome::Stored { cas } => self.meta_sum(meta, key, (meta.initial, cas, 0), true, output),
+            _ => output.push(b"SERVER_ERROR Out of memory allocating new item\r\n"),
+        }
+    }
+
+    /// The answer to `ma` that made the number `value`, with its CAS and expiry so far; sets the expiry that was asked
+    /// for.
+    fn meta_sum(
+        &mut self,
+        meta: &Meta<'_>,
+        key: Key<'_>,
+        (value, cas, mut expire_s): (u64, u64, u32),
+        created: bool,
+        output: &mut Output,
+    ) {
+        let (expiry_s, vivify_s) = (self.expire_s(meta.expiry), self.expire_s(meta.vivify));
+        let line = &mut self.core.line;
+        match meta.has(b'v') {
+            true => line.start(b"VA ").number(digits(value) as u64),
+            false => line.start(b"HD"),
+        };
+        let before_s = expire_s;
+        for flag in scan::Words::new(meta.flags) {
+            match flag[0] {
+                b'T' => expire_s = expiry_s,
+                b'N' if created => expire_s = vivify_s,
+                b't' => time_left(line, expire_s, self.now_s),
+                b'c' => _ = line.flag(b'c', cas),
+                _ => repeat(line, flag, meta, key.bytes),
+            }
+        }
+        line.push(b"\r\n");
+        if meta.has(b'v') {
+            line.number(value).push(b"\r\n");
+        }
+        // A number that was made is always told, whatever q says.
+        if created || !meta.has(b'q') {
+            output.push(line.bytes());
+        }
+        if expire_s != before_s {
+            self.partition.set_expiry(self.cpu, key, expire_s, self.now_s);
+        }
+    }
+
+    /// `ME <key> exp= la= cas= fetch= cls= size=`: one class is all there is.
+    fn meta_debug(&mut self, meta: &Meta<'_>, key: Key<'_>, output: &mut Output) {
+        let (line, now_s) = (&mut self.core.line, self.now_s);
+        line.start(b"ME ");
+        let found = self.partition.mark(self.cpu, key, now_s, |item| {
+            if meta.has(b'b') {
+                let mut text = [0; TEXT_BYTES_MAX];
+                let len = base64::encode(key.bytes, &mut text);
+                line.push(&text[..len]);
+            } else {
+                line.push(key.bytes);
+            }
+            line.push(b" exp=");
+            match item.expire_s() {
+                0 => line.push(b"-1"),
+                expire_s => line.number(u64::from(expire_s - now_s)),
+            };
+            line.push(b" la=").number(u64::from(idle_s(item, now_s)));
+            line.push(b" cas=").number(item.cas());
+            line.push(if item.is_fetched() {
+                b" fetch=yes"
+            } else {
+                b" fetch=no"
+            });
+            let bytes = drover_store::item_bytes(item.key_len(), item.value_len());
+            line.push(b" cls=1 size=").number(bytes as u64).push(b"\r\n");
+            Mark::default()
+        });
+        self.core.counters.cmd_meta += 1;
+        match found {
+            Some(_) => output.push(line.bytes()),
+            None => output.push(b"EN\r\n"),
+        }
+    }
+}
+
+/// What must be true for `ms` to store.
+fn set_condition(meta: &Meta<'_>, compares: bool) -> ExtraCondition {
+    match meta.mode {
+        b'E' => ExtraCondition::IfAbsent,
+        _ if compares && meta.has(b'I') => ExtraCondition::IfCasOrOlder(meta.cas),
+        _ if compares => ExtraCondition::IfCas(meta.cas),
+        b'A' | b'P' if meta.cas != 0 => ExtraCondition::IfCas(meta.cas),
+        b'A' | b'P' | b'R' => ExtraCondition::IfPresent,
+        _ => ExtraCondition::Always,
+    }
+}
+
+/// Seconds since an item was last accessed.
+fn idle_s(item: ItemRef<'_>, now_s: u32) -> u32 {
+    now_s.saturating_sub(item.accessed_s())
+}
+
+/// Flag `t`: seconds that are left, -1 if it lasts for ever.
+fn time_left(line: &mut LineBuffer, expire_s: u32, now_s: u32) {
+    match expire_s {
+        0 => _ = line.push(b" t-1"),
+        _ => _ = line.flag(b't', u64::from(expire_s.wrapping_sub(now_s))),
+    }
+}
+
+/// Repeats `flag` if it is the opaque or asks for the key.
+fn repeat(line: &mut LineBuffer, flag: &[u8], meta: &Meta<'_>, key: &[u8]) {
+    match flag[0] {
+        b'O' => _ = line.push(b" ").push(flag),
+        b'k' if meta.has(b'b') => {
+            let mut text = [0; TEXT_BYTES_MAX];
+            let len = base64::encode(key, &mut text);
+            line.push(b" k").push(&text[..len]).push(b" b");
+        }
+        b'k' => _ = line.push(b" k").push(key),
+        _ => {}
+    }
+}
+
+/// `mg` looking at an item.
+struct View<'a> {
+    meta: &'a Meta<'a>,
+    key: &'a [u8],
+    now_s: u32,
+    expiry_s: u32,
+    vivify_s: u32,
+    recache_s: u32,
+    /// The item was not there and has been made for this request.
+    created: bool,
+}
+
+impl View<'_> {
+    /// Writes the answer's line about `item`, as it was before; what then changes about it.
+    #[inline]
+    fn look(&mut self, item: ItemRef<'_>, line: &mut LineBuffer) -> Mark {
+        let meta = self.meta;
+        match meta.has(b'v') {
+            true => line.start(b"VA ").number(item.value_len() as u64),
+            false => line.start(b"HD"),
+        };
+        let mut expire_s = item.expire_s();
+        let (is_won, mut wins) = (item.is_won(), false);
+        for flag in scan::Words::new(meta.flags) {
+            match flag[0] {
+                b'T' => expire_s = self.expiry_s,
+                b'N' if self.created => (expire_s, wins) = (self.vivify_s, true),
+                b'R' => wins |= !is_won && !self.created && expire_s != 0 && expire_s < self.recache_s,
+                b's' => _ = line.flag(b's', item.value_len() as u64),
+                b't' => time_left(line, expire_s, self.now_s),
+                b'c' => _ = line.flag(b'c', item.cas()),
+                b'f' => _ = line.flag(b'f', u64::from(item.flags())),
+                b'l' => _ = line.flag(b'l', u64::from(idle_s(item, self.now_s))),
+                b'h' => _ = line.flag(b'h', u64::from(item.is_fetched())),
+                _ => repeat(line, flag, meta, self.key),
+            }
+        }
+        if is_won {
+            line.push(b" Z");
+        }
+        if item.is_stale() {
+            line.push(b" X");
+            wins |= !is_won;
+        }
+        if wins {
+            line.push(b" W");
+        }
+        line.push(b"\r\n");
+        Mark {
+            access: !meta.has(b'u'),
+            expire_s: (expire_s != item.expire_s()).then_some(expire_s),
+            won: wins.then_some(true),
+            ..Mark::default()
+        }
+    }
+}
+
+/// The line, and the value if there is one to tell.
+#[inline]
+fn write_hit(line: &LineBuffer, item: Option<ItemRef<'_>>, output: &mut Output) {
+    let line = line.bytes();
+    let Some(item) = item else {
+        return output.push(line);
+    };
+    let value = item.value();
+    let room = output.room(line.len() + value.len() + 2);
+    let (head, rest) = room.split_at_mut(line.len());
+    head.copy_from_slice(line);
+    let (body, end) = rest.split_at_mut(value.len());
+    value.copy_out(body);
+    end.copy_from_slice(b"\r\n");
+}

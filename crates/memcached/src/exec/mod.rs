@@ -1,0 +1,132 @@
+//! What requests do to a partition. Everything here is about one key that lives on this core.
+
+mod arithmetic;
+mod fetch;
+mod meta;
+mod store;
+
+pub(crate) use fetch::fetch;
+
+use crate::Desk;
+use crate::detail::Seen;
+use crate::parse::base64::{self, BINARY_BYTES_MAX};
+use crate::parse::{ERROR, TOO_LARGE};
+use crate::request::{Expiry, Meta, Request};
+use drover_base::{Cpu, KeyHash};
+use drover_net::Output;
+use drover_store::{Hint, Key, Mark};
+
+/// Not enough memory for a value that is not too large: only in store mode, or with a limit that the log is too small
+/// for.
+const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
+
+/// Adds a line.
+pub(crate) fn say(output: &mut Output, line: &str) {
+    let room = output.room(line.len() + 2);
+    room[..line.len()].copy_from_slice(line.as_bytes());
+    room[line.len()..].copy_from_slice(b"\r\n");
+}
+
+/// Adds an answer, its line end included, unless none is wanted.
+#[inline]
+fn answer(output: &mut Output, noreply: bool, line: &[u8]) {
+    if !noreply {
+        output.push(line);
+    }
+}
+
+/// Decodes a key in base64 and calls `with` it. `None`: it is none.
+pub(crate) fn with_binary_key<T>(text: &[u8], with: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    let mut key = [0; BINARY_BYTES_MAX];
+    let len = base64::decode(text, &mut key)?;
+    Some(with(&key[..len]))
+}
+
+/// Calls `with` the key of `meta`, decoded. The parser has seen that it can be.
+pub(crate) fn with_key<T>(meta: &Meta<'_>, with: impl FnOnce(&[u8]) -> T) -> T {
+    if !meta.has(b'b') {
+        return with(meta.key);
+    }
+    with_binary_key(meta.key, with).expect("the parser has decoded this key before")
+}
+
+impl<C: Cpu> Desk<'_, C> {
+    /// An expiry of a client in seconds since the server's start.
+    #[inline]
+    pub(crate) fn expire_s(&self, expiry: Expiry) -> u32 {
+        expiry.to_server_s(self.now_s, self.server.start_unix_s)
+    }
+
+    /// Executes a request about one key, whose hash and hint are given, and adds its reply.
+    ///
+    /// Requests without a key, and fetches, of which each key is a unit of its own, are somebody else's.
+    pub(crate) fn execute(&mut self, request: &Request<'_>, hash: KeyHash, hint: Hint, output: &mut Output) {
+        fn keyed(hash: KeyHash, bytes: &[u8]) -> Key<'_> {
+            Key { hash, bytes }
+        }
+        match *request {
+            Request::Store(ref store) => self.store(store, keyed(hash, store.key), output),
+            Request::Delete { key, noreply } => self.delete(keyed(hash, key), noreply, output),
+            Request::Arithmetic {
+                key,
+                delta,
+                up,
+                noreply,
+            } => self.arithmetic(keyed(hash, key), delta, up, noreply, output),
+            Request::Touch { key, expiry, noreply } => self.touch(keyed(hash, key), expiry, noreply, output),
+            Request::Meta(ref meta) => with_key(meta, |key| self.meta(meta, keyed(hash, key), hint, output)),
+            Request::TooLarge(ref large) => {
+                if large.binary {
+                    with_binary_key(large.key, |key| self.drop_old(keyed(hash, key), large.drop_old));
+                } else {
+                    self.drop_old(keyed(hash, large.key), large.drop_old);
+                }
+                if !large.noreply {
+                    say(output, TOO_LARGE);
+                }
+            }
+            Request::Fetch { .. } | Request::General(_) => say(output, ERROR),
+        }
+    }
+
+    /// After a value that was refused for its length: the value before it must not be taken for it.
+    pub(crate) fn drop_old(&mut self, key: Key<'_>, drop_old: bool) {
+        self.core.counters.store_too_large += 1;
+        if drop_old {
+            self.partition.delete(self.cpu, key, self.now_s);
+        }
+    }
+
+    fn delete(&mut self, key: Key<'_>, noreply: bool, output: &mut Output) {
+        self.server.detail.count(key.bytes, Seen::Delete);
+        let line: &[u8] = if self.partition.delete(self.cpu, key, self.now_s) {
+            self.core.counters.delete_hits += 1;
+            b"DELETED\r\n"
+        } else {
+            self.core.counters.delete_misses += 1;
+            b"NOT_FOUND\r\n"
+        };
+        answer(output, noreply, line);
+    }
+
+    fn touch(&mut self, key: Key<'_>, expiry: Expiry, noreply: bool, output: &mut Output) {
+        let mark = Mark {
+            access: true,
+            expire_s: Some(self.expire_s(expiry)),
+            ..Mark::default()
+        };
+        let counters = &mut self.core.counters;
+        counters.cmd_touch += 1;
+        let line: &[u8] = match self.partition.mark(self.cpu, key, self.now_s, |_| mark) {
+            Some(_) => {
+                counters.touch_hits += 1;
+                b"TOUCHED\r\n"
+            }
+            None => {
+                counters.touch_misses += 1;
+                b"NOT_FOUND\r\n"
+            }
+        };
+        answer(output, noreply, line);
+    }
+}

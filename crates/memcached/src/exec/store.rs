@@ -1,0 +1,80 @@
+//! `set`, `add`, `replace`, `append`, `prepend`, `cas`.
+
+use super::{NO_MEMORY, answer, say};
+use crate::Desk;
+use crate::detail::Seen;
+use crate::parse::TOO_LARGE;
+use crate::request::{Store, StoreMode};
+use drover_base::Cpu;
+use drover_net::Output;
+use drover_store::{ExtraCondition, ExtraOutcome, ExtraPut, Join, Key};
+
+impl<C: Cpu> Desk<'_, C> {
+    pub(super) fn store(&mut self, store: &Store<'_>, key: Key<'_>, output: &mut Output) {
+        let mode = store.mode;
+        self.server.detail.count(key.bytes, Seen::Set);
+        let put = ExtraPut {
+            value: &[store.value],
+            join: join(mode),
+            expire_s: self.expire_s(store.expiry),
+            flags: store.flags,
+            keep: matches!(mode, StoreMode::Append | StoreMode::Prepend),
+            condition: condition(mode, store.cas),
+            cas: None,
+        };
+        let outcome = self.put(key, &put);
+        let line: &[u8] = match outcome {
+            ExtraOutcome::Stored { .. } => b"STORED\r\n",
+            ExtraOutcome::Present { .. } if mode == StoreMode::Cas => b"EXISTS\r\n",
+            ExtraOutcome::Absent if mode == StoreMode::Cas => b"NOT_FOUND\r\n",
+            ExtraOutcome::Present { .. } | ExtraOutcome::Absent => b"NOT_STORED\r\n",
+            // What grows too long by appending is not stored; memcached says no more about it.
+            ExtraOutcome::TooLarge if put.join != Join::Replace => b"NOT_STORED\r\n",
+            ExtraOutcome::TooLarge => {
+                self.drop_old(key, mode == StoreMode::Set);
+                if !store.noreply {
+                    say(output, TOO_LARGE);
+                }
+                return;
+            }
+            ExtraOutcome::Full => NO_MEMORY,
+        };
+        answer(output, store.noreply, line);
+    }
+
+    /// Stores, and counts what became of it.
+    pub(super) fn put(&mut self, key: Key<'_>, put: &ExtraPut<'_>) -> ExtraOutcome {
+        let outcome = self.partition.put_extra(self.cpu, key, put, self.now_s);
+        let counters = &mut self.core.counters;
+        counters.cmd_set += 1;
+        let compares = matches!(
+            put.condition,
+            ExtraCondition::IfCas(_) | ExtraCondition::IfCasOrOlder(_)
+        );
+        match outcome {
+            ExtraOutcome::Full => counters.store_no_memory += 1,
+            ExtraOutcome::Stored { .. } if compares => counters.cas_hits += 1,
+            ExtraOutcome::Present { .. } if compares => counters.cas_badval += 1,
+            ExtraOutcome::Absent if compares => counters.cas_misses += 1,
+            _ => {}
+        }
+        outcome
+    }
+}
+
+fn join(mode: StoreMode) -> Join {
+    match mode {
+        StoreMode::Append => Join::Append,
+        StoreMode::Prepend => Join::Prepend,
+        _ => Join::Replace,
+    }
+}
+
+fn condition(mode: StoreMode, cas: u64) -> ExtraCondition {
+    match mode {
+        StoreMode::Set => ExtraCondition::Always,
+        StoreMode::Add => ExtraCondition::IfAbsent,
+        StoreMode::Replace | StoreMode::Append | StoreMode::Prepend => ExtraCondition::IfPresent,
+        StoreMode::Cas => ExtraCondition::IfCas(cas),
+    }
+}

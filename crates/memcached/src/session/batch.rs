@@ -1,0 +1,201 @@
+//! A batch: pipelined requests of one input, in three passes, so that no memory access waits.
+//!
+//! ```text
+//! pass 1 (as each is parsed)  hash the key, ask for its bucket
+//! pass 2                      look at the bucket's tags, ask for the items
+//! pass 3                      execute in order, build the replies in place
+//! ```
+//! Parsing changes nothing, so requests can be parsed ahead. A batch ends before what is no request about a key: such
+//! things wait until the batch is done.
+
+use super::{Session, State, Step};
+use crate::parse::{self, Parsed};
+use crate::request::Request;
+use crate::{Desk, NoRoom};
+use drover_base::{Cpu, KeyHash};
+use drover_net::{Output, Wants};
+use drover_store::Hint;
+
+/// Requests, or keys of a fetch, whose memory is asked for together.
+pub(super) const BATCH_MAX: usize = 32;
+
+/// A request of a batch.
+#[derive(Clone, Copy)]
+struct Planned<'a> {
+    request: Request<'a>,
+    hash: KeyHash,
+    core: usize,
+    hint: Hint,
+    /// Where it starts in the input, and ends.
+    start: usize,
+    end: usize,
+    swallow: usize,
+}
+
+/// The batch, and what stopped it.
+struct Gathered<'a> {
+    planned: [Option<Planned<'a>>; BATCH_MAX],
+    count: usize,
+    /// End of the last request.
+    end: usize,
+    stop: Option<Parsed<'a>>,
+}
+
+impl<C: Cpu + 'static> Session<C> {
+    /// Executes what requests there are in `rest`, a batch at most.
+    #[inline]
+    pub(super) fn batch(
+        &mut self,
+        desk: &mut Desk<'_, C>,
+        rest: &[u8],
+        budget: &mut usize,
+        output: &mut Output,
+    ) -> Step {
+        let mut gathered = gather(desk, rest, BATCH_MAX.min(*budget));
+        if gathered.count > 1 {
+            for planned in gathered.planned[..gathered.count].iter_mut().flatten() {
+                if planned.core == desk.elsewhere.own() {
+                    planned.hint = desk.partition.prefetch_item(desk.cpu, planned.hash);
+                }
+            }
+        }
+        for planned in gathered.planned[..gathered.count].iter().flatten() {
+            if output.is_full() {
+                return Step::Wait(planned.start, Wants::Room);
+            }
+            *budget -= 1;
+            match self.perform(desk, planned, rest, output) {
+                Ok(None) => {}
+                Ok(Some(step)) => return step,
+                Err(NoRoom) => return Step::Wait(planned.start, Wants::Others),
+            }
+            self.swallow = planned.swallow;
+        }
+        match gathered.stop {
+            None => Step::On(gathered.end),
+            Some(_) if gathered.count > 0 && output.is_full() => Step::Wait(gathered.end, Wants::Room),
+            Some(stop) => self.after_batch(desk, &stop, gathered.end, rest, budget, output),
+        }
+    }
+
+    /// Executes a request here or sends it where its key lives. Some step: it is a fetch that ended the batch.
+    #[inline]
+    fn perform(
+        &mut self,
+        desk: &mut Desk<'_, C>,
+        planned: &Planned<'_>,
+        rest: &[u8],
+        output: &mut Output,
+    ) -> Result<Option<Step>, NoRoom> {
+        match planned.request {
+            Request::Fetch { fetch, keys } => {
+                let whole = self.fetch_all(desk, fetch, keys, (planned.hash, planned.hint), output);
+                return Ok(whole.err().map(|(start, wants)| {
+                    self.state = State::Fetching(fetch);
+                    let keys_end = planned.end - line_end_bytes(&rest[planned.start..planned.end]);
+                    Step::Wait(keys_end - keys.len() + start, wants)
+                }));
+            }
+            ref request if planned.core == desk.elsewhere.own() => {
+                desk.execute(request, planned.hash, planned.hint, output);
+            }
+            ref request => {
+                let input = &rest[planned.start..planned.end];
+                desk.send(planned.core, request, planned.hash, input, output)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// What stopped a batch that ends at `end`.
+    fn after_batch(
+        &mut self,
+        desk: &mut Desk<'_, C>,
+        stop: &Parsed<'_>,
+        end: usize,
+        rest: &[u8],
+        budget: &mut usize,
+        output: &mut Output,
+    ) -> Step {
+        match *stop {
+            Parsed::Partial { at_least } => Step::Wait(end, Wants::Input { at_least }),
+            Parsed::Endless { with_cas, used } => {
+                let touch = None;
+                self.state = State::Fetching(crate::request::Fetch { with_cas, touch });
+                Step::On(end + used)
+            }
+            Parsed::Refused(ref refused) => {
+                *budget = budget.saturating_sub(1);
+                self.refuse(refused, output);
+                Step::On(end + refused.used)
+            }
+            Parsed::Request { request, used, .. } => {
+                let Request::General(line) = request else {
+                    return Step::On(end + used);
+                };
+                debug_assert!(end + used <= rest.len());
+                if *budget == 0 {
+                    return Step::Wait(end, Wants::Turn);
+                }
+                *budget -= 1;
+                match self.general(desk, line, output) {
+                    Ok(()) => Step::On(end + used),
+                    Err(wants) => Step::Wait(end, wants),
+                }
+            }
+        }
+    }
+}
+
+/// Bytes of what ends the line of a fetch; its keys are all that stands before that.
+fn line_end_bytes(request: &[u8]) -> usize {
+    if request.ends_with(b"\r\n") { 2 } else { 1 }
+}
+
+/// Parses requests about keys, `most` of them, and asks for their buckets.
+#[inline]
+fn gather<'a, C: Cpu>(desk: &Desk<'_, C>, rest: &'a [u8], most: usize) -> Gathered<'a> {
+    let item_bytes_max = desk.server.settings.item_bytes_max;
+    let mut gathered = Gathered {
+        planned: [const { None }; BATCH_MAX],
+        count: 0,
+        end: 0,
+        stop: None,
+    };
+    while gathered.count < most && gathered.end < rest.len() {
+        let start = gathered.end;
+        let parsed = parse::parse(&rest[start..], item_bytes_max);
+        let Parsed::Request {
+            request,
+            used,
+            swallow,
+        } = parsed
+        else {
+            gathered.stop = Some(parsed);
+            break;
+        };
+        let Some(hash) = desk.hash_of(&request) else {
+            gathered.stop = Some(parsed);
+            break;
+        };
+        let core = desk.elsewhere.core_of(hash);
+        if core == desk.elsewhere.own() {
+            desk.partition.prefetch_bucket(desk.cpu, hash, false);
+        }
+        gathered.end = start + used;
+        gathered.planned[gathered.count] = Some(Planned {
+            request,
+            hash,
+            core,
+            hint: Hint::NONE,
+            start,
+            end: gathered.end,
+            swallow,
+        });
+        gathered.count += 1;
+        if swallow > 0 {
+            break;
+        }
+    }
+    gathered
+}

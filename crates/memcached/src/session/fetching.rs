@@ -1,0 +1,159 @@
+//! Fetches of many keys: in batches of their own, and as many as the output has room for. What is left of the line
+//! stays in the input, so an unfinished one needs no memory but which command it was.
+
+use super::batch::BATCH_MAX;
+use super::{Session, State, Step};
+use crate::parse::scan::{self, Words};
+use crate::parse::{BAD_FORMAT, KEY_BYTES_MAX};
+use crate::request::Fetch;
+use crate::{Desk, crossing, exec};
+use drover_base::{Cpu, KeyHash};
+use drover_net::{Output, Wants};
+use drover_store::{Hint, Key};
+
+/// Ends a fetch.
+const END: &[u8] = b"END\r\n";
+
+/// Why a fetch stopped: where in its keys the next one starts, and what it waits for.
+type Stopped = (usize, Wants);
+
+/// A key of a batch.
+#[derive(Clone, Copy)]
+struct Planned<'a> {
+    key: &'a [u8],
+    hash: KeyHash,
+    hint: Hint,
+    /// Where it starts in the line.
+    start: usize,
+}
+
+impl<C: Cpu + 'static> Session<C> {
+    /// Fetches all `keys` and ends the reply. `first`: hash and hint of the first key.
+    #[inline]
+    pub(super) fn fetch_all(
+        &mut self,
+        desk: &mut Desk<'_, C>,
+        fetch: Fetch,
+        keys: &[u8],
+        first: (KeyHash, Hint),
+        output: &mut Output,
+    ) -> Result<(), Stopped> {
+        let mut words = Words::new(keys);
+        let Some(key) = words.next() else {
+            output.push(END); // `gat` without a key
+            return Ok(());
+        };
+        if words.rest().is_empty() {
+            let (hash, hint) = first;
+            let start = words.start();
+            let planned = Planned {
+                key,
+                hash,
+                hint,
+                start,
+            };
+            self.fetch_one(desk, fetch, &planned, output)?;
+        } else {
+            self.fetch_many(desk, fetch, keys, output)?;
+        }
+        output.push(END);
+        Ok(())
+    }
+
+    /// Goes on with a fetch whose keys start with `rest`.
+    pub(super) fn fetch_on(
+        &mut self,
+        desk: &mut Desk<'_, C>,
+        fetch: Fetch,
+        rest: &[u8],
+        output: &mut Output,
+    ) -> Step {
+        let line_end = scan::find(rest, b'\n');
+        let keys = match line_end {
+            Some(end) => rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]),
+            // The last key may go on.
+            None => &rest[..rest.iter().rposition(|&byte| byte == b' ').map_or(0, |at| at + 1)],
+        };
+        let cut = line_end.is_none() && rest.len() - keys.len() > KEY_BYTES_MAX + 1;
+        if cut || Words::new(keys).any(|key| key.len() > KEY_BYTES_MAX) {
+            // Replies to keys before this one are on their way: there is no taking them back.
+            exec::say(output, BAD_FORMAT);
+            self.state = State::Over;
+            return Step::On(rest.len());
+        }
+        if let Err((start, wants)) = self.fetch_many(desk, fetch, keys, output) {
+            return Step::Wait(start, wants);
+        }
+        let Some(end) = line_end else {
+            let at_least = rest.len() - keys.len() + 1;
+            return Step::Wait(keys.len(), Wants::Input { at_least });
+        };
+        output.push(END);
+        self.state = State::Idle;
+        Step::On(end + 1)
+    }
+
+    /// Fetches `keys`, in batches.
+    fn fetch_many(
+        &mut self,
+        desk: &mut Desk<'_, C>,
+        fetch: Fetch,
+        keys: &[u8],
+        output: &mut Output,
+    ) -> Result<(), Stopped> {
+        let mut words = Words::new(keys);
+        loop {
+            let mut batch = [const { None }; BATCH_MAX];
+            let mut count = 0;
+            while count < BATCH_MAX
+                && let Some(key) = words.next()
+            {
+                let hash = desk.server.hasher.hash(key);
+                desk.partition.prefetch_bucket(desk.cpu, hash, false);
+                batch[count] = Some(Planned {
+                    key,
+                    hash,
+                    hint: Hint::NONE,
+                    start: words.start(),
+                });
+                count += 1;
+            }
+            for planned in batch[..count].iter_mut().flatten() {
+                planned.hint = desk.partition.prefetch_item(desk.cpu, planned.hash);
+            }
+            for planned in batch[..count].iter().flatten() {
+                self.fetch_one(desk, fetch, planned, output)?;
+            }
+            if count < BATCH_MAX {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Fetches one key, here or where it lives.
+    #[inline]
+    fn fetch_one(
+        &mut self,
+        desk: &mut Desk<'_, C>,
+        fetch: Fetch,
+        planned: &Planned<'_>,
+        output: &mut Output,
+    ) -> Result<(), Stopped> {
+        if output.is_full() {
+            return Err((planned.start, Wants::Room));
+        }
+        let Planned { key, hash, hint, .. } = *planned;
+        let core = desk.elsewhere.core_of(hash);
+        if core == desk.elsewhere.own() {
+            exec::fetch(desk, fetch, Key { hash, bytes: key }, hint, output);
+            return Ok(());
+        }
+        let pieces = [
+            &crossing::head(hash, b'v')[..],
+            &crossing::fetch_bytes(fetch),
+            key,
+        ];
+        desk.send_pieces(core, &pieces, output)
+            .map_err(|_| (planned.start, Wants::Others))
+    }
+}

@@ -1,0 +1,284 @@
+//! Commands about no key.
+
+use super::{Broadcast, Session, State, Step};
+use crate::dump::{Dump, Kind};
+use crate::parse::scan::{self, Line, Words};
+use crate::parse::{BAD_FORMAT, ERROR};
+use crate::request::Expiry;
+use crate::{Desk, crossing, exec, stats};
+use drover_base::{Cpu, KeyHash};
+use drover_net::{Output, Wants};
+
+const OK: &str = "OK";
+
+impl<C: Cpu + 'static> Session<C> {
+    /// Answers the command in `line`. Errors: it must wait, and nothing was done.
+    pub(super) fn general(
+        &mut self,
+        desk: &mut Desk<'_, C>,
+        line: &[u8],
+        output: &mut Output,
+    ) -> Result<(), Wants> {
+        let words = Line::new(line);
+        let noreply = words.count > 1 && words.last == b"noreply";
+        let reply = match words.word(0) {
+            b"mn" => "MN",
+            b"version" => {
+                output.push(b"VERSION ");
+                &desk.server.settings.version
+            }
+            b"quit" => {
+                self.state = State::Over;
+                return Ok(());
+            }
+            b"stats" => return stats::answer(desk, &words, output).map_err(|_| Wants::Others),
+            b"flush_all" => match self.flush(desk, &words, noreply) {
+                Some(refusal) => refusal,
+                None => return Ok(()),
+            },
+            b"verbosity" => verbosity(desk, &words),
+            b"cache_memlimit" => memlimit(desk, &words),
+            b"lru_crawler" => match self.crawler(desk, &words) {
+                Some(reply) => reply,
+                None => return Ok(()),
+            },
+            b"slabs" => slabs(&words),
+            b"watch" => self.watch(desk, line),
+            b"shutdown" => match self.shutdown(desk, &words) {
+                Some(refusal) => refusal,
+                None => return Ok(()),
+            },
+            b"refresh_certs" => match desk.server.host.refresh_certificates() {
+                Ok(()) => OK,
+                Err(line) => {
+                    exec::say(output, &line);
+                    return Ok(());
+                }
+            },
+            _ => ERROR,
+        };
+        if !(noreply && heeds_noreply(words.word(0))) {
+            exec::say(output, reply);
+        }
+        Ok(())
+    }
+
+    /// Begins a `flush_all [delay]`; or says why not.
+    fn flush(&mut self, desk: &mut Desk<'_, C>, words: &Line<'_>, noreply: bool) -> Option<&'static str> {
+        if words.count > 3 {
+            return Some(ERROR);
+        }
+        desk.core.counters.cmd_flush += 1;
+        if !desk.server.settings.flush {
+            return Some("CLIENT_ERROR flush_all not allowed");
+        }
+        let mut at_s = 0;
+        if words.count != if noreply { 2 } else { 1 } {
+            let Some(delay) = scan::number_i32(words.word(1)) else {
+                return Some("CLIENT_ERROR invalid exptime argument");
+            };
+            at_s = desk.expire_s(Expiry(delay.max(0)));
+        }
+        self.state = State::Flushing {
+            at_s,
+            next_core: 0,
+            noreply,
+        };
+        None
+    }
+
+    /// Goes on with a `flush_all`: every other core must hear of it, and has its part in the answer.
+    pub(super) fn flush_on(&mut self, desk: &mut Desk<'_, C>, output: &mut Output) -> Step {
+        let State::Flushing {
+            at_s,
+            next_core,
+            noreply,
+        } = &mut self.state
+        else {
+            return Step::On(0);
+        };
+        let (at_s, noreply) = (*at_s, *noreply);
+        let pieces = [&crossing::head(KeyHash::default(), b'f')[..], &at_s.to_le_bytes()];
+        if let Broadcast::Wait(wants) = send_to_all(desk, next_core, &pieces, output) {
+            return Step::Wait(0, wants);
+        }
+        desk.flush(at_s);
+        if !noreply {
+            exec::say(output, OK);
+        }
+        self.state = State::Idle;
+        Step::On(0)
+    }
+
+    /// `lru_crawler`: nothing crawls here, but what it is asked to do is done: expired items give way by themselves.
+    fn crawler(&mut self, desk: &mut Desk<'_, C>, words: &Line<'_>) -> Option<&'static str> {
+        let argument = words.word(2);
+        Some(match (words.word(1), words.count) {
+            (b"enable" | b"disable", 2) => OK,
+            (b"crawl", 3) if is_class_list(argument) => OK,
+            (b"tocrawl", 3) => scan::number_u32(argument).map_or(BAD_FORMAT, |_| OK),
+            (b"sleep", 3) => match scan::number_u32(argument) {
+                None => BAD_FORMAT,
+                Some(1_000_001..) => "CLIENT_ERROR sleep must be one second or less",
+                Some(_) => OK,
+            },
+            (b"metadump", 3) if !desk.server.settings.dump => "ERROR metadump not allowed",
+            (b"mgdump", 3) if !desk.server.settings.dump => "ERROR mgdump not allowed",
+            (kind @ (b"metadump" | b"mgdump"), 3) if is_class_list(argument) => {
+                let kind = if kind == b"mgdump" { Kind::Keys } else { Kind::Meta };
+                let dump = Dump::new(kind);
+                self.state = State::Dumping { core: 0, dump };
+                return None;
+            }
+            (b"crawl" | b"metadump" | b"mgdump", 3) => "BADCLASS invalid class id",
+            _ => ERROR,
+        })
+    }
+
+    /// Goes on with a dump: piece by piece, core by core, as long as there is room.
+    pub(super) fn dump_on(&mut self, desk: &mut Desk<'_, C>, output: &mut Output) -> Step {
+        let State::Dumping { core, dump } = &mut self.state else {
+            return Step::On(0);
+        };
+        while *core < desk.elsewhere.core_count() {
+            if output.is_full() {
+                return Step::Wait(0, Wants::Room);
+            }
+            if *core == desk.elsewhere.own() {
+                dump.write(desk, output);
+            } else {
+                // One piece at a time: what others have under way is in nobody's output yet, and so not bounded.
+                if output.has_holes() {
+                    return Step::Wait(0, Wants::Others);
+                }
+                let pieces = [&crossing::head(KeyHash::default(), b'd')[..], &dump.to_bytes()];
+                if desk.send_pieces(*core, &pieces, output).is_err() {
+                    return Step::Wait(0, Wants::Others);
+                }
+            }
+            match dump.next(desk.server.settings.bucket_count) {
+                Some(next) => *dump = next,
+                None => (*core, *dump) = (*core + 1, Dump::new(dump.kind)),
+            }
+        }
+        exec::say(output, dump.end());
+        self.state = State::Idle;
+        Step::On(0)
+    }
+
+    /// `watch`: the connection is told of events from now on. There are none that the log does not tell better.
+    fn watch(&mut self, desk: &Desk<'_, C>, line: &[u8]) -> &'static str {
+        const EVENTS: [&[u8]; 10] = [
+            b"rawcmds",
+            b"evictions",
+            b"fetchers",
+            b"mutations",
+            b"sysevents",
+            b"connevents",
+            b"proxyreqs",
+            b"proxyevents",
+            b"proxyuser",
+            b"deletions",
+        ];
+        if !desk.server.settings.watch {
+            return "CLIENT_ERROR watch commands not allowed";
+        }
+        if Words::new(line).skip(1).any(|event| !EVENTS.contains(&event)) {
+            return ERROR;
+        }
+        self.state = State::Watching;
+        OK
+    }
+
+    fn shutdown(&mut self, desk: &Desk<'_, C>, words: &Line<'_>) -> Option<&'static str> {
+        if !desk.server.settings.shutdown {
+            return Some("ERROR: shutdown not enabled");
+        }
+        let graceful = match (words.count, words.word(1)) {
+            (1, _) => false,
+            (2, b"graceful") => true,
+            _ => return Some("CLIENT_ERROR invalid shutdown mode"),
+        };
+        self.state = State::Over;
+        desk.server.host.shutdown(graceful);
+        None
+    }
+}
+
+/// Sends a message to all cores but this one, from `next_core` on, which says how far it came.
+fn send_to_all<C: Cpu>(
+    desk: &mut Desk<'_, C>,
+    next_core: &mut usize,
+    pieces: &[&[u8]],
+    output: &mut Output,
+) -> Broadcast {
+    while *next_core < desk.elsewhere.core_count() {
+        if *next_core != desk.elsewhere.own() && desk.send_pieces(*next_core, pieces, output).is_err() {
+            return Broadcast::Wait(Wants::Others);
+        }
+        *next_core += 1;
+    }
+    Broadcast::Sent
+}
+
+/// Commands that answer nothing if their last word is `noreply`.
+fn heeds_noreply(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"flush_all"
+            | b"verbosity"
+            | b"cache_memlimit"
+            | b"lru"
+            | b"slabs"
+            | b"watch"
+            | b"refresh_certs"
+            | b"extstore"
+    )
+}
+
+fn verbosity<C: Cpu>(desk: &Desk<'_, C>, words: &Line<'_>) -> &'static str {
+    const VERBOSITY_MAX: u32 = 2;
+    if !(2..=3).contains(&words.count) {
+        return ERROR;
+    }
+    let Some(level) = scan::number_u32(words.word(1)) else {
+        return BAD_FORMAT;
+    };
+    desk.server.host.set_verbosity(level.min(VERBOSITY_MAX));
+    OK
+}
+
+/// `cache_memlimit`: memory is laid out at the start, so only what it is anyway can be asked for.
+fn memlimit<C: Cpu>(desk: &Desk<'_, C>, words: &Line<'_>) -> &'static str {
+    if !(2..=3).contains(&words.count) {
+        return ERROR;
+    }
+    match scan::number_u32(words.word(1)) {
+        None => ERROR,
+        Some(0..8) => "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m",
+        Some(1_000_000_001..) => "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes",
+        Some(mib) if u64::from(mib) << 20 == desk.server.settings.memory_bytes => OK,
+        Some(_) => "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust",
+    }
+}
+
+/// `slabs`: there are none, so none move.
+fn slabs(words: &Line<'_>) -> &'static str {
+    match (words.word(1), words.count) {
+        (b"reassign", 4) => "CLIENT_ERROR slab reassignment disabled",
+        (b"automove", 3..) => match (words.word(2), scan::number_u32(words.word(2))) {
+            (b"ratio", _) if words.count >= 4 => OK,
+            (b"ratio", _) => ERROR,
+            (_, None) => BAD_FORMAT,
+            (_, Some(0..=2)) => OK,
+            _ => ERROR,
+        },
+        _ => ERROR,
+    }
+}
+
+/// `all`, `hash`, or numbers of classes between commas, of which ours is 1.
+fn is_class_list(list: &[u8]) -> bool {
+    let class = |class: &[u8]| scan::number_u32(class).is_some_and(|class| (1..64).contains(&class));
+    matches!(list, b"all" | b"hash") || list.split(|&byte| byte == b',').all(class)
+}

@@ -1,0 +1,239 @@
+//! `stats` and its kinds, with the names that memcached gives its numbers. What there is no such thing of here is told
+//! as 0 where tools expect a number, and left out otherwise.
+
+use crate::counters::Counters;
+use crate::parse::scan::{Line, number_u32};
+use crate::parse::{BAD_FORMAT, ERROR};
+use crate::{Desk, exec};
+use drover_base::Cpu;
+use drover_net::Output;
+use std::fmt::{Display, Write};
+
+/// It must wait: replies to earlier commands of the connection are missing.
+pub(crate) struct MustWait;
+
+/// Lines `STAT <name> <value>`.
+struct Lines(String);
+
+impl Lines {
+    fn add(&mut self, name: impl Display, value: impl Display) {
+        let _ = write!(self.0, "STAT {name} {value}\r\n");
+    }
+
+    fn finish(mut self, output: &mut Output) {
+        self.0.push_str("END\r\n");
+        output.push(self.0.as_bytes());
+    }
+}
+
+/// Answers `stats ...`. Errors: [`MustWait`], with nothing done.
+pub(crate) fn answer<C: Cpu>(
+    desk: &mut Desk<'_, C>,
+    words: &Line<'_>,
+    output: &mut Output,
+) -> Result<(), MustWait> {
+    if output.has_holes() {
+        return Err(MustWait);
+    }
+    let mut lines = Lines(String::new());
+    match words.word(1) {
+        b"" => general(desk, &mut lines),
+        b"settings" => settings(desk, &mut lines),
+        b"items" => items(desk, &mut lines),
+        b"slabs" => slabs(desk, &mut lines),
+        b"sizes" => lines.add("sizes_status", "disabled"),
+        b"conns" => desk.server.host.write_connections(&mut lines.0, desk.now_s),
+        b"reset" => {
+            desk.reset_counters();
+            exec::say(output, "RESET");
+            return Ok(());
+        }
+        b"detail" => {
+            detail(desk, words.word(2), output);
+            return Ok(());
+        }
+        b"cachedump" => {
+            exec::say(output, cachedump(desk, words));
+            return Ok(());
+        }
+        _ => {
+            exec::say(output, ERROR);
+            return Ok(());
+        }
+    }
+    lines.finish(output);
+    Ok(())
+}
+
+fn general<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
+    let (server, host) = (desk.server, &desk.server.host);
+    let (counters, held) = desk.totals();
+    let (user_us, system_us) = host.rusage_us();
+    let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+    let connections = host.connections();
+    lines.add("pid", host.pid());
+    lines.add("uptime", desk.now_s);
+    lines.add("time", server.start_unix_s + u64::from(desk.now_s));
+    lines.add("version", &server.settings.version);
+    lines.add("pointer_size", usize::BITS);
+    lines.add("rusage_user", seconds(user_us));
+    lines.add("rusage_system", seconds(system_us));
+    lines.add("max_connections", server.settings.connections_max);
+    lines.add("curr_connections", connections.current);
+    lines.add("total_connections", connections.total);
+    lines.add("rejected_connections", connections.rejected);
+    lines.add("connection_structures", connections.current);
+    commands(&counters, lines);
+    lines.add("idle_kicks", connections.idle_kicks);
+    lines.add("bytes_read", connections.bytes_read);
+    lines.add("bytes_written", connections.bytes_written);
+    lines.add("limit_maxbytes", server.settings.memory_bytes);
+    lines.add("accepting_conns", u32::from(connections.accepting));
+    lines.add("listen_disabled_num", connections.listen_disabled);
+    lines.add("time_in_listen_disabled_us", 0);
+    lines.add("threads", server.settings.threads);
+    lines.add("conn_yields", connections.yields);
+    lines.add("hash_power_level", held.slots.max(1).ilog2());
+    lines.add("hash_bytes", held.slots * 8);
+    lines.add("hash_is_expanding", 0);
+    lines.add("malloc_fails", 0);
+    lines.add("bytes", held.bytes);
+    lines.add("curr_items", held.curr_items);
+    lines.add("total_items", held.total_items);
+    lines.add("expired_unfetched", 0);
+    lines.add("evicted_unfetched", 0);
+    lines.add("evictions", held.evictions);
+    lines.add("reclaimed", held.reclaimed);
+    host.write_stats(&mut lines.0);
+}
+
+/// The counters, and after those of GETs two that memcached has beside them.
+fn commands(counters: &Counters, lines: &mut Lines) {
+    for (name, value) in Counters::NAMES.iter().zip(counters.values()) {
+        lines.add(name, value);
+        if *name == "get_misses" {
+            lines.add("get_expired", 0);
+            lines.add("get_flushed", 0);
+        }
+    }
+}
+
+fn settings<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
+    let settings = &desk.server.settings;
+    let yes_no = |yes| if yes { "yes" } else { "no" };
+    let or_null = |text: &Option<String>| text.clone().unwrap_or_else(|| "NULL".to_owned());
+    lines.add("maxbytes", settings.memory_bytes);
+    lines.add("maxconns", settings.connections_max);
+    lines.add("tcpport", settings.tcp_port);
+    lines.add("udpport", 0);
+    lines.add("inter", or_null(&settings.listen));
+    lines.add("verbosity", settings.verbosity);
+    lines.add("oldest", 0);
+    lines.add("evictions", if settings.evictions { "on" } else { "off" });
+    lines.add("domain_socket", or_null(&settings.unix_socket));
+    lines.add("umask", format_args!("{:o}", settings.unix_mask));
+    lines.add("shutdown_command", yes_no(settings.shutdown));
+    lines.add("growth_factor", "1.00");
+    lines.add("chunk_size", 8);
+    lines.add("num_threads", settings.threads);
+    lines.add("num_threads_per_udp", 0);
+    lines.add("stat_key_prefix", ":");
+    lines.add("detail_enabled", yes_no(desk.server.detail.is_on()));
+    lines.add("reqs_per_event", settings.requests_per_event);
+    lines.add("cas_enabled", yes_no(settings.cas));
+    lines.add("tcp_backlog", settings.backlog);
+    lines.add("binding_protocol", "ascii");
+    lines.add("auth_enabled_sasl", "no");
+    lines.add(
+        "auth_enabled_ascii",
+        settings.auth_file.as_deref().unwrap_or("no"),
+    );
+    lines.add("item_size_max", settings.item_bytes_max);
+    lines.add("maxconns_fast", "yes");
+    lines.add("slab_reassign", "no");
+    lines.add("slab_automove", 0);
+    lines.add("lru_crawler", "no");
+    lines.add("flush_enabled", yes_no(settings.flush));
+    lines.add("dump_enabled", yes_no(settings.dump));
+    lines.add("hash_algorithm", "xxh3");
+    lines.add("lru_maintainer_thread", "no");
+    lines.add("lru_segmented", "no");
+    lines.add("idle_timeout", settings.idle_timeout_s);
+    lines.add("track_sizes", "no");
+    lines.add("inline_ascii_response", "no");
+    lines.add("watch_enabled", yes_no(settings.watch));
+    lines.add("ssl_enabled", yes_no(settings.tls));
+    lines.add("memory_file", or_null(&settings.memory_file));
+}
+
+/// One class holds everything.
+fn items<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
+    let (_, held) = desk.totals();
+    if held.curr_items == 0 {
+        return;
+    }
+    lines.add("items:1:number", held.curr_items);
+    lines.add("items:1:age", 0);
+    lines.add("items:1:mem_requested", held.bytes);
+    lines.add("items:1:evicted", held.evictions);
+    lines.add("items:1:evicted_nonzero", 0);
+    lines.add("items:1:evicted_time", 0);
+    lines.add("items:1:outofmemory", 0);
+    lines.add("items:1:tailrepairs", 0);
+    lines.add("items:1:reclaimed", held.reclaimed);
+}
+
+fn slabs<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
+    let (counters, held) = desk.totals();
+    lines.add("1:chunk_size", 8);
+    lines.add("1:chunks_per_page", held.limit_maxbytes / 8);
+    lines.add("1:total_pages", 1);
+    lines.add("1:total_chunks", held.limit_maxbytes / 8);
+    lines.add("1:used_chunks", held.bytes / 8);
+    lines.add(
+        "1:free_chunks",
+        held.limit_maxbytes.saturating_sub(held.bytes) / 8,
+    );
+    lines.add("1:free_chunks_end", 0);
+    lines.add("1:get_hits", counters.get_hits);
+    lines.add("1:cmd_set", counters.cmd_set);
+    lines.add("1:delete_hits", counters.delete_hits);
+    lines.add("1:incr_hits", counters.incr_hits);
+    lines.add("1:decr_hits", counters.decr_hits);
+    lines.add("1:cas_hits", counters.cas_hits);
+    lines.add("1:cas_badval", counters.cas_badval);
+    lines.add("1:touch_hits", counters.touch_hits);
+    lines.add("active_slabs", 1);
+    lines.add("total_malloced", held.limit_maxbytes);
+}
+
+fn detail<C: Cpu>(desk: &Desk<'_, C>, what: &[u8], output: &mut Output) {
+    let detail = &desk.server.detail;
+    match what {
+        b"on" => detail.switch(true),
+        b"off" => detail.switch(false),
+        b"dump" => {
+            let mut text = String::new();
+            detail.write(&mut text);
+            text.push_str("END\r\n");
+            return output.push(text.as_bytes());
+        }
+        _ => return exec::say(output, "CLIENT_ERROR usage: stats detail on|off|dump"),
+    }
+    exec::say(output, "OK");
+}
+
+/// `stats cachedump <class> <limit>`: a relic, superseded by metadump. Ours is empty.
+fn cachedump<C: Cpu>(desk: &Desk<'_, C>, words: &Line<'_>) -> &'static str {
+    if !desk.server.settings.dump {
+        return "CLIENT_ERROR stats cachedump not allowed";
+    }
+    if words.count < 4 {
+        return "CLIENT_ERROR bad command line";
+    }
+    match (number_u32(words.word(2)), number_u32(words.word(3))) {
+        (Some(0..64), Some(_)) => "END",
+        (Some(_), Some(_)) => "CLIENT_ERROR Illegal slab id",
+        _ => BAD_FORMAT,
+    }
+}

@@ -1,0 +1,157 @@
+//! A server of one core without sockets, and clients of it.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use drover_base::HashSeed;
+use drover_mem::{NativeCpu, PageWish};
+use drover_memcached::{Core, Desk, Host, NoHost, Nowhere, Server, Session, Settings};
+use drover_net::{Advance, Output, Talk, Wants};
+use drover_store::{Mode, Partition, PartitionOptions};
+use std::io::IoSlice;
+
+/// When the server started, in seconds since 1970.
+pub const START_UNIX_S: u64 = 1_700_000_000;
+
+pub const BUCKETS: usize = 1 << 10;
+
+pub struct Bed {
+    pub partition: Partition,
+    pub cpu: NativeCpu,
+    pub now_s: u32,
+    pub core: Core,
+    pub server: Server,
+}
+
+/// A connection.
+pub struct Client {
+    session: Session<NativeCpu>,
+    input: Vec<u8>,
+    pub output: Output,
+    pub is_closed: bool,
+    /// What it waits for.
+    pub wants: Option<Wants>,
+}
+
+pub fn partition(log_bytes: usize) -> Partition {
+    Partition::new(&PartitionOptions {
+        mode: Mode::Cache { move_to_head: 1.0 },
+        log_bytes,
+        bucket_count: BUCKETS,
+        pages: PageWish::Small,
+        ..PartitionOptions::default()
+    })
+    .expect("memory for a partition")
+}
+
+/// Settings of a small server.
+pub fn settings() -> Settings {
+    Settings {
+        version: "1.2.3".to_owned(),
+        bucket_count: BUCKETS as u64,
+        ..Settings::default()
+    }
+}
+
+pub fn server(core_count: usize, settings: Settings, host: Box<dyn Host>) -> Server {
+    let hasher = HashSeed::new(1, 2).hasher();
+    Server::new(hasher, START_UNIX_S, core_count, settings, host)
+}
+
+impl Bed {
+    pub fn new() -> Bed {
+        Bed::with(settings(), Box::new(NoHost))
+    }
+
+    pub fn with(settings: Settings, host: Box<dyn Host>) -> Bed {
+        Bed {
+            partition: partition(8 << 20),
+            cpu: NativeCpu::new(1),
+            now_s: 100,
+            core: Core::default(),
+            server: server(1, settings, host),
+        }
+    }
+
+    pub fn desk<'d>(&'d mut self, elsewhere: &'d mut Nowhere) -> Desk<'d, NativeCpu> {
+        Desk {
+            partition: &mut self.partition,
+            cpu: &self.cpu,
+            now_s: self.now_s,
+            core: &mut self.core,
+            server: &self.server,
+            elsewhere,
+        }
+    }
+
+    /// The client says `input`; what it is told.
+    pub fn say(&mut self, client: &mut Client, input: &[u8]) -> Vec<u8> {
+        client.input.extend_from_slice(input);
+        let mut told = Vec::new();
+        loop {
+            let wants = self.advance(client);
+            told.extend(client.take());
+            client.wants = Some(wants);
+            match wants {
+                Wants::Room | Wants::Turn => {}
+                Wants::Input { .. } => return told,
+                Wants::Others => panic!("there are no others"),
+                Wants::Close => {
+                    client.is_closed = true;
+                    return told;
+                }
+            }
+        }
+    }
+
+    fn advance(&mut self, client: &mut Client) -> Wants {
+        let enough = match client.wants {
+            Some(Wants::Input { at_least }) => client.input.len() >= at_least,
+            _ => true,
+        };
+        if !enough || client.is_closed {
+            return client.wants.expect("it said what it wants");
+        }
+        let mut nowhere = Nowhere;
+        let mut desk = self.desk(&mut nowhere);
+        let Advance { used, wants } = client
+            .session
+            .advance(&mut desk, &client.input, &mut client.output);
+        assert!(used <= client.input.len(), "used more than there was");
+        client.input.drain(..used);
+        if let Wants::Input { at_least } = wants {
+            assert!(at_least > client.input.len(), "it wants what it has");
+        }
+        wants
+    }
+}
+
+impl Client {
+    pub fn new() -> Client {
+        Client::with(false, 1 << 20)
+    }
+
+    pub fn with(must_log_in: bool, output_limit: usize) -> Client {
+        Client {
+            session: Session::new(must_log_in),
+            input: Vec::new(),
+            output: Output::new(7, output_limit),
+            is_closed: false,
+            wants: None,
+        }
+    }
+
+    /// What waits to be written.
+    pub fn take(&mut self) -> Vec<u8> {
+        let mut told = Vec::new();
+        while self.output.ready_bytes() > 0 {
+            let mut slices = [IoSlice::new(&[]); 16];
+            let count = self.output.slices(&mut slices);
+            let bytes = slices[..count]
+                .iter()
+                .flat_map(|slice| slice.to_vec())
+                .collect::<Vec<u8>>();
+            self.output.wrote(bytes.len());
+            told.extend(bytes);
+        }
+        told
+    }
+}
