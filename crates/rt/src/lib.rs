@@ -9,7 +9,7 @@
 //! - [`RunLoop`]: steps the actors of one core, sleeps when they are idle; [`Timers`] for their deadlines.
 //! - [`TaskPool`] and [`TaskCx`]: asynchronous operations over verbs, on one core.
 //! - [`exchange`]: connects the two ends of a queue pair.
-//! - [`mailbox`], [`StopFlag`]: how other threads speak to a core.
+//! - [`mailbox`], [`StopFlag`]: how other threads speak to a core; [`ring`]: how a core speaks to another, all the time.
 //!
 //! Two ends of a connection, and a WRITE from one to the other:
 //! ```
@@ -38,6 +38,7 @@ pub mod control;
 pub mod cores;
 pub mod exchange;
 mod mailbox;
+mod ring;
 mod run_loop;
 mod signal;
 mod task;
@@ -45,6 +46,7 @@ mod timers;
 mod wake;
 
 pub use mailbox::{MailError, Mailbox, Mailer, mailbox};
+pub use ring::{RingConsumer, RingFull, RingProducer, ring};
 pub use run_loop::{Idle, RunLoop, RunStats};
 pub use task::{
     Completed, Failure, Peer, PoolError, PoolFull, Sleep, SyncFuture, TaskCx, TaskId, TaskOptions, TaskPool,
