@@ -19,6 +19,7 @@ mod pool;
 mod slab;
 mod sockets;
 mod talk;
+mod tls;
 
 pub use counters::Counters;
 pub use layer::Layer;
@@ -30,3 +31,4 @@ pub use pool::Pool;
 pub use slab::Token;
 pub use sockets::{SocketOptions, Sockets};
 pub use talk::{Advance, Talk, Wants};
+pub use tls::{ClientCertificates, TlsAcceptor, TlsError, TlsOptions, TlsSession};
