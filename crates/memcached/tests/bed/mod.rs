@@ -84,10 +84,21 @@ impl Bed {
 
     /// The client says `input`; what it is told.
     pub fn say(&mut self, client: &mut Client, input: &[u8]) -> Vec<u8> {
+        self.say_watching(client, input, |_| {})
+    }
+
+    /// The same, showing the client after each turn before what it is told is taken away.
+    pub fn say_watching(
+        &mut self,
+        client: &mut Client,
+        input: &[u8],
+        mut watch: impl FnMut(&Client),
+    ) -> Vec<u8> {
         client.input.extend_from_slice(input);
         let mut told = Vec::new();
         loop {
             let wants = self.advance(client);
+            watch(client);
             told.extend(client.take());
             client.wants = Some(wants);
             match wants {

@@ -100,14 +100,6 @@ pub const MALFORMED: &[Case] = &[
             ("gat x a|", "CLIENT_ERROR invalid exptime argument|"),
         ],
     ),
-    case(
-        "too large: the body is swallowed, the old value goes",
-        &[
-            ("set a 0 0 1|x|", "STORED|"),
-            ("add b 0 0 1|x|", "STORED|"),
-            ("set a 0 0 2000000|", "SERVER_ERROR object too large for cache|"),
-        ],
-    ),
     last("who speaks HTTP is hung up on", &[("PUT /a HTTP/1.1|", "")]),
     last("who speaks HTTP is hung up on, GET", &[("GET / HTTP/1.0|", "")]),
 ];
