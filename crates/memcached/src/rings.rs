@@ -1,0 +1,294 @@
+//! [`Rings`]: requests between the cores of a server, and their replies.
+//!
+//! ```text
+//!   core 0                                                     core 1
+//!   session --send--> Outbound --- requests 0 -> 1 ---> Inbound --serve--> its partition
+//!   sockets <--fill-- Inbound  <--- replies 1 -> 0 ---'
+//! ```
+//! A message is the hole that its reply fills (16 bytes) and what is described in [`crossing`](crate::crossing); a reply
+//! is the hole again and the reply. So nobody remembers anything about requests under way: a connection that is gone
+//! when its reply comes has no hole for it.
+//!
+//! Nothing can lock up. Replies that come are always taken; requests are taken unless the reply to an earlier one of the
+//! same core still waits for room, of which there is some as soon as that core takes its replies. A core holds at most
+//! one such reply per other core.
+
+use crate::{Elsewhere, NoRoom};
+use drover_base::KeyHash;
+use drover_mem::AllocError;
+use drover_net::{Hole, Output};
+use drover_rt::{RingConsumer, RingProducer, ring};
+use drover_verbs::Waker;
+use std::io::IoSlice;
+use std::sync::{Arc, OnceLock};
+
+/// Bytes of a hole before a message.
+const HOLE_BYTES: usize = 16;
+/// Messages that one step takes from one ring: about what a connection may do in its turn.
+const BATCH: usize = 64;
+/// What is replied for a request that made its core panic.
+const PANICKED: &[u8] = b"SERVER_ERROR internal error\r\n";
+
+/// How another core's sleep is ended, once that core has said so.
+type Bell = Arc<OnceLock<Waker>>;
+
+/// One core's ends of all its rings.
+#[derive(Debug)]
+pub struct Rings {
+    /// For the core's sessions.
+    pub outbound: Outbound,
+    /// For the core itself, to step.
+    pub inbound: Inbound,
+    bell: Bell,
+}
+
+impl Rings {
+    /// The rings between `core_count` cores, for each core its ends, in order. Each ring has `ring_bytes`, a power of
+    /// two of at least 64; there are two per ordered pair of cores. Errors: [`AllocError`].
+    pub fn between(core_count: usize, ring_bytes: usize) -> Result<Vec<Rings>, AllocError> {
+        let mut all: Vec<Rings> = (0..core_count).map(|own| Rings::none(own, core_count)).collect();
+        for from in 0..core_count {
+            for to in (0..core_count).filter(|&to| to != from) {
+                let (asks, asked) = ring(ring_bytes, ringer(&all[to].bell))?;
+                let (answers, answered) = ring(ring_bytes, ringer(&all[from].bell))?;
+                all[from].outbound.requests[to] = Some(asks);
+                all[from].inbound.replies.push(answered);
+                all[to].inbound.peers.push(Peer {
+                    requests: asked,
+                    replies: answers,
+                    held: None,
+                });
+            }
+        }
+        Ok(all)
+    }
+
+    fn none(own: usize, core_count: usize) -> Rings {
+        Rings {
+            outbound: Outbound {
+                own,
+                requests: (0..core_count).map(|_| None).collect(),
+                refused: false,
+            },
+            inbound: Inbound {
+                peers: Vec::new(),
+                replies: Vec::new(),
+                scratch: Vec::new(),
+                serving: None,
+            },
+            bell: Bell::default(),
+        }
+    }
+
+    /// From now on `waker` is called when something arrives: it ends this core's sleep. Only the first call counts.
+    pub fn set_waker(&self, waker: Waker) {
+        let _ = self.bell.set(waker);
+    }
+}
+
+fn ringer(bell: &Bell) -> Waker {
+    let bell = bell.clone();
+    Waker::new(move || {
+        if let Some(waker) = bell.get() {
+            waker.wake();
+        }
+    })
+}
+
+/// Requests on their way out: the [`Elsewhere`] of a core.
+#[derive(Debug)]
+pub struct Outbound {
+    own: usize,
+    /// By core; none to this one.
+    requests: Vec<Option<RingProducer>>,
+    /// A request found no room since [`has_room_again`](Outbound::has_room_again) was last true.
+    refused: bool,
+}
+
+impl Outbound {
+    /// Shows the other cores what was sent. To be called after each batch of work, or nothing arrives.
+    pub fn publish(&mut self) {
+        self.requests.iter_mut().flatten().for_each(RingProducer::publish);
+    }
+
+    /// Whether a request that was refused is worth another try. True once; then those who wait for others go on.
+    pub fn has_room_again(&mut self) -> bool {
+        let again = self.refused && self.requests.iter().flatten().any(RingProducer::has_new_room);
+        self.refused &= !again;
+        again
+    }
+}
+
+impl Elsewhere for Outbound {
+    fn core_count(&self) -> usize {
+        self.requests.len()
+    }
+
+    fn own(&self) -> usize {
+        self.own
+    }
+
+    #[inline]
+    fn core_of(&self, hash: KeyHash) -> usize {
+        hash.partition_index(self.requests.len())
+    }
+
+    fn send(&mut self, core: usize, hole: Hole, pieces: &[&[u8]]) -> Result<(), NoRoom> {
+        let Some(ring) = self.requests.get_mut(core).and_then(Option::as_mut) else {
+            debug_assert!(false, "core {core} is this one or none");
+            return Err(NoRoom);
+        };
+        let hole = hole_bytes(hole);
+        // The pieces behind the hole, without a list made for each message: requests come in one to three.
+        let sent = match *pieces {
+            [a] => ring.push(&[&hole, a]),
+            [a, b] => ring.push(&[&hole, a, b]),
+            [a, b, c] => ring.push(&[&hole, a, b, c]),
+            _ => ring.push(&[&hole, &pieces.concat()]),
+        };
+        sent.map_err(|_| {
+            // What is there must be seen for room to come.
+            ring.publish();
+            self.refused = true;
+            NoRoom
+        })
+    }
+}
+
+/// What a core does with what arrives.
+pub trait Receiver {
+    /// Answers another core's request: its reply is added to `reply`.
+    fn serve(&mut self, message: &[u8], reply: &mut Output);
+
+    /// A reply to one of this core's own requests. The connection may be gone.
+    fn fill(&mut self, hole: Hole, reply: &[u8]);
+}
+
+/// Requests and replies that arrive at a core.
+#[derive(Debug)]
+pub struct Inbound {
+    peers: Vec<Peer>,
+    replies: Vec<RingConsumer>,
+    /// The message at hand.
+    scratch: Vec<u8>,
+    /// Whose request is being served, and the hole for its reply: still there after a panic.
+    serving: Option<(usize, Hole)>,
+}
+
+/// Another core's requests, and the way back.
+#[derive(Debug)]
+struct Peer {
+    requests: RingConsumer,
+    replies: RingProducer,
+    /// A reply that found no room.
+    held: Option<Vec<u8>>,
+}
+
+impl Inbound {
+    /// Takes what has arrived, at most a batch per core. Says whether there was anything or a reply waits for room:
+    /// then this core does not sleep. `reply` is empty before and after: one of this core's own, kept from step to step
+    /// for its memory. Cost without messages: a load per ring of a line that nobody writes.
+    pub fn step(&mut self, receiver: &mut impl Receiver, reply: &mut Output) -> bool {
+        let mut busy = false;
+        for ring in &mut self.replies {
+            for _ in 0..BATCH {
+                if !ring.pop(&mut self.scratch) {
+                    break;
+                }
+                busy = true;
+                let (hole, bytes) = split(&self.scratch);
+                receiver.fill(hole, bytes);
+            }
+            ring.release();
+        }
+        for index in 0..self.peers.len() {
+            busy |= self.serve_peer(index, receiver, reply);
+        }
+        busy
+    }
+
+    fn serve_peer(&mut self, index: usize, receiver: &mut impl Receiver, reply: &mut Output) -> bool {
+        let mut busy = self.peers[index].held.is_some();
+        self.peers[index].send_held();
+        for _ in 0..BATCH {
+            let peer = &mut self.peers[index];
+            if peer.held.is_some() || !peer.requests.pop(&mut self.scratch) {
+                break;
+            }
+            busy = true;
+            let (hole, message) = split(&self.scratch);
+            self.serving = Some((index, hole));
+            receiver.serve(message, reply);
+            self.serving = None;
+            peer.answer(hole, reply);
+        }
+        let peer = &mut self.peers[index];
+        peer.requests.release();
+        peer.replies.publish();
+        busy
+    }
+
+    /// After a panic in [`step`](Inbound::step): the request that caused it is answered by an error, for its client
+    /// waits; the others go on. What was in the reply at hand is worth nothing.
+    pub fn recover(&mut self) {
+        if let Some((index, hole)) = self.serving.take() {
+            let peer = &mut self.peers[index];
+            peer.held = Some([&hole_bytes(hole), PANICKED].concat());
+            peer.send_held();
+            peer.replies.publish();
+        }
+    }
+}
+
+impl Peer {
+    /// Sends what is in `reply`, which is empty afterwards.
+    fn answer(&mut self, hole: Hole, reply: &mut Output) {
+        let hole = hole_bytes(hole);
+        if let Some(bytes) = reply.only_piece() {
+            if self.replies.push(&[&hole, bytes]).is_err() {
+                self.held = Some([&hole, bytes].concat());
+            }
+            let len = bytes.len();
+            reply.wrote(len);
+            return;
+        }
+        let mut message = hole.to_vec();
+        while reply.ready_bytes() > 0 {
+            let mut slices = [IoSlice::new(&[]); 16];
+            let count = reply.slices(&mut slices);
+            let before = message.len();
+            slices[..count]
+                .iter()
+                .for_each(|slice| message.extend_from_slice(slice));
+            let len = message.len() - before;
+            reply.wrote(len);
+        }
+        self.held = Some(message);
+        self.send_held();
+    }
+
+    fn send_held(&mut self) {
+        if let Some(message) = self.held.take()
+            && self.replies.push(&[&message]).is_err()
+        {
+            self.held = Some(message);
+        }
+    }
+}
+
+fn hole_bytes(hole: Hole) -> [u8; HOLE_BYTES] {
+    let mut bytes = [0; HOLE_BYTES];
+    bytes[..8].copy_from_slice(&hole.connection.to_le_bytes());
+    bytes[8..].copy_from_slice(&hole.number.to_le_bytes());
+    bytes
+}
+
+/// A message's hole and the rest.
+fn split(message: &[u8]) -> (Hole, &[u8]) {
+    let word = |at: usize| message[at..at + 8].try_into().map(u64::from_le_bytes);
+    let hole = Hole {
+        connection: word(0).expect("eight bytes"),
+        number: word(8).expect("eight bytes"),
+    };
+    (hole, &message[HOLE_BYTES..])
+}
