@@ -11,13 +11,17 @@ use std::rc::Rc;
 /// Completions taken from the library at a time.
 const BATCH: usize = 16;
 
+/// One vain poll in so many looks after queue pairs that are stuck, for programs that never park: every few milliseconds
+/// of vain polling.
+const LOOK_EVERY: u32 = 1 << 16;
+
 /// A completion queue. Polling costs what the library's own poll does, and the conversion of each completion.
 pub struct IbvCq {
     pub(crate) core: Rc<Core>,
     pub(crate) raw: Rc<Completions>,
     batch: [ffi::Wc; BATCH],
-    /// Polls in a row that found nothing.
-    empty: u32,
+    /// Polls that found nothing.
+    vain: u32,
 }
 
 impl IbvCq {
@@ -26,7 +30,7 @@ impl IbvCq {
             core: core.clone(),
             raw,
             batch: [ffi::Wc::default(); BATCH],
-            empty: 0,
+            vain: 0,
         }
     }
 }
@@ -54,7 +58,6 @@ impl IbvCq {
 
     #[inline(always)]
     fn convert_one(&mut self, to: &mut Wc) -> usize {
-        self.empty = 0;
         convert(&self.core, &self.raw.done.counts(), &self.batch[0], to);
         1
     }
@@ -62,7 +65,6 @@ impl IbvCq {
     /// The batch that was taken, and those behind it as long as they are full.
     #[inline(never)]
     fn convert_more(&mut self, wcs: &mut [Wc], got: usize) -> usize {
-        self.empty = 0;
         self.convert_batch(wcs, got);
         match got == BATCH && wcs.len() > BATCH {
             true => self.poll_on(wcs),
@@ -92,20 +94,15 @@ impl IbvCq {
         }
     }
 
-    /// Nothing there, once more.
+    /// Nothing there. Whether the core is let go meanwhile is for run loops to say, who know what else it does: a server
+    /// that polls a quiet queue beside a busy one must not make a system call each time.
     #[inline]
     fn found_nothing(&mut self) -> usize {
-        self.empty = self.empty.saturating_add(1);
-        if self.empty >= self.core.opening.yield_after {
-            self.yield_core();
+        self.vain = self.vain.wrapping_add(1);
+        if self.vain.is_multiple_of(LOOK_EVERY) {
+            self.core.watch();
         }
         0
-    }
-
-    #[cold]
-    fn yield_core(&self) {
-        std::thread::yield_now();
-        self.core.watch();
     }
 }
 

@@ -32,10 +32,6 @@ pub struct IbvOptions {
     /// How long a queue pair may have signaled requests outstanding without any completion before its context logs a
     /// warning with what the device says of it.
     pub stuck_after: Ns,
-    /// After so many polls in a row that found nothing, each further one offers the core to whoever waits for it: a
-    /// system call of a fraction of a microsecond. Where programs outnumber cores, spinning else costs each of them a
-    /// scheduler's slice. `u32::MAX` spins for ever. To sleep instead, park (the run loops of `drover-rt` do both).
-    pub yield_after: u32,
     /// A library other than the machine's own.
     pub library: Option<Arc<Library>>,
 }
@@ -50,7 +46,6 @@ impl Default for IbvOptions {
             retry_count: 6,
             mtu_bytes: None,
             stuck_after: Ns::from_s(5),
-            yield_after: 256,
             library: None,
         }
     }
@@ -73,7 +68,6 @@ pub(crate) struct Opening {
     pub(crate) retry_count: u8,
     pub(crate) vendor_id: u32,
     pub(crate) stuck_after: Ns,
-    pub(crate) yield_after: u32,
     pub(crate) mtu_code: u8,
     /// Whether that was asked for.
     pub(crate) mtu_asked: bool,
@@ -167,7 +161,6 @@ impl IbvDevice {
             retry_count: options.retry_count.min(6),
             vendor_id: device.vendor_id,
             stuck_after: options.stuck_after,
-            yield_after: options.yield_after,
             mtu_code: port.active_mtu.clamp(1, 5) as u8,
             mtu_asked: options.mtu_bytes.is_some(),
             inline_bytes_max: caps.inline_bytes_max as u16,

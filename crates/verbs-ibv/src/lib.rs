@@ -38,8 +38,8 @@
 //! - WRITEs land in any order within a message ([`Caps::ordered_writes`](drover_verbs::Caps) is not offered), and
 //!   nobody is told of them ([`Caps::memory_wait`](drover_verbs::Caps)): who polls memory spins.
 //! - How long a SEND waits for a RECV is counted in steps that the receiver names: see `rnr.rs`.
-//! - **Waiting**: whoever polls in vain offers the core to others after a while ([`IbvOptions::yield_after`]); a parked
-//!   context sleeps until a completion comes (`park.rs`). Which of it a program does its run loop decides.
+//! - **Waiting**: a poll is a poll; a parked context sleeps until a completion comes (`park.rs`). Which of it a program
+//!   does, and when it lets others have the core, its run loop decides.
 //! - A queue pair that gets nowhere is logged with what its device says of it ([`IbvOptions::stuck_after`]).
 //! - What one packet carries must be equal at both ends of UC and UD; RC takes the smaller (`agree.rs`).
 //! - Statuses that only broken devices give come as [`RemoteOperation`](drover_verbs::WcStatus).
