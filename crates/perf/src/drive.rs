@@ -6,6 +6,11 @@ use drover_verbs::{Context, Provider};
 
 /// Idle steps between two looks beyond the fabric: a system call, which nobody should wait for often.
 const LOOK_EVERY: u32 = 1 << 12;
+/// Idle steps between two readings of the clock.
+const CLOCK_EVERY: u32 = 1 << 6;
+/// Cards answer within this. Whoever has waited for longer lets others have the core between polls: the other end may
+/// need it. No sooner: that is a system call, and would be measured.
+const SPIN: Ns = Ns::from_us(50);
 /// Longest sleep: a peer that died rings no bell.
 const NAP: Ns = Ns::from_ms(20);
 
@@ -29,9 +34,11 @@ pub(crate) fn drive<P: Provider, A: Actor<P::Cpu>>(
     let cpu = ctx.cpu();
     let mut heard = cpu.refresh();
     let (mut idle, mut was_busy) = (0u32, false);
+    // Of this quiet: since when it is known, and whether it is young.
+    let (mut quiet_since, mut young) = (heard, true);
     loop {
         if actor.step(cpu) == Progress::Busy {
-            (idle, was_busy) = (0, true);
+            (idle, was_busy, young) = (0, true, true);
             continue;
         }
         if outcome.is_done() {
@@ -44,6 +51,14 @@ pub(crate) fn drive<P: Provider, A: Actor<P::Cpu>>(
                 continue;
             }
         } else if !idle.is_multiple_of(LOOK_EVERY) {
+            if idle == CLOCK_EVERY {
+                quiet_since = cpu.refresh();
+            } else if young && idle.is_multiple_of(CLOCK_EVERY) {
+                young = cpu.refresh().since(quiet_since) < SPIN;
+            }
+            if !young {
+                std::thread::yield_now();
+            }
             continue;
         }
         let now = cpu.refresh();

@@ -2,7 +2,8 @@
 //! of, once, with what its device says of it. A connection ought to fail instead, by its own timers; what is found here
 //! are peers that never post a RECV to those who wait for ever, drivers and cards that hang, and our own mistakes.
 //!
-//! Posts and polls count one number each; the rest happens about once a second, when there is nothing else to do.
+//! Posts and polls count one number each; the rest happens about once a second, when there is nothing else to do: at the
+//! latest at every 65,536th vain poll of a queue, and whenever the context parks.
 
 use crate::agree::mtu_bytes;
 use crate::core::Core;
@@ -14,7 +15,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 
-/// Between two looks.
+/// Between two looks, or less if that much is patience.
 const EVERY: Ns = Ns::from_s(1);
 
 /// A queue pair as its context knows it.
@@ -159,7 +160,7 @@ impl Core {
         if now < self.watch_at.get() {
             return;
         }
-        self.watch_at.set(now + EVERY);
+        self.watch_at.set(now + EVERY.min(self.opening.stuck_after));
         for stuck in self.stuck(self.opening.stuck_after) {
             tracing::warn!("{stuck}");
         }

@@ -2,10 +2,12 @@
 
 mod stub;
 
-use drover_base::Ns;
+use drover_base::{Cpu, Ns};
 use drover_mem::PageWish;
 use drover_verbs::*;
 use drover_verbs_ibv::{Ibv, IbvContext, IbvCq, IbvDevice, IbvMr, IbvOptions, IbvQp};
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
 
 struct Bed {
     ctx: IbvContext,
@@ -17,8 +19,13 @@ struct Bed {
 
 /// A connection whose sender waits for ever for a RECV.
 fn bed() -> Bed {
+    patient_bed(Ns::from_s(5))
+}
+
+fn patient_bed(stuck_after: Ns) -> Bed {
     let mut options = IbvOptions::default();
     options.library = Some(stub::library());
+    options.stuck_after = stuck_after;
     let ctx = IbvDevice::open(options)
         .expect("a device")
         .context()
@@ -103,6 +110,54 @@ fn what_does_not_complete_is_told_once_in_words() {
         )
     );
     assert!(bed.ctx.stuck(Ns::ZERO).is_empty(), "it is told once");
+}
+
+/// What is logged while `wait` goes on waiting, until something is.
+fn logged(mut wait: impl FnMut()) -> String {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let writer = log.clone();
+    let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(move || Log(writer.clone()));
+    let _guard = tracing::subscriber::set_default(lines.finish());
+    loop {
+        wait();
+        let log = log.lock().expect("nobody panicked");
+        if !log.is_empty() {
+            return String::from_utf8_lossy(&log).into_owned();
+        }
+    }
+}
+
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("nobody panicked").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Nobody calls [`IbvContext::stuck`] here: whoever goes on polling is told, and whoever sleeps.
+#[test]
+fn waiting_programs_have_it_logged_by_themselves() {
+    for sleeps in [false, true] {
+        let mut bed = patient_bed(Ns::from_us(1));
+        bed.send(&[true]);
+        let text = logged(|| {
+            bed.ctx.cpu().refresh();
+            match sleeps {
+                true => {
+                    bed.ctx.arm();
+                    bed.ctx.park(bed.ctx.cpu().now() + Ns::from_us(10));
+                }
+                false => assert_eq!(bed.poll(), 0),
+            }
+        });
+        assert!(text.contains("is stuck: 1 signaled requests outstanding"), "{text}");
+        assert!(text.contains("WARN"), "{text}");
+    }
 }
 
 #[test]

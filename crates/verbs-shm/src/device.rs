@@ -108,6 +108,7 @@ fn caps() -> Caps {
     caps.sge_max = SGE_MAX;
     caps.reads_outstanding_max = DEPTH_MAX;
     caps.ordered_writes = true;
+    caps.lossless_writes = true;
     caps.memory_wait = true;
     caps.post_batch = 1;
     caps

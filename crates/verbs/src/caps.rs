@@ -94,6 +94,8 @@ pub struct Caps {
     pub reads_outstanding_max: usize,
     /// The last word of a WRITE becomes visible last. Without it, protocols that poll memory need a checksum.
     pub ordered_writes: bool,
+    /// WRITEs over UC all arrive, in the order they were posted, as long as both ends live. Without it, they may be lost.
+    pub lossless_writes: bool,
     /// A WRITE into a [`Watch`](crate::Watch)ed region wakes a parked context. Without it, pollers of memory spin.
     pub memory_wait: bool,
     /// How many requests are worth one doorbell (1 where posting is only a copy).
@@ -118,6 +120,7 @@ impl Caps {
             sge_max: 1,
             reads_outstanding_max: 0,
             ordered_writes: false,
+            lossless_writes: false,
             memory_wait: false,
             post_batch: 1,
         }

@@ -1,10 +1,15 @@
 //! [`Conflicts`]: which keys have operations under way that a new one must wait for.
 //!
-//! Two operations on one key conflict unless both read. The client never has two conflicting ones on their way
-//! at the same time: the later one waits until the earlier is complete. So nothing below has to keep order:
-//! a retransmission may overtake, a GET may be executed again, a bulk transfer may take its time, and
-//! operations of one client on one key still take effect as they were submitted. *(our choice: with skewed keys
-//! and 5 % writes about one operation in a hundred waits)*
+//! Two operations on one key conflict unless both read. Where requests may be lost the client never has two
+//! conflicting ones on their way at the same time: the later one waits until the earlier is complete. So nothing below
+//! has to keep order: a retransmission may overtake, a GET may be executed again, a bulk transfer may take its time, and
+//! operations of one client on one key still take effect as they were submitted. *(our choice: with skewed keys and 5 %
+//! writes about one operation in a hundred waits)*
+//!
+//! That costs a round trip and an empty place in the window. Where WRITEs are
+//! [never lost](drover_verbs::Caps::lossless_writes) whatever comes after a write is posted behind it, in the same lane,
+//! which the server takes in turn; only behind one that was sent once, and not when either is a bulk transfer. A write
+//! still waits for GETs before it: one whose value does not fit a reply fetches it afterwards, and would find the newer.
 
 use drover_base::KeyHash;
 

@@ -574,6 +574,7 @@ fn build_session<P: Provider>(
         plain: !(paper || welcome.crc || options.crc)
             && matches!(front, Front::Slots { .. })
             && caps.inline_bytes_max >= LINE_BYTES,
+        keeps_order: caps.lossless_writes && !paper && matches!(front, Front::Slots { .. }),
         epoch: welcome.epoch,
         front,
         receive,

@@ -20,7 +20,7 @@
 //! | deadline, request posted | `Indeterminate`; the slot stays quarantined | `Refused(Unavailable)` |
 //! | deadline, not posted | `Refused(Unavailable)` | same |
 //!
-//! Conflicting operations on one key are never under way together ([`conflict`]), so none of this can reorder them.
+//! Conflicting operations on one key are under way together only where nothing of this can reorder them ([`conflict`]).
 
 mod asynch;
 mod blocking;
@@ -56,11 +56,11 @@ use drover_kv::{Completion, KEY_BYTES_MAX, KvClient, Op, Outcome, Refusal, Submi
 use drover_verbs::{CompletionQueue, Opcode, Provider, Wc, WcStatus};
 use request::{Body, LINE_BODY_BYTES};
 use rto::Rto;
-use session::Session;
+use session::{Behind, Session};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use waiting::Waiting;
-use window::{Line, Slot, SlotState};
+use window::{Line, Slot, SlotState, commit_writes};
 
 /// Completions taken per look at the completion queue.
 const POLL_MAX: usize = 32;
@@ -138,13 +138,6 @@ const PUT_OK: u32 = pair(SlotOp::Put, Status::Ok);
 const PUT_TTL_OK: u32 = pair(SlotOp::PutTtl, Status::Ok);
 const DELETE_OK: u32 = pair(SlotOp::Delete, Status::Ok);
 const DELETE_MISS: u32 = pair(SlotOp::Delete, Status::NotFound);
-
-/// Whether a commit word of ours is of an operation that changes something.
-#[inline(always)]
-fn commit_writes(commit: Commit) -> bool {
-    const READS: u32 = 1 << SlotOp::Get as u32 | 1 << SlotOp::GetBulk as u32 | 1 << SlotOp::Nop as u32;
-    READS >> (commit.0 >> 56 & 0xf) & 1 == 0
-}
 
 impl<P: Provider> HerdClient<P> {
     /// Counters.
@@ -234,9 +227,7 @@ impl<P: Provider> HerdClient<P> {
         let Some((at, seq)) = session.window.next(partition) else {
             return Placed::NoSlot;
         };
-        let extra = if session.crc { 4 } else { 0 } + if ttl_s != 0 { 4 } else { 0 };
-        // In the paper's format the key does not travel; what is too long for it was refused before.
-        if !session.paper && key.len() + value.len() + extra > session.body_bytes_max {
+        if !session.fits(key, value, ttl_s) {
             return Placed::TooLong;
         }
         let body = Body {
@@ -327,7 +318,8 @@ impl<P: Provider> HerdClient<P> {
         }
         let hash = session.hasher.hash(key);
         let write = is_write(op);
-        if self.conflicts.may_conflict(hash, write) && self.conflicts_exactly(hash, write) {
+        let may_conflict = self.conflicts.may_conflict(hash, write);
+        if may_conflict && self.must_wait(hash, write, Behind::IfKept) {
             self.stats.conflicts += 1;
             return self.submit_waiting(op, hash, token, now);
         }
@@ -340,6 +332,11 @@ impl<P: Provider> HerdClient<P> {
         match Self::place(session, op, hash, token, now, now) {
             Placed::Posted => {}
             Placed::NoSlot => return Err(SubmitError::WindowFull),
+            // A bulk transfer begins before its turn in the lane would come.
+            Placed::TooLong if may_conflict && self.must_wait(hash, write, Behind::Nothing) => {
+                self.stats.conflicts += 1;
+                return self.submit_waiting(op, hash, token, now);
+            }
             Placed::TooLong => return self.submit_long(op, hash, token, now),
         }
         self.conflicts.add(hash, write);
@@ -445,18 +442,15 @@ impl<P: Provider> HerdClient<P> {
         Ok(())
     }
 
-    /// Whether an operation has to wait for one that is under way. Exact, and slow.
+    /// Whether an operation has to wait for one that is under way, or may be posted `behind` it. Exact, and slow.
     #[cold]
-    fn conflicts_exactly(&self, hash: KeyHash, write: bool) -> bool {
-        let by_slot = |slot: &Slot| {
-            slot.state != SlotState::Free && slot.hash == hash && (write || commit_writes(slot.commit))
-        };
+    fn must_wait(&self, hash: KeyHash, write: bool, behind: Behind) -> bool {
         self.waiting.iter().any(|w| w.conflicts_with(hash, write))
             || self.conflicts_with_bulk(hash, write)
-            || self.session.as_ref().is_some_and(|session| {
-                let partition = hash.partition_index(session.partition_count);
-                session.window.lane(partition).iter().any(by_slot)
-            })
+            || self
+                .session
+                .as_ref()
+                .is_some_and(|session| session.must_wait(hash, write, behind))
     }
 
     /// What the paper's format cannot say.
@@ -621,9 +615,6 @@ impl<P: Provider> HerdClient<P> {
     fn is_held_back(&self, index: usize, now: Ns) -> bool {
         let this = &self.waiting[index];
         let write = this.is_write();
-        let busy = |slot: &Slot| {
-            slot.state != SlotState::Free && slot.hash == this.hash && (write || commit_writes(slot.commit))
-        };
         this.not_before > now
             || self
                 .waiting
@@ -632,11 +623,11 @@ impl<P: Provider> HerdClient<P> {
                 .any(|w| w.conflicts_with(this.hash, write))
             || self.conflicts_with_bulk(this.hash, write)
             || self.session.as_ref().is_some_and(|session| {
-                session
-                    .window
-                    .lane(this.hash.partition_index(session.partition_count))
-                    .iter()
-                    .any(busy)
+                let behind = match session.fits(&this.key, &this.value, this.ttl_s) {
+                    true => Behind::IfKept,
+                    false => Behind::Nothing,
+                };
+                session.must_wait(this.hash, write, behind)
             })
     }
 

@@ -2,8 +2,8 @@
 
 use super::rto::RETRIES_MAX;
 use super::waiting::Waiting;
-use super::window::SlotState;
-use super::{HerdClient, Sink, commit_writes, request};
+use super::window::{SlotState, commit_writes};
+use super::{HerdClient, Sink, request};
 use crate::control::{Message, Resync, Resynced};
 use crate::layout::{SlotOp, Status};
 use drover_base::Ns;
@@ -82,9 +82,34 @@ impl<P: Provider> HerdClient<P> {
         self.stats.retransmits += 1;
     }
 
+    /// Gives a request up, and those posted behind it that conflict with it: the last first, so that none of them
+    /// takes effect before one that is sent anew.
+    pub(super) fn quarantine(&mut self, at: usize) {
+        while let Some(behind) = self.last_behind(at) {
+            self.quarantine_one(behind);
+        }
+        self.quarantine_one(at);
+    }
+
+    /// The last request in the lane of `at` that was posted behind that, conflicts with it and is not given up.
+    fn last_behind(&self, at: usize) -> Option<usize> {
+        let session = self.session.as_deref().filter(|session| session.keeps_order)?;
+        let (window, this) = (&session.window, session.window.slot(at));
+        let lane = window.lane_range(window.place(at).0);
+        let behind = lane.filter(|&other| {
+            let slot = window.slot(other);
+            let posted = slot.state == SlotState::Posted && slot.is_after(other, this, at);
+            posted && slot.conflicts_with(this.hash, commit_writes(this.commit))
+        });
+        behind.reduce(|a, b| match window.slot(b).is_after(b, window.slot(a), a) {
+            true => b,
+            false => a,
+        })
+    }
+
     /// Gives a request up and asks the server what became of it. The slot is not used until the answer: the
     /// server may still be copying the old body.
-    pub(super) fn quarantine(&mut self, at: usize) {
+    fn quarantine_one(&mut self, at: usize) {
         let Some(session) = self.session.as_deref_mut() else {
             return;
         };

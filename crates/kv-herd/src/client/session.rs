@@ -5,7 +5,7 @@ use super::imports::Imports;
 use super::receive::Receive;
 use super::window::Window;
 use crate::layout::{DATAGRAM_HEADER_BYTES, ReplyImm};
-use drover_base::KeyHasher;
+use drover_base::{KeyHash, KeyHasher};
 use drover_verbs::{
     MemoryRegion, Payload, PostErrorKind, Provider, Qpn, QueuePair, RemoteRegion, SendList, SendOp, SendWr,
     UdDest, Wc, WrId,
@@ -28,6 +28,15 @@ pub(super) enum Front<P: Provider> {
         client_id: u32,
         generation: u32,
     },
+}
+
+/// What an operation may be posted behind, in the lane of its key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Behind {
+    /// No operation that it conflicts with.
+    Nothing,
+    /// Writes that are on their way, where the session [keeps order](Session::keeps_order).
+    IfKept,
 }
 
 /// Bookkeeping of a send queue whose requests are mostly unsignaled: one in `period` asks for a completion.
@@ -71,6 +80,9 @@ pub(super) struct Session<P: Provider> {
     pub(super) paper: bool,
     /// Neither checksums, nor format P, nor datagrams, and a line can be inline: the usual.
     pub(super) plain: bool,
+    /// Requests of one lane take effect in the order of their posting: none is lost on the way, and the server takes
+    /// them in turn.
+    pub(super) keeps_order: bool,
     pub(super) epoch: u64,
     pub(super) front: Front<P>,
     pub(super) receive: Receive<P>,
@@ -106,6 +118,24 @@ impl<P: Provider> Session<P> {
             table[at] = (Qpn(qpn), partition as u32);
         }
         Some(table)
+    }
+
+    /// Whether the operation is one request in a slot. In the paper's format the key does not travel; what is too long
+    /// for that was refused before.
+    #[inline(always)]
+    pub(super) fn fits(&self, key: &[u8], value: &[u8], ttl_s: u32) -> bool {
+        let extra = if self.crc { 4 } else { 0 } + if ttl_s != 0 { 4 } else { 0 };
+        self.paper || key.len() + value.len() + extra <= self.body_bytes_max
+    }
+
+    /// Whether an operation has to wait for what is in the slots of its lane.
+    pub(super) fn must_wait(&self, hash: KeyHash, write: bool, behind: Behind) -> bool {
+        let kept = self.keeps_order && behind == Behind::IfKept;
+        let mut lane = self
+            .window
+            .lane(hash.partition_index(self.partition_count))
+            .iter();
+        lane.any(|slot| slot.conflicts_with(hash, write) && !(kept && slot.is_write_on_its_way()))
     }
 
     /// Which partition a datagram's sender serves.

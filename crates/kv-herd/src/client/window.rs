@@ -3,7 +3,7 @@
 //! Request r to a partition goes to slot `r mod window` with `seq = r / window + 1`; r counts from 0 at the
 //! start of a session. A slot is used again only when its request is answered, or ruled out by a `Resync`.
 
-use crate::layout::{Commit, ReplyImm, SlotMap};
+use crate::layout::{Commit, ReplyImm, SlotMap, SlotOp};
 use drover_base::{KeyHash, Ns};
 use drover_mem::LINE_BYTES;
 
@@ -48,6 +48,36 @@ pub(crate) struct Slot {
 }
 
 const _: () = assert!(size_of::<Slot>() == 64);
+
+/// Whether a commit word of ours is of an operation that changes something.
+#[inline(always)]
+pub(crate) fn commit_writes(commit: Commit) -> bool {
+    const READS: u32 = 1 << SlotOp::Get as u32 | 1 << SlotOp::GetBulk as u32 | 1 << SlotOp::Nop as u32;
+    READS >> (commit.0 >> 56 & 0xf) & 1 == 0
+}
+
+impl Slot {
+    /// Whether an operation on `hash` that is a `write` or not conflicts with the one in here.
+    pub(crate) fn conflicts_with(&self, hash: KeyHash, write: bool) -> bool {
+        self.state != SlotState::Free && self.hash == hash && (write || commit_writes(self.commit))
+    }
+
+    /// Whether a write is in here that is one request from here to its end, sent once. Where requests are neither lost
+    /// nor reordered it takes effect before whatever is posted behind it.
+    pub(crate) fn is_write_on_its_way(&self) -> bool {
+        let small = matches!(
+            self.commit.op(),
+            Some(SlotOp::Put | SlotOp::PutTtl | SlotOp::Delete)
+        );
+        small && self.state == SlotState::Posted && self.tries == 0
+    }
+
+    /// Whether its request comes after that of `other` in the same lane.
+    pub(crate) fn is_after(&self, at: usize, other: &Slot, other_at: usize) -> bool {
+        let ahead = self.commit.seq().wrapping_sub(other.commit.seq()) as i32;
+        ahead > 0 || (ahead == 0 && at > other_at)
+    }
+}
 
 /// A slot just taken.
 pub(crate) struct Claim<'a> {
@@ -172,7 +202,12 @@ impl Window {
 
     /// The slots of a partition.
     pub(crate) fn lane(&self, partition: usize) -> &[Slot] {
-        &self.slots[partition << self.window_log2..(partition + 1) << self.window_log2]
+        &self.slots[self.lane_range(partition)]
+    }
+
+    /// Where they are.
+    pub(crate) fn lane_range(&self, partition: usize) -> std::ops::Range<usize> {
+        partition << self.window_log2..(partition + 1) << self.window_log2
     }
 
     /// Which partition a slot is of, and its index there.
@@ -219,7 +254,7 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{SlotOp, Status};
+    use crate::layout::Status;
 
     const MAP: SlotMap = SlotMap {
         slot_bytes: 64,

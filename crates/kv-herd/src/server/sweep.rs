@@ -15,7 +15,7 @@ use super::worker::Worker;
 use crate::control::Format;
 use crate::costs::{POLL, SWEEP, TAKE};
 use crate::layout::Commit;
-use crate::logic::Turn;
+use crate::logic::{LookAround, Turn};
 use drover_base::{Cpu, Ns};
 use drover_store::Partition;
 use drover_verbs::Provider;
@@ -206,38 +206,35 @@ impl<P: Provider> Worker<P> {
         }
         cpu.charge(POLL, client.window);
         let intake = &mut self.intakes[at];
-        let mut turn = client.turn;
-        for _ in 0..client.window {
-            if intake.is_full() {
+        let mut around = LookAround::from(client.turn);
+        while !intake.is_full() {
+            let word = |slot| lane.slots.load(client.commit_at(slot));
+            let Some((slot, commit)) = around.next(client.turn, &client.states, word) else {
                 break;
-            }
-            let slot = turn.slot;
+            };
             let commit_at = client.commit_at(slot);
-            let commit = Commit(lane.slots.load(commit_at));
-            if commit.0 != client.states[slot as usize].last_commit() {
-                let found = Found {
-                    slots: &lane.slots,
-                    slot,
-                    commit_at,
-                    commit,
-                };
-                match intake.take(client, found, &mut self.counters) {
-                    Taken::New | Taken::Again => {
-                        cpu.charge(TAKE, 1);
-                        lane.served = true;
-                        self.partition.prefetch_bucket(cpu, intake.last_hash(), false);
-                        self.counters.out_of_turn += u64::from(slot != client.turn.slot);
-                        client.turn = client.turn.skip_done(&client.states);
-                    }
-                    Taken::Noted => {}
-                    Taken::Torn => {
-                        if torn_too_long(client, slot, commit, self.now) {
-                            self.counters.crc_dropped += 1;
-                        }
+            let found = Found {
+                slots: &lane.slots,
+                slot,
+                commit_at,
+                commit,
+            };
+            match intake.take(client, found, &mut self.counters) {
+                Taken::New | Taken::Again => {
+                    cpu.charge(TAKE, 1);
+                    lane.served = true;
+                    self.partition.prefetch_bucket(cpu, intake.last_hash(), false);
+                    self.counters.out_of_turn += u64::from(slot != client.turn.slot);
+                    client.turn = client.turn.skip_done(&client.states);
+                }
+                Taken::Noted => {}
+                Taken::Torn => {
+                    around.go_on();
+                    if torn_too_long(client, slot, commit, self.now) {
+                        self.counters.crc_dropped += 1;
                     }
                 }
             }
-            turn = turn.next(client.window);
         }
         client.aim(lane);
     }

@@ -41,6 +41,13 @@ pub fn delete(key: &[u8]) -> Op<'_> {
     Op::Delete { key }
 }
 
+/// A fabric that promises no more than a network does: the server may act as if requests were lost or reordered.
+pub fn lossy() -> LoopbackOptions {
+    let mut fabric = LoopbackOptions::default();
+    fabric.caps.lossless_writes = false;
+    fabric
+}
+
 impl Bed {
     pub fn new() -> Bed {
         Bed::with(4, 1, ClientOptions::default(), |_| {})
@@ -52,13 +59,7 @@ impl Bed {
         options: ClientOptions,
         prepare: impl FnOnce(&mut FakeServer),
     ) -> Bed {
-        let mut bed = Bed::raw(
-            window,
-            partition_count,
-            options,
-            LoopbackOptions::default(),
-            prepare,
-        );
+        let mut bed = Bed::raw(window, partition_count, options, lossy(), prepare);
         bed.until(|bed| bed.client.is_ready());
         bed
     }

@@ -118,6 +118,8 @@ pub struct FakeServer {
     /// Resyncs wait while this is set.
     pub deaf: bool,
     pub datagrams: bool,
+    /// Requests of a lane are taken in the order of their numbers, as a server does when none is lost.
+    pub in_turn: bool,
     pub resyncs: Vec<Resync>,
     pub spoil_bulk: usize,
     /// Turns clients away.
@@ -141,6 +143,7 @@ impl FakeServer {
             bend: Box::new(|_| {}),
             deaf: false,
             datagrams: false,
+            in_turn: false,
             resyncs: Vec::new(),
             spoil_bulk: 0,
             refuse: None,
@@ -382,9 +385,16 @@ impl FakeServer {
         send(&mut peer.control, &Message::Resynced(answer));
     }
 
-    /// Looks at every slot, newest partition last. No order among keys is kept: the client needs none.
+    /// Looks at every slot, newest partition last. No order among keys is kept, unless [`in_turn`](FakeServer::in_turn):
+    /// the client needs none where requests may be lost.
     fn sweep(&mut self) {
-        for at in (0..self.map.partition_count * self.map.window).rev() {
+        let mut order: Vec<usize> = (0..self.map.partition_count * self.map.window).rev().collect();
+        if self.in_turn {
+            let slots = self.peer.as_ref().expect("ready").slots.region().clone();
+            let word = |at: usize| slots.load_u64((at + 1) * self.map.slot_bytes - 8, Ordering::Acquire);
+            order.sort_by_key(|&at| (at / self.map.window, Commit(word(at)).seq(), at));
+        }
+        for at in order {
             let peer = self.peer.as_ref().expect("ready");
             let end = (at + 1) * self.map.slot_bytes;
             let mut image = vec![0; self.map.slot_bytes];

@@ -1,13 +1,12 @@
 //! A server that lies. Nothing it sends panics the client, hangs it, or ends an operation wrongly.
 
-use crate::bed::{Bed, Ended, get, put};
+use crate::bed::{Bed, Ended, get, lossy, put};
 use crate::fake::Fate;
 use drover_base::{Ns, Rng};
 use drover_kv::KvClient;
 use drover_kv_herd::client::ClientOptions;
 use drover_kv_herd::control::{Message, Resynced, Welcome};
 use drover_kv_herd::layout::{ReplyImm, Status};
-use drover_verbs::loopback::LoopbackOptions;
 use drover_verbs::{Export, Imm};
 
 #[test]
@@ -61,15 +60,9 @@ fn bent_welcomes_are_refused() {
         ("no queue pair", |w| w.uc.bytes.truncate(3)),
     ];
     for (what, bend) in bends {
-        let mut bed = Bed::raw(
-            4,
-            1,
-            ClientOptions::default(),
-            LoopbackOptions::default(),
-            |server| {
-                server.bend = Box::new(bend);
-            },
-        );
+        let mut bed = Bed::raw(4, 1, ClientOptions::default(), lossy(), |server| {
+            server.bend = Box::new(bend);
+        });
         let mut error = None;
         bed.until(|bed| {
             error = error.take().or_else(|| bed.client.take_error());

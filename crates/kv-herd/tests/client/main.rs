@@ -1,6 +1,7 @@
 //! The client against a fake server on the loopback fabric, in virtual time: every fault on purpose.
 
 mod bed;
+mod behind;
 mod bulk;
 mod calls;
 mod fake;

@@ -1,6 +1,6 @@
 //! Sessions begin, break, and begin again.
 
-use crate::bed::{Bed, Ended, get, put};
+use crate::bed::{Bed, Ended, get, lossy, put};
 use crate::fake::{FakeServer, Fate};
 use drover_base::Ns;
 use drover_kv::{KvClient, Refusal, SubmitError};
@@ -8,11 +8,10 @@ use drover_kv_herd::client::{ClientOptions, SetupError};
 use drover_kv_herd::control::{ErrorCode, Format, FrontEnd, Message};
 use drover_kv_herd::layout::{SlotOp, Status};
 use drover_verbs::Export;
-use drover_verbs::loopback::LoopbackOptions;
 
 #[test]
 fn operations_submitted_before_the_session_wait_for_it() {
-    let mut bed = Bed::raw(4, 2, ClientOptions::default(), LoopbackOptions::default(), |_| {});
+    let mut bed = Bed::raw(4, 2, ClientOptions::default(), lossy(), |_| {});
     bed.submit(put(b"k", b"1"));
     bed.submit(put(b"k", b"2"));
     let read = bed.submit(get(b"k"));
@@ -27,7 +26,7 @@ fn what_waits_is_bounded() {
         waiting_max: 3,
         ..ClientOptions::default()
     };
-    let mut bed = Bed::raw(4, 1, options, LoopbackOptions::default(), |_| {});
+    let mut bed = Bed::raw(4, 1, options, lossy(), |_| {});
     for i in 0..3u8 {
         bed.submit(get(&[i]));
     }
@@ -162,7 +161,7 @@ fn what_half_a_handshake_imported_goes_with_it() {
         server.bend = Box::new(|welcome| welcome.uc = Export::default());
     };
     let options = ClientOptions::default();
-    let mut bed = Bed::raw(4, 1, options, LoopbackOptions::default(), unconnectable);
+    let mut bed = Bed::raw(4, 1, options, lossy(), unconnectable);
     for _ in 0..3 {
         bed.until(|bed| bed.client.take_error().is_some());
     }
@@ -181,15 +180,9 @@ fn a_goodbye_is_a_loss() {
 #[test]
 fn a_refusal_is_passed_on() {
     for (code, is_final) in [(ErrorCode::Auth, true), (ErrorCode::TooManyClients, false)] {
-        let mut bed = Bed::raw(
-            4,
-            1,
-            ClientOptions::default(),
-            LoopbackOptions::default(),
-            |server| {
-                server.refuse = Some(code);
-            },
-        );
+        let mut bed = Bed::raw(4, 1, ClientOptions::default(), lossy(), |server| {
+            server.refuse = Some(code);
+        });
         let mut refused = None;
         bed.until(|bed| {
             refused = refused.take().or_else(|| bed.client.take_error());
@@ -227,7 +220,7 @@ fn a_paper_client_waits_for_slots() {
         ..ClientOptions::default()
     };
     let full = |server: &mut FakeServer| server.refuse = Some(ErrorCode::NoSlots);
-    let mut bed = Bed::raw(4, 1, options, LoopbackOptions::default(), full);
+    let mut bed = Bed::raw(4, 1, options, lossy(), full);
     let mut refused = None;
     bed.until(|bed| {
         refused = refused.take().or_else(|| bed.client.take_error());

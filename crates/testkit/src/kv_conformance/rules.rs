@@ -404,18 +404,18 @@ pub fn memory_pressure_never_lies<B: Bed>() {
 /// Store mode refuses what does not fit, and loses nothing that it took.
 pub fn store_mode_says_full<B: Bed>() {
     let plan = Plan {
-        key_count: 3000,
-        op_count: 6000,
+        key_count: 1500,
+        op_count: 3000,
         value_bytes_max: 900,
         ..Plan::default()
     };
     let options = BedOptions {
-        memory_bytes: 128 << 10,
+        memory_bytes: 64 << 10,
         store_mode: true,
         ..BedOptions::default()
     };
     let mut driver = Driver::<B>::new(&options, &plan);
     driver.run(&plan);
-    assert!(driver.full_count > 0, "128 KiB hold thousands of items?");
+    assert!(driver.full_count > 0, "64 KiB hold a thousand items?");
     driver.assert_linearizable(Model::Register);
 }

@@ -21,6 +21,7 @@ macro_rules! conformance_mutants {
             LosesLongWrites: write_lands write_longer_than_mtu;
             ReversesLists: writes_in_order completions_in_order;
             LastWordFirst: write_last_word_last;
+            LosesSomeUcWrites: uc_writes_all_land_in_order;
             WritesWholeWords: write_leaves_neighbours_alone;
             CutsAtMtu: write_longer_than_mtu;
             RefusesEmptyWrites: zero_length_write;

@@ -30,6 +30,8 @@ pub enum Need {
     Srq,
     /// [`Caps::ordered_writes`].
     OrderedWrites,
+    /// [`Caps::lossless_writes`].
+    LosslessWrites,
     /// [`Caps::memory_wait`].
     MemoryWait,
     /// [`Caps::inline_bytes_max`] of 16 at least.
@@ -45,6 +47,7 @@ impl Need {
             Need::Atomics => caps.atomics,
             Need::Srq => caps.srq,
             Need::OrderedWrites => caps.ordered_writes,
+            Need::LosslessWrites => caps.lossless_writes,
             Need::MemoryWait => caps.memory_wait,
             Need::Inline => caps.inline_bytes_max >= 16,
             Need::Gather => caps.sge_max >= 3,
@@ -62,6 +65,7 @@ macro_rules! conformance_rules {
             write_lands: writes [Rc Uc] [];
             writes_in_order: writes [Rc Uc] [];
             write_last_word_last: writes [Rc Uc] [OrderedWrites];
+            uc_writes_all_land_in_order: writes [Uc] [LosslessWrites];
             write_leaves_neighbours_alone: writes [Rc Uc] [];
             write_longer_than_mtu: writes [Rc Uc] [];
             zero_length_write: writes [Rc Uc] [];

@@ -83,6 +83,38 @@ pub(super) async fn writes_in_order<P: Provider>(end: &mut End<P>) -> Check {
     end.meet().await
 }
 
+/// Over UC no WRITE is lost, and whoever sees one sees all that were posted before it.
+pub(super) async fn uc_writes_all_land_in_order<P: Provider>(end: &mut End<P>) -> Check {
+    const COUNT: u64 = 400;
+    const LIST: usize = 8;
+    let mut link = end.link(&Setup::new()).await?;
+    if end.initiates() {
+        for first in (0..COUNT).step_by(LIST) {
+            let mut wrs: Vec<_> = (first..first + LIST as u64)
+                .map(|n| link.write(n, 8 * n as usize, &(n + 1).to_ne_bytes()))
+                .map(unsignaled)
+                .collect();
+            wrs[LIST - 1].signaled = true;
+            link.post(end, &wrs)?;
+            end.take_one(link.send_cq).await?;
+        }
+    } else {
+        let region = link.mr.region().clone();
+        let mut seen = 0;
+        end.until("the last WRITE", |_| {
+            let here = |n: u64| region.load_u64(8 * n as usize, Ordering::Acquire) == n + 1;
+            // The newest first: whatever it is, those before it must be there by then.
+            let newest = (seen..COUNT).rev().find(|&n| here(n));
+            let missing = newest.and_then(|newest| (seen..newest).find(|&n| !here(n)));
+            ensure!(missing.is_none(), "{missing:?} is missing, {newest:?} is there");
+            seen = newest.map_or(seen, |newest| newest + 1);
+            Ok((seen == COUNT).then_some(()))
+        })
+        .await?;
+    }
+    end.meet().await
+}
+
 /// Whoever sees the last word of a WRITE sees all of it.
 pub(super) async fn write_last_word_last<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;

@@ -73,6 +73,7 @@ impl FaultOptions {
             caps.ordered_writes = false;
         }
         if self.any() {
+            caps.lossless_writes = false;
             caps.send_depth_max = caps.send_depth_max.saturating_sub(super::late::LATE_DEPTH).max(1);
         }
         caps

@@ -50,6 +50,7 @@ impl Default for LoopbackOptions {
                 sge_max: 16,
                 reads_outstanding_max: 16,
                 ordered_writes: true,
+                lossless_writes: true,
                 memory_wait: true,
                 post_batch: 1,
             },

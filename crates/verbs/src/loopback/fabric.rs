@@ -29,6 +29,8 @@ pub(super) struct Fabric {
     pub(super) qps: BTreeMap<u32, Qp>,
     pub(super) cqs: BTreeMap<u32, Cq>,
     pub(super) srqs: BTreeMap<u32, RecvQueue>,
+    /// WRITEs so far, for a flaw.
+    pub(super) writes: u64,
     /// Empty without a flaw.
     pub(super) late: Vec<Late>,
     /// Empty without a flaw.
@@ -87,6 +89,7 @@ impl Fabric {
             qps: BTreeMap::new(),
             cqs: BTreeMap::new(),
             srqs: BTreeMap::new(),
+            writes: 0,
             late: Vec::new(),
             kept: Vec::new(),
             rung,

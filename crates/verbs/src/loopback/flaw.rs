@@ -25,6 +25,8 @@ flaws! {
     ReversesLists,
     /// The last word of a WRITE lands long before the others.
     LastWordFirst,
+    /// One WRITE in 97 never lands.
+    LosesSomeUcWrites,
     /// The length of a WRITE is rounded up to whole words.
     WritesWholeWords,
     /// WRITEs are cut at the packet size.

@@ -25,7 +25,9 @@ impl Fabric {
     pub(super) fn land(&mut self, region: &Region, offset: usize, bytes: &[u8]) {
         let whole_words = (bytes.len() + 7) & !7;
         let last_word = bytes.len().saturating_sub(1) & !7;
+        self.writes += 1;
         match self.flaw {
+            Some(Flaw::LosesSomeUcWrites) if self.writes.is_multiple_of(97) => {}
             Some(Flaw::LosesLongWrites) if bytes.len() >= 257 => {}
             Some(Flaw::CutsAtMtu) => land(region, offset, &bytes[..bytes.len().min(self.caps.mtu_bytes)]),
             Some(Flaw::WritesWholeWords) if region.contains(offset, whole_words) => {
