@@ -116,7 +116,9 @@ fn what_does_not_complete_is_told_once_in_words() {
 fn logged(mut wait: impl FnMut()) -> String {
     let log = Arc::new(Mutex::new(Vec::new()));
     let writer = log.clone();
-    let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(move || Log(writer.clone()));
+    let lines = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || Log(writer.clone()));
     let _guard = tracing::subscriber::set_default(lines.finish());
     loop {
         wait();
@@ -155,7 +157,10 @@ fn waiting_programs_have_it_logged_by_themselves() {
                 false => assert_eq!(bed.poll(), 0),
             }
         });
-        assert!(text.contains("is stuck: 1 signaled requests outstanding"), "{text}");
+        assert!(
+            text.contains("is stuck: 1 signaled requests outstanding"),
+            "{text}"
+        );
         assert!(text.contains("WARN"), "{text}");
     }
 }
