@@ -130,7 +130,7 @@ impl Listener {
         let made = lstat(path).map_err(system("stat"))?;
         rustix::net::listen(&fd, backlog).map_err(system("listen"))?;
         let mut listener = Listener::of(fd)?;
-        listener.file = Some((path.to_path_buf(), (made.st_dev as u64, made.st_ino as u64)));
+        listener.file = Some((path.to_path_buf(), (made.st_dev, made.st_ino)));
         Ok(listener)
     }
 
@@ -194,7 +194,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some((path, made)) = &self.file
-            && lstat(path).is_ok_and(|there| (there.st_dev as u64, there.st_ino as u64) == *made)
+            && lstat(path).is_ok_and(|there| (there.st_dev, there.st_ino) == *made)
         {
             let _ = unlink(path);
         }

@@ -4,6 +4,7 @@ use crate::StopFlag;
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_mem::pause;
 use drover_verbs::{Caps, Context, Provider, Waker};
+use std::os::fd::BorrowedFd;
 
 /// What a core does when its actors have nothing to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,6 +92,8 @@ pub struct RunStats {
 pub struct RunLoop<'a, P: Provider> {
     ctx: &'a P::Context,
     idle: Idle,
+    /// Also ends sleep.
+    beside: Option<BorrowedFd<'a>>,
     idle_since: Option<Ns>,
     /// The start of the last round, if it was busy.
     busy_since: Option<Ns>,
@@ -103,10 +106,17 @@ impl<'a, P: Provider> RunLoop<'a, P> {
         RunLoop {
             ctx,
             idle,
+            beside: None,
             idle_since: None,
             busy_since: None,
             stats: RunStats::default(),
         }
+    }
+
+    /// Sleep also ends when `fd` is readable: an actor waits for sockets.
+    pub fn beside(mut self, fd: BorrowedFd<'a>) -> RunLoop<'a, P> {
+        self.beside = Some(fd);
+        self
     }
 
     /// Runs until `stop` is set. Whoever sets it calls [`stopper`](RunLoop::stopper)'s waker, too.
@@ -157,7 +167,11 @@ impl<'a, P: Provider> RunLoop<'a, P> {
             // The stop flag is looked at after arming: who sets it later also ends the park.
             Some(wake_at) if !stop.is_set() => {
                 self.stats.parks += 1;
-                self.ctx.park(wake_at.min(until));
+                let deadline = wake_at.min(until);
+                match self.beside {
+                    None => self.ctx.park(deadline),
+                    Some(fd) => self.ctx.park_beside(deadline, fd),
+                }
                 // A doze that ended says nothing of whether there is work: the quiet goes on.
                 if most == Ns::MAX {
                     self.idle_since = None;

@@ -22,6 +22,7 @@ use drover_verbs::{
     RegisterError, RemoteRegion, UdDest, Waker,
 };
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
@@ -182,11 +183,15 @@ impl Context<Ibv> for IbvContext {
     }
 
     fn park(&self, deadline: Ns) {
+        self.park_beside(deadline, self.core.channel.fd());
+    }
+
+    fn park_beside(&self, deadline: Ns, fd: BorrowedFd<'_>) {
         let time = deadline.since(self.core.cpu.refresh());
         if time == Ns::ZERO {
             return self.core.sleeper.disarm();
         }
-        self.core.sleeper.park(self.core.channel.fd(), time);
+        self.core.sleeper.park(self.core.channel.fd(), fd, time);
         self.core.channel.drain();
         self.core.cpu.refresh();
         self.core.watch();

@@ -42,10 +42,11 @@ impl Sleeper {
         self.shared.asleep.store(false, Ordering::SeqCst);
     }
 
-    /// Sleeps for at most `time`, until `other` is readable or a waker fires; disarms.
-    pub(crate) fn park(&self, other: BorrowedFd<'_>, time: Ns) {
+    /// Sleeps for at most `time`, until `one` or `other` is readable or a waker fires; disarms.
+    pub(crate) fn park(&self, one: BorrowedFd<'_>, other: BorrowedFd<'_>, time: Ns) {
         let mut fds = [
             PollFd::new(&self.shared.event, PollFlags::IN),
+            PollFd::from_borrowed_fd(one, PollFlags::IN),
             PollFd::from_borrowed_fd(other, PollFlags::IN),
         ];
         let timeout = Timespec {

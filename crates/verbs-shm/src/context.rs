@@ -10,6 +10,7 @@ use crate::mr::ShmMr;
 use crate::qp::{Queue, ShmQp, import_lane};
 use crate::recv::{RecvQueue, ShmSrq};
 use crate::stats::{Counters, ShmStats};
+use crate::watcher::Watcher;
 use crate::wire;
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, NativeCpu, PageWish, Region};
@@ -18,11 +19,18 @@ use drover_verbs::{
     Access, Bell, Caps, Context, CreateError, Export, ImportError, OpenError, QpKind, QpOptions, Qpn,
     RegisterError, RemoteRegion, UdDest, Waker,
 };
+use std::cell::OnceCell;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
+
+/// How long it sleeps beside a descriptor that cannot be waited for.
+const BLIND_DOZE: Ns = Ns::from_ms(1);
 
 /// One thread's view of shared memory. Not `Send`: no lock and no atomic of our own is on the data path.
 pub struct ShmContext {
     core: Rc<Core>,
+    /// Started by the first sleep beside a descriptor.
+    watcher: OnceCell<Option<Watcher>>,
 }
 
 impl ShmContext {
@@ -37,7 +45,10 @@ impl ShmContext {
             counters: Counters::default(),
             departures: 0.into(),
         };
-        Ok(ShmContext { core: Rc::new(core) })
+        Ok(ShmContext {
+            core: Rc::new(core),
+            watcher: OnceCell::new(),
+        })
     }
 
     /// What it has counted so far.
@@ -214,5 +225,13 @@ impl Context<Shm> for ShmContext {
             self.core.bell.park(time);
             self.core.cpu.refresh();
         }
+    }
+
+    /// By a thread that waits for `fd` ([`Watcher`]); a system call more per sleep.
+    fn park_beside(&self, deadline: Ns, fd: BorrowedFd<'_>) {
+        let watcher = self.watcher.get_or_init(|| Watcher::start(self.waker()).ok());
+        let watched = watcher.as_ref().is_some_and(|watcher| watcher.watch(fd).is_ok());
+        let blind = self.core.cpu.refresh() + BLIND_DOZE;
+        self.park(if watched { deadline } else { deadline.min(blind) });
     }
 }

@@ -62,6 +62,7 @@ mod qp;
 mod recv;
 mod ring;
 mod stats;
+mod watcher;
 mod wire;
 
 pub use context::ShmContext;

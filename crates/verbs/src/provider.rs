@@ -8,6 +8,7 @@ use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, PageWish, Region};
 use std::fmt::Debug;
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 
 /// A fabric: the bundle of types that a protocol is generic over.
 pub trait Provider: Sized + 'static {
@@ -90,7 +91,17 @@ pub trait Context<P: Provider>: 'static {
     /// Sleeps until something arrives, a waker fires or `deadline` comes. Only after [`arm`](Context::arm);
     /// disarms. May wake for nothing.
     fn park(&self, deadline: Ns);
+
+    /// The same, also ended when `fd` is readable: for a core that waits for sockets, too. Whoever can wait for one of
+    /// the two only parks in dozes of a millisecond, as this does.
+    fn park_beside(&self, deadline: Ns, fd: BorrowedFd<'_>) {
+        let _ = fd;
+        self.park(deadline.min(self.cpu().refresh() + BESIDE_DOZE));
+    }
 }
+
+/// How long a sleeper does not look at what cannot wake it.
+const BESIDE_DOZE: Ns = Ns::from_ms(1);
 
 /// Ends another thread's park. Cheap to clone.
 #[derive(Clone)]

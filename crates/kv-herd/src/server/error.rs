@@ -55,6 +55,12 @@ pub enum StartError {
         /// What failed.
         reason: String,
     },
+    /// Who was to share a worker's core could not be made.
+    #[error("{reason}")]
+    Lodger {
+        /// What failed.
+        reason: String,
+    },
     /// A thread could not be started, or died before it said hello.
     #[error("starting thread {name}: {reason}")]
     Thread {

@@ -32,6 +32,7 @@ mod error;
 mod execute;
 mod inbox;
 mod intake;
+mod lodger;
 mod options;
 mod paper;
 mod pipeline;
@@ -44,6 +45,7 @@ mod worker;
 
 pub use acceptor::Acceptor;
 pub use error::{ServeError, StartError};
+pub use lodger::{Lodger, MakeLodger, Seat};
 pub use options::{Flaw, ServeMode, ServerOptions};
 pub use stats::{Counters, ServerStats, Silence, WorkerStats};
 pub use threads::Server;

@@ -3,6 +3,7 @@
 use super::acceptor::{Acceptor, Ask};
 use super::error::{ServeError, StartError};
 use super::inbox::{Event, Inbox};
+use super::lodger::{Household, Lodger, MakeLodger, Seat};
 use super::options::{Flaw, ServerOptions};
 use super::stats::{ServerStats, Silence};
 use super::worker::{Introduction, Worker};
@@ -10,7 +11,7 @@ use crate::control::PARTITIONS_MAX;
 use crate::layout::{SlotMap, WINDOW_MAX};
 use drover_base::{Actor, Cpu, Progress};
 use drover_rt::control::{ControlListener, ControlStream};
-use drover_rt::{RunLoop, StopFlag, WakeFd};
+use drover_rt::{Idle, RunLoop, StopFlag, WakeFd};
 use drover_verbs::{Context, Device, Provider};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::PipeReader;
@@ -47,6 +48,17 @@ impl<P: Provider> Server<P> {
         options: &ServerOptions,
         on_worker: impl Fn(usize) + Send + Sync + 'static,
     ) -> Result<Server<P>, StartError> {
+        Server::start_with(device, listener, options, on_worker, None)
+    }
+
+    /// The same with a [`Lodger`](super::Lodger) at each worker, which `lodgers` makes.
+    pub fn start_with(
+        device: &P::Device,
+        listener: Option<ControlListener>,
+        options: &ServerOptions,
+        on_worker: impl Fn(usize) + Send + Sync + 'static,
+        lodgers: Option<MakeLodger<P>>,
+    ) -> Result<Server<P>, StartError> {
         check::<P>(device, options)?;
         let events = Inbox::new();
         let on_worker: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(on_worker);
@@ -55,10 +67,10 @@ impl<P: Provider> Server<P> {
         for index in 0..options.partition_count {
             let (hello, said) = mpsc::channel();
             let (device, options) = (device.clone(), options.clone());
-            let (events, on_worker) = (events.clone(), on_worker.clone());
+            let (events, on_worker, lodgers) = (events.clone(), on_worker.clone(), lodgers.clone());
             let work = move || {
                 on_worker(index);
-                run_worker::<P>(&device, &options, index, &events, &hello);
+                run_worker::<P>(&device, &options, index, &events, lodgers.as_ref(), &hello);
             };
             threads.push(spawn(format!("drover-worker-{index}"), work)?);
             starting.push(said);
@@ -253,6 +265,7 @@ fn run_worker<P: Provider>(
     options: &ServerOptions,
     index: usize,
     events: &Arc<Inbox<Event>>,
+    lodgers: Option<&MakeLodger<P>>,
     hello: &mpsc::Sender<Result<Introduction, StartError>>,
 ) {
     let made = device
@@ -260,8 +273,9 @@ fn run_worker<P: Provider>(
         .map(|ctx| ctx.cpu().refresh())
         .map_err(StartError::from);
     let made = made.and_then(|started| Worker::<P>::new(device, options, index, started, events.clone()));
-    let mut worker = match made {
-        Ok(worker) => worker,
+    let made = made.and_then(|worker| Ok((make_lodger(&worker, options, index, lodgers)?, worker)));
+    let (mut lodger, mut worker) = match made {
+        Ok(made) => made,
         Err(error) => {
             // The starter may have gone; then nobody wants to know.
             let _ = hello.send(Err(error));
@@ -271,22 +285,46 @@ fn run_worker<P: Provider>(
     if hello.send(Ok(worker.introduction())).is_err() {
         return;
     }
-    if let Err(reason) = work_and_restart(&mut worker, options, index) {
+    if let Err(reason) = work_and_restart(&mut worker, lodger.as_deref_mut(), options, index) {
         tracing::error!(index, reason, "a worker gives up");
         let worker = index;
         events.push(Event::GaveUp { worker, reason });
     }
 }
 
+type BoxedLodger<P> = Box<dyn Lodger<<P as Provider>::Cpu>>;
+
+fn make_lodger<P: Provider>(
+    worker: &Worker<P>,
+    options: &ServerOptions,
+    index: usize,
+    lodgers: Option<&MakeLodger<P>>,
+) -> Result<Option<BoxedLodger<P>>, StartError> {
+    let Some(make) = lodgers else { return Ok(None) };
+    let seat = Seat {
+        index,
+        count: options.partition_count,
+        waker: worker.context().waker(),
+        started: worker.started,
+    };
+    make(seat)
+        .map(Some)
+        .map_err(|reason| StartError::Lodger { reason })
+}
+
 /// Works until told to stop. Errors: why it cannot go on.
 fn work_and_restart<P: Provider>(
     worker: &mut Worker<P>,
+    mut lodger: Option<&mut (dyn Lodger<P::Cpu> + 'static)>,
     options: &ServerOptions,
     index: usize,
 ) -> Result<(), String> {
     for _ in 0..RESTARTS_MAX {
         // A panic is a bug of ours; it costs this partition's items, not the service.
-        let ended = catch_unwind(AssertUnwindSafe(|| poll_until_stopped(worker, options)));
+        let ended = catch_unwind(AssertUnwindSafe(|| match &mut lodger {
+            None => poll_until_stopped(worker, options),
+            Some(lodger) => share_until_stopped(worker, &mut **lodger, options),
+        }));
         if ended.is_ok() {
             return Ok(());
         }
@@ -294,6 +332,9 @@ fn work_and_restart<P: Provider>(
         worker
             .restart()
             .map_err(|error| format!("it panicked and cannot begin again: {error}"))?;
+        if let Some(lodger) = &mut lodger {
+            lodger.restarted();
+        }
     }
     Err(format!("it panicked {RESTARTS_MAX} times"))
 }
@@ -310,6 +351,31 @@ fn poll_until_stopped<P: Provider>(worker: &mut Worker<P>, options: &ServerOptio
     while !worker.is_stopped() {
         run_loop.round(&mut [&mut *worker], &never);
         worker.run = run_loop.stats();
+    }
+}
+
+/// The same with a lodger, for whose descriptor it sleeps, too.
+fn share_until_stopped<P: Provider>(
+    worker: &mut Worker<P>,
+    lodger: &mut dyn Lodger<P::Cpu>,
+    options: &ServerOptions,
+) {
+    let ctx = worker.context();
+    // Its own: the lodger is borrowed by each round. If there is none left, nothing could wake the core.
+    let fd = lodger.fd().try_clone_to_owned().ok();
+    let idle = match fd {
+        Some(_) => options.idle.for_memory_pollers(ctx.caps()),
+        None => Idle::Spin,
+    };
+    let mut run_loop = RunLoop::<P>::new(&ctx, idle);
+    if let Some(fd) = &fd {
+        run_loop = run_loop.beside(fd.as_fd());
+    }
+    let never = StopFlag::new();
+    let mut household = Household::new(worker, lodger, options.idle_sweeps);
+    while !household.worker().is_stopped() {
+        run_loop.round(&mut [&mut household], &never);
+        household.worker().run = run_loop.stats();
     }
 }
 

@@ -55,7 +55,7 @@ pub struct Worker<P: Provider> {
     pub(super) now: Ns,
     /// The same in whole seconds since the server started.
     pub(super) now_s: u32,
-    started: Ns,
+    pub(super) started: Ns,
     pub(super) sweeps: u32,
     /// A look around comes when these bits of `sweeps` are 0.
     pub(super) around_mask: u32,
@@ -301,6 +301,14 @@ impl<P: Provider> Actor<P::Cpu> for Worker<P> {
     /// Up to [`ServerOptions::idle_sweeps`] sweeps until one finds something, then that batch. Idle means that
     /// every slot was looked at, so it is exact: whatever comes afterwards rings the bell.
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
+        self.sweep_times(cpu, self.options.idle_sweeps.max(1))
+    }
+}
+
+impl<P: Provider> Worker<P> {
+    /// A step of at most so many sweeps.
+    #[inline(always)]
+    pub(super) fn sweep_times(&mut self, cpu: &P::Cpu, sweeps: usize) -> Progress {
         cpu.charge(STEP, 1);
         self.now = cpu.now();
         self.now_s = self.now.since(self.started).as_s() as u32;
@@ -308,7 +316,7 @@ impl<P: Provider> Actor<P::Cpu> for Worker<P> {
         if !self.replies.has_room(cpu, &mut self.counters) {
             return Progress::Busy;
         }
-        for _ in 0..self.options.idle_sweeps.max(1) {
+        for _ in 0..sweeps {
             if self.inbox.has_mail() {
                 self.obey(cpu);
                 return Progress::Busy;

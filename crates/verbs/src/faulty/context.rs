@@ -13,6 +13,7 @@ use drover_mem::{AllocError, BufferPool, PageWish, Region};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -277,6 +278,14 @@ impl<P: Provider> Context<Faulty<P>> for FaultyContext<P> {
         let late = !self.shared.late.borrow().is_empty();
         let nap = self.cpu().now() + NAP;
         self.inner.park(if late { deadline.min(nap) } else { deadline });
+        self.shared.late.borrow_mut().step(self.cpu());
+    }
+
+    fn park_beside(&self, deadline: Ns, fd: BorrowedFd<'_>) {
+        let late = !self.shared.late.borrow().is_empty();
+        let nap = self.cpu().now() + NAP;
+        self.inner
+            .park_beside(if late { deadline.min(nap) } else { deadline }, fd);
         self.shared.late.borrow_mut().step(self.cpu());
     }
 }

@@ -8,6 +8,7 @@ use crate::{
 };
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, PageWish, Region};
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The ring, shared by the contexts of a device.
@@ -231,5 +232,10 @@ impl<P: Provider> Context<Traced<P>> for TracedContext<P> {
     fn park(&self, deadline: Ns) {
         self.log.add(self.cpu().now(), What::Parked { deadline });
         self.inner.park(deadline);
+    }
+
+    fn park_beside(&self, deadline: Ns, fd: BorrowedFd<'_>) {
+        self.log.add(self.cpu().now(), What::Parked { deadline });
+        self.inner.park_beside(deadline, fd);
     }
 }

@@ -1,0 +1,102 @@
+//! [`Lodger`]: whoever shares a worker's core and items, such as the sockets of another protocol.
+//!
+//! Each round steps the worker, then its lodger. Neither starves the other: a step of either is one batch. While the
+//! worker is busy and the lodger has nothing, the lodger is asked less and less often, down to once in
+//! [`SKIPS_MAX`] + 1 rounds: asking costs it a system call, a quarter of a microsecond, and a round of a busy worker
+//! several, so that it costs the worker less than a hundredth, and the lodger's clients wait for some 50 us at worst.
+//! While the lodger is busy, the worker sweeps over its slots once per round and does not linger.
+
+use super::worker::Worker;
+use drover_base::{Actor, Ns, Progress};
+use drover_store::Partition;
+use drover_verbs::{Provider, Waker};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// Shares the core and the items of a worker. Lives in the worker's thread.
+pub trait Lodger<C> {
+    /// Does what can be done now, at most one batch; never blocks. `now` is the start of the round, `now_s` the same in
+    /// whole seconds since the server started.
+    fn step(&mut self, cpu: &C, partition: &mut Partition, now: Ns, now_s: u32) -> Progress;
+
+    /// Becomes readable when there is something to do: while the core sleeps, it is waited for. Always the same.
+    fn fd(&self) -> BorrowedFd<'_>;
+
+    /// A step of the worker or the lodger panicked: the partition begins again, empty.
+    fn restarted(&mut self);
+}
+
+/// Where a lodger lives.
+#[derive(Debug)]
+pub struct Seat {
+    /// The partition's number.
+    pub index: usize,
+    /// How many there are.
+    pub count: usize,
+    /// Wakes its core.
+    pub waker: Waker,
+    /// The server's start, where `now_s` is 0, on the clock of this core.
+    pub started: Ns,
+}
+
+/// Makes the lodger of a worker, in the worker's thread. Errors: why there is none, and so no server.
+pub type MakeLodger<P> =
+    Arc<dyn Fn(Seat) -> Result<Box<dyn Lodger<<P as Provider>::Cpu>>, String> + Send + Sync>;
+
+/// Most rounds of a busy worker in which its lodger is not asked.
+const SKIPS_MAX: u32 = 15;
+
+/// A worker and its lodger, as one actor.
+pub(super) struct Household<'a, P: Provider> {
+    worker: &'a mut Worker<P>,
+    lodger: &'a mut dyn Lodger<P::Cpu>,
+    /// Sweeps of a step while the lodger has nothing to do.
+    sweeps: usize,
+    lodger_busy: bool,
+    /// Rounds until the lodger is asked again, and how many they were last time.
+    skip: u32,
+    skips: u32,
+}
+
+impl<'a, P: Provider> Household<'a, P> {
+    pub(super) fn new(
+        worker: &'a mut Worker<P>,
+        lodger: &'a mut dyn Lodger<P::Cpu>,
+        sweeps: usize,
+    ) -> Household<'a, P> {
+        Household {
+            worker,
+            lodger,
+            sweeps: sweeps.max(1),
+            lodger_busy: false,
+            skip: 0,
+            skips: 0,
+        }
+    }
+
+    pub(super) fn worker(&mut self) -> &mut Worker<P> {
+        self.worker
+    }
+}
+
+impl<P: Provider> Actor<P::Cpu> for Household<'_, P> {
+    fn step(&mut self, cpu: &P::Cpu) -> Progress {
+        let sweeps = if self.lodger_busy { 1 } else { self.sweeps };
+        let own = self.worker.sweep_times(cpu, sweeps);
+        if own == Progress::Busy && self.skip > 0 {
+            self.skip -= 1;
+            return own;
+        }
+        let worker = &mut *self.worker;
+        let others = self
+            .lodger
+            .step(cpu, &mut worker.partition, worker.now, worker.now_s);
+        self.lodger_busy = others == Progress::Busy;
+        self.skips = match self.lodger_busy {
+            true => 0,
+            false => (2 * self.skips + 1).min(SKIPS_MAX),
+        };
+        self.skip = self.skips;
+        own.and(others)
+    }
+}
