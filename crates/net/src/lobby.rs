@@ -85,7 +85,8 @@ impl Lobby {
         self.seats[core].shown.show(counters);
     }
 
-    pub(crate) fn is_full(&self) -> bool {
+    /// As many connections as there may be.
+    pub fn is_full(&self) -> bool {
         self.open() >= self.limit
     }
 

@@ -21,7 +21,9 @@ pub fn run(folder: &Path) -> ExitCode {
 fn write(folder: &Path) -> Result<(), Failure> {
     let failed = |error| Failure::new(exit::OS_ERROR, format!("{}: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(failed)?;
-    pages().iter().try_for_each(|(name, text)| std::fs::write(folder.join(name), text).map_err(failed))
+    pages()
+        .iter()
+        .try_for_each(|(name, text)| std::fs::write(folder.join(name), text).map_err(failed))
 }
 
 /// File names and texts.
@@ -49,7 +51,15 @@ fn page(command: Command) -> Vec<u8> {
 /// drover.conf(5): the settings that are flags, too.
 fn conf(serve: &Command) -> Vec<u8> {
     let mut page = Roff::new();
-    page.control("TH", ["drover.conf", "5", "", concat!("drover ", env!("CARGO_PKG_VERSION"))]);
+    page.control(
+        "TH",
+        [
+            "drover.conf",
+            "5",
+            "",
+            concat!("drover ", env!("CARGO_PKG_VERSION")),
+        ],
+    );
     page.control("SH", ["NAME"]);
     page.text([roman("drover.conf - settings of drover serve")]);
     page.control("SH", ["DESCRIPTION"]);
@@ -65,19 +75,34 @@ fn conf(serve: &Command) -> Vec<u8> {
     ]);
     page.control("SH", ["SETTINGS"]);
     for arg in settings(serve) {
-        let value = arg.get_value_names().and_then(|names| names.first()).map_or("VALUE", |name| name.as_str());
+        let value = arg
+            .get_value_names()
+            .and_then(|names| names.first())
+            .map_or("VALUE", |name| name.as_str());
         page.control("TP", []);
-        page.text([bold(arg.get_long().unwrap_or_default()), roman(" = "), italic(value)]);
+        page.text([
+            bold(arg.get_long().unwrap_or_default()),
+            roman(" = "),
+            italic(value),
+        ]);
         page.text([roman(arg.get_help().map(ToString::to_string).unwrap_or_default())]);
     }
     page.control("SH", ["SEE ALSO"]);
-    page.text([bold("drover-serve"), roman("(1), "), bold("drover-config"), roman("(1)")]);
+    page.text([
+        bold("drover-serve"),
+        roman("(1), "),
+        bold("drover-config"),
+        roman("(1)"),
+    ]);
     page.render().into_bytes()
 }
 
 fn settings(serve: &Command) -> impl Iterator<Item = &Arg> {
     serve.get_arguments().filter(|arg| {
-        let takes_value = !matches!(arg.get_action(), ArgAction::Help | ArgAction::Version | ArgAction::Count);
+        let takes_value = !matches!(
+            arg.get_action(),
+            ArgAction::Help | ArgAction::Version | ArgAction::Count
+        );
         takes_value && arg.get_long().is_some_and(|name| !NOT_IN_FILES.contains(&name))
     })
 }
@@ -104,7 +129,10 @@ mod tests {
         let index = text_of(&pages, "drover.1");
         for command in all.get_subcommands().filter(|command| !command.is_hide_set()) {
             let name = command.get_name();
-            assert!(index.contains(&escaped(&format!("drover-{name}"))), "{name} is not in drover(1)");
+            assert!(
+                index.contains(&escaped(&format!("drover-{name}"))),
+                "{name} is not in drover(1)"
+            );
             let page = text_of(&pages, &format!("drover-{name}.1"));
             for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
                 if let Some(long) = arg.get_long() {

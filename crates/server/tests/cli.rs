@@ -109,9 +109,9 @@ fn store_mode_says_full_and_forgets_nothing() {
 #[test]
 fn further_ways_in() {
     let socket = folder("ways").join("second.sock");
-    let server = Serving::start("ways", &["-s", socket.to_str().expect("UTF-8"), "-p", "0"]);
-    assert_eq!(server.ask(&["set", "a", "1"]).0, 0);
     let second = format!("unix:{}", socket.display());
+    let server = Serving::start("ways", &["--control-listen", &second]);
+    assert_eq!(server.ask(&["set", "a", "1"]).0, 0);
     assert_eq!(
         drover(&["get", "a", "--server", &second], ""),
         (0, "1\n".into(), String::new())

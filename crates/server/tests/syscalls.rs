@@ -41,7 +41,17 @@ impl Traced {
         let mut strace = Command::new("strace")
             .args(["-f", "-o", trace.to_str().expect("UTF-8")])
             .arg(env!("CARGO_BIN_EXE_drover"))
-            .args(["serve", "--fabric", addr, "-t", "1", "--spin-us", spin_us])
+            .args([
+                "serve",
+                "--fabric",
+                addr,
+                "-p",
+                "0",
+                "-t",
+                "1",
+                "--spin-us",
+                spin_us,
+            ])
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

@@ -8,9 +8,15 @@ use std::path::PathBuf;
 /// Arguments of `serve` and `config`, and the keys of the configuration file.
 #[derive(clap::Args, Clone, Default, Debug)]
 #[command(after_help = "\
-Clients find the server by --fabric. With shm:NAME they find it by -s, too; both pass memory, so the data path
-never leaves it. -p is the same control channel over TCP: it answers `drover stats`, but cannot pass memory, so
-data needs one of the others. (memcached's own protocol on -p and -s is not there yet.)
+memcached clients connect to -p and -l (127.0.0.1:11211 unless told otherwise) or to -s; with -s alone there is no
+TCP port, as with memcached. Both see the same items as native clients do.
+
+Native clients find the server by --fabric; at --control-listen, too. Over a Unix socket that channel passes memory;
+over TCP it answers `drover stats`, but cannot pass memory, so data needs --fabric or a Unix socket.
+
+-o takes memcached's extended options; those that exist here: idle_timeout=SECONDS (close silent connections),
+maxconns_fast and no_maxconns_fast (refuse connections beyond -c with an error, or let them wait). Those about slabs,
+LRU and hash tables are accepted and have no effect: there are none of these here.
 
 With rdma://host:port the control channel is TCP at host:port, and data goes by the RDMA device that has that
 address; if none has, or the host is 0.0.0.0, the best one there is (`drover devices` says which and why).
@@ -23,15 +29,53 @@ pub struct Args {
     pub fabric: Option<String>,
     #[command(flatten)]
     pub device: DeviceArgs,
-    /// Control channel on this TCP port too; 0: none [default: 0]
-    #[arg(short = 'p', long, value_name = "PORT")]
-    pub port: Option<u16>,
-    /// Control channel on this Unix socket too
+    /// TCP port for memcached clients; 0: none; -1: any free one, which is logged and written to the file that the
+    /// environment's MEMCACHED_PORT_FILENAME names [default: 11211, or none with -s]
+    #[arg(short = 'p', long, value_name = "PORT", allow_negative_numbers = true)]
+    pub port: Option<i32>,
+    /// UDP port: only 0, for there is none
+    #[arg(short = 'U', long, value_name = "PORT")]
+    pub udp_port: Option<u16>,
+    /// Unix socket for memcached clients
     #[arg(short = 's', long, value_name = "PATH")]
     pub unix_socket: Option<PathBuf>,
-    /// Address that -p listens on [default: 127.0.0.1]; or rdma://host:port, which is --fabric by another name
-    #[arg(short = 'l', long, value_name = "IP|ADDR")]
-    pub listen: Option<String>,
+    /// Rights of the Unix socket's file, octal [default: 700]
+    #[arg(short = 'a', long, value_name = "MASK")]
+    pub unix_mask: Option<String>,
+    /// Addresses that -p listens on, each with a port of its own if it names one: IP, name or IP:port, separated by
+    /// commas or given several times [default: 127.0.0.1]. rdma://host:port is --fabric by another name
+    #[arg(short = 'l', long, value_name = "ADDR", value_delimiter = ',')]
+    pub listen: Vec<String>,
+    /// Control channel of native clients here too: tcp://host:port or unix:/path.sock
+    #[arg(long, value_name = "ADDR", value_delimiter = ',')]
+    pub control_listen: Vec<String>,
+    /// Protocol of memcached clients: ascii or auto, which is the same here; binary is refused
+    #[arg(short = 'B', long, value_name = "NAME")]
+    pub protocol: Option<String>,
+    /// Connections that may wait to be accepted [default: 1024]
+    #[arg(short = 'b', long, value_name = "COUNT")]
+    pub listen_backlog: Option<u32>,
+    /// Requests of one memcached connection before others have their turn [default: 200]
+    #[arg(short = 'R', long, value_name = "COUNT")]
+    pub max_reqs_per_event: Option<usize>,
+    /// No CAS: accepted, and of no effect, for here it costs nothing
+    #[arg(short = 'C', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub disable_cas: Option<bool>,
+    /// Refuse flush_all
+    #[arg(short = 'F', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub disable_flush_all: Option<bool>,
+    /// Refuse to list keys (lru_crawler metadump, mgdump)
+    #[arg(short = 'X', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub disable_dumping: Option<bool>,
+    /// Refuse `watch`
+    #[arg(short = 'W', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub disable_watch: Option<bool>,
+    /// Allow the command `shutdown`
+    #[arg(short = 'A', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub enable_shutdown: Option<bool>,
+    /// Extended options, separated by commas: see below
+    #[arg(short = 'o', long, value_name = "LIST", value_delimiter = ',')]
+    pub extended: Vec<String>,
     /// Memory for items, MiB [default: 64]
     #[arg(short = 'm', long, value_name = "MIB")]
     pub memory_limit: Option<u64>,
@@ -44,7 +88,7 @@ pub struct Args {
     /// Largest value; bytes, or with k or m [default: 1m]
     #[arg(short = 'I', long, value_name = "SIZE")]
     pub max_item_size: Option<String>,
-    /// Most clients at a time [default: 1024]
+    /// Most native clients, and most memcached connections, at a time [default: 1024]
     #[arg(short = 'c', long, value_name = "COUNT")]
     pub conn_limit: Option<usize>,
     /// Clients that write their requests into slots of the server's memory, which is quickest; further ones, up to
@@ -79,6 +123,9 @@ pub struct Args {
     /// Say more: -v decisions and clients, -vv everything
     #[arg(short = 'v', action = clap::ArgAction::Count)]
     pub verbose: u8,
+    /// Print the version
+    #[arg(short = 'V', long)]
+    pub version: bool,
     /// Refused: a service manager does this better
     #[arg(short = 'd', long)]
     pub daemon: bool,

@@ -1,4 +1,4 @@
-//! The addresses of a server: one control channel per way in, all with the same answers.
+//! The addresses of a server for native clients: one control channel per way in, all with the same answers.
 
 use super::settings::Settings;
 use crate::exit::{self, Failure};
@@ -20,17 +20,13 @@ pub fn addresses(settings: &Settings) -> Result<Vec<ControlAddr>, Failure> {
         return Err(Failure::new(exit::USAGE, text));
     }
     let mut addrs = vec![fabric];
-    if let Some(path) = &settings.unix_socket.value {
-        addrs.push(parse(&format!("unix:{}", path.display()))?);
-    }
-    if settings.port.value != 0 {
-        let host = &settings.listen.value;
-        let host = if host.contains(':') {
-            format!("[{host}]")
-        } else {
-            host.clone()
-        };
-        addrs.push(parse(&format!("tcp://{host}:{}", settings.port.value))?);
+    for text in &settings.control_listen.value {
+        let addr = parse(text)?;
+        if !matches!(addr.scheme(), Scheme::Unix | Scheme::Tcp) {
+            let text = format!("--control-listen {addr}: expected tcp://host:port or unix:/path.sock");
+            return Err(Failure::new(exit::USAGE, text));
+        }
+        addrs.push(addr);
     }
     Ok(addrs)
 }

@@ -1,12 +1,15 @@
 //! `drover serve` and `drover config`.
 
 mod args;
+mod extended;
 mod limits;
 mod listen;
+mod memcached;
 mod ops;
 mod plan;
 mod run;
 mod settings;
+mod ways;
 
 pub use args::Args;
 pub use settings::{fuzz_config_file, fuzz_settings};
@@ -17,6 +20,10 @@ use std::process::ExitCode;
 
 /// Serves until a signal comes.
 pub fn run(args: &Args) -> ExitCode {
+    if args.version {
+        println!("drover {}", env!("CARGO_PKG_VERSION"));
+        return ExitCode::SUCCESS;
+    }
     exit::from_result(Settings::resolve(args).and_then(|settings| run::serve(&settings)))
 }
 

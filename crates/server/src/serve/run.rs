@@ -1,16 +1,20 @@
 //! A running server: workers and control thread belong to HERD; this thread waits for signals and for clients
 //! that come another way.
 
+use super::memcached::Memcached;
 use super::ops::{Ops, Signal, Signals};
 use super::settings::Settings;
-use super::{limits, listen, plan};
+use super::{limits, listen, plan, ways};
 use crate::exit::{self, Failure};
 use crate::fabric::{Fabric, Job};
-use drover_kv_herd::server::{Server, ServerOptions, StartError};
+use drover_base::{Cpu, HashSeed};
+use drover_kv_herd::server::{MakeLodger, Server, ServerOptions, StartError};
 use drover_mem::NativeCpu;
+use drover_net::Listener;
 use drover_rt::control::ControlListener;
-use drover_verbs::{Device, Provider};
+use drover_verbs::{Context, Device, Provider};
 use rustix::event::{PollFd, PollFlags, poll};
+use std::sync::Arc;
 
 /// Serves until SIGTERM or SIGINT.
 pub fn serve(settings: &Settings) -> Result<(), Failure> {
@@ -29,6 +33,7 @@ pub fn serve(settings: &Settings) -> Result<(), Failure> {
         settings,
         options: plan::server_options(settings)?,
         listeners: listen::open_all(&addrs)?,
+        sockets: ways::open_all(settings)?,
         ops: Ops::take(&settings.ops)?,
         signals,
     })
@@ -40,6 +45,8 @@ struct Serve<'a> {
     options: ServerOptions,
     /// The first is the fabric's.
     listeners: Vec<ControlListener>,
+    /// For memcached clients.
+    sockets: Vec<Listener>,
     ops: Ops,
     signals: Signals,
 }
@@ -49,12 +56,18 @@ impl Job for Serve<'_> {
 
     fn run<P: Provider<Cpu = NativeCpu>>(mut self, device: &P::Device) -> Result<(), Failure> {
         plan::announce(self.settings, &self.options, device.caps());
-        let ways: Vec<String> = self.listeners.iter().map(|way| way.addr().to_string()).collect();
+        let mut ways: Vec<String> = self.listeners.iter().map(|way| way.addr().to_string()).collect();
+        ways.extend(
+            self.sockets
+                .iter()
+                .map(|way| format!("memcached {}", way.address())),
+        );
         let fabric = self.listeners.remove(0);
         let cores = self.settings.cores.value.clone();
         let pin = move |worker: usize| pin_worker(worker, cores.as_deref());
-        let server =
-            Server::<P>::start(device, Some(fabric), &self.options, pin).map_err(|error| failure(&error))?;
+        let lodgers = self.lodgers::<P>(device)?;
+        let server = Server::<P>::start_with(device, Some(fabric), &self.options, pin, lodgers)
+            .map_err(|error| failure(&error))?;
         let status = format!("serving at {}", ways.join(" and "));
         tracing::info!("{status}");
         let source = (&server, self.options.clients_max);
@@ -63,6 +76,28 @@ impl Job for Serve<'_> {
             wait(&server, &self.signals, &self.listeners)
         })?;
         conclude(server, end)
+    }
+}
+
+impl Serve<'_> {
+    /// What serves memcached clients, if any may come.
+    fn lodgers<P: Provider<Cpu = NativeCpu>>(
+        &mut self,
+        device: &P::Device,
+    ) -> Result<Option<MakeLodger<P>>, Failure> {
+        if self.sockets.is_empty() {
+            return Ok(None);
+        }
+        let system =
+            |error: &dyn std::fmt::Display| Failure::new(exit::OS_ERROR, format!("sockets: {error}"));
+        let context = device.context().map_err(|error| system(&error))?;
+        // Both ways in must find the same items.
+        let seed = HashSeed::new(context.cpu().random(), context.cpu().random());
+        self.options.hash_seed = Some(seed);
+        let (count, sockets) = (self.options.partition_count, std::mem::take(&mut self.sockets));
+        let memcached =
+            Memcached::new(self.settings, seed, count, sockets).map_err(|error| system(&error))?;
+        Ok(Some(Arc::new(memcached).lodgers::<P>()))
     }
 }
 

@@ -2,6 +2,7 @@
 //! with its origin, so that `drover config` can say where it came from.
 
 use super::args::Args;
+use super::extended::{self, Extended};
 use super::ops::OpsSettings;
 use crate::exit::{self, Failure};
 use crate::fabric;
@@ -60,12 +61,32 @@ pub type Row = (&'static str, String, Origin);
 pub struct Settings {
     /// `shm:NAME` or `rdma://host:port`.
     pub fabric: Setting<String>,
-    /// 0: no TCP.
-    pub port: Setting<u16>,
-    /// A further Unix socket.
+    /// 0: no TCP; -1: any free port.
+    pub port: Setting<i32>,
+    /// For memcached clients.
     pub unix_socket: Setting<Option<PathBuf>>,
+    /// Rights of its file.
+    pub unix_mask: Setting<u32>,
     /// Where `port` listens.
-    pub listen: Setting<String>,
+    pub listen: Setting<Vec<String>>,
+    /// Further addresses of the control channel.
+    pub control_listen: Setting<Vec<String>>,
+    /// Connections that may wait to be accepted.
+    pub backlog: Setting<u32>,
+    /// Requests of a connection before others have their turn.
+    pub requests_per_event: Setting<usize>,
+    /// No CAS numbers.
+    pub disable_cas: Setting<bool>,
+    /// No flush_all.
+    pub disable_flush_all: Setting<bool>,
+    /// No lists of keys.
+    pub disable_dumping: Setting<bool>,
+    /// No `watch`.
+    pub disable_watch: Setting<bool>,
+    /// The command `shutdown` works.
+    pub enable_shutdown: Setting<bool>,
+    /// Extended options.
+    pub extended: Setting<Extended>,
     /// Memory for items, MiB.
     pub memory_mib: Setting<u64>,
     /// Store mode: full is an answer, not a reason to evict.
@@ -99,6 +120,12 @@ pub struct Settings {
 /// Polling the slots of more clients than this costs more than datagrams do `[HERD §5.5]`.
 const SLOT_CLIENTS: usize = 256;
 
+/// memcached's.
+const PORT: i32 = 11211;
+/// memcached's default, 20, would cut pipelines into pieces; a turn of this many takes less than a tenth of a
+/// millisecond.
+const REQUESTS_PER_EVENT: usize = 200;
+
 /// The file's lines are parsed by the same parser as the command line.
 #[derive(Parser)]
 #[command(no_binary_name = true, disable_help_flag = true)]
@@ -114,12 +141,30 @@ impl Settings {
             let text = "-d is refused: run it under a service manager (systemd: Type=exec), or in the background with &";
             return Err(Failure::new(exit::USAGE, text));
         }
+        refuse_what_is_not_there(args)?;
         let file = match &args.config {
             Some(path) => read_file(path)?,
             None => Args::default(),
         };
         let allowed = allowed_cores();
         fill(args.clone(), file, &allowed)
+    }
+}
+
+/// Protocols that memcached has and drover has not.
+fn refuse_what_is_not_there(args: &Args) -> Result<(), Failure> {
+    let refuse = |text: String| Err(Failure::new(exit::USAGE, text));
+    if let Some(port) = args.udp_port.filter(|port| *port != 0) {
+        return refuse(format!(
+            "-U {port}: there is no UDP; clients use TCP (-p) or a Unix socket (-s)"
+        ));
+    }
+    match args.protocol.as_deref() {
+        None | Some("ascii" | "auto") => Ok(()),
+        Some("binary") => {
+            refuse("-B binary: there is no binary protocol; ascii includes the meta commands".to_owned())
+        }
+        Some(other) => refuse(format!("-B {other}: expected ascii or auto")),
     }
 }
 
@@ -139,6 +184,20 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
         Origin::Default,
     );
     let cores = pick(typed.cores, file.cores, String::new(), Origin::Machine);
+    let words = pick(
+        some(typed.extended),
+        some(file.extended),
+        Vec::new(),
+        Origin::Default,
+    );
+    let unix_socket = pick(
+        typed.unix_socket.map(Some),
+        file.unix_socket.map(Some),
+        None,
+        Origin::Default,
+    );
+    // As with memcached: who asks for a Unix socket alone gets no TCP port.
+    let default_port = if unix_socket.value.is_some() { 0 } else { PORT };
     let settings = Settings {
         fabric: with_device(
             pick(
@@ -149,19 +208,57 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
             ),
             &device,
         )?,
-        port: pick(typed.port, file.port, 0, Origin::Default),
-        unix_socket: pick(
-            typed.unix_socket.map(Some),
-            file.unix_socket.map(Some),
-            None,
+        port: pick(typed.port, file.port, default_port, Origin::Default),
+        unix_socket,
+        unix_mask: mask_of(pick(
+            typed.unix_mask,
+            file.unix_mask,
+            "700".to_string(),
             Origin::Default,
-        ),
+        ))?,
         listen: pick(
-            typed.listen,
-            file.listen,
-            "127.0.0.1".to_string(),
+            some(typed.listen),
+            some(file.listen),
+            vec!["127.0.0.1".to_string()],
             Origin::Default,
         ),
+        control_listen: pick(
+            some(typed.control_listen),
+            some(file.control_listen),
+            Vec::new(),
+            Origin::Default,
+        ),
+        backlog: pick(typed.listen_backlog, file.listen_backlog, 1024, Origin::Default),
+        requests_per_event: pick(
+            typed.max_reqs_per_event,
+            file.max_reqs_per_event,
+            REQUESTS_PER_EVENT,
+            Origin::Default,
+        ),
+        disable_cas: pick(typed.disable_cas, file.disable_cas, false, Origin::Default),
+        disable_flush_all: pick(
+            typed.disable_flush_all,
+            file.disable_flush_all,
+            false,
+            Origin::Default,
+        ),
+        disable_dumping: pick(
+            typed.disable_dumping,
+            file.disable_dumping,
+            false,
+            Origin::Default,
+        ),
+        disable_watch: pick(typed.disable_watch, file.disable_watch, false, Origin::Default),
+        enable_shutdown: pick(
+            typed.enable_shutdown,
+            file.enable_shutdown,
+            false,
+            Origin::Default,
+        ),
+        extended: Setting {
+            value: extended::parse(&words.value)?,
+            origin: words.origin,
+        },
         memory_mib: pick(typed.memory_limit, file.memory_limit, 64, Origin::Default),
         disable_evictions: pick(
             typed.disable_evictions,
@@ -204,7 +301,13 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
 
 /// `--listen rdma://host:port` is `--fabric rdma://host:port`: where data arrives.
 fn fabric_of_listen(mut args: Args) -> Result<Args, Failure> {
-    if let Some(addr) = args.listen.take_if(|listen| listen.starts_with("rdma:")) {
+    let (fabrics, others) = args
+        .listen
+        .into_iter()
+        .partition(|addr| addr.starts_with("rdma:"));
+    args.listen = others;
+    let fabrics: Vec<String> = fabrics;
+    for addr in fabrics {
         if let Some(fabric) = &args.fabric {
             let text = format!("--listen {addr} and --fabric {fabric}: a server has one fabric");
             return Err(Failure::new(exit::USAGE, text));
@@ -253,6 +356,11 @@ impl Settings {
                 "--threads {}: from 1 to {PARTITIONS_MAX}",
                 self.threads.value
             )),
+            () if !(-1..=65535).contains(&self.port.value) => {
+                Some(format!("--port {}: from 0 to 65535, or -1", self.port.value))
+            }
+            () if self.requests_per_event.value == 0 => Some("-R 0: at least 1".to_string()),
+            () if self.backlog.value == 0 => Some("-b 0: at least 1".to_string()),
             () if self.memory_mib.value == 0 => Some("--memory-limit must be at least 1 MiB".to_string()),
             () if self.conn_limit.value == 0 => Some("--conn-limit must be at least 1".to_string()),
             () if !window.is_power_of_two() || window > 256 => {
@@ -264,6 +372,25 @@ impl Settings {
             () => None,
         };
         complaint.map_or(Ok(()), |text| Err(Failure::new(exit::USAGE, text)))
+    }
+}
+
+/// Lists that nobody gave are not there.
+fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
+    Some(list).filter(|list| !list.is_empty())
+}
+
+/// Octal rights of a file.
+fn mask_of(text: Setting<String>) -> Result<Setting<u32>, Failure> {
+    match u32::from_str_radix(&text.value, 8) {
+        Ok(value) if value <= 0o777 => Ok(Setting {
+            value,
+            origin: text.origin,
+        }),
+        _ => {
+            let text = format!("-a {}: expected octal rights, such as 700", text.value);
+            Err(Failure::new(exit::USAGE, text))
+        }
     }
 }
 
@@ -400,13 +527,24 @@ pub fn fuzz_settings(args: Args) {
 
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: [Row; 16] = [
+        let rows: [Row; 27] = [
             row("fabric", &self.fabric, Clone::clone),
-            row("port", &self.port, u16::to_string),
-            row("unix-socket", &self.unix_socket, |path| {
-                path.as_ref().map_or("none".into(), |p| p.display().to_string())
+            row("port", &self.port, i32::to_string),
+            row("unix-socket", &self.unix_socket, path_or_none),
+            row("unix-mask", &self.unix_mask, |mask| format!("{mask:o}")),
+            row("listen", &self.listen, |addrs| addrs.join(",")),
+            row("control-listen", &self.control_listen, list_or_none),
+            row("listen-backlog", &self.backlog, u32::to_string),
+            row("max-reqs-per-event", &self.requests_per_event, usize::to_string),
+            row("disable-cas", &self.disable_cas, bool::to_string),
+            row("disable-flush-all", &self.disable_flush_all, bool::to_string),
+            row("disable-dumping", &self.disable_dumping, bool::to_string),
+            row("disable-watch", &self.disable_watch, bool::to_string),
+            row("enable-shutdown", &self.enable_shutdown, bool::to_string),
+            row("idle_timeout", &self.extended, |o| {
+                format!("{} seconds", o.idle_timeout_s)
             }),
-            row("listen", &self.listen, Clone::clone),
+            row("maxconns_fast", &self.extended, |o| o.maxconns_fast.to_string()),
             row("memory-limit", &self.memory_mib, |mib| format!("{mib} MiB")),
             row("disable-evictions", &self.disable_evictions, bool::to_string),
             row("threads", &self.threads, usize::to_string),
@@ -436,6 +574,19 @@ impl fmt::Display for Settings {
 /// A line of `drover config`.
 pub fn row<T>(name: &'static str, setting: &Setting<T>, show: impl Fn(&T) -> String) -> Row {
     (name, show(&setting.value), setting.origin)
+}
+
+fn path_or_none(path: &Option<PathBuf>) -> String {
+    path.as_ref()
+        .map_or("none".into(), |path| path.display().to_string())
+}
+
+fn list_or_none(list: &Vec<String>) -> String {
+    if list.is_empty() {
+        "none".into()
+    } else {
+        list.join(",")
+    }
 }
 
 fn join(cores: &[usize]) -> String {
@@ -507,7 +658,11 @@ mod tests {
         let got = settings(&["-l", "rdma://10.0.0.1:7471", "--ib-dev", "mlx5_0"]).unwrap();
         assert_eq!(got.fabric.value, "rdma://10.0.0.1:7471?device=mlx5_0");
         assert_eq!(got.fabric.origin, Origin::CommandLine);
-        assert_eq!(got.listen.value, "127.0.0.1", "-p listens where it does without");
+        assert_eq!(
+            got.listen.value,
+            ["127.0.0.1"],
+            "-p listens where it does without"
+        );
         let file = parse_file("listen = rdma://10.0.0.1:7471\ngid-index = 3\n").unwrap();
         let got = fill(typed(&["--ib-dev", "mlx5_0"]), file, &[0]).unwrap();
         assert_eq!(got.fabric.value, "rdma://10.0.0.1:7471?device=mlx5_0&gid=3");
@@ -577,6 +732,40 @@ mod tests {
         );
         assert_eq!(settings(&["--cores", "none"]).unwrap().cores.value, None);
         assert_eq!(settings(&["-t", "5"]).unwrap().cores.value, None);
+    }
+
+    #[test]
+    fn ports_and_sockets_are_as_with_memcached() {
+        let got = settings(&[]).unwrap();
+        assert_eq!((got.port.value, got.unix_mask.value), (11211, 0o700));
+        let got = settings(&["-s", "/run/x", "-a", "0770"]).unwrap();
+        assert_eq!((got.port.value, got.unix_mask.value), (0, 0o770));
+        assert_eq!(settings(&["-s", "/run/x", "-p", "-1"]).unwrap().port.value, -1);
+        let got = settings(&["-l", "10.0.0.1,::1", "-l", "localhost:7", "-o", "idle_timeout=9"]).unwrap();
+        assert_eq!(got.listen.value, ["10.0.0.1", "::1", "localhost:7"]);
+        assert_eq!(got.extended.value.idle_timeout_s, 9);
+        assert_eq!(
+            settings(&["-p", "65536"]).unwrap_err(),
+            "--port 65536: from 0 to 65535, or -1"
+        );
+        assert_eq!(
+            settings(&["-a", "9"]).unwrap_err(),
+            "-a 9: expected octal rights, such as 700"
+        );
+    }
+
+    #[test]
+    fn what_memcached_has_and_drover_has_not_is_refused() {
+        let refused = |words: &[&str]| Settings::resolve(&typed(words)).unwrap_err().text;
+        assert_eq!(
+            refused(&["-U", "11211"]),
+            "-U 11211: there is no UDP; clients use TCP (-p) or a Unix socket (-s)"
+        );
+        assert_eq!(
+            refused(&["-B", "binary"]),
+            "-B binary: there is no binary protocol; ascii includes the meta commands"
+        );
+        assert!(Settings::resolve(&typed(&["-U", "0", "-B", "auto"])).is_ok());
     }
 
     #[test]

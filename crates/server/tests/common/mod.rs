@@ -60,6 +60,12 @@ impl Serving {
     pub fn start_with(addr: &str, args: &[&str], envs: &[(&str, &str)]) -> Serving {
         let mut child = Command::new(env!("CARGO_BIN_EXE_drover"))
             .args(["serve", "--fabric", addr])
+            .args(if args.contains(&"-p") {
+                &[][..]
+            } else {
+                // Tests run side by side.
+                &["-p", "0"]
+            })
             .args(if args.contains(&"-t") {
                 &[][..]
             } else {

@@ -47,7 +47,7 @@ impl Server {
     /// Starts one with `more` arguments; it serves when this returns.
     pub fn start(addr: &str, more: &[&str]) -> Server {
         let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_drover"))
-            .args(["serve", "--fabric", addr, "-t", "1", "-m", MEMORY_MIB])
+            .args(["serve", "--fabric", addr, "-p", "0", "-t", "1", "-m", MEMORY_MIB])
             .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

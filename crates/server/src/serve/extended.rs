@@ -1,0 +1,124 @@
+//! `-o`: memcached's extended options.
+
+use crate::exit::{self, Failure};
+
+/// What `-o` may say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Extended {
+    /// Connections from which nothing came for so many seconds are closed; 0: never.
+    pub idle_timeout_s: u32,
+    /// Connections beyond `-c` are refused; else they wait.
+    pub maxconns_fast: bool,
+    /// Options of memcached that mean nothing here.
+    pub ignored: Vec<String>,
+}
+
+impl Default for Extended {
+    fn default() -> Extended {
+        Extended {
+            idle_timeout_s: 0,
+            maxconns_fast: true,
+            ignored: Vec::new(),
+        }
+    }
+}
+
+/// Options about what drover does not have, or has without an option.
+const IGNORED: [&str; 37] = [
+    "hash_algorithm",
+    "hashpower",
+    "hot_lru_pct",
+    "hot_max_factor",
+    "inline_ascii_resp",
+    "lru_crawler",
+    "lru_crawler_sleep",
+    "lru_crawler_tocrawl",
+    "lru_maintainer",
+    "lru_segmented",
+    "modern",
+    "no_chunked_items",
+    "no_drop_privileges",
+    "no_hashexpand",
+    "no_inline_ascii_resp",
+    "no_lru_crawler",
+    "no_lru_maintainer",
+    "no_lru_segmented",
+    "no_modern",
+    "no_slab_automove",
+    "no_slab_reassign",
+    "read_buf_mem_limit",
+    "resp_obj_mem_limit",
+    "slab_automove",
+    "slab_automove_freeratio",
+    "slab_automove_ratio",
+    "slab_automove_window",
+    "slab_chunk_max",
+    "slab_reassign",
+    "slab_sizes",
+    "tail_repair_time",
+    "temp_lru",
+    "temporary_ttl",
+    "track_sizes",
+    "warm_lru_pct",
+    "warm_max_factor",
+    "worker_logbuf_size",
+];
+
+/// What `words` say. Errors: one that is no option, or lacks its number.
+pub fn parse(words: &[String]) -> Result<Extended, Failure> {
+    let mut extended = Extended::default();
+    for word in words
+        .iter()
+        .map(|word| word.trim())
+        .filter(|word| !word.is_empty())
+    {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (word, None),
+        };
+        match name {
+            "idle_timeout" => extended.idle_timeout_s = seconds(name, value)?,
+            "maxconns_fast" => extended.maxconns_fast = true,
+            "no_maxconns_fast" => extended.maxconns_fast = false,
+            _ if IGNORED.contains(&name) => extended.ignored.push(name.to_owned()),
+            _ => {
+                let text = format!("-o {word}: no such option");
+                return Err(Failure::new(exit::USAGE, text));
+            }
+        }
+    }
+    Ok(extended)
+}
+
+fn seconds(name: &str, value: Option<&str>) -> Result<u32, Failure> {
+    let number = value.and_then(|value| value.parse().ok());
+    number.ok_or_else(|| Failure::new(exit::USAGE, format!("-o {name}: expected {name}=SECONDS")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Extended, String> {
+        let words: Vec<String> = text.split(',').map(str::to_owned).collect();
+        parse(&words).map_err(|failure| failure.text)
+    }
+
+    #[test]
+    fn options_that_exist_options_that_mean_nothing_and_others() {
+        assert_eq!(parsed("").unwrap(), Extended::default());
+        let got = parsed("idle_timeout=7, no_maxconns_fast,slab_chunk_max=16384,modern").unwrap();
+        assert_eq!((got.idle_timeout_s, got.maxconns_fast), (7, false));
+        assert_eq!(got.ignored, ["slab_chunk_max", "modern"]);
+        assert_eq!(
+            parsed("idle_timeout").unwrap_err(),
+            "-o idle_timeout: expected idle_timeout=SECONDS"
+        );
+        assert_eq!(
+            parsed("idle_timeout=x").unwrap_err(),
+            "-o idle_timeout: expected idle_timeout=SECONDS"
+        );
+        assert_eq!(parsed("faster").unwrap_err(), "-o faster: no such option");
+        assert!(IGNORED.is_sorted());
+    }
+}

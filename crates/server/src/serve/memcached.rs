@@ -1,0 +1,191 @@
+//! memcached clients: their sockets and their protocol, at home with the workers that own the items.
+
+use super::settings::Settings;
+use drover_base::{Cpu, HashSeed, Ns, Progress};
+use drover_kv_herd::server::{Lodger, MakeLodger, Seat};
+use drover_mem::NativeCpu;
+use drover_memcached::{Connections, Core, Desk, Host, Nowhere, Server, Session, Settings as Limits};
+use drover_net::{Listener, Lobby, SocketOptions, Sockets};
+use drover_store::Partition;
+use drover_verbs::Provider;
+use rustix::process::{Signal, getpid, kill_process};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a connection beyond `-c` is told.
+const REFUSAL: &[u8] = b"ERROR Too many open connections\r\n";
+
+/// What all cores share of the memcached side.
+pub struct Memcached {
+    server: Arc<Server>,
+    lobby: Arc<Lobby>,
+    options: SocketOptions,
+    must_log_in: bool,
+    /// Taken by the core that accepts.
+    listeners: Mutex<Vec<Listener>>,
+}
+
+impl Memcached {
+    /// A server for `core_count` workers. Errors: no descriptors left.
+    pub fn new(
+        settings: &Settings,
+        hash_seed: HashSeed,
+        core_count: usize,
+        listeners: Vec<Listener>,
+    ) -> std::io::Result<Memcached> {
+        let lobby = Arc::new(Lobby::new(core_count, settings.conn_limit.value)?);
+        let program = Box::new(Program { lobby: lobby.clone() });
+        let hasher = hash_seed.hasher();
+        let server = Server::new(hasher, unix_time_s(), core_count, limits(settings), program);
+        let extended = &settings.extended.value;
+        let item_bytes = settings.max_item_bytes.value;
+        let options = SocketOptions {
+            idle_timeout_s: extended.idle_timeout_s,
+            refusal: extended.maxconns_fast.then_some(REFUSAL),
+            request_budget: budget(item_bytes),
+            reply_budget: budget(item_bytes),
+            ..SocketOptions::default()
+        };
+        Ok(Memcached {
+            server: Arc::new(server),
+            lobby,
+            options,
+            must_log_in: false,
+            listeners: Mutex::new(listeners),
+        })
+    }
+
+    /// What makes the lodger of each worker.
+    pub fn lodgers<P: Provider<Cpu = NativeCpu>>(self: Arc<Self>) -> MakeLodger<P> {
+        Arc::new(move |seat| {
+            let table = self.table(&seat).map_err(|error| format!("sockets: {error}"))?;
+            Ok(Box::new(table))
+        })
+    }
+
+    fn table<C: Cpu + 'static>(&self, seat: &Seat) -> std::io::Result<Table<C>> {
+        let options = SocketOptions {
+            core: seat.index,
+            ..self.options.clone()
+        };
+        let must_log_in = self.must_log_in;
+        let mut sockets = Sockets::new(options, self.lobby.clone(), move |_, _| Session::new(must_log_in))?;
+        if seat.index == 0 {
+            for listener in self
+                .listeners
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .drain(..)
+            {
+                sockets.listen(listener)?;
+            }
+        }
+        Ok(Table {
+            sockets,
+            core: Core::default(),
+            server: self.server.clone(),
+        })
+    }
+}
+
+/// Memory for requests, or replies, that take their time: some of the longest ones, bytes.
+fn budget(item_bytes_max: usize) -> usize {
+    (32 << 20).max(16 * item_bytes_max)
+}
+
+/// The sockets of one core, and what is said on them.
+struct Table<C: Cpu + 'static> {
+    sockets: Sockets<Session<C>>,
+    core: Core,
+    server: Arc<Server>,
+}
+
+impl<C: Cpu> Lodger<C> for Table<C> {
+    fn step(&mut self, cpu: &C, partition: &mut Partition, now: Ns, now_s: u32) -> Progress {
+        let mut desk = Desk {
+            partition,
+            cpu,
+            now_s,
+            core: &mut self.core,
+            server: &self.server,
+            elsewhere: &mut Nowhere,
+        };
+        let progress = self.sockets.step(&mut desk, now, now_s);
+        if progress == Progress::Busy {
+            // Before the replies leave: who has read one finds its command counted.
+            desk.publish();
+        }
+        self.sockets.flush();
+        progress
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.sockets.fd()
+    }
+
+    fn restarted(&mut self) {
+        self.sockets.recover();
+    }
+}
+
+/// The process, as its memcached clients may see and use it.
+struct Program {
+    lobby: Arc<Lobby>,
+}
+
+impl Host for Program {
+    fn shutdown(&self, graceful: bool) {
+        let signal = if graceful { Signal::USR1 } else { Signal::TERM };
+        let _ = kill_process(getpid(), signal); // nothing keeps a process from telling itself
+    }
+
+    fn connections(&self) -> Connections {
+        let counters = self.lobby.all_counters();
+        Connections {
+            current: counters.current,
+            total: counters.total,
+            rejected: counters.rejected,
+            bytes_read: counters.bytes_read,
+            bytes_written: counters.bytes_written,
+            yields: counters.yields,
+            idle_kicks: counters.idle_kicks,
+            listen_disabled: counters.listen_disabled,
+            accepting: !self.lobby.is_full(),
+        }
+    }
+}
+
+/// Seconds since 1970.
+fn unix_time_s() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    u64::try_from(now.tv_sec).unwrap_or(0)
+}
+
+fn limits(settings: &Settings) -> Limits {
+    Limits {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        memory_bytes: settings.memory_mib.value << 20,
+        connections_max: settings.conn_limit.value,
+        tcp_port: settings.port.value.clamp(0, 65535) as u16,
+        listen: Some(settings.listen.value.join(",")),
+        unix_socket: settings
+            .unix_socket
+            .value
+            .as_ref()
+            .map(|path| path.display().to_string()),
+        unix_mask: settings.unix_mask.value,
+        threads: settings.threads.value,
+        requests_per_event: settings.requests_per_event.value,
+        backlog: settings.backlog.value as usize,
+        item_bytes_max: settings.max_item_bytes.value,
+        evictions: !settings.disable_evictions.value,
+        cas: !settings.disable_cas.value,
+        flush: !settings.disable_flush_all.value,
+        dump: !settings.disable_dumping.value,
+        watch: !settings.disable_watch.value,
+        shutdown: settings.enable_shutdown.value,
+        idle_timeout_s: settings.extended.value.idle_timeout_s,
+        verbosity: u32::from(settings.verbose),
+        ..Limits::default()
+    }
+}

@@ -1,0 +1,122 @@
+//! The addresses of a server for memcached clients: TCP, a Unix socket.
+
+use super::settings::{Origin, Settings};
+use crate::exit::{self, Failure};
+use drover_net::{Address, ListenError, Listener};
+use std::io::Write;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+
+/// Where the ports that were taken are written, if the environment says so, as memcached does: for tests that ask for
+/// any free one (`-p -1`).
+const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
+
+/// Takes every address.
+pub fn open_all(settings: &Settings) -> Result<Vec<Listener>, Failure> {
+    let backlog = settings.backlog.value.min(i32::MAX as u32) as i32;
+    let mut listeners = Vec::new();
+    if let Some(path) = &settings.unix_socket.value {
+        let mode = settings.unix_mask.value;
+        listeners.push(Listener::unix(path, mode, backlog).map_err(|error| failure(settings, &error))?);
+    }
+    for addr in tcp_addresses(settings)? {
+        listeners.push(Listener::tcp(addr, backlog).map_err(|error| failure(settings, &error))?);
+    }
+    if let Some(path) = std::env::var_os(PORT_FILE) {
+        write_ports(Path::new(&path), &listeners)
+            .map_err(|error| Failure::new(exit::OS_ERROR, format!("{PORT_FILE}: {error}")))?;
+    }
+    Ok(listeners)
+}
+
+/// The addresses of `-l`, with the port of `-p` where they have none of their own.
+fn tcp_addresses(settings: &Settings) -> Result<Vec<SocketAddr>, Failure> {
+    let port = match settings.port.value {
+        0 => return Ok(Vec::new()),
+        -1 => 0,
+        port => port as u16,
+    };
+    let mut addrs = Vec::new();
+    for text in &settings.listen.value {
+        let bad = |why: &str| Failure::new(exit::USAGE, format!("-l {text}: {why}"));
+        let (host, port) =
+            host_and_port(text, port).ok_or_else(|| bad("expected an address, or address:port"))?;
+        let found = (host, port).to_socket_addrs();
+        let found: Vec<SocketAddr> = found.map_err(|error| bad(&error.to_string()))?.collect();
+        if found.is_empty() {
+            return Err(bad("no such address"));
+        }
+        addrs.extend(found);
+    }
+    addrs.dedup();
+    Ok(addrs)
+}
+
+/// `host`, `host:port`, `IPv6`, `[IPv6]` or `[IPv6]:port`.
+fn host_and_port(text: &str, port: u16) -> Option<(&str, u16)> {
+    if let Some(rest) = text.strip_prefix('[') {
+        let (host, after) = rest.split_once(']')?;
+        return match after {
+            "" => Some((host, port)),
+            _ => Some((host, after.strip_prefix(':')?.parse().ok()?)),
+        };
+    }
+    match text.split_once(':') {
+        Some((_, rest)) if rest.contains(':') => Some((text, port)),
+        Some((host, own)) => Some((host, own.parse().ok()?)),
+        None if text.is_empty() => None,
+        None => Some((text, port)),
+    }
+}
+
+/// Under another name first, so that nobody reads half of it.
+fn write_ports(path: &Path, listeners: &[Listener]) -> std::io::Result<()> {
+    let mut half = path.as_os_str().to_owned();
+    half.push(".lck");
+    let mut file = std::fs::File::create(&half)?;
+    for listener in listeners {
+        if let Address::Tcp(addr) = listener.address() {
+            let family = if addr.is_ipv6() { "INET6" } else { "INET" };
+            writeln!(file, "TCP {family}: {}", addr.port())?;
+        }
+    }
+    std::fs::rename(&half, path)
+}
+
+fn failure(settings: &Settings, error: &ListenError) -> Failure {
+    let denied = |source: &std::io::Error| source.kind() == std::io::ErrorKind::PermissionDenied;
+    let code = match error {
+        ListenError::System { source, .. } if denied(source) => exit::NO_PERMISSION,
+        _ => exit::UNAVAILABLE,
+    };
+    let hint = match error {
+        ListenError::InUse { .. } if settings.port.origin == Origin::Default => {
+            " (memcached's port is taken by default: -p chooses another one, -p 0 none)"
+        }
+        _ => "",
+    };
+    Failure::new(code, format!("{error}{hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_with_and_without_ports() {
+        for (text, expected) in [
+            ("127.0.0.1", Some(("127.0.0.1", 9))),
+            ("localhost:7", Some(("localhost", 7))),
+            ("::1", Some(("::1", 9))),
+            ("[::1]", Some(("::1", 9))),
+            ("[::1]:7", Some(("::1", 7))),
+            ("", None),
+            ("host:", None),
+            ("host:x", None),
+            ("[::1", None),
+            ("[::1]7", None),
+        ] {
+            assert_eq!(host_and_port(text, 9), expected, "{text}");
+        }
+    }
+}
