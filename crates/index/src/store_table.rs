@@ -60,19 +60,30 @@ impl<const BITS: u32> StoreTable<BITS> {
     /// Empty buckets in zeroed memory: `bucket_count` main ones, a power of two up to 2^32, from `start` of
     /// `region`. Panics if they do not fit.
     pub fn new(region: Region, start: usize, bucket_count: usize) -> StoreTable<BITS> {
+        let mut table = StoreTable::resume(region, start, bucket_count, 0);
+        table.link_spares();
+        table
+    }
+
+    /// A table as another left it in this memory: `free` is what its [`free`](StoreTable::free) was, and not a word has
+    /// changed. Panics as [`new`](StoreTable::new).
+    pub fn resume(region: Region, start: usize, bucket_count: usize, free: u64) -> StoreTable<BITS> {
         assert!(
             bucket_count.is_power_of_two() && bucket_count <= 1 << 32,
             "{bucket_count} buckets: want a power of two up to 2^32"
         );
         let main_bytes = bucket_count * BUCKET_BYTES;
         let spare_bytes = Self::bytes(bucket_count) - main_bytes;
-        let mut table = StoreTable {
+        StoreTable {
             main: LineTable::new(region.clone(), start, main_bytes),
             spare: LineTable::new(region, start + main_bytes, spare_bytes),
-            free: 0,
-        };
-        table.link_spares();
-        table
+            free,
+        }
+    }
+
+    /// The first free spare bucket, 0 = none: with the memory, all there is to a table.
+    pub fn free(&self) -> u64 {
+        self.free
     }
 
     /// As [`new`](StoreTable::new), in memory of its own. Errors: [`AllocError`].

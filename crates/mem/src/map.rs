@@ -269,6 +269,45 @@ impl Mapping {
         })
     }
 
+    /// Maps a part of a file that is long enough.
+    pub(crate) fn file(file: &std::fs::File, offset: u64, bytes: usize) -> Result<Mapping, AllocError> {
+        let len = checked_len(bytes, PageWish::Small)?;
+        let reserve = |source: rustix::io::Errno| AllocError::Reserve {
+            bytes: len,
+            source: source.into(),
+        };
+        let stat = rustix::fs::fstat(file).map_err(reserve)?;
+        let actual = (stat.st_size as u64).saturating_sub(offset);
+        if actual < len as u64 {
+            return Err(AllocError::WrongSize {
+                expected: len,
+                actual,
+            });
+        }
+        // A full file system says so now and not by a signal at some store.
+        match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), offset, len as u64) {
+            Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
+            Err(error) => return Err(reserve(error)),
+        }
+        let kind = if stat.st_blksize as usize >= HUGE_BYTES {
+            PageKind::Huge
+        } else {
+            PageKind::Small
+        };
+        let base = map_fd_at(file, offset, len, true).map_err(|source| AllocError::Map {
+            bytes: len,
+            kind,
+            source,
+        })?;
+        Ok(Mapping {
+            base,
+            len,
+            kind,
+            fd: None,
+            writable: true,
+        })
+    }
+
     /// A descriptor for peers. Read-only ones are sealed so that no later mapping can write, whoever makes it.
     pub(crate) fn share(&self, writable: bool) -> Result<Option<OwnedFd>, AllocError> {
         let Some(fd) = &self.fd else { return Ok(None) };
@@ -331,6 +370,10 @@ fn map_anonymous(len: usize, prot: ProtFlags, flags: MapFlags) -> Result<NonNull
 }
 
 fn map_fd(fd: &impl AsFd, len: usize, writable: bool) -> Result<NonNull<u8>, std::io::Error> {
+    map_fd_at(fd, 0, len, writable)
+}
+
+fn map_fd_at(fd: &impl AsFd, offset: u64, len: usize, writable: bool) -> Result<NonNull<u8>, std::io::Error> {
     let fd: BorrowedFd<'_> = fd.as_fd();
     let prot = if writable {
         ProtFlags::READ | ProtFlags::WRITE
@@ -338,7 +381,7 @@ fn map_fd(fd: &impl AsFd, len: usize, writable: bool) -> Result<NonNull<u8>, std
         ProtFlags::READ
     };
     // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing.
-    let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, fd, 0) }?;
+    let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, fd, offset) }?;
     Ok(NonNull::new(base.cast()).expect("mmap never returns null"))
 }
 

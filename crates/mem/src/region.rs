@@ -55,6 +55,13 @@ impl Region {
         Ok(Region::new(Mapping::from_fd(fd, bytes, writable)?))
     }
 
+    /// `bytes` of a file from `offset` on, a multiple of its pages: what is stored goes to the file and outlives the
+    /// process. Room is reserved first where the file system can. The file must not become shorter meanwhile; whoever
+    /// shortens it kills this process. Errors: [`AllocError`].
+    pub fn file(file: &std::fs::File, offset: u64, bytes: usize) -> Result<Region, AllocError> {
+        Ok(Region::new(Mapping::file(file, offset, bytes)?))
+    }
+
     /// A descriptor to pass to a peer; `None` for private memory. A read-only one cannot be mapped for
     /// writing by anybody, ever (the memory is sealed; existing mappings, ours, keep writing).
     pub fn share(&self, writable: bool) -> Result<Option<OwnedFd>, AllocError> {

@@ -11,6 +11,7 @@
 //! different leaves for the `_slow` half, which starts from scratch. A key never has two slots: one is taken only
 //! after a look at the whole bucket.
 
+use crate::frozen::State;
 use crate::item::{self, Body, ItemRef, Key, Lens, Match, Meta};
 use crate::log::Log;
 use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
@@ -19,8 +20,8 @@ use crate::sharing::{Crew, Sharing};
 use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
-use drover_index::{BUCKET_BYTES, BucketLines, CACHE_SLOTS, CacheTable, Reason, Slot, SlotMask, Span, Sweep};
-use drover_mem::{AllocError, MaskedRegion, Place, Region};
+use drover_index::{BucketLines, CACHE_SLOTS, CacheTable, Reason, Slot, SlotMask, Span, Sweep};
+use drover_mem::{MaskedRegion, Region};
 
 mod extras;
 
@@ -53,17 +54,16 @@ struct Found {
 }
 
 impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
-    pub(crate) fn new(options: &PartitionOptions, sharing: S) -> Result<Self, AllocError> {
+    /// In memory of [`Partition::memory_bytes`](crate::Partition::memory_bytes), its index as it is.
+    pub(crate) fn in_region(options: &PartitionOptions, sharing: S, region: Region) -> Self {
         let Mode::Cache { move_to_head } = options.mode else {
             unreachable!("the partition chose cache mode");
         };
         // One mapping for both: huge pages are not rounded up twice, and what a place reaches beyond the end
         // of the log is the start of the index.
         let log_bytes = options.log_bytes;
-        let table_bytes = options.bucket_count * BUCKET_BYTES;
-        let region = Region::private(log_bytes + table_bytes.max(Place::REACH), options.pages)?;
         let table = CacheTable::new(region.clone(), log_bytes, options.bucket_count);
-        Ok(Cache {
+        Cache {
             sweep: Sweep::new(BITS, table.bucket_count(), log_bytes as u64),
             log: Log::new(MaskedRegion::new(region, 0, log_bytes)),
             table,
@@ -75,7 +75,30 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             sharing,
             counters: Counters::default(),
             scratch: Vec::new(),
-        })
+        }
+    }
+
+    /// Goes on where another partition in this memory stopped.
+    pub(crate) fn resume(&mut self, state: &State) {
+        self.log.resume(state.head);
+        self.sharing.publish_head(state.head);
+        self.version = state.version;
+        self.reach = (state.reach as usize).min(64);
+        self.counters.items = state.items;
+    }
+
+    pub(crate) fn state(&self) -> State {
+        State {
+            head: self.log.head(),
+            version: self.version,
+            reach: self.reach as u64,
+            free: 0,
+            items: self.counters.items,
+        }
+    }
+
+    pub(crate) fn memory(&self) -> &MaskedRegion {
+        self.log.memory()
     }
 
     #[inline(always)]

@@ -61,6 +61,38 @@ impl Heap {
         heap
     }
 
+    /// A heap as another left it in this memory, in which exactly the chunks of `used`, sorted offsets, are in use.
+    /// `None` if that is not so.
+    pub(crate) fn resume(memory: MaskedRegion, used: &[u64]) -> Option<Heap> {
+        let mut heap = Heap {
+            memory,
+            lists: Box::new([NONE; CLASSES]),
+            nonempty: 0,
+            used_bytes: 0,
+        };
+        let (mut at, mut used, mut after_free) = (0, used.iter(), false);
+        while at < heap.size() {
+            let tag = heap.tag(at);
+            let size = tag & !USED;
+            let fits = size >= CHUNK_BYTES_MIN && size.is_multiple_of(8) && size <= heap.size() - at;
+            if !fits || heap.tag(at + size - 8) != tag {
+                return None;
+            }
+            if tag & USED != 0 {
+                if used.next() != Some(&(at + 8)) {
+                    return None;
+                }
+                heap.used_bytes += size;
+            } else if after_free {
+                return None;
+            } else {
+                heap.insert(at, size);
+            }
+            (after_free, at) = (tag & USED == 0, at + size);
+        }
+        used.next().is_none().then_some(heap)
+    }
+
     /// Frees everything.
     pub(crate) fn clear(&mut self) {
         self.lists.fill(NONE);
@@ -387,6 +419,16 @@ mod tests {
                 if let Err(unsound) = check(&heap) {
                     return Err(TestCaseError::fail(unsound));
                 }
+            }
+            let mut used: Vec<u64> = held.iter().map(|(offset, ..)| *offset).collect();
+            used.sort_unstable();
+            if !used.is_empty() {
+                let missing = Heap::resume(heap.memory.clone(), &used[1..]);
+                prop_assert!(missing.is_none(), "a chunk that nobody knows");
+            }
+            let mut heap = Heap::resume(heap.memory.clone(), &used).expect("nothing has changed");
+            if let Err(unsound) = check(&heap) {
+                return Err(TestCaseError::fail(unsound));
             }
             held.into_iter().for_each(|(offset, ..)| heap.free(offset));
             prop_assert_eq!(heap.allocate(Heap::room_max(SIZE)), Some(8));

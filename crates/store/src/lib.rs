@@ -10,6 +10,7 @@
 //! - [`ItemRef`] is an item found. It borrows the partition, so nothing can overwrite the item meanwhile.
 //! - [`ExtraPut`] and [`Mark`] are what memcached's commands ask for beyond that: flags, CAS numbers, times of access.
 //!   Items that none of them touched do without the bytes.
+//! - [`WarmFile`] keeps the memory of partitions in a file, so that a server that stops and starts again has its items.
 //!
 //! A server works in three passes over a batch, so that no memory access waits:
 //! `prefetch_bucket` for all requests, `prefetch_item` for all, then the operations. The passes share no
@@ -67,6 +68,7 @@
 
 mod cache;
 mod extras;
+mod frozen;
 mod heap;
 mod item;
 mod log;
@@ -76,12 +78,15 @@ mod partition;
 mod reader;
 mod sharing;
 mod stats;
+mod warm;
 
 pub use drover_index::BucketLines;
 pub use extras::{EXTRAS_BYTES, ExtraCondition, ExtraOutcome, ExtraPut, Join, Mark, NewCas};
+pub use frozen::{Doubt, Frozen};
 pub use item::{ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX, ValueRef, item_bytes};
 pub use options::{Mode, PartitionOptions};
 pub use partition::{Condition, Hint, Partition, PutOutcome};
 pub use reader::{OwnedItem, ReadOutcome, Reader};
 pub use sharing::{Crew, Erew, Sharing};
 pub use stats::PartitionStats;
+pub use warm::WarmFile;

@@ -66,9 +66,8 @@ impl Log {
         before
     }
 
-    /// The head as tests want it: anywhere.
-    #[cfg(test)]
-    pub(crate) fn set_head(&mut self, head: u64) {
+    /// Goes on at another log's head: in its memory, or wherever a test wants it.
+    pub(crate) fn resume(&mut self, head: u64) {
         assert!(head.is_multiple_of(8));
         self.head = head;
     }
@@ -93,7 +92,7 @@ mod tests {
 
     fn ours(head: u64, size: u64, need: u64) -> u64 {
         let mut log = log(size as usize);
-        log.set_head(head);
+        log.resume(head);
         log.reserve(&Erew, need as usize)
     }
 

@@ -6,6 +6,7 @@
 //!       no chunk or no spare bucket -> Full, and what was there is still there
 //! ```
 
+use crate::frozen::State;
 use crate::heap::Heap;
 use crate::item::{self, Body, ItemRef, Key, Lens, Match, Meta};
 use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
@@ -15,7 +16,7 @@ use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
 use drover_index::{BucketLines, STORE_SLOTS, Slot, SlotPlace, StoreTable};
-use drover_mem::{AllocError, MaskedRegion, Place, Region};
+use drover_mem::{MaskedRegion, Region};
 
 mod extras;
 
@@ -39,20 +40,55 @@ pub(crate) struct Lossless<S, const BITS: u32> {
 type Found = Option<(SlotPlace, u64, Match)>;
 
 impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
-    pub(crate) fn new(options: &PartitionOptions, sharing: S) -> Result<Self, AllocError> {
+    /// In zeroed memory of [`Partition::memory_bytes`](crate::Partition::memory_bytes).
+    pub(crate) fn in_region(options: &PartitionOptions, sharing: S, region: Region) -> Self {
+        let table = StoreTable::new(region.clone(), options.log_bytes, options.bucket_count);
+        let heap = Heap::new(MaskedRegion::new(region, 0, options.log_bytes));
+        Lossless::of(options, sharing, table, heap)
+    }
+
+    /// Goes on where another partition in this memory stopped, whose items are at the offsets `used`, sorted. `None` if
+    /// that cannot be.
+    pub(crate) fn resume(
+        options: &PartitionOptions,
+        sharing: S,
+        region: Region,
+        state: &State,
+        used: &[u64],
+    ) -> Option<Self> {
+        let heap = Heap::resume(MaskedRegion::new(region.clone(), 0, options.log_bytes), used)?;
+        let table = StoreTable::resume(region, options.log_bytes, options.bucket_count, state.free);
+        let mut store = Lossless::of(options, sharing, table, heap);
+        store.version = state.version;
+        store.counters.items = state.items;
+        (used.len() as u64 == state.items).then_some(store)
+    }
+
+    fn of(options: &PartitionOptions, sharing: S, table: StoreTable<BITS>, heap: Heap) -> Self {
         debug_assert_eq!(options.mode, Mode::Store);
-        let heap_bytes = options.log_bytes;
-        let table_bytes = StoreTable::<BITS>::bytes(options.bucket_count);
-        let region = Region::private(heap_bytes + table_bytes.max(Place::REACH), options.pages)?;
-        Ok(Lossless {
-            table: StoreTable::new(region.clone(), heap_bytes, options.bucket_count),
-            heap: Heap::new(MaskedRegion::new(region, 0, heap_bytes)),
-            limits: Limits::new(options, Heap::room_max(heap_bytes)),
+        Lossless {
+            table,
+            heap,
+            limits: Limits::new(options, Heap::room_max(options.log_bytes)),
             version: 0,
             sharing,
             counters: Counters::default(),
             scratch: Vec::new(),
-        })
+        }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        State {
+            head: 0,
+            version: self.version,
+            reach: 0,
+            free: self.table.free(),
+            items: self.counters.items,
+        }
+    }
+
+    pub(crate) fn memory(&self) -> &MaskedRegion {
+        self.heap.memory()
     }
 
     #[inline(always)]

@@ -2,6 +2,7 @@
 
 use crate::cache::Cache;
 use crate::extras::{ExtraOutcome, ExtraPut, Mark};
+use crate::frozen::{Doubt, Frozen, Survey};
 use crate::item::{self, ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX};
 use crate::lossless::Lossless;
 use crate::reader::Reader;
@@ -9,8 +10,8 @@ use crate::sharing::{Crew, Erew, Sharing};
 use crate::stats::PartitionStats;
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
-use drover_index::{BucketLines, SlotMask};
-use drover_mem::AllocError;
+use drover_index::{BUCKET_BYTES, BucketLines, SlotMask, StoreTable};
+use drover_mem::{AllocError, MaskedRegion, Place, Region};
 
 /// The items of one share of the keys. `S` says whether other threads may read along ([`Erew`]: no);
 /// `BITS` is the width of log offsets, less than 48 only in tests.
@@ -162,10 +163,75 @@ impl<const BITS: u32> Partition<Crew, BITS> {
 impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
     /// An empty partition with any sharing. Errors and panics as [`Partition::new`].
     pub fn create(options: &PartitionOptions) -> Result<Self, AllocError> {
+        let region = Region::private(Self::memory_bytes(options), options.pages)?;
+        Ok(Self::in_region(options, region))
+    }
+
+    /// Memory that such a partition needs, bytes.
+    pub fn memory_bytes(options: &PartitionOptions) -> usize {
+        options.log_bytes + Self::table_bytes(options).max(Place::REACH)
+    }
+
+    fn table_bytes(options: &PartitionOptions) -> usize {
+        match options.mode {
+            Mode::Cache { .. } => options.bucket_count * BUCKET_BYTES,
+            Mode::Store => StoreTable::<BITS>::bytes(options.bucket_count),
+        }
+    }
+
+    /// An empty partition in `region`, whatever was there.
+    ///
+    /// # Panics
+    /// As [`Partition::new`], and if the region has less than [`memory_bytes`](Partition::memory_bytes).
+    pub fn create_in(options: &PartitionOptions, region: Region) -> Self {
+        region.zero(options.log_bytes, Self::table_bytes(options));
+        Self::in_region(options, region)
+    }
+
+    fn in_region(options: &PartitionOptions, region: Region) -> Self {
         let sharing = S::for_buckets(options.bucket_count);
         let inner = match options.mode {
-            Mode::Cache { .. } => Inner::Cache(Cache::new(options, sharing)?),
-            Mode::Store => Inner::Store(Lossless::new(options, sharing)?),
+            Mode::Cache { .. } => Inner::Cache(Cache::in_region(options, sharing, region)),
+            Mode::Store => Inner::Store(Lossless::in_region(options, sharing, region)),
+        };
+        Partition { inner }
+    }
+
+    /// What must be known beside the memory to go on in another process, and what the memory then must be. Nothing may be
+    /// written afterwards. Cost: reads the index and all items, some gigabytes a second.
+    pub fn freeze(&self) -> Frozen {
+        let state = dispatch!(&self.inner, mode => mode.state());
+        let memory = dispatch!(&self.inner, mode => mode.memory());
+        let is_store = matches!(self.inner, Inner::Store(_));
+        let table_bytes = match &self.inner {
+            Inner::Cache(cache) => cache.bucket_count() as usize * BUCKET_BYTES,
+            Inner::Store(store) => StoreTable::<BITS>::bytes(store.bucket_count() as usize),
+        };
+        let survey = Survey::new::<BITS>(memory, table_bytes, is_store, &state, None);
+        let digests = survey.expect("a partition's own items are sound").digests;
+        Frozen { state, digests }
+    }
+
+    /// The partition that was frozen, in its memory. Errors: [`Doubt`]; then the region is as it was.
+    ///
+    /// # Panics
+    /// As [`create_in`](Partition::create_in).
+    pub fn thaw(options: &PartitionOptions, region: Region, frozen: &Frozen) -> Result<Self, Doubt> {
+        let (state, is_store) = (&frozen.state, options.mode == Mode::Store);
+        let memory = MaskedRegion::new(region.clone(), 0, options.log_bytes);
+        let index = Some(frozen.digests.index);
+        let survey = Survey::new::<BITS>(&memory, Self::table_bytes(options), is_store, state, index)?;
+        if survey.digests != frozen.digests {
+            return Err(Doubt::Contents { what: "an item" });
+        }
+        let sharing = S::for_buckets(options.bucket_count);
+        let inner = if is_store {
+            let store = Lossless::resume(options, sharing, region, state, &survey.offsets);
+            Inner::Store(store.ok_or(Doubt::Contents { what: "the heap" })?)
+        } else {
+            let mut cache = Cache::in_region(options, sharing, region);
+            cache.resume(state);
+            Inner::Cache(cache)
         };
         Ok(Partition { inner })
     }

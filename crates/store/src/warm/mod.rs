@@ -1,0 +1,209 @@
+//! [`WarmFile`]: the memory of a server's partitions in a file, which a later process takes over.
+//!
+//! ```text
+//!   PATH       partition 0 | partition 1 | ...     mapped; each a multiple of 2 MiB, so that PATH may be on hugetlbfs
+//!   PATH.meta  what was left by a clean stop       there only while nobody uses PATH
+//! ```
+//! The description goes as soon as it is read. So it is there only after a clean stop, and whoever crashes starts cold.
+//! Seconds go on counting through the time in between: items expire when they would have.
+
+mod record;
+
+use crate::frozen::{Doubt, Frozen};
+use crate::sharing::Sharing;
+use crate::{Partition, PartitionOptions};
+use drover_base::HashSeed;
+use drover_mem::{AllocError, Region};
+use record::{Record, Shape};
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// Partitions start on a multiple of this.
+const PART_ALIGN: usize = 2 << 20;
+
+/// A memory file in use. Shared by the threads that own the partitions.
+#[derive(Debug)]
+pub struct WarmFile {
+    file: File,
+    meta: PathBuf,
+    options: PartitionOptions,
+    shape: Shape,
+    seed: HashSeed,
+    start_unix_s: u64,
+    parts: Mutex<Vec<Part>>,
+}
+
+/// What is known of a partition.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    /// As another process left it.
+    Left(Frozen),
+    /// Somebody uses it, or nobody did.
+    Used,
+    /// As this process leaves it.
+    Leaving(Frozen),
+}
+
+impl WarmFile {
+    /// Opens or makes the file at `path` for `partition_count` partitions of `options`. It is `now_unix_s`, in seconds
+    /// since 1970. A new file is used with `seed`, an old one with its own, which must be `fixed_seed` if there is one.
+    /// Says why it starts cold if it does. Errors: the file cannot be used at all, or another process does.
+    pub fn open(
+        path: &Path,
+        options: &PartitionOptions,
+        partition_count: usize,
+        seed: HashSeed,
+        fixed_seed: Option<HashSeed>,
+        now_unix_s: u64,
+    ) -> io::Result<(WarmFile, Option<Doubt>)> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => {
+                io::Error::new(io::ErrorKind::ResourceBusy, "another process uses it")
+            }
+            TryLockError::Error(error) => error,
+        })?;
+        let part_bytes = Partition::<crate::Erew>::memory_bytes(options).next_multiple_of(PART_ALIGN);
+        let shape = Shape::new(options, partition_count, part_bytes);
+        let meta = meta_path(path);
+        let left = take_record(&meta)?.and_then(|record| {
+            record.shape.check(&shape)?;
+            check_seed(record.seed, fixed_seed)?;
+            check_len(&file, &shape)?;
+            Ok(record)
+        });
+        let (record, doubt) = match left {
+            Ok(record) => (Some(record), None),
+            Err(doubt) => (None, Some(doubt)),
+        };
+        if record.is_none() {
+            // Shorter first: what was in it goes.
+            file.set_len(0)?;
+            file.set_len(shape.partitions * shape.part_bytes)?;
+        }
+        let used = || vec![Part::Used; partition_count];
+        let warm = WarmFile {
+            file,
+            meta,
+            options: *options,
+            shape,
+            seed: record.as_ref().map_or(fixed_seed.unwrap_or(seed), |r| r.seed),
+            // A clock that went back meanwhile must not make seconds run backwards.
+            start_unix_s: record.as_ref().map_or(now_unix_s, |r| {
+                r.start_unix_s - r.stop_unix_s.saturating_sub(now_unix_s).min(r.start_unix_s)
+            }),
+            parts: Mutex::new(record.map_or_else(used, |r| r.frozen.into_iter().map(Part::Left).collect())),
+        };
+        Ok((warm, doubt))
+    }
+
+    /// The seed under which its keys are hashed.
+    pub fn seed(&self) -> HashSeed {
+        self.seed
+    }
+
+    /// When its seconds began to be counted, in seconds since 1970.
+    pub fn start_unix_s(&self) -> u64 {
+        self.start_unix_s
+    }
+
+    /// Partition `index`: as it was left, if it was and this is the first call for it; else empty, with the reason if
+    /// it was left but cannot be believed. Errors: [`AllocError`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn partition<S: Sharing>(&self, index: usize) -> Result<(Partition<S>, Option<Doubt>), AllocError> {
+        let offset = index as u64 * self.shape.part_bytes;
+        let region = Region::file(&self.file, offset, self.shape.part_bytes as usize)?;
+        let left = std::mem::replace(&mut self.parts()[index], Part::Used);
+        let Part::Left(frozen) = left else {
+            return Ok((Partition::create_in(&self.options, region), None));
+        };
+        match Partition::thaw(&self.options, region.clone(), &frozen) {
+            Ok(partition) => Ok((partition, None)),
+            Err(doubt) => Ok((Partition::create_in(&self.options, region), Some(doubt))),
+        }
+    }
+
+    /// Notes how partition `index` is left; nothing may be written to it afterwards. Cost: that of
+    /// [`freeze`](Partition::freeze).
+    pub fn leave<S: Sharing>(&self, index: usize, partition: &Partition<S>) {
+        let frozen = partition.freeze();
+        self.parts()[index] = Part::Leaving(frozen);
+    }
+
+    /// Writes the description, if all partitions [have been left](WarmFile::leave); says whether they have. It is
+    /// `now_unix_s`. Errors: it cannot be written; then the next start is a cold one.
+    pub fn seal(&self, now_unix_s: u64) -> io::Result<bool> {
+        let parts = self.parts();
+        let left = parts.iter().map(|part| match part {
+            Part::Leaving(frozen) => Some(*frozen),
+            Part::Left(_) | Part::Used => None,
+        });
+        let Some(frozen) = left.collect::<Option<Vec<_>>>() else {
+            return Ok(false);
+        };
+        let record = Record {
+            shape: self.shape,
+            seed: self.seed,
+            start_unix_s: self.start_unix_s,
+            stop_unix_s: now_unix_s.max(self.start_unix_s),
+            frozen,
+        };
+        // Whole or not at all: under another name first.
+        let mut name = self.meta.clone().into_os_string();
+        name.push(".new");
+        let mut new = File::create(&name)?;
+        new.write_all(&record.to_bytes())?;
+        new.sync_all()?;
+        std::fs::rename(&name, &self.meta)?;
+        Ok(true)
+    }
+
+    fn parts(&self) -> std::sync::MutexGuard<'_, Vec<Part>> {
+        // Plain data: a thread that panicked has left it consistent.
+        self.parts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+fn meta_path(path: &Path) -> PathBuf {
+    let mut name: OsString = path.into();
+    name.push(".meta");
+    name.into()
+}
+
+/// Reads the description and removes it, or nobody could tell a crash from a clean stop. Errors: it cannot be removed.
+fn take_record(meta: &Path) -> io::Result<Result<Record, Doubt>> {
+    let bytes = match std::fs::read(meta) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err(Doubt::NoRecord)),
+        Err(error) => return Err(error),
+    };
+    std::fs::remove_file(meta)?;
+    Ok(Record::from_bytes(&bytes))
+}
+
+fn check_seed(was: HashSeed, fixed: Option<HashSeed>) -> Result<(), Doubt> {
+    match fixed {
+        Some(fixed) if fixed != was => Err(Doubt::Seed),
+        _ => Ok(()),
+    }
+}
+
+fn check_len(file: &File, shape: &Shape) -> Result<(), Doubt> {
+    let is = shape.partitions * shape.part_bytes;
+    let was = file.metadata().map_or(0, |meta| meta.len());
+    if was == is {
+        return Ok(());
+    }
+    let what = "the length of the file";
+    Err(Doubt::Differs { what, was, is })
+}
