@@ -152,17 +152,22 @@ impl Client {
 
     /// What waits to be written.
     pub fn take(&mut self) -> Vec<u8> {
-        let mut told = Vec::new();
-        while self.output.ready_bytes() > 0 {
-            let mut slices = [IoSlice::new(&[]); 16];
-            let count = self.output.slices(&mut slices);
-            let bytes = slices[..count]
-                .iter()
-                .flat_map(|slice| slice.to_vec())
-                .collect::<Vec<u8>>();
-            self.output.wrote(bytes.len());
-            told.extend(bytes);
-        }
-        told
+        take(&mut self.output)
     }
+}
+
+/// What waits to be written in `output`.
+pub fn take(output: &mut Output) -> Vec<u8> {
+    let mut told = Vec::new();
+    while output.ready_bytes() > 0 {
+        let mut slices = [IoSlice::new(&[]); 16];
+        let count = output.slices(&mut slices);
+        let bytes = slices[..count]
+            .iter()
+            .flat_map(|slice| slice.to_vec())
+            .collect::<Vec<u8>>();
+        output.wrote(bytes.len());
+        told.extend(bytes);
+    }
+    told
 }
