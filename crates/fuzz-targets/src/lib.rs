@@ -5,6 +5,7 @@
 mod command_line;
 mod control;
 pub mod herd;
+mod memcached;
 mod server;
 
 /// One fuzzer.
@@ -47,6 +48,14 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "control_message",
         run: herd::control_message,
+    },
+    Target {
+        name: "memcached_parse",
+        run: memcached::parse_bytes,
+    },
+    Target {
+        name: "memcached_talk",
+        run: memcached::talk,
     },
     Target {
         name: "server_slots",

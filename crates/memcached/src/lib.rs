@@ -1,4 +1,66 @@
 //! memcached's text and meta protocol over a partition of the store: parsing, execution and replies, without I/O.
+//!
+//! It knows no sockets and no clock: bytes come in, bytes go out, and what a step needs of its core is given to it. The
+//! binary protocol is refused with a line, UDP is not spoken. What differs from memcached is in
+//! [a section below](#what-differs-from-memcached).
+//!
+//! - [`Session`] is one connection: a [`Talk`](drover_net::Talk) that is shown input and adds replies.
+//! - [`Desk`] is what a step needs of its core: the partition, the time, [`Core`] (what stays), [`Server`] (what all
+//!   cores share), and the way to the cores where other keys live ([`Elsewhere`], of which [`Rings`] is one).
+//! - [`parse::parse`] makes a [`Request`](request::Request) of the start of an input; the request borrows from it.
+//!
+//! ```
+//! use drover_base::HashSeed;
+//! use drover_mem::NativeCpu;
+//! use drover_memcached::{Core, Desk, NoHost, Nowhere, Server, Session, Settings};
+//! use drover_net::{Output, Talk, Wants};
+//! use drover_store::{Partition, PartitionOptions};
+//! let options = PartitionOptions { log_bytes: 1 << 20, bucket_count: 1 << 10, ..Default::default() };
+//! let (mut partition, cpu, mut core) = (Partition::new(&options)?, NativeCpu::new(1), Core::default());
+//! let start_unix_s = 1_700_000_000; // the wall clock when `now_s` was 0
+//! let hasher = HashSeed::new(1, 2).hasher();
+//! let server = Server::new(hasher, start_unix_s, 1, Settings::default(), Box::new(NoHost));
+//!
+//! let (mut session, mut output) = (Session::new(false), Output::new(1, 1 << 16));
+//! let mut desk = Desk {
+//!     partition: &mut partition,
+//!     cpu: &cpu,
+//!     now_s: 100,
+//!     core: &mut core,
+//!     server: &server,
+//!     elsewhere: &mut Nowhere,
+//! };
+//! let input = b"set greeting 0 0 5\r\nhello\r\nget greeting\r\nmg gree";
+//! let advance = session.advance(&mut desk, input, &mut output);
+//! assert_eq!(output.only_piece(), Some(&b"STORED\r\nVALUE greeting 0 5\r\nhello\r\nEND\r\n"[..]));
+//! assert_eq!(&input[advance.used..], b"mg gree");
+//! assert_eq!(advance.wants, Wants::Input { at_least: 8 });
+//! # Ok::<(), drover_mem::AllocError>(())
+//! ```
+//!
+//! # Cost
+//!
+//! A request about a key allocates nothing, locks nothing and reads no clock (`tests/no_allocation.rs`). Its line is
+//! read twice, once for its end and once for its words; its value is copied once, from the input into the item or from
+//! the item into the output. Requests that came together, and the keys of a multiget, are executed 32 at a time in
+//! three passes, so that their memory is asked for before it is needed. `stats` and what else people ask for now and
+//! then is built as a string. `stats detail on` costs a lock per request until it is off.
+//!
+//! # What differs from memcached
+//!
+//! Its behaviour is that of 1.6.18, to the byte (`tests/transcripts.rs` holds the same conversations with it), but:
+//!
+//! - of later versions, `E` (the CAS that an item gets) and `x` of `md` are understood, and `me` tells seconds left as
+//!   a positive number;
+//! - a line of more than [16 KiB](parse::LINE_BYTES_MAX) that is no `get` or `gets` is answered by
+//!   `CLIENT_ERROR line too long`; memcached hangs up without a word, from 2 KiB on if it comes in pieces;
+//! - whether a key is binary is not remembered: flag `k` tells it as base64 if the request gave it so;
+//! - last access is noted to the second with every access, not about once a minute;
+//! - there are no slab classes and nothing crawls: what concerns them is answered so that tools work, and changes
+//!   nothing. Memory is laid out at the start, so `cache_memlimit` takes only the size it is;
+//! - `watch` is granted but has nothing to tell.
+//!
+//! Source: the protocol as memcached 1.6.18 documents and speaks it *(read in public code)*.
 #![forbid(unsafe_code)]
 
 pub mod counters;

@@ -1,0 +1,119 @@
+//! A memcached client that says whatever it likes.
+
+use drover_base::HashSeed;
+use drover_mem::{NativeCpu, PageWish};
+use drover_memcached::parse::{self, Parsed};
+use drover_memcached::{Core, Desk, NoHost, Nowhere, Server, Session, Settings};
+use drover_net::{Output, Talk, Wants};
+use drover_store::{Partition, PartitionOptions};
+use std::io::IoSlice;
+
+/// The parser takes what there is, asks for more than there is, and stays within it.
+pub fn parse_bytes(input: &[u8]) {
+    if input.is_empty() {
+        return;
+    }
+    match parse::parse(input, 1 << 20) {
+        Parsed::Partial { at_least } => assert!(at_least > input.len(), "it asks for what it has"),
+        Parsed::Endless { used, .. } => assert!(0 < used && used <= input.len()),
+        Parsed::Request { used, .. } => assert!(0 < used && used <= input.len()),
+        Parsed::Refused(refused) => assert!(0 < refused.used && refused.used <= input.len()),
+    }
+}
+
+/// However the input is cut, the answers are the same. The first byte says how it is cut.
+pub fn talk(input: &[u8]) {
+    let Some((&piece, input)) = input.split_first() else {
+        return;
+    };
+    let whole = told(input, input.len().max(1), 1 << 20);
+    let pieces = told(input, usize::from(piece) + 1, usize::from(piece) * 8 + 1);
+    assert_eq!(whole, pieces, "cut into pieces of {}", usize::from(piece) + 1);
+}
+
+/// What a small server tells who says `input` in pieces.
+fn told(input: &[u8], piece_bytes: usize, output_limit: usize) -> Vec<u8> {
+    let mut bed = Bed::new();
+    let (mut session, mut output) = (Session::new(false), Output::new(1, output_limit));
+    let (mut told, mut rest) = (Vec::new(), Vec::new());
+    for piece in input.chunks(piece_bytes) {
+        rest.extend_from_slice(piece);
+        loop {
+            let mut nowhere = Nowhere;
+            let advance = session.advance(&mut bed.desk(&mut nowhere), &rest, &mut output);
+            rest.drain(..advance.used);
+            drain(&mut output, &mut told);
+            match advance.wants {
+                Wants::Input { at_least } => {
+                    assert!(at_least > rest.len(), "it waits for what it has");
+                    break;
+                }
+                Wants::Close => return told,
+                Wants::Room | Wants::Turn => {}
+                Wants::Others => panic!("there are no others"),
+            }
+        }
+    }
+    told
+}
+
+fn drain(output: &mut Output, told: &mut Vec<u8>) {
+    while output.ready_bytes() > 0 {
+        let mut slices = [IoSlice::new(&[]); 8];
+        let count = output.slices(&mut slices);
+        let start = told.len();
+        for slice in &slices[..count] {
+            told.extend_from_slice(slice);
+        }
+        output.wrote(told.len() - start);
+    }
+}
+
+/// A server of one core whose memory is soon full.
+struct Bed {
+    partition: Partition,
+    cpu: NativeCpu,
+    core: Core,
+    server: Server,
+}
+
+impl Bed {
+    fn new() -> Bed {
+        let options = PartitionOptions {
+            log_bytes: 1 << 16,
+            bucket_count: 16,
+            value_bytes_max: 1 << 12,
+            pages: PageWish::Small,
+            ..PartitionOptions::default()
+        };
+        let settings = Settings {
+            bucket_count: 16,
+            item_bytes_max: 1 << 12,
+            shutdown: true,
+            ..Settings::default()
+        };
+        Bed {
+            partition: Partition::new(&options).expect("memory for a partition"),
+            cpu: NativeCpu::new(1),
+            core: Core::default(),
+            server: Server::new(
+                HashSeed::new(1, 2).hasher(),
+                1_700_000_000,
+                1,
+                settings,
+                Box::new(NoHost),
+            ),
+        }
+    }
+
+    fn desk<'d>(&'d mut self, nowhere: &'d mut Nowhere) -> Desk<'d, NativeCpu> {
+        Desk {
+            partition: &mut self.partition,
+            cpu: &self.cpu,
+            now_s: 100,
+            core: &mut self.core,
+            server: &self.server,
+            elsewhere: nowhere,
+        }
+    }
+}
