@@ -4,16 +4,20 @@ use super::settings::Settings;
 use drover_base::{Cpu, HashSeed, Ns, Progress};
 use drover_kv_herd::server::{Lodger, MakeLodger, Seat};
 use drover_mem::NativeCpu;
-use drover_memcached::{Connections, Core, Desk, Host, Nowhere, Server, Session, Settings as Limits};
-use drover_net::{Listener, Lobby, SocketOptions, Sockets};
-use drover_store::Partition;
+use drover_memcached::{Connections, Core, Desk, Host, Receiver, Rings, Server, Session, Settings as Limits};
+use drover_net::{Hole, Listener, Lobby, Output, SocketOptions, Sockets};
+use drover_store::{Hint, Partition};
 use drover_verbs::Provider;
 use rustix::process::{Signal, getpid, kill_process};
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a connection beyond `-c` is told.
 const REFUSAL: &[u8] = b"ERROR Too many open connections\r\n";
+
+/// Of each ring between two cores: a batch of usual requests, several times over.
+const RING_BYTES: usize = 64 << 10;
 
 /// What all cores share of the memcached side.
 pub struct Memcached {
@@ -23,17 +27,20 @@ pub struct Memcached {
     must_log_in: bool,
     /// Taken by the core that accepts.
     listeners: Mutex<Vec<Listener>>,
+    /// Each core takes its own.
+    rings: Mutex<Vec<Option<Rings>>>,
 }
 
 impl Memcached {
-    /// A server for `core_count` workers. Errors: no descriptors left.
+    /// A server for `core_count` workers. Errors: no descriptors or memory left.
     pub fn new(
         settings: &Settings,
         hash_seed: HashSeed,
         core_count: usize,
         listeners: Vec<Listener>,
-    ) -> std::io::Result<Memcached> {
+    ) -> io::Result<Memcached> {
         let lobby = Arc::new(Lobby::new(core_count, settings.conn_limit.value)?);
+        let rings = Rings::between(core_count, RING_BYTES).map_err(io::Error::other)?;
         let program = Box::new(Program { lobby: lobby.clone() });
         let hasher = hash_seed.hasher();
         let server = Server::new(hasher, unix_time_s(), core_count, limits(settings), program);
@@ -52,6 +59,7 @@ impl Memcached {
             options,
             must_log_in: false,
             listeners: Mutex::new(listeners),
+            rings: Mutex::new(rings.into_iter().map(Some).collect()),
         })
     }
 
@@ -63,7 +71,7 @@ impl Memcached {
         })
     }
 
-    fn table<C: Cpu + 'static>(&self, seat: &Seat) -> std::io::Result<Table<C>> {
+    fn table<C: Cpu + 'static>(&self, seat: &Seat) -> io::Result<Table<C>> {
         let options = SocketOptions {
             core: seat.index,
             ..self.options.clone()
@@ -80,8 +88,13 @@ impl Memcached {
                 sockets.listen(listener)?;
             }
         }
+        let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner)[seat.index].take();
+        let rings = rings.ok_or_else(|| io::Error::other("a second lodger for one worker"))?;
+        rings.set_waker(seat.waker.clone());
         Ok(Table {
             sockets,
+            rings,
+            reply: Output::new(0, usize::MAX),
             core: Core::default(),
             server: self.server.clone(),
         })
@@ -96,8 +109,28 @@ fn budget(item_bytes_max: usize) -> usize {
 /// The sockets of one core, and what is said on them.
 struct Table<C: Cpu + 'static> {
     sockets: Sockets<Session<C>>,
+    /// To and from other cores.
+    rings: Rings,
+    /// The reply to another core's request at hand.
+    reply: Output,
     core: Core,
     server: Arc<Server>,
+}
+
+/// What comes from other cores.
+struct Incoming<'a, 'd, C: Cpu + 'static> {
+    desk: &'a mut Desk<'d, C>,
+    sockets: &'a mut Sockets<Session<C>>,
+}
+
+impl<C: Cpu> Receiver for Incoming<'_, '_, C> {
+    fn serve(&mut self, message: &[u8], reply: &mut Output) {
+        self.desk.serve(message, Hint::NONE, reply);
+    }
+
+    fn fill(&mut self, hole: Hole, reply: &[u8]) {
+        self.sockets.fill(hole, reply);
+    }
 }
 
 impl<C: Cpu> Lodger<C> for Table<C> {
@@ -108,15 +141,24 @@ impl<C: Cpu> Lodger<C> for Table<C> {
             now_s,
             core: &mut self.core,
             server: &self.server,
-            elsewhere: &mut Nowhere,
+            elsewhere: &mut self.rings.outbound,
         };
+        let mut incoming = Incoming {
+            desk: &mut desk,
+            sockets: &mut self.sockets,
+        };
+        let crossed = self.rings.inbound.step(&mut incoming, &mut self.reply);
         let progress = self.sockets.step(&mut desk, now, now_s);
-        if progress == Progress::Busy {
+        if crossed || progress == Progress::Busy {
             // Before the replies leave: who has read one finds its command counted.
             desk.publish();
         }
+        self.rings.outbound.publish();
+        if self.rings.outbound.has_room_again() {
+            self.sockets.room_for_others();
+        }
         self.sockets.flush();
-        progress
+        if crossed { Progress::Busy } else { progress }
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
@@ -125,6 +167,8 @@ impl<C: Cpu> Lodger<C> for Table<C> {
 
     fn restarted(&mut self) {
         self.sockets.recover();
+        self.rings.inbound.recover();
+        self.reply = Output::new(0, usize::MAX);
     }
 }
 

@@ -88,10 +88,6 @@ impl Serve<'_> {
         if self.sockets.is_empty() {
             return Ok(None);
         }
-        if self.options.partition_count > 1 {
-            let text = "memcached clients are served by one thread only yet: -t 1, or -p 0 for none of them";
-            return Err(Failure::new(exit::USAGE, text));
-        }
         let system =
             |error: &dyn std::fmt::Display| Failure::new(exit::OS_ERROR, format!("sockets: {error}"));
         let context = device.context().map_err(|error| system(&error))?;
