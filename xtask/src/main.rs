@@ -70,6 +70,8 @@ enum Chore {
     Man,
     /// The Debian package, by cargo-deb, which is installed if it is missing.
     Deb,
+    /// The same random commands to drover and to memcached: their answers must be the same.
+    Differ(memcached::differ::Args),
     /// Installs the tools that the other chores need (Debian packages).
     Setup,
     /// Everything that CI runs.
@@ -97,6 +99,7 @@ fn main() -> ExitCode {
         Chore::MemcachedSuite(args) => memcached::suite::run(&mut steps, &args),
         Chore::Man => package::man(&mut steps),
         Chore::Deb => package::deb(&mut steps),
+        Chore::Differ(args) => memcached::differ::run(&mut steps, &args),
         Chore::Setup => setup::run(&mut steps),
         Chore::Ci(args) => ci::run(&mut steps, &args),
     }

@@ -2,15 +2,28 @@
 //! and speed. Everything takes the server as an argument; with `--server memcached` it must go well too, which is its
 //! own test.
 
-pub mod server;
+pub mod differ;
+mod server;
 mod source;
 pub mod suite;
 mod table;
 
-use crate::command::target_dir;
+use crate::command::{self, cargo, target_dir};
 use std::path::PathBuf;
 
 /// Where sources are kept, and what servers and tests said.
 fn folder() -> PathBuf {
     target_dir("memcached")
+}
+
+/// The program that talks to servers, built as tests are.
+fn versus() -> Result<std::process::Command, String> {
+    command::run(&mut cargo(&[
+        "build",
+        "--quiet",
+        "--workspace",
+        "--bin",
+        "versus",
+    ]))?;
+    Ok(std::process::Command::new(target_dir("debug").join("versus")))
 }

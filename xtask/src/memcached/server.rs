@@ -90,6 +90,9 @@ impl Server {
             STARTED.fetch_add(1, Ordering::Relaxed)
         );
         let port = free_port()?;
+        if let Some(folder) = log.parent() {
+            std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        }
         let said = std::fs::File::create(log).map_err(|e| format!("{}: {e}", log.display()))?;
         let again = said.try_clone().map_err(|e| e.to_string())?;
         let words: Vec<String> = kind.words().iter().map(|word| word.replace("%p", &nth)).collect();

@@ -1,0 +1,58 @@
+//! Mistakes on purpose: what one side says is changed before it is compared, and that must be noticed.
+
+/// A mistake.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Canary {
+    /// Its name.
+    pub name: &'static str,
+    find: &'static [u8],
+    put: &'static [u8],
+}
+
+/// All of them, each a change of the first place in each batch where it fits.
+pub const CANARIES: &[Canary] = &[
+    canary(
+        "a store that is refused",
+        b"\r\nSTORED\r\n",
+        b"\r\nNOT_STORED\r\n",
+    ),
+    canary("a hit that is none", b"\r\nHD\r\n", b"\r\nEN\r\n"),
+    canary("flags lost", b" 65536 ", b" 0 "),
+    canary("an answer left out", b"\r\nDELETED\r\n", b"\r\n"),
+    canary("an item not fetched", b"\r\nNF\r\n", b"\r\nHD\r\n"),
+    canary("a time to live for ever", b" t-1 ", b" t0 "),
+    canary("an end too many", b"\r\nEND\r\n", b"\r\nEND\r\nEND\r\n"),
+    canary(
+        "an error of another kind",
+        b"\r\nERROR\r\n",
+        b"\r\nCLIENT_ERROR bad command line format\r\n",
+    ),
+];
+
+const fn canary(name: &'static str, find: &'static [u8], put: &'static [u8]) -> Canary {
+    Canary { name, find, put }
+}
+
+impl Canary {
+    /// Makes the mistake in a batch's answers, if they have a place for it.
+    pub fn sing(&self, answers: &mut Vec<u8>) {
+        let place = answers
+            .windows(self.find.len())
+            .position(|window| window == self.find);
+        if let Some(at) = place {
+            answers.splice(at..at + self.find.len(), self.put.iter().copied());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_changes_one_place() {
+        let mut answers = b"END\r\nSTORED\r\nSTORED\r\n".to_vec();
+        CANARIES[0].sing(&mut answers);
+        assert_eq!(answers, b"END\r\nNOT_STORED\r\nSTORED\r\n");
+    }
+}

@@ -1,0 +1,164 @@
+//! What a stream is made of, independent of the server: keys and versions are put in when it is sent.
+
+use std::collections::BTreeMap;
+
+/// One word of a command line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Piece {
+    /// These bytes.
+    Text(Vec<u8>),
+    /// The key of this number.
+    Key(u8),
+    /// The same, as bytes that no text could carry, in base64.
+    Key64(u8),
+    /// The text, and behind it the version that the key was last seen to have.
+    Cas(&'static str, u8),
+}
+
+/// A command: a line, and perhaps a body behind it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// Its words.
+    pub words: Vec<Piece>,
+    /// What is between words.
+    pub gap: &'static str,
+    /// What ends the line.
+    pub ending: &'static str,
+    /// The bytes behind the line, which `\r\n` follows.
+    pub body: Option<Vec<u8>>,
+}
+
+/// A command, or where a batch ends: then all answers are awaited.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Element {
+    /// Sent with others.
+    Command(Command),
+    /// Answers are awaited and compared.
+    Barrier,
+    /// `quit`: the connection must end; a new one follows.
+    Quit,
+}
+
+impl Element {
+    /// Whether it counts.
+    pub fn is_command(&self) -> bool {
+        !matches!(self, Element::Barrier)
+    }
+}
+
+/// What puts keys and versions in.
+#[derive(Clone, Default, Debug)]
+pub struct Names {
+    /// Begins every key, so that no two plays share one.
+    pub prefix: String,
+    /// Versions last seen, by key.
+    pub cas: BTreeMap<Vec<u8>, u64>,
+}
+
+/// A version that no server gives.
+const NO_CAS: u64 = 1 << 63;
+/// Of these numbers keys are as long as they may be, and one byte longer.
+pub const LONGEST: u8 = 10;
+pub const TOO_LONG: u8 = 11;
+
+impl Names {
+    /// The key of a number.
+    pub fn key(&self, number: u8) -> Vec<u8> {
+        let mut key = format!("{}k{number}", self.prefix).into_bytes();
+        match number {
+            LONGEST => key.resize(250, b'x'),
+            TOO_LONG => key.resize(251, b'x'),
+            _ => {}
+        }
+        key
+    }
+
+    fn write(&self, piece: &Piece, out: &mut Vec<u8>) {
+        match piece {
+            Piece::Text(text) => out.extend_from_slice(text),
+            Piece::Key(number) => out.extend_from_slice(&self.key(*number)),
+            Piece::Key64(number) => {
+                let mut key = self.prefix.clone().into_bytes();
+                key.extend_from_slice(&[0, b' ', b'\n', 0xff, *number]);
+                base64(&key, out);
+            }
+            Piece::Cas(text, number) => {
+                let cas = self.cas.get(&self.key(*number)).copied().unwrap_or(NO_CAS);
+                out.extend_from_slice(format!("{text}{cas}").as_bytes());
+            }
+        }
+    }
+
+    /// The bytes of a command.
+    pub fn render(&self, command: &Command, out: &mut Vec<u8>) {
+        for (nth, word) in command.words.iter().enumerate() {
+            if nth > 0 {
+                out.extend_from_slice(command.gap.as_bytes());
+            }
+            self.write(word, out);
+        }
+        out.extend_from_slice(command.ending.as_bytes());
+        if let Some(body) = &command.body {
+            out.extend_from_slice(body);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+fn base64(bytes: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for chunk in bytes.chunks(3) {
+        let mut group = [0; 3];
+        group[..chunk.len()].copy_from_slice(chunk);
+        let bits = u32::from_be_bytes([0, group[0], group[1], group[2]]);
+        for digit in 0..4 {
+            let at = (bits >> (18 - 6 * digit)) & 63;
+            out.push(if digit <= chunk.len() {
+                DIGITS[at as usize]
+            } else {
+                b'='
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_padded() {
+        let text = |bytes: &[u8]| {
+            let mut out = Vec::new();
+            base64(bytes, &mut out);
+            String::from_utf8(out).expect("text")
+        };
+        assert_eq!(
+            (text(b"f"), text(b"fo"), text(b"foo")),
+            ("Zg==".into(), "Zm8=".into(), "Zm9v".into())
+        );
+    }
+
+    #[test]
+    fn keys_and_versions_are_put_in() {
+        let mut names = Names {
+            prefix: "p".into(),
+            ..Names::default()
+        };
+        let command = Command {
+            words: vec![Piece::Text(b"cas".to_vec()), Piece::Key(3), Piece::Cas("", 3)],
+            gap: " ",
+            ending: "\r\n",
+            body: Some(b"v".to_vec()),
+        };
+        let mut out = Vec::new();
+        names.render(&command, &mut out);
+        names.cas.insert(b"pk3".to_vec(), 5);
+        names.render(&command, &mut out);
+        assert_eq!(
+            String::from_utf8(out).expect("text"),
+            "cas pk3 9223372036854775808\r\nv\r\ncas pk3 5\r\nv\r\n"
+        );
+        assert_eq!((names.key(LONGEST).len(), names.key(TOO_LONG).len()), (250, 251));
+    }
+}

@@ -1,0 +1,190 @@
+//! Whether two servers said the same.
+
+use super::reply::{self, Reply, Token};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A difference that is meant to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Difference {
+    /// What differs.
+    pub what: &'static str,
+    /// Why it may.
+    pub why: &'static str,
+}
+
+/// All of them; whatever else differs is a fault.
+pub const DIFFERENCES: &[Difference] = &[
+    Difference {
+        what: "versions (CAS) are other numbers",
+        why: "each server counts its own; the same must stand for the same in a stream, and never for two",
+    },
+    Difference {
+        what: "seconds left, and since the last access, by one",
+        why: "both count whole seconds, from moments of their own",
+    },
+    Difference {
+        what: "blanks behind a number that was decremented to fewer digits",
+        why: "memcached writes over the old digits in place, unless somebody is just being sent them",
+    },
+    Difference {
+        what: "cls and size of `me`",
+        why: "where an item lies, and what it costs there, is each server's own",
+    },
+    Difference {
+        what: "get with too long a key is drawn only where no answers are outstanding",
+        why: "memcached then forgets answers to earlier commands that it has not sent yet; which, depends on timing",
+    },
+    Difference {
+        what: "N (make an item on a miss) is not drawn for keys in base64",
+        why: "memcached 1.6.18 then forgets how the key was written, and shows the bytes themselves",
+    },
+    Difference {
+        what: "numbers are not counted and read in one batch",
+        why: "memcached counts in place, or in a new item, by whether somebody is just being sent the old one",
+    },
+    Difference {
+        what: "a difference that does not come back when the stream is sent again, in one stream of fifty at most",
+        why: "what memcached answers to some malformed streams depends on how their bytes arrive: it differs from itself",
+    },
+    Difference {
+        what: "version, stats, settings, watch, lru_crawler and slabs are not drawn",
+        why: "what they say is about the server itself; memcached's own suite asks for what must be in it",
+    },
+];
+
+/// Which versions stand for the same on the two sides.
+#[derive(Clone, Default, Debug)]
+pub struct CasPairs {
+    left: BTreeMap<u64, u64>,
+    right: BTreeMap<u64, u64>,
+}
+
+impl CasPairs {
+    fn agree(&mut self, left: u64, right: u64) -> bool {
+        *self.left.entry(left).or_insert(right) == right && *self.right.entry(right).or_insert(left) == left
+    }
+}
+
+/// What the two said where they first differ, in text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mismatch {
+    /// One.
+    pub left: String,
+    /// The other.
+    pub right: String,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "    {}\n    {}", self.left, self.right)
+    }
+}
+
+/// So much of an answer is shown.
+const SHOWN: usize = 240;
+
+impl Mismatch {
+    /// Between two pieces of answers.
+    pub fn new(left: &[u8], right: &[u8]) -> Mismatch {
+        let text = |bytes: &[u8]| match bytes {
+            b"" => "(nothing)".to_string(),
+            _ => bytes
+                .iter()
+                .take(SHOWN)
+                .flat_map(|b| b.escape_ascii())
+                .map(char::from)
+                .collect(),
+        };
+        Mismatch {
+            left: text(left),
+            right: text(right),
+        }
+    }
+}
+
+/// The first place where the answers differ, modulo [`DIFFERENCES`].
+pub fn compare(mut left: &[u8], mut right: &[u8], pairs: &mut CasPairs) -> Option<Mismatch> {
+    loop {
+        match (reply::next(&mut left), reply::next(&mut right)) {
+            (None, None) => return None,
+            (Some(a), Some(b)) if same(&a, &b, pairs) => {}
+            (a, b) => {
+                let bytes =
+                    |reply: Option<Reply<'_>>| reply.map(|reply| reply.bytes.to_vec()).unwrap_or_default();
+                return Some(Mismatch::new(&bytes(a), &bytes(b)));
+            }
+        }
+    }
+}
+
+/// No number of seconds.
+const FOR_EVER: i64 = -1;
+
+fn same(left: &Reply<'_>, right: &Reply<'_>, pairs: &mut CasPairs) -> bool {
+    left.tokens.len() == right.tokens.len()
+        && left.tokens.iter().zip(&right.tokens).all(|(a, b)| match (a, b) {
+            (Token::Cas(a), Token::Cas(b)) => pairs.agree(*a, *b),
+            (Token::Seconds(a), Token::Seconds(b)) => {
+                a == b || ![*a, *b].contains(&FOR_EVER) && (a - b).abs() <= 1
+            }
+            (Token::Own, _) | (_, Token::Own) => true,
+            _ => a == b,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn differ(left: &str, right: &str) -> bool {
+        compare(left.as_bytes(), right.as_bytes(), &mut CasPairs::default()).is_some()
+    }
+
+    #[test]
+    fn versions_must_pair_up_one_to_one() {
+        assert!(!differ(
+            "HD c1\r\nHD c2\r\nHD c1\r\n",
+            "HD c7\r\nHD c9\r\nHD c7\r\n"
+        ));
+        assert!(
+            differ("HD c1\r\nHD c2\r\n", "HD c7\r\nHD c7\r\n"),
+            "one version for two"
+        );
+        assert!(
+            differ("HD c1\r\nHD c1\r\n", "HD c7\r\nHD c8\r\n"),
+            "two versions for one"
+        );
+    }
+
+    #[test]
+    fn seconds_may_be_off_by_one_but_not_for_ever() {
+        assert!(!differ("HD t99\r\n", "HD t100\r\n"));
+        assert!(differ("HD t98\r\n", "HD t100\r\n"));
+        assert!(differ("HD t-1\r\n", "HD t0\r\n"));
+    }
+
+    #[test]
+    fn everything_else_must_be_the_same() {
+        assert!(differ("STORED\r\n", "NOT_STORED\r\n"));
+        assert!(differ("STORED\r\n", ""));
+        assert!(!differ(
+            "VALUE k 0 3\r\n9  \r\nEND\r\n",
+            "VALUE k 0 1\r\n9\r\nEND\r\n"
+        ));
+        assert!(differ(
+            "VALUE k 0 3\r\n9  \r\nEND\r\n",
+            "VALUE k 0 1\r\n8\r\nEND\r\n"
+        ));
+        assert!(differ(
+            "VALUE k 0 2\r\nab\r\nEND\r\n",
+            "VALUE k 0 2\r\nac\r\nEND\r\n"
+        ));
+        assert!(differ("VALUE k 0 1\r\na\r\n", "VALUE k 1 1\r\na\r\n"));
+        assert!(differ("HD Oa\r\n", "HD Ob\r\n"));
+        assert!(!differ(
+            "ME k cls=1 size=9 fetch=no\r\n",
+            "ME k cls=4 size=7 fetch=no\r\n"
+        ));
+    }
+}

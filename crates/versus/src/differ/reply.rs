@@ -1,0 +1,158 @@
+//! Answers cut into tokens, so far as their meaning matters to a comparison.
+
+/// A piece of an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Token<'a> {
+    /// Bytes that must be the same.
+    Text(&'a [u8]),
+    /// The version of an item.
+    Cas(u64),
+    /// A time to live or since the last access.
+    Seconds(i64),
+    /// Nothing that two servers need have in common.
+    Own,
+}
+
+/// One answer: where it lies in what was received, and its tokens.
+#[derive(Clone, Debug)]
+pub struct Reply<'a> {
+    /// All its bytes.
+    pub bytes: &'a [u8],
+    /// Its line, word by word, and its body.
+    pub tokens: Vec<Token<'a>>,
+    /// The key it names, if it does.
+    pub key: Option<&'a [u8]>,
+}
+
+impl Reply<'_> {
+    /// The version that it tells.
+    pub fn cas(&self) -> Option<u64> {
+        self.tokens.iter().find_map(|token| match token {
+            Token::Cas(cas) => Some(*cas),
+            _ => None,
+        })
+    }
+}
+
+/// Takes the next answer off `bytes`; what is no whole line is one answer.
+pub fn next<'a>(bytes: &mut &'a [u8]) -> Option<Reply<'a>> {
+    if bytes.is_empty() {
+        return None;
+    }
+    let all = *bytes;
+    let line_len = all
+        .iter()
+        .position(|&b| b == b'\n')
+        .map_or(all.len(), |at| at + 1);
+    let line = all[..line_len].strip_suffix(b"\r\n").unwrap_or(&all[..line_len]);
+    let words: Vec<&[u8]> = line.split(|&b| b == b' ').collect();
+    let (mut tokens, key) = tokens_of(&words);
+    let mut len = line_len;
+    if let Some((at, bytes)) = body_len(&words) {
+        len = (line_len + bytes + 2).min(all.len());
+        let body = &all[line_len..len];
+        let shorter = shorter_number(body);
+        if shorter.is_some() {
+            tokens[at] = Token::Own;
+        }
+        let whole = body.strip_suffix(b"\r\n").unwrap_or(body);
+        tokens.push(Token::Text(shorter.unwrap_or(whole)));
+    }
+    *bytes = &all[len..];
+    Some(Reply {
+        bytes: &all[..len],
+        tokens,
+        key,
+    })
+}
+
+/// Which word says how long the body is, and what it says.
+fn body_len(words: &[&[u8]]) -> Option<(usize, usize)> {
+    match (words[0], words.len()) {
+        (b"VALUE", 4..) => Some((3, number(words[3])?)),
+        (b"VA", 2..) => Some((1, number(words[1])?)),
+        _ => None,
+    }
+}
+
+/// A number that was decremented to fewer digits, without the blanks that may stand for the others.
+fn shorter_number(body: &[u8]) -> Option<&[u8]> {
+    let body = body.strip_suffix(b"\r\n")?;
+    let digits = body.iter().take_while(|b| b.is_ascii_digit()).count();
+    let blanks = &body[digits..];
+    (digits > 0 && !blanks.is_empty() && blanks.iter().all(|&b| b == b' ')).then_some(&body[..digits])
+}
+
+fn number<T: std::str::FromStr>(word: &[u8]) -> Option<T> {
+    std::str::from_utf8(word).ok()?.parse().ok()
+}
+
+fn tokens_of<'a>(words: &[&'a [u8]]) -> (Vec<Token<'a>>, Option<&'a [u8]>) {
+    match words[0] {
+        b"VALUE" if words.len() >= 4 => (words.iter().enumerate().map(classic).collect(), Some(words[1])),
+        b"VA" | b"HD" | b"NS" | b"EX" | b"NF" | b"EN" => {
+            let key = words.iter().find_map(|word| word.strip_prefix(b"k"));
+            (words.iter().map(|word| flag(word)).collect(), key)
+        }
+        b"ME" => (words.iter().map(|word| debug_field(word)).collect(), None),
+        _ => (words.iter().map(|word| Token::Text(word)).collect(), None),
+    }
+}
+
+fn classic<'a>((nth, word): (usize, &&'a [u8])) -> Token<'a> {
+    match (nth, number(word)) {
+        (4, Some(cas)) => Token::Cas(cas),
+        _ => Token::Text(word),
+    }
+}
+
+fn flag(word: &[u8]) -> Token<'_> {
+    let rest = word.get(1..).unwrap_or_default();
+    match (word.first(), number(rest), number(rest)) {
+        (Some(b'c'), Some(cas), _) => Token::Cas(cas),
+        (Some(b't' | b'l'), _, Some(seconds)) => Token::Seconds(seconds),
+        _ => Token::Text(word),
+    }
+}
+
+/// `me` shows an item as it lies in memory.
+fn debug_field(word: &[u8]) -> Token<'_> {
+    let text = std::str::from_utf8(word).unwrap_or_default();
+    match text.split_once('=') {
+        Some(("exp" | "la", seconds)) => seconds.parse().map_or(Token::Text(word), Token::Seconds),
+        Some(("cas", cas)) => cas.parse().map_or(Token::Text(word), Token::Cas),
+        Some(("cls" | "size", _)) => Token::Own,
+        _ => Token::Text(word),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(mut bytes: &[u8]) -> Vec<Reply<'_>> {
+        std::iter::from_fn(|| next(&mut bytes)).collect()
+    }
+
+    #[test]
+    fn bodies_belong_to_their_lines() {
+        let replies = all(b"VALUE k 5 4 77\r\na\r\nb\r\nEND\r\nVA 2 kq c9 t-1\r\nxy\r\nHD c8\r\nrest");
+        let lens: Vec<usize> = replies.iter().map(|reply| reply.bytes.len()).collect();
+        assert_eq!(lens, [22, 5, 20, 7, 4]);
+        assert_eq!((replies[0].cas(), replies[0].key), (Some(77), Some(&b"k"[..])));
+        assert_eq!((replies[2].cas(), replies[2].key), (Some(9), Some(&b"q"[..])));
+        assert!(replies[2].tokens.contains(&Token::Seconds(-1)));
+        assert_eq!((replies[3].cas(), replies[3].key), (Some(8), None));
+    }
+
+    #[test]
+    fn of_an_items_memory_only_what_users_can_tell_counts() {
+        let replies = all(b"ME k exp=-1 la=3 cas=6 fetch=no cls=1 size=63\r\n");
+        let own = replies[0]
+            .tokens
+            .iter()
+            .filter(|token| **token == Token::Own)
+            .count();
+        assert_eq!((own, replies[0].cas()), (2, Some(6)));
+    }
+}

@@ -1,0 +1,69 @@
+//! From a stream that shows a difference to the fewest commands that do.
+
+use super::command::Element;
+use super::compare::Mismatch;
+use std::io;
+
+/// Tries before what is left is good enough: a difference that comes and goes shrinks badly.
+const PLAYS_MAX: usize = 1000;
+
+/// Takes out what is not needed, in ever smaller pieces, as long as `play` still finds some difference.
+pub fn shrink(
+    elements: Vec<Element>,
+    mismatch: Mismatch,
+    mut play: impl FnMut(&[Element]) -> io::Result<Option<Mismatch>>,
+) -> io::Result<(Vec<Element>, Mismatch)> {
+    let (mut kept, mut shown) = (elements, mismatch);
+    let mut piece = kept.len().div_ceil(2);
+    let mut plays = 0;
+    while piece > 0 {
+        let (mut at, before) = (0, kept.len());
+        while at < kept.len() && plays < PLAYS_MAX {
+            plays += 1;
+            let end = (at + piece).min(kept.len());
+            let without: Vec<Element> = kept[..at].iter().chain(&kept[end..]).cloned().collect();
+            match play(&without)? {
+                Some(mismatch) => (kept, shown) = (without, mismatch),
+                None => at = end,
+            }
+        }
+        // With single ones gone, others may have become needless.
+        if piece > 1 || kept.len() == before || plays == PLAYS_MAX {
+            piece /= 2;
+        }
+    }
+    Ok((kept, shown))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::command::{Command, Piece};
+    use super::*;
+
+    fn command(n: u32) -> Element {
+        Element::Command(Command {
+            words: vec![Piece::Text(n.to_string().into_bytes())],
+            gap: " ",
+            ending: "\r\n",
+            body: None,
+        })
+    }
+
+    #[test]
+    fn only_what_matters_stays() {
+        let all: Vec<Element> = (0..1000).map(command).collect();
+        let needed = [command(17), command(503), command(998)];
+        let mismatch = Mismatch::new(b"a", b"b");
+        let mut plays = 0;
+        let (kept, _) = shrink(all, mismatch.clone(), |some| {
+            plays += 1;
+            Ok(needed
+                .iter()
+                .all(|one| some.contains(one))
+                .then(|| mismatch.clone()))
+        })
+        .expect("nothing fails");
+        assert_eq!(kept, needed);
+        assert!(plays < 200, "{plays} plays");
+    }
+}

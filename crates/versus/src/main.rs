@@ -1,0 +1,148 @@
+//! `versus`: one command per way of holding a server against memcached. The servers run already.
+#![forbid(unsafe_code)]
+
+use clap::{Parser, Subcommand};
+use drover_versus::differ::{self, CANARIES, DIFFERENCES, Element, Options, Sides};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "versus", about = "Holds a server against memcached, over sockets.")]
+struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// The same random commands to two servers; their answers must be the same.
+    Differ(Differ),
+}
+
+#[derive(clap::Args)]
+struct Differ {
+    /// memcached, host:port
+    #[arg(long)]
+    left: SocketAddr,
+    /// The server that is held against it
+    #[arg(long)]
+    right: SocketAddr,
+    /// What everything is drawn from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The first stream
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// How many streams
+    #[arg(long, default_value_t = 500)]
+    streams: u64,
+    /// Commands in each
+    #[arg(long, default_value_t = 2000)]
+    commands: usize,
+    /// Make mistakes on purpose, one kind after another: each must be noticed
+    #[arg(long)]
+    canaries: bool,
+}
+
+fn main() -> ExitCode {
+    let result = match Args::parse().what {
+        What::Differ(args) if args.canaries => canaries(&args),
+        What::Differ(args) => differ(&args),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("versus: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Differ {
+    fn options(&self) -> Options {
+        Options {
+            seed: self.seed,
+            first: self.first,
+            streams: self.streams,
+            commands: self.commands,
+        }
+    }
+
+    fn sides(&self) -> Sides {
+        Sides {
+            left: self.left,
+            right: self.right,
+            canary: None,
+        }
+    }
+}
+
+/// One stream in so many may differ once and never again.
+const PASSING_SHARE: u64 = 50;
+
+fn differ(args: &Differ) -> std::io::Result<bool> {
+    let report = differ::run(&args.sides(), &args.options())?;
+    println!(
+        "{} commands to each from seed {}, {} bytes of answers compared",
+        report.commands, args.seed, report.bytes
+    );
+    for (stream, mismatch) in &report.passing {
+        println!("stream {stream} differed once:\n{mismatch}");
+    }
+    let Some(found) = report.found else {
+        for difference in DIFFERENCES {
+            println!("meant to differ: {}: {}", difference.what, difference.why);
+        }
+        return Ok(report.passing.len() as u64 * PASSING_SHARE <= args.streams.max(PASSING_SHARE));
+    };
+    println!(
+        "stream {} differs; again: versus differ --left {} --right {} --seed {} --first {} --streams 1",
+        found.stream, args.left, args.right, args.seed, found.stream
+    );
+    println!("{}\nafter:", found.mismatch);
+    for element in &found.shrunk {
+        println!("    {}", shown(element));
+    }
+    Ok(false)
+}
+
+fn shown(element: &Element) -> String {
+    let names = differ::Names {
+        prefix: "_".to_string(),
+        ..differ::Names::default()
+    };
+    match element {
+        Element::Barrier => "(all answers awaited)".to_string(),
+        Element::Quit => "quit".to_string(),
+        Element::Command(command) => {
+            let mut bytes = Vec::new();
+            names.render(command, &mut bytes);
+            bytes.escape_ascii().to_string()
+        }
+    }
+}
+
+fn canaries(args: &Differ) -> std::io::Result<bool> {
+    let mut well = true;
+    for canary in CANARIES {
+        let sides = Sides {
+            canary: Some(*canary),
+            ..args.sides()
+        };
+        let report = differ::run(&sides, &args.options())?;
+        match report.found {
+            Some(found) => println!(
+                "noticed: {} (of {} commands: {})",
+                canary.name,
+                report.commands,
+                found.shrunk.len()
+            ),
+            None => {
+                println!("NOT noticed in {} commands: {}", report.commands, canary.name);
+                well = false;
+            }
+        }
+    }
+    Ok(well)
+}

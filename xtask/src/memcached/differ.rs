@@ -1,0 +1,60 @@
+//! The same random commands to drover and to memcached.
+
+use super::server::{Kind, Server};
+use super::{folder, versus};
+use crate::command;
+use crate::counts::Counts;
+use crate::steps::{StepResult, Steps};
+
+/// Options.
+#[derive(clap::Args)]
+pub struct Args {
+    /// drover (its release build), memcached, or the path of a build of drover
+    #[arg(long, default_value = "drover")]
+    pub server: String,
+    /// What everything is drawn from
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The first stream, of 2000 commands
+    #[arg(long, default_value_t = 0)]
+    pub first: u64,
+    /// How many streams
+    #[arg(long, default_value_t = STREAMS)]
+    pub streams: u64,
+}
+
+/// A million commands.
+const STREAMS: u64 = 500;
+/// Streams in which a mistake on purpose must have been noticed.
+const CANARY_STREAMS: u64 = 20;
+
+/// Canaries, which must be noticed between memcached and itself; then the comparison.
+pub fn run(steps: &mut Steps, args: &Args) {
+    steps.run("differ canaries", || {
+        compare(&Kind::Memcached, args, CANARY_STREAMS, &["--canaries"])
+    });
+    steps.run("differ", || {
+        compare(&Kind::named(&args.server)?, args, args.streams, &[])
+    });
+}
+
+fn compare(kind: &Kind, args: &Args, streams: u64, more: &[&str]) -> StepResult {
+    crate::setup::install(super::source::TOOLS)?;
+    let left = Server::start(&Kind::Memcached, &["-A"], &folder().join("differ-memcached.txt"))?;
+    let right = Server::start(kind, &["-A"], &folder().join("differ-server.txt"))?;
+    let mut versus = versus()?;
+    versus.arg("differ").args(["--seed", &args.seed.to_string()]);
+    versus.args([
+        "--first",
+        &args.first.to_string(),
+        "--streams",
+        &streams.to_string(),
+    ]);
+    versus.args([
+        "--left",
+        &left.address().to_string(),
+        "--right",
+        &right.address().to_string(),
+    ]);
+    command::run(versus.args(more)).map(|_| Counts::ONE)
+}
