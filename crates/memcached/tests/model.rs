@@ -80,7 +80,8 @@ impl Model {
         let Some(item) = self.items.get(key).cloned() else {
             return "NOT_FOUND\r\n".to_owned();
         };
-        let Ok(number) = item.value.trim_end().parse::<u64>() else {
+        // What follows a space is passed over, as strtoull does.
+        let Ok(number) = item.value.split(' ').next().unwrap_or_default().parse::<u64>() else {
             return "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n".to_owned();
         };
         let number = match name {
