@@ -1,6 +1,7 @@
 //! The binary as users meet it: a server process, client commands against it, and every way to fail that
 //! users run into first, with its exact text and exit status.
 
+#[allow(dead_code, reason = "the helpers of all command line tests")]
 mod common;
 
 use common::{Serving, drover, folder};

@@ -1,5 +1,6 @@
 //! A server as its operators meet it: the admin port, `drover top`, the service manager, files.
 
+#[allow(dead_code, reason = "the helpers of all command line tests")]
 mod common;
 
 use common::{Serving, drover, folder};
@@ -51,6 +52,8 @@ fn an_admin_port_in_use() {
     let (status, _, error) = drover(
         &[
             "serve",
+            "-p",
+            "0",
             "--fabric",
             &shm("port-in-use"),
             "--metrics-listen",
@@ -115,7 +118,15 @@ fn the_number_of_the_process_stands_in_a_file_while_it_lives() {
 #[test]
 fn a_user_that_is_not_there() {
     let (status, _, error) = drover(
-        &["serve", "--fabric", &shm("user"), "-u", "nobody-of-that-name"],
+        &[
+            "serve",
+            "-p",
+            "0",
+            "--fabric",
+            &shm("user"),
+            "-u",
+            "nobody-of-that-name",
+        ],
         "",
     );
     assert_eq!(status, 67, "{error}");

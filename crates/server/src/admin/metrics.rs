@@ -3,8 +3,10 @@
 
 use super::exposition::{Exposition, Kind, Samples};
 use super::process::{self, Process};
-use drover_kv_herd::server::{Counters, ServerStats, WorkerStats};
+use super::sockets::Front;
+use drover_kv_herd::server::{Counters, Server, ServerStats, WorkerStats};
 use drover_store::PartitionStats;
+use drover_verbs::Provider;
 use std::time::Duration;
 
 /// Everything there is to tell, at one moment.
@@ -21,27 +23,12 @@ pub struct Snapshot {
 /// Counters of everything that came over sockets.
 #[derive(Clone, Debug, Default)]
 pub struct Sockets {
-    /// One per kind of connection.
-    pub transports: Vec<Transport>,
+    /// Of connections, all cores together.
+    pub connections: drover_net::Counters,
+    /// What each core's clients asked for.
+    pub operations: Vec<u64>,
     /// How often which command ended how.
     pub commands: Vec<(&'static str, &'static str, u64)>,
-}
-
-/// One kind of connection.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Transport {
-    /// `tcp`, `unix` or `tls`.
-    pub name: &'static str,
-    /// Open now.
-    pub current: u64,
-    /// Ever.
-    pub total: u64,
-    /// Turned away because there were too many.
-    pub refused: u64,
-    /// Bytes that came.
-    pub read_bytes: u64,
-    /// Bytes that went.
-    pub written_bytes: u64,
 }
 
 struct Family {
@@ -146,9 +133,32 @@ const FAMILIES: &[Family] = &[
         add_connections,
     ),
     counter(
+        "drover_connections_closed_total",
+        "Connections of sockets that were closed for this reason.",
+        |all, out| {
+            let sockets = &all.sockets.connections;
+            out.count(&[("reason", "idle")], sockets.idle_kicks);
+            out.count(&[("reason", "memory")], sockets.shed);
+        },
+    ),
+    counter(
+        "drover_accept_pauses_total",
+        "Times that accepting stopped for this reason.",
+        |all, out| {
+            let sockets = &all.sockets.connections;
+            out.count(&[("reason", "connections")], sockets.listen_disabled);
+            out.count(&[("reason", "system")], sockets.accept_failures);
+        },
+    ),
+    counter(
+        "drover_yields_total",
+        "Times a connection had more requests than one turn may have.",
+        |all, out| out.count(&[], all.sockets.connections.yields),
+    ),
+    counter(
         "drover_connections_refused_total",
         "Connections turned away because there were too many.",
-        |all, out| per_transport(all, out, |t| t.refused),
+        |all, out| out.count(&[], all.sockets.connections.rejected),
     ),
     gauge(
         "drover_max_connections",
@@ -158,12 +168,12 @@ const FAMILIES: &[Family] = &[
     counter(
         "drover_read_bytes_total",
         "Bytes that came over sockets.",
-        |all, out| per_transport(all, out, |t| t.read_bytes),
+        |all, out| out.count(&[], all.sockets.connections.bytes_read),
     ),
     counter(
         "drover_written_bytes_total",
         "Bytes that went over sockets.",
-        |all, out| per_transport(all, out, |t| t.written_bytes),
+        |all, out| out.count(&[], all.sockets.connections.bytes_written),
     ),
     counter(
         "drover_worker_busy_seconds_total",
@@ -182,8 +192,8 @@ const FAMILIES: &[Family] = &[
     ),
     counter(
         "drover_worker_operations_total",
-        "Operations of native clients.",
-        |all, out| per_worker(all, out, |w| operations(&w.counters) as f64),
+        "Operations that a worker was asked for, by native clients and over its sockets.",
+        add_operations,
     ),
     counter(
         "drover_worker_restarts_total",
@@ -263,8 +273,13 @@ pub fn render(snapshot: Option<&Snapshot>, process: &Process) -> String {
     out.finish()
 }
 
-fn operations(c: &Counters) -> u64 {
-    c.gets + c.puts + c.deletes + c.nops
+fn add_operations(all: &Snapshot, out: &mut Samples<'_>) {
+    for (index, worker) in all.server.workers.iter().enumerate() {
+        let c = &worker.counters;
+        let of_sockets = all.sockets.operations.get(index).copied().unwrap_or(0);
+        let count = c.gets + c.puts + c.deletes + c.nops + of_sockets;
+        out.count(&[("worker", &index.to_string())], count);
+    }
 }
 
 fn per_partition(all: &Snapshot, out: &mut Samples<'_>, field: fn(&PartitionStats) -> u64) {
@@ -303,12 +318,6 @@ fn by_status(all: &Snapshot, out: &mut Samples<'_>, statuses: &[Reason<Counters>
     }
 }
 
-fn per_transport(all: &Snapshot, out: &mut Samples<'_>, field: fn(&Transport) -> u64) {
-    for transport in &all.sockets.transports {
-        out.count(&[("transport", transport.name)], field(transport));
-    }
-}
-
 /// Native operations go by memcached's names, and add to those that came over sockets.
 fn add_commands(all: &Snapshot, out: &mut Samples<'_>) {
     let native: [(&str, &str, fn(&Counters) -> u64); 5] = [
@@ -338,22 +347,30 @@ fn add_current_connections(all: &Snapshot, out: &mut Samples<'_>) {
     let datagrams = all.server.datagram_clients as u64;
     out.count(&[("transport", "slots")], all.server.clients as u64 - datagrams);
     out.count(&[("transport", "datagrams")], datagrams);
-    per_transport(all, out, |t| t.current);
+    out.count(&[("transport", "sockets")], all.sockets.connections.current);
 }
 
 fn add_connections(all: &Snapshot, out: &mut Samples<'_>) {
     out.count(&[("transport", "native")], all.server.clients_total);
-    per_transport(all, out, |t| t.total);
+    out.count(&[("transport", "sockets")], all.sockets.connections.total);
 }
 
-/// A server alone.
-impl<P: drover_verbs::Provider> super::Source for (&drover_kv_herd::server::Server<P>, usize) {
+/// A server, and what else is known of it.
+pub struct Whole<'a, P: Provider> {
+    /// Workers and native clients.
+    pub server: &'a Server<P>,
+    /// Most native clients.
+    pub clients_max: usize,
+    /// memcached's clients, if there may be some.
+    pub front: Option<Front>,
+}
+
+impl<P: Provider> super::Source for Whole<'_, P> {
     fn snapshot(&self, patience: Duration) -> Result<Snapshot, String> {
-        let (server, clients_max) = *self;
         Ok(Snapshot {
-            server: server.ask(patience).map_err(|silence| silence.to_string())?,
-            clients_max,
-            sockets: Sockets::default(),
+            server: self.server.ask(patience).map_err(|silence| silence.to_string())?,
+            clients_max: self.clients_max,
+            sockets: self.front.as_ref().map(Front::read).unwrap_or_default(),
         })
     }
 }

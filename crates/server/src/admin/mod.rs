@@ -9,12 +9,14 @@ mod http;
 mod metrics;
 mod process;
 pub mod sample;
+mod sockets;
 #[cfg(test)]
 mod strict;
 #[cfg(test)]
 mod tests;
 
-pub use metrics::Snapshot;
+pub use metrics::{Snapshot, Whole};
+pub use sockets::Front;
 
 use crate::exit::{self, Failure};
 use connection::Connection;

@@ -1,7 +1,8 @@
 //! The port as a monitor meets it, and the list of metrics as documented.
 
-use super::metrics::{Snapshot, Sockets, Transport, render};
+use super::metrics::{Snapshot, Sockets, Whole, render};
 use super::process::Process;
+use super::sockets::commands_of;
 use super::{Admin, Source, strict};
 use drover_kv_herd::server::{Flaw, Server, ServerOptions, ServerStats, WorkerStats};
 use drover_store::PartitionOptions;
@@ -19,6 +20,14 @@ struct Fixed(Result<Snapshot, String>);
 impl Source for Fixed {
     fn snapshot(&self, _: Duration) -> Result<Snapshot, String> {
         self.0.clone()
+    }
+}
+
+fn whole(server: &Server<Shm>) -> Whole<'_, Shm> {
+    Whole {
+        server,
+        clients_max: 9,
+        front: None,
     }
 }
 
@@ -40,15 +49,12 @@ fn full() -> Snapshot {
     server.workers = vec![WorkerStats::default(); 2];
     server.workers[1].counters.gets = 10;
     server.workers[1].counters.get_hits = 7;
-    let transport = |name| Transport {
-        name,
-        ..Transport::default()
-    };
     Snapshot {
         server,
         clients_max: 9,
         sockets: Sockets {
-            transports: ["tcp", "unix", "tls"].map(transport).to_vec(),
+            connections: drover_net::Counters::default(),
+            operations: vec![8],
             commands: vec![("get", "hit", 5), ("incr", "miss", 3)],
         },
     }
@@ -90,7 +96,7 @@ fn with_port<T>(source: &dyn Source, test: impl FnOnce(SocketAddr) -> T) -> T {
 fn a_server_is_scraped_and_healthy() {
     let server =
         Server::<Shm>::start(&ShmDevice::default(), None, &options(None), |_| {}).expect("it starts");
-    with_port(&(&server, 9), |addr| {
+    with_port(&whole(&server), |addr| {
         assert_eq!(get(addr, "/healthz"), ("HTTP/1.1 200 OK".into(), "ok\n".into()));
         let (status, body) = get(addr, "/metrics?format=any");
         assert_eq!(status, "HTTP/1.1 200 OK");
@@ -114,7 +120,7 @@ fn a_server_is_scraped_and_healthy() {
 fn workers_that_keep_silent_are_named() {
     let silent = options(Some(Flaw::KeepsSilent));
     let server = Server::<Shm>::start(&ShmDevice::default(), None, &silent, |_| {}).expect("it starts");
-    let answer = (&server, 9).snapshot(Duration::from_millis(1));
+    let answer = whole(&server).snapshot(Duration::from_millis(1));
     assert_eq!(answer.err().as_deref(), Some("no answer from worker 0, 1"));
 }
 
@@ -204,4 +210,21 @@ fn the_document_lists_what_is_told() {
     let mut less = listed.clone();
     less.pop_first();
     assert!(told != less, "a missing row is noticed");
+}
+
+#[test]
+fn commands_of_memcached_are_told_once_each() {
+    let commands = commands_of(&drover_memcached::Counters {
+        get_hits: 5,
+        cas_badval: 7,
+        ..drover_memcached::Counters::default()
+    });
+    assert!(commands.contains(&("get", "hit", 5)) && commands.contains(&("cas", "badval", 7)));
+    let mut names: Vec<_> = commands
+        .iter()
+        .map(|(command, status, _)| (command, status))
+        .collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), commands.len());
 }

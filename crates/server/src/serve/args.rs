@@ -15,8 +15,10 @@ Native clients find the server by --fabric; at --control-listen, too. Over a Uni
 over TCP it answers `drover stats`, but cannot pass memory, so data needs --fabric or a Unix socket.
 
 -o takes memcached's extended options; those that exist here: idle_timeout=SECONDS (close silent connections),
-maxconns_fast and no_maxconns_fast (refuse connections beyond -c with an error, or let them wait). Those about slabs,
-LRU and hash tables are accepted and have no effect: there are none of these here.
+maxconns_fast and no_maxconns_fast (refuse connections beyond -c with an error, or let them wait), and for -Z
+ssl_chain_cert, ssl_key, ssl_ca_cert (PEM files), ssl_verify_mode (of clients: 0 none, 1 if there is one, 2 required)
+and ssl_min_version (tlsv1.2, tlsv1.3). Those about slabs, LRU and hash tables are accepted and have no effect: there
+are none of these here.
 
 With rdma://host:port the control channel is TCP at host:port, and data goes by the RDMA device that has that
 address; if none has, or the host is 0.0.0.0, the best one there is (`drover devices` says which and why).

@@ -9,6 +9,8 @@ pub struct Extended {
     pub idle_timeout_s: u32,
     /// Connections beyond `-c` are refused; else they wait.
     pub maxconns_fast: bool,
+    /// What is said of TLS: names that begin with `ssl_`, and their values.
+    pub tls: super::ops::TlsWords,
     /// Options of memcached that mean nothing here.
     pub ignored: Vec<String>,
 }
@@ -18,6 +20,7 @@ impl Default for Extended {
         Extended {
             idle_timeout_s: 0,
             maxconns_fast: true,
+            tls: Vec::new(),
             ignored: Vec::new(),
         }
     }
@@ -80,6 +83,11 @@ pub fn parse(words: &[String]) -> Result<Extended, Failure> {
             "idle_timeout" => extended.idle_timeout_s = seconds(name, value)?,
             "maxconns_fast" => extended.maxconns_fast = true,
             "no_maxconns_fast" => extended.maxconns_fast = false,
+            _ if name.starts_with("ssl_") => {
+                extended
+                    .tls
+                    .push((name.to_owned(), value.unwrap_or_default().to_owned()));
+            }
             _ if IGNORED.contains(&name) => extended.ignored.push(name.to_owned()),
             _ => {
                 let text = format!("-o {word}: no such option");

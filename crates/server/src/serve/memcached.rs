@@ -1,11 +1,13 @@
 //! memcached clients: their sockets and their protocol, at home with the workers that own the items.
 
+use super::ops::Files;
 use super::settings::Settings;
+use crate::admin::Front;
 use drover_base::{Cpu, HashSeed, Ns, Progress};
 use drover_kv_herd::server::{Lodger, MakeLodger, Seat};
 use drover_mem::NativeCpu;
 use drover_memcached::{Connections, Core, Desk, Host, Receiver, Rings, Server, Session, Settings as Limits};
-use drover_net::{Hole, Listener, Lobby, Output, SocketOptions, Sockets};
+use drover_net::{Hole, Listener, Lobby, Output, SocketOptions, Sockets, TlsAcceptor};
 use drover_store::{Hint, Partition};
 use drover_verbs::Provider;
 use rustix::process::{Signal, getpid, kill_process};
@@ -24,7 +26,8 @@ pub struct Memcached {
     server: Arc<Server>,
     lobby: Arc<Lobby>,
     options: SocketOptions,
-    must_log_in: bool,
+    /// Users and certificates.
+    files: Arc<Files>,
     /// Taken by the core that accepts.
     listeners: Mutex<Vec<Listener>>,
     /// Each core takes its own.
@@ -35,13 +38,17 @@ impl Memcached {
     /// A server for `core_count` workers. Errors: no descriptors or memory left.
     pub fn new(
         settings: &Settings,
+        files: Arc<Files>,
         hash_seed: HashSeed,
         core_count: usize,
         listeners: Vec<Listener>,
     ) -> io::Result<Memcached> {
         let lobby = Arc::new(Lobby::new(core_count, settings.conn_limit.value)?);
         let rings = Rings::between(core_count, RING_BYTES).map_err(io::Error::other)?;
-        let program = Box::new(Program { lobby: lobby.clone() });
+        let program = Box::new(Program {
+            lobby: lobby.clone(),
+            files: files.clone(),
+        });
         let hasher = hash_seed.hasher();
         let server = Server::new(hasher, unix_time_s(), core_count, limits(settings), program);
         let extended = &settings.extended.value;
@@ -57,10 +64,18 @@ impl Memcached {
             server: Arc::new(server),
             lobby,
             options,
-            must_log_in: false,
+            files,
             listeners: Mutex::new(listeners),
             rings: Mutex::new(rings.into_iter().map(Some).collect()),
         })
+    }
+
+    /// Where its cores hang out what they count.
+    pub fn front(&self) -> Front {
+        Front {
+            lobby: self.lobby.clone(),
+            boards: self.server.boards.clone(),
+        }
     }
 
     /// What makes the lodger of each worker.
@@ -76,8 +91,19 @@ impl Memcached {
             core: seat.index,
             ..self.options.clone()
         };
-        let must_log_in = self.must_log_in;
+        let must_log_in = self.files.auth.is_some();
         let mut sockets = Sockets::new(options, self.lobby.clone(), move |_, _| Session::new(must_log_in))?;
+        if self.files.tls.is_some() {
+            let files = self.files.clone();
+            // As memcached: Unix sockets are guarded by their rights.
+            sockets.set_layers(move |origin| {
+                files
+                    .tls
+                    .as_ref()
+                    .filter(|_| origin.is_tcp)
+                    .map(TlsAcceptor::layer)
+            });
+        }
         if seat.index == 0 {
             for listener in self
                 .listeners
@@ -175,9 +201,27 @@ impl<C: Cpu> Lodger<C> for Table<C> {
 /// The process, as its memcached clients may see and use it.
 struct Program {
     lobby: Arc<Lobby>,
+    files: Arc<Files>,
 }
 
 impl Host for Program {
+    fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
+        self.files
+            .auth
+            .as_ref()
+            .is_some_and(|auth| auth.admits(user, password))
+    }
+
+    fn refresh_certificates(&self) -> Result<(), String> {
+        let refuse = |why: String| format!("CLIENT_ERROR {why}");
+        let tls = self
+            .files
+            .tls
+            .as_ref()
+            .ok_or_else(|| refuse("TLS is not enabled".into()))?;
+        tls.reload().map_err(|error| refuse(error.to_string()))
+    }
+
     fn shutdown(&self, graceful: bool) {
         let signal = if graceful { Signal::USR1 } else { Signal::TERM };
         let _ = kill_process(getpid(), signal); // nothing keeps a process from telling itself
@@ -229,6 +273,13 @@ fn limits(settings: &Settings) -> Limits {
         watch: !settings.disable_watch.value,
         shutdown: settings.enable_shutdown.value,
         idle_timeout_s: settings.extended.value.idle_timeout_s,
+        auth_file: settings
+            .ops
+            .auth_file
+            .value
+            .as_ref()
+            .map(|path| path.display().to_string()),
+        tls: settings.ops.enable_ssl.value,
         verbosity: u32::from(settings.verbose),
         ..Limits::default()
     }

@@ -2,13 +2,14 @@
 //! that come another way.
 
 use super::memcached::Memcached;
-use super::ops::{Ops, Signal, Signals};
+use super::ops::{Files, Ops, Signal, Signals};
 use super::settings::Settings;
-use super::{limits, listen, plan, ways};
+use super::{limits, listen, ops, plan, ways};
+use crate::admin::Whole;
 use crate::exit::{self, Failure};
 use crate::fabric::{Fabric, Job};
 use drover_base::{Cpu, HashSeed};
-use drover_kv_herd::server::{MakeLodger, Server, ServerOptions, StartError};
+use drover_kv_herd::server::{Server, ServerOptions, StartError};
 use drover_mem::NativeCpu;
 use drover_net::Listener;
 use drover_rt::control::ControlListener;
@@ -29,11 +30,13 @@ pub fn serve(settings: &Settings) -> Result<(), Failure> {
     if let Some(choice) = fabric.choice() {
         tracing::info!("RDMA device: {choice}");
     }
+    let listeners = listen::open_all(&addrs)?;
+    let sockets = ways::open_all(settings, ops::inherited()?)?;
     fabric.run(Serve {
         settings,
         options: plan::server_options(settings)?,
-        listeners: listen::open_all(&addrs)?,
-        sockets: ways::open_all(settings)?,
+        listeners,
+        sockets,
         ops: Ops::take(&settings.ops)?,
         signals,
     })
@@ -65,15 +68,22 @@ impl Job for Serve<'_> {
         let fabric = self.listeners.remove(0);
         let cores = self.settings.cores.value.clone();
         let pin = move |worker: usize| pin_worker(worker, cores.as_deref());
-        let lodgers = self.lodgers::<P>(device)?;
+        let memcached = self.memcached::<P>(device)?;
+        let front = memcached.as_ref().map(|memcached| memcached.front());
+        let lodgers = memcached.map(Memcached::lodgers::<P>);
         let server = Server::<P>::start_with(device, Some(fabric), &self.options, pin, lodgers)
             .map_err(|error| failure(&error))?;
         let status = format!("serving at {}", ways.join(" and "));
         tracing::info!("{status}");
-        let source = (&server, self.options.clients_max);
+        let files = self.ops.files();
+        let source = Whole {
+            server: &server,
+            clients_max: self.options.clients_max,
+            front,
+        };
         let end = std::thread::scope(|scope| {
             let _while_it_serves = self.ops.start(scope, &source, &status)?;
-            wait(&server, &self.signals, &self.listeners)
+            wait(&server, &self.signals, &files, &self.listeners)
         })?;
         conclude(server, end)
     }
@@ -81,10 +91,10 @@ impl Job for Serve<'_> {
 
 impl Serve<'_> {
     /// What serves memcached clients, if any may come.
-    fn lodgers<P: Provider<Cpu = NativeCpu>>(
+    fn memcached<P: Provider<Cpu = NativeCpu>>(
         &mut self,
         device: &P::Device,
-    ) -> Result<Option<MakeLodger<P>>, Failure> {
+    ) -> Result<Option<Arc<Memcached>>, Failure> {
         if self.sockets.is_empty() {
             return Ok(None);
         }
@@ -95,9 +105,8 @@ impl Serve<'_> {
         let seed = HashSeed::new(context.cpu().random(), context.cpu().random());
         self.options.hash_seed = Some(seed);
         let (count, sockets) = (self.options.partition_count, std::mem::take(&mut self.sockets));
-        let memcached =
-            Memcached::new(self.settings, seed, count, sockets).map_err(|error| system(&error))?;
-        Ok(Some(Arc::new(memcached).lodgers::<P>()))
+        let memcached = Memcached::new(self.settings, self.ops.files(), seed, count, sockets);
+        Ok(Some(Arc::new(memcached.map_err(|error| system(&error))?)))
     }
 }
 
@@ -128,6 +137,7 @@ enum End {
 fn wait<P: Provider>(
     server: &Server<P>,
     signals: &Signals,
+    files: &Files,
     listeners: &[ControlListener],
 ) -> Result<End, Failure> {
     loop {
@@ -146,7 +156,7 @@ fn wait<P: Provider>(
         let alone = !fds[0].revents().is_empty();
         match signals.next() {
             Some(Signal::Stop) => return Ok(End::Asked),
-            Some(Signal::Reload) => tracing::info!("SIGHUP: no file to read again"),
+            Some(Signal::Reload) => files.reload(),
             Some(Signal::Save) => tracing::info!("SIGUSR1: there is no memory file to leave items in"),
             None if alone => return Ok(End::Alone),
             None => {}
@@ -211,7 +221,10 @@ mod tests {
         };
         let server = Server::<Shm>::start(&ShmDevice::default(), None, &doomed, |_| {}).expect("it starts");
         let (signals, _never) = Signals::by_hand();
-        assert_eq!(wait(&server, &signals, &[]).expect("no system error"), End::Alone);
+        assert_eq!(
+            wait(&server, &signals, &Files::default(), &[]).expect("no system error"),
+            End::Alone
+        );
         let failure = conclude(server, End::Alone).expect_err("nobody asked it to end");
         assert_eq!(failure.code, exit::SOFTWARE);
         assert_eq!(

@@ -190,6 +190,7 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
         Vec::new(),
         Origin::Default,
     );
+    let extended = extended::parse(&words.value)?;
     let unix_socket = pick(
         typed.unix_socket.map(Some),
         file.unix_socket.map(Some),
@@ -256,7 +257,7 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
             Origin::Default,
         ),
         extended: Setting {
-            value: extended::parse(&words.value)?,
+            value: extended.clone(),
             origin: words.origin,
         },
         memory_mib: pick(typed.memory_limit, file.memory_limit, 64, Origin::Default),
@@ -291,7 +292,7 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
         window_max: pick(typed.window_max, file.window_max, 256, Origin::Default),
         slot_bytes_max: pick(typed.slot_bytes_max, file.slot_bytes_max, 1024, Origin::Default),
         spin_us: pick(typed.spin_us, file.spin_us, 50, Origin::Default),
-        ops: OpsSettings::fill(typed.ops, file.ops),
+        ops: OpsSettings::fill(typed.ops, file.ops, &extended.tls)?,
         verbose: typed.verbose.max(file.verbose),
         threads,
     };
@@ -329,7 +330,8 @@ fn with_device(mut fabric: Setting<String>, device: &DeviceArgs) -> Result<Setti
     Ok(fabric)
 }
 
-fn pick<T>(typed: Option<T>, file: Option<T>, default: T, default_origin: Origin) -> Setting<T> {
+/// The command line's value, or the file's, or the default.
+pub fn pick<T>(typed: Option<T>, file: Option<T>, default: T, default_origin: Origin) -> Setting<T> {
     match (typed, file) {
         (Some(value), _) => Setting {
             value,

@@ -11,15 +11,21 @@ use std::path::Path;
 /// any free one (`-p -1`).
 const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
 
-/// Takes every address.
-pub fn open_all(settings: &Settings) -> Result<Vec<Listener>, Failure> {
+/// Takes every address, beside those that a service manager has taken. With such ones memcached's port is no default.
+pub fn open_all(settings: &Settings, inherited: Vec<Listener>) -> Result<Vec<Listener>, Failure> {
     let backlog = settings.backlog.value.min(i32::MAX as u32) as i32;
-    let mut listeners = Vec::new();
+    let needs_no_port = !inherited.is_empty() && settings.port.origin == Origin::Default;
+    let mut listeners = inherited;
     if let Some(path) = &settings.unix_socket.value {
         let mode = settings.unix_mask.value;
         listeners.push(Listener::unix(path, mode, backlog).map_err(|error| failure(settings, &error))?);
     }
-    for addr in tcp_addresses(settings)? {
+    let addrs = if needs_no_port {
+        Vec::new()
+    } else {
+        tcp_addresses(settings)?
+    };
+    for addr in addrs {
         listeners.push(Listener::tcp(addr, backlog).map_err(|error| failure(settings, &error))?);
     }
     if let Some(path) = std::env::var_os(PORT_FILE) {

@@ -145,7 +145,7 @@ impl Look<'_> {
     fn workers(&self) -> String {
         let mut out = format!(
             "{:>6} {:>6} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
-            "worker", "busy", "native/s", "items", "bytes", "evicted/s", "sleeps/s"
+            "worker", "busy", "ops/s", "items", "bytes", "evicted/s", "sleeps/s"
         );
         for worker in self.new.values("drover_worker_busy_seconds_total", "worker") {
             let (own, its) = ([("worker", worker)], [("partition", worker)]);

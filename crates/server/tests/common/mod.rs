@@ -41,7 +41,6 @@ pub struct Serving {
     /// Where it listens.
     pub addr: String,
     /// Its log up to the line that it serves.
-    #[allow(dead_code, reason = "not every test looks")]
     pub said: String,
 }
 
@@ -109,6 +108,11 @@ impl Serving {
         drover(&[args, &["--server", &self.addr]].concat(), input)
     }
 
+    /// Its number, for signals.
+    pub fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_child(&self.child)
+    }
+
     /// SIGTERM; the exit status.
     pub fn stop(mut self) -> i32 {
         let pid = rustix::process::Pid::from_child(&self.child);
@@ -117,7 +121,6 @@ impl Serving {
     }
 
     /// SIGKILL.
-    #[allow(dead_code, reason = "not every test does")]
     pub fn kill(mut self) {
         self.child.kill().expect("it is our child");
         self.child.wait().expect("it ends");

@@ -3,26 +3,35 @@
 //! Everything that may fail at the start is taken in [`Ops::take`], before the first thread; [`Ops::start`] begins what
 //! lives as long as the server.
 
+mod activation;
 mod args;
+mod auth;
+mod files;
 mod helpers;
 mod notify;
 mod pid_file;
 mod signals;
+mod tls;
 mod user;
 mod watchdog;
 
+pub use activation::inherited;
 pub use args::{OpsArgs, OpsSettings};
+pub use files::Files;
 pub use signals::{Signal, Signals};
+pub use tls::Words as TlsWords;
 
 use crate::admin::{Admin, Stopper};
 use crate::exit::Failure;
 use notify::Notify;
 use pid_file::PidFile;
+use std::sync::Arc;
 
 /// What is taken before the server starts.
 pub struct Ops {
     admin: Option<(Admin, Stopper)>,
     notify: Notify,
+    files: Arc<Files>,
     _pid_file: Option<PidFile>,
 }
 
@@ -36,12 +45,15 @@ impl Ops {
                 .map_or_else(|_| "?".to_string(), |addr| addr.to_string());
             tracing::info!("metrics: http://{addr}/metrics, health: http://{addr}/healthz");
         }
+        // Before rights go: a key is often readable for root alone.
+        let files = Arc::new(Files::read(settings)?);
         if let Some(name) = &settings.user.value {
             user::become_user(name)?;
         }
         Ok(Ops {
             admin,
             notify: Notify::from_env(),
+            files,
             _pid_file: settings
                 .pid_file
                 .value
@@ -49,5 +61,10 @@ impl Ops {
                 .map(PidFile::write)
                 .transpose()?,
         })
+    }
+
+    /// Users and certificates, for whoever lets clients in.
+    pub fn files(&self) -> Arc<Files> {
+        self.files.clone()
     }
 }

@@ -1,0 +1,58 @@
+//! What came over sockets: memcached's clients, as their cores hang it out.
+
+use super::metrics::Sockets;
+use drover_memcached::Board;
+use drover_net::Lobby;
+use std::sync::Arc;
+
+/// Where the cores hang out what they count.
+pub struct Front {
+    /// Of connections.
+    pub lobby: Arc<Lobby>,
+    /// Of commands, one per core.
+    pub boards: Vec<Arc<Board>>,
+}
+
+impl Front {
+    /// As it is now; nobody is asked.
+    pub fn read(&self) -> Sockets {
+        let mut all = drover_memcached::Counters::default();
+        let mut operations = Vec::new();
+        for board in &self.boards {
+            let (counters, _) = board.read();
+            operations.push(commands_of(&counters).iter().map(|row| row.2).sum());
+            all.add(&counters);
+        }
+        Sockets {
+            connections: self.lobby.all_counters(),
+            operations,
+            commands: commands_of(&all).to_vec(),
+        }
+    }
+}
+
+/// Names as memcached's exporter has them; `set` is every command that stores, but `cas`. A `gat` is a get and a touch.
+pub fn commands_of(c: &drover_memcached::Counters) -> [(&'static str, &'static str, u64); 16] {
+    [
+        ("get", "hit", c.get_hits),
+        ("get", "miss", c.get_misses),
+        (
+            "set",
+            "done",
+            c.cmd_set.saturating_sub(c.cas_hits + c.cas_misses + c.cas_badval),
+        ),
+        ("delete", "hit", c.delete_hits),
+        ("delete", "miss", c.delete_misses),
+        ("incr", "hit", c.incr_hits),
+        ("incr", "miss", c.incr_misses),
+        ("decr", "hit", c.decr_hits),
+        ("decr", "miss", c.decr_misses),
+        ("cas", "hit", c.cas_hits),
+        ("cas", "miss", c.cas_misses),
+        ("cas", "badval", c.cas_badval),
+        ("touch", "hit", c.touch_hits),
+        ("touch", "miss", c.touch_misses),
+        ("flush", "done", c.cmd_flush),
+        ("meta", "done", c.cmd_meta),
+    ]
+}
