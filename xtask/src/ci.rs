@@ -5,7 +5,7 @@
 
 use crate::command::{self, cargo};
 use crate::steps::{StepResult, Steps};
-use crate::{bench, check, fuzz, guest, instructions, loom, setup, sim, syscalls, tests};
+use crate::{bench, check, fuzz, guest, instructions, loom, package, setup, sim, syscalls, tests};
 
 /// Options of the whole run.
 #[derive(clap::Args)]
@@ -25,6 +25,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
     }
     check::run(steps);
     tests::run(steps);
+    package::man(steps);
     if args.quick {
         return;
     }

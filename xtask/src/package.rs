@@ -12,7 +12,9 @@ pub fn man(steps: &mut Steps) {
 /// The package, into `target/debian`. Installs cargo-deb if it is missing.
 pub fn deb(steps: &mut Steps) {
     if steps.run("man", write_manual) && steps.run("cargo-deb", install_cargo_deb) {
-        steps.run("deb", || command::run(&mut cargo(&["deb", "--package", "drover", "--locked"])));
+        steps.run("deb", || {
+            command::run(&mut cargo(&["deb", "--package", "drover", "--locked"]))
+        });
     }
 }
 
