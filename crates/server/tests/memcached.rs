@@ -1,6 +1,7 @@
 //! `drover serve` answers memcached clients, from the same items that native clients see.
 
 #[path = "common/mod.rs"]
+#[allow(dead_code, reason = "the helpers of all command line tests")]
 mod common;
 
 use common::{Serving, drover, folder};
