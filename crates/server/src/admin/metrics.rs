@@ -318,9 +318,12 @@ fn by_status(all: &Snapshot, out: &mut Samples<'_>, statuses: &[Reason<Counters>
     }
 }
 
+/// Name, status and field.
+type Command = (&'static str, &'static str, fn(&Counters) -> u64);
+
 /// Native operations go by memcached's names, and add to those that came over sockets.
 fn add_commands(all: &Snapshot, out: &mut Samples<'_>) {
-    let native: [(&str, &str, fn(&Counters) -> u64); 5] = [
+    let native: [Command; 5] = [
         ("get", "hit", |c| c.get_hits),
         ("get", "miss", |c| c.gets - c.get_hits),
         ("set", "done", |c| c.puts),
