@@ -535,7 +535,7 @@ impl fmt::Display for Settings {
             row("unix-socket", &self.unix_socket, path_or_none),
             row("unix-mask", &self.unix_mask, |mask| format!("{mask:o}")),
             row("listen", &self.listen, |addrs| addrs.join(",")),
-            row("control-listen", &self.control_listen, list_or_none),
+            row("control-listen", &self.control_listen, |list| list_or_none(list)),
             row("listen-backlog", &self.backlog, u32::to_string),
             row("max-reqs-per-event", &self.requests_per_event, usize::to_string),
             row("disable-cas", &self.disable_cas, bool::to_string),
@@ -583,7 +583,7 @@ fn path_or_none(path: &Option<PathBuf>) -> String {
         .map_or("none".into(), |path| path.display().to_string())
 }
 
-fn list_or_none(list: &Vec<String>) -> String {
+fn list_or_none(list: &[String]) -> String {
     if list.is_empty() {
         "none".into()
     } else {
