@@ -71,7 +71,7 @@ pub enum ControlError {
 /// What may be the matter when nobody listens.
 fn after_refusal(addr: &str) -> &'static str {
     match addr.split_once(':').map_or("", |(scheme, _)| scheme) {
-        "tcp" => " (`drover serve` listens on TCP with -p only)",
+        "tcp" => " (`drover serve` listens on TCP with --control-listen only)",
         "rdma" => " (`drover serve --fabric rdma://host:port` listens there)",
         _ => " (a server that died leaves its socket file behind)",
     }
@@ -132,7 +132,7 @@ mod tests {
             .to_string()
         };
         assert!(text("unix:/run/x.sock").ends_with("(a server that died leaves its socket file behind)"));
-        assert!(text("tcp://host:1").ends_with("(`drover serve` listens on TCP with -p only)"));
+        assert!(text("tcp://host:1").ends_with("(`drover serve` listens on TCP with --control-listen only)"));
         assert!(text("rdma://host:1").ends_with("(`drover serve --fabric rdma://host:port` listens there)"));
     }
 }

@@ -60,6 +60,7 @@ impl Memcached {
             reply_budget: budget(item_bytes),
             ..SocketOptions::default()
         };
+        announce(settings, core_count, &options);
         Ok(Memcached {
             server: Arc::new(server),
             lobby,
@@ -124,6 +125,38 @@ impl Memcached {
             core: Core::default(),
             server: self.server.clone(),
         })
+    }
+}
+
+/// Says what was chosen.
+fn announce(settings: &Settings, core_count: usize, options: &SocketOptions) {
+    let (limit, extended) = (settings.conn_limit.value, &settings.extended.value);
+    let beyond = if extended.maxconns_fast {
+        "refused"
+    } else {
+        "let wait"
+    };
+    let shared = match core_count {
+        1 => String::new(),
+        count => format!("; worker 0 accepts, the one of {count} that has the fewest serves"),
+    };
+    tracing::info!("memcached: up to {limit} connections, further ones are {beyond}{shared}");
+    tracing::info!(
+        "memcached: per worker {} MiB for requests that are slow to come and {} MiB for replies that are slow to go",
+        options.request_budget >> 20,
+        options.reply_budget >> 20
+    );
+    if extended.idle_timeout_s > 0 {
+        tracing::info!(
+            "memcached: silent connections are closed after {} s (-o idle_timeout)",
+            extended.idle_timeout_s
+        );
+    }
+    if !extended.ignored.is_empty() {
+        tracing::info!(
+            "-o {}: of no effect, there is no such thing here",
+            extended.ignored.join(",")
+        );
     }
 }
 
