@@ -36,6 +36,7 @@ enum Order {
         rate: Option<f64>,
         time_ns: u64,
         ops_min: u64,
+        other_tape: bool,
     },
 }
 
@@ -64,6 +65,7 @@ impl Order {
             },
             time_ns: options.time.0,
             ops_min: options.ops_min,
+            other_tape: options.other_tape,
         }
     }
 }
@@ -198,12 +200,14 @@ fn obey(crew: &Crew, line: &str) -> Result<Answer, Box<TargetError>> {
             rate,
             time_ns,
             ops_min,
+            other_tape,
         } => {
             let options = RunOptions {
                 window,
                 pace: rate.map_or(Pace::Closed, Pace::Open),
                 time: Ns(time_ns),
                 ops_min,
+                other_tape,
             };
             let measured = crew.run(client_count, &options)?;
             Ok(Answer::Measured {

@@ -5,7 +5,7 @@ use crate::driver::{Client, Measured, RunOptions};
 use crate::helper::Helper;
 use crate::pin;
 use crate::target::{Target, TargetError};
-use crate::workload::{KeyText, Tape, TapeOptions, Values};
+use crate::workload::{KeyText, Popularity, Tape, TapeOptions, Values};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::process::Command as Program;
@@ -37,6 +37,8 @@ pub struct CrewOptions {
     pub cores: Vec<usize>,
     /// What to draw; each client gets a tape of its own, the first one that of `client_index`.
     pub tape: TapeOptions,
+    /// Which keys each client's other tape asks for, if it is to have one.
+    pub other: Option<Popularity>,
     /// Bytes of a key.
     pub key_bytes: usize,
     /// Bytes of a value, from and to.
@@ -198,7 +200,14 @@ fn member<S: System>(
     let keys = keys.map_err(|e| words(&e))?;
     let values = Values::new(options.value_bytes[0], options.value_bytes[1]);
     let target = system.connect(options.tape.client_index)?;
-    Ok(Client::new(target, tape, keys, values, options.tape.client_index))
+    let client = Client::new(target, tape, keys, values, options.tape.client_index);
+    Ok(match options.other {
+        None => client,
+        Some(popularity) => client.with_other_tape(Tape::new(&TapeOptions {
+            popularity,
+            ..options.tape.clone()
+        })),
+    })
 }
 
 /// Does as told until nobody can tell any more.

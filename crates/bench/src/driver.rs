@@ -46,6 +46,8 @@ pub struct RunOptions {
     pub time: Ns,
     /// A closed loop goes on until at least so many operations have finished.
     pub ops_min: u64,
+    /// Draw from the [other tape](Client::with_other_tape).
+    pub other_tape: bool,
 }
 
 /// What one client measured.
@@ -77,6 +79,7 @@ impl Measured {
 pub struct Client<T: Target> {
     target: T,
     tape: Tape,
+    other_tape: Option<Tape>,
     keys: KeyText,
     values: Values,
     version: u64,
@@ -90,11 +93,18 @@ impl<T: Target> Client<T> {
         Client {
             target,
             tape,
+            other_tape: None,
             keys,
             values,
             version: u64::from(client_index) << 40,
             held: None,
         }
+    }
+
+    /// With a second tape over the same keys, for runs that are to be compared with those of the first.
+    pub fn with_other_tape(mut self, tape: Tape) -> Client<T> {
+        self.other_tape = Some(tape);
+        self
     }
 
     /// The target again.
@@ -138,6 +148,20 @@ impl<T: Target> Client<T> {
 
     /// Runs the tape on from where it is. Errors: the target's, or operations it lost.
     pub fn run(&mut self, options: &RunOptions) -> Result<Measured, Box<TargetError>> {
+        self.change_tape(options);
+        let measured = self.run_tape(options);
+        self.change_tape(options);
+        measured
+    }
+
+    fn change_tape(&mut self, options: &RunOptions) {
+        let other = self.other_tape.as_mut().filter(|_| options.other_tape);
+        if let Some(other) = other {
+            std::mem::swap(&mut self.tape, other);
+        }
+    }
+
+    fn run_tape(&mut self, options: &RunOptions) -> Result<Measured, Box<TargetError>> {
         let mut flight = Flight::new(options.window.max(1));
         let began = timestamp();
         let elapsed = match options.pace {

@@ -24,7 +24,7 @@
 //! });
 //! let keys = KeyText::new(16, 1000, 1).unwrap();
 //! let mut client = Client::new(NullTarget::default(), tape, keys, Values::new(32, 32), 0);
-//! let options = RunOptions { window: 16, pace: Pace::Closed, time: Ns::from_ms(1), ops_min: 100 };
+//! let options = RunOptions { window: 16, pace: Pace::Closed, time: Ns::from_ms(1), ops_min: 100, other_tape: false };
 //! let measured = client.run(&options).unwrap();
 //! assert!(measured.counts.ops >= 100);
 //! ```

@@ -16,6 +16,9 @@ pub struct Report {
     pub throughput_ops: f64,
     /// Least and most of those samples.
     pub throughput_range: [f64; 2],
+    /// Throughput / that with the other keys, sample by sample: median, least and most.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub over_beside: Option<[f64; 3]>,
     /// Hits per GET.
     pub hit_rate: f64,
     /// Latencies of the throughput run, microseconds; medians.
@@ -68,6 +71,9 @@ pub struct Lone {
 pub struct Sample {
     /// Operations per second.
     pub throughput_ops: f64,
+    /// Operations per second with the other keys.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub beside_ops: Option<f64>,
     /// Hits per GET.
     pub hit_rate: f64,
     /// Operations finished.
@@ -130,6 +136,9 @@ pub struct Workload {
     pub mix: String,
     /// `uniform`, `zipf`, `latest`.
     pub dist: String,
+    /// The same of the run beside, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub beside: Option<String>,
     /// Keys loaded.
     pub keys: u64,
     /// Bytes of a key.
@@ -191,6 +200,12 @@ impl Report {
         let ops = all(&|s| s.throughput_ops);
         self.throughput_ops = median(&ops);
         self.throughput_range = range(&ops);
+        let over = counted
+            .iter()
+            .filter_map(|s| Some(s.throughput_ops / s.beside_ops?))
+            .collect::<Vec<f64>>();
+        let [least, most] = range(&over);
+        self.over_beside = (!over.is_empty()).then(|| [median(&over), least, most]);
         self.hit_rate = median(&all(&|s| s.hit_rate));
         self.latency_us = median_latency(counted.iter().map(|s| s.latency_us));
         self.window1 = Lone {
@@ -375,6 +390,20 @@ pub(crate) mod tests {
         assert_eq!(report.ratios.window1_of_bound, Some(500.0 / 400.0));
         assert_eq!(report.ratios.of_best_rival, Some(12.0));
         assert_eq!(report.ratios.rival_latency, Some(18.0));
+    }
+
+    #[test]
+    fn what_runs_beside_is_compared_sample_by_sample() {
+        let with = |ops, beside| Sample {
+            beside_ops: Some(beside),
+            ..sample(ops, Placement::Near)
+        };
+        let mut report = Report {
+            samples: vec![with(10e6, 5e6), with(6e6, 6e6), with(4e6, 8e6)],
+            ..Report::default()
+        };
+        report.summarize();
+        assert_eq!(report.over_beside, Some([1.0, 0.5, 2.0]));
     }
 
     #[test]

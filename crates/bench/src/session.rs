@@ -2,7 +2,7 @@
 //! rivals, and sums up.
 //!
 //! ```text
-//! sample i:  probe | system at window W | probe | system at window 1 | bounds | rival 1 mode 1 | mode 2 ...
+//! sample i:  probe | system at window W | probe | other keys | system at window 1 | bounds | rival 1 mode 1 | ...
 //! ```
 //! Sample by sample in turn, so that whatever the machine does happens to all of them.
 
@@ -34,6 +34,8 @@ pub struct Plan {
     pub mix: Mix,
     /// Which keys.
     pub popularity: Popularity,
+    /// Which keys a second run of each sample asks for, to be compared with the first.
+    pub beside: Option<Popularity>,
     /// Keys loaded first.
     pub key_count: u32,
     /// Bytes of a key.
@@ -107,6 +109,7 @@ impl Plan {
                 client_count: self.cores.client.len() as u32,
                 ..self.tape()
             },
+            other: self.beside,
             key_bytes: self.key_bytes,
             value_bytes: self.value_bytes,
         }
@@ -118,6 +121,7 @@ impl Plan {
             pace,
             time,
             ops_min: 0,
+            other_tape: false,
         }
     }
 
@@ -128,12 +132,8 @@ impl Plan {
     fn workload(&self, driver_ns: f64, pages: String) -> Workload {
         Workload {
             mix: self.mix.name.clone(),
-            dist: match self.popularity {
-                Popularity::Uniform => "uniform",
-                Popularity::Zipf(_) => "zipf",
-                Popularity::Latest(_) => "latest",
-            }
-            .to_owned(),
+            dist: self.popularity.name().to_owned(),
+            beside: self.beside.map(|beside| beside.name().to_owned()),
             keys: u64::from(self.key_count),
             key_size: self.key_bytes,
             value_size: self.value_bytes,
@@ -280,8 +280,12 @@ impl<'a> Stage<'a> {
 
     /// Everything once, in turn.
     fn sample(&mut self, counter: &AtomicU64) -> Result<Sample, Box<dyn Error>> {
+        // The two by turns: what is measured first of a sample has just waited for the cores.
+        let other_first = self.report.samples.len() % 2 == 1;
+        let early = if other_first { self.sample_beside()? } else { None };
         let mut sample = self.sample_system()?;
         counter.fetch_add(1, Ordering::Relaxed);
+        sample.beside_ops = if other_first { early } else { self.sample_beside()? };
         sample.window1 = self.sample_window1(&sample)?;
         counter.fetch_add(1, Ordering::Relaxed);
         if let Some(pairs) = &mut self.pairs {
@@ -315,6 +319,21 @@ impl<'a> Stage<'a> {
             rtt_ns: [before, after, after],
             ..Sample::default()
         })
+    }
+
+    /// Operations per second with the other keys, if there are any.
+    fn sample_beside(&mut self) -> Result<Option<f64>, Box<dyn Error>> {
+        let plan = self.plan;
+        if plan.beside.is_none() {
+            return Ok(None);
+        }
+        let options = RunOptions {
+            other_tape: true,
+            ..plan.run_options(plan.window, plan.pace, plan.time)
+        };
+        let measured = self.crew.run(plan.cores.client.len(), &options)?;
+        honest(&measured)?;
+        Ok(Some(measured.ops_per_s()))
     }
 
     /// One client with one operation under way; what the sample itself was, if that was all it did.

@@ -98,7 +98,15 @@ fn rows(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
         rate(least),
         rate(most),
         report.workload.driver_ns
-    )
+    )?;
+    if let (Some([median, least, most]), Some(beside)) = (report.over_beside, &report.workload.beside) {
+        writeln!(
+            f,
+            "{} over {beside}, by turns: {median:.3} times the throughput, {least:.3} to {most:.3}",
+            report.workload.dist
+        )?;
+    }
+    Ok(())
 }
 
 fn row(f: &mut Formatter<'_>, name: &str, ops: f64, hits: f64, latency: &LatencyUs) -> fmt::Result {

@@ -87,7 +87,12 @@ impl Target for Toy {
 const KEYS: u32 = 500;
 
 fn client(mix: &str, toy: Toy) -> Client<Toy> {
-    let tape = Tape::new(&TapeOptions {
+    let keys = KeyText::new(16, 1 << 20, 5).expect("a size");
+    Client::new(toy, tape(mix), keys, Values::new(32, 32), 0)
+}
+
+fn tape(mix: &str) -> Tape {
+    Tape::new(&TapeOptions {
         mix: Mix::parse(mix).expect("a mix"),
         popularity: Popularity::Uniform,
         key_count: KEYS,
@@ -95,9 +100,7 @@ fn client(mix: &str, toy: Toy) -> Client<Toy> {
         seed: 5,
         client_index: 0,
         client_count: 1,
-    });
-    let keys = KeyText::new(16, 1 << 20, 5).expect("a size");
-    Client::new(toy, tape, keys, Values::new(32, 32), 0)
+    })
 }
 
 fn closed(window: usize) -> RunOptions {
@@ -106,6 +109,23 @@ fn closed(window: usize) -> RunOptions {
         pace: Pace::Closed,
         time: Ns::from_ms(1),
         ops_min: 5000,
+        other_tape: false,
+    }
+}
+
+#[test]
+fn the_other_tape_is_played_when_asked_for_and_only_then() {
+    let mut client = client("c", Toy::new(8, Lie::None)).with_other_tape(tape("a"));
+    client.load(0..KEYS, 8, &AtomicU64::new(0)).expect("loading");
+    for other_tape in [false, true, false, true] {
+        let options = RunOptions {
+            other_tape,
+            ..closed(8)
+        };
+        let counts = client.run(&options).expect("a run").counts;
+        // An operation drawn and held back may be the other tape's.
+        let puts = counts.ops - counts.gets;
+        assert_eq!(puts > 1, other_tape, "{counts:?}");
     }
 }
 
@@ -166,6 +186,7 @@ fn an_open_loop_asks_at_its_rate() {
         pace: Pace::Open(10_000.0),
         time: Ns::from_ms(50),
         ops_min: 0,
+        other_tape: false,
     };
     let measured = client.run(&options).expect("a run");
     // At most one per interval, however slow this machine is just now.

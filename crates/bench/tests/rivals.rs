@@ -51,6 +51,7 @@ fn try_mode(rival: &Rival, mode: &Mode, mix: &str, loaded: u32) {
         pace: Pace::Closed,
         time: Ns::from_ms(1),
         ops_min: 400,
+        other_tape: false,
     };
     let counts = client.run(&options).expect("a run").counts;
     assert_eq!(

@@ -74,6 +74,7 @@ fn plan() -> Plan {
         fabric: "none".to_owned(),
         mix: Mix::parse("b").expect("a mix"),
         popularity: Popularity::Uniform,
+        beside: None,
         key_count: 500,
         key_bytes: 16,
         value_bytes: [32, 32],
@@ -132,6 +133,28 @@ fn samples_bounds_and_rivals_all_appear() {
     assert!(report.rivals.iter().all(|r| r.hit_rate == 1.0), "{report}");
     assert!(report.ratios.of_bound.is_some());
     assert_eq!(report.workload.latency_sampled_every, 32);
+}
+
+#[test]
+fn other_keys_run_by_turns_and_are_compared() {
+    let plan = Plan {
+        beside: Some(Popularity::Zipf(0.99)),
+        ..plan()
+    };
+    let (report, _) = run(&Toy::default(), &plan, &Progress::new(false)).expect("a session");
+    assert!(
+        report
+            .samples
+            .iter()
+            .all(|s| s.beside_ops.is_some_and(|ops| ops > 0.0))
+    );
+    let [median, least, most] = report.over_beside.expect("compared");
+    assert!(least <= median && median <= most, "{report}");
+    assert!(
+        report.to_string().contains("uniform over zipf, by turns: "),
+        "{report}"
+    );
+    assert_eq!(report.workload.beside.as_deref(), Some("zipf"));
 }
 
 #[test]

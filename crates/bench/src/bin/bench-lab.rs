@@ -78,6 +78,7 @@ fn driver() -> Result<(), Box<dyn Error>> {
         pace: Pace::Closed,
         time: Ns::ZERO,
         ops_min: 2_000_000,
+        other_tape: false,
     };
     let measured = client.run(&options)?;
     let ns = 1e9 / measured.ops_per_s();
@@ -118,6 +119,7 @@ fn rivals(popularity: Popularity, key_count: u32) -> Result<(), Box<dyn Error>> 
                     pace: Pace::Closed,
                     time: Ns::from_ms(500),
                     ops_min: 0,
+                    other_tape: false,
                 };
                 client.run(&options)?;
                 let measured = client.run(&options)?;

@@ -15,6 +15,17 @@ pub enum Popularity {
     Latest(f64),
 }
 
+impl Popularity {
+    /// As options and reports call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Popularity::Uniform => "uniform",
+            Popularity::Zipf(_) => "zipf",
+            Popularity::Latest(_) => "latest",
+        }
+    }
+}
+
 /// What to do with a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {

@@ -42,6 +42,9 @@ pub struct Args {
     /// Popularity of the keys [default: uniform; mix d: latest]
     #[arg(long, value_parser = ["uniform", "zipf", "latest"])]
     pub dist: Option<String>,
+    /// Run another popularity of the keys by turns with that of --dist, and say how they compare
+    #[arg(long, value_parser = ["uniform", "zipf", "latest"])]
+    pub beside_dist: Option<String>,
     /// Exponent of zipf and latest
     #[arg(long, default_value_t = 0.99, value_name = "S")]
     pub zipf: f64,
@@ -122,10 +125,22 @@ impl Args {
 
     /// The distribution.
     pub fn popularity(&self, mix: &Mix) -> Popularity {
-        match self.dist.as_deref() {
-            Some("zipf") => Popularity::Zipf(self.zipf),
-            Some("latest") => Popularity::Latest(self.zipf),
-            None if mix.insert_share > 0.0 => Popularity::Latest(self.zipf),
+        let default = match mix.insert_share > 0.0 {
+            true => "latest",
+            false => "uniform",
+        };
+        self.named(self.dist.as_deref().unwrap_or(default))
+    }
+
+    /// What is to run by turns with it.
+    pub fn beside(&self) -> Option<Popularity> {
+        self.beside_dist.as_deref().map(|name| self.named(name))
+    }
+
+    fn named(&self, popularity: &str) -> Popularity {
+        match popularity {
+            "zipf" => Popularity::Zipf(self.zipf),
+            "latest" => Popularity::Latest(self.zipf),
             _ => Popularity::Uniform,
         }
     }

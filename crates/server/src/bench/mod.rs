@@ -124,6 +124,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         system: args.system.clone(),
         fabric: args.fabric.clone(),
         popularity: args.popularity(&mix),
+        beside: args.beside(),
         mix,
         key_count: args.keys,
         key_bytes: args.key_size,
