@@ -6,6 +6,7 @@ use super::options::{ClientOptions, SetupError};
 use super::receive::Receive;
 use super::request::PAPER_LEAD_BYTES;
 use super::session::{Front, Session, Signals};
+use super::waiting::Queue;
 use super::window::{SlotState, Window};
 use super::{BulkMemory, HerdClient, POLL_MAX, Sink, TICK, commit_writes};
 use super::{Conflicts, Rto};
@@ -16,7 +17,6 @@ use drover_kv::{KvClient, Outcome, Refusal};
 use drover_mem::{LINE_BYTES, PageWish};
 use drover_rt::control::{ControlAddr, ControlError, ControlStream, Desk, DialError, Keeper};
 use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, SendList, UdDest, Wc};
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// First wait before another attempt to reach the server; doubled with each failure.
@@ -106,7 +106,7 @@ impl<P: Provider> HerdClient<P> {
             wcs: Box::new([Wc::default(); POLL_MAX]),
             value: Box::new([0; 1024]),
             stats: Default::default(),
-            waiting: VecDeque::new(),
+            waiting: Queue::new(),
             bulk_ops: Vec::new(),
             bulk: BulkMemory::default(),
             refused: Vec::new(),
@@ -352,7 +352,7 @@ impl<P: Provider> HerdClient<P> {
         let session = shaking.session.expect("Ready comes after Welcome");
         let slots = session.window.slots().len();
         self.conflicts = Conflicts::new(slots);
-        for waiting in &mut self.waiting {
+        for waiting in self.waiting.iter_mut() {
             waiting.hash = session.hasher.hash(&waiting.key);
             self.conflicts.add(waiting.hash, waiting.is_write());
         }

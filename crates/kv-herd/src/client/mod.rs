@@ -57,9 +57,8 @@ use drover_verbs::{CompletionQueue, Opcode, Provider, Wc, WcStatus};
 use request::{Body, LINE_BODY_BYTES};
 use rto::Rto;
 use session::{Behind, Session};
-use std::collections::VecDeque;
 use std::rc::Rc;
-use waiting::Waiting;
+use waiting::{Queue, Waiting};
 use window::{Line, Slot, SlotState, commit_writes};
 
 /// Completions taken per look at the completion queue.
@@ -89,7 +88,7 @@ pub struct HerdClient<P: Provider> {
     wcs: Box<[Wc; POLL_MAX]>,
     value: Box<[u8; 1024]>,
     stats: ClientStats,
-    waiting: VecDeque<Waiting>,
+    waiting: Queue,
     bulk_ops: Vec<Option<BulkOp>>,
     bulk: BulkMemory<P>,
     /// Operations refused before they were sent.
@@ -320,8 +319,7 @@ impl<P: Provider> HerdClient<P> {
         let write = is_write(op);
         let may_conflict = self.conflicts.may_conflict(hash, write);
         if may_conflict && self.must_wait(hash, write, Behind::IfKept) {
-            self.stats.conflicts += 1;
-            return self.submit_waiting(op, hash, token, now);
+            return self.submit_behind(op, hash, token, now);
         }
         let Some(session) = self.session.as_deref_mut() else {
             return Err(SubmitError::Closed);
@@ -334,8 +332,7 @@ impl<P: Provider> HerdClient<P> {
             Placed::NoSlot => return Err(SubmitError::WindowFull),
             // A bulk transfer begins before its turn in the lane would come.
             Placed::TooLong if may_conflict && self.must_wait(hash, write, Behind::Nothing) => {
-                self.stats.conflicts += 1;
-                return self.submit_waiting(op, hash, token, now);
+                return self.submit_behind(op, hash, token, now);
             }
             Placed::TooLong => return self.submit_long(op, hash, token, now),
         }
@@ -389,28 +386,6 @@ impl<P: Provider> HerdClient<P> {
             state: SlotState::Posted,
             forgotten: false,
         };
-    }
-
-    /// An operation that cannot simply be posted: there is no session, or something on its key is under way.
-    #[cold]
-    fn submit_waiting(
-        &mut self,
-        op: &Op<'_>,
-        hash: KeyHash,
-        token: Token,
-        now: Ns,
-    ) -> Result<(), SubmitError> {
-        if matches!(self.link, Link::Closed) {
-            return Err(SubmitError::Closed);
-        }
-        if self.waiting.len() >= self.options.waiting_max {
-            return Err(SubmitError::WindowFull);
-        }
-        self.waiting.push_back(Waiting::new(op, hash, token, now));
-        self.conflicts.add(hash, is_write(op));
-        self.in_flight += 1;
-        self.urgent = true;
-        Ok(())
     }
 
     /// The hash of a key in this session. Before there is one, any: hashes are renewed when a session begins.
@@ -496,6 +471,7 @@ impl<P: Provider> HerdClient<P> {
         }
         session.window.release(at);
         self.conflicts.remove(hash, commit_writes(commit));
+        self.waiting.ended(hash);
         self.in_flight -= 1;
         self.completed += 1;
         sink(Completion { token, outcome });
@@ -597,81 +573,6 @@ impl<P: Provider> HerdClient<P> {
         }
     }
 
-    /// Posts operations that waited, in their order, as far as nothing holds them back.
-    fn pump(&mut self, cpu: &P::Cpu) {
-        let now = cpu.now();
-        let mut index = 0;
-        while self.open && index < self.waiting.len() {
-            if self.is_held_back(index, now) || !self.post_waiting(index, now) {
-                index += 1;
-            }
-        }
-        if let Some(session) = self.session.as_deref_mut() {
-            session.flush(cpu);
-        }
-    }
-
-    /// Whether the operation at `index` has to wait for one before it.
-    fn is_held_back(&self, index: usize, now: Ns) -> bool {
-        let this = &self.waiting[index];
-        let write = this.is_write();
-        this.not_before > now
-            || self
-                .waiting
-                .iter()
-                .take(index)
-                .any(|w| w.conflicts_with(this.hash, write))
-            || self.conflicts_with_bulk(this.hash, write)
-            || self.session.as_ref().is_some_and(|session| {
-                let behind = match session.fits(&this.key, &this.value, this.ttl_s) {
-                    true => Behind::IfKept,
-                    false => Behind::Nothing,
-                };
-                session.must_wait(this.hash, write, behind)
-            })
-    }
-
-    /// Posts the operation at `index`; false if it stays where it is.
-    fn post_waiting(&mut self, index: usize, now: Ns) -> bool {
-        let Some(session) = self.session.as_deref_mut() else {
-            return false;
-        };
-        let waiting = &self.waiting[index];
-        if session.paper && Self::is_unpaperly(session, &waiting.as_op()) {
-            let waiting = self.waiting.remove(index).expect("index is inside");
-            self.conflicts.remove(waiting.hash, waiting.is_write());
-            self.refused.push((waiting.token, Refusal::BadRequest));
-            return true;
-        }
-        match Self::place(
-            session,
-            &waiting.as_op(),
-            waiting.hash,
-            waiting.token,
-            waiting.submitted,
-            now,
-        ) {
-            Placed::NoSlot => false,
-            Placed::Posted => {
-                self.waiting.remove(index);
-                true
-            }
-            Placed::TooLong => {
-                let waiting = self.waiting.remove(index).expect("index is inside");
-                if waiting.value.len() > session.item_bytes_max
-                    || waiting.value.is_empty()
-                    || self.bulk.is_refused()
-                {
-                    self.conflicts.remove(waiting.hash, waiting.is_write());
-                    self.refused.push((waiting.token, Refusal::TooLarge));
-                } else {
-                    self.begin_bulk(waiting, None);
-                }
-                true
-            }
-        }
-    }
-
     /// The rare paths: control channel, timers, waiting operations, bulk transfers.
     #[cold]
     fn tend(&mut self, cpu: &P::Cpu, sink: Sink<'_>) {
@@ -685,6 +586,14 @@ impl<P: Provider> HerdClient<P> {
         }
         self.pump(cpu);
         self.advance_bulk(cpu, sink);
+        self.say_refused(sink);
+    }
+}
+
+impl<P: Provider> HerdClient<P> {
+    /// Completes what was refused before it was sent.
+    #[cold]
+    fn say_refused(&mut self, sink: Sink<'_>) {
         while let Some((token, refusal)) = self.refused.pop() {
             self.complete(token, Outcome::Refused(refusal), sink);
         }
@@ -724,11 +633,11 @@ impl<P: Provider> KvClient<P> for HerdClient<P> {
                 self.urgent = true;
             }
         }
-        if self.urgent
-            || cpu.now() >= self.next_tick
-            || (!self.waiting.is_empty() && self.completed != before)
-        {
+        if self.urgent || cpu.now() >= self.next_tick {
             self.tend(cpu, sink);
+        } else if self.waiting.may_go() {
+            self.pump(cpu);
+            self.say_refused(sink);
         }
         self.completed - before
     }

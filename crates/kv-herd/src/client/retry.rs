@@ -191,7 +191,7 @@ impl<P: Provider> HerdClient<P> {
             token: slot.token,
             hash: slot.hash,
             kind,
-            key: key.into(),
+            key: key.to_vec(),
             value: value.to_vec(),
             ttl_s,
             submitted: slot.submitted,
