@@ -4,12 +4,14 @@
 //! beginning of a request) is kept, in a block of about its size. Long requests are read into a block of their own.
 
 use crate::counters::Counters;
+use crate::lobby::Known;
 use crate::pool::Block;
 use crate::{Layer, Output, Pool, Talk, Wants};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 /// What is left of a request is read on in the core's buffer if it is no longer than this, bytes.
 const COPIED_BYTES_MAX: usize = 2 << 10;
@@ -18,6 +20,8 @@ const SLICES: usize = 16;
 
 pub(crate) struct Connection<T> {
     pub(crate) socket: OwnedFd,
+    /// What others see of it.
+    pub(crate) known: Arc<Known>,
     talk: T,
     layer: Option<Box<dyn Layer>>,
     /// What came and was not used.
@@ -78,6 +82,7 @@ enum Read {
 impl<T: Talk> Connection<T> {
     pub(crate) fn new(
         socket: OwnedFd,
+        known: Arc<Known>,
         talk: T,
         layer: Option<Box<dyn Layer>>,
         output: Output,
@@ -85,6 +90,7 @@ impl<T: Talk> Connection<T> {
     ) -> Connection<T> {
         Connection {
             socket,
+            known,
             talk,
             layer,
             rest: Block::default(),
@@ -256,7 +262,10 @@ impl<T: Talk> Connection<T> {
             Ok(0) => Read::End,
             Ok(count) => {
                 bench.counters.bytes_read += count as u64;
-                self.last_s = bench.now_s;
+                if self.last_s != bench.now_s {
+                    self.last_s = bench.now_s;
+                    self.known.spoke(bench.now_s);
+                }
                 // All that was there, unless the end is, which would not be told again, or a layer may have kept some.
                 self.readable = count == asked || self.hung_up || self.layer.is_some();
                 Read::Some(count)

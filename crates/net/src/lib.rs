@@ -24,7 +24,7 @@ mod tls;
 pub use counters::Counters;
 pub use layer::Layer;
 pub use listener::{Address, ListenError, Listener, Origin};
-pub use lobby::{Arrival, Lobby};
+pub use lobby::{Arrival, Known, Lobby};
 pub use output::{Hole, Output};
 pub use poller::{Epoll, Event, Interest, Poller};
 pub use pool::Pool;

@@ -7,6 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How a connection came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,7 +71,7 @@ impl std::error::Error for ListenError {
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
-    addr: Address,
+    addr: Arc<Address>,
     tag: u32,
     /// The file that is ours, by device and inode.
     file: Option<(PathBuf, (u64, u64))>,
@@ -162,7 +163,7 @@ impl Listener {
         }
         Ok(Listener {
             fd,
-            addr,
+            addr: Arc::new(addr),
             tag: 0,
             file: None,
         })
@@ -177,7 +178,7 @@ impl Listener {
     pub fn origin(&self) -> Origin {
         Origin {
             tag: self.tag,
-            is_tcp: matches!(self.addr, Address::Tcp(_)),
+            is_tcp: matches!(*self.addr, Address::Tcp(_)),
         }
     }
 
@@ -186,8 +187,14 @@ impl Listener {
     }
 
     /// The next connection that waits.
-    pub(crate) fn accept(&self) -> rustix::io::Result<OwnedFd> {
-        rustix::net::accept_with(&self.fd, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)
+    pub(crate) fn accept(&self) -> rustix::io::Result<(OwnedFd, Option<Address>)> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (socket, peer) = rustix::net::acceptfrom_with(&self.fd, flags)?;
+        Ok((socket, peer.and_then(|peer| address_of(&peer))))
+    }
+
+    pub(crate) fn shared_address(&self) -> Arc<Address> {
+        self.addr.clone()
     }
 }
 

@@ -5,12 +5,46 @@
 //! for Unix sockets)*. Handing one over costs a lock and a system call, once in the life of a connection.
 
 use crate::counters::{Counters, Shown};
-use crate::listener::Origin;
-use drover_base::sync::{AtomicUsize, Ordering};
+use crate::listener::{Address, Origin};
+use drover_base::sync::{Arc, AtomicU32, AtomicUsize, Ordering};
 use rustix::event::{EventfdFlags, eventfd};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A connection as anybody may see it.
+#[derive(Debug)]
+pub struct Known {
+    /// Counts up from 1 for each server.
+    pub number: u64,
+    /// The other end; `None` if it was gone before it could be asked.
+    pub peer: Option<Address>,
+    /// Where it came.
+    pub listener: Arc<Address>,
+    last_s: AtomicU32,
+}
+
+impl Known {
+    pub(crate) fn new(number: u64, peer: Option<Address>, listener: Arc<Address>) -> Known {
+        Known {
+            number,
+            peer,
+            listener,
+            last_s: AtomicU32::new(0),
+        }
+    }
+
+    /// When it last said something, in seconds since the server's start.
+    pub fn last_s(&self) -> u32 {
+        self.last_s.load(Ordering::Relaxed)
+    }
+
+    /// Costs a line that others read: once a second is enough.
+    pub(crate) fn spoke(&self, now_s: u32) {
+        self.last_s.store(now_s, Ordering::Relaxed);
+    }
+}
 
 /// A connection that nobody has begun to serve.
 #[derive(Debug)]
@@ -19,6 +53,8 @@ pub struct Arrival {
     pub socket: OwnedFd,
     /// Whose listener took it.
     pub origin: Origin,
+    /// What others see of it.
+    pub known: Arc<Known>,
 }
 
 /// What the cores of a server share.
@@ -41,6 +77,8 @@ struct Seat {
     bell: OwnedFd,
     open: AtomicUsize,
     shown: Shown,
+    /// Its connections, by number.
+    known: Mutex<BTreeMap<u64, Arc<Known>>>,
 }
 
 impl Lobby {
@@ -52,6 +90,7 @@ impl Lobby {
                 bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
                 open: AtomicUsize::new(0),
                 shown: Shown::new(),
+                known: Mutex::default(),
             })
         };
         Ok(Lobby {
@@ -79,6 +118,28 @@ impl Lobby {
             sum.add(&seat.shown.read());
         }
         sum
+    }
+
+    /// Tells of every connection, core by core, oldest first. New ones wait at the door meanwhile.
+    pub fn each_known(&self, mut tell: impl FnMut(&Known)) {
+        for core in 0..self.seats.len() {
+            self.known(core).values().for_each(|known| tell(known));
+        }
+    }
+
+    pub(crate) fn meet(&self, core: usize, known: &Arc<Known>) {
+        self.known(core).insert(known.number, known.clone());
+    }
+
+    pub(crate) fn forget(&self, core: usize, number: u64) {
+        self.known(core).remove(&number);
+    }
+
+    fn known(&self, core: usize) -> MutexGuard<'_, BTreeMap<u64, Arc<Known>>> {
+        self.seats[core]
+            .known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn show(&self, core: usize, counters: &Counters) {
@@ -148,7 +209,7 @@ impl Lobby {
         let _ = rustix::io::write(&self.seats[core].bell, &1u64.to_ne_bytes());
     }
 
-    fn arrivals(&self, core: usize) -> std::sync::MutexGuard<'_, Vec<Arrival>> {
+    fn arrivals(&self, core: usize) -> MutexGuard<'_, Vec<Arrival>> {
         self.seats[core]
             .arrivals
             .lock()

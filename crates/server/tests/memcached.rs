@@ -110,6 +110,10 @@ fn connections_are_shared_out_and_all_are_served() {
     }
     let stats = server.ask("stats\r\n");
     assert!(stats.contains("STAT curr_connections 6"), "{stats}");
+    let conns = ask(&mut streams[0], "stats conns\r\n");
+    // The one that asked for `stats` may not be quite gone.
+    assert!(conns.matches(":addr tcp:127.0.0.1:").count() >= 60, "{conns}");
+    assert!(conns.matches(":secs_since_last_cmd ").count() >= 60, "{conns}");
 }
 
 #[test]

@@ -22,6 +22,8 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// Most sweeps of an idle worker before it asks its lodger: they linger, and the lodger's clients wait meanwhile.
+const SHARED_SWEEPS_MAX: usize = 16;
 /// Longest sleep of the control thread while somebody's stream cannot be waited for.
 const BLIND_WAIT: Duration = Duration::from_millis(1);
 /// How long the control thread may take to say who has not answered: it needs nobody for that.
@@ -372,7 +374,7 @@ fn share_until_stopped<P: Provider>(
         run_loop = run_loop.beside(fd.as_fd());
     }
     let never = StopFlag::new();
-    let mut household = Household::new(worker, lodger, options.idle_sweeps);
+    let mut household = Household::new(worker, lodger, options.idle_sweeps.min(SHARED_SWEEPS_MAX));
     while !household.worker().is_stopped() {
         run_loop.round(&mut [&mut household], &never);
         household.worker().run = run_loop.stats();

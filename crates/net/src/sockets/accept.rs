@@ -2,13 +2,14 @@
 
 use super::Sockets;
 use crate::connection::Connection;
-use crate::lobby::Arrival;
+use crate::lobby::{Arrival, Known};
 use crate::{Interest, Output, Poller, Talk};
 use drover_base::Ns;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 /// Connections accepted per step and listener.
 const ACCEPTS: usize = 16;
@@ -29,7 +30,16 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
             }
             let origin = listener.origin();
             match listener.accept() {
-                Ok(socket) => self.admit(Arrival { socket, origin }),
+                Ok((socket, peer)) => {
+                    self.accepted += 1;
+                    let known = Known::new(self.accepted, peer, listener.shared_address());
+                    let known = Arc::new(known);
+                    self.admit(Arrival {
+                        socket,
+                        origin,
+                        known,
+                    });
+                }
                 Err(Errno::AGAIN) => return,
                 // It was gone before we took it, or the network had a word for it.
                 Err(
@@ -70,13 +80,19 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
     }
 
     fn let_in(&mut self, arrival: Arrival) {
-        let Arrival { socket, origin } = arrival;
+        let Arrival {
+            socket,
+            origin,
+            known,
+        } = arrival;
+        known.spoke(self.now_s);
+        self.lobby.meet(self.options.core, &known);
         let layer = self.wrap.as_mut().and_then(|wrap| wrap(origin));
         let (greet, limit, replies) = (&mut self.greet, self.options.output_limit, &self.replies);
         let now_s = self.now_s;
         let token = self.connections.insert(|token| {
             let output = Output::with_pool(token.0, limit, replies.clone());
-            Connection::new(socket, greet(token, origin), layer, output, now_s)
+            Connection::new(socket, known, greet(token, origin), layer, output, now_s)
         });
         self.counters.total += 1;
         self.counters.current += 1;

@@ -10,7 +10,6 @@ mod accept;
 mod memory;
 
 use crate::connection::{Bench, Connection, Turn};
-use crate::listener::{Address, address_of};
 use crate::slab::{BEYOND, Slab};
 use crate::{Counters, Epoll, Event, Hole, Interest, Layer, Listener, Lobby, Origin, Poller};
 use crate::{Pool, Talk, Token, Wants};
@@ -90,6 +89,8 @@ pub struct Sockets<T: Talk, P: Poller = Epoll> {
     /// Accepting goes on then; `Some(MAX)`: when a connection is closed.
     paused: Option<Ns>,
     changed: bool,
+    /// Connections accepted here.
+    accepted: u64,
 }
 
 impl<T: Talk, P: Poller> Sockets<T, P> {
@@ -120,6 +121,7 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
             now_s: 0,
             paused: None,
             changed: true,
+            accepted: 0,
             options,
         })
     }
@@ -236,16 +238,6 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
         all.into_iter().for_each(|token| self.close(token));
     }
 
-    /// Tells of each connection: its number, who is at its other end, seconds since it last said or took something.
-    pub fn describe(&mut self, mut tell: impl FnMut(Token, Option<Address>, u32)) {
-        let now_s = self.now_s;
-        for (token, connection) in self.connections.iter_mut() {
-            let peer = rustix::net::getpeername(&connection.socket).ok();
-            let peer = peer.flatten().and_then(|peer| address_of(&peer));
-            tell(token, peer, now_s - connection.last_s);
-        }
-    }
-
     /// Connections and listeners have numbers of one kind for the poller.
     fn listener_token(index: usize) -> u64 {
         BEYOND + index as u64
@@ -342,6 +334,7 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
         let Some(connection) = self.connections.remove(token) else {
             return;
         };
+        self.lobby.forget(self.options.core, connection.known.number);
         connection.end(&self.requests);
         self.counters.current -= 1;
         self.changed = true;

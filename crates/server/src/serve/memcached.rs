@@ -7,10 +7,11 @@ use drover_base::{Cpu, HashSeed, Ns, Progress};
 use drover_kv_herd::server::{Lodger, MakeLodger, Seat};
 use drover_mem::NativeCpu;
 use drover_memcached::{Connections, Core, Desk, Host, Receiver, Rings, Server, Session, Settings as Limits};
-use drover_net::{Hole, Listener, Lobby, Output, SocketOptions, Sockets, TlsAcceptor};
+use drover_net::{Address, Hole, Listener, Lobby, Output, SocketOptions, Sockets, TlsAcceptor};
 use drover_store::{Hint, Partition};
 use drover_verbs::Provider;
 use rustix::process::{Signal, getpid, kill_process};
+use std::fmt::{Display, Write};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -202,6 +203,7 @@ impl<C: Cpu> Lodger<C> for Table<C> {
             server: &self.server,
             elsewhere: &mut self.rings.outbound,
         };
+        desk.begin_step();
         let mut incoming = Incoming {
             desk: &mut desk,
             sockets: &mut self.sockets,
@@ -255,6 +257,19 @@ impl Host for Program {
         tls.reload().map_err(|error| refuse(error.to_string()))
     }
 
+    fn write_connections(&self, out: &mut dyn Write, now_s: u32) {
+        self.lobby.each_known(|known| {
+            let id = known.number;
+            let mut tell = |name: &str, value: &dyn Display| {
+                let _ = write!(out, "STAT {id}:{name} {value}\r\n"); // into memory
+            };
+            tell("addr", &shown(known.peer.as_ref()));
+            tell("listen_addr", &shown(Some(&known.listener)));
+            tell("state", &"conn_read");
+            tell("secs_since_last_cmd", &now_s.saturating_sub(known.last_s()));
+        });
+    }
+
     fn shutdown(&self, graceful: bool) {
         let signal = if graceful { Signal::USR1 } else { Signal::TERM };
         let _ = kill_process(getpid(), signal); // nothing keeps a process from telling itself
@@ -273,6 +288,16 @@ impl Host for Program {
             listen_disabled: counters.listen_disabled,
             accepting: !self.lobby.is_full(),
         }
+    }
+}
+
+/// As memcached shows addresses.
+fn shown(addr: Option<&Address>) -> String {
+    match addr {
+        Some(Address::Tcp(addr)) if addr.is_ipv6() => format!("tcp6:{addr}"),
+        Some(Address::Tcp(addr)) => format!("tcp:{addr}"),
+        Some(Address::Unix(path)) => format!("unix:{}", path.display()),
+        None => "unknown".to_owned(),
     }
 }
 
