@@ -38,6 +38,8 @@ pub trait Source: Sync {
 pub const PATIENCE: Duration = Duration::from_secs(2);
 /// Monitors at a time; the oldest goes when one more comes.
 const CONNECTIONS_MAX: usize = 16;
+/// Out of descriptors, most likely: how long monitors wait then, so that nothing spins.
+const DEAF: Ns = Ns::from_s(1);
 /// A monitor that has not asked, or not read its answer, after so long is cut off.
 const CONNECTION_LIFE: Ns = Ns::from_s(5);
 
@@ -74,26 +76,41 @@ impl Admin {
     pub fn run(self, source: &dyn Source) {
         let cpu = NativeCpu::new(0);
         let mut connections: Vec<Connection> = Vec::new();
-        while self.wait(&connections, cpu.refresh()) {
+        let mut deaf_until = Ns::ZERO;
+        while self.wait(&connections, cpu.refresh(), deaf_until) {
             let now = cpu.refresh();
-            while let Ok((stream, _)) = self.listener.accept() {
-                if connections.len() == CONNECTIONS_MAX {
-                    connections.remove(0);
-                }
-                connections.extend(Connection::new(stream, now + CONNECTION_LIFE));
+            if now >= deaf_until && !self.accept(&mut connections, now) {
+                deaf_until = now + DEAF;
             }
             connections.retain_mut(|connection| connection.step(now, |path| answer(source, path)));
         }
     }
 
+    /// Takes all that wait; `false` if the system does not let us.
+    fn accept(&self, connections: &mut Vec<Connection>, now: Ns) -> bool {
+        loop {
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    if connections.len() == CONNECTIONS_MAX {
+                        connections.remove(0);
+                    }
+                    connections.extend(Connection::new(stream, now + CONNECTION_LIFE));
+                }
+                Err(error) => return error.kind() == std::io::ErrorKind::WouldBlock,
+            }
+        }
+    }
+
     /// Waits until there is something to do; `false` when that is to end.
-    fn wait(&self, connections: &[Connection], now: Ns) -> bool {
-        let mut fds = vec![
-            PollFd::new(&self.stop, PollFlags::IN),
-            PollFd::new(&self.listener, PollFlags::IN),
-        ];
+    fn wait(&self, connections: &[Connection], now: Ns, deaf_until: Ns) -> bool {
+        let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
+        let is_deaf = now < deaf_until;
+        if !is_deaf {
+            fds.push(PollFd::new(&self.listener, PollFlags::IN));
+        }
         fds.extend(connections.iter().map(Connection::interest));
-        let deadline = connections.iter().map(Connection::deadline).min();
+        let ends = connections.iter().map(Connection::deadline);
+        let deadline = ends.chain(is_deaf.then_some(deaf_until)).min();
         let timeout = deadline.map(|deadline| timespec(deadline.since(now)));
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => fds[0].revents().is_empty(),
