@@ -70,6 +70,8 @@ enum Chore {
     Man,
     /// The Debian package, by cargo-deb, which is installed if it is missing.
     Deb,
+    /// Real clients from their registries (Python, Node, Rust), each doing its whole round against drover.
+    Clients(memcached::clients::Args),
     /// The same random commands to drover and to memcached: their answers must be the same.
     Differ(memcached::differ::Args),
     /// Installs the tools that the other chores need (Debian packages).
@@ -99,6 +101,7 @@ fn main() -> ExitCode {
         Chore::MemcachedSuite(args) => memcached::suite::run(&mut steps, &args),
         Chore::Man => package::man(&mut steps),
         Chore::Deb => package::deb(&mut steps),
+        Chore::Clients(args) => memcached::clients::run(&mut steps, &args),
         Chore::Differ(args) => memcached::differ::run(&mut steps, &args),
         Chore::Setup => setup::run(&mut steps),
         Chore::Ci(args) => ci::run(&mut steps, &args),

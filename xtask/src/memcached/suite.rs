@@ -305,7 +305,7 @@ fn complain(outcome: &Outcome) {
     );
     let telling = text
         .lines()
-        .filter(|line| !line.starts_with("ok ") && !line.starts_with("1.."));
+        .filter(|line| !line.starts_with("ok ") && !line.starts_with("1..") && !line.contains(" INFO "));
     for line in telling.take(SHOWN) {
         println!("    {}", line.chars().take(160).collect::<String>());
     }

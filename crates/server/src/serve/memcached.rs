@@ -193,12 +193,15 @@ impl<C: Cpu> Receiver for Incoming<'_, '_, C> {
     }
 }
 
+/// What is over is said to have ended in the server's first second, so for memcached's clients there is none before it.
+const FIRST_S: u32 = 1;
+
 impl<C: Cpu> Lodger<C> for Table<C> {
     fn step(&mut self, cpu: &C, partition: &mut Partition, now: Ns, now_s: u32) -> Progress {
         let mut desk = Desk {
             partition,
             cpu,
-            now_s,
+            now_s: now_s.max(FIRST_S),
             core: &mut self.core,
             server: &self.server,
             elsewhere: &mut self.rings.outbound,

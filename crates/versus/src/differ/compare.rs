@@ -28,6 +28,10 @@ pub const DIFFERENCES: &[Difference] = &[
         why: "memcached writes over the old digits in place, unless somebody is just being sent them",
     },
     Difference {
+        what: "the sign of exp of `me`",
+        why: "memcached 1.6.18 shows seconds left as negative numbers, newer ones as positive ones",
+    },
+    Difference {
         what: "cls and size of `me`",
         why: "where an item lies, and what it costs there, is each server's own",
     },

@@ -119,7 +119,11 @@ fn flag(word: &[u8]) -> Token<'_> {
 fn debug_field(word: &[u8]) -> Token<'_> {
     let text = std::str::from_utf8(word).unwrap_or_default();
     match text.split_once('=') {
-        Some(("exp" | "la", seconds)) => seconds.parse().map_or(Token::Text(word), Token::Seconds),
+        // -1 is for ever; other times left are negative in memcached 1.6.18, positive in newer ones.
+        Some(("exp", "-1")) => Token::Seconds(-1),
+        Some(("exp" | "la", seconds)) => seconds
+            .parse()
+            .map_or(Token::Text(word), |seconds: i64| Token::Seconds(seconds.abs())),
         Some(("cas", cas)) => cas.parse().map_or(Token::Text(word), Token::Cas),
         Some(("cls" | "size", _)) => Token::Own,
         _ => Token::Text(word),
