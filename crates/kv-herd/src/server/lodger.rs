@@ -35,7 +35,7 @@ pub struct Seat {
     pub count: usize,
     /// Wakes its core.
     pub waker: Waker,
-    /// The server's start, where `now_s` is 0, on the clock of this core.
+    /// The server's start, where `now_s` is [`start_s`](super::ServerOptions::start_s), on the clock of this core.
     pub started: Ns,
 }
 

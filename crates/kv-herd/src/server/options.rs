@@ -3,7 +3,8 @@
 use crate::layout::{SLOT_BYTES_MAX, WINDOW_MAX};
 use drover_base::HashSeed;
 use drover_rt::Idle;
-use drover_store::PartitionOptions;
+use drover_store::{PartitionOptions, WarmFile};
+use std::sync::Arc;
 
 /// How a worker overlaps the memory accesses of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +51,12 @@ pub struct ServerOptions {
     pub crc: bool,
     /// What clients must say to be let in; empty: nothing.
     pub auth: Vec<u8>,
+    /// Where the partitions' memory is, if it is to outlive the process. Its keys are hashed under its seed, which must
+    /// be [`hash_seed`](ServerOptions::hash_seed).
+    pub warm: Option<Arc<WarmFile>>,
+    /// What the clock that items expire by shows when the server starts, in seconds: how long ago it began, in whatever
+    /// process that was.
+    pub start_s: u32,
     /// Secret of the key hash; `None`: random.
     pub hash_seed: Option<HashSeed>,
     /// The server's epoch; `None`: random.
@@ -117,6 +124,8 @@ impl Default for ServerOptions {
             hash_only: false,
             crc: false,
             auth: Vec::new(),
+            warm: None,
+            start_s: 0,
             hash_seed: None,
             epoch: None,
             datagram_recvs: 0,

@@ -287,10 +287,13 @@ fn run_worker<P: Provider>(
     if hello.send(Ok(worker.introduction())).is_err() {
         return;
     }
-    if let Err(reason) = work_and_restart(&mut worker, lodger.as_deref_mut(), options, index) {
-        tracing::error!(index, reason, "a worker gives up");
-        let worker = index;
-        events.push(Event::GaveUp { worker, reason });
+    match work_and_restart(&mut worker, lodger.as_deref_mut(), options, index) {
+        Ok(()) => worker.leave(),
+        Err(reason) => {
+            tracing::error!(index, reason, "a worker gives up");
+            let worker = index;
+            events.push(Event::GaveUp { worker, reason });
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::sweep::Around;
 use crate::costs::STEP;
 use crate::logic::SlotState;
 use drover_base::{Actor, Cpu, Ns, Progress};
-use drover_mem::pause;
+use drover_mem::{AllocError, pause};
 use drover_rt::RunStats;
 use drover_store::{Partition, PartitionOptions};
 use drover_verbs::{Bell, Context, Device, Provider, QueuePair};
@@ -78,7 +78,7 @@ impl<P: Provider> Worker<P> {
         events: Arc<Inbox<Event>>,
     ) -> Result<Worker<P>, StartError> {
         let ctx = device.context()?;
-        let partition = Partition::new(&partition_options(options))?;
+        let partition = make_partition(options, index)?;
         let batch = options.batch();
         let mut datagrams = match options.datagram_recvs {
             0 => None,
@@ -136,7 +136,7 @@ impl<P: Provider> Worker<P> {
             inbox: Inbox::new(),
             events,
             now: started,
-            now_s: 0,
+            now_s: options.start_s,
             started,
             sweeps: 0,
             around_mask: AROUND_EVERY.max(4 * options.window_max).next_power_of_two() as u32 - 1,
@@ -178,6 +178,13 @@ impl<P: Provider> Worker<P> {
         &mut self.partition
     }
 
+    /// Leaves the items in the memory file, if there is one. Nothing may be written to them afterwards.
+    pub(super) fn leave(&self) {
+        if let Some(warm) = &self.options.warm {
+            warm.leave(self.index, &self.partition);
+        }
+    }
+
     /// It was told to stop, and has.
     pub fn is_stopped(&self) -> bool {
         self.stopping
@@ -190,7 +197,7 @@ impl<P: Provider> Worker<P> {
             let reason = "their memory was lost in a panic".to_owned();
             return Err(StartError::Datagrams { reason });
         }
-        self.partition = Partition::new(&partition_options(&self.options))?;
+        self.partition = make_partition(&self.options, self.index)?;
         for intake in &mut self.intakes {
             intake.clear();
         }
@@ -290,6 +297,18 @@ impl<P: Provider> Worker<P> {
     }
 }
 
+/// Partition `index`: empty, or as the memory file has it.
+fn make_partition(options: &ServerOptions, index: usize) -> Result<Partition, AllocError> {
+    let Some(warm) = &options.warm else {
+        return Partition::new(&partition_options(options));
+    };
+    let (partition, doubt) = warm.partition(index)?;
+    if let Some(doubt) = doubt {
+        tracing::warn!(index, "a partition starts cold: {doubt}");
+    }
+    Ok(partition)
+}
+
 fn partition_options(options: &ServerOptions) -> PartitionOptions {
     PartitionOptions {
         value_bytes_max: options.item_bytes_max,
@@ -311,7 +330,7 @@ impl<P: Provider> Worker<P> {
     pub(super) fn sweep_times(&mut self, cpu: &P::Cpu, sweeps: usize) -> Progress {
         cpu.charge(STEP, 1);
         self.now = cpu.now();
-        self.now_s = self.now.since(self.started).as_s() as u32;
+        self.now_s = self.options.start_s + self.now.since(self.started).as_s() as u32;
         // What is found must be answered in this very step.
         if !self.replies.has_room(cpu, &mut self.counters) {
             return Progress::Busy;

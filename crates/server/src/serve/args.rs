@@ -100,6 +100,10 @@ pub struct Args {
     /// Insist on reserved huge pages; an error if there are too few
     #[arg(short = 'L', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub enable_largepages: Option<bool>,
+    /// Keep items in this file, on tmpfs or hugetlbfs for speed. After a clean stop (SIGTERM, SIGINT, SIGUSR1) the next
+    /// start takes them over; PATH.meta describes them meanwhile
+    #[arg(short = 'e', long, value_name = "PATH")]
+    pub memory_file: Option<PathBuf>,
     /// Lock all memory, so that none is swapped out
     #[arg(short = 'k', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub lock_memory: Option<bool>,

@@ -36,11 +36,12 @@ pub struct Memcached {
 }
 
 impl Memcached {
-    /// A server for `core_count` workers. Errors: no descriptors or memory left.
+    /// A server for `core_count` workers, whose clock shows `start_s`. Errors: no descriptors or memory left.
     pub fn new(
         settings: &Settings,
         files: Arc<Files>,
         hash_seed: HashSeed,
+        start_s: u32,
         core_count: usize,
         listeners: Vec<Listener>,
     ) -> io::Result<Memcached> {
@@ -51,7 +52,13 @@ impl Memcached {
             files: files.clone(),
         });
         let hasher = hash_seed.hasher();
-        let server = Server::new(hasher, unix_time_s(), core_count, limits(settings), program);
+        let server = Server::new(
+            hasher,
+            unix_time_s() - u64::from(start_s),
+            core_count,
+            limits(settings),
+            program,
+        );
         let extended = &settings.extended.value;
         let item_bytes = settings.max_item_bytes.value;
         let options = SocketOptions {
@@ -305,7 +312,7 @@ fn shown(addr: Option<&Address>) -> String {
 }
 
 /// Seconds since 1970.
-fn unix_time_s() -> u64 {
+pub(super) fn unix_time_s() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     u64::try_from(now.tv_sec).unwrap_or(0)
 }
@@ -341,6 +348,11 @@ fn limits(settings: &Settings) -> Limits {
             .as_ref()
             .map(|path| path.display().to_string()),
         tls: settings.ops.enable_ssl.value,
+        memory_file: settings
+            .memory_file
+            .value
+            .as_ref()
+            .map(|path| path.display().to_string()),
         verbosity: u32::from(settings.verbose),
         ..Limits::default()
     }

@@ -5,6 +5,7 @@ mod extended;
 mod limits;
 mod listen;
 mod memcached;
+mod memory_file;
 mod ops;
 mod plan;
 mod run;

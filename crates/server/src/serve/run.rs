@@ -4,7 +4,7 @@
 use super::memcached::Memcached;
 use super::ops::{Files, Ops, Signal, Signals};
 use super::settings::Settings;
-use super::{limits, listen, ops, plan, ways};
+use super::{limits, listen, memory_file, ops, plan, ways};
 use crate::admin::Whole;
 use crate::exit::{self, Failure};
 use crate::fabric::{Fabric, Job};
@@ -68,7 +68,8 @@ impl Job for Serve<'_> {
         let fabric = self.listeners.remove(0);
         let cores = self.settings.cores.value.clone();
         let pin = move |worker: usize| pin_worker(worker, cores.as_deref());
-        let memcached = self.memcached::<P>(device)?;
+        self.choose_seed::<P>(device)?;
+        let memcached = self.memcached()?;
         let front = memcached.as_ref().map(|memcached| memcached.front());
         let lodgers = memcached.map(Memcached::lodgers::<P>);
         let server = Server::<P>::start_with(device, Some(fabric), &self.options, pin, lodgers)
@@ -81,31 +82,47 @@ impl Job for Serve<'_> {
             clients_max: self.options.clients_max,
             front,
         };
+        let warm = self.options.warm.as_deref();
         let end = std::thread::scope(|scope| {
             let _while_it_serves = self.ops.start(scope, &source, &status)?;
-            wait(&server, &self.signals, &files, &self.listeners)
+            wait(&server, &self.signals, &files, &self.listeners, warm.is_some())
         })?;
-        conclude(server, end)
+        conclude(server, end)?;
+        warm.map_or(Ok(()), memory_file::seal)
     }
 }
 
 impl Serve<'_> {
-    /// What serves memcached clients, if any may come.
-    fn memcached<P: Provider<Cpu = NativeCpu>>(
-        &mut self,
-        device: &P::Device,
-    ) -> Result<Option<Arc<Memcached>>, Failure> {
-        if self.sockets.is_empty() {
-            return Ok(None);
+    /// Under which seed keys are hashed, if anybody but the server must know: all ways in must find the same items, and
+    /// so must the next start.
+    fn choose_seed<P: Provider<Cpu = NativeCpu>>(&mut self, device: &P::Device) -> Result<(), Failure> {
+        if self.sockets.is_empty() && self.settings.memory_file.value.is_none() {
+            return Ok(());
         }
-        let system =
-            |error: &dyn std::fmt::Display| Failure::new(exit::OS_ERROR, format!("sockets: {error}"));
-        let context = device.context().map_err(|error| system(&error))?;
-        // Both ways in must find the same items.
+        let context = device
+            .context()
+            .map_err(|error| Failure::new(exit::OS_ERROR, format!("hash seed: {error}")))?;
         let seed = HashSeed::new(context.cpu().random(), context.cpu().random());
         self.options.hash_seed = Some(seed);
+        memory_file::open(self.settings, &mut self.options, seed)
+    }
+
+    /// What serves memcached clients, if any may come.
+    fn memcached(&mut self) -> Result<Option<Arc<Memcached>>, Failure> {
+        let Some(seed) = self.options.hash_seed.filter(|_| !self.sockets.is_empty()) else {
+            return Ok(None);
+        };
+        let system =
+            |error: &dyn std::fmt::Display| Failure::new(exit::OS_ERROR, format!("sockets: {error}"));
         let (count, sockets) = (self.options.partition_count, std::mem::take(&mut self.sockets));
-        let memcached = Memcached::new(self.settings, self.ops.files(), seed, count, sockets);
+        let memcached = Memcached::new(
+            self.settings,
+            self.ops.files(),
+            seed,
+            self.options.start_s,
+            count,
+            sockets,
+        );
         Ok(Some(Arc::new(memcached.map_err(|error| system(&error))?)))
     }
 }
@@ -133,12 +150,13 @@ enum End {
     Alone,
 }
 
-/// Passes clients of the further listeners on, until a signal comes.
+/// Passes clients of the further listeners on, until a signal comes. `saves`: there is a memory file.
 fn wait<P: Provider>(
     server: &Server<P>,
     signals: &Signals,
     files: &Files,
     listeners: &[ControlListener],
+    saves: bool,
 ) -> Result<End, Failure> {
     loop {
         let mut fds = vec![PollFd::from_borrowed_fd(server.ended(), PollFlags::IN)];
@@ -157,6 +175,7 @@ fn wait<P: Provider>(
         match signals.next() {
             Some(Signal::Stop) => return Ok(End::Asked),
             Some(Signal::Reload) => files.reload(),
+            Some(Signal::Save) if saves => return Ok(End::Asked),
             Some(Signal::Save) => tracing::info!("SIGUSR1: there is no memory file to leave items in"),
             None if alone => return Ok(End::Alone),
             None => {}
@@ -222,7 +241,7 @@ mod tests {
         let server = Server::<Shm>::start(&ShmDevice::default(), None, &doomed, |_| {}).expect("it starts");
         let (signals, _never) = Signals::by_hand();
         assert_eq!(
-            wait(&server, &signals, &Files::default(), &[]).expect("no system error"),
+            wait(&server, &signals, &Files::default(), &[], false).expect("no system error"),
             End::Alone
         );
         let failure = conclude(server, End::Alone).expect_err("nobody asked it to end");

@@ -101,6 +101,8 @@ pub struct Settings {
     pub slot_clients: Setting<usize>,
     /// Huge pages or nothing.
     pub large_pages: Setting<bool>,
+    /// Where items outlive the process.
+    pub memory_file: Setting<Option<PathBuf>>,
     /// Lock all memory.
     pub lock_memory: Setting<bool>,
     /// One core per worker; `None`: not pinned.
@@ -282,6 +284,12 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
             typed.enable_largepages,
             file.enable_largepages,
             false,
+            Origin::Default,
+        ),
+        memory_file: pick(
+            typed.memory_file.map(Some),
+            file.memory_file.map(Some),
+            None,
             Origin::Default,
         ),
         lock_memory: pick(typed.lock_memory, file.lock_memory, false, Origin::Default),
@@ -529,7 +537,7 @@ pub fn fuzz_settings(args: Args) {
 
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: [Row; 27] = [
+        let rows: [Row; 28] = [
             row("fabric", &self.fabric, Clone::clone),
             row("port", &self.port, i32::to_string),
             row("unix-socket", &self.unix_socket, path_or_none),
@@ -556,6 +564,7 @@ impl fmt::Display for Settings {
             row("conn-limit", &self.conn_limit, usize::to_string),
             row("slot-clients", &self.slot_clients, usize::to_string),
             row("enable-largepages", &self.large_pages, bool::to_string),
+            row("memory-file", &self.memory_file, path_or_none),
             row("lock-memory", &self.lock_memory, bool::to_string),
             row("cores", &self.cores, |cores| {
                 cores.as_ref().map_or("none".into(), |c| join(c))

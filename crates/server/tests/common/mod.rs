@@ -46,6 +46,7 @@ pub struct Serving {
 
 impl Serving {
     /// Starts one under a name of its own and waits until it serves.
+    #[allow(dead_code, reason = "not every test does")]
     pub fn start(name: &str, args: &[&str]) -> Serving {
         Serving::start_at(&format!("shm:{}", folder(name).join("s.sock").display()), args)
     }
@@ -109,14 +110,20 @@ impl Serving {
     }
 
     /// Its number, for signals.
+    #[allow(dead_code, reason = "not every test does")]
     pub fn pid(&self) -> rustix::process::Pid {
         rustix::process::Pid::from_child(&self.child)
     }
 
     /// SIGTERM; the exit status.
-    pub fn stop(mut self) -> i32 {
+    pub fn stop(self) -> i32 {
+        self.stop_by(rustix::process::Signal::TERM)
+    }
+
+    /// The same by another signal.
+    pub fn stop_by(mut self, signal: rustix::process::Signal) -> i32 {
         let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is our child");
+        rustix::process::kill_process(pid, signal).expect("it is our child");
         self.child.wait().expect("it ends").code().unwrap_or(-1)
     }
 

@@ -1,0 +1,52 @@
+//! `-e`: items in a file that the next start takes over.
+
+use super::memcached::unix_time_s;
+use super::settings::Settings;
+use crate::exit::{self, Failure};
+use drover_base::HashSeed;
+use drover_kv_herd::server::ServerOptions;
+use drover_store::{PartitionOptions, WarmFile};
+use std::sync::Arc;
+
+/// Opens the file, if there is to be one, for a server of `options`, which learn of it. Keys are hashed under `seed`
+/// unless the file has items already, and its own. Says whether it starts cold, and why. Errors: it cannot be used.
+pub fn open(settings: &Settings, options: &mut ServerOptions, seed: HashSeed) -> Result<(), Failure> {
+    let Some(path) = &settings.memory_file.value else {
+        return Ok(());
+    };
+    let partition = PartitionOptions {
+        value_bytes_max: options.item_bytes_max,
+        ..options.partition
+    };
+    let now_s = unix_time_s();
+    let (warm, doubt) = WarmFile::open(path, &partition, options.partition_count, seed, None, now_s)
+        .map_err(|error| {
+            let text = format!("memory file {}: {error}", path.display());
+            Failure::new(exit::OS_ERROR, text)
+        })?;
+    let start_s = now_s.saturating_sub(warm.start_unix_s());
+    match doubt {
+        None => tracing::info!(
+            "memory file {}: warm start, {start_s} s after the first",
+            path.display()
+        ),
+        Some(doubt) => tracing::info!("memory file {}: cold start: {doubt}", path.display()),
+    }
+    options.start_s = start_s as u32;
+    options.hash_seed = Some(warm.seed());
+    options.warm = Some(Arc::new(warm));
+    Ok(())
+}
+
+/// After all workers have ended: describes what they left, for the next start. Errors: it could not be written.
+pub fn seal(warm: &WarmFile) -> Result<(), Failure> {
+    match warm.seal(unix_time_s()) {
+        Ok(true) => tracing::info!("memory file: items are left for the next start"),
+        Ok(false) => tracing::warn!("memory file: not every worker ended well; the next start is a cold one"),
+        Err(error) => {
+            let text = format!("memory file: its description cannot be written: {error}");
+            return Err(Failure::new(exit::OS_ERROR, text));
+        }
+    }
+    Ok(())
+}
