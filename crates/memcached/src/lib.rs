@@ -54,6 +54,8 @@
 //!   a positive number;
 //! - a line of more than [16 KiB](parse::LINE_BYTES_MAX) that is no `get` or `gets` is answered by
 //!   `CLIENT_ERROR line too long`; memcached hangs up without a word, from 2 KiB on if it comes in pieces;
+//! - a key too long in a multiget is an error of that command alone; memcached drops replies to earlier ones of the same
+//!   read, too;
 //! - whether a key is binary is not remembered: flag `k` tells it as base64 if the request gave it so;
 //! - last access is noted to the second with every access, not about once a minute;
 //! - there are no slab classes and nothing crawls: what concerns them is answered so that tools work, and changes

@@ -18,6 +18,8 @@ use drover_store::Hint;
 
 /// Requests, or keys of a fetch, whose memory is asked for together.
 pub(super) const BATCH_MAX: usize = 32;
+/// Input up to this is taken for one request or two.
+const ALONE_BYTES: usize = 96;
 
 /// A request of a batch.
 #[derive(Clone, Copy)]
@@ -33,8 +35,8 @@ struct Planned<'a> {
 }
 
 /// The batch, and what stopped it.
-struct Gathered<'a> {
-    planned: [Option<Planned<'a>>; BATCH_MAX],
+struct Gathered<'a, const N: usize> {
+    planned: [Option<Planned<'a>>; N],
     count: usize,
     /// End of the last request.
     end: usize,
@@ -51,7 +53,28 @@ impl<C: Cpu + 'static> Session<C> {
         budget: &mut usize,
         output: &mut Output,
     ) -> Step {
-        let mut gathered = gather(desk, rest, BATCH_MAX.min(*budget));
+        // A lone request, the usual thing of clients that wait for each reply, needs no room for 32.
+        if rest.len() <= ALONE_BYTES {
+            return self.batch_of::<2>(desk, rest, budget, output);
+        }
+        self.batch_of::<BATCH_MAX>(desk, rest, budget, output)
+    }
+
+    #[inline]
+    fn batch_of<const N: usize>(
+        &mut self,
+        desk: &mut Desk<'_, C>,
+        rest: &[u8],
+        budget: &mut usize,
+        output: &mut Output,
+    ) -> Step {
+        let mut gathered = Gathered::<N> {
+            planned: [const { None }; N],
+            count: 0,
+            end: 0,
+            stop: None,
+        };
+        gather(desk, rest, N.min(*budget), &mut gathered);
         if gathered.count > 1 {
             for planned in gathered.planned[..gathered.count].iter_mut().flatten() {
                 if planned.core == desk.elsewhere.own() {
@@ -154,14 +177,13 @@ fn line_end_bytes(request: &[u8]) -> usize {
 
 /// Parses requests about keys, `most` of them, and asks for their buckets.
 #[inline]
-fn gather<'a, C: Cpu>(desk: &Desk<'_, C>, rest: &'a [u8], most: usize) -> Gathered<'a> {
+fn gather<'a, const N: usize, C: Cpu>(
+    desk: &Desk<'_, C>,
+    rest: &'a [u8],
+    most: usize,
+    gathered: &mut Gathered<'a, N>,
+) {
     let item_bytes_max = desk.server.settings.item_bytes_max;
-    let mut gathered = Gathered {
-        planned: [const { None }; BATCH_MAX],
-        count: 0,
-        end: 0,
-        stop: None,
-    };
     while gathered.count < most && gathered.end < rest.len() {
         let start = gathered.end;
         let parsed = parse::parse(&rest[start..], item_bytes_max);
@@ -197,5 +219,4 @@ fn gather<'a, C: Cpu>(desk: &Desk<'_, C>, rest: &'a [u8], most: usize) -> Gather
             break;
         }
     }
-    gathered
 }
