@@ -166,3 +166,27 @@ fn after_a_panic_the_others_are_served_on() {
     assert!(room.hear_all(&mut victim).is_empty());
     assert_eq!(room.sockets.counters().current, 1);
 }
+
+#[test]
+fn others_see_who_is_there() {
+    let mut room = room();
+    let mut clients = [room.connect(), room.connect()];
+    for client in &mut clients {
+        assert_eq!(room.ask(client, "a\n"), "a\n");
+    }
+    let mut seen = Vec::new();
+    let shown = |addr: std::io::Result<std::net::SocketAddr>| addr.expect("it is connected").to_string();
+    room.lobby.each_known(|known| {
+        seen.push(known.peer.as_ref().map(ToString::to_string));
+        assert_eq!(known.listener.to_string(), room.addr.to_string());
+        assert_eq!(known.last_s(), 1);
+    });
+    let ours: Vec<_> = clients
+        .iter()
+        .map(|client| Some(shown(client.stream.local_addr())))
+        .collect();
+    assert_eq!(seen, ours);
+    drop(clients);
+    room.until("they are gone", |room| room.sockets.counters().current == 0);
+    room.lobby.each_known(|known| panic!("{known:?}"));
+}
