@@ -3,6 +3,7 @@
 use crate::bound::{Bound, Placement};
 use crate::latency::LatencyUs;
 use crate::machine::Machine;
+use crate::rivals::Kind;
 use serde::{Deserialize, Serialize};
 
 /// One run of `bench`.
@@ -41,6 +42,9 @@ pub struct Report {
     pub rivals: Vec<RivalResult>,
     /// Rivals that were asked for and are not there, with the reason.
     pub rivals_missing: Vec<String>,
+    /// drover through memcached's protocol against the best of the others in the same mode, sample by sample.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub through_sockets: Vec<ModeRatio>,
     /// Ratios of the medians.
     pub ratios: Ratios,
     /// What was asked of whom.
@@ -110,6 +114,17 @@ pub struct RivalResult {
     pub hit_rate: f64,
     /// Latencies, microseconds.
     pub latency_us: LatencyUs,
+}
+
+/// One mode, drover among the rivals. Median, least and most.
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ModeRatio {
+    /// As a rival's mode.
+    pub mode: String,
+    /// drover's throughput / that of the quickest other.
+    pub throughput: [f64; 3],
+    /// drover's 99th percentile / the least of the others.
+    pub p99: [f64; 3],
 }
 
 /// What the figures are held against.
@@ -214,17 +229,16 @@ impl Report {
         };
         self.bound = median_bound(&counted);
         self.rivals = median_rivals(&counted);
+        self.through_sockets = mode_ratios(&counted);
         self.ratios = self.ratios();
     }
 
     fn ratios(&self) -> Ratios {
         let over = |a: f64, b: f64| (b > 0.0 && a > 0.0).then(|| a / b);
         let p50 = self.window1.latency_us.p50;
-        let best = self.rivals.iter().map(|r| r.throughput_ops).fold(0.0, f64::max);
-        let at_depth_1 = self
-            .rivals
-            .iter()
-            .filter(|r| r.mode == crate::rivals::Mode::UNIX_DEPTH_1.name);
+        let foreign = || self.rivals.iter().filter(|r| r.is_foreign());
+        let best = foreign().map(|r| r.throughput_ops).fold(0.0, f64::max);
+        let at_depth_1 = foreign().filter(|r| r.mode == crate::rivals::Mode::UNIX_DEPTH_1.name);
         let quickest = at_depth_1.map(|r| r.latency_us.p50).fold(f64::INFINITY, f64::min);
         Ratios {
             of_bound: self
@@ -278,6 +292,48 @@ fn median_bound(samples: &[&Sample]) -> Option<Bound> {
         dram_pair_ns: of(|b| b.dram_pair_ns),
         socket_rtt_us: of(|b| b.socket_rtt_us),
     })
+}
+
+impl RivalResult {
+    fn is_foreign(&self) -> bool {
+        Kind::named(&self.name).is_none_or(Kind::is_foreign)
+    }
+}
+
+fn mode_ratios(samples: &[&Sample]) -> Vec<ModeRatio> {
+    let ours = samples.first().into_iter().flat_map(|s| &s.rivals);
+    let modes = ours.filter(|r| !r.is_foreign()).map(|r| r.mode.clone());
+    let three = |all: &[f64]| {
+        let [least, most] = range(all);
+        [median(all), least, most]
+    };
+    let of = |mode: String| {
+        let (mut throughput, mut p99) = (Vec::new(), Vec::new());
+        for sample in samples {
+            let (theirs, ours): (Vec<_>, Vec<_>) = sample
+                .rivals
+                .iter()
+                .filter(|r| r.mode == mode)
+                .partition(|r| r.is_foreign());
+            let best = theirs.iter().map(|r| r.throughput_ops).fold(0.0, f64::max);
+            let least = theirs
+                .iter()
+                .map(|r| r.latency_us.p99)
+                .fold(f64::INFINITY, f64::min);
+            throughput.extend(ours.first().map(|r| r.throughput_ops / best));
+            p99.extend(ours.first().map(|r| r.latency_us.p99 / least));
+        }
+        ModeRatio {
+            mode,
+            throughput: three(&throughput),
+            p99: three(&p99),
+        }
+    };
+    let against_others = samples
+        .iter()
+        .flat_map(|s| &s.rivals)
+        .any(RivalResult::is_foreign);
+    modes.filter(|_| against_others).map(of).collect()
 }
 
 fn median_rivals(samples: &[&Sample]) -> Vec<RivalResult> {
@@ -404,6 +460,49 @@ pub(crate) mod tests {
         };
         report.summarize();
         assert_eq!(report.over_beside, Some([1.0, 0.5, 2.0]));
+    }
+
+    #[test]
+    fn drover_among_the_rivals_is_compared_with_the_best_of_the_others() {
+        let with = |ours: f64, others: [f64; 2]| {
+            let rival = |name: &str, ops: f64| RivalResult {
+                name: name.to_owned(),
+                mode: "tcp 50x1".to_owned(),
+                throughput_ops: ops,
+                latency_us: LatencyUs {
+                    p99: 8e5 / ops,
+                    ..LatencyUs::default()
+                },
+                ..RivalResult::default()
+            };
+            Sample {
+                rivals: vec![
+                    rival("memcached", others[0]),
+                    rival("drover", ours),
+                    rival("redis", others[1]),
+                ],
+                ..sample(10e6, Placement::Near)
+            }
+        };
+        let mut report = Report {
+            samples: vec![
+                with(4e5, [1e5, 2e5]),
+                with(1e5, [2e5, 1e5]),
+                with(2e5, [1e5, 2e5]),
+            ],
+            ..Report::default()
+        };
+        report.summarize();
+        let [ratio] = &report.through_sockets[..] else {
+            panic!("one mode: {:?}", report.through_sockets);
+        };
+        assert_eq!(ratio.throughput, [1.0, 0.5, 2.0]);
+        assert_eq!(ratio.p99, [1.0, 0.5, 2.0]);
+        assert_eq!(
+            report.ratios.of_best_rival,
+            Some(50.0),
+            "drover is no rival of drover"
+        );
     }
 
     #[test]

@@ -180,6 +180,14 @@ fn ratios(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
             writeln!(f, "{ratio:>8}  {what}")?;
         }
     }
+    for mode in &report.through_sockets {
+        let ([ops, least, most], [p99, low, high]) = (mode.throughput, mode.p99);
+        writeln!(
+            f,
+            "{ops:>6.2} x  drover over the best rival, {} ({least:.2} to {most:.2}); p99 {p99:.2} x ({low:.2} to {high:.2})",
+            mode.mode
+        )?;
+    }
     Ok(())
 }
 

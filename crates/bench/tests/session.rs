@@ -2,7 +2,7 @@
 
 use drover_base::Ns;
 use drover_bench::pin::{self, Cores};
-use drover_bench::rivals::Kind;
+use drover_bench::rivals::{Kind, Mode};
 use drover_bench::session::{Plan, run};
 use drover_bench::workload::{Mix, Popularity};
 use drover_bench::{Helper, Pace, Progress, System, Target, TargetError};
@@ -124,9 +124,9 @@ fn samples_bounds_and_rivals_all_appear() {
         bound.ring_ops > 0.0 && bound.dram_pair_ops > 0.0 && bound.socket_rtt_us > 0.0,
         "{bound:?}"
     );
-    // Six modes for each that is there, a line for each that is not.
+    // All modes for each that is there, a line for each that is not.
     assert_eq!(
-        report.rivals.len() / 6 + report.rivals_missing.len(),
+        report.rivals.len() / Mode::ALL.len() + report.rivals_missing.len(),
         2,
         "{report}"
     );

@@ -1,5 +1,5 @@
 //! Rivals: memcached and redis, started if installed, driven with the same keys, sizes and mix and the best
-//! client settings we know for them.
+//! client settings we know for them. drover itself can stand among them, as memcached's clients find it.
 
 mod connection;
 mod process;
@@ -19,6 +19,8 @@ pub enum Kind {
     Memcached,
     /// redis, RESP.
     Redis,
+    /// This program, which speaks memcached's protocol.
+    Drover,
 }
 
 impl Kind {
@@ -27,6 +29,7 @@ impl Kind {
         match name {
             "memcached" => Some(Kind::Memcached),
             "redis" => Some(Kind::Redis),
+            "drover" => Some(Kind::Drover),
             _ => None,
         }
     }
@@ -35,7 +38,13 @@ impl Kind {
         match self {
             Kind::Memcached => "memcached",
             Kind::Redis => "redis-server",
+            Kind::Drover => "drover",
         }
+    }
+
+    /// Whether it is somebody else's.
+    pub fn is_foreign(self) -> bool {
+        self != Kind::Drover
     }
 }
 
@@ -44,6 +53,7 @@ impl std::fmt::Display for Kind {
         f.write_str(match self {
             Kind::Memcached => "memcached",
             Kind::Redis => "redis",
+            Kind::Drover => "drover",
         })
     }
 }
@@ -79,10 +89,12 @@ impl Mode {
     pub const TCP_DEPTH_1: Mode = Mode::new("tcp depth 1", Transport::Tcp, 1, 1, 1);
 
     /// All modes that are tried: the throughput modes, then one operation at a time.
-    pub const ALL: [Mode; 6] = [
+    pub const ALL: [Mode; 8] = [
+        Mode::new("unix 50x1", Transport::Unix, 50, 1, 1),
         Mode::new("unix 50x32", Transport::Unix, 50, 32, 1),
         Mode::new("unix multiget 100", Transport::Unix, 50, 100, 100),
         Mode::UNIX_DEPTH_1,
+        Mode::new("tcp 50x1", Transport::Tcp, 50, 1, 1),
         Mode::new("tcp 50x32", Transport::Tcp, 50, 32, 1),
         Mode::new("tcp multiget 100", Transport::Tcp, 50, 100, 100),
         Mode::TCP_DEPTH_1,

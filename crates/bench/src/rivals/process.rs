@@ -42,6 +42,10 @@ const CONNECT_TRIES: usize = 2500;
 impl Rival {
     /// Where the program is, if it is installed.
     pub fn find(kind: Kind) -> Option<PathBuf> {
+        let this = std::env::current_exe().ok();
+        if let Some(this) = this.filter(|this| this.file_name() == Some(kind.program().as_ref())) {
+            return Some(this);
+        }
         let path = std::env::var_os("PATH")?;
         std::env::split_paths(&path)
             .map(|directory| directory.join(kind.program()))
@@ -149,6 +153,7 @@ impl Kind {
         match self {
             Kind::Memcached => memcached_arguments(command, address, options),
             Kind::Redis => redis_arguments(command, address, directory),
+            Kind::Drover => drover_arguments(command, address, directory, options),
         }
     }
 }
@@ -175,6 +180,30 @@ fn memcached_arguments(command: &mut Command, address: &Address, options: &Rival
     if rustix::process::getuid().is_root() {
         command.args(["-u", "root"]);
     }
+}
+
+fn drover_arguments(command: &mut Command, address: &Address, directory: &Path, options: &RivalOptions) {
+    // Its native clients' way in is a socket of its own, so that it disturbs no other server.
+    let fabric = format!("shm:{}", directory.join("native").display());
+    command.args(["serve", "--fabric", &fabric]);
+    match address {
+        Address::Unix(path) => command.args(["-p", "0", "-s"]).arg(path),
+        Address::Tcp(tcp) => command
+            .args(["-l", "127.0.0.1", "-p"])
+            .arg(tcp.port().to_string()),
+    };
+    // Half of the log for what is stored, and a power of two for each core.
+    let mib = 64 + options.item_count * (options.item_bytes + 64) * 2 / (1 << 20);
+    let cores: Vec<String> = options.cores.iter().map(usize::to_string).collect();
+    command.args([
+        "-c",
+        "1024",
+        "-R",
+        "200",
+        "-m",
+        &mib.next_power_of_two().to_string(),
+    ]);
+    command.args(["-t", &cores.len().to_string(), "--cores", &cores.join(",")]);
 }
 
 fn redis_arguments(command: &mut Command, address: &Address, directory: &Path) {

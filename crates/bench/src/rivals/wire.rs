@@ -48,7 +48,7 @@ impl Kind {
     /// Appends a PUT.
     pub(super) fn put(self, out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
         match self {
-            Kind::Memcached => {
+            Kind::Memcached | Kind::Drover => {
                 out.extend_from_slice(b"ms ");
                 out.extend_from_slice(key);
                 write_infallible(out, format_args!(" {}\r\n", value.len()));
@@ -66,7 +66,7 @@ impl Kind {
     /// Appends one key to the keys of a GET.
     pub(super) fn get_key(self, keys: &mut Vec<u8>, key: &[u8]) {
         match self {
-            Kind::Memcached => {
+            Kind::Memcached | Kind::Drover => {
                 keys.push(b' ');
                 keys.extend_from_slice(key);
             }
@@ -77,7 +77,7 @@ impl Kind {
     /// Appends the GET of `count` keys, of which `grouped` says that it is a multi-get even if there is but one.
     pub(super) fn get(self, out: &mut Vec<u8>, keys: &[u8], count: usize, grouped: bool) {
         match self {
-            Kind::Memcached => {
+            Kind::Memcached | Kind::Drover => {
                 out.extend_from_slice(if grouped { b"get" } else { b"mg" });
                 out.extend_from_slice(keys);
                 out.extend_from_slice(if grouped { b"\r\n" } else { b" v\r\n" });
@@ -102,7 +102,7 @@ impl Kind {
         let line = &bytes[..end];
         let after = end + 2;
         match self {
-            Kind::Memcached => memcached(bytes, line, after),
+            Kind::Memcached | Kind::Drover => memcached(bytes, line, after),
             Kind::Redis => redis(bytes, line, after),
         }
     }

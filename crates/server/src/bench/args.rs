@@ -91,7 +91,7 @@ pub struct Args {
     /// Open loop: operations per second and client
     #[arg(long, value_name = "OPS")]
     pub rate: Option<f64>,
-    /// Rivals to put beside it, if installed: memcached, redis
+    /// Rivals to put beside it, if installed: memcached, redis; drover: this program through memcached's protocol
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub vs: Vec<String>,
     /// Measure this machine's own bounds in the same seconds
@@ -163,7 +163,8 @@ impl Args {
     /// The rivals.
     pub fn rivals(&self) -> Result<Vec<Kind>, Failure> {
         let named = |name: &String| {
-            Kind::named(name).ok_or_else(|| usage(format!("--vs {name}: memcached and redis are known")))
+            Kind::named(name)
+                .ok_or_else(|| usage(format!("--vs {name}: memcached, redis and drover are known")))
         };
         self.vs.iter().map(named).collect()
     }
