@@ -77,7 +77,7 @@ fn what_cannot_be_run_is_refused_with_its_reason() {
     for (words, status, reason) in [
         ("--mix e", 64, "scan"),
         ("--key-size 2 --keys 1000", 64, "no 1000 different keys"),
-        ("--vs mysql", 64, "memcached and redis"),
+        ("--vs mysql", 64, "memcached, redis and drover are known"),
         ("--window 0", 64, "--window"),
         ("--ib-dev x", 64, "shm:bench-"),
         ("--address tcp://127.0.0.1:1", 64, "statistics only"),

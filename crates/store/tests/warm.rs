@@ -194,6 +194,18 @@ fn a_partition_that_begins_again_is_empty() {
     }
 }
 
+/// Items are their owner's, and who knows the seed can make keys collide.
+#[test]
+fn nobody_else_may_read_what_is_left() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    leave(&folder, FIFO, 1);
+    for path in [folder.file(), folder.meta()] {
+        let mode = std::fs::metadata(path).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
+
 #[test]
 fn a_file_in_use_is_refused() {
     let folder = Folder::new();

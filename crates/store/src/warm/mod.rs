@@ -18,6 +18,7 @@ use record::{Record, Shape};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -64,6 +65,7 @@ impl WarmFile {
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(0o600)
             .open(path)?;
         file.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => {
@@ -161,7 +163,14 @@ impl WarmFile {
         // Whole or not at all: under another name first.
         let mut name = self.meta.clone().into_os_string();
         name.push(".new");
-        let mut new = File::create(&name)?;
+        // The seed in it is nobody else's business.
+        let mut new = OpenOptions::new();
+        let mut new = new
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&name)?;
         new.write_all(&record.to_bytes())?;
         new.sync_all()?;
         std::fs::rename(&name, &self.meta)?;
