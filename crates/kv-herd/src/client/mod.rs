@@ -590,16 +590,6 @@ impl<P: Provider> HerdClient<P> {
     }
 }
 
-impl<P: Provider> HerdClient<P> {
-    /// Completes what was refused before it was sent.
-    #[cold]
-    fn say_refused(&mut self, sink: Sink<'_>) {
-        while let Some((token, refusal)) = self.refused.pop() {
-            self.complete(token, Outcome::Refused(refusal), sink);
-        }
-    }
-}
-
 impl<P: Provider> KvClient<P> for HerdClient<P> {
     #[inline]
     fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {

@@ -5,9 +5,9 @@
 //! looked at when an operation on that key has ended and not before, and their memory is used again.
 
 use super::session::Behind;
-use super::{HerdClient, Link, Placed, is_write};
+use super::{HerdClient, Link, Placed, Sink, is_write};
 use drover_base::{Cpu, KeyHash, Ns};
-use drover_kv::{Op, OpKind, Refusal, SubmitError, Token};
+use drover_kv::{Op, OpKind, Outcome, Refusal, SubmitError, Token};
 use drover_verbs::Provider;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -228,6 +228,14 @@ impl<P: Provider> HerdClient<P> {
         }
         if let Some(session) = self.session.as_deref_mut() {
             session.flush(cpu);
+        }
+    }
+
+    /// Completes what was refused before it was sent.
+    #[cold]
+    pub(super) fn say_refused(&mut self, sink: Sink<'_>) {
+        while let Some((token, refusal)) = self.refused.pop() {
+            self.complete(token, Outcome::Refused(refusal), sink);
         }
     }
 

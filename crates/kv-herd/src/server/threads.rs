@@ -144,7 +144,8 @@ impl<P: Provider> Server<P> {
         answer.recv_timeout(Duration::from_secs(5)).ok()
     }
 
-    /// The same, waiting for at most `patience`, and as long again (at least a second) for the error. Errors: who did not answer, which is how a thread that hangs is found.
+    /// The same, waiting for at most `patience`, and as long again (at least a second) for the error. Errors: who did
+    /// not answer, which is how a thread that hangs is found.
     pub fn ask(&self, patience: Duration) -> Result<ServerStats, Silence> {
         let (asker, answer) = mpsc::channel();
         self.asks.push(Ask::Stats(asker));

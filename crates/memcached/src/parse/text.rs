@@ -168,44 +168,44 @@ fn delete<'a>(command: &Command<'a>) -> Parsed<'a> {
     command.request(Request::Delete { key, noreply })
 }
 
-/// `incr <key> <delta> [noreply]`
-fn arithmetic<'a>(command: &Command<'a>, up: bool) -> Parsed<'a> {
-    const BAD_DELTA: &str = "CLIENT_ERROR invalid numeric delta argument";
+/// `<name> <key> <word> [noreply]`: `then` is given the key, the word and whether there is to be no reply.
+fn key_and_word<'a>(
+    command: &Command<'a>,
+    then: impl FnOnce(&'a [u8], &'a [u8], bool) -> Parsed<'a>,
+) -> Parsed<'a> {
     let words = &command.words;
     if words.count != 3 && words.count != 4 {
         return command.refuse(ERROR);
     }
     let (key, noreply) = (words.word(1), noreply(words));
-    if key.len() > KEY_BYTES_MAX {
-        return command.refuse_unless(noreply, BAD_FORMAT);
+    match key.len() > KEY_BYTES_MAX {
+        true => command.refuse_unless(noreply, BAD_FORMAT),
+        false => then(key, words.word(2), noreply),
     }
-    let Some(delta) = number_u64(words.word(2)) else {
-        return command.refuse_unless(noreply, BAD_DELTA);
-    };
-    command.request(Request::Arithmetic {
-        key,
-        delta,
-        up,
-        noreply,
+}
+
+/// `incr <key> <delta> [noreply]`
+fn arithmetic<'a>(command: &Command<'a>, up: bool) -> Parsed<'a> {
+    const BAD_DELTA: &str = "CLIENT_ERROR invalid numeric delta argument";
+    key_and_word(command, |key, delta, noreply| match number_u64(delta) {
+        None => command.refuse_unless(noreply, BAD_DELTA),
+        Some(delta) => command.request(Request::Arithmetic {
+            key,
+            delta,
+            up,
+            noreply,
+        }),
     })
 }
 
 /// `touch <key> <exptime> [noreply]`
 fn touch<'a>(command: &Command<'a>) -> Parsed<'a> {
-    let words = &command.words;
-    if words.count != 3 && words.count != 4 {
-        return command.refuse(ERROR);
-    }
-    let (key, noreply) = (words.word(1), noreply(words));
-    if key.len() > KEY_BYTES_MAX {
-        return command.refuse_unless(noreply, BAD_FORMAT);
-    }
-    let Some(expiry) = number_i32(words.word(2)) else {
-        return command.refuse_unless(noreply, BAD_EXPTIME);
-    };
-    command.request(Request::Touch {
-        key,
-        expiry: Expiry(expiry),
-        noreply,
+    key_and_word(command, |key, expiry, noreply| match number_i32(expiry) {
+        None => command.refuse_unless(noreply, BAD_EXPTIME),
+        Some(expiry) => command.request(Request::Touch {
+            key,
+            expiry: Expiry(expiry),
+            noreply,
+        }),
     })
 }
