@@ -23,7 +23,8 @@
 //! |---|---|
 //! | 0-31 | seq: use count of this slot, from 1 at connection |
 //! | 32-41 | value_len, bytes (ops with a value in the slot) |
-//! | 42-46 | reserved, 0 |
+//! | 42-45 | reserved, 0 |
+//! | 46 | conditional: `Retry` if a request of this client up to a window before it was answered `Bulk`, or `Retry` for this reason |
 //! | 47 | a CRC-32C of value, key, hash and commit word (attempt = 0) ends the body |
 //! | 48-55 | key_len, bytes (0: the hash is the key) |
 //! | 56-59 | op |
@@ -124,6 +125,7 @@ pub struct Commit(pub u64);
 
 impl Commit {
     const CRC_BIT: u64 = 1 << 47;
+    const CONDITION_BIT: u64 = 1 << 46;
     const VALID_BIT: u64 = 1 << 63;
     const ATTEMPT_SHIFT: u32 = 60;
 
@@ -140,6 +142,18 @@ impl Commit {
     #[inline]
     pub fn with_attempt(self, attempt: u32) -> Commit {
         Commit(self.0 & !(7 << Commit::ATTEMPT_SHIFT) | u64::from(attempt & 7) << Commit::ATTEMPT_SHIFT)
+    }
+
+    /// The same request, to be executed only if no GET that it was posted behind turned out to be of a long value.
+    #[inline]
+    pub fn with_condition(self, conditional: bool) -> Commit {
+        Commit(self.0 & !Commit::CONDITION_BIT | u64::from(conditional) << 46)
+    }
+
+    /// Whether it is to be executed only under that condition.
+    #[inline]
+    pub fn is_conditional(self) -> bool {
+        self.0 & Commit::CONDITION_BIT != 0
     }
 
     /// Set in every request ever written.
@@ -397,6 +411,12 @@ mod tests {
         assert_eq!(commit.body_len(), 4 + 700 + 250 + 4);
         assert_ne!(commit, commit.with_attempt(0));
         assert_eq!(commit.0 >> 42 & 0x1f, 0);
+        let conditional = commit.with_condition(true);
+        assert_eq!(
+            (conditional.is_conditional(), conditional.0 >> 42 & 0x1f),
+            (true, 1 << 4)
+        );
+        assert_eq!(conditional.with_condition(false), commit);
     }
 
     #[test]

@@ -36,7 +36,8 @@ pub enum SubmitError {
 
 /// A client of one key-value service, for one thread. Never blocks; keeps a window of operations in flight.
 ///
-/// Operations of one client on one key take effect in the order they were submitted.
+/// Operations of one client on one key take effect in the order they were submitted, as long as the connection lasts
+/// and the server answers in time: a read that has to be sent again may see what was written after it.
 pub trait KvClient<P: Provider> {
     /// Stages one operation. It is on its way at the latest after the next [`poll`](KvClient::poll).
     /// Key and value are copied.

@@ -7,9 +7,14 @@
 //! writes about one operation in a hundred waits)*
 //!
 //! That costs a round trip and an empty place in the window. Where WRITEs are
-//! [never lost](drover_verbs::Caps::lossless_writes) whatever comes after a write is posted behind it, in the same lane,
-//! which the server takes in turn; only behind one that was sent once, and not when either is a bulk transfer. A write
-//! still waits for GETs before it: one whose value does not fit a reply fetches it afterwards, and would find the newer.
+//! [never lost](drover_verbs::Caps::lossless_writes) whatever conflicts is posted behind, in the same lane, which the
+//! server takes in turn; only behind what was sent once, and not when either is a bulk transfer. A GET whose value does
+//! not fit a reply fetches it afterwards, and would find what was written meanwhile: so what is posted behind a GET, or
+//! behind that in turn, says so in its commit word, and the server refuses it if it must
+//! ([`Hold`](crate::logic::Hold)). It then waits here after all.
+//!
+//! What this cannot promise is the order of a GET whose reply is lost, with the session or a server that stops for
+//! seconds: it is executed again, behind the write that it was to come before.
 
 use drover_base::KeyHash;
 

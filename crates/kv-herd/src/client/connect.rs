@@ -6,7 +6,7 @@ use super::options::{ClientOptions, SetupError};
 use super::receive::Receive;
 use super::request::PAPER_LEAD_BYTES;
 use super::session::{Front, Session, Signals};
-use super::waiting::Queue;
+use super::waiting::{NEVER_SENT, Queue};
 use super::window::{SlotState, Window};
 use super::{BulkMemory, HerdClient, POLL_MAX, Sink, TICK, commit_writes};
 use super::{Conflicts, Rto};
@@ -354,6 +354,7 @@ impl<P: Provider> HerdClient<P> {
         self.conflicts = Conflicts::new(slots);
         for waiting in self.waiting.iter_mut() {
             waiting.hash = session.hasher.hash(&waiting.key);
+            waiting.r = NEVER_SENT;
             self.conflicts.add(waiting.hash, waiting.is_write());
         }
         self.last_epoch = session.epoch;
@@ -428,7 +429,7 @@ impl<P: Provider> HerdClient<P> {
             SlotState::Posted | SlotState::Quarantined if !commit_writes(slot.commit) => {
                 if let Some(waiting) = self.copy_out(at) {
                     self.stats.resubmits += 1;
-                    self.waiting.push_front(waiting);
+                    self.waiting.put_back(waiting);
                 }
             }
             SlotState::Posted | SlotState::Quarantined | SlotState::Ghost => {

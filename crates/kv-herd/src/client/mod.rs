@@ -56,10 +56,10 @@ use drover_kv::{Completion, KEY_BYTES_MAX, KvClient, Op, Outcome, Refusal, Submi
 use drover_verbs::{CompletionQueue, Opcode, Provider, Wc, WcStatus};
 use request::{Body, LINE_BODY_BYTES};
 use rto::Rto;
-use session::{Behind, Session};
+use session::Session;
 use std::rc::Rc;
 use waiting::{Queue, Waiting};
-use window::{Line, Slot, SlotState, commit_writes};
+use window::{Before, Line, Slot, SlotState, commit_writes};
 
 /// Completions taken per look at the completion queue.
 const POLL_MAX: usize = 32;
@@ -187,17 +187,19 @@ impl<P: Provider> HerdClient<P> {
         Ok(ops.len())
     }
 
-    /// Puts an operation into the next slot of its partition.
+    /// Puts an operation into the next slot of its partition, behind what conflicts with it.
     #[inline(always)]
     fn place(
         session: &mut Session<P>,
         op: &Op<'_>,
+        before: Before,
         hash: KeyHash,
         token: Token,
         submitted: Ns,
         now: Ns,
     ) -> Placed {
         let partition = hash.partition_index(session.partition_count);
+        let conditional = before == Before::Reads;
         let (slot_op, key, value, ttl_s) = match *op {
             Op::Get { key } => (SlotOp::Get, key, &[][..], 0),
             Op::Put { key, value, ttl_s: 0 } => (SlotOp::Put, key, value, 0),
@@ -209,6 +211,7 @@ impl<P: Provider> HerdClient<P> {
             let placed = Self::post_line(
                 session,
                 slot_op,
+                conditional,
                 body,
                 hash,
                 token,
@@ -230,7 +233,8 @@ impl<P: Provider> HerdClient<P> {
             return Placed::TooLong;
         }
         let body = Body {
-            commit: Commit::new(slot_op, seq, key.len(), value.len(), session.crc),
+            commit: Commit::new(slot_op, seq, key.len(), value.len(), session.crc)
+                .with_condition(conditional),
             hash,
             key,
             value,
@@ -256,7 +260,7 @@ impl<P: Provider> HerdClient<P> {
         }
         let now = cpu.now();
         let build = |line: &mut _, commit| request::build_get(line, commit, hash, key);
-        if !Self::post_line(session, SlotOp::Get, (16, 0), hash, token, now, now, build) {
+        if !Self::post_line(session, SlotOp::Get, false, (16, 0), hash, token, now, now, build) {
             self.conflicts.remove(hash, false);
             return false;
         }
@@ -278,6 +282,7 @@ impl<P: Provider> HerdClient<P> {
     fn post_line(
         session: &mut Session<P>,
         op: SlotOp,
+        conditional: bool,
         body: (usize, usize),
         hash: KeyHash,
         token: Token,
@@ -289,7 +294,7 @@ impl<P: Provider> HerdClient<P> {
         let Some(claim) = session.window.claim(partition) else {
             return false;
         };
-        let commit = Commit::new(op, claim.seq, body.0, body.1, false);
+        let commit = Commit::new(op, claim.seq, body.0, body.1, false).with_condition(conditional);
         let len = TRAILER_BYTES + body.0 + body.1;
         build(claim.line, commit);
         Self::fill(claim.slot, commit, hash, token, submitted, now, len);
@@ -317,8 +322,11 @@ impl<P: Provider> HerdClient<P> {
         }
         let hash = session.hasher.hash(key);
         let write = is_write(op);
-        let may_conflict = self.conflicts.may_conflict(hash, write);
-        if may_conflict && self.must_wait(hash, write, Behind::IfKept) {
+        let before = match self.conflicts.may_conflict(hash, write) {
+            true => self.before(hash, write),
+            false => Before::Nothing,
+        };
+        if before == Before::Unsure {
             return self.submit_behind(op, hash, token, now);
         }
         let Some(session) = self.session.as_deref_mut() else {
@@ -327,13 +335,11 @@ impl<P: Provider> HerdClient<P> {
         if session.paper && Self::is_unpaperly(session, op) {
             return self.submit_waiting(op, hash, token, now);
         }
-        match Self::place(session, op, hash, token, now, now) {
+        match Self::place(session, op, before, hash, token, now, now) {
             Placed::Posted => {}
             Placed::NoSlot => return Err(SubmitError::WindowFull),
             // A bulk transfer begins before its turn in the lane would come.
-            Placed::TooLong if may_conflict && self.must_wait(hash, write, Behind::Nothing) => {
-                return self.submit_behind(op, hash, token, now);
-            }
+            Placed::TooLong if before != Before::Nothing => return self.submit_behind(op, hash, token, now),
             Placed::TooLong => return self.submit_long(op, hash, token, now),
         }
         self.conflicts.add(hash, write);
@@ -417,15 +423,15 @@ impl<P: Provider> HerdClient<P> {
         Ok(())
     }
 
-    /// Whether an operation has to wait for one that is under way, or may be posted `behind` it. Exact, and slow.
+    /// What stands before an operation. Exact, and slow.
     #[cold]
-    fn must_wait(&self, hash: KeyHash, write: bool, behind: Behind) -> bool {
-        self.waiting.iter().any(|w| w.conflicts_with(hash, write))
-            || self.conflicts_with_bulk(hash, write)
-            || self
-                .session
-                .as_ref()
-                .is_some_and(|session| session.must_wait(hash, write, behind))
+    fn before(&self, hash: KeyHash, write: bool) -> Before {
+        let waits = self.waiting.iter().any(|w| w.conflicts_with(hash, write));
+        match &self.session {
+            _ if waits || self.conflicts_with_bulk(hash, write) => Before::Unsure,
+            Some(session) => session.before(hash, write),
+            None => Before::Nothing,
+        }
     }
 
     /// What the paper's format cannot say.
@@ -508,6 +514,8 @@ impl<P: Provider> HerdClient<P> {
         let slot = session.window.slot(at).clone();
         let bulk = matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk));
         let refusal = match imm.status() {
+            // As soon as what it was posted behind is complete.
+            Some(Status::Retry) if slot.commit.is_conditional() => return self.again(at, now),
             Some(Status::Retry) => return self.again(at, now + TICK),
             Some(Status::WrongPartition) => {
                 tracing::warn!("the server has other partitions than it told us: connecting anew");

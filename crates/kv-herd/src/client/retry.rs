@@ -167,8 +167,7 @@ impl<P: Provider> HerdClient<P> {
         }
         if let Some(mut waiting) = self.copy_out(at) {
             waiting.not_before = not_before;
-            // Before everything that may be waiting for it.
-            self.waiting.push_front(waiting);
+            self.waiting.put_back(waiting);
         }
     }
 
@@ -196,6 +195,7 @@ impl<P: Provider> HerdClient<P> {
             ttl_s,
             submitted: slot.submitted,
             not_before: Ns::ZERO,
+            r: session.window.r_of(at),
         })
     }
 

@@ -3,7 +3,7 @@
 
 use super::imports::Imports;
 use super::receive::Receive;
-use super::window::Window;
+use super::window::{Before, Slot, Window};
 use crate::layout::{DATAGRAM_HEADER_BYTES, ReplyImm};
 use drover_base::{KeyHash, KeyHasher};
 use drover_verbs::{
@@ -28,15 +28,6 @@ pub(super) enum Front<P: Provider> {
         client_id: u32,
         generation: u32,
     },
-}
-
-/// What an operation may be posted behind, in the lane of its key.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Behind {
-    /// No operation that it conflicts with.
-    Nothing,
-    /// Writes that are on their way, where the session [keeps order](Session::keeps_order).
-    IfKept,
 }
 
 /// Bookkeeping of a send queue whose requests are mostly unsignaled: one in `period` asks for a completion.
@@ -128,14 +119,15 @@ impl<P: Provider> Session<P> {
         self.paper || key.len() + value.len() + extra <= self.body_bytes_max
     }
 
-    /// Whether an operation has to wait for what is in the slots of its lane.
-    pub(super) fn must_wait(&self, hash: KeyHash, write: bool, behind: Behind) -> bool {
-        let kept = self.keeps_order && behind == Behind::IfKept;
-        let mut lane = self
-            .window
-            .lane(hash.partition_index(self.partition_count))
-            .iter();
-        lane.any(|slot| slot.conflicts_with(hash, write) && !(kept && slot.is_write_on_its_way()))
+    /// What stands before an operation in its lane.
+    pub(super) fn before(&self, hash: KeyHash, write: bool) -> Before {
+        let lane = self.window.lane(hash.partition_index(self.partition_count));
+        let before = |slot: &Slot| match slot.conflicts_with(hash, write) {
+            false => Before::Nothing,
+            true if self.keeps_order => slot.as_before(),
+            true => Before::Unsure,
+        };
+        lane.iter().map(before).max().unwrap_or(Before::Nothing)
     }
 
     /// Which partition a datagram's sender serves.

@@ -4,7 +4,7 @@
 //! With skewed keys some wait all the time, so those that have nothing to wait for but their key cost little: they are
 //! looked at when an operation on that key has ended and not before, and their memory is used again.
 
-use super::session::Behind;
+use super::window::Before;
 use super::{HerdClient, Link, Placed, Sink, is_write};
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::{Op, OpKind, Outcome, Refusal, SubmitError, Token};
@@ -73,6 +73,13 @@ impl Queue {
         self.queue.push_back(waiting);
     }
 
+    /// Adds an operation that was on its way already: before those that were not, among the others by number.
+    pub(super) fn put_back(&mut self, waiting: Waiting) {
+        let before = |other: &Waiting| other.hash == waiting.hash && other.r < waiting.r;
+        let at = self.queue.iter().rposition(before).map_or(0, |last| last + 1);
+        self.queue.insert(at, waiting);
+    }
+
     /// Takes the operation at `index` out, which is done with.
     fn recycle(&mut self, index: usize) {
         if let Some(waiting) = self.queue.remove(index)
@@ -109,7 +116,12 @@ pub(super) struct Waiting {
     pub(super) submitted: Ns,
     /// Not to be sent earlier.
     pub(super) not_before: Ns,
+    /// The number in its lane that it had in this session, or [`NEVER_SENT`].
+    pub(super) r: u64,
 }
+
+/// What waits and has never been sent comes after what was: nothing is sent while something on its key waits.
+pub(super) const NEVER_SENT: u64 = u64::MAX;
 
 impl Waiting {
     pub(super) fn new(op: &Op<'_>, hash: KeyHash, token: Token, now: Ns) -> Waiting {
@@ -122,6 +134,7 @@ impl Waiting {
             ttl_s: 0,
             submitted: now,
             not_before: now,
+            r: NEVER_SENT,
         };
         empty.again(op, hash, token, now)
     }
@@ -146,6 +159,7 @@ impl Waiting {
             ttl_s,
             submitted: now,
             not_before: now,
+            r: NEVER_SENT,
         }
     }
 
@@ -251,11 +265,12 @@ impl<P: Provider> HerdClient<P> {
                 .any(|w| w.conflicts_with(this.hash, write))
             || self.conflicts_with_bulk(this.hash, write)
             || self.session.as_ref().is_some_and(|session| {
-                let behind = match session.fits(&this.key, &this.value, this.ttl_s) {
-                    true => Behind::IfKept,
-                    false => Behind::Nothing,
+                // Never under a condition: it may have been refused for one.
+                let most = match session.fits(&this.key, &this.value, this.ttl_s) {
+                    true => Before::Writes,
+                    false => Before::Nothing,
                 };
-                session.must_wait(this.hash, write, behind)
+                session.before(this.hash, write) > most
             })
     }
 
@@ -274,6 +289,7 @@ impl<P: Provider> HerdClient<P> {
         match Self::place(
             session,
             &waiting.as_op(),
+            Before::Writes,
             waiting.hash,
             waiting.token,
             waiting.submitted,

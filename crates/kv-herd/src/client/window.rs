@@ -62,14 +62,18 @@ impl Slot {
         self.state != SlotState::Free && self.hash == hash && (write || commit_writes(self.commit))
     }
 
-    /// Whether a write is in here that is one request from here to its end, sent once. Where requests are neither lost
-    /// nor reordered it takes effect before whatever is posted behind it.
-    pub(crate) fn is_write_on_its_way(&self) -> bool {
+    /// What it means for an operation that conflicts with the one in here, and is posted behind it where requests are
+    /// neither lost nor reordered: whatever is one request from here to its end, sent once, takes effect before.
+    pub(crate) fn as_before(&self) -> Before {
         let small = matches!(
             self.commit.op(),
-            Some(SlotOp::Put | SlotOp::PutTtl | SlotOp::Delete)
+            Some(SlotOp::Get | SlotOp::Put | SlotOp::PutTtl | SlotOp::Delete)
         );
-        small && self.state == SlotState::Posted && self.tries == 0
+        match small && self.state == SlotState::Posted && self.tries == 0 {
+            true if commit_writes(self.commit) && !self.commit.is_conditional() => Before::Writes,
+            true => Before::Reads,
+            false => Before::Unsure,
+        }
     }
 
     /// Whether its request comes after that of `other` in the same lane.
@@ -77,6 +81,22 @@ impl Slot {
         let ahead = self.commit.seq().wrapping_sub(other.commit.seq()) as i32;
         ahead > 0 || (ahead == 0 && at > other_at)
     }
+}
+
+/// What stands before an operation in the lane of its key. The greatest of several counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Before {
+    /// Nothing that it conflicts with.
+    Nothing,
+    /// Writes that take effect before whatever is posted behind them.
+    Writes,
+    /// Reads, or what is itself posted behind reads. They take effect before, unless one turns out to be of a long
+    /// value, which is fetched afterwards: what is posted behind says so
+    /// ([`is_conditional`](Commit::is_conditional)).
+    Reads,
+    /// Something that may take effect later: a bulk transfer, what was sent again, what is under way where
+    /// no order is kept.
+    Unsure,
 }
 
 /// A slot just taken.
@@ -238,6 +258,12 @@ impl Window {
         (index <= self.mask && slot.state == SlotState::Posted && same).then_some(at)
     }
 
+    /// Which request of its partition is in a slot, counted from the session's first.
+    pub(crate) fn r_of(&self, at: usize) -> u64 {
+        let last = self.next_r[at >> self.window_log2].wrapping_sub(1);
+        last.wrapping_sub(last.wrapping_sub(at as u64) & self.mask as u64)
+    }
+
     /// The first r of a partition whose request is neither answered nor given up: the server need not wait for
     /// anything before it.
     pub(crate) fn first_open_r(&self, partition: usize) -> u64 {
@@ -331,6 +357,20 @@ mod tests {
                 "the reply before the wrap"
             );
             assert_eq!(window.answered(0, reply(at, next)), Some(at));
+        }
+    }
+
+    #[test]
+    fn requests_are_counted() {
+        let mut window = Window::new(MAP, 0, 0);
+        for r in 0..11 {
+            let (at, _) = post(&mut window, 1).expect("free");
+            assert_eq!(window.r_of(at), r);
+            if r >= 2 {
+                let before = 4 + (r as usize - 2) % 4;
+                assert_eq!(window.r_of(before), r - 2);
+                window.release(before);
+            }
         }
     }
 

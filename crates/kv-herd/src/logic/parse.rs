@@ -6,8 +6,10 @@ use drover_base::KeyHash;
 
 /// Longest key, bytes.
 const KEY_BYTES_MAX: usize = drover_kv::KEY_BYTES_MAX;
-/// Bits 42-46 of the commit word.
-const RESERVED: u64 = 0x1f << 42;
+/// Bits 42-45 of the commit word.
+const RESERVED: u64 = 0xf << 42;
+/// Bit 46.
+const CONDITION: u64 = 1 << 46;
 
 /// What a server expects of keys and checksums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,7 +99,7 @@ impl Parsed {
     }
 }
 
-/// A commit word of the kind that nearly all are: a first attempt at a GET or PUT with a key, without checksum.
+/// A commit word of the kind that nearly all are: a first attempt at a GET or PUT with a key, without checksum or condition.
 /// Recognised by two comparisons instead of a dozen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plain {
@@ -110,8 +112,8 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// Valid bit, attempt, op, reserved bits, checksum bit.
-    const SHAPE: u64 = 0xff << 56 | RESERVED | 1 << 47;
+    /// Valid bit, attempt, op, reserved bits, condition, checksum bit.
+    const SHAPE: u64 = 0xff << 56 | RESERVED | CONDITION | 1 << 47;
     /// The same and the length of the value.
     const SHAPE_EMPTY: u64 = Plain::SHAPE | 0x3ff << 32;
     const GET: u64 = 1 << 63 | (SlotOp::Get as u64) << 56;
@@ -247,6 +249,8 @@ mod tests {
         assert!(parsed(get(251, 0)).is_err(), "key too long");
         assert!(parsed(get(1, 1)).is_err(), "a GET with a value");
         assert!(parsed(Commit(get(1, 0).0 | 1 << 42)).is_err(), "reserved bits");
+        assert!(parsed(get(1, 0).with_condition(true)).is_ok());
+        assert!(Plain::new(get(1, 0).with_condition(true), 100).is_none());
         assert!(parsed(Commit(get(1, 0).0 & !(0xf << 56))).is_err(), "op 0");
         assert!(parsed(Commit(get(1, 0).0 | 0xf << 56)).is_err(), "op 15");
         assert!(

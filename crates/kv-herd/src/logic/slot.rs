@@ -5,6 +5,7 @@ use crate::layout::{Commit, SlotOp, Status};
 /// What became of the last request of a slot. As a byte: a [`Status`], or one of these.
 const RULED_OUT: u8 = 0x80;
 const FORGOTTEN: u8 = 0x81;
+const RETRY: u8 = Status::Retry as u8;
 
 /// The server's private memory of one slot: 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,6 +102,8 @@ impl SlotState {
     pub fn again(&self, op: SlotOp) -> Option<Status> {
         match (self.outcome, op) {
             (FORGOTTEN | RULED_OUT, _) => Some(Status::StaleEpoch),
+            // Others that it was sent with were told the same: they must not change places now.
+            (RETRY, _) => Some(Status::Retry),
             (_, SlotOp::Get | SlotOp::GetBulk | SlotOp::Nop) => None,
             (status, _) => Status::from_bits(u32::from(status)),
         }
@@ -209,6 +212,12 @@ mod tests {
         let state = executed(SlotOp::Get, 1, Status::Ok);
         assert_eq!(state.judge(word(SlotOp::Get, 1, 1)), Verdict::Again);
         assert_eq!(state.again(SlotOp::Get), None);
+    }
+
+    #[test]
+    fn a_get_told_to_retry_is_not_executed_again() {
+        let state = executed(SlotOp::Get, 1, Status::Retry);
+        assert_eq!(state.again(SlotOp::Get), Some(Status::Retry));
     }
 
     #[test]

@@ -27,6 +27,12 @@ impl Turn {
         }
     }
 
+    /// Its number modulo 2^32; the first of a session has `window`.
+    #[inline]
+    pub fn position(self, window: u32) -> u32 {
+        self.seq.wrapping_mul(window).wrapping_add(self.slot)
+    }
+
     /// The position after this one.
     #[inline(always)]
     pub fn next(self, window: u32) -> Turn {

@@ -4,7 +4,7 @@ use super::inbox::BulkMemory;
 use super::intake::PlainClient;
 use crate::control::{Format, FrontEnd, Resync, Resynced};
 use crate::layout::{Commit, SlotMap, TRAILER_BYTES};
-use crate::logic::{KeyRule, SlotState, Turn};
+use crate::logic::{Hold, KeyRule, SlotState, Turn};
 use drover_base::Ns;
 use drover_mem::{MaskedRegion, PageWish, Region};
 use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, UdDest};
@@ -67,6 +67,8 @@ pub(super) struct Client<P: Provider> {
     pub(super) dest: UdDest,
     pub(super) turn: Turn,
     pub(super) states: Box<[SlotState]>,
+    /// Which of its conditional requests are refused.
+    pub(super) hold: Hold,
     /// Replies too long to be inline: a piece per slot. Free again when the slot's next request comes, which
     /// proves that the reply before arrived.
     pub(super) area: Option<P::Mr>,
@@ -118,6 +120,7 @@ impl<P: Provider> Client<P> {
             dest,
             turn: Turn::FIRST,
             states: vec![SlotState::adopt(0); new.map.window].into_boxed_slice(),
+            hold: Hold::NONE,
             area,
             bulk: None,
             torn_since: Ns::MAX,

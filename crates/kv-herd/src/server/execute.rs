@@ -5,11 +5,13 @@
 
 use super::clients::Client;
 use super::intake::{About, Act, Request};
+use super::options::Flaw;
 use super::reply::Replies;
 use super::stats::Counters;
 use super::worker::Worker;
 use crate::costs::{EXECUTE, GET, PUT};
 use crate::layout::{ReplyImm, SlotOp, Status};
+use crate::logic::Turn;
 use drover_base::Cpu;
 use drover_store::{ItemRef, Key, Partition, PutOutcome};
 use drover_verbs::{MemoryRegion, Payload, Provider, SendList};
@@ -69,6 +71,10 @@ impl<P: Provider> Worker<P> {
         let about = self.intakes[at].requests()[k].about;
         let op = match about.act {
             Act::Do(op) => op,
+            Act::DoIf(_) if self.is_held(about) => {
+                return self.answer(about, Status::Retry, Payload::EMPTY, true);
+            }
+            Act::DoIf(op) => op,
             Act::Again(op) => match self.said_before(about, op) {
                 Some(status) => return self.answer(about, status, Payload::EMPTY, false),
                 None => op,
@@ -117,6 +123,20 @@ impl<P: Provider> Worker<P> {
         self.counters.delete_hits += u64::from(found);
         let status = if found { Status::Ok } else { Status::NotFound };
         self.answer(about, status, Payload::EMPTY, true);
+    }
+
+    /// Whether a conditional request is not to be executed: then the next ones are not, either.
+    fn is_held(&mut self, about: About) -> bool {
+        let Some(client) = self.clients.get_mut(about.client) else {
+            return false;
+        };
+        let position = position_of(about, client.window);
+        let held =
+            client.hold.holds(position, client.window) && self.options.flaw != Some(Flaw::IgnoresConditions);
+        if held && self.options.flaw != Some(Flaw::ForgetsRefusals) {
+            client.hold.note(position);
+        }
+        held
     }
 
     /// What was answered to this request the first time, if it must not be executed again.
@@ -172,8 +192,7 @@ impl<P: Provider> Desk<'_, P> {
             value.copy_out(room);
             return self.finish(request, client, Status::Ok, payload);
         }
-        let slot = usize::from(request.about.slot);
-        let (status, payload) = long_value(client, &mut self.replies.list, item, slot);
+        let (status, payload) = long_value(client, &mut self.replies.list, item, request.about);
         self.finish(request, client, status, payload);
     }
 
@@ -209,22 +228,34 @@ fn imm_of(about: About, status: Status) -> ReplyImm {
     ReplyImm::new(status, usize::from(about.slot), about.seq)
 }
 
+/// Where a request stands among those of its client.
+fn position_of(about: About, window: u32) -> u32 {
+    let turn = Turn {
+        slot: u32::from(about.slot),
+        seq: about.seq,
+    };
+    turn.position(window)
+}
+
 /// The payload of a value that cannot be inline: in the reply area, or only its length.
 #[cold]
 #[inline(never)]
 fn long_value<P: Provider>(
-    client: &Client<P>,
+    client: &mut Client<P>,
     list: &mut SendList,
     item: ItemRef<'_>,
-    slot: usize,
+    about: About,
 ) -> (Status, Payload) {
     let len = item.value_len();
-    match client.area_piece(slot) {
+    match client.area_piece(usize::from(about.slot)) {
         Some((area, piece)) if len <= client.body_bytes_max => {
             item.copy_value_to(area.region(), piece);
             (Status::Ok, Payload::Region(area.sge(piece, len)))
         }
-        _ => (Status::Bulk, list.inline(&(len as u32).to_le_bytes())),
+        _ => {
+            client.hold.note(position_of(about, client.window));
+            (Status::Bulk, list.inline(&(len as u32).to_le_bytes()))
+        }
     }
 }
 

@@ -33,12 +33,24 @@ const LINE_BODY_BYTES: usize = LINE_BYTES - TRAILER_BYTES;
 pub(super) enum Act {
     /// This.
     Do(SlotOp),
+    /// This, unless the [`Hold`](crate::logic::Hold) is on it.
+    DoIf(SlotOp),
     /// It is a retransmission.
     Again(SlotOp),
     /// Nothing: this is the answer.
     Say(Status),
     /// Nothing: this is the answer to a retransmission.
     SayAgain(Status),
+}
+
+impl Act {
+    /// The same under the condition.
+    fn conditional(self) -> Act {
+        match self {
+            Act::Do(op) => Act::DoIf(op),
+            other => other,
+        }
+    }
 }
 
 /// A commit word that is news, and where it stands.
@@ -330,6 +342,18 @@ impl Intake {
             self.len += 1;
             return Taken::New;
         }
+        // Where clients post operations on one key behind one another, one in a hundred has a condition, and is plain
+        // but for that.
+        let unconditional = Found {
+            commit: found.commit.with_condition(false),
+            ..found
+        };
+        if found.commit.is_conditional() && place.take_plain(self.share, whose, state, at, unconditional) {
+            state.note(found.commit);
+            place.about.act = place.about.act.conditional();
+            self.len += 1;
+            return Taken::New;
+        }
         self.take_other(client, found, counters)
     }
 
@@ -384,7 +408,10 @@ impl Intake {
             self.note_again(client, slot, commit, parsed.op, counters)
         } else {
             client.states[slot as usize].take(commit);
-            Act::Do(parsed.op)
+            match commit.is_conditional() {
+                true => Act::DoIf(parsed.op),
+                false => Act::Do(parsed.op),
+            }
         };
         self.push(About {
             client: client.id,

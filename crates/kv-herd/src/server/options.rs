@@ -105,6 +105,10 @@ pub enum Flaw {
     AnyDatagramWindow,
     /// Workers panic whenever they begin to poll.
     PanicsAlways,
+    /// Conditional requests are executed in any case.
+    IgnoresConditions,
+    /// Only what was posted behind a GET of a long value itself is refused, and not what follows that.
+    ForgetsRefusals,
     /// Workers do not say what they did.
     KeepsSilent,
 }

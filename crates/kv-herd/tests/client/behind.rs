@@ -3,6 +3,7 @@
 use crate::bed::{Bed, Ended, delete, get, put};
 use crate::fake::Fate;
 use drover_kv_herd::client::ClientOptions;
+use drover_kv_herd::layout::Status;
 use drover_verbs::loopback::LoopbackOptions;
 
 fn lossless() -> Bed {
@@ -33,16 +34,76 @@ fn nothing_waits_for_a_write_and_all_keep_their_order() {
     assert_eq!(bed.client.stats().conflicts, 0);
 }
 
-/// The GET might have to fetch its value afterwards, and find the newer one.
+/// The GET might have to fetch its value afterwards, and find the newer one: the server is told, and refuses what
+/// would bring that about.
 #[test]
-fn a_write_waits_for_a_get() {
+fn what_is_behind_a_get_has_a_condition() {
     let mut bed = lossless();
     bed.submit(put(b"k", b"1"));
-    let read = bed.submit(get(b"k"));
+    let first = bed.submit(get(b"k"));
     bed.submit(put(b"k", b"2"));
-    assert_eq!(bed.client.stats().conflicts, 1);
+    let second = bed.submit(get(b"k"));
+    bed.submit(put(b"other", b"x"));
+    bed.step();
+    let conditional: Vec<bool> = bed
+        .server
+        .seen
+        .iter()
+        .map(|seen| seen.commit.is_conditional())
+        .collect();
+    assert_eq!(
+        conditional,
+        [false, false, true, true, false],
+        "all on their way at once"
+    );
     bed.settle();
-    assert_eq!(bed.ended[&read], Ended::Value(b"1".to_vec()));
+    assert_eq!(bed.ended[&first], Ended::Value(b"1".to_vec()));
+    assert_eq!(bed.ended[&second], Ended::Value(b"2".to_vec()));
+    assert_eq!(bed.client.stats().conflicts, 0);
+}
+
+/// The server refuses all that was behind a GET; whatever comes meanwhile waits behind that; then all are sent in their
+/// order, and without a condition.
+#[test]
+fn what_was_refused_keeps_its_order() {
+    let mut bed = lossless();
+    bed.server.script = Box::new(|seen| match seen.commit.is_conditional() {
+        true => Fate::Say(Status::Retry),
+        false => Fate::Serve,
+    });
+    bed.submit(put(b"k", b"1"));
+    let first = bed.submit(get(b"k"));
+    bed.submit(put(b"k", b"2"));
+    let second = bed.submit(get(b"k"));
+    bed.submit(put(b"k", b"3"));
+    bed.step();
+    assert_eq!(bed.server.seen.len(), 5);
+    bed.until(|bed| bed.client.stats().resubmits > 0);
+    let third = bed.submit(get(b"k"));
+    bed.settle();
+    for (read, value) in [(first, b"1"), (second, b"2"), (third, b"3")] {
+        assert_eq!(bed.ended[&read], Ended::Value(value.to_vec()));
+    }
+}
+
+/// Refusals may be heard in any order.
+#[test]
+fn what_was_refused_keeps_its_order_whichever_is_heard_first() {
+    let mut bed = lossless();
+    bed.server.script = Box::new(|seen| match seen.commit.is_conditional() {
+        true => Fate::HoldSaying(Status::Retry),
+        false => Fate::Serve,
+    });
+    let first = bed.submit(get(b"k"));
+    bed.submit(put(b"k", b"2"));
+    let second = bed.submit(get(b"k"));
+    bed.submit(put(b"k", b"3"));
+    bed.step();
+    bed.server.release_reversed();
+    bed.settle();
+    assert_eq!(bed.ended[&first], Ended::NotFound);
+    assert_eq!(bed.ended[&second], Ended::Value(b"2".to_vec()));
+    assert_eq!(bed.run(get(b"k")), Ended::Value(b"3".to_vec()));
 }
 
 /// A bulk transfer begins at once and not in the lane's turn.

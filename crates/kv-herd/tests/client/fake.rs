@@ -38,6 +38,8 @@ pub enum Fate {
     Hold,
     /// Not executed; this is the answer.
     Say(Status),
+    /// Not executed; this is the answer, which waits for [`FakeServer::release`].
+    HoldSaying(Status),
 }
 
 /// A request as the server sees it.
@@ -183,6 +185,12 @@ impl FakeServer {
         if keep {
             peer.held = held;
         }
+    }
+
+    /// Sends the replies held, the last first.
+    pub fn release_reversed(&mut self) {
+        self.peer.as_mut().expect("a client").held.reverse();
+        self.release(false);
     }
 
     /// How often requests of this op on this key were executed.
@@ -486,7 +494,7 @@ impl FakeServer {
         let write = !matches!(commit.op(), Some(SlotOp::Get | SlotOp::GetBulk));
         let (status, payload) = match fate {
             Fate::LoseRequest => return,
-            Fate::Say(status) => (status, Vec::new()),
+            Fate::Say(status) | Fate::HoldSaying(status) => (status, Vec::new()),
             _ if memory.last_seq == commit.seq() && write => {
                 (memory.last_status.expect("executed"), Vec::new())
             }
@@ -501,7 +509,7 @@ impl FakeServer {
         let (ctx, peer) = (&self.ctx, self.peer.as_mut().expect("ready"));
         match fate {
             Fate::LoseReply => {}
-            Fate::Hold => peer.held.push((partition, imm(status), payload)),
+            Fate::Hold | Fate::HoldSaying(_) => peer.held.push((partition, imm(status), payload)),
             _ => {
                 for _ in 0..if fate == Fate::Duplicate { 2 } else { 1 } {
                     post_reply(ctx, peer, partition, Some(Imm(imm(status).0)), &payload);

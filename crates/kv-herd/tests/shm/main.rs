@@ -2,5 +2,6 @@
 
 mod datagram_windows;
 mod pair;
+mod program_order;
 mod short_slots;
 mod wakes;

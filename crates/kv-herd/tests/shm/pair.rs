@@ -25,11 +25,19 @@ pub struct Pair {
 impl Pair {
     /// Connected. The worker sweeps once per step.
     pub fn new(partition: PartitionOptions, wishes: ClientOptions) -> Pair {
-        let device = ShmDevice::default();
         let options = ServerOptions {
             partition,
-            idle_sweeps: 1,
             ..ServerOptions::default()
+        };
+        Pair::with(options, wishes)
+    }
+
+    /// The same, of a server as one likes.
+    pub fn with(options: ServerOptions, wishes: ClientOptions) -> Pair {
+        let device = ShmDevice::default();
+        let options = ServerOptions {
+            idle_sweeps: 1,
+            ..options
         };
         let (acceptor, mut workers) = Server::<Shm>::in_pieces(&device, &options).expect("a server");
         let ctx = Rc::new(device.context().expect("a context"));
