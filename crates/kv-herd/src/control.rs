@@ -26,7 +26,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// What [`Hello::protocol_version`] says. Another number: the server answers [`Message::Error`].
-/// 2: byte strings have 32-bit lengths, exports name their descriptors. 3: keys are hashed with XXH3.
+/// 2: byte strings have 32-bit lengths, exports name their descriptors. 3: keys are hashed with XXH3. 4: requests may
+/// have a condition.
 pub const PROTOCOL_VERSION: u16 = 4;
 /// Kinds of our frames are this plus 1 to 15: lower ones are the channel's own.
 const KIND_BASE: u16 = drover_rt::control::kind::APPLICATION;
