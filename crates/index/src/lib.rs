@@ -8,6 +8,7 @@
 //! - [`CacheTable`] is the lossy table of 8-slot buckets: never full, the oldest item gives way.
 //! - [`StoreTable`] is the lossless table of 7-slot buckets with chains of spare ones.
 //! - [`Seqlock`] and [`LogHead`] let other threads read what one writes.
+//! - [`cuckoo`] is a table that peers READ: every piece a reader fetches proves that it is whole.
 //! - [`Sweep`] says which buckets to clean as the log advances, so that no slot outlives its offset.
 //!
 //! ```
@@ -23,22 +24,27 @@
 //! # Ok::<(), drover_mem::AllocError>(())
 //! ```
 //!
-//! Source: `[MICA §4.3]` as `[HERD §4.1]` uses it; what differs from the public code is said where it does.
+//! Source: `[MICA §4.3]` as `[HERD §4.1]` uses it, `[Pilaf]` for the cuckoo table; what differs from the public code is said where it does.
 #![forbid(unsafe_code)]
 
 mod bucket_lines;
 mod cache_table;
+mod crc64;
+pub mod cuckoo;
 mod seqlock;
 mod slot;
 mod store_table;
 mod sweep;
+mod table_memory;
 
 pub use bucket_lines::BucketLines;
 pub use cache_table::{CacheBucket, CacheTable, Choice, Reason};
+pub use crc64::{Crc64, crc64};
 pub use seqlock::{LogHead, Seqlock, Ticket};
 pub use slot::{Slot, SlotMask, Span};
 pub use store_table::{SlotPlace, StoreBucket, StoreTable};
 pub use sweep::Sweep;
+pub use table_memory::TableMemory;
 
 /// Slots of a bucket of [`CacheTable`].
 pub const CACHE_SLOTS: usize = 8;

@@ -1,0 +1,126 @@
+//! [`Candidates`]: the places where a key may be.
+
+use drover_base::{KeyHash, mix};
+
+/// Ways to choose a place: the 3 of 3-1 cuckoo hashing.
+pub const CHOICES: usize = 3;
+
+/// Odd constants, one for each thing drawn from a hash: three places and the fingerprint. *(our choice)*
+const SALTS: [u64; CHOICES + 1] = [
+    0x9e37_79b9_7f4a_7c15,
+    0xc2b2_ae3d_27d4_eb4f,
+    0x1656_67b1_9e37_79f9,
+    0xd6e8_feb8_6659_fd93,
+];
+
+fn draw(hash: KeyHash, which: usize) -> u64 {
+    mix(hash.low.wrapping_mul(SALTS[which]) ^ mix(hash.high ^ SALTS[which]))
+}
+
+/// Up to three different entries, in the order in which they are tried and read. Which server or partition a key
+/// belongs to is cut from the same hash but is independent of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Candidates {
+    places: [u64; CHOICES],
+    count: u8,
+}
+
+impl Candidates {
+    /// Of the key with `hash` in a table of `mask + 1` entries.
+    pub fn new(hash: KeyHash, mask: u64) -> Candidates {
+        let mut found = Candidates {
+            places: [0; CHOICES],
+            count: 0,
+        };
+        for which in 0..CHOICES {
+            let place = draw(hash, which) & mask;
+            // Two choices that coincide are one: it is not read, nor moved to, twice.
+            if !found.as_slice().contains(&place) {
+                found.places[usize::from(found.count)] = place;
+                found.count += 1;
+            }
+        }
+        found
+    }
+
+    /// The indexes, first choice first.
+    #[inline]
+    pub fn as_slice(&self) -> &[u64] {
+        &self.places[..usize::from(self.count)]
+    }
+
+    /// Which choice the entry `index` is, if it is one.
+    pub fn choice_of(&self, index: u64) -> Option<u8> {
+        self.as_slice()
+            .iter()
+            .position(|place| *place == index)
+            .map(|at| at as u8)
+    }
+}
+
+/// 32 bits of `hash` that are independent of its places: an entry with others cannot be the key's.
+#[inline]
+pub fn fingerprint(hash: KeyHash) -> u32 {
+    draw(hash, CHOICES) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drover_base::HashSeed;
+
+    fn hashes(count: u32) -> impl Iterator<Item = KeyHash> {
+        (0..count).map(|i| HashSeed::new(1, 2).hash(&i.to_le_bytes()))
+    }
+
+    /// Pilaf's released code chose the server by the hash that also chose the first place: with four servers and a
+    /// table whose size is a multiple of four, a server used a quarter of its table as first places.
+    #[test]
+    #[cfg_attr(miri, ignore = "statistics want many keys")]
+    fn pilaf_a_shard_uses_its_whole_table() {
+        let (shards, entries) = (4, 256);
+        for shard in 0..shards {
+            let mut used = vec![0u32; entries as usize];
+            for hash in hashes(40_000).filter(|hash| hash.partition_index(shards) == shard) {
+                used[Candidates::new(hash, entries - 1).as_slice()[0] as usize] += 1;
+            }
+            let (least, most) = (
+                used.iter().min().expect("entries"),
+                used.iter().max().expect("entries"),
+            );
+            assert!(
+                *least > 10 && *most < 80,
+                "{least} to {most} keys a place, 39 on average"
+            );
+        }
+    }
+
+    /// Pilaf's released code found out during a walk that a key's places coincided.
+    #[test]
+    fn pilaf_places_that_coincide_are_one() {
+        let mut counts = [0; CHOICES + 1];
+        for hash in hashes(500) {
+            let candidates = Candidates::new(hash, 3);
+            let places = candidates.as_slice();
+            counts[places.len()] += 1;
+            for (at, place) in places.iter().enumerate() {
+                assert!(*place <= 3 && !places[..at].contains(place));
+                assert_eq!(candidates.choice_of(*place), Some(at as u8));
+            }
+        }
+        assert!(counts[1] > 0 && counts[2] > 0 && counts[3] > 0, "{counts:?}");
+    }
+
+    /// A fingerprint that followed from the places would tell nothing about a neighbour.
+    #[test]
+    #[cfg_attr(miri, ignore = "statistics want many keys")]
+    fn fingerprints_differ_within_a_place() {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut count = 0;
+        for hash in hashes(20_000).filter(|hash| Candidates::new(*hash, 15).as_slice()[0] == 7) {
+            seen.insert(fingerprint(hash));
+            count += 1;
+        }
+        assert!(count > 1000 && seen.len() == count, "{} of {count}", seen.len());
+    }
+}

@@ -1,0 +1,186 @@
+//! [`GrowingTable`]: a table that becomes larger while it is used, a slice at a time.
+//!
+//! ```text
+//!            begin            advance, advance, ...            finish
+//!   table ----+------------------------------------------------+ retired, poisoned: every entry of the next epoch
+//!   next      +- empty -- fills; PUT and DELETE go to both ----+---------------------------------------------> table
+//! ```
+//! Readers use the old table to the end. A key for which the old one has no place is in the new one only; a reader
+//! misses it there, asks the server to confirm, and is told.
+
+use super::{CuckooTable, RecordRef, TableFull};
+use crate::TableMemory;
+use drover_base::KeyHash;
+
+/// How far a table's growth is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Growth {
+    /// It is not growing.
+    None,
+    /// Entries are left to copy.
+    Copying,
+    /// All entries are in both tables: tell readers of the new one, then [`finish`](GrowingTable::finish).
+    Copied,
+}
+
+/// A table, and while it grows the next one.
+#[derive(Debug)]
+pub struct GrowingTable<M> {
+    table: CuckooTable<M>,
+    next: Option<CuckooTable<M>>,
+    copied: u64,
+    /// Keys for which the old table had no place.
+    only_next: usize,
+}
+
+impl<M: TableMemory> GrowingTable<M> {
+    /// Owner of `table`, which is not growing.
+    pub fn new(table: CuckooTable<M>) -> GrowingTable<M> {
+        GrowingTable {
+            table,
+            next: None,
+            copied: 0,
+            only_next: 0,
+        }
+    }
+
+    /// The table that readers use.
+    pub fn table(&self) -> &CuckooTable<M> {
+        &self.table
+    }
+
+    /// The table they will use.
+    pub fn next(&self) -> Option<&CuckooTable<M>> {
+        self.next.as_ref()
+    }
+
+    /// The record of the key with `hash`.
+    pub fn get(&self, hash: KeyHash) -> Option<RecordRef> {
+        let in_table = |table: &CuckooTable<M>| Some(table.entry(table.find(hash)?)?.record);
+        in_table(&self.table).or_else(|| self.next.as_ref().and_then(in_table))
+    }
+
+    /// As [`CuckooTable::put`], in both tables. Refused only when the newest has no place.
+    pub fn put(&mut self, hash: KeyHash, record: RecordRef) -> Result<Option<RecordRef>, TableFull> {
+        let Some(next) = &mut self.next else {
+            return self.table.put(hash, record);
+        };
+        let before = next.put(hash, record)?;
+        let was_only_next = before.is_some() && self.table.find(hash).is_none();
+        // Nothing moves in the old table, or it might move from where is still to be copied to where is not. No place
+        // there is no harm: whoever misses the key asks.
+        let old = self.table.put_where_free(hash, record);
+        let is_only_next = old == Err(TableFull);
+        self.only_next = self.only_next + usize::from(is_only_next) - usize::from(was_only_next);
+        Ok(old.unwrap_or(None).or(before))
+    }
+
+    /// As [`CuckooTable::remove`], in both tables.
+    pub fn remove(&mut self, hash: KeyHash) -> Option<RecordRef> {
+        let next = self.next.as_mut().and_then(|next| next.remove(hash));
+        let old = self.table.remove(hash);
+        self.only_next -= usize::from(old.is_none() && next.is_some());
+        old.or(next)
+    }
+
+    /// Keys.
+    pub fn len(&self) -> usize {
+        self.table.len() + self.only_next
+    }
+
+    /// No keys.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Looks at `count` entries of a table that is not growing; see [`CuckooTable::scrub`].
+    pub fn scrub(&mut self, count: usize) -> usize {
+        match self.next {
+            None => self.table.scrub(count),
+            // What is copied slice by slice must not move from a later slice to an earlier one.
+            Some(_) => 0,
+        }
+    }
+
+    /// Begins to grow into `next`, which is empty, larger, and of another epoch.
+    ///
+    /// # Panics
+    /// If the table is growing already, or `next` is none of that.
+    pub fn begin(&mut self, next: CuckooTable<M>) {
+        assert!(self.next.is_none(), "a table grows once at a time");
+        assert!(next.is_empty() && next.entry_count() > self.table.entry_count());
+        assert_ne!(
+            next.epoch(),
+            self.table.epoch(),
+            "entries of both would look alike"
+        );
+        self.next = Some(next);
+        self.copied = 0;
+    }
+
+    /// Copies the next `count` entries. Errors: the new table has no place for one;
+    /// [`restart`](GrowingTable::restart) with a larger one.
+    pub fn advance(&mut self, count: usize) -> Result<Growth, TableFull> {
+        let Some(next) = &mut self.next else {
+            return Ok(Growth::None);
+        };
+        let end = (self.copied + count as u64).min(self.table.entry_count() as u64);
+        while self.copied < end {
+            if let Some(hash) = self.table.keys[self.copied as usize]
+                && next.find(hash).is_none()
+            {
+                let entry = self.table.entry(self.copied).expect("a key is where an entry is");
+                next.insert(hash, entry.record, entry.version)?;
+            }
+            self.copied += 1;
+        }
+        match end == self.table.entry_count() as u64 {
+            true => Ok(Growth::Copied),
+            false => Ok(Growth::Copying),
+        }
+    }
+
+    /// Gives the new table up for a larger one, `next`, as for [`begin`](GrowingTable::begin). Errors: not even that has
+    /// places; then nothing has changed.
+    pub fn restart(&mut self, mut next: CuckooTable<M>) -> Result<(), TableFull> {
+        let given_up = self.next.as_ref().expect("a table that grows");
+        assert!(next.is_empty() && next.entry_count() > given_up.entry_count());
+        for (index, hash) in given_up.keys.iter().enumerate() {
+            let Some(hash) = *hash else { continue };
+            if self.table.find(hash).is_none() {
+                let entry = given_up.entry(index as u64).expect("a key is where an entry is");
+                next.insert(hash, entry.record, entry.version)?;
+            }
+        }
+        (self.next, self.copied) = (Some(next), 0);
+        Ok(())
+    }
+
+    /// Goes over to the new table. The old one is poisoned: who still reads it finds no entry whole, and asks for the
+    /// new one. Keep its memory registered until nobody can be reading it.
+    ///
+    /// # Panics
+    /// If entries are left to copy.
+    pub fn finish(&mut self) -> CuckooTable<M> {
+        assert!(
+            self.copied == self.table.entry_count() as u64,
+            "entries are left to copy"
+        );
+        let next = self.next.take().expect("a table that grows");
+        let mut old = std::mem::replace(&mut self.table, next);
+        self.only_next = 0;
+        old.poison(self.table.epoch());
+        old
+    }
+}
+
+impl<M: TableMemory> CuckooTable<M> {
+    /// Seals every entry as free in `epoch`, in which nobody reads this table.
+    fn poison(&mut self, epoch: u64) {
+        self.epoch = epoch;
+        for index in 0..self.keys.len() as u64 {
+            self.free(index);
+        }
+        self.len = 0;
+    }
+}

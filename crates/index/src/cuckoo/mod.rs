@@ -1,0 +1,304 @@
+//! [`CuckooTable`]: 3-1 cuckoo hashing of self-verifying entries, written by one owner, read from afar.
+//!
+//! ```text
+//! offset 0                64             96                    64 + 32 i
+//!        | header, 1 line | entry 0, 32 B | entry 1, 32 B | ... | entry i ...
+//! ```
+//!
+//! | offset | size | field of the header | meaning |
+//! |---|---|---|---|
+//! | 0 | 8 | magic | [`TABLE_MAGIC`] |
+//! | 8 | 8 | epoch | of this table; salts every entry |
+//! | 16 | 8 | entries | a power of two |
+//! | 24 | 8 | moves | odd while an entry moves; a reader that finds the same even number before and after looking at all places of a key, one after the other, has not missed a move |
+//! | 32 | 32 | | 0 |
+//!
+//! A key is in one of three places ([`Candidates`]); a place holds one entry. What a reader sees at any instant:
+//!
+//! - every key is in at least one of its places: an entry that moves is written to its new place before the old one is
+//!   given away, so paths are executed from their free end backwards;
+//! - whatever it reads half-written has a wrong sum;
+//! - but it reads the places one after the other, and a key may move from one not yet read to one read already. So *a miss
+//!   is no answer until it is confirmed*.
+//!
+//! The owner keeps the full hash of the key of every entry beside the table (24 bytes each, private): moving an entry
+//! needs its key's other places, and looking into records for them would miss the cache up to 2000 times.
+//! Two keys with one 128-bit hash are one key here, as in MICA's tables.
+//!
+//! *(3-1, 75 %: stated in `[HERD §5.1]`; order of moves: read in public code; the rest: our choice.)*
+
+mod candidates;
+mod entry;
+mod grow;
+mod path;
+mod scrub;
+
+pub use candidates::{CHOICES, Candidates, fingerprint};
+pub use entry::{BadEntry, ENTRY_BYTES, Entry, RECORD_BYTES_MAX, RECORD_OFFSET_END, RecordRef, Seal};
+pub use grow::{GrowingTable, Growth};
+pub use path::VISITED_MAX;
+pub use scrub::SCRUB_PER_DELETE;
+
+use crate::TableMemory;
+use drover_base::KeyHash;
+use path::PathSearch;
+
+/// First word of a table.
+pub const TABLE_MAGIC: u64 = u64::from_le_bytes(*b"DRVCUCK1");
+
+/// Bytes before the first entry.
+pub const HEADER_BYTES: usize = 64;
+
+/// Offset of the count of moves.
+pub const MOVES_OFFSET: usize = 24;
+
+/// No place for a key: grow, or refuse it. The table is as it was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no way to make room for a key within {VISITED_MAX} places")]
+pub struct TableFull;
+
+/// Offset of entry `index` from the start of the table.
+#[inline]
+pub const fn entry_offset(index: u64) -> usize {
+    HEADER_BYTES + index as usize * ENTRY_BYTES
+}
+
+/// A table in the hands of its owner.
+#[derive(Debug)]
+pub struct CuckooTable<M> {
+    memory: M,
+    epoch: u64,
+    mask: u64,
+    keys: Box<[Option<KeyHash>]>,
+    len: usize,
+    moves: u64,
+    search: PathSearch,
+    scrub_at: u64,
+}
+
+impl<M: TableMemory> CuckooTable<M> {
+    /// Bytes of a table of `entry_count` entries.
+    pub const fn bytes_for(entry_count: usize) -> usize {
+        HEADER_BYTES + entry_count * ENTRY_BYTES
+    }
+
+    /// An empty table of `entry_count` entries, a power of two, at the start of `memory`. Writes all of it.
+    ///
+    /// # Panics
+    /// If `entry_count` is no power of two or does not fit.
+    pub fn new(memory: M, entry_count: usize, epoch: u64) -> CuckooTable<M> {
+        assert!(entry_count.is_power_of_two(), "{entry_count} entries");
+        assert!(
+            Self::bytes_for(entry_count) <= memory.bytes(),
+            "{entry_count} entries"
+        );
+        let mut table = CuckooTable {
+            memory,
+            epoch,
+            mask: entry_count as u64 - 1,
+            keys: vec![None; entry_count].into(),
+            len: 0,
+            moves: 0,
+            search: PathSearch::default(),
+            scrub_at: 0,
+        };
+        let mut header = [0; HEADER_BYTES];
+        let words = [TABLE_MAGIC, epoch, entry_count as u64, 0];
+        for (at, word) in words.into_iter().enumerate() {
+            header[at * 8..at * 8 + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        table.memory.store(0, &header);
+        for index in 0..entry_count as u64 {
+            table.write(index, None);
+        }
+        table
+    }
+
+    /// Where it lies.
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// What salts its entries.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Places.
+    pub fn entry_count(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Keys.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// No keys.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Moves of entries so far.
+    pub fn move_count(&self) -> u64 {
+        self.moves / 2
+    }
+
+    /// Whether three quarters of the places are taken: beyond, readers probe more and paths grow. *(The released code
+    /// declares this limit and never looks at it.)*
+    pub fn wants_growth(&self) -> bool {
+        self.len * 4 >= self.keys.len() * 3
+    }
+
+    /// Where a key may be.
+    pub fn candidates(&self, hash: KeyHash) -> Candidates {
+        Candidates::new(hash, self.mask)
+    }
+
+    /// Where the key with `hash` is.
+    pub fn find(&self, hash: KeyHash) -> Option<u64> {
+        let is_here = |index: &&u64| self.keys[**index as usize] == Some(hash);
+        self.candidates(hash).as_slice().iter().find(is_here).copied()
+    }
+
+    /// The entry at `index`; `None` if it is free.
+    pub fn entry(&self, index: u64) -> Option<Entry> {
+        let mut bytes = [0; ENTRY_BYTES];
+        self.memory.load(entry_offset(index), &mut bytes);
+        let entry = self.seal(index).open(&bytes);
+        entry.expect("only the owner writes, and it seals what it writes")
+    }
+
+    /// Makes `record` that of the key with `hash`, new or not; returns the one it had. One store of 32 bytes if the key
+    /// was there. The caller has written the record before, and keeps the old one readable for a while.
+    pub fn put(&mut self, hash: KeyHash, record: RecordRef) -> Result<Option<RecordRef>, TableFull> {
+        if let Some(old) = self.replace(hash, record) {
+            return Ok(Some(old));
+        }
+        self.insert(hash, record, 1)?;
+        Ok(None)
+    }
+
+    /// As [`put`](CuckooTable::put), but no other key moves: refused more often.
+    fn put_where_free(&mut self, hash: KeyHash, record: RecordRef) -> Result<Option<RecordRef>, TableFull> {
+        if let Some(old) = self.replace(hash, record) {
+            return Ok(Some(old));
+        }
+        let index = self.free_place(&self.candidates(hash)).ok_or(TableFull)?;
+        self.fill(index, hash, record, 1);
+        Ok(None)
+    }
+
+    /// Gives a key that is there another record.
+    fn replace(&mut self, hash: KeyHash, record: RecordRef) -> Option<RecordRef> {
+        let index = self.find(hash)?;
+        let mut entry = self.entry(index).expect("a key is where an entry is");
+        let old = std::mem::replace(&mut entry.record, record);
+        entry.version = entry.version.wrapping_add(1);
+        self.write(index, Some(&entry));
+        Some(old)
+    }
+
+    /// Takes the key with `hash` away; returns its record.
+    pub fn remove(&mut self, hash: KeyHash) -> Option<RecordRef> {
+        let index = self.find(hash)?;
+        let entry = self.entry(index).expect("a key is where an entry is");
+        self.free(index);
+        self.len -= 1;
+        Some(entry.record)
+    }
+
+    /// A key that is not there.
+    fn insert(&mut self, hash: KeyHash, record: RecordRef, version: u32) -> Result<(), TableFull> {
+        let candidates = self.candidates(hash);
+        let index = match self.free_place(&candidates) {
+            Some(index) => index,
+            None => self.make_room(&candidates)?,
+        };
+        self.fill(index, hash, record, version);
+        Ok(())
+    }
+
+    fn free_place(&self, candidates: &Candidates) -> Option<u64> {
+        let is_free = |index: &&u64| self.keys[**index as usize].is_none();
+        candidates.as_slice().iter().find(is_free).copied()
+    }
+
+    fn fill(&mut self, index: u64, hash: KeyHash, record: RecordRef, version: u32) {
+        let choice = self.candidates(hash).choice_of(index);
+        let entry = Entry {
+            record,
+            fingerprint: fingerprint(hash),
+            version,
+            choice: choice.expect("a place of its key"),
+        };
+        self.write(index, Some(&entry));
+        self.keys[index as usize] = Some(hash);
+        self.len += 1;
+    }
+
+    /// Moves keys along a path until one of `candidates` may be overwritten. Its entry is still there, a second copy
+    /// of one that has moved.
+    fn make_room(&mut self, candidates: &Candidates) -> Result<u64, TableFull> {
+        let mut search = std::mem::take(&mut self.search);
+        let found = search.find(&self.keys, self.mask, candidates);
+        let room = found.map(|path| {
+            self.begin_moves();
+            // From the free end backwards: at every instant every key is somewhere.
+            for step in path.windows(2) {
+                self.copy(step[1], step[0]);
+            }
+            self.end_moves();
+            *path.last().expect("a path has a free end")
+        });
+        self.search = search;
+        room.ok_or(TableFull)
+    }
+
+    /// Copies the entry at `from` to `to`, another place of its key.
+    fn copy(&mut self, from: u64, to: u64) {
+        let hash = self.keys[from as usize].expect("only entries move");
+        let mut entry = self.entry(from).expect("only entries move");
+        entry.choice = self.candidates(hash).choice_of(to).expect("a place of its key");
+        self.write(to, Some(&entry));
+        self.keys[to as usize] = Some(hash);
+    }
+
+    fn free(&mut self, index: u64) {
+        self.write(index, None);
+        self.keys[index as usize] = None;
+    }
+
+    fn begin_moves(&mut self) {
+        debug_assert!(self.moves.is_multiple_of(2), "moves within moves");
+        self.set_moves(self.moves + 1);
+    }
+
+    fn end_moves(&mut self) {
+        self.set_moves(self.moves + 1);
+    }
+
+    fn set_moves(&mut self, moves: u64) {
+        self.moves = moves;
+        self.memory.store(MOVES_OFFSET, &moves.to_le_bytes());
+    }
+
+    fn seal(&self, index: u64) -> Seal {
+        let epoch = self.epoch;
+        Seal { epoch, index }
+    }
+
+    fn write(&mut self, index: u64, entry: Option<&Entry>) {
+        let bytes = self.seal(index).close(entry);
+        self.memory.store(entry_offset(index), &bytes);
+    }
+
+    /// Entries that a reader looks at on average to find a key that is there.
+    pub fn mean_probes(&self) -> f64 {
+        let probes = self.keys.iter().enumerate().filter_map(|(index, hash)| {
+            let choice = self.candidates((*hash)?).choice_of(index as u64);
+            Some(f64::from(choice.expect("a place of its key")) + 1.0)
+        });
+        probes.sum::<f64>() / self.len as f64
+    }
+}
