@@ -4,7 +4,7 @@
 
 use crate::command::{output, root, run, target_dir};
 use crate::counts::Counts;
-use crate::steps::{StepResult, Steps};
+use crate::steps::{StepResult, Steps, Work};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -54,15 +54,18 @@ pub fn run_all(steps: &mut Steps, args: &Args) {
             return;
         }
     };
-    for name in names
+    let seconds = format!("-max_total_time={}", args.seconds);
+    let wanted = names
         .iter()
-        .filter(|name| args.target.as_ref().is_none_or(|wanted| wanted == *name))
-    {
-        let seconds = format!("-max_total_time={}", args.seconds);
-        steps.run(&format!("fuzz {name}"), || {
-            fuzz(name, &[&seconds, "-timeout=5", "-verbosity=0"]).map(|()| Counts::ONE)
-        });
-    }
+        .filter(|name| args.target.as_ref().is_none_or(|wanted| wanted == *name));
+    let works = wanted.map(|name| -> Work<'_> {
+        let options = [&*seconds, "-timeout=5", "-verbosity=0"];
+        (
+            format!("fuzz {name}"),
+            Box::new(move || fuzz(name, &options).map(|()| Counts::ONE)),
+        )
+    });
+    steps.run_on_all_cores(works.collect());
 }
 
 /// The instrumented build names its target, so that build scripts and macros stay uninstrumented.

@@ -6,7 +6,7 @@
 //! bugs of its own and expects them to be found.
 
 use crate::command::{cargo, run_tests, target_dir};
-use crate::steps::Steps;
+use crate::steps::{StepResult, Steps, Work};
 
 /// A package, and the target of its tests that loom runs.
 const SUITES: &[(&str, &[&str])] = &[
@@ -18,26 +18,32 @@ const SUITES: &[(&str, &[&str])] = &[
 /// Unless the environment says otherwise.
 const PREEMPTIONS_MAX: &str = "2";
 
-/// One step per suite.
+/// One step per suite; while one is explored on one core the next is built.
 pub fn run(steps: &mut Steps) {
-    for (package, target) in SUITES {
-        steps.run(&format!("loom {package}"), || {
-            let mut command = cargo(&["test", "--profile", "loom", "-p", package]);
-            command.args(*target).args(["--", "loom"]);
-            let flags = format!("{} --cfg loom", std::env::var("RUSTFLAGS").unwrap_or_default());
-            command
-                .env("RUSTFLAGS", flags.trim())
-                .env("CARGO_TARGET_DIR", target_dir("loom"));
-            if std::env::var_os("LOOM_MAX_PREEMPTIONS").is_none() {
-                command.env("LOOM_MAX_PREEMPTIONS", PREEMPTIONS_MAX);
-            }
-            let counts = run_tests(&mut command)?;
-            if counts.passed == 0 {
-                return Err("no loom test ran".to_string());
-            }
-            Ok(counts)
-        });
+    let suite = |&(package, target): &(&'static str, &'static [&'static str])| -> Work<'static> {
+        (
+            format!("loom {package}"),
+            Box::new(move || explore(package, target)),
+        )
+    };
+    steps.run_on_all_cores(SUITES.iter().map(suite).collect());
+}
+
+fn explore(package: &str, target: &[&str]) -> StepResult {
+    let mut command = cargo(&["test", "--profile", "loom", "-p", package]);
+    command.args(target).args(["--", "loom"]);
+    let flags = format!("{} --cfg loom", std::env::var("RUSTFLAGS").unwrap_or_default());
+    command
+        .env("RUSTFLAGS", flags.trim())
+        .env("CARGO_TARGET_DIR", target_dir("loom"));
+    if std::env::var_os("LOOM_MAX_PREEMPTIONS").is_none() {
+        command.env("LOOM_MAX_PREEMPTIONS", PREEMPTIONS_MAX);
     }
+    let counts = run_tests(&mut command)?;
+    if counts.passed == 0 {
+        return Err("no loom test ran".to_string());
+    }
+    Ok(counts)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Manual pages and the Debian package.
 
-use crate::command::{self, cargo, root};
+use crate::command::{self, cargo, root, target_dir};
 use crate::counts::Counts;
 use crate::steps::{StepResult, Steps};
 
@@ -20,7 +20,16 @@ pub fn deb(steps: &mut Steps) {
 
 fn write_manual() -> StepResult {
     let folder = root().join("target").join("man");
-    command::run(cargo(&["run", "--quiet", "--package", "drover", "--", "manual"]).arg(&folder))?;
+    // As the workspace's tests build it: alone it would be built anew, with fewer features.
+    command::run(&mut cargo(&[
+        "build",
+        "--quiet",
+        "--workspace",
+        "--bin",
+        "drover",
+    ]))?;
+    let program = target_dir("debug").join("drover");
+    command::run(std::process::Command::new(program).arg("manual").arg(&folder))?;
     let pages = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     eprintln!("    {} pages in {}", pages.count(), folder.display());
     Ok(Counts::default())

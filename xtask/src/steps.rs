@@ -2,6 +2,7 @@
 
 use crate::counts::Counts;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 /// What a step that went well has to say: how many tests it ran, if it ran any.
 pub type StepResult = Result<Counts, String>;
@@ -9,6 +10,15 @@ pub type StepResult = Result<Counts, String>;
 /// The steps of one run, in order.
 pub struct Steps {
     done: Vec<Step>,
+    began: f64,
+}
+
+/// A step that may run beside others.
+pub type Work<'a> = (String, Box<dyn FnOnce() -> StepResult + Send + 'a>);
+
+/// The next of a queue, which is not locked while that is worked on.
+fn take<T>(queue: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner).next()
 }
 
 struct Step {
@@ -21,7 +31,10 @@ struct Step {
 impl Steps {
     /// No steps yet.
     pub fn new() -> Steps {
-        Steps { done: Vec::new() }
+        Steps {
+            done: Vec::new(),
+            began: clock(),
+        }
     }
 
     /// Runs `work` as the step `name`. A failure is kept for the table; later steps run all the same, so
@@ -53,6 +66,30 @@ impl Steps {
             failure,
         });
         well
+    }
+
+    /// Runs steps that keep one core busy each, as many at a time as there are cores. In the table they stand in their
+    /// order, each with its own time.
+    pub fn run_on_all_cores(&mut self, works: Vec<Work<'_>>) {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let queue = Mutex::new(works.into_iter().enumerate());
+        let done = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..cores {
+                scope.spawn(|| {
+                    while let Some((at, (name, work))) = take(&queue) {
+                        let mut alone = Steps::new();
+                        alone.run(&name, work);
+                        done.lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .push((at, alone.done));
+                    }
+                });
+            }
+        });
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_by_key(|(at, _)| *at);
+        self.done.extend(done.into_iter().flat_map(|(_, steps)| steps));
     }
 
     /// Runs several works side by side as one step: builds in folders of their own, whose last crates keep only one
@@ -90,11 +127,7 @@ impl Steps {
                 first_line(&result)
             );
         }
-        println!(
-            "{:<width$}  {:>8.1}\n",
-            "all",
-            self.done.iter().map(|s| s.seconds).sum::<f64>()
-        );
+        println!("{:<width$}  {:>8.1}\n", "all", clock() - self.began);
         println!("{total}");
         if total.failed == 0 {
             ExitCode::SUCCESS
