@@ -1,0 +1,69 @@
+//! [`Setting`]: a value, and where it came from.
+
+use std::fmt;
+
+/// Where a value came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// Nobody asked for anything else.
+    Default,
+    /// Worked out from this machine.
+    Machine,
+    /// The configuration file.
+    File,
+    /// The command line.
+    CommandLine,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Origin::Default => "default",
+            Origin::Machine => "this machine",
+            Origin::File => "configuration file",
+            Origin::CommandLine => "command line",
+        })
+    }
+}
+
+/// A value and its origin.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setting<T> {
+    /// The value in force.
+    pub value: T,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+impl<T> Setting<Option<T>> {
+    /// What nobody needs to set.
+    pub fn optional(typed: Option<T>, file: Option<T>) -> Setting<Option<T>> {
+        pick(typed.map(Some), file.map(Some), None, Origin::Default)
+    }
+}
+
+/// A line of `drover config`: name, value, origin.
+pub type Row = (&'static str, String, Origin);
+
+/// The command line's value, or the file's, or the default.
+pub fn pick<T>(typed: Option<T>, file: Option<T>, default: T, default_origin: Origin) -> Setting<T> {
+    match (typed, file) {
+        (Some(value), _) => Setting {
+            value,
+            origin: Origin::CommandLine,
+        },
+        (None, Some(value)) => Setting {
+            value,
+            origin: Origin::File,
+        },
+        (None, None) => Setting {
+            value: default,
+            origin: default_origin,
+        },
+    }
+}
+
+/// A line of `drover config`.
+pub fn row<T>(name: &'static str, setting: &Setting<T>, show: impl Fn(&T) -> String) -> Row {
+    (name, show(&setting.value), setting.origin)
+}

@@ -1,0 +1,92 @@
+//! What the words of an option mean: sizes, rights, lists of cores.
+
+use super::Setting;
+use crate::exit::{self, Failure};
+use drover_store::VALUE_BYTES_MAX;
+
+/// Lists that nobody gave are not there.
+pub(super) fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
+    Some(list).filter(|list| !list.is_empty())
+}
+
+/// Octal rights of a file.
+pub(super) fn mask_of(text: Setting<String>) -> Result<Setting<u32>, Failure> {
+    match u32::from_str_radix(&text.value, 8) {
+        Ok(value) if value <= 0o777 => Ok(Setting {
+            value,
+            origin: text.origin,
+        }),
+        _ => {
+            let text = format!("-a {}: expected octal rights, such as 700", text.value);
+            Err(Failure::new(exit::USAGE, text))
+        }
+    }
+}
+
+/// `10`, `10k`, `1m`.
+pub(super) fn bytes_of(name: &str, text: &str) -> Result<usize, Failure> {
+    let (digits, unit) = match text.to_ascii_lowercase() {
+        lower if lower.ends_with('k') => (lower[..lower.len() - 1].to_string(), 1 << 10),
+        lower if lower.ends_with('m') => (lower[..lower.len() - 1].to_string(), 1 << 20),
+        lower => (lower, 1),
+    };
+    let bytes = digits
+        .parse::<usize>()
+        .ok()
+        .and_then(|number| number.checked_mul(unit));
+    match bytes {
+        Some(bytes) if (1..=VALUE_BYTES_MAX).contains(&bytes) => Ok(bytes),
+        _ => Err(Failure::new(
+            exit::USAGE,
+            format!("{name} {text}: expected bytes, or a number with k or m, up to 1m"),
+        )),
+    }
+}
+
+/// `text` is empty (choose), `none`, or a list like `0-2,5`.
+pub(super) fn choose_cores(
+    text: &str,
+    count: usize,
+    allowed: &[usize],
+) -> Result<Option<Vec<usize>>, Failure> {
+    let refuse = |why: String| Err(Failure::new(exit::USAGE, format!("--cores {text}: {why}")));
+    match text {
+        "none" => return Ok(None),
+        // With too few cores pinning would put workers on top of each other. Clients tend to start on the
+        // first cores, so workers take the last.
+        "" if allowed.len() < count => return Ok(None),
+        "" => return Ok(Some(allowed[allowed.len() - count..].to_vec())),
+        _ => {}
+    }
+    let Some(cores) = parse_cores(text) else {
+        return refuse("expected numbers and ranges, such as 0-2,5".to_string());
+    };
+    if let Some(core) = cores.iter().find(|core| !allowed.contains(core)) {
+        return refuse(format!(
+            "core {core} is not one of those this process may use ({allowed:?})"
+        ));
+    }
+    if cores.len() < count {
+        return refuse(format!("{} cores for {count} workers", cores.len()));
+    }
+    Ok(Some(cores))
+}
+
+fn parse_cores(text: &str) -> Option<Vec<usize>> {
+    let mut cores = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.trim().parse().ok()?, last.trim().parse::<usize>().ok()?);
+        cores.extend((first..=last).take(4096));
+    }
+    Some(cores)
+}
+
+/// Physical cores first, then their hyper-thread siblings.
+pub(super) fn allowed_cores() -> Vec<usize> {
+    let cores = drover_rt::cores::cores().unwrap_or_default();
+    if cores.is_empty() {
+        return (0..std::thread::available_parallelism().map_or(1, usize::from)).collect();
+    }
+    cores.iter().map(|core| core.index).collect()
+}
