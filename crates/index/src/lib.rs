@@ -8,7 +8,7 @@
 //! - [`CacheTable`] is the lossy table of 8-slot buckets: never full, the oldest item gives way.
 //! - [`StoreTable`] is the lossless table of 7-slot buckets with chains of spare ones.
 //! - [`Seqlock`] and [`LogHead`] let other threads read what one writes.
-//! - [`cuckoo`] is a table that peers READ: every piece a reader fetches proves that it is whole.
+//! - [`cuckoo`] and [`hopscotch`] are tables that peers READ: every piece a reader fetches proves that it is whole.
 //! - [`Sweep`] says which buckets to clean as the log advances, so that no slot outlives its offset.
 //!
 //! ```
@@ -24,17 +24,19 @@
 //! # Ok::<(), drover_mem::AllocError>(())
 //! ```
 //!
-//! Source: `[MICA §4.3]` as `[HERD §4.1]` uses it, `[Pilaf]` for the cuckoo table; what differs from the public code is said where it does.
+//! Source: `[MICA §4.3]` as `[HERD §4.1]` uses it, `[Pilaf]` and `[FaRM]` for the tables that peers READ; what differs from the public code is said where it does.
 #![forbid(unsafe_code)]
 
 mod bucket_lines;
 mod cache_table;
 mod crc64;
 pub mod cuckoo;
+pub mod hopscotch;
 mod seqlock;
 mod slot;
 mod store_table;
 mod sweep;
+mod table_header;
 mod table_memory;
 
 pub use bucket_lines::BucketLines;

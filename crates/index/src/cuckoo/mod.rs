@@ -5,13 +5,7 @@
 //!        | header, 1 line | entry 0, 32 B | entry 1, 32 B | ... | entry i ...
 //! ```
 //!
-//! | offset | size | field of the header | meaning |
-//! |---|---|---|---|
-//! | 0 | 8 | magic | [`TABLE_MAGIC`] |
-//! | 8 | 8 | epoch | of this table; salts every entry |
-//! | 16 | 8 | entries | a power of two |
-//! | 24 | 8 | moves | odd while an entry moves; a reader that finds the same even number before and after looking at all places of a key, one after the other, has not missed a move |
-//! | 32 | 32 | | 0 |
+//! The header is that of all such tables: magic [`TABLE_MAGIC`], epoch, entries, count of moves.
 //!
 //! A key is in one of three places ([`Candidates`]); a place holds one entry. What a reader sees at any instant:
 //!
@@ -39,18 +33,15 @@ pub use grow::{GrowingTable, Growth};
 pub use path::VISITED_MAX;
 pub use scrub::SCRUB_PER_DELETE;
 
+pub use crate::table_header::{HEADER_BYTES, MOVES_OFFSET};
+
 use crate::TableMemory;
+use crate::table_header::TableHeader;
 use drover_base::KeyHash;
 use path::PathSearch;
 
 /// First word of a table.
 pub const TABLE_MAGIC: u64 = u64::from_le_bytes(*b"DRVCUCK1");
-
-/// Bytes before the first entry.
-pub const HEADER_BYTES: usize = 64;
-
-/// Offset of the count of moves.
-pub const MOVES_OFFSET: usize = 24;
 
 /// No place for a key: grow, or refuse it. The table is as it was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -71,7 +62,7 @@ pub struct CuckooTable<M> {
     mask: u64,
     keys: Box<[Option<KeyHash>]>,
     len: usize,
-    moves: u64,
+    header: TableHeader,
     search: PathSearch,
     scrub_at: u64,
 }
@@ -86,28 +77,23 @@ impl<M: TableMemory> CuckooTable<M> {
     ///
     /// # Panics
     /// If `entry_count` is no power of two or does not fit.
-    pub fn new(memory: M, entry_count: usize, epoch: u64) -> CuckooTable<M> {
+    pub fn new(mut memory: M, entry_count: usize, epoch: u64) -> CuckooTable<M> {
         assert!(entry_count.is_power_of_two(), "{entry_count} entries");
         assert!(
             Self::bytes_for(entry_count) <= memory.bytes(),
             "{entry_count} entries"
         );
+        let header = TableHeader::write(&mut memory, TABLE_MAGIC, epoch, entry_count as u64);
         let mut table = CuckooTable {
             memory,
             epoch,
             mask: entry_count as u64 - 1,
             keys: vec![None; entry_count].into(),
             len: 0,
-            moves: 0,
+            header,
             search: PathSearch::default(),
             scrub_at: 0,
         };
-        let mut header = [0; HEADER_BYTES];
-        let words = [TABLE_MAGIC, epoch, entry_count as u64, 0];
-        for (at, word) in words.into_iter().enumerate() {
-            header[at * 8..at * 8 + 8].copy_from_slice(&word.to_le_bytes());
-        }
-        table.memory.store(0, &header);
         for index in 0..entry_count as u64 {
             table.write(index, None);
         }
@@ -137,11 +123,6 @@ impl<M: TableMemory> CuckooTable<M> {
     /// No keys.
     pub fn is_empty(&self) -> bool {
         self.len == 0
-    }
-
-    /// Moves of entries so far.
-    pub fn move_count(&self) -> u64 {
-        self.moves / 2
     }
 
     /// Whether three quarters of the places are taken: beyond, readers probe more and paths grow. *(The released code
@@ -243,12 +224,12 @@ impl<M: TableMemory> CuckooTable<M> {
         let mut search = std::mem::take(&mut self.search);
         let found = search.find(&self.keys, self.mask, candidates);
         let room = found.map(|path| {
-            self.begin_moves();
+            self.header.begin_moves(&mut self.memory);
             // From the free end backwards: at every instant every key is somewhere.
             for step in path.windows(2) {
                 self.copy(step[1], step[0]);
             }
-            self.end_moves();
+            self.header.end_moves(&mut self.memory);
             *path.last().expect("a path has a free end")
         });
         self.search = search;
@@ -267,20 +248,6 @@ impl<M: TableMemory> CuckooTable<M> {
     fn free(&mut self, index: u64) {
         self.write(index, None);
         self.keys[index as usize] = None;
-    }
-
-    fn begin_moves(&mut self) {
-        debug_assert!(self.moves.is_multiple_of(2), "moves within moves");
-        self.set_moves(self.moves + 1);
-    }
-
-    fn end_moves(&mut self) {
-        self.set_moves(self.moves + 1);
-    }
-
-    fn set_moves(&mut self, moves: u64) {
-        self.moves = moves;
-        self.memory.store(MOVES_OFFSET, &moves.to_le_bytes());
     }
 
     fn seal(&self, index: u64) -> Seal {

@@ -37,10 +37,10 @@ impl<M: TableMemory> CuckooTable<M> {
         else {
             return false;
         };
-        self.begin_moves();
+        self.header.begin_moves(&mut self.memory);
         self.copy(index, to);
         self.free(index);
-        self.end_moves();
+        self.header.end_moves(&mut self.memory);
         true
     }
 }

@@ -1,0 +1,267 @@
+//! [`HopscotchTable`]: a key is within a few slots of its home, so one READ usually finds it.
+//!
+//! ```text
+//! offset 0               64
+//!        | header, 1 line | slot 0 | slot 1 | ... home_count * stride + span - stride slots | overflow block 1 | block 2 | ...
+//! ```
+//! A block of overflow has [`BLOCK_SLOTS`] slots. Those of a home form a chain: the first slot of the home's
+//! neighbourhood, and then the first slot of each block, say which block is next. A key that no displacement makes room
+//! for goes there; when a slot of the neighbourhood becomes free, one comes back.
+//!
+//! Within the table keys move to higher slots only, and a slot is filled before the old one is freed. A reader may still
+//! miss a key that moves, because lines of one READ are seen in any order: *a miss is no answer until it is confirmed.*
+//!
+//! *(Neighbourhood of 6: stated in `[HERD §5.1]`; buckets read by twos and overflow chains: from the literature on `[FaRM]`;
+//! the rest: our choice.)*
+
+mod geometry;
+mod object;
+mod overflow;
+mod slot;
+
+pub use crate::table_header::{HEADER_BYTES, MOVES_OFFSET};
+pub use geometry::Geometry;
+pub use object::{MARK, Object, ObjectWriter, READ_NS_MAX, TornObject, next_version, object_bytes};
+pub use overflow::BLOCK_SLOTS;
+pub use slot::{Content, INLINE_BYTES_MAX, ObjectRef, Slot, SlotKind, TornSlot};
+
+use crate::TableMemory;
+use crate::table_header::TableHeader;
+use drover_base::KeyHash;
+use overflow::Blocks;
+
+/// First word of a table.
+pub const TABLE_MAGIC: u64 = u64::from_le_bytes(*b"DRVHOPS1");
+
+/// Slots looked at for a free one. *(our choice)*
+const LOOK_MAX: usize = 2000;
+
+/// Neither a free slot that can be brought near nor a block of overflow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no slot near the key's home, and no overflow block is left")]
+pub struct TableFull;
+
+/// How a table is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TableOptions {
+    /// Which slots are whose.
+    pub geometry: Geometry,
+    /// How large they are.
+    pub kind: SlotKind,
+    /// Homes, a power of two.
+    pub home_count: usize,
+    /// Blocks of overflow.
+    pub block_count: usize,
+    /// Of this table.
+    pub epoch: u64,
+}
+
+impl TableOptions {
+    /// Slots without overflow.
+    pub const fn slot_count(&self) -> usize {
+        self.geometry.slot_count(self.home_count)
+    }
+
+    /// Bytes of the table.
+    pub const fn bytes(&self) -> usize {
+        self.slot_offset(self.slot_count() + self.block_count * BLOCK_SLOTS)
+    }
+
+    /// Offset of a slot from the start of the table.
+    pub const fn slot_offset(&self, slot: usize) -> usize {
+        HEADER_BYTES + slot * self.kind.bytes()
+    }
+
+    /// First slot of overflow block `block`, from 1 on; `None`: there is no such block, whoever says so.
+    pub const fn block_slot(&self, block: u32) -> Option<usize> {
+        match block {
+            0 => None,
+            block if block as usize > self.block_count => None,
+            block => Some(self.slot_count() + (block as usize - 1) * BLOCK_SLOTS),
+        }
+    }
+
+    /// The home of the key with `hash`.
+    pub fn home(&self, hash: KeyHash) -> u64 {
+        hash.bucket_index(self.home_count as u64 - 1)
+    }
+}
+
+/// A table in the hands of its owner.
+#[derive(Debug)]
+pub struct HopscotchTable<M> {
+    memory: M,
+    options: TableOptions,
+    header: TableHeader,
+    /// Whose the slots are, overflow behind the others.
+    keys: Box<[Option<KeyHash>]>,
+    blocks: Blocks,
+    len: usize,
+    overflow_len: usize,
+}
+
+impl<M: TableMemory> HopscotchTable<M> {
+    /// An empty table at the start of `memory`. Writes all of it.
+    ///
+    /// # Panics
+    /// If the options contradict themselves, or `memory` is too short.
+    pub fn new(mut memory: M, options: &TableOptions) -> HopscotchTable<M> {
+        assert!(
+            options.home_count.is_power_of_two(),
+            "{} homes",
+            options.home_count
+        );
+        assert!(options.geometry.span > options.geometry.stride && options.geometry.stride > 0);
+        assert!(options.block_count <= slot::LINK_MAX as usize);
+        assert!(options.bytes() <= memory.bytes(), "{} bytes", options.bytes());
+        let slots = options.slot_count() + options.block_count * BLOCK_SLOTS;
+        let header = TableHeader::write(&mut memory, TABLE_MAGIC, options.epoch, options.home_count as u64);
+        for slot in 0..slots {
+            Slot::free(options.kind).write(&mut memory, options.slot_offset(slot));
+        }
+        HopscotchTable {
+            memory,
+            options: *options,
+            header,
+            keys: vec![None; slots].into(),
+            blocks: Blocks::new(options.block_count as u32),
+            len: 0,
+            overflow_len: 0,
+        }
+    }
+
+    /// Where it lies.
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// As made.
+    pub fn options(&self) -> &TableOptions {
+        &self.options
+    }
+
+    /// Keys.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// No keys.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Keys in overflow: each costs its readers a READ more, or several.
+    pub fn overflow_len(&self) -> usize {
+        self.overflow_len
+    }
+
+    /// READs of a GET for the key in `slot`, its object not counted.
+    pub fn table_reads(&self, hash: KeyHash) -> Option<usize> {
+        let slot = self.find(hash)?;
+        if slot < self.options.slot_count() {
+            return Some(1);
+        }
+        let chain = self.chain(self.options.home(hash));
+        let at = chain
+            .iter()
+            .position(|first| (*first..*first + BLOCK_SLOTS).contains(&slot));
+        Some(2 + at.expect("its block is in its home's chain"))
+    }
+
+    /// Where the key with `hash` is.
+    pub fn find(&self, hash: KeyHash) -> Option<usize> {
+        let home = self.options.home(hash);
+        let first = self.options.geometry.first(home);
+        let is_here = |slot: &usize| self.keys[*slot] == Some(hash);
+        let near = (first..first + self.options.geometry.span).find(is_here);
+        near.or_else(|| self.find_in_overflow(home, |key| *key == Some(hash)))
+    }
+
+    /// The slot numbered `slot`.
+    pub fn slot(&self, slot: usize) -> Slot {
+        let mut bytes = [0; 64];
+        let bytes = &mut bytes[..self.options.kind.bytes()];
+        self.memory.load(self.options.slot_offset(slot), bytes);
+        Slot::open(self.options.kind, bytes).expect("only the owner writes, and it finishes what it writes")
+    }
+
+    /// Makes `content` that of the key with `hash`, new or not; returns the slot as it was if the key was there.
+    /// Objects are written before, and the old one stays readable for a while.
+    pub fn put(&mut self, hash: KeyHash, content: Content<'_>) -> Result<Option<Slot>, TableFull> {
+        if let Some(at) = self.find(hash) {
+            let old = self.slot(at);
+            self.fill(at, hash, content);
+            return Ok(Some(old));
+        }
+        let home = self.options.home(hash);
+        match self.make_room(home) {
+            Some(slot) => self.fill(slot, hash, content),
+            None => self.put_into_overflow(home, hash, content)?,
+        }
+        self.len += 1;
+        Ok(None)
+    }
+
+    /// Takes the key with `hash` away; returns its slot as it was.
+    pub fn remove(&mut self, hash: KeyHash) -> Option<Slot> {
+        let at = self.find(hash)?;
+        let old = self.slot(at);
+        self.free(at);
+        self.len -= 1;
+        if at >= self.options.slot_count() {
+            self.overflow_len -= 1;
+            self.give_back(self.options.home(hash));
+        } else {
+            self.bring_back(at);
+        }
+        Some(old)
+    }
+
+    /// A free slot within the neighbourhood of `home`, moving others away from it if that helps.
+    fn make_room(&mut self, home: u64) -> Option<usize> {
+        let geometry = self.options.geometry;
+        let first = geometry.first(home);
+        let end = (first + LOOK_MAX).min(self.options.slot_count());
+        let mut free = (first..end).find(|slot| self.keys[*slot].is_none())?;
+        while free >= first + geometry.span {
+            let allowed = geometry.first_home_of(free);
+            let may_move =
+                |slot: &usize| self.keys[*slot].is_some_and(|key| self.options.home(key) >= allowed);
+            let from = geometry.movers(free).find(may_move)?;
+            self.move_slot(from, free);
+            free = from;
+        }
+        Some(free)
+    }
+
+    /// Moves a key: it is in its new slot before it leaves the old one.
+    fn move_slot(&mut self, from: usize, to: usize) {
+        self.header.begin_moves(&mut self.memory);
+        let (moved, mut target) = (self.slot(from), self.slot(to));
+        target.fill_from(&moved);
+        target.write(&mut self.memory, self.options.slot_offset(to));
+        self.keys[to] = self.keys[from];
+        self.free(from);
+        self.header.end_moves(&mut self.memory);
+    }
+
+    fn fill(&mut self, at: usize, hash: KeyHash, content: Content<'_>) {
+        let mut slot = self.slot(at);
+        slot.fill(hash, content);
+        slot.write(&mut self.memory, self.options.slot_offset(at));
+        self.keys[at] = Some(hash);
+    }
+
+    fn free(&mut self, at: usize) {
+        let mut slot = self.slot(at);
+        slot.fill_from(&Slot::free(self.options.kind));
+        slot.write(&mut self.memory, self.options.slot_offset(at));
+        self.keys[at] = None;
+    }
+
+    fn set_link(&mut self, at: usize, link: u32) {
+        let mut slot = self.slot(at);
+        slot.link = link;
+        slot.write(&mut self.memory, self.options.slot_offset(at));
+    }
+}

@@ -1,0 +1,140 @@
+//! Objects: values out of the table, in lines that each carry a version.
+//!
+//! | line | offset | size | field | meaning |
+//! |---|---|---|---|---|
+//! | 0 | 0 | 8 | header | bit 0 locked; 1-15 incarnation; 16-63 version |
+//! | 0 | 8 | 2 | key length | bytes |
+//! | 0 | 10 | 2 | | 0 |
+//! | 0 | 12 | 4 | value length | bytes |
+//! | 0 | 16 | 46 | | key, then value, going on in the next lines |
+//! | every | 62 | 2 | line version | lower 16 bits of the version, or [`MARK`] while the line is written |
+//!
+//! Little-endian, 64-aligned, written by the owner. A card sees each line at one instant, but lines in any order.
+//! The writer locks the header, marks every line, writes the data, gives every line its new version, and unlocks the header with
+//! it. Without the marks a reader could see the header and all line versions of the old object and the data of the new.
+//! Line versions stand at the *end* of lines, so that they also hold where a line is copied in ascending words.
+//!
+//! **Wrap.** 65,535 versions at 100 ns each are 6.5 ms: a READ that took longer than [`READ_NS_MAX`] proves nothing and
+//! is repeated. *(Versions per line: from the literature on `[FaRM]`; marks, place and bound: our choice.)*
+
+use crate::TableMemory;
+use drover_base::Ns;
+
+/// Version of a line that is being written.
+pub const MARK: u16 = 0xffff;
+
+/// A READ of an object that took longer is repeated.
+pub const READ_NS_MAX: Ns = Ns::from_ms(1);
+
+const LINE: usize = 64;
+const PAYLOAD: usize = LINE - 2;
+const START_BYTES: usize = 16;
+
+/// Bytes of an object, whole lines.
+pub const fn object_bytes(key_bytes: usize, value_bytes: usize) -> usize {
+    (START_BYTES + key_bytes + value_bytes).div_ceil(PAYLOAD) * LINE
+}
+
+/// The READ saw a write, or another object than the one asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("an object that was being written, or another one")]
+pub struct TornObject;
+
+/// The version after `version`: its lower 16 bits are never those of [`MARK`].
+pub fn next_version(version: u64) -> u64 {
+    let next = version + 1;
+    if next as u16 == MARK { next + 1 } else { next }
+}
+
+/// Writes objects in the order that readers rely on; keeps its memory.
+#[derive(Debug, Default)]
+pub struct ObjectWriter {
+    payload: Vec<u8>,
+}
+
+impl ObjectWriter {
+    /// Writes an object of `version`, `incarnation`, `key` and `value` to `offset`, over whatever was there.
+    pub fn write(
+        &mut self,
+        memory: &mut impl TableMemory,
+        offset: usize,
+        (version, incarnation): (u64, u16),
+        key: &[u8],
+        value: &[u8],
+    ) {
+        let header = version << 16 | u64::from(incarnation & 0x7fff) << 1;
+        let line_count = object_bytes(key.len(), value.len()) / LINE;
+        memory.store(offset, &(header | 1).to_le_bytes());
+        for line in 0..line_count {
+            memory.store(offset + line * LINE + PAYLOAD, &MARK.to_le_bytes());
+        }
+        self.fill(key, value);
+        memory.store(offset + 8, &self.payload[8..PAYLOAD.min(self.payload.len())]);
+        for (line, payload) in self.payload.chunks(PAYLOAD).enumerate().skip(1) {
+            memory.store(offset + line * LINE, payload);
+        }
+        for line in 0..line_count {
+            memory.store(offset + line * LINE + PAYLOAD, &(version as u16).to_le_bytes());
+        }
+        memory.store(offset, &header.to_le_bytes());
+    }
+
+    fn fill(&mut self, key: &[u8], value: &[u8]) {
+        self.payload.clear();
+        self.payload.extend_from_slice(&[0; 8]);
+        self.payload.extend_from_slice(&(key.len() as u16).to_le_bytes());
+        self.payload.extend_from_slice(&[0; 2]);
+        self.payload
+            .extend_from_slice(&(value.len() as u32).to_le_bytes());
+        self.payload.extend_from_slice(key);
+        self.payload.extend_from_slice(value);
+    }
+}
+
+/// Key and value of an object, out of its lines.
+#[derive(Debug, Default)]
+pub struct Object {
+    payload: Vec<u8>,
+    key_bytes: usize,
+    /// Of the object.
+    pub version: u64,
+}
+
+impl Object {
+    /// Takes apart what a READ of the object with `incarnation` brought. Its lengths are checked: they come from a peer.
+    pub fn open(&mut self, bytes: &[u8], incarnation: u16) -> Result<(), TornObject> {
+        let (lines, rest) = bytes.as_chunks::<LINE>();
+        let first = lines.first().filter(|_| rest.is_empty()).ok_or(TornObject)?;
+        let header = u64::from_le_bytes(*first.first_chunk().expect("8 bytes"));
+        let version = header >> 16;
+        let is_of =
+            |line: &[u8; LINE]| *line.last_chunk::<2>().expect("2 bytes") == (version as u16).to_le_bytes();
+        let is_whole = header & 1 == 0 && version != 0 && version as u16 != MARK && lines.iter().all(is_of);
+        if !is_whole || (header >> 1) as u16 & 0x7fff != incarnation & 0x7fff {
+            return Err(TornObject);
+        }
+        self.payload.clear();
+        for line in lines {
+            self.payload.extend_from_slice(&line[..PAYLOAD]);
+        }
+        self.key_bytes = usize::from(u16::from_le_bytes([first[8], first[9]]));
+        let value_bytes = u32::from_le_bytes([first[12], first[13], first[14], first[15]]) as usize;
+        let end = START_BYTES + self.key_bytes + value_bytes;
+        if end > self.payload.len() {
+            return Err(TornObject);
+        }
+        self.payload.truncate(end);
+        self.version = version;
+        Ok(())
+    }
+
+    /// The whole key.
+    pub fn key(&self) -> &[u8] {
+        &self.payload[START_BYTES..START_BYTES + self.key_bytes]
+    }
+
+    /// The value.
+    pub fn value(&self) -> &[u8] {
+        &self.payload[START_BYTES + self.key_bytes..]
+    }
+}

@@ -1,0 +1,225 @@
+//! [`Slot`]: a place of the table with its key's value in it, or where the value is.
+//!
+//! | offset | size, wide | size, narrow | field | meaning |
+//! |---|---|---|---|---|
+//! | 0 | 8 | 8 | header | bit 0 locked; 1-15 incarnation of the object; 16-63 version of the slot |
+//! | 8 | 4 | 4 | link | bits 0-23 overflow block of the home that begins here, 0 = none; 24-31 length of the value, or what else is here |
+//! | 12 | 16 | 8 | key | the hash of the key; narrow: its upper half |
+//! | 28 / 20 | 32 | 8 | value | inline value, or bits 0-23 length of the object, 24-63 its offset / 8 |
+//! | 60 / 28 | 4 | 4 | tail | lower half of the version |
+//!
+//! Little-endian; 64 bytes or 32, aligned, so none straddles a line. Written by the owner: tail of the next version, header
+//! locked, the middle, header. A reader whose copy ascends word by word has read the header before, and the tail after,
+//! whatever is between; one that takes a line at once has them of one instant: equal and unlocked means whole.
+//!
+//! *(Hash and value or pointer in a slot: stated in `[HERD §5.1]`; version, lock, incarnation: from the literature on
+//! `[FaRM]`; tail and order: our choice, because over shared memory a line is copied by words.)*
+
+use crate::TableMemory;
+use drover_base::KeyHash;
+
+/// Longest value inside a wide slot, bytes.
+pub const INLINE_BYTES_MAX: usize = 32;
+
+/// Largest number of an overflow block.
+pub(super) const LINK_MAX: u32 = (1 << 24) - 1;
+
+const FREE: u8 = 0xff;
+const OBJECT: u8 = 0xfe;
+
+/// How large slots are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SlotKind {
+    /// 64 bytes: small values inside, others out of the table.
+    Wide,
+    /// 32 bytes: every value out of the table.
+    Narrow,
+}
+
+impl SlotKind {
+    /// Bytes of a slot.
+    #[inline]
+    pub const fn bytes(self) -> usize {
+        match self {
+            SlotKind::Wide => 64,
+            SlotKind::Narrow => 32,
+        }
+    }
+
+    const fn key_bytes(self) -> usize {
+        match self {
+            SlotKind::Wide => 16,
+            SlotKind::Narrow => 8,
+        }
+    }
+
+    const fn value_at(self) -> usize {
+        12 + self.key_bytes()
+    }
+
+    const fn tail_at(self) -> usize {
+        self.bytes() - 4
+    }
+
+    /// What of `hash` a slot keeps.
+    fn key_of(self, hash: KeyHash) -> [u8; 16] {
+        match self {
+            SlotKind::Wide => hash.to_bytes(),
+            SlotKind::Narrow => (u128::from(hash.high)).to_le_bytes(),
+        }
+    }
+}
+
+/// Where an object is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ObjectRef {
+    /// Bytes from the start of the objects' memory; a multiple of 8 below 2^43.
+    pub offset: u64,
+    /// Bytes to READ, below 2^24.
+    pub len: u32,
+    /// Which of the objects that were ever there, modulo 2^15.
+    pub incarnation: u16,
+}
+
+/// What a key has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Content<'a> {
+    /// At most [`INLINE_BYTES_MAX`] bytes in a wide slot.
+    Inline(&'a [u8]),
+    /// Elsewhere.
+    Object(ObjectRef),
+}
+
+/// A slot as read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    kind: SlotKind,
+    /// Of the slot's content.
+    pub version: u64,
+    /// Overflow block of the home that begins here; 0 = none.
+    pub link: u32,
+    what: u8,
+    incarnation: u16,
+    key: [u8; 16],
+    value: [u8; INLINE_BYTES_MAX],
+}
+
+/// The slot was being written, or was never written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a slot that was being written")]
+pub struct TornSlot;
+
+impl Slot {
+    pub(super) fn free(kind: SlotKind) -> Slot {
+        Slot {
+            kind,
+            version: 0,
+            link: 0,
+            what: FREE,
+            incarnation: 0,
+            key: [0; 16],
+            value: [0; INLINE_BYTES_MAX],
+        }
+    }
+
+    /// Takes the content of another slot, keeps its own link and version.
+    pub(super) fn fill_from(&mut self, other: &Slot) {
+        let (version, link) = (self.version, self.link);
+        *self = Slot {
+            version,
+            link,
+            ..*other
+        };
+    }
+
+    pub(super) fn fill(&mut self, hash: KeyHash, content: Content<'_>) {
+        let mut filled = Slot::free(self.kind);
+        filled.key = self.kind.key_of(hash);
+        match content {
+            Content::Inline(value) => {
+                assert!(self.kind == SlotKind::Wide, "narrow slots hold no values");
+                filled.what = value.len() as u8;
+                filled.value[..value.len()].copy_from_slice(value);
+            }
+            Content::Object(object) => {
+                assert!(object.offset.is_multiple_of(8) && object.offset < 8 << 40 && object.len < 1 << 24);
+                let word = u64::from(object.len) | (object.offset / 8) << 24;
+                filled.what = OBJECT;
+                filled.incarnation = object.incarnation & 0x7fff;
+                filled.value[..8].copy_from_slice(&word.to_le_bytes());
+            }
+        }
+        self.fill_from(&filled);
+    }
+
+    /// Takes `bytes` (a slot's) apart.
+    pub fn open(kind: SlotKind, bytes: &[u8]) -> Result<Slot, TornSlot> {
+        assert_eq!(bytes.len(), kind.bytes(), "the bytes of a slot");
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+        let header = u64::from(word(0)) | u64::from(word(4)) << 32;
+        let version = header >> 16;
+        // Version 0 is memory that nobody wrote.
+        if header & 1 == 1 || version == 0 || word(kind.tail_at()) != version as u32 {
+            return Err(TornSlot);
+        }
+        let what = bytes[11];
+        let is_known = what == FREE || what == OBJECT || usize::from(what) <= INLINE_BYTES_MAX;
+        if !is_known {
+            return Err(TornSlot);
+        }
+        let mut slot = Slot {
+            version,
+            link: word(8) & LINK_MAX,
+            what,
+            incarnation: (header >> 1) as u16 & 0x7fff,
+            ..Slot::free(kind)
+        };
+        let (key, value) = bytes[12..kind.tail_at()].split_at(kind.key_bytes());
+        slot.key[..key.len()].copy_from_slice(key);
+        slot.value[..value.len()].copy_from_slice(value);
+        Ok(slot)
+    }
+
+    /// Writes it to `offset` as its next version, in the order that readers rely on.
+    pub(super) fn write(&mut self, memory: &mut impl TableMemory, offset: usize) {
+        let kind = self.kind;
+        self.version += 1;
+        let header = self.version << 16 | u64::from(self.incarnation) << 1;
+        let mut middle = [0; 52];
+        middle[..4].copy_from_slice(&(self.link | u32::from(self.what) << 24).to_le_bytes());
+        middle[4..4 + kind.key_bytes()].copy_from_slice(&self.key[..kind.key_bytes()]);
+        let value = kind.value_at() - 8..kind.tail_at() - 8;
+        let value_bytes = value.len();
+        middle[value].copy_from_slice(&self.value[..value_bytes]);
+        memory.store(offset + kind.tail_at(), &(self.version as u32).to_le_bytes());
+        memory.store(offset, &(header | 1).to_le_bytes());
+        memory.store(offset + 8, &middle[..kind.tail_at() - 8]);
+        memory.store(offset, &header.to_le_bytes());
+    }
+
+    /// Nothing in it.
+    pub fn is_free(&self) -> bool {
+        self.what == FREE
+    }
+
+    /// Whether it is of the key with `hash`. In narrow slots half of the hash is known: compare the object's key.
+    pub fn is_of(&self, hash: KeyHash) -> bool {
+        !self.is_free() && self.key == self.kind.key_of(hash)
+    }
+
+    /// The value, or where it is; `None` if free.
+    pub fn content(&self) -> Option<Content<'_>> {
+        match self.what {
+            FREE => None,
+            OBJECT => {
+                let word = u64::from_le_bytes(*self.value.first_chunk().expect("8 bytes"));
+                Some(Content::Object(ObjectRef {
+                    offset: (word >> 24) * 8,
+                    len: word as u32 & 0xff_ffff,
+                    incarnation: self.incarnation,
+                }))
+            }
+            len => Some(Content::Inline(&self.value[..usize::from(len)])),
+        }
+    }
+}

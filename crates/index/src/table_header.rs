@@ -1,0 +1,53 @@
+//! [`TableHeader`]: the first line of a table that peers READ.
+//!
+//! | offset | size | field | meaning |
+//! |---|---|---|---|
+//! | 0 | 8 | magic | which kind of table |
+//! | 8 | 8 | epoch | of this table |
+//! | 16 | 8 | count | of its places |
+//! | 24 | 8 | moves | odd while entries move |
+//! | 32 | 32 | | 0 |
+//!
+//! Little-endian, written by the owner. A reader that READs the count of moves, then all places of a key, then the count
+//! again, each after the one before has completed, and finds one even number, has not missed a moving key. Counts
+//! within the places would not do: lines of one READ are seen in any order, so first and last line may both be older
+//! than a move that is seen by halves in between.
+
+use crate::TableMemory;
+
+/// Bytes before the first place.
+pub const HEADER_BYTES: usize = 64;
+
+/// Offset of the count of moves.
+pub const MOVES_OFFSET: usize = 24;
+
+/// The owner's side of it.
+#[derive(Debug, Default)]
+pub(crate) struct TableHeader {
+    moves: u64,
+}
+
+impl TableHeader {
+    pub(crate) fn write(memory: &mut impl TableMemory, magic: u64, epoch: u64, count: u64) -> TableHeader {
+        let mut header = [0; HEADER_BYTES];
+        for (at, word) in [magic, epoch, count].into_iter().enumerate() {
+            header[at * 8..at * 8 + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        memory.store(0, &header);
+        TableHeader::default()
+    }
+
+    pub(crate) fn begin_moves(&mut self, memory: &mut impl TableMemory) {
+        debug_assert!(self.moves.is_multiple_of(2), "moves within moves");
+        self.count(memory);
+    }
+
+    pub(crate) fn end_moves(&mut self, memory: &mut impl TableMemory) {
+        self.count(memory);
+    }
+
+    fn count(&mut self, memory: &mut impl TableMemory) {
+        self.moves += 1;
+        memory.store(MOVES_OFFSET, &self.moves.to_le_bytes());
+    }
+}
