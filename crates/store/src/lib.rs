@@ -10,6 +10,7 @@
 //! - [`ItemRef`] is an item found. It borrows the partition, so nothing can overwrite the item meanwhile.
 //! - [`ExtraPut`] and [`Mark`] are what memcached's commands ask for beyond that: flags, CAS numbers, times of access.
 //!   Items that none of them touched do without the bytes.
+//! - [`Extents`] says where records go that peers READ meanwhile.
 //! - [`WarmFile`] keeps the memory of partitions in a file, so that a server that stops and starts again has its items.
 //!
 //! A server works in three passes over a batch, so that no memory access waits:
@@ -67,6 +68,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod extents;
 mod extras;
 mod frozen;
 mod heap;
@@ -81,6 +83,7 @@ mod stats;
 mod warm;
 
 pub use drover_index::BucketLines;
+pub use extents::{Extent, Extents, ExtentsOptions};
 pub use extras::{EXTRAS_BYTES, ExtraCondition, ExtraOutcome, ExtraPut, Join, Mark, NewCas};
 pub use frozen::{Doubt, Frozen};
 pub use item::{ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX, ValueRef, item_bytes};
