@@ -60,6 +60,18 @@ pub fn key_hash(message: &[u8]) -> Option<KeyHash> {
 }
 
 impl<C: Cpu> Desk<'_, C> {
+    /// A message will be served soon: asks for its key's bucket.
+    pub fn foresee(&self, message: &[u8]) {
+        if let Some(hash) = key_hash(message) {
+            self.partition.prefetch_bucket(self.cpu, hash, false);
+        }
+    }
+
+    /// Asks for the item that a foreseen message is about.
+    pub fn hint(&self, message: &[u8]) -> Hint {
+        key_hash(message).map_or(Hint::NONE, |hash| self.partition.prefetch_item(self.cpu, hash))
+    }
+
     /// Answers a message of another core: its reply is added to `output`, and may be empty. A message that no core would
     /// send is answered by `SERVER_ERROR`. `hint` is what a prefetch said about its [`key_hash`], if there was one.
     pub fn serve(&mut self, message: &[u8], hint: Hint, output: &mut Output) {

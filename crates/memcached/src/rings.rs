@@ -18,14 +18,20 @@ use drover_base::KeyHash;
 use drover_mem::AllocError;
 use drover_net::{Hole, Output};
 use drover_rt::{RingConsumer, RingProducer, ring};
+use drover_store::Hint;
 use drover_verbs::Waker;
 use std::io::IoSlice;
 use std::sync::{Arc, OnceLock};
 
 /// Bytes of a hole before a message.
 const HOLE_BYTES: usize = 16;
-/// Messages that one step takes from one ring: about what a connection may do in its turn.
-const BATCH: usize = 64;
+/// Replies that one step takes from one ring: about what a connection may have in its turn.
+const REPLIES: usize = 64;
+/// Requests whose memory is asked for together, and the bytes from which on there are enough of them.
+const BATCH_MAX: usize = 16;
+const BATCH_BYTES: usize = 16 << 10;
+/// Such batches that one step takes from one ring.
+const BATCHES: usize = 4;
 /// What is replied for a request that made its core panic.
 const PANICKED: &[u8] = b"SERVER_ERROR internal error\r\n";
 
@@ -57,6 +63,9 @@ impl Rings {
                     requests: asked,
                     replies: answers,
                     held: None,
+                    batch: Vec::new(),
+                    taken: 0,
+                    served: 0,
                 });
             }
         }
@@ -157,8 +166,19 @@ impl Elsewhere for Outbound {
 
 /// What a core does with what arrives.
 pub trait Receiver {
+    /// This request will be served soon: asks for its key's bucket.
+    fn foresee(&mut self, message: &[u8]) {
+        let _ = message;
+    }
+
+    /// A while later: looks at the bucket and asks for the item.
+    fn hint(&mut self, message: &[u8]) -> Hint {
+        let _ = message;
+        Hint::NONE
+    }
+
     /// Answers another core's request: its reply is added to `reply`.
-    fn serve(&mut self, message: &[u8], reply: &mut Output);
+    fn serve(&mut self, message: &[u8], hint: Hint, reply: &mut Output);
 
     /// A reply to one of this core's own requests. The connection may be gone.
     fn fill(&mut self, hole: Hole, reply: &[u8]);
@@ -182,16 +202,20 @@ struct Peer {
     replies: RingProducer,
     /// A reply that found no room.
     held: Option<Vec<u8>>,
+    /// Requests taken together, so that no memory access waits, as those of a connection are. Their memory stays.
+    batch: Vec<(Vec<u8>, Hint)>,
+    /// Of them are requests, and of those were served.
+    taken: usize,
+    served: usize,
 }
 
 impl Inbound {
-    /// Takes what has arrived, at most a batch per core. Says whether there was anything or a reply waits for room:
-    /// then this core does not sleep. `reply` is empty before and after: one of this core's own, kept from step to step
+    /// Takes what has arrived, at most a batch per core. Says whether there was anything. `reply` is empty before and after: one of this core's own, kept from step to step
     /// for its memory. Cost without messages: a load per ring of a line that nobody writes.
     pub fn step(&mut self, receiver: &mut impl Receiver, reply: &mut Output) -> bool {
         let mut busy = false;
         for ring in &mut self.replies {
-            for _ in 0..BATCH {
+            for _ in 0..REPLIES {
                 if !ring.pop(&mut self.scratch) {
                     break;
                 }
@@ -208,24 +232,33 @@ impl Inbound {
     }
 
     fn serve_peer(&mut self, index: usize, receiver: &mut impl Receiver, reply: &mut Output) -> bool {
-        let mut busy = self.peers[index].held.is_some();
-        self.peers[index].send_held();
-        for _ in 0..BATCH {
+        let mut busy = self.peers[index].send_held();
+        for _ in 0..BATCHES {
             let peer = &mut self.peers[index];
-            if peer.held.is_some() || !peer.requests.pop(&mut self.scratch) {
+            if peer.held.is_some() || !peer.gather(receiver) {
                 break;
             }
             busy = true;
-            let (hole, message) = split(&self.scratch);
-            self.serving = Some((index, hole));
-            receiver.serve(message, reply);
-            self.serving = None;
-            peer.answer(hole, reply);
+            while let Some(nth) = self.peers[index].next_request() {
+                let peer = &mut self.peers[index];
+                let (message, hint) = &peer.batch[nth];
+                let (hole, message) = split(message);
+                self.serving = Some((index, hole));
+                receiver.serve(message, *hint, reply);
+                self.serving = None;
+                peer.answer(hole, reply);
+            }
         }
         let peer = &mut self.peers[index];
         peer.requests.release();
         peer.replies.publish();
         busy
+    }
+
+    /// Whether a reply waits for a core that does not take what it was sent: nothing tells when it does, so whoever
+    /// sleeps looks again soon.
+    pub fn owes(&self) -> bool {
+        self.peers.iter().any(|peer| peer.held.is_some())
     }
 
     /// After a panic in [`step`](Inbound::step): the request that caused it is answered by an error, for its client
@@ -241,6 +274,47 @@ impl Inbound {
 }
 
 impl Peer {
+    /// Makes sure that there is something to serve; false if nothing came. In three passes, of which the third is to
+    /// serve it: ask for buckets, ask for items.
+    fn gather(&mut self, receiver: &mut impl Receiver) -> bool {
+        if self.served < self.taken {
+            return true;
+        }
+        (self.taken, self.served) = (0, 0);
+        let mut bytes = 0;
+        while self.taken < BATCH_MAX && bytes < BATCH_BYTES {
+            if self.batch.len() == self.taken {
+                self.batch.push((Vec::new(), Hint::NONE));
+            }
+            let (message, hint) = &mut self.batch[self.taken];
+            if message.capacity() > BATCH_BYTES {
+                // What one long value took is not kept for ever.
+                *message = Vec::new();
+            }
+            if !self.requests.pop(message) {
+                break;
+            }
+            *hint = Hint::NONE;
+            receiver.foresee(split(message).1);
+            bytes += message.len();
+            self.taken += 1;
+        }
+        if self.taken > 1 {
+            for (message, hint) in &mut self.batch[..self.taken] {
+                *hint = receiver.hint(split(message).1);
+            }
+        }
+        self.taken > 0
+    }
+
+    /// The next of the batch, unless the reply to the one before still waits for room.
+    fn next_request(&mut self) -> Option<usize> {
+        let nth = self.served;
+        let goes_on = nth < self.taken && self.held.is_none();
+        self.served += usize::from(goes_on);
+        goes_on.then_some(nth)
+    }
+
     /// Sends what is in `reply`, which is empty afterwards.
     fn answer(&mut self, hole: Hole, reply: &mut Output) {
         let hole = hole_bytes(hole);
@@ -267,12 +341,16 @@ impl Peer {
         self.send_held();
     }
 
-    fn send_held(&mut self) {
-        if let Some(message) = self.held.take()
-            && self.replies.push(&[&message]).is_err()
-        {
+    /// Whether there was one and it found room.
+    fn send_held(&mut self) -> bool {
+        let Some(message) = self.held.take() else {
+            return false;
+        };
+        let sent = self.replies.push(&[&message]).is_ok();
+        if !sent {
             self.held = Some(message);
         }
+        sent
     }
 }
 

@@ -53,17 +53,30 @@ struct Glue<'s> {
     connection: &'s mut Connection,
 }
 
-impl Receiver for Glue<'_> {
-    fn serve(&mut self, message: &[u8], reply: &mut Output) {
-        let mut desk = Desk {
+impl Glue<'_> {
+    fn desk(&mut self) -> Desk<'_, NativeCpu> {
+        Desk {
             partition: self.partition,
             cpu: self.cpu,
             now_s: 100,
             core: self.core,
             server: self.server,
             elsewhere: self.outbound,
-        };
-        desk.serve(message, Hint::NONE, reply);
+        }
+    }
+}
+
+impl Receiver for Glue<'_> {
+    fn foresee(&mut self, message: &[u8]) {
+        self.desk().foresee(message);
+    }
+
+    fn hint(&mut self, message: &[u8]) -> Hint {
+        self.desk().hint(message)
+    }
+
+    fn serve(&mut self, message: &[u8], hint: Hint, reply: &mut Output) {
+        self.desk().serve(message, hint, reply);
     }
 
     fn fill(&mut self, hole: Hole, reply: &[u8]) {
@@ -337,7 +350,7 @@ fn a_reply_to_a_connection_that_is_gone_is_dropped_and_nothing_stays() {
 struct Clumsy(bool);
 
 impl Receiver for Clumsy {
-    fn serve(&mut self, _message: &[u8], reply: &mut Output) {
+    fn serve(&mut self, _message: &[u8], _hint: Hint, reply: &mut Output) {
         reply.push(b"half a rep");
         if !std::mem::replace(&mut self.0, true) {
             std::panic::resume_unwind(Box::new("on purpose"));

@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// What is left of a request is read on in the core's buffer if it is no longer than this, bytes.
 const COPIED_BYTES_MAX: usize = 2 << 10;
+/// The first block of a long request, bytes: twice the core's buffer. Only who fills it gets one for all that is to come.
+const LONG_BYTES: usize = 32 << 10;
 /// Pieces of a write.
 const SLICES: usize = 16;
 
@@ -42,9 +44,11 @@ pub(crate) struct Connection<T> {
     pub(crate) dirty: bool,
     /// Waits for memory to read on.
     pub(crate) hungry: bool,
+    /// It has had a whole request.
+    pub(crate) has_been_served: bool,
     /// When something last came or went, in seconds since the start.
     pub(crate) last_s: u32,
-    /// When it got the block of a long request.
+    /// When a long request began to take memory.
     pub(crate) long_since_s: u32,
 }
 
@@ -103,6 +107,7 @@ impl<T: Talk> Connection<T> {
             queued: false,
             dirty: false,
             hungry: false,
+            has_been_served: false,
             last_s: now_s,
             long_since_s: now_s,
         }
@@ -166,6 +171,7 @@ impl<T: Talk> Connection<T> {
             } else {
                 0
             };
+            self.has_been_served |= used > 0;
             self.keep(&all[used..], bench.pool);
         }
         bench.buffer = buffer;
@@ -220,29 +226,35 @@ impl<T: Talk> Connection<T> {
     /// So many bytes of the rest are done with.
     fn used(&mut self, count: usize, bench: &mut Bench<'_>) {
         self.rest.start += count;
+        if count > 0 {
+            self.has_been_served = true;
+            self.long_since_s = bench.now_s;
+        }
         if self.rest.is_empty() {
             self.rest.release(bench.pool);
         }
     }
 
-    /// Makes room in `rest` for `at_least` bytes in all, and one more than there are. False if there is no memory.
+    /// Makes room in `rest` for some of the `at_least` bytes that are wanted in all. False if there is no memory.
     fn make_room(&mut self, bench: &Bench<'_>, at_least: usize) -> bool {
         let len = self.rest.len();
-        let wanted = at_least.max(len + 1);
-        if self.rest.start + wanted <= self.rest.data.len() {
+        let next = next_bytes(len, at_least);
+        let is_long = self.rest.data.len() >= LONG_BYTES;
+        if is_long && self.rest.end < self.rest.data.len() && self.rest.start == 0 {
             return true;
         }
-        if wanted <= self.rest.data.len() {
+        if next <= self.rest.data.len() {
             self.rest.data.copy_within(self.rest.start..self.rest.end, 0);
         } else {
-            // Never less than the core's buffer, or long pipelines would be read in small pieces from then on.
-            let Some(mut data) = bench.pool.try_take(wanted.max(bench.buffer.len())) else {
+            let Some(mut data) = bench.pool.try_take(next) else {
                 return false;
             };
             data[..len].copy_from_slice(self.rest.bytes());
             self.rest.release(bench.pool);
             self.rest.data = data;
-            self.long_since_s = bench.now_s;
+            if !is_long {
+                self.long_since_s = bench.now_s;
+            }
         }
         (self.rest.start, self.rest.end) = (0, len);
         true
@@ -321,10 +333,10 @@ impl<T: Talk> Connection<T> {
         }
     }
 
-    /// Bytes that the request on its way needs in all.
+    /// Bytes of the block that the request on its way needs next.
     pub(crate) fn wanted_bytes(&self) -> usize {
         match self.wants {
-            Wants::Input { at_least } => at_least.max(self.rest.len() + 1),
+            Wants::Input { at_least } => next_bytes(self.rest.len(), at_least),
             _ => 0,
         }
     }
@@ -333,6 +345,12 @@ impl<T: Talk> Connection<T> {
     pub(crate) fn end(mut self, pool: &Pool) {
         self.rest.release(pool);
     }
+}
+
+/// Bytes of the next block of a long request of which `len` came and `at_least` are wanted.
+fn next_bytes(len: usize, at_least: usize) -> usize {
+    let wanted = at_least.max(len + 1).max(LONG_BYTES);
+    if len < LONG_BYTES { LONG_BYTES } else { wanted }
 }
 
 fn errno_of(error: &io::Error) -> Errno {

@@ -14,11 +14,19 @@ const CLASSES: usize = 12;
 /// Of each size are kept blocks of so many bytes in all, and two at least.
 const KEPT_BYTES: usize = 256 << 10;
 
+/// Longer blocks are long, bytes.
+const SMALL_BYTES: usize = 64 << 10;
+
 /// Blocks for the connections of a core. Counts what is lent; who is asked for [`try_take`](Pool::try_take) keeps
-/// within the budget.
+/// within the budget, of which a quarter is for small blocks and the rest for long ones: neither keeps the other from
+/// beginning.
 #[derive(Debug)]
 pub struct Pool {
     kept: [RefCell<Vec<Box<[u8]>>>; CLASSES],
+    /// Of `lent_bytes`, in small blocks.
+    lent_small: Cell<usize>,
+    /// Blocks that came back.
+    given: Cell<u64>,
     lent_bytes: Cell<usize>,
     lent_bytes_max: Cell<usize>,
     budget_bytes: usize,
@@ -29,6 +37,8 @@ impl Pool {
     pub fn new(budget_bytes: usize) -> Rc<Pool> {
         Rc::new(Pool {
             kept: Default::default(),
+            lent_small: 0.into(),
+            given: 0.into(),
             lent_bytes: 0.into(),
             lent_bytes_max: 0.into(),
             budget_bytes,
@@ -39,6 +49,9 @@ impl Pool {
     pub fn take(&self, bytes: usize) -> Box<[u8]> {
         let bytes = block_bytes(bytes);
         self.lent_bytes.set(self.lent_bytes.get() + bytes);
+        if is_small(bytes) {
+            self.lent_small.set(self.lent_small.get() + bytes);
+        }
         self.lent_bytes_max
             .set(self.lent_bytes_max.get().max(self.lent_bytes.get()));
         let kept = self
@@ -48,15 +61,23 @@ impl Pool {
         kept.unwrap_or_else(|| vec![0; bytes].into())
     }
 
-    /// The same within the budget; `None` when that is used up. One block is always granted, however long.
+    /// The same within the budget; `None` when that is used up. One long block is always granted, however long.
     pub fn try_take(&self, bytes: usize) -> Option<Box<[u8]>> {
         self.has_room(bytes).then(|| self.take(bytes))
     }
 
     /// Whether [`try_take`](Pool::try_take) would give so many.
     pub fn has_room(&self, bytes: usize) -> bool {
-        let lent = self.lent_bytes.get();
-        lent == 0 || lent + block_bytes(bytes) <= self.budget_bytes
+        let (bytes, small) = (block_bytes(bytes), self.lent_small.get());
+        let long = self.lent_bytes.get() - small;
+        match is_small(bytes) {
+            true => small + bytes <= self.small_budget(),
+            false => long == 0 || long + bytes <= self.budget_bytes - self.small_budget(),
+        }
+    }
+
+    fn small_budget(&self) -> usize {
+        self.budget_bytes / 4
     }
 
     /// A block comes back. Empty ones are ignored.
@@ -66,6 +87,10 @@ impl Pool {
         }
         let bytes = block.len();
         self.lent_bytes.set(self.lent_bytes.get() - bytes);
+        if is_small(bytes) {
+            self.lent_small.set(self.lent_small.get() - bytes);
+        }
+        self.given.set(self.given.get() + 1);
         if let Some(class) = self.kept.get(class_of(bytes)) {
             let mut class = class.borrow_mut();
             if class.len() < (KEPT_BYTES / bytes).max(2) {
@@ -84,10 +109,25 @@ impl Pool {
         self.lent_bytes_max.get()
     }
 
+    /// More is lent in small blocks, which are given whatever the budget says, than is meant for them.
+    pub(crate) fn is_over_in_small(&self) -> bool {
+        self.lent_small.get() > self.small_budget()
+    }
+
+    /// Changes whenever a block comes back.
+    pub(crate) fn given(&self) -> u64 {
+        self.given.get()
+    }
+
     /// More is lent than the budget allows.
     pub fn is_over(&self) -> bool {
         self.lent_bytes.get() > self.budget_bytes
     }
+}
+
+/// Whether a block of so many bytes is a small one.
+pub(crate) fn is_small(bytes: usize) -> bool {
+    bytes <= SMALL_BYTES
 }
 
 fn block_bytes(bytes: usize) -> usize {
@@ -165,14 +205,24 @@ mod tests {
 
     #[test]
     fn the_budget_holds_but_somebody_is_always_served() {
-        let pool = Pool::new(64 << 10);
-        let big = pool.try_take(1 << 20).expect("the only one");
+        let pool = Pool::new(1 << 20);
+        let big = pool.try_take(8 << 20).expect("the only long one");
         assert!(pool.is_over());
-        assert!(pool.try_take(1).is_none());
+        assert!(pool.try_take(100 << 10).is_none());
+        // A quarter is for small ones, whatever long ones take.
+        let small: Vec<_> = (0..4)
+            .map(|_| pool.try_take(64 << 10).expect("256 KiB"))
+            .collect();
+        assert!(pool.try_take(1).is_none() && !pool.is_over_in_small());
+        let more = pool.take(1);
+        assert!(pool.is_over_in_small());
+        let given = pool.given();
         pool.give(big);
-        let first = pool.try_take(40 << 10).expect("64 KiB");
-        assert!(!pool.is_over() && pool.try_take(1).is_none());
+        assert_ne!(pool.given(), given);
+        let first = pool.try_take(512 << 10).expect("512 of 768 KiB");
+        assert!(!pool.is_over() && pool.try_take(512 << 10).is_none());
         pool.give(first);
-        assert_eq!(pool.lent_bytes(), 0);
+        small.into_iter().chain([more]).for_each(|block| pool.give(block));
+        assert_eq!((pool.lent_bytes(), pool.is_over_in_small()), (0, false));
     }
 }

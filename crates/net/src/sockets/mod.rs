@@ -82,6 +82,8 @@ pub struct Sockets<T: Talk, P: Poller = Epoll> {
     dirty: Vec<Token>,
     /// Those that wait for memory, longest first.
     hungry: VecDeque<Token>,
+    /// Blocks that had come back when there was not enough for any of them.
+    starved_at: u64,
     counters: Counters,
     /// Whose turn it is: known after a panic.
     serving: Option<Token>,
@@ -116,6 +118,7 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
             queue: VecDeque::new(),
             dirty: Vec::new(),
             hungry: VecDeque::new(),
+            starved_at: u64::MAX,
             counters: Counters::default(),
             serving: None,
             now_s: 0,
@@ -192,10 +195,14 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
 
     /// Writes what is to be written: a system call for each connection that has something.
     pub fn flush(&mut self) {
-        while let Some(token) = self.dirty.pop() {
+        // In the order they were served: who asked first is answered first.
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for token in dirty.drain(..) {
             self.flush_one(token);
         }
+        self.dirty = dirty;
         while self.replies.is_over() && self.shed_reader() {}
+        while self.requests.is_over_in_small() && self.shed_beginner() {}
         if std::mem::take(&mut self.changed) {
             self.lobby.show(self.options.core, &self.counters);
         }

@@ -191,14 +191,25 @@ struct Incoming<'a, 'd, C: Cpu + 'static> {
 }
 
 impl<C: Cpu> Receiver for Incoming<'_, '_, C> {
-    fn serve(&mut self, message: &[u8], reply: &mut Output) {
-        self.desk.serve(message, Hint::NONE, reply);
+    fn foresee(&mut self, message: &[u8]) {
+        self.desk.foresee(message);
+    }
+
+    fn hint(&mut self, message: &[u8]) -> Hint {
+        self.desk.hint(message)
+    }
+
+    fn serve(&mut self, message: &[u8], hint: Hint, reply: &mut Output) {
+        self.desk.serve(message, hint, reply);
     }
 
     fn fill(&mut self, hole: Hole, reply: &[u8]) {
         self.sockets.fill(hole, reply);
     }
 }
+
+/// How long a core that owes another a reply sleeps, if it has nothing else to do, before it looks whether there is room.
+const OWING: Ns = Ns::from_us(100);
 
 /// What is over is said to have ended in the server's first second, so for memcached's clients there is none before it.
 const FIRST_S: u32 = 1;
@@ -229,7 +240,11 @@ impl<C: Cpu> Lodger<C> for Table<C> {
             self.sockets.room_for_others();
         }
         self.sockets.flush();
-        if crossed { Progress::Busy } else { progress }
+        match (crossed, self.rings.inbound.owes()) {
+            (true, _) => Progress::Busy,
+            (false, true) => progress.and(Progress::Idle { wake_at: now + OWING }),
+            (false, false) => progress,
+        }
     }
 
     fn fd(&self) -> BorrowedFd<'_> {

@@ -15,6 +15,7 @@ use drover_net::Listener;
 use drover_rt::control::ControlListener;
 use drover_verbs::{Context, Device, Provider};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::Timespec;
 use std::sync::Arc;
 
 /// Serves until SIGTERM or SIGINT.
@@ -158,15 +159,19 @@ fn wait<P: Provider>(
     listeners: &[ControlListener],
     saves: bool,
 ) -> Result<End, Failure> {
+    // Without descriptors left, who waits at a listener is looked at again in a while, or this thread would spin.
+    let mut deaf = false;
     loop {
         let mut fds = vec![PollFd::from_borrowed_fd(server.ended(), PollFlags::IN)];
         fds.extend(signals.interests());
-        fds.extend(
-            listeners
-                .iter()
-                .map(|listener| PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN)),
-        );
-        match poll(&mut fds, None) {
+        if !deaf {
+            fds.extend(
+                listeners
+                    .iter()
+                    .map(|listener| PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN)),
+            );
+        }
+        match poll(&mut fds, deaf.then_some(&DEAF)) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(Failure::new(exit::OS_ERROR, format!("poll: {error}"))),
@@ -180,14 +185,30 @@ fn wait<P: Provider>(
             None if alone => return Ok(End::Alone),
             None => {}
         }
-        for listener in listeners {
-            match listener.accept() {
-                Ok(Some(stream)) => server.adopt(stream),
-                Ok(None) => {}
-                Err(error) => tracing::warn!("accepting at {}: {error}", listener.addr()),
+        deaf = !adopt_all(server, listeners);
+    }
+}
+
+/// How long nobody is let in after the system did not allow it.
+const DEAF: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+
+/// Passes on one client of each listener; `false` if the system does not let us.
+fn adopt_all<P: Provider>(server: &Server<P>, listeners: &[ControlListener]) -> bool {
+    let mut well = true;
+    for listener in listeners {
+        match listener.accept() {
+            Ok(Some(stream)) => server.adopt(stream),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!("accepting at {}: {error}", listener.addr());
+                well = false;
             }
         }
     }
+    well
 }
 
 fn pin_worker(worker: usize, cores: Option<&[usize]>) {
