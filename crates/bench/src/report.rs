@@ -114,6 +114,10 @@ pub struct RivalResult {
     pub hit_rate: f64,
     /// Latencies, microseconds.
     pub latency_us: LatencyUs,
+    /// The server's processor time per operation in user and in system mode, nanoseconds, waiting for requests
+    /// included.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server_ns: Option<[f64; 2]>,
 }
 
 /// One mode, drover among the rivals. Median, least and most.
@@ -353,9 +357,16 @@ fn median_rivals(samples: &[&Sample]) -> Vec<RivalResult> {
             throughput_ops: median(&all.iter().map(|r| r.throughput_ops).collect::<Vec<_>>()),
             hit_rate: median(&all.iter().map(|r| r.hit_rate).collect::<Vec<_>>()),
             latency_us: median_latency(all.iter().map(|r| r.latency_us)),
+            server_ns: median_server_ns(&all),
         }
     };
     first.rivals.iter().map(of).collect()
+}
+
+fn median_server_ns(all: &[&RivalResult]) -> Option<[f64; 2]> {
+    let known: Vec<[f64; 2]> = all.iter().filter_map(|r| r.server_ns).collect();
+    let of = |nth: usize| median(&known.iter().map(|ns| ns[nth]).collect::<Vec<_>>());
+    (!known.is_empty()).then(|| [of(0), of(1)])
 }
 
 #[cfg(test)]
@@ -376,6 +387,7 @@ pub(crate) mod tests {
                 p50,
                 ..LatencyUs::default()
             },
+            server_ns: Some([400.0, 3600.0]),
         };
         Sample {
             throughput_ops: ops,

@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::pin::{self, Cores};
 use crate::progress::Progress;
 use crate::report::{Lone, Report, RivalResult, Sample, Workload};
-use crate::rivals::{Kind, Mode, Rival, RivalOptions, RivalTarget, Transport};
+use crate::rivals::{Entrant, Mode, Rival, RivalOptions, RivalTarget, Transport};
 use crate::target::{NullTarget, TargetError};
 use crate::workload::{KeyText, Mix, Popularity, Tape, TapeOptions, Values};
 use crate::{Helper, result_file};
@@ -65,7 +65,9 @@ pub struct Plan {
     /// Bytes of index and log that the bound's reads go over.
     pub footprint: [u64; 2],
     /// Rivals to put beside.
-    pub rivals: Vec<Kind>,
+    pub rivals: Vec<Entrant>,
+    /// Only in modes whose names contain one of these words; none: in all.
+    pub rival_modes: Vec<String>,
     /// Load the keys first (not if a server that was found running is to be asked as it is).
     pub load: bool,
     /// How to start this program again.
@@ -427,33 +429,45 @@ fn notes(plan: &Plan) -> Vec<String> {
 
 /// A rival in one mode, its client connected. The server process is shared by the modes of one transport.
 struct Contender {
-    kind: Kind,
+    name: String,
     mode: Mode,
     client: Client<RivalTarget>,
-    /// Kept alive; the last one ends it.
-    _server: std::rc::Rc<Rival>,
+    /// The last one ends it.
+    server: std::rc::Rc<Rival>,
 }
 
 fn contenders(plan: &Plan, progress: &Progress, missing: &mut Vec<String>) -> Vec<Contender> {
     let mut all = Vec::new();
-    for &kind in &plan.rivals {
-        if Rival::find(kind).is_none() {
-            missing.push(format!("{kind} is not installed"));
+    for entrant in &plan.rivals {
+        if entrant.find().is_none() {
+            missing.push(format!("{} is not installed", entrant.name()));
             continue;
         }
         for transport in [Transport::Unix, Transport::Tcp] {
-            match contenders_over(kind, transport, plan, progress) {
+            match contenders_over(entrant, transport, plan, progress) {
                 Ok(some) => all.extend(some),
                 // A rival that does not work here is no reason to measure nothing.
-                Err(error) => missing.push(format!("{kind} over {transport:?}: {error}")),
+                Err(error) => missing.push(format!("{} over {transport:?}: {error}", entrant.name())),
             }
         }
     }
+    // All rivals in one mode one after the other: what is compared is measured within the same seconds.
+    all.sort_by_key(|contender: &Contender| Mode::ALL.iter().position(|mode| *mode == contender.mode));
     all
 }
 
+impl Plan {
+    fn wants(&self, mode: &Mode) -> bool {
+        self.rival_modes.is_empty()
+            || self
+                .rival_modes
+                .iter()
+                .any(|word| mode.name.contains(word.as_str()))
+    }
+}
+
 fn contenders_over(
-    kind: Kind,
+    entrant: &Entrant,
     transport: Transport,
     plan: &Plan,
     progress: &Progress,
@@ -463,23 +477,32 @@ fn contenders_over(
         item_count: u64::from(plan.key_count),
         item_bytes: (plan.key_bytes + plan.value_bytes[1]) as u64,
     };
-    let server = std::rc::Rc::new(Rival::start(kind, transport, &plan.helper, &options)?);
+    let modes = Mode::ALL.into_iter();
+    let modes: Vec<Mode> = modes
+        .filter(|mode| mode.transport == transport && plan.wants(mode))
+        .collect();
+    let (name, program) = (entrant.name(), entrant.find().ok_or("it is gone")?);
     let mut all = Vec::new();
-    for mode in Mode::ALL.into_iter().filter(|mode| mode.transport == transport) {
+    if modes.is_empty() {
+        return Ok(all);
+    }
+    let server = Rival::start_program(entrant.kind, &program, transport, &plan.helper, &options)?;
+    let server = std::rc::Rc::new(server);
+    for mode in modes {
         let tape = Tape::new(&TapeOptions {
             entry_count: 1 << 20,
             ..plan.tape()
         });
         let mut client = client_of(plan, server.client(&mode)?, tape)?;
         if all.is_empty() {
-            let counter = progress.phase(format!("loading {kind}"), u64::from(plan.key_count));
+            let counter = progress.phase(format!("loading {name}"), u64::from(plan.key_count));
             client.load(0..plan.key_count, mode.window(), &counter)?;
         }
         all.push(Contender {
-            kind,
+            name: name.clone(),
             mode,
             client,
-            _server: server.clone(),
+            server: server.clone(),
         });
     }
     Ok(all)
@@ -488,10 +511,15 @@ fn contenders_over(
 impl Contender {
     fn sample(&mut self, plan: &Plan) -> Result<RivalResult, Box<dyn Error>> {
         let options = plan.run_options(self.mode.window(), Pace::Closed, plan.side_time());
+        let before = self.server.cpu_ns();
         let measured = self.client.run(&options)?;
         honest(&measured)?;
+        let after = self.server.cpu_ns();
+        let per_op = |before: f64, after: f64| (after - before) / measured.counts.ops.max(1) as f64;
+        let used = before.zip(after);
         Ok(RivalResult {
-            name: self.kind.to_string(),
+            name: self.name.clone(),
+            server_ns: used.map(|(b, a)| [per_op(b[0], a[0]), per_op(b[1], a[1])]),
             mode: self.mode.name.to_owned(),
             throughput_ops: measured.ops_per_s(),
             hit_rate: measured.counts.hit_rate(),

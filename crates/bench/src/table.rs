@@ -11,6 +11,7 @@ impl Display for Report {
         rows(self, f)?;
         bound(self, f)?;
         ratios(self, f)?;
+        server_time(self, f)?;
         for line in self.rivals_missing.iter().chain(&self.notes) {
             writeln!(f, "note: {line}")?;
         }
@@ -191,6 +192,28 @@ fn ratios(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
+/// Where the servers behind sockets spend their time: what the kernel takes, no server can save.
+fn server_time(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
+    for (nth, rival) in report.rivals.iter().enumerate() {
+        let Some([user, system]) = rival.server_ns else {
+            continue;
+        };
+        if nth == 0 {
+            writeln!(
+                f,
+                "\nprocessor time of the server per operation, waiting included:"
+            )?;
+        }
+        let name = format!("{} {}", rival.name, rival.mode);
+        let share = 100.0 * system / (user + system).max(1.0);
+        writeln!(
+            f,
+            "{name:<32}{user:>8.0} ns in user mode, {system:>7.0} in the kernel ({share:.0} %)"
+        )?;
+    }
+    Ok(())
+}
+
 /// Operations per second, to three digits.
 fn rate(ops: f64) -> String {
     match ops {
@@ -235,6 +258,7 @@ mod tests {
             "unix multiget 100",
             "12.0 x",
             "100.00 %",
+            "400 ns in user mode,    3600 in the kernel (90 %)",
             "redis is not installed",
         ] {
             assert!(text.contains(part), "{part} in\n{text}");

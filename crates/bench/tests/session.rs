@@ -2,7 +2,7 @@
 
 use drover_base::Ns;
 use drover_bench::pin::{self, Cores};
-use drover_bench::rivals::{Kind, Mode};
+use drover_bench::rivals::{Entrant, Mode};
 use drover_bench::session::{Plan, run};
 use drover_bench::workload::{Mix, Popularity};
 use drover_bench::{Helper, Pace, Progress, System, Target, TargetError};
@@ -90,6 +90,7 @@ fn plan() -> Plan {
         bound: false,
         footprint: [1 << 16, 1 << 18],
         rivals: Vec::new(),
+        rival_modes: Vec::new(),
         load: true,
         helper: Helper {
             program: env!("CARGO_BIN_EXE_bench-lab").into(),
@@ -102,7 +103,10 @@ fn plan() -> Plan {
 fn samples_bounds_and_rivals_all_appear() {
     let plan = Plan {
         bound: true,
-        rivals: vec![Kind::Memcached, Kind::Redis],
+        rivals: ["memcached", "redis"]
+            .iter()
+            .filter_map(|name| Entrant::named(name))
+            .collect(),
         ..plan()
     };
     let (report, latency) = run(&Toy::default(), &plan, &Progress::new(false)).expect("a session");

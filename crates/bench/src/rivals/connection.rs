@@ -4,6 +4,7 @@ use super::wire::{Reply, Unexpected};
 use super::{Kind, Stream};
 use drover_kv::{Op, Outcome, Token};
 use std::io;
+use std::os::fd::BorrowedFd;
 
 /// What one request of a batch waits for.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +121,18 @@ impl Connection {
         self.push_out()
     }
 
-    fn push_out(&mut self) -> io::Result<()> {
+    /// The socket did not take all of the batch.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.sent < self.out.len()
+    }
+
+    /// To be watched.
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.stream.socket()
+    }
+
+    /// Sends more of the batch.
+    pub(super) fn push_out(&mut self) -> io::Result<()> {
         while self.sent < self.out.len() {
             match self.stream.send(&self.out[self.sent..])? {
                 0 => break,
@@ -132,7 +144,6 @@ impl Connection {
 
     /// Takes what has arrived. True when the whole batch is answered: the connection is free again.
     pub(super) fn receive(&mut self, sink: &mut impl FnMut(Token, Outcome<'_>)) -> io::Result<bool> {
-        self.push_out()?;
         if self.received_len == self.received.len() {
             self.make_room();
         }

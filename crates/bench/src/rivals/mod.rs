@@ -7,6 +7,8 @@ mod stream;
 mod target;
 mod wire;
 
+use std::path::PathBuf;
+
 pub use process::{Rival, RivalOptions};
 pub use stream::Stream;
 pub use target::RivalTarget;
@@ -55,6 +57,51 @@ impl std::fmt::Display for Kind {
             Kind::Redis => "redis",
             Kind::Drover => "drover",
         })
+    }
+}
+
+/// A rival that is asked for: which kind, and perhaps another build of it than the installed one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entrant {
+    /// What it speaks and how it is started.
+    pub kind: Kind,
+    /// The program; `None`: the installed one.
+    pub program: Option<PathBuf>,
+}
+
+impl Entrant {
+    /// By the name people use: `memcached`, or `memcached=/path/of/another`.
+    pub fn named(text: &str) -> Option<Entrant> {
+        let (name, program) = match text.split_once('=') {
+            Some((name, path)) => (name, Some(PathBuf::from(path))),
+            None => (text, None),
+        };
+        let kind = Kind::named(name)?;
+        Some(Entrant { kind, program })
+    }
+
+    /// Where the program is, if there is one.
+    pub fn find(&self) -> Option<PathBuf> {
+        match &self.program {
+            Some(path) => path.is_file().then(|| path.clone()),
+            None => Rival::find(self.kind),
+        }
+    }
+
+    /// As reported: with its version if it is not the installed one.
+    pub fn name(&self) -> String {
+        let Some(program) = &self.program else {
+            return self.kind.to_string();
+        };
+        let said = std::process::Command::new(program)
+            .arg("-V")
+            .output()
+            .map(|out| out.stdout);
+        let said = String::from_utf8(said.unwrap_or_default()).unwrap_or_default();
+        let version = said
+            .split_whitespace()
+            .find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+        format!("{} {}", self.kind, version.unwrap_or("given"))
     }
 }
 

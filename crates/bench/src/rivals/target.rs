@@ -1,14 +1,20 @@
 //! [`RivalTarget`]: a rival behind many connections, as a [`Target`].
 //!
-//! Each connection carries one batch at a time; batches are sent whole and answered in the order sent (the
-//! rivals serve their connections in turn), so the client polls the oldest one and never sleeps.
+//! Each connection carries one batch at a time; batches are sent whole. With many connections the client asks epoll which
+//! of them were answered, and never sleeps; with one it asks that one. The same for every server: none is waited for in
+//! an order that it might not keep.
 
 use super::connection::Connection;
 use super::{Kind, Mode, Stream};
 use crate::target::{Target, TargetError};
 use drover_kv::{Op, Outcome, SubmitError, Token};
-use std::collections::VecDeque;
+use rustix::event::epoll;
+use rustix::fs::Timespec;
 use std::io;
+use std::os::fd::OwnedFd;
+
+/// Answered connections looked at together.
+const EVENTS: usize = 64;
 
 /// A client of a rival.
 pub struct RivalTarget {
@@ -17,8 +23,13 @@ pub struct RivalTarget {
     idle: Vec<usize>,
     /// Has a part of a batch.
     filling: Option<usize>,
-    /// Sent and not answered, oldest first.
-    busy: VecDeque<usize>,
+    /// How many are sent and not answered.
+    busy: usize,
+    /// Those whose sockets did not take the whole batch.
+    unsent: Vec<usize>,
+    /// Tells which are answered; `None` with one connection.
+    ready: Option<OwnedFd>,
+    events: Vec<epoll::Event>,
     batch: usize,
     broken: Option<io::Error>,
 }
@@ -33,11 +44,18 @@ impl RivalTarget {
         let connections = (0..mode.connections)
             .map(|_| Ok(Connection::new(kind, connect()?, mode.group)))
             .collect::<io::Result<Vec<_>>>()?;
+        let ready = match connections.len() {
+            0 | 1 => None,
+            _ => Some(watch(&connections)?),
+        };
         Ok(RivalTarget {
             kind,
             idle: (0..connections.len()).rev().collect(),
             filling: None,
-            busy: VecDeque::with_capacity(connections.len()),
+            busy: 0,
+            unsent: Vec::with_capacity(connections.len()),
+            ready,
+            events: Vec::with_capacity(EVENTS),
             connections,
             batch: mode.depth,
             broken: None,
@@ -50,7 +68,59 @@ impl RivalTarget {
         if let Err(error) = self.connections[nth].send() {
             self.broken = Some(error);
         }
-        self.busy.push_back(nth);
+        self.busy += 1;
+        if self.connections[nth].has_unsent() {
+            self.unsent.push(nth);
+        }
+    }
+
+    /// Goes on with what sockets did not take.
+    fn push_out(&mut self) {
+        let connections = &mut self.connections;
+        let broken = &mut self.broken;
+        self.unsent.retain(|&nth| {
+            if let Err(error) = connections[nth].push_out() {
+                *broken = Some(error);
+            }
+            connections[nth].has_unsent()
+        });
+    }
+
+    /// Takes what connection `nth` has got.
+    fn receive(&mut self, nth: usize, sink: &mut impl FnMut(Token, Outcome<'_>)) -> io::Result<()> {
+        if self.connections[nth].receive(sink)? {
+            self.busy -= 1;
+            self.idle.push(nth);
+        }
+        Ok(())
+    }
+
+    /// Takes what has arrived.
+    fn receive_all(&mut self, sink: &mut impl FnMut(Token, Outcome<'_>)) -> io::Result<()> {
+        const NOW: Timespec = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let Some(ready) = &self.ready else {
+            return match self.busy {
+                0 => Ok(()),
+                _ => self.receive(0, sink),
+            };
+        };
+        self.events.clear();
+        match epoll::wait(
+            ready,
+            rustix::buffer::spare_capacity(&mut self.events),
+            Some(&NOW),
+        ) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for at in 0..self.events.len() {
+            let data = self.events[at].data;
+            self.receive(data.u64() as usize, sink)?;
+        }
+        Ok(())
     }
 
     fn error(&self, error: &io::Error) -> Box<TargetError> {
@@ -78,22 +148,25 @@ impl Target for RivalTarget {
         sink: &mut impl FnMut(Token, Outcome<'_>),
     ) -> Result<(), Box<TargetError>> {
         // A part of a batch waits for more, but not if nothing is under way that could bring more.
-        if draining || self.busy.is_empty() {
+        if draining || self.busy == 0 {
             self.send();
+        }
+        if !self.unsent.is_empty() {
+            self.push_out();
         }
         if let Some(error) = self.broken.take() {
             return Err(self.error(&error));
         }
-        while let Some(&nth) = self.busy.front() {
-            match self.connections[nth].receive(sink) {
-                Ok(true) => {
-                    self.busy.pop_front();
-                    self.idle.push(nth);
-                }
-                Ok(false) => break,
-                Err(error) => return Err(self.error(&error)),
-            }
-        }
-        Ok(())
+        self.receive_all(sink).map_err(|error| self.error(&error))
     }
+}
+
+/// Tells when there is something to read from any of them.
+fn watch(connections: &[Connection]) -> io::Result<OwnedFd> {
+    let ready = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for (nth, connection) in connections.iter().enumerate() {
+        let data = epoll::EventData::new_u64(nth as u64);
+        epoll::add(&ready, connection.socket(), data, epoll::EventFlags::IN)?;
+    }
+    Ok(ready)
 }

@@ -2,7 +2,7 @@
 
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
-use drover_bench::rivals::Kind;
+use drover_bench::rivals::Entrant;
 use drover_bench::workload::{Mix, Popularity};
 use std::path::PathBuf;
 
@@ -91,9 +91,13 @@ pub struct Args {
     /// Open loop: operations per second and client
     #[arg(long, value_name = "OPS")]
     pub rate: Option<f64>,
-    /// Rivals to put beside it, if installed: memcached, redis; drover: this program through memcached's protocol
+    /// Rivals to put beside it, if installed: memcached, redis; drover: this program through memcached's protocol. NAME=PATH
+    /// is another build than the installed one, may stand beside it
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub vs: Vec<String>,
+    /// Rivals only in modes whose names contain one of these: unix, tcp, 50x1, 50x32, multiget, depth 1
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub vs_modes: Vec<String>,
     /// Measure this machine's own bounds in the same seconds
     #[arg(long)]
     pub bound: bool,
@@ -161,9 +165,9 @@ impl Args {
     }
 
     /// The rivals.
-    pub fn rivals(&self) -> Result<Vec<Kind>, Failure> {
+    pub fn rivals(&self) -> Result<Vec<Entrant>, Failure> {
         let named = |name: &String| {
-            Kind::named(name)
+            Entrant::named(name)
                 .ok_or_else(|| usage(format!("--vs {name}: memcached, redis and drover are known")))
         };
         self.vs.iter().map(named).collect()
@@ -219,6 +223,7 @@ pub fn usage(text: impl std::fmt::Display) -> Failure {
 mod tests {
     use super::*;
     use clap::Parser;
+    use drover_bench::rivals::Kind;
 
     #[derive(Parser)]
     struct Line {
@@ -237,7 +242,9 @@ mod tests {
                      --window 16 --server-cores 1 --client-cores 1 --seconds 1 --repeats 5 --vs memcached,redis \
                      --bound --json -";
         let args = parse(&words.split_whitespace().collect::<Vec<_>>());
-        assert_eq!(args.rivals().expect("rivals"), [Kind::Memcached, Kind::Redis]);
+        let rivals = args.rivals().expect("rivals");
+        let kinds: Vec<Kind> = rivals.iter().map(|entrant| entrant.kind).collect();
+        assert_eq!(kinds, [Kind::Memcached, Kind::Redis]);
         assert_eq!(args.value_bytes().expect("sizes"), [32, 32]);
         assert_eq!(
             args.popularity(&args.mix().expect("a mix")),

@@ -141,6 +141,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         bound: args.bound,
         footprint: [0; 2],
         rivals: args.rivals()?,
+        rival_modes: args.vs_modes.clone(),
         load: true,
         helper: Helper::current(&[HELPER]).map_err(system)?,
     })
