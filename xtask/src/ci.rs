@@ -4,6 +4,7 @@
 //! takes longer has a command of its own: `miri`, `kill -N 200`, `fuzz --seconds 600`.
 
 use crate::command::{self, cargo};
+use crate::memcached::abuse;
 use crate::steps::{StepResult, Steps};
 use crate::{bench, check, fuzz, guest, instructions, loom, package, setup, sim, syscalls, tests};
 
@@ -34,6 +35,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
     loom::run(steps);
     steps.run_together("builds", &[build_release, fuzz::build, guest::prepare]);
     bench::smoke(steps);
+    abuse::run(steps, &abuse::Args::short());
     sim::smoke(steps);
     guest::run(steps, &guest::Args::default());
     instructions::run(steps, &instructions::Args { write: false });

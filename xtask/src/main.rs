@@ -74,6 +74,8 @@ enum Chore {
     Clients(memcached::clients::Args),
     /// The same random commands to drover and to memcached: their answers must be the same.
     Differ(memcached::differ::Args),
+    /// What nobody should do to a server, done to one: memory bounded, others served, nothing left behind.
+    Abuse(memcached::abuse::Args),
     /// Installs the tools that the other chores need (Debian packages).
     Setup,
     /// Everything that CI runs.
@@ -103,6 +105,7 @@ fn main() -> ExitCode {
         Chore::Deb => package::deb(&mut steps),
         Chore::Clients(args) => memcached::clients::run(&mut steps, &args),
         Chore::Differ(args) => memcached::differ::run(&mut steps, &args),
+        Chore::Abuse(args) => memcached::abuse::run(&mut steps, &args),
         Chore::Setup => setup::run(&mut steps),
         Chore::Ci(args) => ci::run(&mut steps, &args),
     }

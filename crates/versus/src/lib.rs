@@ -2,7 +2,8 @@
 //!
 //! [`differ`] sends the same random commands to two servers and compares what they answer. It is no unit test of the
 //! parser, and knows nothing of drover: `cargo xtask differ` starts the servers, and a run against memcached twice
-//! proves it.
+//! proves it. [`abuse`] does to one server what nobody should, and looks at its memory and at others' requests
+//! meanwhile (`cargo xtask abuse`).
 //!
 //! ```
 //! use drover_versus::differ::{CasPairs, compare};
@@ -14,4 +15,5 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod abuse;
 pub mod differ;

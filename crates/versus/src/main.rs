@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
+use drover_versus::abuse::{self, Bounds, Canary, SCENARIOS, Watched};
 use drover_versus::differ::{self, CANARIES, DIFFERENCES, Element, Options, Sides};
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -17,6 +18,49 @@ struct Args {
 enum What {
     /// The same random commands to two servers; their answers must be the same.
     Differ(Differ),
+    /// Does to a server what nobody should.
+    Abuse(Abuse),
+    /// A client that is about to be killed.
+    #[command(hide = true)]
+    KillMe(KillMe),
+}
+
+#[derive(clap::Args)]
+struct KillMe {
+    #[arg(long)]
+    server: SocketAddr,
+    #[arg(long)]
+    seed: u64,
+}
+
+#[derive(clap::Args)]
+struct Abuse {
+    /// What is done to it; without this, what there is
+    scenario: Option<String>,
+    /// The server, a port of 127.0.0.1
+    #[arg(long, default_value = "127.0.0.1:11211")]
+    server: SocketAddr,
+    /// Its process id
+    #[arg(long, default_value_t = 0)]
+    pid: u32,
+    /// Its -m
+    #[arg(long, default_value_t = 64)]
+    memory_mib: u64,
+    /// Its -t
+    #[arg(long, default_value_t = 1)]
+    workers: u64,
+    /// What everything is drawn from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// A small part of it
+    #[arg(long)]
+    short: bool,
+    /// Seconds after which who is not answered is not served
+    #[arg(long, default_value_t = 60)]
+    patience: u64,
+    /// Make a mistake on purpose (leak, stop), which must be noticed
+    #[arg(long, value_parser = ["leak", "stop"])]
+    canary: Option<String>,
 }
 
 #[derive(clap::Args)]
@@ -48,6 +92,10 @@ fn main() -> ExitCode {
     let result = match Args::parse().what {
         What::Differ(args) if args.canaries => canaries(&args),
         What::Differ(args) => differ(&args),
+        What::Abuse(args) => abuse(&args).map_err(std::io::Error::other),
+        What::KillMe(args) => abuse::kill_me(args.server, args.seed)
+            .map(|()| true)
+            .map_err(std::io::Error::other),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -57,6 +105,48 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn abuse(args: &Abuse) -> Result<bool, String> {
+    let Some(name) = &args.scenario else {
+        for scenario in SCENARIOS {
+            println!("{:<10} {}", scenario.name, scenario.what);
+        }
+        return Ok(true);
+    };
+    raise_descriptors();
+    abuse::set_patience(std::time::Duration::from_secs(args.patience));
+    let bounds = Bounds {
+        memory_mib: args.memory_mib,
+        workers: args.workers,
+        budgets_mib: BUDGETS_MIB,
+        connections: CONNECTIONS,
+    };
+    let options = abuse::Options {
+        seed: args.seed,
+        short: args.short,
+        canary: args.canary.as_deref().map(|name| match name {
+            "leak" => Canary::Leak,
+            _ => Canary::Stop,
+        }),
+    };
+    let watched = Watched::new(args.server, args.pid, bounds)?;
+    let said = abuse::run(name, &watched, &options)?;
+    println!("{name}: {said}");
+    Ok(true)
+}
+
+/// A server's budgets for requests and replies, as long as items are no longer than 1 MiB.
+const BUDGETS_MIB: u64 = 64;
+/// No scenario has more connections.
+const CONNECTIONS: u64 = 12_000;
+
+/// Thousands of connections need as many descriptors.
+fn raise_descriptors() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit); // allowed to everybody; if not, connecting tells
 }
 
 impl Differ {

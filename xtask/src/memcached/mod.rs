@@ -2,6 +2,7 @@
 //! and speed. Everything takes the server as an argument; with `--server memcached` it must go well too, which is its
 //! own test.
 
+pub mod abuse;
 pub mod clients;
 pub mod differ;
 mod server;

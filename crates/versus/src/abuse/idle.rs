@@ -1,0 +1,45 @@
+//! Connections that say nothing.
+
+use super::{Options, Said, Watched, Witness, failed};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+/// Connections made between two looks at the others.
+const CHUNK: u64 = 500;
+
+pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said {
+    let count = options.amount(10_000, 2_000);
+    let mut idle = Vec::new();
+    for nth in 0..count {
+        idle.push(watched.connect()?);
+        if nth % CHUNK == 0 {
+            witness.progress(1)?;
+            watched.check_memory()?;
+        }
+    }
+    // All are known, and each of them still is somebody: a lost one would not answer.
+    idle.iter_mut().try_for_each(ask)?;
+    witness.progress(options.amount(500, 100))?;
+    watched.check_memory()?;
+    idle.iter_mut().try_for_each(ask)?;
+    drop(idle);
+    witness.progress(10)?;
+    Ok(format!("{count} connections said nothing"))
+}
+
+fn ask(stream: &mut TcpStream) -> Result<(), String> {
+    stream
+        .write_all(b"mn\r\n")
+        .map_err(failed("an idle connection"))?;
+    let mut answer = [0; 4];
+    stream
+        .read_exact(&mut answer)
+        .map_err(failed("an idle connection"))?;
+    match &answer {
+        b"MN\r\n" => Ok(()),
+        other => Err(format!(
+            "an idle connection was told {:?}",
+            other.escape_ascii().to_string()
+        )),
+    }
+}

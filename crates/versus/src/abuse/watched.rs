@@ -1,0 +1,189 @@
+//! [`Watched`]: the server under abuse, seen from outside: its memory, its descriptors, and a way in.
+
+use super::{failed, patience, until};
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// What the server's memory may come to.
+///
+/// | part | bytes |
+/// |---|---|
+/// | items and index | `-m` and an eighth |
+/// | program, stacks, what allocators keep | 24 MiB |
+/// | each worker | its budgets, for requests that are slow to come and replies that are slow to go, and 4 MiB |
+/// | each connection | 3 KiB |
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// `-m`, MiB.
+    pub memory_mib: u64,
+    /// `-t`.
+    pub workers: u64,
+    /// The two budgets of a worker together, MiB: 64, unless `-I` asks for more.
+    pub budgets_mib: u64,
+    /// Connections at a time.
+    pub connections: u64,
+}
+
+impl Bounds {
+    /// All of it.
+    pub fn bytes(&self) -> u64 {
+        let mib = self.memory_mib + self.memory_mib / 8 + 24 + self.workers * (self.budgets_mib + 4);
+        (mib << 20) + self.connections * (3 << 10)
+    }
+}
+
+/// A running server.
+pub struct Watched {
+    address: SocketAddr,
+    pid: u32,
+    bounds: Bounds,
+    /// Descriptors it has without clients.
+    descriptors: usize,
+    /// Most memory that was seen.
+    most: AtomicU64,
+    /// Connections made, over which source addresses are shared out.
+    connected: AtomicU32,
+}
+
+/// Connections from one address: far fewer than it has ports.
+const PER_SOURCE: u32 = 5000;
+
+impl Watched {
+    /// The process `pid`, which listens at `address`, a port of 127.0.0.1, and has no clients. Errors: there is none.
+    pub fn new(address: SocketAddr, pid: u32, bounds: Bounds) -> Result<Watched, String> {
+        let watched = Watched {
+            address,
+            pid,
+            bounds,
+            descriptors: descriptors(pid)?,
+            most: 0.into(),
+            connected: 0.into(),
+        };
+        // Whoever looked whether it listens may not be quite gone.
+        let descriptors = watched.steady()?;
+        Ok(Watched {
+            descriptors,
+            ..watched
+        })
+    }
+
+    /// The number of descriptors when it has been the same for a while.
+    fn steady(&self) -> Result<usize, String> {
+        let (mut last, mut same) = (0, 0);
+        until("its descriptors are steady", || {
+            let now = descriptors(self.pid)?;
+            same = if now == last { same + 1 } else { 0 };
+            last = now;
+            Ok(same > 50)
+        })?;
+        Ok(last)
+    }
+
+    /// A connection whose reads and writes end in an error when nothing happens for too long.
+    pub fn connect(&self) -> Result<TcpStream, String> {
+        let nth = self.connected.fetch_add(1, Ordering::Relaxed);
+        let source = Ipv4Addr::new(127, 0, 1 + (nth / PER_SOURCE % 200) as u8, 1);
+        let stream = open(source, self.address).map_err(failed("connecting"))?;
+        stream.set_nodelay(true).map_err(failed("TCP_NODELAY"))?;
+        stream
+            .set_read_timeout(Some(patience()))
+            .map_err(failed("SO_RCVTIMEO"))?;
+        stream
+            .set_write_timeout(Some(patience()))
+            .map_err(failed("SO_SNDTIMEO"))?;
+        Ok(stream)
+    }
+
+    /// A connection that never blocks and has no room for what it does not read.
+    pub fn connect_narrow(&self) -> Result<TcpStream, String> {
+        let stream = self.connect_nonblocking()?;
+        set_socket_recv_buffer_size(&stream, 4096).map_err(|error| format!("SO_RCVBUF: {error}"))?;
+        Ok(stream)
+    }
+
+    /// A connection that never blocks.
+    pub fn connect_nonblocking(&self) -> Result<TcpStream, String> {
+        let stream = self.connect()?;
+        stream.set_nonblocking(true).map_err(failed("O_NONBLOCK"))?;
+        Ok(stream)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Bytes of items that it holds.
+    pub fn memory_bytes(&self) -> u64 {
+        self.bounds.memory_mib << 20
+    }
+
+    /// Errors: its memory is beyond the bound.
+    pub fn check_memory(&self) -> Result<(), String> {
+        let (now, bound) = (resident_bytes(self.pid)?, self.bounds.bytes());
+        self.most.fetch_max(now, Ordering::Relaxed);
+        if now > bound {
+            return Err(format!(
+                "its memory is {} MiB, beyond {} MiB",
+                now >> 20,
+                bound >> 20
+            ));
+        }
+        Ok(())
+    }
+
+    /// When nobody is connected: its memory is within the bound and its descriptors are as many as at first.
+    pub fn settle(&self, when: &str) -> Result<(), String> {
+        self.check_memory()?;
+        let mut now = 0;
+        until("descriptors", || {
+            now = descriptors(self.pid)?;
+            Ok(now == self.descriptors)
+        })
+        .map_err(|_| format!("{when}, it has {now} descriptors, not {}", self.descriptors))
+    }
+
+    /// Stops it for good, as a canary: nobody is served.
+    pub fn stop(&self) -> Result<(), String> {
+        let pid = Pid::from_raw(self.pid.cast_signed()).ok_or("no process is 0")?;
+        kill_process(pid, Signal::STOP).map_err(|error| format!("SIGSTOP: {error}"))
+    }
+
+    /// How much memory was seen.
+    pub fn seen(&self) -> String {
+        format!(
+            "memory at most {} MiB of {}",
+            self.most.load(Ordering::Relaxed) >> 20,
+            self.bounds.bytes() >> 20
+        )
+    }
+}
+
+fn open(source: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = socket_with(
+        AddressFamily::INET,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        Some(ipproto::TCP),
+    )?;
+    bind(&socket, &SocketAddrV4::new(source, 0))?;
+    connect(&socket, &to)?;
+    Ok(socket.into())
+}
+
+fn descriptors(pid: u32) -> Result<usize, String> {
+    let folder = format!("/proc/{pid}/fd");
+    Ok(fs::read_dir(&folder).map_err(failed(&folder))?.count())
+}
+
+/// Pages of 4 KiB.
+fn resident_bytes(pid: u32) -> Result<u64, String> {
+    let file = format!("/proc/{pid}/statm");
+    let text = fs::read_to_string(&file).map_err(failed(&file))?;
+    let pages = text.split(' ').nth(1).and_then(|word| word.parse::<u64>().ok());
+    Ok(pages.ok_or("statm has changed")? * rustix::param::page_size() as u64)
+}

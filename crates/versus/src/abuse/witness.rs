@@ -1,0 +1,136 @@
+//! [`Witness`]: somebody who uses the server as one should, and notices if it does not answer.
+
+use super::{Watched, until};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+/// Asks all the time, in a thread of its own.
+pub struct Witness {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Result<(), String>>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    rounds: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// Its connections: with several cores there is one at each.
+const CONNECTIONS: usize = 4;
+/// Among so many rounds is one with a long value, which needs memory that abusers want, too.
+const LONG_EVERY: u64 = 32;
+const LONG_BYTES: usize = 200_000;
+
+impl Witness {
+    /// Begins to ask.
+    pub fn start(watched: &Watched) -> Result<Witness, String> {
+        let streams = (0..CONNECTIONS).map(|_| watched.connect());
+        let mut streams: Vec<_> = streams
+            .map(|stream| stream.map(BufReader::new))
+            .collect::<Result<_, _>>()?;
+        let shared = Arc::new(Shared::default());
+        let theirs = shared.clone();
+        let ask = move || {
+            let mut nth = 0;
+            while !theirs.stop.load(Ordering::Relaxed) {
+                for (i, stream) in streams.iter_mut().enumerate() {
+                    round(stream, i, nth).map_err(|why| format!("others are not served: {why}"))?;
+                }
+                nth += 1;
+                theirs.rounds.store(nth, Ordering::Relaxed);
+            }
+            Ok(())
+        };
+        let thread = std::thread::Builder::new().name("witness".to_owned()).spawn(ask);
+        Ok(Witness {
+            shared,
+            thread: Some(thread.map_err(|error| error.to_string())?),
+        })
+    }
+
+    /// Returns when it was answered in so many further rounds. Errors: it was not.
+    pub fn progress(&mut self, rounds: u64) -> Result<(), String> {
+        let goal = self.shared.rounds.load(Ordering::Relaxed) + rounds;
+        until("others are served", || {
+            if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+                self.end()?;
+                return Err("the witness has ended".to_owned());
+            }
+            Ok(self.shared.rounds.load(Ordering::Relaxed) >= goal)
+        })
+    }
+
+    /// Ends it. How often all its connections were answered.
+    pub fn finish(mut self) -> Result<u64, String> {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.end()?;
+        Ok(self.shared.rounds.load(Ordering::Relaxed))
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(result)) => result,
+            Some(Err(_)) => Err("the witness panicked".to_owned()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Stores something and asks for it. It may have been evicted, but never be another.
+fn round(stream: &mut BufReader<TcpStream>, i: usize, nth: u64) -> Result<(), String> {
+    let len = if nth % LONG_EVERY == LONG_EVERY - 1 {
+        LONG_BYTES
+    } else {
+        10 + (nth as usize * 37) % 400
+    };
+    let letter = b'a' + (nth % 26) as u8;
+    let mut request = format!("set witness{i}-{} 0 0 {len}\r\n", nth % 1000).into_bytes();
+    request.resize(request.len() + len, letter);
+    write!(request, "\r\nget witness{i}-{}\r\n", nth % 1000).expect("memory");
+    stream
+        .get_mut()
+        .write_all(&request)
+        .map_err(|error| format!("writing: {error}"))?;
+    let mut line = String::new();
+    expect(stream, &mut line, |line| line == "STORED\r\n")?;
+    expect(stream, &mut line, |line| {
+        line.starts_with("VALUE ") || line == "END\r\n"
+    })?;
+    if line == "END\r\n" {
+        return Ok(());
+    }
+    let mut value = vec![0; len + 2];
+    stream
+        .read_exact(&mut value)
+        .map_err(|error| format!("reading: {error}"))?;
+    if !value[..len].iter().all(|&byte| byte == letter) {
+        return Err("a value is not what was stored".to_owned());
+    }
+    expect(stream, &mut line, |line| line == "END\r\n")
+}
+
+fn expect(
+    stream: &mut BufReader<TcpStream>,
+    line: &mut String,
+    is_right: impl Fn(&str) -> bool,
+) -> Result<(), String> {
+    line.clear();
+    stream
+        .read_line(line)
+        .map_err(|error| format!("reading: {error}"))?;
+    match is_right(line) {
+        true => Ok(()),
+        false => Err(format!("it says {line:?}")),
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        // After a failure: nobody waits for an answer that may never come.
+        self.shared.stop.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,195 @@
+//! What nobody should do to a server, done to one: its memory stays within bounds, others are served, nothing is left
+//! behind. Each check is proven by a server, or an abuser, that it must catch.
+
+use super::server::{Kind, Server};
+use super::{folder, versus};
+use crate::command;
+use crate::counts::Counts;
+use crate::steps::{StepResult, Steps};
+
+/// Options.
+#[derive(clap::Args)]
+pub struct Args {
+    /// drover (its release build), or the path of another build of it
+    #[arg(long, default_value = "drover")]
+    pub server: String,
+    /// Only this scenario
+    #[arg(long)]
+    pub only: Option<String>,
+    /// A small part of each, as in CI
+    #[arg(long)]
+    pub short: bool,
+    /// What everything is drawn from
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+impl Args {
+    /// What CI runs: half a minute.
+    pub fn short() -> Args {
+        Args {
+            server: "drover".to_owned(),
+            only: None,
+            short: true,
+            seed: 1,
+        }
+    }
+}
+
+/// A scenario and the numbers of workers that it is run with.
+const CASES: &[(&str, &[u32])] = &[
+    ("idle", &[1, 2]),
+    ("slow", &[1, 2]),
+    ("garbage", &[2]),
+    ("flood", &[1, 2]),
+    ("readers", &[1, 2]),
+    ("kill", &[2]),
+];
+
+/// What must not go well.
+struct Canary {
+    scenario: &'static str,
+    /// Of the server: a limit is another, or none.
+    flags: &'static [&'static str],
+    /// Of the abuser.
+    more: &'static [&'static str],
+    /// What must be said of it.
+    said: &'static str,
+    /// Takes the whole of the scenario.
+    whole: bool,
+}
+
+const CANARIES: &[Canary] = &[
+    Canary {
+        scenario: "idle",
+        flags: &["-c", "500"],
+        more: &[],
+        said: "an idle connection",
+        whole: false,
+    },
+    Canary {
+        scenario: "idle",
+        flags: &[],
+        more: &["--canary", "leak"],
+        said: "descriptors, not",
+        whole: false,
+    },
+    Canary {
+        scenario: "kill",
+        flags: &[],
+        more: &["--canary", "stop"],
+        said: "others are",
+        whole: false,
+    },
+    Canary {
+        scenario: "flood",
+        flags: &["-M"],
+        more: &[],
+        said: "is refused",
+        whole: false,
+    },
+    // Longer items have larger budgets.
+    Canary {
+        scenario: "slow",
+        flags: &["-I", "64m"],
+        more: &[],
+        said: "its memory is",
+        whole: true,
+    },
+    Canary {
+        scenario: "readers",
+        flags: &["-I", "64m"],
+        more: &[],
+        said: "its memory is",
+        whole: true,
+    },
+];
+
+/// Seconds that a canary waits for what never comes.
+const CANARY_PATIENCE: &str = "5";
+/// `-m` of the servers.
+const MEMORY_MIB: &str = "64";
+
+/// All scenarios, then the canaries.
+pub fn run(steps: &mut Steps, args: &Args) {
+    let wanted = |scenario: &str| args.only.as_deref().is_none_or(|only| only == scenario);
+    for &(scenario, workers) in CASES.iter().filter(|(scenario, _)| wanted(scenario)) {
+        // In CI with as many cores as there are.
+        let workers = if args.short {
+            &workers[workers.len() - 1..]
+        } else {
+            workers
+        };
+        for &workers in workers {
+            steps.run(&format!("abuse {scenario}, {workers} worker(s)"), || {
+                let said = abuse(args, scenario, workers, &[], &[], args.short)?;
+                println!("{said}");
+                Ok(Counts::ONE)
+            });
+        }
+    }
+    let canaries = CANARIES.iter().filter(|canary| wanted(canary.scenario));
+    for canary in canaries.filter(|canary| !(args.short && canary.whole)) {
+        let words = [canary.flags, canary.more].concat().join(" ");
+        steps.run(&format!("abuse {} is noticed: {words}", canary.scenario), || {
+            noticed(args, canary)
+        });
+    }
+}
+
+/// The scenario must fail, and say why.
+fn noticed(args: &Args, canary: &Canary) -> StepResult {
+    let more = [canary.more, &["--patience", CANARY_PATIENCE]].concat();
+    match abuse(args, canary.scenario, 1, canary.flags, &more, !canary.whole) {
+        Ok(said) => Err(format!("not noticed: {said}")),
+        Err(why) if why.contains(canary.said) => {
+            println!("noticed: {}", why.trim());
+            Ok(Counts::ONE)
+        }
+        Err(why) => Err(format!("noticed as something else: {why}")),
+    }
+}
+
+/// One scenario against a server of its own. What is said of it; errors: what did not hold.
+fn abuse(
+    args: &Args,
+    scenario: &str,
+    workers: u32,
+    flags: &[&str],
+    more: &[&str],
+    short: bool,
+) -> Result<String, String> {
+    let workers = workers.to_string();
+    let mut all = vec!["-m", MEMORY_MIB, "-t", &workers];
+    all.extend(flags);
+    if !flags.contains(&"-c") {
+        all.extend(["-c", "12000"]);
+    }
+    let log = folder().join(format!("abuse-{scenario}-server.txt"));
+    let server = Server::start(&Kind::named(&args.server)?, &all, &log)?;
+    let mut versus = versus()?;
+    versus.arg("abuse").arg(scenario).args(more);
+    versus.args([
+        "--server",
+        &server.address().to_string(),
+        "--pid",
+        &server.pid().to_string(),
+    ]);
+    versus.args([
+        "--memory-mib",
+        MEMORY_MIB,
+        "--workers",
+        &workers,
+        "--seed",
+        &args.seed.to_string(),
+    ]);
+    if short {
+        versus.arg("--short");
+    }
+    command::show(&versus);
+    let out = versus.output().map_err(|error| format!("versus: {error}"))?;
+    match out.status.success() {
+        true => Ok(String::from_utf8_lossy(&out.stdout).into_owned()),
+        false => Err(String::from_utf8_lossy(&out.stderr).trim().to_owned()),
+    }
+}
