@@ -76,6 +76,8 @@ enum Chore {
     Differ(memcached::differ::Args),
     /// What nobody should do to a server, done to one: memory bounded, others served, nothing left behind.
     Abuse(memcached::abuse::Args),
+    /// Builds Debian's newest memcached, to be measured against.
+    NewestMemcached,
     /// Installs the tools that the other chores need (Debian packages).
     Setup,
     /// Everything that CI runs.
@@ -106,6 +108,7 @@ fn main() -> ExitCode {
         Chore::Clients(args) => memcached::clients::run(&mut steps, &args),
         Chore::Differ(args) => memcached::differ::run(&mut steps, &args),
         Chore::Abuse(args) => memcached::abuse::run(&mut steps, &args),
+        Chore::NewestMemcached => memcached::newest::run(&mut steps),
         Chore::Setup => setup::run(&mut steps),
         Chore::Ci(args) => ci::run(&mut steps, &args),
     }

@@ -16,6 +16,8 @@ use std::rc::Rc;
 
 /// The usual block, bytes. A longer reply gets one of its own.
 const BLOCK_BYTES: usize = 16 << 10;
+/// The first block, bytes, until that was too little once: those of a whole round of short replies are kept by the pool.
+const FIRST_BYTES: usize = 4 << 10;
 /// What is left of a block after a short write moves to a smaller one if it is no longer than this, bytes.
 const SETTLE_BYTES: usize = 4 << 10;
 
@@ -39,6 +41,8 @@ pub struct Output {
     limit: usize,
     /// Being filled; no memory when empty.
     tail: Block,
+    /// What it begins with, bytes.
+    first_bytes: usize,
     /// Filled before, oldest first.
     older: VecDeque<Block>,
     /// Bytes in `older`.
@@ -98,6 +102,7 @@ impl Output {
             pool,
             limit,
             tail: Block::default(),
+            first_bytes: FIRST_BYTES,
             older: VecDeque::new(),
             older_bytes: 0,
             late: None,
@@ -264,7 +269,10 @@ impl Output {
     /// A tail with room for `len` bytes.
     #[inline(never)]
     fn next_block(&mut self, len: usize) {
-        let next = Block::empty(self.pool.take(len.max(BLOCK_BYTES)));
+        if !self.tail.is_empty() {
+            self.first_bytes = BLOCK_BYTES;
+        }
+        let next = Block::empty(self.pool.take(len.max(self.first_bytes)));
         let full = std::mem::replace(&mut self.tail, next);
         self.keep(full);
     }

@@ -1,8 +1,6 @@
 //! [`Poller`]: learns which sockets are ready; [`Epoll`] is the one there is.
 //!
-//! io_uring would do behind the same trait what epoll does (poll requests in place of interests), or more with
-//! completions in place of readiness. It was not built, and so not measured *(our choice: epoll works in every
-//! container and under every kernel we serve on; many of them forbid io_uring)*.
+//! io_uring was measured beside it and does not win: docs/decisions/0012-epoll.md.
 
 use rustix::event::epoll;
 use rustix::fs::Timespec;

@@ -11,8 +11,9 @@ use std::rc::Rc;
 const CLASS_MIN: usize = 1 << 10;
 /// Sizes that are kept: 1 KiB to 2 MiB.
 const CLASSES: usize = 12;
-/// Of each size are kept blocks of so many bytes in all, and two at least.
-const KEPT_BYTES: usize = 256 << 10;
+/// Of each size are kept blocks of so many bytes in all, and two at least: enough for the replies of a whole round, or
+/// each round would get its memory from the system and give it back.
+const KEPT_BYTES: usize = 512 << 10;
 
 /// Longer blocks are long, bytes.
 const SMALL_BYTES: usize = 64 << 10;

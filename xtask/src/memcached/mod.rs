@@ -5,6 +5,7 @@
 pub mod abuse;
 pub mod clients;
 pub mod differ;
+pub mod newest;
 mod server;
 mod source;
 pub mod suite;

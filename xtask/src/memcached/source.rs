@@ -12,8 +12,20 @@ const LISTS: [&str; 2] = ["/etc/apt/sources.list", "/etc/apt/sources.list.d"];
 /// Written last into the unpacked folder: it is whole.
 const WHOLE: &str = "unpacked-whole";
 
+/// Which release's source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Release {
+    /// What this machine's packages come from.
+    Own,
+    /// Debian's newest, from the same archive.
+    Newest,
+}
+
+/// Debian's name of its newest packages.
+const NEWEST: &str = "sid";
+
 /// The unpacked source below `folder`; downloaded unless it is there. Errors: no archive, or no such package.
-pub fn unpacked(folder: &Path) -> Result<PathBuf, String> {
+pub fn unpacked(folder: &Path, release: Release) -> Result<PathBuf, String> {
     let place = folder.join("source");
     if place.join(WHOLE).is_file() {
         return Ok(place);
@@ -27,13 +39,14 @@ pub fn unpacked(folder: &Path) -> Result<PathBuf, String> {
     ] {
         fs::create_dir_all(folder.join(name)).map_err(|e| format!("making {}: {e}", folder.display()))?;
     }
-    let known = write_source_lists(&folder.join("apt/parts"))?;
+    let known = write_source_lists(&folder.join("apt/parts"), release)?;
     if known == 0 {
         return Err(format!("no archive is named in {}", LISTS.join(" or ")));
     }
     command::run(apt(folder).arg("update"))?;
-    command::run(apt(folder).args(["source", "--download-only", "memcached"]))?;
-    let archive = newest_archive(folder)?;
+    // Mirrors drop the description of what the newest release has just replaced before its archive.
+    let downloaded = command::run(apt(folder).args(["source", "--download-only", "memcached"]));
+    let archive = newest_archive(folder).map_err(|why| downloaded.err().unwrap_or(why))?;
     let mut tar = Command::new("tar");
     tar.args(["--strip-components=1", "-xf"])
         .arg(&archive)
@@ -74,7 +87,7 @@ fn newest_archive(folder: &Path) -> Result<PathBuf, String> {
 }
 
 /// Copies the machine's lists as lists of sources; how many there are.
-fn write_source_lists(to: &Path) -> Result<usize, String> {
+fn write_source_lists(to: &Path, release: Release) -> Result<usize, String> {
     let mut files = vec![PathBuf::from(LISTS[0])];
     let parts = fs::read_dir(LISTS[1]).into_iter().flatten().flatten();
     files.extend(parts.map(|file| file.path()));
@@ -86,6 +99,10 @@ fn write_source_lists(to: &Path) -> Result<usize, String> {
         let (text, extension) = match from.extension().is_some_and(|e| e == "sources") {
             true => (sources_of_stanzas(&text), "sources"),
             false => (sources_of_lines(&text), "list"),
+        };
+        let text = match release {
+            Release::Own => text,
+            Release::Newest => newest(&text),
         };
         if !text.is_empty() {
             let name = to.join(format!("{known}.{extension}"));
@@ -119,6 +136,27 @@ fn sources_of_stanzas(text: &str) -> String {
     stanzas.map(each).collect()
 }
 
+/// The same archives with their newest release; those of fixes to a release have none.
+fn newest(text: &str) -> String {
+    let stanza = |stanza: &&str| !stanza.contains("security");
+    let change = |line: &str| match line.split_once(' ') {
+        Some(("Suites:", _)) => format!("Suites: {NEWEST}\n"),
+        Some(("deb-src", rest)) => {
+            let mut words: Vec<&str> = rest.split(' ').collect();
+            if let Some(suite) = words.iter_mut().skip_while(|word| !word.contains("://")).nth(1) {
+                *suite = NEWEST;
+            }
+            format!("deb-src {}\n", words.join(" "))
+        }
+        _ => format!("{line}\n"),
+    };
+    let each = |stanza: &str| stanza.lines().map(change).collect::<String>() + "\n";
+    text.split_inclusive("\n\n")
+        .filter(stanza)
+        .map(|s| each(s.trim_end()))
+        .collect()
+}
+
 /// Other archives (of a cloud, of a language) often have no sources at all, and then apt fails.
 fn is_debian(text: &str) -> bool {
     text.contains("debian") && text.contains(" main")
@@ -139,6 +177,19 @@ pub const TOOLS: &[setup::Tool] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_newest_is_of_the_same_archive() {
+        assert_eq!(
+            newest("deb-src [trusted=yes] http://mirror/debian stable main\n"),
+            "deb-src [trusted=yes] http://mirror/debian sid main\n\n"
+        );
+        let stanzas = "Types: deb-src\nURIs: http://m/debian\nSuites: a b\n\nTypes: deb-src\nURIs: http://m/debian-security\n\n";
+        assert_eq!(
+            newest(stanzas),
+            "Types: deb-src\nURIs: http://m/debian\nSuites: sid\n\n"
+        );
+    }
 
     #[test]
     fn lists_of_packages_become_lists_of_sources() {

@@ -73,7 +73,7 @@ fn suite(args: &Args) -> StepResult {
 pub fn prepare() -> Result<PathBuf, String> {
     crate::setup::install(source::TOOLS)?;
     install_tls()?;
-    source::unpacked(&folder().join("memcached-source"))
+    source::unpacked(&folder().join("memcached-source"), source::Release::Own)
 }
 
 /// Perl's TLS sockets are no program, so [`setup`](crate::setup) cannot see whether they are there.

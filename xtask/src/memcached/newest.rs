@@ -1,0 +1,63 @@
+//! The newest memcached that Debian has the source of, built here for `drover bench --vs memcached=PATH`: the machine's
+//! own release has an older one. Needs no rights and installs nothing.
+
+use super::folder;
+use super::source::{self, Release};
+use crate::command;
+use crate::counts::Counts;
+use crate::steps::{StepResult, Steps};
+use std::path::Path;
+use std::process::Command;
+
+/// Builds it and says where it is.
+pub fn run(steps: &mut Steps) {
+    steps.run("newest memcached", build);
+}
+
+fn build() -> StepResult {
+    crate::setup::install(source::TOOLS)?;
+    let folder = folder().join("newest");
+    let place = source::unpacked(&folder, Release::Newest)?;
+    let program = place.join("memcached");
+    if !program.is_file() {
+        let event = headers_of_libevent(&folder)?;
+        let mut configure = Command::new("./configure");
+        configure.current_dir(&place).args(["--quiet", "--disable-docs"]);
+        configure.arg(format!("CPPFLAGS=-I{}/usr/include", event.display()));
+        configure.arg(format!("LDFLAGS=-L{}/usr/lib/{}", event.display(), multiarch()?));
+        command::run(&mut configure)?;
+        command::run(
+            Command::new("make")
+                .current_dir(&place)
+                .args(["--quiet", "memcached"]),
+        )?;
+    }
+    command::run(Command::new(&program).arg("-V"))?;
+    println!(
+        "drover bench --vs memcached,memcached={},drover",
+        program.display()
+    );
+    Ok(Counts::default())
+}
+
+/// What memcached is built with, unpacked beside it.
+fn headers_of_libevent(folder: &Path) -> Result<std::path::PathBuf, String> {
+    let place = folder.join("libevent");
+    command::run(
+        Command::new("apt-get")
+            .current_dir(folder)
+            .args(["-qq", "download", "libevent-dev"]),
+    )?;
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let package = files
+        .map(|file| file.path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
+        .ok_or("apt-get left no package")?;
+    command::run(Command::new("dpkg-deb").arg("-x").arg(package).arg(&place))?;
+    Ok(place)
+}
+
+fn multiarch() -> Result<String, String> {
+    let said = command::output(Command::new("dpkg-architecture").arg("-qDEB_HOST_MULTIARCH"))?;
+    Ok(said.trim().to_owned())
+}
