@@ -5,14 +5,17 @@
 
 #[path = "../tests/conformance/bed.rs"]
 mod bed;
+#[path = "../tests/conformance/ground.rs"]
+mod ground;
 
-use bed::{Ground, PiecesBed};
+use bed::PiecesBed;
 use drover_base::Ns;
 use drover_mem::{NativeCpu, timestamp};
 use drover_testkit::kv_conformance::BedOptions;
 use drover_verbs::OpenError;
-use drover_verbs::faulty::{FaultOptions, Faulty, FaultyDevice};
+use drover_verbs::faulty::{Faulty, FaultyDevice};
 use drover_verbs_ibv::{Ibv, IbvDevice};
+use ground::{Ground, faults};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -38,7 +41,7 @@ impl Ground for Ibv {
     }
 
     fn pass(_: &IbvDevice, by: Ns) {
-        bed::pass_really(by);
+        ground::pass_really(by);
     }
 }
 
@@ -55,19 +58,7 @@ impl Ground for Faulty<Ibv> {
     }
 
     fn pass(_: &FaultyDevice<Ibv>, by: Ns) {
-        bed::pass_really(by);
-    }
-}
-
-fn faults(options: &BedOptions) -> FaultOptions {
-    let asked = options.faults;
-    FaultOptions {
-        drop: asked.drop,
-        duplicate: asked.duplicate,
-        delay: asked.delay,
-        reorder: asked.reorder,
-        tear: asked.tear,
-        ..FaultOptions::quiet(options.seed)
+        ground::pass_really(by);
     }
 }
 

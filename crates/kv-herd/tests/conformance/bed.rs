@@ -11,31 +11,7 @@ use drover_testkit::kv_conformance::{Bed, BedOptions};
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
 
-/// A provider that tests can open.
-pub trait Ground: Provider {
-    /// What an operation of a client may take.
-    const DEADLINE: Ns = Ns::from_s(5);
-
-    /// A fresh fabric with the faults of `options`.
-    fn open(options: &BedOptions) -> Self::Device;
-
-    /// Where clients are, if not on the server's device.
-    fn for_clients(device: &Self::Device, _: &BedOptions) -> Self::Device {
-        device.clone()
-    }
-
-    /// Lets `by` pass: on virtual clocks at once.
-    fn pass(device: &Self::Device, by: Ns);
-}
-
-/// [`Ground::pass`] where the clock is real.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "time to live is counted in seconds of a real clock there"
-)]
-pub fn pass_really(by: Ns) {
-    std::thread::sleep(by.to_duration());
-}
+use crate::ground::Ground;
 
 pub struct PiecesBed<P: Ground> {
     device: P::Device,

@@ -2,44 +2,23 @@
 //! with real memory traffic on shm and over libibverbs.
 
 mod bed;
+mod fabrics;
+mod ground;
 mod identical;
 mod sim_bed;
 #[path = "../../../verbs-ibv/tests/stub/mod.rs"]
 mod stub;
 
-use bed::{Ground, PiecesBed};
+use bed::PiecesBed;
 use drover_base::Ns;
 use drover_testkit::kv_conformance::BedOptions;
-use drover_verbs::faulty::{FaultOptions, Faulty, FaultyDevice};
-use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
+use drover_verbs::faulty::Faulty;
+use drover_verbs::loopback::Loopback;
 use drover_verbs_ibv::{Ibv, IbvDevice, IbvOptions};
-use drover_verbs_shm::{Shm, ShmDevice};
+use drover_verbs_shm::Shm;
 use drover_verbs_sim::Sim;
+use ground::Ground;
 use sim_bed::SimBed;
-
-impl Ground for Loopback {
-    fn open(options: &BedOptions) -> LoopbackDevice {
-        LoopbackDevice::with_options(LoopbackOptions {
-            seed: options.seed,
-            tick: Ns::from_us(1),
-            ..LoopbackOptions::default()
-        })
-    }
-
-    fn pass(device: &LoopbackDevice, by: Ns) {
-        device.advance(by);
-    }
-}
-
-impl Ground for Shm {
-    fn open(_: &BedOptions) -> ShmDevice {
-        ShmDevice::default()
-    }
-
-    fn pass(_: &ShmDevice, by: Ns) {
-        bed::pass_really(by);
-    }
-}
 
 impl Ground for Ibv {
     fn open(_: &BedOptions) -> IbvDevice {
@@ -49,30 +28,7 @@ impl Ground for Ibv {
     }
 
     fn pass(_: &IbvDevice, by: Ns) {
-        bed::pass_really(by);
-    }
-}
-
-/// What the bed is asked for, in the words of the wrapper.
-pub fn faults(options: &BedOptions) -> FaultOptions {
-    let asked = options.faults;
-    FaultOptions {
-        drop: asked.drop,
-        duplicate: asked.duplicate,
-        delay: asked.delay,
-        reorder: asked.reorder,
-        tear: asked.tear,
-        ..FaultOptions::quiet(options.seed)
-    }
-}
-
-impl<P: Ground> Ground for Faulty<P> {
-    fn open(options: &BedOptions) -> FaultyDevice<P> {
-        FaultyDevice::new(P::open(options), faults(options))
-    }
-
-    fn pass(device: &FaultyDevice<P>, by: Ns) {
-        P::pass(device.inner(), by);
+        ground::pass_really(by);
     }
 }
 

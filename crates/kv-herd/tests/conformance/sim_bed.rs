@@ -2,7 +2,7 @@
 //! between them. Workers and acceptor are the ones that serve production; nobody steps them but the simulation.
 
 use crate::bed::{client_options, connected, server_options};
-use crate::faults;
+use crate::ground::faults;
 use drover_base::{Cpu, Ns};
 use drover_kv_herd::client::{Dial, HerdClient};
 use drover_kv_herd::server::Server;

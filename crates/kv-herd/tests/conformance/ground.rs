@@ -1,0 +1,46 @@
+//! [`Ground`]: fabrics that the suite of key-value systems is played on. Every system's tests include this file: the suite
+//! knows no fabric, and fabrics know no suite.
+
+use drover_base::Ns;
+use drover_testkit::kv_conformance::BedOptions;
+use drover_verbs::Provider;
+use drover_verbs::faulty::FaultOptions;
+
+/// A provider that tests can open.
+pub trait Ground: Provider {
+    /// What an operation of a client may take.
+    const DEADLINE: Ns = Ns::from_s(5);
+
+    /// A fresh fabric with the faults of `options`.
+    fn open(options: &BedOptions) -> Self::Device;
+
+    /// Where clients are, if not on the server's device.
+    fn for_clients(device: &Self::Device, _: &BedOptions) -> Self::Device {
+        device.clone()
+    }
+
+    /// Lets `by` pass: on virtual clocks at once.
+    fn pass(device: &Self::Device, by: Ns);
+}
+
+/// [`Ground::pass`] where the clock is real.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "time to live is counted in seconds of a real clock there"
+)]
+pub fn pass_really(by: Ns) {
+    std::thread::sleep(by.to_duration());
+}
+
+/// What the bed is asked for, in the words of the wrapper.
+pub fn faults(options: &BedOptions) -> FaultOptions {
+    let asked = options.faults;
+    FaultOptions {
+        drop: asked.drop,
+        duplicate: asked.duplicate,
+        delay: asked.delay,
+        reorder: asked.reorder,
+        tear: asked.tear,
+        ..FaultOptions::quiet(options.seed)
+    }
+}

@@ -1,0 +1,287 @@
+//! [`Lookup`]: what a GET reads next, decided from the bytes it has.
+//!
+//! ```text
+//! probe: READ entry of place i
+//!        not whole                    -> once more from place 0, a little later; after TRIES_MAX: ask
+//!        free, or another fingerprint -> next place; after the last: a miss, to be confirmed by asking
+//!        READ record
+//!        not the record               -> once more from place 0, as above
+//!        another key                  -> next place
+//!        expired                      -> a miss
+//!        the value
+//! ```
+//! To ask is to send one message; the answer is authoritative. *(Order of READs and retries: read in Pilaf's public code, which
+//! has no fingerprint, retries for ever, and takes a miss for an answer. The rest: our choice.)*
+
+use crate::layout::Record;
+use drover_base::KeyHash;
+use drover_index::cuckoo::{Candidates, ENTRY_BYTES, RecordRef, Seal, fingerprint};
+
+/// Torn entries and records before the server is asked. *(our choice)*
+pub const TRIES_MAX: u32 = 8;
+
+/// What a reader does when no place has its key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Miss {
+    /// It asks the server: a key that moved between two probes is in none of the places read.
+    #[default]
+    Confirmed,
+    /// It says so: wrong now and then, and here for tests to show that.
+    Trusted,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// READ this entry of the table.
+    Entry(u64),
+    /// READ this record.
+    Record(RecordRef),
+    /// Something was torn: wait a little, then [`begin`](Lookup::begin) again.
+    Retry,
+    /// Ask the server.
+    Ask,
+    /// There is no such key.
+    Miss,
+    /// The record read last has the value.
+    Found,
+}
+
+/// The table as a reader knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TableShape {
+    /// Salts the entries.
+    pub epoch: u64,
+    /// A power of two.
+    pub entry_count: u64,
+    /// Of the records' memory.
+    pub extents_bytes: u64,
+    /// Longest record, bytes.
+    pub record_bytes_max: u32,
+}
+
+/// One GET on its way through the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lookup {
+    hash: KeyHash,
+    candidates: Candidates,
+    at: usize,
+    tries: u32,
+    miss: Miss,
+    record: RecordRef,
+}
+
+impl Lookup {
+    /// Of the key with `hash`.
+    pub fn new(hash: KeyHash, shape: &TableShape, miss: Miss) -> Lookup {
+        Lookup {
+            hash,
+            candidates: Candidates::new(hash, shape.entry_count - 1),
+            at: 0,
+            tries: 0,
+            miss,
+            record: RecordRef::default(),
+        }
+    }
+
+    /// From the first place on.
+    pub fn begin(&mut self) -> Step {
+        self.at = 0;
+        Step::Entry(self.candidates.as_slice()[0])
+    }
+
+    /// The record asked for last.
+    pub fn record(&self) -> &RecordRef {
+        &self.record
+    }
+
+    /// The server says where the record is: it is what [`read`](Lookup::read) will be given.
+    pub fn told(&mut self, record: RecordRef) {
+        self.record = record;
+    }
+
+    /// The entry asked for has come.
+    pub fn entry(&mut self, bytes: &[u8; ENTRY_BYTES], shape: &TableShape) -> Step {
+        let index = self.candidates.as_slice()[self.at];
+        let seal = Seal {
+            epoch: shape.epoch,
+            index,
+        };
+        match seal.open(bytes) {
+            Err(_) => self.torn(),
+            Ok(Some(entry)) if entry.fingerprint == fingerprint(self.hash) => {
+                self.record = entry.record;
+                // Whole, and still not to be trusted with an address: a wrong one breaks the connection.
+                match is_within(&entry.record, shape) {
+                    true => Step::Record(entry.record),
+                    false => self.torn(),
+                }
+            }
+            Ok(_) => self.next_place(),
+        }
+    }
+
+    /// The record asked for has come: what `bytes` are to a reader of `key` at second `now_s` of the server's clock.
+    pub fn read(&mut self, bytes: &[u8], key: &[u8], now_s: u32) -> Step {
+        match Record::open(bytes, &self.record) {
+            Err(_) => self.torn(),
+            Ok(record) if record.key != key => self.next_place(),
+            Ok(record) if record.header.is_expired(now_s) => Step::Miss,
+            Ok(_) => Step::Found,
+        }
+    }
+
+    fn torn(&mut self) -> Step {
+        self.tries += 1;
+        match self.tries > TRIES_MAX {
+            true => Step::Ask,
+            false => Step::Retry,
+        }
+    }
+
+    fn next_place(&mut self) -> Step {
+        self.at += 1;
+        match (self.candidates.as_slice().get(self.at), self.miss) {
+            (Some(index), _) => Step::Entry(*index),
+            (None, Miss::Confirmed) => Step::Ask,
+            (None, Miss::Trusted) => Step::Miss,
+        }
+    }
+}
+
+/// Whether a reader may READ it.
+pub fn is_within(record: &RecordRef, shape: &TableShape) -> bool {
+    let end = record.offset.checked_add(u64::from(record.len));
+    record.len <= shape.record_bytes_max && end.is_some_and(|end| end <= shape.extents_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drover_base::HashSeed;
+    use drover_index::cuckoo::{CuckooTable, entry_offset};
+
+    const SHAPE: TableShape = TableShape {
+        epoch: 1,
+        entry_count: 64,
+        extents_bytes: 1 << 20,
+        record_bytes_max: 4096,
+    };
+
+    fn hash(key: u64) -> KeyHash {
+        HashSeed::new(1, 2).hash(&key.to_le_bytes())
+    }
+
+    fn record(key: u64) -> RecordRef {
+        RecordRef {
+            offset: key * 64,
+            len: 40,
+            sum: key,
+        }
+    }
+
+    fn table(keys: u64) -> CuckooTable<Vec<u8>> {
+        let bytes = CuckooTable::<Vec<u8>>::bytes_for(64);
+        let mut table = CuckooTable::new(vec![0; bytes], 64, 1);
+        for key in 0..keys {
+            table.put(hash(key), record(key)).expect("room");
+        }
+        table
+    }
+
+    fn entry(table: &CuckooTable<Vec<u8>>, index: u64) -> [u8; ENTRY_BYTES] {
+        *table.memory()[entry_offset(index)..]
+            .first_chunk()
+            .expect("an entry")
+    }
+
+    /// Pilaf's released code has no fingerprints, and reads the record of every key on the way.
+    #[test]
+    fn pilaf_records_of_other_keys_are_not_read() {
+        let table = table(48);
+        for key in 0..48 {
+            let mut lookup = Lookup::new(hash(key), &SHAPE, Miss::Confirmed);
+            let mut step = lookup.begin();
+            while let Step::Entry(index) = step {
+                step = lookup.entry(&entry(&table, index), &SHAPE);
+            }
+            assert_eq!(step, Step::Record(record(key)));
+        }
+    }
+
+    /// Pilaf's released code retries for ever and at once.
+    #[test]
+    fn pilaf_retries_end_with_a_question() {
+        let mut lookup = Lookup::new(hash(1), &SHAPE, Miss::Confirmed);
+        for _ in 0..TRIES_MAX {
+            assert!(matches!(lookup.begin(), Step::Entry(_)));
+            assert_eq!(lookup.entry(&[0; 32], &SHAPE), Step::Retry);
+        }
+        lookup.begin();
+        assert_eq!(lookup.entry(&[0; 32], &SHAPE), Step::Ask);
+    }
+
+    #[test]
+    fn a_miss_is_a_question_unless_it_is_trusted() {
+        let table = table(0);
+        for (miss, want) in [(Miss::Confirmed, Step::Ask), (Miss::Trusted, Step::Miss)] {
+            let mut lookup = Lookup::new(hash(1), &SHAPE, miss);
+            let mut step = lookup.begin();
+            let mut reads = 0;
+            while let Step::Entry(index) = step {
+                step = lookup.entry(&entry(&table, index), &SHAPE);
+                reads += 1;
+            }
+            assert_eq!((step, reads), (want, 3));
+        }
+    }
+
+    /// A server that means harm, or has a bug, cannot make its readers READ out of bounds.
+    #[test]
+    fn records_out_of_bounds_are_not_read() {
+        let mut table = table(0);
+        let far = [(SHAPE.extents_bytes, 8), (SHAPE.extents_bytes - 8, 16), (0, 4097)];
+        for (key, (offset, len)) in far.into_iter().enumerate() {
+            let record = RecordRef { offset, len, sum: 0 };
+            table.put(hash(key as u64), record).expect("room");
+            let mut lookup = Lookup::new(hash(key as u64), &SHAPE, Miss::Confirmed);
+            let mut step = lookup.begin();
+            while let Step::Entry(index) = step {
+                step = lookup.entry(&entry(&table, index), &SHAPE);
+            }
+            assert_eq!(step, Step::Retry, "{record:?}");
+        }
+    }
+
+    /// A reader that probes while its key moves to an earlier place, as `index`'s tests show for bytes alone: what
+    /// it says without confirmation, and what with it.
+    #[test]
+    fn pilaf_a_key_that_moves_between_two_probes_is_asked_for() {
+        let (mut missed, mut asked) = (0, 0);
+        for key in 0..48 {
+            for gone in (0..48).filter(|gone| *gone != key) {
+                for miss in [Miss::Trusted, Miss::Confirmed] {
+                    let mut table = table(48);
+                    let mut lookup = Lookup::new(hash(key), &SHAPE, miss);
+                    let Step::Entry(first) = lookup.begin() else {
+                        unreachable!("a place")
+                    };
+                    let mut step = lookup.entry(&entry(&table, first), &SHAPE);
+                    // The owner, between this reader's first and second READ.
+                    table.remove(hash(gone));
+                    table.scrub(64);
+                    while let Step::Entry(index) = step {
+                        step = lookup.entry(&entry(&table, index), &SHAPE);
+                    }
+                    missed += u32::from(step == Step::Miss);
+                    asked += u32::from(step == Step::Ask);
+                }
+            }
+        }
+        assert!(missed > 0, "keys that are there all the time were never missed");
+        assert_eq!(
+            missed, asked,
+            "whatever a trusting reader misses a confirming one asks for"
+        );
+    }
+}
