@@ -1,5 +1,6 @@
 //! Histories: calls and returns, per key.
 
+use crate::linear::{Model, Strict};
 use std::collections::BTreeMap;
 
 /// What was called, with the identity of values in place of their bytes: every PUT of a history writes a
@@ -12,6 +13,33 @@ pub enum Call {
     Delete(Option<bool>),
     /// GET; the value it returned.
     Get(Option<u64>),
+    /// Write of value `to` if the value was still `from`. While no value comes twice, memcached's `cas` is this.
+    Swap {
+        /// What the caller had read.
+        from: u64,
+        /// What it writes.
+        to: u64,
+        /// What was answered; of no meaning if nobody can know whether it happened.
+        said: Swapped,
+    },
+    /// Addition to a value, which is a number; the sum, if there was one. Without a value it changes nothing.
+    Add {
+        /// What is added.
+        by: i64,
+        /// What was answered; of no meaning if nobody can know whether it happened.
+        sum: Option<u64>,
+    },
+}
+
+/// What came of a [`Call::Swap`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Swapped {
+    /// It was written.
+    Done,
+    /// There was another value.
+    Other,
+    /// There was none.
+    Missing,
 }
 
 /// One operation on one key.
@@ -69,9 +97,23 @@ impl History {
     }
 
     /// Checks every key. `Err` names the first key that no order of operations explains, with its events.
-    pub fn check(&self, model: crate::linear::Model) -> Result<(), String> {
+    pub fn check(&self, model: Model) -> Result<(), String> {
+        self.check_by(|events| crate::linear::is_linearizable(events, model))
+    }
+
+    /// The same for clients whose operations happen in the order in which they were recorded, though several of them are
+    /// under way. Panics if that takes more than `strict` allows.
+    pub fn check_in_order(&self, strict: Strict, model: Model) -> Result<(), String> {
+        self.check_by(|events| {
+            strict
+                .is_linearizable(events, model)
+                .unwrap_or_else(|| panic!("more overlap than can be searched: {events:?}"))
+        })
+    }
+
+    fn check_by(&self, is_linearizable: impl Fn(&[Event]) -> bool) -> Result<(), String> {
         for (key, events) in self.keys() {
-            if !crate::linear::is_linearizable(events, model) {
+            if !is_linearizable(events) {
                 let mut sorted = events.to_vec();
                 sorted.sort_by_key(|e| e.called_at);
                 let lines: Vec<String> = sorted.iter().map(|e| format!("  {e:?}")).collect();

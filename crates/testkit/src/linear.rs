@@ -2,7 +2,7 @@
 //! `[Lowe17]`: try every operation that may come next, undo when stuck, never visit the same set of done
 //! operations with the same value twice. Keys are independent, so each is checked alone.
 
-use crate::history::{Call, Event};
+use crate::history::{Call, Event, Swapped};
 use std::collections::BTreeSet;
 
 /// What a key is supposed to be.
@@ -67,6 +67,13 @@ fn before(events: &[Event], at: usize) -> Vec<usize> {
 /// returned and no DELETE found may be placed behind everything, and a DELETE explains nothing that vanishing
 /// does not. Without this every such operation would double the search.
 fn without_the_unseen(events: &[Event], model: Model) -> Vec<Event> {
+    // Who swaps or adds has seen what was there, too.
+    if events
+        .iter()
+        .any(|event| matches!(event.call, Call::Swap { .. } | Call::Add { .. }))
+    {
+        return events.to_vec();
+    }
     let seen: BTreeSet<u64> = events
         .iter()
         .filter_map(|event| match event.call {
@@ -84,20 +91,42 @@ fn without_the_unseen(events: &[Event], model: Model) -> Vec<Event> {
         _ if event.returned_at.is_some() => true,
         Call::Put(id) => seen.contains(&id) || last_found.is_some_and(|at| event.called_at <= at),
         Call::Delete(_) => model == Model::Register,
-        Call::Get(_) => false,
+        Call::Get(_) | Call::Swap { .. } | Call::Add { .. } => false,
     };
     events.iter().filter(matters).copied().collect()
 }
 
-/// The value after `call`, or `None` if `call` cannot have happened at `value`.
-fn step(value: Option<u64>, call: Call, model: Model) -> Option<Option<u64>> {
+/// The value after `event`, or `None` if it cannot have happened at `value`.
+fn step(value: Option<u64>, event: &Event, model: Model) -> Option<Option<u64>> {
     let may_vanish = model == Model::Cache;
-    match call {
+    let absent = (value.is_none() || may_vanish).then_some(None);
+    match event.call {
+        _ if event.returned_at.is_none() => Some(unanswered(value, event.call)),
         Call::Put(id) => Some(Some(id)),
         Call::Delete(None) => Some(None),
         Call::Delete(Some(true)) => value.is_some().then_some(None),
-        Call::Delete(Some(false)) | Call::Get(None) => (value.is_none() || may_vanish).then_some(None),
+        Call::Delete(Some(false)) | Call::Get(None) => absent,
         Call::Get(Some(id)) => (value == Some(id)).then_some(value),
+        Call::Swap { from, to, said } => match said {
+            Swapped::Done => (value == Some(from)).then_some(Some(to)),
+            Swapped::Other => value.is_some_and(|value| value != from).then_some(value),
+            Swapped::Missing => absent,
+        },
+        Call::Add { by, sum: Some(sum) } => {
+            (value.map(|value| value.wrapping_add_signed(by)) == Some(sum)).then_some(Some(sum))
+        }
+        Call::Add { sum: None, .. } => absent,
+    }
+}
+
+/// What an operation without an answer does, if it happens.
+fn unanswered(value: Option<u64>, call: Call) -> Option<u64> {
+    match call {
+        Call::Put(id) => Some(id),
+        Call::Delete(_) => None,
+        Call::Swap { from, to, .. } if value == Some(from) => Some(to),
+        Call::Add { by, .. } => value.map(|value| value.wrapping_add_signed(by)),
+        Call::Get(_) | Call::Swap { .. } => value,
     }
 }
 
@@ -186,7 +215,7 @@ impl<'a> Search<'a> {
         while self.entries[0].next != END {
             let entry = self.entries[at];
             if let Some(return_entry) = entry.return_entry {
-                if let Some(after) = step(value, self.events[entry.event_index].call, self.model)
+                if let Some(after) = step(value, &self.events[entry.event_index], self.model)
                     && self.may_follow(entry.event_index, &done)
                 {
                     set(&mut done, entry.event_index, true);
@@ -403,6 +432,52 @@ mod tests {
             !is_linearizable(&twice, Model::Register),
             "it can be found but once"
         );
+    }
+
+    fn swap(from: u64, to: u64, said: Swapped) -> Call {
+        Call::Swap { from, to, said }
+    }
+
+    #[test]
+    fn a_lost_update_is_rejected() {
+        let swaps = |second| {
+            let history = [
+                event(Call::Put(1), 1, 2),
+                event(swap(1, 2, Swapped::Done), 3, 6),
+                event(swap(1, 3, second), 3, 6),
+                event(Call::Get(Some(2)), 7, 8),
+            ];
+            is_linearizable(&history, Model::Register)
+        };
+        assert!(swaps(Swapped::Other));
+        assert!(!swaps(Swapped::Done), "both cannot have found 1");
+        assert!(!swaps(Swapped::Missing));
+        let sums = |second| {
+            let add = |sum| Call::Add { by: 1, sum };
+            let history = [
+                event(Call::Put(5), 1, 2),
+                event(add(Some(6)), 3, 6),
+                event(add(second), 3, 6),
+            ];
+            is_linearizable(&history, Model::Register)
+        };
+        assert!(sums(Some(7)) && !sums(Some(6)) && !sums(None));
+    }
+
+    #[test]
+    fn what_was_not_answered_may_have_swapped_or_added() {
+        let add = Call::Add { by: -2, sum: None };
+        for (unknown, seen) in [(swap(9, 3, Swapped::Other), 3), (add, 7)] {
+            let read = |id| {
+                let history = [
+                    event(Call::Put(9), 1, 2),
+                    event(unknown, 3, 0),
+                    event(Call::Get(Some(id)), 9, 10),
+                ];
+                is_linearizable(&history, Model::Register)
+            };
+            assert!(read(9) && read(seen) && !read(4));
+        }
     }
 
     proptest! {
