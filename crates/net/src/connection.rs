@@ -17,6 +17,8 @@ use std::sync::Arc;
 const COPIED_BYTES_MAX: usize = 2 << 10;
 /// The first block of a long request, bytes: twice the core's buffer. Only who fills it gets one for all that is to come.
 const LONG_BYTES: usize = 32 << 10;
+/// Reads at the end of a connection of what nobody will serve.
+const GOODBYE_READS: usize = 64;
 /// Pieces of a write.
 const SLICES: usize = 16;
 
@@ -334,6 +336,31 @@ impl<T: Talk> Connection<T> {
     }
 
     /// Bytes of the block that the request on its way needs next.
+    /// Nothing more is to be written or finished. `leaving`: requests that have not begun never will.
+    pub(crate) fn is_over(&self, leaving: bool) -> bool {
+        let asks_no_more = match self.wants {
+            Wants::Close => true,
+            Wants::Input { .. } => leaving,
+            Wants::Room | Wants::Others | Wants::Turn => false,
+        };
+        asks_no_more && self.output.is_empty() && !self.blocked
+    }
+
+    /// The last word. What came and was not read is taken, or the system would tell the peer that the connection broke,
+    /// which may cost it replies that it has not read yet.
+    pub(crate) fn say_goodbye(&mut self, buffer: &mut [u8]) {
+        if let Some(layer) = &mut self.layer {
+            layer.close(self.socket.as_fd());
+        }
+        for _ in 0..GOODBYE_READS {
+            match rustix::net::recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT) {
+                Ok((1.., _)) => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Bytes that the request on its way needs in all.
     pub(crate) fn wanted_bytes(&self) -> usize {
         match self.wants {
             Wants::Input { at_least } => next_bytes(self.rest.len(), at_least),

@@ -15,4 +15,10 @@ pub trait Layer {
 
     /// It keeps bytes that the socket had no room for, or that only it wants to send.
     fn wants_write(&self) -> bool;
+
+    /// Nothing more will be written: tells the other end, as far as the socket takes it. Once, at the end of a connection
+    /// that did not break.
+    fn close(&mut self, socket: BorrowedFd<'_>) {
+        let _ = socket;
+    }
 }

@@ -24,6 +24,14 @@ pub trait Lodger<C> {
 
     /// A step of the worker or the lodger panicked: the partition begins again, empty.
     fn restarted(&mut self);
+
+    /// The server stops: nothing new is to be begun. Steps go on until it [has left](Lodger::has_left), but not for ever.
+    fn leave(&mut self) {}
+
+    /// After [`leave`](Lodger::leave): what was begun is finished, here and wherever this core is needed for it.
+    fn has_left(&self) -> bool {
+        true
+    }
 }
 
 /// Where a lodger lives.
@@ -56,7 +64,12 @@ pub(super) struct Household<'a, P: Provider> {
     /// Rounds until the lodger is asked again, and how many they were last time.
     skip: u32,
     skips: u32,
+    /// The server stops.
+    leaving: bool,
 }
+
+/// Longest sleep of a core whose lodger leaves: the cores that it waits for do not ring.
+const LEAVING_SLEEP: Ns = Ns::from_ms(1);
 
 impl<'a, P: Provider> Household<'a, P> {
     pub(super) fn new(
@@ -71,11 +84,23 @@ impl<'a, P: Provider> Household<'a, P> {
             lodger_busy: false,
             skip: 0,
             skips: 0,
+            leaving: false,
         }
     }
 
     pub(super) fn worker(&mut self) -> &mut Worker<P> {
         self.worker
+    }
+
+    /// The lodger finishes what it began. From now on it is asked in every round.
+    pub(super) fn leave(&mut self) {
+        self.lodger.leave();
+        self.leaving = true;
+        self.skip = 0;
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        self.lodger.has_left()
     }
 }
 
@@ -97,6 +122,11 @@ impl<P: Provider> Actor<P::Cpu> for Household<'_, P> {
             false => (2 * self.skips + 1).min(SKIPS_MAX),
         };
         self.skip = self.skips;
+        if self.leaving {
+            self.skip = 0;
+            let wake_at = worker.now + LEAVING_SLEEP;
+            return own.and(others).and(Progress::Idle { wake_at });
+        }
         own.and(others)
     }
 }

@@ -9,7 +9,7 @@ use super::stats::{ServerStats, Silence};
 use super::worker::{Introduction, Worker};
 use crate::control::PARTITIONS_MAX;
 use crate::layout::{SlotMap, WINDOW_MAX};
-use drover_base::{Actor, Cpu, Progress};
+use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_rt::control::{ControlListener, ControlStream};
 use drover_rt::{Idle, RunLoop, StopFlag, WakeFd};
 use drover_verbs::{Context, Device, Provider};
@@ -24,6 +24,9 @@ use std::time::Duration;
 
 /// Most sweeps of an idle worker before it asks its lodger: they linger, and the lodger's clients wait meanwhile.
 const SHARED_SWEEPS_MAX: usize = 16;
+/// How long a lodger may take to finish what it began when the server stops: for clients that are slow to take their
+/// replies, and for other cores that owe some.
+const LEAVING_MAX: Ns = Ns::from_s(2);
 /// Longest sleep of the control thread while somebody's stream cannot be waited for.
 const BLIND_WAIT: Duration = Duration::from_millis(1);
 /// How long the control thread may take to say who has not answered: it needs nobody for that.
@@ -382,6 +385,11 @@ fn share_until_stopped<P: Provider>(
     while !household.worker().is_stopped() {
         run_loop.round(&mut [&mut household], &never);
         household.worker().run = run_loop.stats();
+    }
+    household.leave();
+    let until = ctx.cpu().refresh() + LEAVING_MAX;
+    while !household.has_left() && ctx.cpu().refresh() < until {
+        run_loop.round(&mut [&mut household], &never);
     }
 }
 

@@ -103,7 +103,11 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
             .add(connection.socket.as_fd(), token.0, Interest::Arrivals);
         if let Err(error) = added {
             tracing::warn!("a connection is closed: it cannot be watched: {error}");
-            self.close(token);
+            return self.close(token);
+        }
+        if self.leaving {
+            // It waited at our door when the door was closed.
+            super::mark(&mut self.dirty, token, connection);
         }
     }
 

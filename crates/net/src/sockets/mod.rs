@@ -93,6 +93,8 @@ pub struct Sockets<T: Talk, P: Poller = Epoll> {
     changed: bool,
     /// Connections accepted here.
     accepted: u64,
+    /// Nothing new is begun.
+    leaving: bool,
 }
 
 impl<T: Talk, P: Poller> Sockets<T, P> {
@@ -125,6 +127,7 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
             paused: None,
             changed: true,
             accepted: 0,
+            leaving: false,
             options,
         })
     }
@@ -238,6 +241,21 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
         }
     }
 
+    /// From now on nobody is let in and no request is begun; each connection is closed as soon as all it was promised has
+    /// been written. Steps go on until [nobody is left](Sockets::is_empty), or the owner has waited for long enough.
+    pub fn leave(&mut self) {
+        self.leaving = true;
+        self.listeners.clear();
+        for (token, connection) in self.connections.iter_mut() {
+            mark(&mut self.dirty, token, connection);
+        }
+    }
+
+    /// No connections.
+    pub fn is_empty(&self) -> bool {
+        self.counters.current == 0
+    }
+
     /// Closes all connections and listeners.
     pub fn close_all(&mut self) {
         self.listeners.clear();
@@ -276,6 +294,9 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
         let Some(connection) = self.connections.get_mut(token) else {
             return;
         };
+        if self.leaving && matches!(connection.wants, Wants::Input { .. }) {
+            return mark(&mut self.dirty, token, connection);
+        }
         self.serving = Some(token);
         self.changed = true;
         let mut bench = Bench {
@@ -286,7 +307,7 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
         };
         let turn = connection.turn(desk, &mut bench);
         self.serving = None;
-        if connection.output.ready_bytes() > 0 || connection.wants == Wants::Close {
+        if connection.output.ready_bytes() > 0 || connection.wants == Wants::Close || self.leaving {
             mark(&mut self.dirty, token, connection);
         }
         match turn {
@@ -309,8 +330,11 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
         };
         connection.dirty = false;
         let broken = connection.write(&mut self.counters, self.now_s).is_err();
-        let over = connection.wants == Wants::Close && connection.output.is_empty() && !connection.blocked;
-        if broken || over {
+        if broken {
+            return self.close(token);
+        }
+        if connection.is_over(self.leaving) {
+            connection.say_goodbye(&mut self.buffer);
             return self.close(token);
         }
         if connection.blocked != connection.told_of_room {

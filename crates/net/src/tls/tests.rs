@@ -328,6 +328,29 @@ fn ends_are_ends() {
     );
 }
 
+/// Who is told of the end knows that nothing was cut off.
+#[test]
+fn a_goodbye_is_said() {
+    for is_said in [true, false] {
+        let files = Files::new("goodbye");
+        let acceptor = TlsAcceptor::new(files.options(ClientCertificates::None)).expect("files");
+        let mut pair = Pair::new(files.client("localhost", false), &acceptor);
+        pair.talk(100).expect("a handshake");
+        if is_said {
+            pair.server.close(pair.ours.as_fd());
+        }
+        drop(pair.ours);
+        while matches!(pair.client.read_tls(&mut pair.theirs), Ok(1..)) {
+            pair.client.process_new_packets().expect("sound records");
+        }
+        let end = pair.client.reader().read(&mut [0; 8]);
+        match is_said {
+            true => assert_eq!(end.expect("an end"), 0),
+            false => assert_eq!(end.expect_err("a cut").kind(), ErrorKind::UnexpectedEof),
+        }
+    }
+}
+
 /// Records without content cost work and mean nothing.
 #[test]
 fn a_flood_of_nothing_ends() {
