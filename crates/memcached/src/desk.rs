@@ -12,8 +12,6 @@ use drover_store::Partition;
 pub struct Core {
     /// What was counted here.
     pub counters: Counters,
-    /// When everything stored before is to be forgotten (`flush_all` with a delay), in seconds since the start.
-    pub(crate) flush_at: Option<u32>,
     pub(crate) line: LineBuffer,
     /// The [resets](Server) it has seen.
     resets: u32,
@@ -45,7 +43,7 @@ impl<C: Cpu> Desk<'_, C> {
             self.core.resets = resets;
             self.core.counters = Counters::default();
         }
-        if let Some(at_s) = self.core.flush_at
+        if let Some(at_s) = self.partition.clear_at_s()
             && at_s <= self.now_s
         {
             self.flush(at_s);
@@ -55,7 +53,7 @@ impl<C: Cpu> Desk<'_, C> {
     /// Forgets everything: now, or when `at_s` is reached. The last one counts.
     pub(crate) fn flush(&mut self, at_s: u32) {
         let is_due = at_s <= self.now_s;
-        self.core.flush_at = (!is_due).then_some(at_s);
+        self.partition.set_clear_at_s((!is_due).then_some(at_s));
         if is_due {
             self.partition.clear();
         }

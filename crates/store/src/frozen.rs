@@ -33,6 +33,12 @@ pub enum Doubt {
     /// Its keys are hashed under another seed, which is a secret.
     #[error("its keys were hashed under another seed")]
     Seed,
+    /// Others than its owner may have written to it.
+    #[error("others than its owner could write to it (mode {mode:o})")]
+    Writable {
+        /// Permission bits.
+        mode: u32,
+    },
     /// It is not what was left.
     #[error("{what} is not as it was left")]
     Contents {
@@ -45,6 +51,7 @@ pub enum Doubt {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Frozen {
     pub(crate) state: State,
+    pub(crate) clear_at_s: Option<u32>,
     pub(crate) digests: Digests,
 }
 
@@ -65,9 +72,12 @@ pub(crate) struct Digests {
     pub(crate) items: u64,
 }
 
+/// In place of a time in seconds, none of which is so large.
+const NEVER: u64 = u64::MAX;
+
 impl Frozen {
     /// Words of [`to_words`](Frozen::to_words).
-    pub(crate) const WORDS: usize = 7;
+    pub(crate) const WORDS: usize = 8;
 
     pub(crate) fn to_words(self) -> [u64; Frozen::WORDS] {
         let State {
@@ -83,13 +93,23 @@ impl Frozen {
             reach,
             free,
             items,
+            self.clear_at_s.map_or(NEVER, u64::from),
             self.digests.index,
             self.digests.items,
         ]
     }
 
     pub(crate) fn from_words(words: [u64; Frozen::WORDS]) -> Frozen {
-        let [head, version, reach, free, items, index_digest, items_digest] = words;
+        let [
+            head,
+            version,
+            reach,
+            free,
+            items,
+            clear_at,
+            index_digest,
+            items_digest,
+        ] = words;
         Frozen {
             state: State {
                 head,
@@ -98,6 +118,7 @@ impl Frozen {
                 free,
                 items,
             },
+            clear_at_s: u32::try_from(clear_at).ok(),
             digests: Digests {
                 index: index_digest,
                 items: items_digest,

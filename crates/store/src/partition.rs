@@ -18,6 +18,7 @@ use drover_mem::{AllocError, MaskedRegion, Place, Region};
 #[derive(Debug)]
 pub struct Partition<S: Sharing = Erew, const BITS: u32 = 48> {
     inner: Inner<S, BITS>,
+    clear_at_s: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -194,7 +195,10 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
             Mode::Cache { .. } => Inner::Cache(Cache::in_region(options, sharing, region)),
             Mode::Store => Inner::Store(Lossless::in_region(options, sharing, region)),
         };
-        Partition { inner }
+        Partition {
+            inner,
+            clear_at_s: None,
+        }
     }
 
     /// What must be known beside the memory to go on in another process, and what the memory then must be. Nothing may be
@@ -209,7 +213,11 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         };
         let survey = Survey::new::<BITS>(memory, table_bytes, is_store, &state, None);
         let digests = survey.expect("a partition's own items are sound").digests;
-        Frozen { state, digests }
+        Frozen {
+            state,
+            clear_at_s: self.clear_at_s,
+            digests,
+        }
     }
 
     /// The partition that was frozen, in its memory. Errors: [`Doubt`]; then the region is as it was.
@@ -233,7 +241,10 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
             cache.resume(state);
             Inner::Cache(cache)
         };
-        Ok(Partition { inner })
+        Ok(Partition {
+            inner,
+            clear_at_s: frozen.clear_at_s,
+        })
     }
 
     /// Asks for the bucket of `hash`, to be called a batch ahead. `for_write` says that a PUT or DELETE
@@ -380,6 +391,18 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
     /// Forgets everything. Cost: writes the whole index.
     pub fn clear(&mut self) {
         dispatch!(&mut self.inner, mode => mode.clear())
+    }
+
+    /// When everything stored before is to be forgotten, in seconds since the server's start: a note for the owner, who
+    /// [clears](Partition::clear) then. It outlives a [warm restart](crate::WarmFile) as items do.
+    #[inline(always)]
+    pub fn clear_at_s(&self) -> Option<u32> {
+        self.clear_at_s
+    }
+
+    /// Notes when everything is to be forgotten.
+    pub fn set_clear_at_s(&mut self, at_s: Option<u32>) {
+        self.clear_at_s = at_s;
     }
 
     /// Shows the live items of one bucket to `visit` and returns the cursor of the next bucket, `None` after

@@ -194,6 +194,21 @@ fn a_partition_that_begins_again_is_empty() {
     }
 }
 
+#[test]
+fn the_time_at_which_all_is_to_be_forgotten_is_kept() {
+    for at in [None, Some(0), Some(77), Some(u32::MAX)] {
+        let folder = Folder::new();
+        let (warm, _) = open(&folder.file(), &small(FIFO), 1, NOW);
+        let (mut partition, _) = warm.partition::<Erew>(0).expect("memory");
+        partition.set_clear_at_s(at);
+        warm.leave(0, &partition);
+        assert!(warm.seal(NOW).expect("room"));
+        drop((warm, partition));
+        let (warm, _) = open(&folder.file(), &small(FIFO), 1, NOW);
+        assert_eq!(warm.partition::<Erew>(0).expect("memory").0.clear_at_s(), at);
+    }
+}
+
 /// Items are their owner's, and who knows the seed can make keys collide.
 #[test]
 fn nobody_else_may_read_what_is_left() {

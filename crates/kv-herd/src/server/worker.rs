@@ -197,7 +197,9 @@ impl<P: Provider> Worker<P> {
             let reason = "their memory was lost in a panic".to_owned();
             return Err(StartError::Datagrams { reason });
         }
+        let clear_at_s = self.partition.clear_at_s();
         self.partition = make_partition(&self.options, self.index)?;
+        self.partition.set_clear_at_s(clear_at_s);
         for intake in &mut self.intakes {
             intake.clear();
         }

@@ -16,12 +16,14 @@ use drover_base::HashSeed;
 use drover_mem::{AllocError, Region};
 use record::{Record, Shape};
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+/// Group and others may write.
+const OTHERS_WRITE: u32 = 0o022;
 /// Partitions start on a multiple of this.
 const PART_ALIGN: usize = 2 << 20;
 
@@ -76,7 +78,9 @@ impl WarmFile {
         let part_bytes = Partition::<crate::Erew>::memory_bytes(options).next_multiple_of(PART_ALIGN);
         let shape = Shape::new(options, partition_count, part_bytes);
         let meta = meta_path(path);
+        let guarded = guard(&file)?;
         let left = take_record(&meta)?.and_then(|record| {
+            guarded?;
             record.shape.check(&shape)?;
             check_seed(record.seed, fixed_seed)?;
             check_len(&file, &shape)?;
@@ -191,13 +195,26 @@ fn meta_path(path: &Path) -> PathBuf {
 
 /// Reads the description and removes it, or nobody could tell a crash from a clean stop. Errors: it cannot be removed.
 fn take_record(meta: &Path) -> io::Result<Result<Record, Doubt>> {
-    let bytes = match std::fs::read(meta) {
-        Ok(bytes) => bytes,
+    let mut file = match File::open(meta) {
+        Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Err(Doubt::NoRecord)),
         Err(error) => return Err(error),
     };
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
     std::fs::remove_file(meta)?;
-    Ok(Record::from_bytes(&bytes))
+    let guarded = guard(&file)?;
+    Ok(guarded.and_then(|()| Record::from_bytes(&bytes)))
+}
+
+/// Whether nobody but its owner could write to the file; nobody can from now on. Errors: that cannot be seen to.
+fn guard(file: &File) -> io::Result<Result<(), Doubt>> {
+    let mode = file.metadata()?.mode() & 0o7777;
+    if mode & OTHERS_WRITE == 0 {
+        return Ok(Ok(()));
+    }
+    file.set_permissions(Permissions::from_mode(mode & 0o700))?;
+    Ok(Err(Doubt::Writable { mode }))
 }
 
 fn check_seed(was: HashSeed, fixed: Option<HashSeed>) -> Result<(), Doubt> {

@@ -8,10 +8,11 @@
 //! | 3 | 0 = cache mode, 1 = store mode |
 //! | 4, 5 | log bytes, buckets: of each partition |
 //! | 6 | bytes of the file per partition |
-//! | 7, 8 | hash seed |
-//! | 9 | when seconds began to be counted, in seconds since 1970 |
-//! | 10 | when it was written, the same |
-//! | 11 + 7 i | partition i: head, version, reach, first free spare bucket, items, digest of index, of items |
+//! | 7 | bytes of the longest value |
+//! | 8, 9 | hash seed |
+//! | 10 | when seconds began to be counted, in seconds since 1970 |
+//! | 11 | when it was written, the same |
+//! | 12 + 8 i | partition i: head, version, reach, first free spare bucket, items, second in which all is to be forgotten (2^64 - 1: never), digest of index, of items |
 //! | last | digest of all words before |
 //!
 //! Words of 8 bytes, little-endian.
@@ -21,10 +22,10 @@ use crate::{Mode, PartitionOptions};
 use drover_base::HashSeed;
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"drovwarm");
-pub(crate) const FORMAT: u64 = 1;
+pub(crate) const FORMAT: u64 = 2;
 
 /// Words before the first partition.
-const HEAD_WORDS: usize = 11;
+const HEAD_WORDS: usize = 12;
 
 /// Under which settings a file was or is to be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +35,7 @@ pub(crate) struct Shape {
     pub(crate) log_bytes: u64,
     pub(crate) bucket_count: u64,
     pub(crate) part_bytes: u64,
+    pub(crate) value_bytes_max: u64,
 }
 
 impl Shape {
@@ -44,6 +46,7 @@ impl Shape {
             log_bytes: options.log_bytes as u64,
             bucket_count: options.bucket_count as u64,
             part_bytes: part_bytes as u64,
+            value_bytes_max: options.value_bytes_max as u64,
         }
     }
 
@@ -56,6 +59,7 @@ impl Shape {
                 ("the memory for items", shape.log_bytes),
                 ("the number of buckets", shape.bucket_count),
                 ("the length of a partition", shape.part_bytes),
+                ("the longest value", shape.value_bytes_max),
             ]
         };
         for ((what, was), (_, is)) in fields(self).into_iter().zip(fields(wanted)) {
@@ -88,6 +92,7 @@ impl Record {
             shape.log_bytes,
             shape.bucket_count,
             shape.part_bytes,
+            shape.value_bytes_max,
             k0,
             k1,
             self.start_unix_s,
@@ -116,6 +121,7 @@ impl Record {
             log_bytes,
             bucket_count,
             part_bytes,
+            value_bytes_max,
             k0,
             k1,
             start,
@@ -141,6 +147,7 @@ impl Record {
                 log_bytes,
                 bucket_count,
                 part_bytes,
+                value_bytes_max,
             },
             seed: HashSeed::new(k0, k1),
             start_unix_s: start,
@@ -169,12 +176,13 @@ mod tests {
                 log_bytes: 1 << 20,
                 bucket_count: 64,
                 part_bytes: 2 << 20,
+                value_bytes_max: 1 << 20,
             },
             seed: HashSeed::new(3, 4),
             start_unix_s: 100,
             stop_unix_s: 200,
             frozen: (0..partitions)
-                .map(|i| Frozen::from_words([8 * i, i, 64, 1, i, !i, i << 32]))
+                .map(|i| Frozen::from_words([8 * i, i, 64, 1, i, [u64::MAX, 7][i as usize % 2], !i, i << 32]))
                 .collect(),
         }
     }
@@ -231,7 +239,7 @@ mod tests {
             ),
             (|w| w[2] += 1, "its description is inconsistent"),
             (|w| w[3] = 2, "its description is inconsistent"),
-            (|w| w[10] = 0, "its description is inconsistent"),
+            (|w| w[11] = 0, "its description is inconsistent"),
             (|w| w.push(0), "its description is inconsistent"),
         ];
         for (change, want) in damaged {
@@ -243,12 +251,13 @@ mod tests {
     fn a_file_of_another_shape_is_not_used() {
         let was = record(2).shape;
         assert_eq!(was.check(&was), Ok(()));
-        let others: [fn(&mut Shape); 5] = [
+        let others: [fn(&mut Shape); 6] = [
             |s| s.partitions += 1,
             |s| s.is_store = false,
             |s| s.log_bytes *= 2,
             |s| s.bucket_count *= 2,
             |s| s.part_bytes *= 2,
+            |s| s.value_bytes_max -= 1,
         ];
         for change in others {
             let mut wanted = was;
