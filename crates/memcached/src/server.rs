@@ -93,6 +93,8 @@ pub struct Settings {
     pub memory_file: Option<String>,
     /// `-v`, as it was at the start.
     pub verbosity: u32,
+    /// The second in which this process began: later than 0 if it goes on with what an earlier one left.
+    pub began_s: u32,
     /// Buckets of the largest partition: dumps go through them.
     pub bucket_count: u64,
 }
@@ -123,6 +125,7 @@ impl Default for Settings {
             tls: false,
             memory_file: None,
             verbosity: 0,
+            began_s: 0,
             bucket_count: 0,
         }
     }

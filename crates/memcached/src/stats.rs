@@ -72,7 +72,7 @@ fn general<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
     let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
     let connections = host.connections();
     lines.add("pid", host.pid());
-    lines.add("uptime", desk.now_s);
+    lines.add("uptime", desk.now_s.saturating_sub(server.settings.began_s));
     lines.add("time", server.start_unix_s + u64::from(desk.now_s));
     lines.add("version", &server.settings.version);
     lines.add("pointer_size", usize::BITS);

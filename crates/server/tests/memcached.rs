@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "the helpers of all command line tests")]
 mod common;
 
-use common::{Serving, drover, folder};
+use common::{Serving, ask_memcached as ask, drover, folder};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
@@ -23,13 +23,8 @@ struct Memcached {
 impl Memcached {
     fn start(name: &str, args: &[&str]) -> Memcached {
         let serving = Serving::start(name, &[&["-p", "-1"], args].concat());
-        let port = serving
-            .said
-            .lines()
-            .find_map(|line| line.split("memcached 127.0.0.1:").nth(1));
-        let port = port.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
         Memcached {
-            port: port.unwrap_or_else(|| panic!("no port is told:\n{}", serving.said)),
+            port: serving.memcached_port(),
             serving,
         }
     }
@@ -43,25 +38,6 @@ impl Memcached {
     fn ask(&self, request: &str) -> String {
         ask(&mut self.connect(), request)
     }
-}
-
-/// What the server says until it has answered `mn`, which comes last.
-fn ask(stream: &mut (impl Read + Write), request: &str) -> String {
-    stream.write_all(request.as_bytes()).expect("room");
-    stream.write_all(b"mn\r\n").expect("room");
-    let mut answer = Vec::new();
-    let mut buffer = [0; 4096];
-    while !answer.ends_with(b"MN\r\n") {
-        let count = stream.read(&mut buffer).expect("an answer in time");
-        assert!(
-            count > 0,
-            "it closed after {:?}",
-            String::from_utf8_lossy(&answer)
-        );
-        answer.extend_from_slice(&buffer[..count]);
-    }
-    answer.truncate(answer.len() - 4);
-    String::from_utf8(answer).expect("text")
 }
 
 #[test]

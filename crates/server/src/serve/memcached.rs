@@ -14,6 +14,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use std::fmt::{Display, Write};
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a connection beyond `-c` is told.
@@ -33,6 +34,8 @@ pub struct Memcached {
     listeners: Mutex<Vec<Listener>>,
     /// Each core takes its own.
     rings: Mutex<Vec<Option<Rings>>>,
+    /// Cores that have connections, or may get some: while the server stops, all wait for all.
+    busy_cores: Arc<AtomicUsize>,
 }
 
 impl Memcached {
@@ -56,7 +59,10 @@ impl Memcached {
             hasher,
             unix_time_s() - u64::from(start_s),
             core_count,
-            limits(settings),
+            Limits {
+                began_s: start_s,
+                ..limits(settings)
+            },
             program,
         );
         let extended = &settings.extended.value;
@@ -76,6 +82,7 @@ impl Memcached {
             files,
             listeners: Mutex::new(listeners),
             rings: Mutex::new(rings.into_iter().map(Some).collect()),
+            busy_cores: Arc::new(AtomicUsize::new(core_count)),
         })
     }
 
@@ -132,6 +139,8 @@ impl Memcached {
             reply: Output::new(0, usize::MAX),
             core: Core::default(),
             server: self.server.clone(),
+            leaving: None,
+            busy_cores: self.busy_cores.clone(),
         })
     }
 }
@@ -182,6 +191,9 @@ struct Table<C: Cpu + 'static> {
     reply: Output,
     core: Core,
     server: Arc<Server>,
+    /// The server stops: whether the last connection here is still open.
+    leaving: Option<bool>,
+    busy_cores: Arc<AtomicUsize>,
 }
 
 /// What comes from other cores.
@@ -240,6 +252,10 @@ impl<C: Cpu> Lodger<C> for Table<C> {
             self.sockets.room_for_others();
         }
         self.sockets.flush();
+        if self.leaving == Some(true) && self.sockets.is_empty() {
+            self.leaving = Some(false);
+            self.busy_cores.fetch_sub(1, Ordering::AcqRel);
+        }
         match (crossed, self.rings.inbound.owes()) {
             (true, _) => Progress::Busy,
             (false, true) => progress.and(Progress::Idle { wake_at: now + OWING }),
@@ -255,6 +271,16 @@ impl<C: Cpu> Lodger<C> for Table<C> {
         self.sockets.recover();
         self.rings.inbound.recover();
         self.reply = Output::new(0, usize::MAX);
+    }
+
+    fn leave(&mut self) {
+        self.sockets.leave();
+        self.leaving.get_or_insert(true);
+    }
+
+    /// Whoever has no connections any more still answers the requests of others.
+    fn has_left(&self) -> bool {
+        self.busy_cores.load(Ordering::Acquire) == 0
     }
 }
 

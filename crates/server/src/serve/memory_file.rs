@@ -6,6 +6,8 @@ use crate::exit::{self, Failure};
 use drover_base::HashSeed;
 use drover_kv_herd::server::ServerOptions;
 use drover_store::{PartitionOptions, WarmFile};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Opens the file, if there is to be one, for a server of `options`, which learn of it. Keys are hashed under `seed`
@@ -14,6 +16,7 @@ pub fn open(settings: &Settings, options: &mut ServerOptions, seed: HashSeed) ->
     let Some(path) = &settings.memory_file.value else {
         return Ok(());
     };
+    check_owner(path)?;
     let partition = PartitionOptions {
         value_bytes_max: options.item_bytes_max,
         ..options.partition
@@ -36,6 +39,22 @@ pub fn open(settings: &Settings, options: &mut ServerOptions, seed: HashSeed) ->
     options.hash_seed = Some(warm.seed());
     options.warm = Some(Arc::new(warm));
     Ok(())
+}
+
+/// Whoever owns the file may write to it while it is mapped. Errors: that is somebody else.
+fn check_owner(path: &Path) -> Result<(), Failure> {
+    let Ok(is) = std::fs::metadata(path) else {
+        return Ok(()); // there is none yet, or opening it will say why not
+    };
+    let (owner, we) = (is.uid(), rustix::process::geteuid().as_raw());
+    if owner == we {
+        return Ok(());
+    }
+    let text = format!(
+        "memory file {}: it belongs to user {owner}, and this is user {we}",
+        path.display()
+    );
+    Err(Failure::new(exit::NO_PERMISSION, text))
 }
 
 /// After all workers have ended: describes what they left, for the next start. Errors: it could not be written.

@@ -1,6 +1,6 @@
 //! A server process that ends with the test, and the binary as a function.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -33,6 +33,26 @@ pub fn folder(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("drover-cli-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&path).expect("temporary folder");
     path
+}
+
+/// What a server says to a memcached client until it has answered `mn`, which comes last.
+#[allow(dead_code, reason = "not every test does")]
+pub fn ask_memcached(stream: &mut (impl Read + Write), request: &str) -> String {
+    stream.write_all(request.as_bytes()).expect("room");
+    stream.write_all(b"mn\r\n").expect("room");
+    let mut answer = Vec::new();
+    let mut buffer = [0; 4096];
+    while !answer.ends_with(b"MN\r\n") {
+        let count = stream.read(&mut buffer).expect("an answer in time");
+        assert!(
+            count > 0,
+            "it closed after {:?}",
+            String::from_utf8_lossy(&answer)
+        );
+        answer.extend_from_slice(&buffer[..count]);
+    }
+    answer.truncate(answer.len() - 4);
+    String::from_utf8(answer).expect("text")
 }
 
 /// A running server.
@@ -107,6 +127,14 @@ impl Serving {
     /// A client command with input.
     pub fn ask_with(&self, args: &[&str], input: &str) -> Answer {
         drover(&[args, &["--server", &self.addr]].concat(), input)
+    }
+
+    /// The port for memcached clients that it took, from its log.
+    #[allow(dead_code, reason = "not every test does")]
+    pub fn memcached_port(&self) -> u16 {
+        let rest = self.said.split("memcached 127.0.0.1:").nth(1);
+        let port = rest.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        port.unwrap_or_else(|| panic!("no port is told:\n{}", self.said))
     }
 
     /// Its number, for signals.
