@@ -335,7 +335,6 @@ impl<T: Talk> Connection<T> {
         }
     }
 
-    /// Bytes of the block that the request on its way needs next.
     /// Nothing more is to be written or finished. `leaving`: requests that have not begun never will.
     pub(crate) fn is_over(&self, leaving: bool) -> bool {
         let asks_no_more = match self.wants {
@@ -360,7 +359,7 @@ impl<T: Talk> Connection<T> {
         }
     }
 
-    /// Bytes that the request on its way needs in all.
+    /// Bytes of the block that the request on its way needs next.
     pub(crate) fn wanted_bytes(&self) -> usize {
         match self.wants {
             Wants::Input { at_least } => next_bytes(self.rest.len(), at_least),
