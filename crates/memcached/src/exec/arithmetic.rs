@@ -8,8 +8,11 @@ use drover_base::Cpu;
 use drover_net::Output;
 use drover_store::{ExtraOutcome, ExtraPut, ItemRef, Key};
 
-/// Longer values are no numbers: even with spaces behind, memcached would hold them elsewhere.
+/// A number, and what is before it, stands in so many bytes of a value; the rest may be anything behind a space.
 const NUMBER_BYTES_MAX: usize = 512;
+/// Longer values are no numbers whatever they begin with: memcached holds them in pieces.
+const VALUE_BYTES_MAX: usize = 512 << 10;
+const SPACES: &[u8; 4096] = &[b' '; 4096];
 
 pub(super) const NON_NUMERIC: &[u8] = b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
 
@@ -51,10 +54,9 @@ impl Before {
     fn of(item: ItemRef<'_>) -> Before {
         let value_len = item.value_len();
         let mut text = [0; NUMBER_BYTES_MAX];
-        let number = text.get_mut(..value_len).and_then(|text| {
-            item.copy_value(text);
-            scan::number_u64(text)
-        });
+        let text = &mut text[..value_len.min(NUMBER_BYTES_MAX)];
+        item.copy_value_part(0, text);
+        let number = scan::number_u64(text).filter(|_| value_len <= VALUE_BYTES_MAX);
         Before {
             number,
             value_len,
@@ -127,20 +129,14 @@ impl<C: Cpu> Desk<'_, C> {
     }
 
     fn store_number(&mut self, key: Key<'_>, before: &Before, value: u64, delta: &Delta) -> Sum {
-        const SPACES: &[u8; NUMBER_BYTES_MAX] = &[b' '; NUMBER_BYTES_MAX];
         let mut text = [0; DIGITS_MAX];
         let text = &mut text[..digits(value)];
         write_number(value, text);
-        let put = ExtraPut {
-            value: &[text, &SPACES[..before.value_len.saturating_sub(text.len())]],
-            expire_s: before.expire_s,
-            flags: before.flags,
-            // In place all marks stay; a longer one is a new item.
-            keep: text.len() <= before.value_len,
-            cas: delta.new_cas,
-            ..ExtraPut::default()
+        let blanks = before.value_len.saturating_sub(text.len());
+        let outcome = match SPACES.get(..blanks) {
+            Some(spaces) => self.store_text(key, before, &[text, spaces], delta),
+            None => self.store_long(key, before, text, delta),
         };
-        let outcome = self.partition.put_extra(self.cpu, key, &put, self.now_s);
         let ExtraOutcome::Stored { cas } = outcome else {
             return Sum::NoMemory;
         };
@@ -155,5 +151,32 @@ impl<C: Cpu> Desk<'_, C> {
             cas,
             expire_s: before.expire_s,
         }
+    }
+
+    /// A short number in a long value.
+    #[cold]
+    fn store_long(&mut self, key: Key<'_>, before: &Before, text: &[u8], delta: &Delta) -> ExtraOutcome {
+        const PIECES: usize = VALUE_BYTES_MAX.div_ceil(SPACES.len());
+        let mut pieces = [&SPACES[..0]; 1 + PIECES];
+        pieces[0] = text;
+        let mut blanks = before.value_len - text.len();
+        for piece in &mut pieces[1..] {
+            *piece = &SPACES[..blanks.min(SPACES.len())];
+            blanks -= piece.len();
+        }
+        self.store_text(key, before, &pieces, delta)
+    }
+
+    fn store_text(&mut self, key: Key<'_>, before: &Before, value: &[&[u8]], delta: &Delta) -> ExtraOutcome {
+        let put = ExtraPut {
+            value,
+            expire_s: before.expire_s,
+            flags: before.flags,
+            // In place all marks stay; a longer one is a new item.
+            keep: value[0].len() <= before.value_len,
+            cas: delta.new_cas,
+            ..ExtraPut::default()
+        };
+        self.partition.put_extra(self.cpu, key, &put, self.now_s)
     }
 }

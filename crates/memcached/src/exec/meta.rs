@@ -294,7 +294,8 @@ impl<C: Cpu> Desk<'_, C> {
 fn set_condition(meta: &Meta<'_>, compares: bool) -> ExtraCondition {
     match meta.mode {
         b'E' => ExtraCondition::IfAbsent,
-        _ if compares && meta.has(b'I') => ExtraCondition::IfCasOrOlder(meta.cas),
+        // 0 is the version of no item, and older than none.
+        _ if compares && meta.has(b'I') && meta.cas != 0 => ExtraCondition::IfCasOrOlder(meta.cas),
         _ if compares => ExtraCondition::IfCas(meta.cas),
         b'A' | b'P' if meta.cas != 0 => ExtraCondition::IfCas(meta.cas),
         b'A' | b'P' | b'R' => ExtraCondition::IfPresent,

@@ -57,7 +57,7 @@ impl<C: Cpu + 'static> Session<C> {
             },
             _ => ERROR,
         };
-        if !(noreply && heeds_noreply(words.word(0))) {
+        if !(noreply && heeds_noreply(&words)) {
             exec::say(output, reply);
         }
         Ok(())
@@ -221,19 +221,14 @@ fn send_to_all<C: Cpu>(
     Broadcast::Sent
 }
 
-/// Commands that answer nothing if their last word is `noreply`.
-fn heeds_noreply(name: &[u8]) -> bool {
-    matches!(
-        name,
-        b"flush_all"
-            | b"verbosity"
-            | b"cache_memlimit"
-            | b"lru"
-            | b"slabs"
-            | b"watch"
-            | b"refresh_certs"
-            | b"extstore"
-    )
+/// Whether a line answers nothing if its last word is `noreply`: most commands count their words before they look.
+fn heeds_noreply(words: &Line<'_>) -> bool {
+    match words.word(0) {
+        b"flush_all" => words.count <= 3,
+        b"verbosity" | b"cache_memlimit" => (2..=3).contains(&words.count),
+        b"lru" | b"slabs" | b"watch" | b"refresh_certs" | b"extstore" => true,
+        _ => false,
+    }
 }
 
 fn verbosity<C: Cpu>(desk: &Desk<'_, C>, words: &Line<'_>) -> &'static str {

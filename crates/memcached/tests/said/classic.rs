@@ -190,6 +190,19 @@ pub const CLASSIC: &[Case] = &[
     ),
     case("keys of 250 bytes", &[("set @ 0 0 1|x|", "STORED|")]),
     case(
+        "a number is what a value begins with",
+        &[
+            (
+                "set a 0 0 5|7 abc|incr a 1|get a|",
+                "STORED|8|VALUE a 0 5|8    |END|",
+            ),
+            (
+                "set a 0 0 5|7abcd|incr a 1|",
+                "STORED|CLIENT_ERROR cannot increment or decrement non-numeric value|",
+            ),
+        ],
+    ),
+    case(
         "verbosity",
         &[
             ("verbosity 1|", "OK|"),

@@ -35,6 +35,8 @@ pub const OURS: &[Case] = &[
             ("ms a 1 C20 I|2|", "HD|"),
             ("mg a v t|", "VA 1 t60 X W|2|"),
             ("ms a 1 C999999 I|3|", "EX|"),
+            // No item has version 0, and it is older than none.
+            ("ms a 1 C0 I|3|ms a 1 C0|3|", "EX|EX|"),
         ],
     ),
     case(

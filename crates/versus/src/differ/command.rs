@@ -13,6 +13,8 @@ pub enum Piece {
     Key64(u8),
     /// The text, and behind it the version that the key was last seen to have.
     Cas(&'static str, u8),
+    /// The same of a key in base64.
+    Cas64(&'static str, u8),
 }
 
 /// A command: a line, and perhaps a body behind it.
@@ -34,15 +36,27 @@ pub enum Element {
     /// Sent with others.
     Command(Command),
     /// Answers are awaited and compared.
-    Barrier,
-    /// `quit`: the connection must end; a new one follows.
-    Quit,
+    End(End),
 }
+
+/// How the batch that ends here is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct End {
+    /// Where it is cut into pieces.
+    pub cut: u32,
+    /// On which of a stream's connections it goes.
+    pub connection: u8,
+    /// With `quit` behind it: the connection must end; a new one follows.
+    pub quits: bool,
+}
+
+/// Connections of a stream to each server.
+pub const CONNECTIONS: usize = 3;
 
 impl Element {
     /// Whether it counts.
     pub fn is_command(&self) -> bool {
-        !matches!(self, Element::Barrier)
+        matches!(self, Element::Command(_))
     }
 }
 
@@ -77,16 +91,29 @@ impl Names {
         match piece {
             Piece::Text(text) => out.extend_from_slice(text),
             Piece::Key(number) => out.extend_from_slice(&self.key(*number)),
-            Piece::Key64(number) => {
-                let mut key = self.prefix.clone().into_bytes();
-                key.extend_from_slice(&[0, b' ', b'\n', 0xff, *number]);
-                base64(&key, out);
-            }
-            Piece::Cas(text, number) => {
-                let cas = self.cas.get(&self.key(*number)).copied().unwrap_or(NO_CAS);
-                out.extend_from_slice(format!("{text}{cas}").as_bytes());
-            }
+            Piece::Key64(number) => out.extend_from_slice(&self.key64(*number)),
+            Piece::Cas(text, number) => self.write_cas(text, &self.key(*number), out),
+            Piece::Cas64(text, number) => self.write_cas(text, &self.key64(*number), out),
         }
+    }
+
+    fn write_cas(&self, text: &str, key: &[u8], out: &mut Vec<u8>) {
+        let cas = self.cas.get(key).copied().unwrap_or(NO_CAS);
+        out.extend_from_slice(format!("{text}{cas}").as_bytes());
+    }
+
+    fn key64(&self, number: u8) -> Vec<u8> {
+        let mut key = self.prefix.clone().into_bytes();
+        key.extend_from_slice(&[0, b' ', b'\n', 0xff, number]);
+        match number {
+            // In base64 they have 248 and 252 bytes.
+            LONGEST => key.resize(186, 0xfe),
+            TOO_LONG => key.resize(187, 0xfe),
+            _ => {}
+        }
+        let mut text = Vec::new();
+        base64(&key, &mut text);
+        text
     }
 
     /// The bytes of a command.

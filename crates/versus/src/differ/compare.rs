@@ -17,15 +17,11 @@ pub struct Difference {
 pub const DIFFERENCES: &[Difference] = &[
     Difference {
         what: "versions (CAS) are other numbers",
-        why: "each server counts its own; the same must stand for the same in a stream, and never for two",
+        why: "each server counts its own, and drover on each core; of a key the same must stand for the same, and never for two",
     },
     Difference {
         what: "seconds left, and since the last access, by one",
         why: "both count whole seconds, from moments of their own",
-    },
-    Difference {
-        what: "blanks behind a number that was decremented to fewer digits",
-        why: "memcached writes over the old digits in place, unless somebody is just being sent them",
     },
     Difference {
         what: "the sign of exp of `me`",
@@ -40,7 +36,7 @@ pub const DIFFERENCES: &[Difference] = &[
         why: "memcached then forgets answers to earlier commands that it has not sent yet; which, depends on timing",
     },
     Difference {
-        what: "N (make an item on a miss) is not drawn for keys in base64",
+        what: "keys in base64 are not drawn with N, with MA or MP, nor counted up",
         why: "memcached 1.6.18 then forgets how the key was written, and shows the bytes themselves",
     },
     Difference {
@@ -48,11 +44,27 @@ pub const DIFFERENCES: &[Difference] = &[
         why: "memcached counts in place, or in a new item, by whether somebody is just being sent the old one",
     },
     Difference {
-        what: "a difference that does not come back when the stream is sent again, in one stream of fifty at most",
-        why: "what memcached answers to some malformed streams depends on how their bytes arrive: it differs from itself",
+        what: "E, x (of ms, md, ma) are not drawn",
+        why: "memcached 1.6.18 does not know them; newer ones do, and drover has its own tests of them",
     },
     Difference {
-        what: "version, stats, settings, watch, lru_crawler and slabs are not drawn",
+        what: "times to live of a few seconds are not drawn",
+        why: "when they end within a stream is a matter of chance; memcached's own suite tests them",
+    },
+    Difference {
+        what: "flush_all with a delay is not drawn",
+        why: "memcached 1.6.18 then shows again what an earlier flush_all emptied, unless a thread has already collected it",
+    },
+    Difference {
+        what: "lines without an end that are no get or gets are shorter than 2 KiB",
+        why: "memcached hangs up on longer ones without a word, drover at 16 KiB and says why",
+    },
+    Difference {
+        what: "cache_memlimit is drawn with the size that both have",
+        why: "drover's memory is laid out at the start; it refuses every other one as out of bounds",
+    },
+    Difference {
+        what: "version, stats that succeed, watch, dumps, lru and slabs with arguments, shutdown are not drawn",
         why: "what they say is about the server itself; memcached's own suite asks for what must be in it",
     },
 ];
@@ -61,12 +73,14 @@ pub const DIFFERENCES: &[Difference] = &[
 #[derive(Clone, Default, Debug)]
 pub struct CasPairs {
     left: BTreeMap<u64, u64>,
-    right: BTreeMap<u64, u64>,
+    /// By key, too.
+    right: BTreeMap<(Vec<u8>, u64), u64>,
 }
 
 impl CasPairs {
-    fn agree(&mut self, left: u64, right: u64) -> bool {
-        *self.left.entry(left).or_insert(right) == right && *self.right.entry(right).or_insert(left) == left
+    fn agree(&mut self, key: Option<&[u8]>, left: u64, right: u64) -> bool {
+        let known = key.is_none_or(|key| *self.right.entry((key.to_vec(), right)).or_insert(left) == left);
+        *self.left.entry(left).or_insert(right) == right && known
     }
 }
 
@@ -128,7 +142,7 @@ const FOR_EVER: i64 = -1;
 fn same(left: &Reply<'_>, right: &Reply<'_>, pairs: &mut CasPairs) -> bool {
     left.tokens.len() == right.tokens.len()
         && left.tokens.iter().zip(&right.tokens).all(|(a, b)| match (a, b) {
-            (Token::Cas(a), Token::Cas(b)) => pairs.agree(*a, *b),
+            (Token::Cas(a), Token::Cas(b)) => pairs.agree(right.key, *a, *b),
             (Token::Seconds(a), Token::Seconds(b)) => {
                 a == b || ![*a, *b].contains(&FOR_EVER) && (a - b).abs() <= 1
             }
@@ -148,11 +162,11 @@ mod tests {
     #[test]
     fn versions_must_pair_up_one_to_one() {
         assert!(!differ(
-            "HD c1\r\nHD c2\r\nHD c1\r\n",
-            "HD c7\r\nHD c9\r\nHD c7\r\n"
+            "HD c1\r\nHD c2\r\nHD c1 ka\r\nHD c2 kb\r\n",
+            "HD c7\r\nHD c7\r\nHD c7 ka\r\nHD c7 kb\r\n"
         ));
         assert!(
-            differ("HD c1\r\nHD c2\r\n", "HD c7\r\nHD c7\r\n"),
+            differ("HD c1 ka\r\nHD c2 ka\r\n", "HD c7 ka\r\nHD c7 ka\r\n"),
             "one version for two"
         );
         assert!(
@@ -172,7 +186,7 @@ mod tests {
     fn everything_else_must_be_the_same() {
         assert!(differ("STORED\r\n", "NOT_STORED\r\n"));
         assert!(differ("STORED\r\n", ""));
-        assert!(!differ(
+        assert!(differ(
             "VALUE k 0 3\r\n9  \r\nEND\r\n",
             "VALUE k 0 1\r\n9\r\nEND\r\n"
         ));

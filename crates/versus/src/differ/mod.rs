@@ -1,19 +1,22 @@
 //! The same commands to two servers at once, and a look at every byte of both answers.
 //!
 //! A *stream* is some thousand commands over a few keys of its own, drawn from a seed, sent in *batches*: what a batch
-//! learns (versions of items) the next one uses. Where the answers differ, the stream is shrunk to the few commands
+//! learns (versions of items) the next one uses. A batch goes over one of several connections, cut into pieces at drawn
+//! places, and each piece is read before the next one is sent ([`Pair::is_exact`]): a replay is the same to its byte. Where the answers differ, the stream is shrunk to the few commands
 //! that still make them differ.
 
 mod canary;
 mod command;
 mod compare;
+mod cut;
 mod draw;
 mod reply;
 mod session;
 mod shrink;
+mod unread;
 
 pub use canary::{CANARIES, Canary};
-pub use command::{Command, Element, Names, Piece};
+pub use command::{Command, Element, End, Names, Piece};
 pub use compare::{CasPairs, DIFFERENCES, Difference, Mismatch, compare};
 pub use draw::stream;
 pub use session::{Pair, Sides};
@@ -39,8 +42,8 @@ pub struct Report {
     pub commands: u64,
     /// Bytes of answers compared.
     pub bytes: u64,
-    /// Streams whose answers differed, but not when they were sent again.
-    pub passing: Vec<(u64, Mismatch)>,
+    /// Each piece of a batch was read before the next one was sent, so that a stream sent again is the same to its byte.
+    pub exact: bool,
     /// The stream whose answers differed, if one did: further ones are not tried.
     pub found: Option<Found>,
 }
@@ -52,21 +55,10 @@ pub struct Found {
     pub stream: u64,
     /// What the two said.
     pub mismatch: Mismatch,
+    /// What they said to the fewest commands.
+    pub shrunk_mismatch: Mismatch,
     /// The fewest commands found that show it.
     pub shrunk: Vec<Element>,
-}
-
-/// Replays of a stream that differed, and in how many of them it must differ again.
-const REPLAYS: usize = 4;
-const AGAIN: usize = 3;
-
-/// What memcached answers to some streams depends on how their bytes happen to arrive, so that it differs from itself.
-fn comes_back(sides: &Sides, elements: &[Element]) -> std::io::Result<bool> {
-    let mut again = 0;
-    for _ in 0..REPLAYS {
-        again += usize::from(Pair::connect(sides)?.play(elements)?.is_some());
-    }
-    Ok(again >= AGAIN)
 }
 
 /// Sends streams until one makes the servers differ. Errors: a server cannot be reached.
@@ -76,17 +68,17 @@ pub fn run(sides: &Sides, options: &Options) -> std::io::Result<Report> {
         let elements = stream(options.seed, nth, options.commands);
         let mut pair = Pair::connect(sides)?;
         let mismatch = pair.play(&elements)?;
+        report.exact = pair.is_exact();
         report.commands += elements.iter().filter(|element| element.is_command()).count() as u64;
         report.bytes += pair.bytes();
         if let Some(mismatch) = mismatch {
-            if !comes_back(sides, &elements)? {
-                report.passing.push((nth, mismatch));
-                continue;
-            }
-            let (shrunk, mismatch) = shrink(elements, mismatch, |some| Pair::connect(sides)?.play(some))?;
+            let (shrunk, shrunk_mismatch) = shrink(elements, mismatch.clone(), |some| {
+                Pair::connect(sides)?.play(some)
+            })?;
             report.found = Some(Found {
                 stream: nth,
                 mismatch,
+                shrunk_mismatch,
                 shrunk,
             });
             break;

@@ -48,15 +48,9 @@ pub fn next<'a>(bytes: &mut &'a [u8]) -> Option<Reply<'a>> {
     let words: Vec<&[u8]> = line.split(|&b| b == b' ').collect();
     let (mut tokens, key) = tokens_of(&words);
     let mut len = line_len;
-    if let Some((at, bytes)) = body_len(&words) {
+    if let Some(bytes) = body_len(&words) {
         len = (line_len + bytes + 2).min(all.len());
-        let body = &all[line_len..len];
-        let shorter = shorter_number(body);
-        if shorter.is_some() {
-            tokens[at] = Token::Own;
-        }
-        let whole = body.strip_suffix(b"\r\n").unwrap_or(body);
-        tokens.push(Token::Text(shorter.unwrap_or(whole)));
+        tokens.push(Token::Text(&all[line_len..len]));
     }
     *bytes = &all[len..];
     Some(Reply {
@@ -66,21 +60,13 @@ pub fn next<'a>(bytes: &mut &'a [u8]) -> Option<Reply<'a>> {
     })
 }
 
-/// Which word says how long the body is, and what it says.
-fn body_len(words: &[&[u8]]) -> Option<(usize, usize)> {
+/// How long the body is that follows.
+fn body_len(words: &[&[u8]]) -> Option<usize> {
     match (words[0], words.len()) {
-        (b"VALUE", 4..) => Some((3, number(words[3])?)),
-        (b"VA", 2..) => Some((1, number(words[1])?)),
+        (b"VALUE", 4..) => number(words[3]),
+        (b"VA", 2..) => number(words[1]),
         _ => None,
     }
-}
-
-/// A number that was decremented to fewer digits, without the blanks that may stand for the others.
-fn shorter_number(body: &[u8]) -> Option<&[u8]> {
-    let body = body.strip_suffix(b"\r\n")?;
-    let digits = body.iter().take_while(|b| b.is_ascii_digit()).count();
-    let blanks = &body[digits..];
-    (digits > 0 && !blanks.is_empty() && blanks.iter().all(|&b| b == b' ')).then_some(&body[..digits])
 }
 
 fn number<T: std::str::FromStr>(word: &[u8]) -> Option<T> {

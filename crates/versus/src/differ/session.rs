@@ -1,10 +1,11 @@
-//! Two connections that are told the same.
+//! Two servers that are told the same, each over some connections.
 
 use super::canary::Canary;
-use super::command::{Element, Names};
+use super::command::{CONNECTIONS, Element, End, Names};
 use super::compare::{CasPairs, Mismatch, compare};
+use super::cut::Cuts;
 use super::reply;
-use drover_base::Rng;
+use super::unread::Unread;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -21,18 +22,22 @@ pub struct Sides {
     pub canary: Option<Canary>,
 }
 
-/// A connection to each of two servers.
+/// Connections to each of two servers.
 pub struct Pair {
     sides: Sides,
     left: Side,
     right: Side,
     pairs: CasPairs,
-    rng: Rng,
+    /// None: this kernel does not tell.
+    unread: Option<Unread>,
     bytes: u64,
 }
 
 struct Side {
-    stream: TcpStream,
+    address: SocketAddr,
+    streams: Vec<TcpStream>,
+    /// The one in use.
+    on: usize,
     names: Names,
     out: Vec<u8>,
     sent: usize,
@@ -44,6 +49,10 @@ struct Side {
 const SILENCE_SECONDS: i64 = 5;
 /// So many `mn` end a batch: more than a body that lacks bytes can swallow.
 const SYNCS: usize = 4;
+/// Looks at what a server has not read, before others may use the core in between.
+const LOOKS: usize = 4;
+/// After so many it is not going to be read: seconds, at some microseconds each.
+const LOOKS_MAX: usize = 2_000_000;
 
 /// Plays of this process; no two share keys.
 static PLAYS: AtomicU64 = AtomicU64::new(0);
@@ -53,12 +62,16 @@ impl Pair {
     pub fn connect(sides: &Sides) -> io::Result<Pair> {
         let nth = PLAYS.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("{:04x}{nth:06x}", std::process::id() & 0xffff);
+        let left = Side::connect(sides.left, &prefix)?;
+        let unread = Unread::new()
+            .ok()
+            .filter(|unread| unread.bytes(&left.streams[0]).is_ok());
         Ok(Pair {
-            sides: sides.clone(),
-            left: Side::connect(sides.left, &prefix)?,
             right: Side::connect(sides.right, &prefix)?,
+            sides: sides.clone(),
+            left,
             pairs: CasPairs::default(),
-            rng: Rng::new(nth, 0, 0x5917),
+            unread,
             bytes: 0,
         })
     }
@@ -68,15 +81,23 @@ impl Pair {
         self.bytes
     }
 
+    /// Whether each piece is read before the next one is sent.
+    pub fn is_exact(&self) -> bool {
+        self.unread.is_some()
+    }
+
     /// Sends everything, batch by batch; the first difference.
     pub fn play(&mut self, elements: &[Element]) -> io::Result<Option<Mismatch>> {
-        for batch in elements.split_inclusive(|element| !matches!(element, Element::Command(_))) {
-            let quits = batch.last() == Some(&Element::Quit);
-            let end = format!("NF Oend{}\r\n", self.bytes);
+        for batch in elements.split_inclusive(|element| matches!(element, Element::End(_))) {
+            let how = match batch.last() {
+                Some(Element::End(end)) => *end,
+                _ => End::default(),
+            };
             for side in [&mut self.left, &mut self.right] {
-                side.fill(batch, quits, self.bytes);
+                side.fill(batch, how, self.bytes);
             }
-            self.exchange(end.as_bytes())?;
+            let end = format!("NF Oend{}\r\n", self.bytes);
+            self.exchange(Cuts::new(how.cut, self.left.out.len()), end.as_bytes())?;
             if let Some(canary) = &self.sides.canary {
                 canary.sing(&mut self.right.received);
             }
@@ -85,8 +106,8 @@ impl Pair {
             }
             self.bytes += 1 + self.left.received.len() as u64;
             if self.left.closed {
-                self.left.again(self.sides.left)?;
-                self.right.again(self.sides.right)?;
+                self.left.again()?;
+                self.right.again()?;
             }
         }
         Ok(None)
@@ -106,18 +127,23 @@ impl Pair {
     }
 
     /// Sends and receives on both until both have said `end`, have closed, or stay silent.
-    fn exchange(&mut self, end: &[u8]) -> io::Result<()> {
-        // Some batches go in pieces, cut anywhere, so that servers see halves of lines.
-        let piece = match self.rng.below(4) {
-            0 => 1 + self.rng.below(60) as usize,
-            _ => usize::MAX,
-        };
-        loop {
-            let mut moved = false;
-            for side in [&mut self.left, &mut self.right] {
-                moved |= side.push(piece)?;
-                moved |= side.pull()?;
+    fn exchange(&mut self, mut cuts: Cuts, end: &[u8]) -> io::Result<()> {
+        while self.left.has_unsent() || self.right.has_unsent() {
+            let piece = cuts.next();
+            let (left, right) = (&mut self.left, &mut self.right);
+            // Both work on it at the same time.
+            if !(left.push(piece)? && right.push(piece)?) {
+                return Ok(());
             }
+            let more = left.has_unsent() || right.has_unsent();
+            if let Some(unread) = self.unread.as_ref().filter(|_| more) {
+                if !(left.is_read(unread)? && right.is_read(unread)?) {
+                    return Ok(());
+                }
+            }
+        }
+        loop {
+            let moved = self.left.pull()? | self.right.pull()?;
             if self.left.is_done(end) && self.right.is_done(end) {
                 return Ok(());
             }
@@ -131,13 +157,7 @@ impl Pair {
 /// Waits for whichever side has something left to do; false if nothing came of it.
 fn wait(sides: &[&Side], end: &[u8]) -> io::Result<bool> {
     let open = sides.iter().filter(|side| !side.is_done(end));
-    let mut fds: Vec<PollFd<'_>> = open
-        .map(|side| {
-            let mut events = PollFlags::IN;
-            events.set(PollFlags::OUT, side.sent < side.out.len());
-            PollFd::new(&side.stream, events)
-        })
-        .collect();
+    let mut fds: Vec<PollFd<'_>> = open.map(|side| side.poll_fd()).collect();
     let time = Timespec {
         tv_sec: SILENCE_SECONDS,
         tv_nsec: 0,
@@ -147,8 +167,11 @@ fn wait(sides: &[&Side], end: &[u8]) -> io::Result<bool> {
 
 impl Side {
     fn connect(address: SocketAddr, prefix: &str) -> io::Result<Side> {
+        let streams: io::Result<Vec<TcpStream>> = (0..CONNECTIONS).map(|_| open(address)).collect();
         Ok(Side {
-            stream: open(address)?,
+            address,
+            streams: streams?,
+            on: 0,
             names: Names {
                 prefix: prefix.to_string(),
                 ..Names::default()
@@ -160,13 +183,14 @@ impl Side {
         })
     }
 
-    fn again(&mut self, address: SocketAddr) -> io::Result<()> {
-        self.stream = open(address)?;
+    fn again(&mut self) -> io::Result<()> {
+        self.streams[self.on] = open(self.address)?;
         self.closed = false;
         Ok(())
     }
 
-    fn fill(&mut self, batch: &[Element], quits: bool, nonce: u64) {
+    fn fill(&mut self, batch: &[Element], how: End, nonce: u64) {
+        self.on = usize::from(how.connection) % CONNECTIONS;
         self.out.clear();
         self.received.clear();
         self.sent = 0;
@@ -178,7 +202,7 @@ impl Side {
         for _ in 0..SYNCS {
             self.out.extend_from_slice(b"mn\r\n");
         }
-        match quits {
+        match how.quits {
             true => self.out.extend_from_slice(b"quit\r\n"),
             false => self
                 .out
@@ -186,26 +210,62 @@ impl Side {
         }
     }
 
+    fn has_unsent(&self) -> bool {
+        !self.closed && self.sent < self.out.len()
+    }
+
+    fn poll_fd(&self) -> PollFd<'_> {
+        let mut events = PollFlags::IN;
+        events.set(PollFlags::OUT, self.has_unsent());
+        PollFd::new(&self.streams[self.on], events)
+    }
+
+    /// Sends the next `piece` bytes; receives meanwhile. False: the server takes nothing and says nothing.
     fn push(&mut self, piece: usize) -> io::Result<bool> {
-        let before = self.sent;
-        while self.sent < self.out.len() && !self.closed {
-            let end = self.sent + piece.min(self.out.len() - self.sent);
-            match self.stream.write(&self.out[self.sent..end]) {
+        let end = self.out.len().min(self.sent + piece);
+        while self.sent < end && !self.closed {
+            match self.streams[self.on].write(&self.out[self.sent..end]) {
                 Ok(n) => self.sent += n,
-                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    if !self.pull()? && !wait(&[&*self], b"")? {
+                        return Ok(false);
+                    }
+                }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if is_end(&e) => self.closed = true,
                 Err(e) => return Err(e),
             }
         }
-        Ok(self.sent > before)
+        Ok(true)
+    }
+
+    /// Waits until everything that was sent has been read. False: it is not, for a long time.
+    fn is_read(&mut self, unread: &Unread) -> io::Result<bool> {
+        let mut looks = 0;
+        loop {
+            match unread.bytes(&self.streams[self.on])? {
+                Some(1..) if !self.closed => {}
+                _ => return Ok(true),
+            }
+            looks += 1;
+            if looks < LOOKS {
+                continue;
+            }
+            if self.pull()? {
+                looks = 0;
+            } else if looks < LOOKS_MAX {
+                std::thread::yield_now();
+            } else {
+                return Ok(false);
+            }
+        }
     }
 
     fn pull(&mut self) -> io::Result<bool> {
         let before = (self.received.len(), self.closed);
         let mut room = [0; 16 << 10];
         while !self.closed {
-            match self.stream.read(&mut room) {
+            match self.streams[self.on].read(&mut room) {
                 Ok(0) => self.closed = true,
                 Ok(n) => self.received.extend_from_slice(&room[..n]),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,

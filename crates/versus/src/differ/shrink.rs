@@ -7,7 +7,8 @@ use std::io;
 /// Tries before what is left is good enough: a difference that comes and goes shrinks badly.
 const PLAYS_MAX: usize = 1000;
 
-/// Takes out what is not needed, in ever smaller pieces, as long as `play` still finds some difference.
+/// Takes out commands that are not needed, in ever smaller pieces, as long as `play` still finds some difference. Where
+/// batches end stays, because some things must not stand in one batch; batches without commands go at last.
 pub fn shrink(
     elements: Vec<Element>,
     mismatch: Mismatch,
@@ -21,18 +22,34 @@ pub fn shrink(
         while at < kept.len() && plays < PLAYS_MAX {
             plays += 1;
             let end = (at + piece).min(kept.len());
-            let without: Vec<Element> = kept[..at].iter().chain(&kept[end..]).cloned().collect();
-            match play(&without)? {
-                Some(mismatch) => (kept, shown) = (without, mismatch),
-                None => at = end,
-            }
+            let ends = kept[at..end].iter().filter(|element| !element.is_command());
+            let without = kept[..at].iter().chain(ends).chain(&kept[end..]);
+            let without: Vec<Element> = without.cloned().collect();
+            let after = at + without.len() - (kept.len() - (end - at));
+            at = match without.len() < kept.len() {
+                false => end,
+                true => match play(&without)? {
+                    Some(mismatch) => {
+                        (kept, shown) = (without, mismatch);
+                        after
+                    }
+                    None => end,
+                },
+            };
         }
         // With single ones gone, others may have become needless.
         if piece > 1 || kept.len() == before || plays == PLAYS_MAX {
             piece /= 2;
         }
     }
-    Ok((kept, shown))
+    let mut without = kept.clone();
+    let mut is_empty = true;
+    without
+        .retain(|element| !std::mem::replace(&mut is_empty, !element.is_command()) || element.is_command());
+    match play(&without)? {
+        Some(mismatch) => Ok((without, mismatch)),
+        None => Ok((kept, shown)),
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,54 @@
+//! Where a batch is cut: drawn, so that it is cut there again when the batch is sent again.
+
+use drover_base::Rng;
+
+/// Lengths of the pieces of a batch, one after another.
+#[derive(Clone, Debug)]
+pub struct Cuts {
+    rng: Rng,
+    longest: u64,
+}
+
+/// A long batch is cut into not many more pieces than this.
+const PIECES: u64 = 400;
+
+impl Cuts {
+    /// The pieces that `seed` stands for, of a batch of `len` bytes: some a few bytes long, some of a packet's length, most
+    /// as long as what servers read at once.
+    pub fn new(seed: u32, len: usize) -> Cuts {
+        let mut rng = Rng::new(u64::from(seed), 0, 0x5917);
+        let longest = match rng.below(6) {
+            0 => 3,
+            1 => 60,
+            2 => 1400,
+            _ => 12_000,
+        };
+        Cuts {
+            rng,
+            longest: longest.max(2 * len as u64 / PIECES),
+        }
+    }
+
+    /// The length of the next piece, at least 1.
+    pub fn next(&mut self) -> usize {
+        1 + self.rng.below(self.longest) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_cuts_at_the_same_places() {
+        let pieces = |seed, len| {
+            let mut cuts = Cuts::new(seed, len);
+            (0..50).map(|_| cuts.next()).collect::<Vec<usize>>()
+        };
+        assert_eq!(pieces(5, 4000), pieces(5, 4000));
+        assert_ne!(pieces(5, 4000), pieces(6, 4000));
+        let most = (0..40).map(|seed| pieces(seed, 100).into_iter().max());
+        let (fine, coarse): (Vec<_>, Vec<_>) = most.flatten().partition(|&most| most < 100);
+        assert!(!fine.is_empty() && !coarse.is_empty());
+    }
+}

@@ -1,0 +1,288 @@
+//! What is drawn: all commands that have the same answers on both servers, most of them as they should be, some not.
+
+mod meta;
+mod other;
+mod spoil;
+
+use super::command::{CONNECTIONS, Command, Element, End, LONGEST, Piece, TOO_LONG};
+use drover_base::Rng;
+use spoil::swallows;
+
+/// Commands between two barriers, at most.
+const BATCH: u64 = 160;
+/// One in so many commands is spoilt.
+const SPOILT: f64 = 0.08;
+/// Keys of ordinary length.
+const KEYS: u64 = 8;
+/// The last of them are counted up and down.
+const COUNTERS: u64 = 3;
+/// So many `mn` follow a spoilt body: more than are swallowed.
+const SYNCS: usize = 4;
+/// The longest value, with what an item needs besides.
+const ITEM_BYTES_MAX: u64 = 1 << 20;
+
+/// Stream `nth` of `seed`, of about so many commands.
+pub fn stream(seed: u64, nth: u64, commands: usize) -> Vec<Element> {
+    let mut draw = Draw {
+        rng: Rng::new(seed, nth, 0xd1ff),
+        counting: false,
+    };
+    let mut elements = Vec::with_capacity(commands + commands / 40);
+    while elements.len() < commands {
+        draw.counting = draw.rng.chance(0.3);
+        for _ in 0..=draw.rng.below(BATCH) {
+            let command = draw.command();
+            if forgets(&command) {
+                elements.push(draw.end(0.0));
+            }
+            elements.push(Element::Command(command));
+        }
+        elements.push(draw.end(0.01));
+    }
+    elements
+}
+
+/// memcached, refusing a retrieval for the length of a key, forgets what it has not sent yet of earlier answers:
+/// which those are depends on how bytes arrived.
+fn forgets(command: &Command) -> bool {
+    let retrieves =
+        matches!(&command.words[0], Piece::Text(verb) if verb.starts_with(b"g") || verb.starts_with(b"G"));
+    retrieves && command.words.contains(&Piece::Key(TOO_LONG))
+}
+
+struct Draw {
+    rng: Rng,
+    /// In this batch numbers are counted, and nobody reads them: memcached counts in place or in a new item, which has
+    /// another history, by whether anybody is just being sent the old one.
+    counting: bool,
+}
+
+fn text(word: impl Into<Vec<u8>>) -> Piece {
+    Piece::Text(word.into())
+}
+
+impl Draw {
+    /// The end of a batch, sometimes of its connection.
+    fn end(&mut self, quits: f64) -> Element {
+        Element::End(End {
+            cut: self.rng.next_u64() as u32,
+            connection: self.rng.below(CONNECTIONS as u64) as u8,
+            quits: self.rng.chance(quits),
+        })
+    }
+
+    fn command(&mut self) -> Command {
+        let mut command = match self.rng.below(100) {
+            0..20 => self.get(),
+            20..42 => self.store(),
+            42..47 => self.cas(),
+            47..53 if self.counting => self.arithmetic(),
+            53..57 => self.remove(),
+            57..61 => self.touch(),
+            61..77 => self.meta_get(),
+            77..89 => self.meta_set(),
+            89..93 => self.meta_delete(),
+            93..97 if self.counting => self.meta_arithmetic(),
+            47..53 => self.get(),
+            // Spoilt they might mean something that harms other streams.
+            _ => return self.other(),
+        };
+        if self.rng.chance(SPOILT) {
+            let as_it_was = command.clone();
+            self.spoil(&mut command);
+            if swallows(&command) {
+                return as_it_was;
+            }
+            // Whatever of it is taken for something else, what comes next is not.
+            if let Some(body) = &mut command.body {
+                body.extend_from_slice(&b"\r\nmn".repeat(SYNCS));
+            }
+        }
+        command
+    }
+
+    fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.rng.below(of.len() as u64) as usize]
+    }
+
+    fn line(&mut self, words: Vec<Piece>) -> Command {
+        Command {
+            words,
+            gap: " ",
+            ending: "\r\n",
+            body: None,
+        }
+    }
+
+    fn key(&mut self) -> Piece {
+        Piece::Key(self.key_number())
+    }
+
+    /// Of an item whose value will be sent.
+    fn read_number(&mut self) -> u8 {
+        match self.counting {
+            true => self.rng.below(KEYS - COUNTERS) as u8,
+            false => self.key_number(),
+        }
+    }
+
+    fn counter(&mut self) -> u8 {
+        (KEYS - 1 - self.rng.below(COUNTERS)) as u8
+    }
+
+    fn key_number(&mut self) -> u8 {
+        match self.rng.below(60) {
+            0 => LONGEST,
+            _ => self.rng.below(KEYS) as u8,
+        }
+    }
+
+    fn word(&mut self, of: &[&str]) -> Piece {
+        text(self.one_of(of))
+    }
+
+    fn flags(&mut self) -> Piece {
+        self.word(&["0", "0", "1", "65535", "65536", "4294967295", "123456"])
+    }
+
+    fn expiry(&mut self) -> Piece {
+        self.word(&[
+            "0",
+            "0",
+            "0",
+            "0",
+            "0",
+            "0",
+            "1000",
+            "5000",
+            "2592000",
+            "-1",
+            "2592001",
+            "1000000000",
+            "2000000000",
+            "2147483647",
+            "4000000000",
+            "-2147483648",
+        ])
+    }
+
+    fn body(&mut self) -> Vec<u8> {
+        let digits = self.rng.chance(0.4);
+        let len = match self.rng.below(4000) {
+            // Around the limit: which length is the last one that fits depends on the key.
+            0 => return vec![b'z'; (ITEM_BYTES_MAX - 90 + self.rng.below(100)) as usize],
+            1..10 => self.rng.below(60_000),
+            10..200 => self.rng.below(3000),
+            200..400 => 0,
+            _ if digits => self.rng.below(22),
+            _ => self.rng.below(40),
+        };
+        let letters: &[u8] = match digits {
+            true if self.rng.chance(0.05) => b"0123456789 -.",
+            true => b"0123456789",
+            false => b"abcdefghijklmnop \r\n\0\xff",
+        };
+        (0..len).map(|_| self.one_of(letters)).collect()
+    }
+
+    fn noreply(&mut self, words: &mut Vec<Piece>) {
+        if self.rng.chance(0.12) {
+            words.push(text("noreply"));
+        }
+    }
+
+    fn get(&mut self) -> Command {
+        let verb = self.one_of(&["get", "get", "gets", "gets", "gat", "gats"]);
+        let mut words = vec![text(verb)];
+        if verb.starts_with("gat") {
+            words.push(self.expiry());
+        }
+        let most = self.one_of(&[1, 1, 1, 3, 30]);
+        let mut count = 1 + self.rng.below(most);
+        // A line that is longer than what servers read at once; only those of these two may be.
+        if self.rng.chance(0.002) && verb.starts_with("get") {
+            count = 500 + self.rng.below(2000);
+        }
+        for _ in 0..count {
+            words.push(Piece::Key(self.read_number()));
+        }
+        self.line(words)
+    }
+
+    fn store(&mut self) -> Command {
+        let key = self.key_number();
+        let verb = self.one_of(&["set", "set", "set", "add", "replace", "append", "prepend"]);
+        let body = self.body();
+        let mut words = vec![
+            text(verb),
+            Piece::Key(key),
+            self.flags(),
+            self.expiry(),
+            text(body.len().to_string()),
+        ];
+        self.noreply(&mut words);
+        self.with_body(words, body)
+    }
+
+    fn with_body(&mut self, words: Vec<Piece>, body: Vec<u8>) -> Command {
+        let mut command = self.line(words);
+        command.body = Some(body);
+        command
+    }
+
+    fn cas(&mut self) -> Command {
+        let (body, key) = (self.body(), self.key_number());
+        let mut words = vec![text("cas"), Piece::Key(key), self.flags(), self.expiry()];
+        words.extend([text(body.len().to_string()), Piece::Cas("", key)]);
+        self.noreply(&mut words);
+        self.with_body(words, body)
+    }
+
+    fn number(&mut self) -> &'static str {
+        self.one_of(&[
+            "1",
+            "1",
+            "0",
+            "10",
+            "99999",
+            "18446744073709551615",
+            "9223372036854775808",
+        ])
+    }
+
+    fn arithmetic(&mut self) -> Command {
+        let key = Piece::Key(self.counter());
+        let mut words = vec![self.word(&["incr", "decr"]), key, text(self.number())];
+        self.noreply(&mut words);
+        self.line(words)
+    }
+
+    fn remove(&mut self) -> Command {
+        let mut words = vec![text("delete"), self.key()];
+        if self.rng.chance(0.2) {
+            words.push(text("0"));
+        }
+        self.noreply(&mut words);
+        self.line(words)
+    }
+
+    fn touch(&mut self) -> Command {
+        let mut words = vec![text("touch"), self.key(), self.expiry()];
+        self.noreply(&mut words);
+        self.line(words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_draws_the_same_stream_and_another_another() {
+        let first = stream(7, 3, 500);
+        assert!(first == stream(7, 3, 500));
+        assert!(first != stream(8, 3, 500) && first != stream(7, 4, 500));
+        assert!(first.iter().filter(|element| element.is_command()).count() >= 490);
+        assert_eq!(first.last().map(Element::is_command), Some(false));
+    }
+}
