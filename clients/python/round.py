@@ -1,6 +1,9 @@
-"""pymemcache and pylibmc (libmemcached), each through its own interface, against host:port."""
+"""pymemcache and pylibmc (libmemcached), each through its own interface, against host:port, which may be followed by the path
+of a Unix socket, or by `user:password` and the file of a certificate."""
 
+import ssl
 import sys
+import threading
 import time
 
 import pylibmc
@@ -10,8 +13,16 @@ from pymemcache.client.base import PooledClient
 LARGE = b"0123456789abcdef" * 62_500  # a million bytes
 
 
-def pure_python(host, port):
-    client = pymemcache.Client((host, port), default_noreply=False, connect_timeout=5, timeout=10)
+def pure_python(address, **options):
+    def connect(**more):
+        return pymemcache.Client(address, connect_timeout=5, timeout=10, **options, **more)
+
+    client = connect(default_noreply=False)
+    if login := LOGIN:
+        refused = connect(default_noreply=False)
+        assert refused.raw_command(b"get py-a") == b"CLIENT_ERROR unauthenticated", "strangers are refused"
+        command = b"set login 0 0 %d\r\n%s" % (len(login), login)
+        assert client.raw_command(command) == b"STORED", "who is known is let in"
     assert client.set("py-a", b"1") and client.get("py-a") == b"1"
     assert client.get("py-none") is None
     assert client.add("py-a", b"2") is False and client.add("py-new", b"2")
@@ -37,15 +48,49 @@ def pure_python(host, port):
     assert client.set("py-empty", b"") and client.get("py-empty") == b""
     assert client.set("k" * 250, b"long") and client.get("k" * 250) == b"long"
     assert client.version() and b"pid" in client.stats()
+    thousand = {f"py-thousand{n}": b"%d" % n * (n % 50) for n in range(1000)}
+    assert client.set_many(thousand, noreply=True) == [] and client.get_many(thousand) == thousand
+    # An item has 60 bytes besides: key, flags and value share the rest of a mebibyte.
+    for size, fits in [((1 << 20) - 80, True), ((1 << 20) + 1, False)]:
+        try:
+            assert client.set("py-limit", b"z" * size) is fits
+        except pymemcache.exceptions.MemcacheServerError as error:
+            assert not fits and b"too large" in error.args[0]
+        client.close()
+        client = connect(default_noreply=False)
+        if LOGIN:
+            assert client.raw_command(command) == b"STORED"
+        assert (client.get("py-limit") is not None) is fits, "a value over the limit takes the old one away"
+    race(client, connect) if not LOGIN else None
     time.sleep(2.1)
     assert client.get("py-soon") is None and client.get("py-later") == b"x"
-    pool = PooledClient((host, port), max_pool_size=4)
+    pool = PooledClient(address, max_pool_size=4, **options) if not LOGIN else client
     assert pool.set("py-pool", b"p", noreply=False) and pool.get("py-pool") == b"p"
     assert client.flush_all() and client.get("py-later") is None
 
 
-def libmemcached(host, port):
-    client = pylibmc.Client([f"{host}:{port}"], binary=False, behaviors={"tcp_nodelay": True, "cas": True})
+def race(client, connect):
+    """Some clients count by cas: none of their steps is lost."""
+    assert client.set("py-race", b"0")
+
+    def count():
+        mine = connect(default_noreply=False)
+        for _ in range(100):
+            while True:
+                value, cas = mine.gets("py-race")
+                if mine.cas("py-race", b"%d" % (int(value) + 1), cas):
+                    break
+
+    threads = [threading.Thread(target=count, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert client.get("py-race") == b"400"
+
+
+def libmemcached(server):
+    client = pylibmc.Client([server], binary=False, behaviors={"tcp_nodelay": True, "cas": True})
     assert client.set("lib-a", "text") and client.get("lib-a") == "text"
     assert client.set("lib-object", {"n": [1, 2, 3]}) and client.get("lib-object") == {"n": [1, 2, 3]}
     assert client.set("lib-n", 41) and client.incr("lib-n") == 42 and client.decr("lib-n", 2) == 40
@@ -57,16 +102,30 @@ def libmemcached(host, port):
     assert value == "text" and client.cas("lib-a", "new", cas) and not client.cas("lib-a", "old", cas)
     assert client.touch("lib-a", 100) and client.delete("lib-a") and not client.delete("lib-a")
     assert client.set("lib-large", LARGE) and client.get("lib-large") == LARGE
-    quiet = pylibmc.Client([f"{host}:{port}"], binary=False, behaviors={"no_block": True, "tcp_nodelay": True})
+    assert client.set_multi({f"lib-thousand{n}": n for n in range(1000)}) == []
+    assert client.get_multi([f"lib-thousand{n}" for n in range(1000)])["lib-thousand999"] == 999
+    quiet = pylibmc.Client([server], binary=False, behaviors={"no_block": True, "tcp_nodelay": True})
     assert all(quiet.set(f"lib-unblocked{n}", n) for n in range(500)) and quiet.get("lib-unblocked499") == 499
     assert client.get_stats()[0][1]
 
 
+LOGIN = None
+
+
 def main():
+    global LOGIN
     host, port = sys.argv[1].rsplit(":", 1)
-    for name, play in [("pymemcache", pure_python), ("pylibmc", libmemcached)]:
-        play(host, int(port))
-        print(f"{name}: its whole round", flush=True)
+    server, address, options = sys.argv[1], (host, int(port)), {}
+    if len(sys.argv) == 4:
+        LOGIN = sys.argv[2].replace(":", " ").encode()
+        options["tls_context"] = ssl.create_default_context(cafile=sys.argv[3])
+    elif len(sys.argv) == 3:
+        server, address = sys.argv[2], sys.argv[2]
+    pure_python(address, **options)
+    print("pymemcache: its whole round", flush=True)
+    if not options:
+        libmemcached(server)
+        print("pylibmc: its whole round", flush=True)
 
 
 main()

@@ -36,6 +36,15 @@ fn main() -> Result<(), MemcacheError> {
     asked.push("rs-none");
     let many: HashMap<String, String> = client.gets(&asked)?;
     assert_eq!((many.len(), many["rs-many42"].as_str()), (100, "rs-many42"));
+    let thousand: Vec<String> = (0..1000).map(|n| format!("rs-thousand{n}")).collect();
+    for key in &thousand {
+        client.set(key, &key[3..], 0)?;
+    }
+    let asked: Vec<&str> = thousand.iter().map(String::as_str).collect();
+    let all: HashMap<String, String> = client.gets(&asked)?;
+    assert!(thousand.iter().all(|key| all[key] == key[3..]));
+    assert!(client.set("rs-limit", &vec![b'z'; (1 << 20) + 1][..], 0).is_err());
+    assert_eq!(client.get::<Vec<u8>>("rs-limit")?, None);
     assert!(client.touch("rs-a", 100)?);
     let large = vec![7_u8; 1_000_000];
     client.set("rs-large", &large[..], 0)?;

@@ -3,7 +3,7 @@
 //! [`differ`] sends the same random commands to two servers and compares what they answer. It is no unit test of the
 //! parser, and knows nothing of drover: `cargo xtask differ` starts the servers, and a run against memcached twice
 //! proves it. [`abuse`] does to one server what nobody should, and looks at its memory and at others' requests
-//! meanwhile (`cargo xtask abuse`).
+//! meanwhile (`cargo xtask abuse`). [`lie`] changes answers on their way, which real clients' rounds must notice.
 //!
 //! ```
 //! use drover_versus::differ::{CasPairs, compare};
@@ -17,3 +17,4 @@
 
 pub mod abuse;
 pub mod differ;
+pub mod lie;

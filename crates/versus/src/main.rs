@@ -4,7 +4,8 @@
 use clap::{Parser, Subcommand};
 use drover_versus::abuse::{self, Bounds, Canary, SCENARIOS, Watched};
 use drover_versus::differ::{self, CANARIES, DIFFERENCES, Element, Options, Sides};
-use std::net::SocketAddr;
+use drover_versus::lie::{self, LIES, Lie};
+use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -20,9 +21,26 @@ enum What {
     Differ(Differ),
     /// Does to a server what nobody should.
     Abuse(Abuse),
+    /// Passes everything on to a server, and lies about its answers; prints where it listens.
+    Lie(LieArgs),
     /// A client that is about to be killed.
     #[command(hide = true)]
     KillMe(KillMe),
+}
+
+#[derive(clap::Args)]
+struct LieArgs {
+    /// Which lie
+    lie: String,
+    /// The server, host:port
+    #[arg(long)]
+    server: SocketAddr,
+    /// Lie in one of so many places where it can be told
+    #[arg(long, default_value_t = 1)]
+    every: u64,
+    /// Where to listen; port 0 is any
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
 }
 
 #[derive(clap::Args)]
@@ -92,6 +110,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().what {
         What::Differ(args) if args.canaries => canaries(&args),
         What::Differ(args) => differ(&args),
+        What::Lie(args) => tell(&args),
         What::Abuse(args) => abuse(&args).map_err(std::io::Error::other),
         What::KillMe(args) => abuse::kill_me(args.server, args.seed)
             .map(|()| true)
@@ -105,6 +124,20 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn tell(args: &LieArgs) -> std::io::Result<bool> {
+    let lie = Lie::named(&args.lie).ok_or_else(|| {
+        let names: Vec<&str> = LIES.iter().map(|lie| lie.name).collect();
+        std::io::Error::other(format!(
+            "no such lie: {}; there are {}",
+            args.lie,
+            names.join(", ")
+        ))
+    })?;
+    let listener = TcpListener::bind(args.listen)?;
+    println!("{}", listener.local_addr()?);
+    lie::serve(&listener, args.server, lie, args.every.max(1)).map(|()| true)
 }
 
 fn abuse(args: &Abuse) -> Result<bool, String> {

@@ -153,7 +153,9 @@ fn read_flags(meta: &mut Meta<'_>) -> Result<(), &'static str> {
             return Err("CLIENT_ERROR duplicate flag");
         }
         if let Err(reply) = read_flag(meta, letter, argument)? {
-            result = Err(reply);
+            // A malformed F says nothing of its own.
+            let is_told = letter != b'F' || result.is_ok();
+            result = if is_told { Err(reply) } else { result };
         }
     }
     result

@@ -360,7 +360,8 @@ pub(super) fn unix_time_s() -> u64 {
 
 fn limits(settings: &Settings) -> Limits {
     Limits {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        // Clients tell by the number which commands a server has, and how it answers them: as memcached of this version.
+        version: concat!("1.6.18-drover-", env!("CARGO_PKG_VERSION")).to_owned(),
         memory_bytes: settings.memory_mib.value << 20,
         connections_max: settings.conn_limit.value,
         tcp_port: settings.port.value.clamp(0, 65535) as u16,

@@ -40,6 +40,10 @@ pub const DIFFERENCES: &[Difference] = &[
         why: "memcached 1.6.18 then forgets how the key was written, and shows the bytes themselves",
     },
     Difference {
+        what: "values of blanks alone, and minus signs in numbers, are not drawn",
+        why: "counting them memcached looks for digits, and for the sign, behind the value in whatever lay there before",
+    },
+    Difference {
         what: "numbers are not counted and read in one batch",
         why: "memcached counts in place, or in a new item, by whether somebody is just being sent the old one",
     },

@@ -178,11 +178,16 @@ impl Draw {
             _ => self.rng.below(40),
         };
         let letters: &[u8] = match digits {
-            true if self.rng.chance(0.05) => b"0123456789 -.",
+            true if self.rng.chance(0.05) => b"0123456789 .",
             true => b"0123456789",
             false => b"abcdefghijklmnop \r\n\0\xff",
         };
-        (0..len).map(|_| self.one_of(letters)).collect()
+        let mut body: Vec<u8> = (0..len).map(|_| self.one_of(letters)).collect();
+        if body.iter().all(|byte| b" \r\n".contains(byte)) {
+            // To count blanks memcached looks behind them.
+            body.push(b'8');
+        }
+        body
     }
 
     fn noreply(&mut self, words: &mut Vec<Piece>) {
