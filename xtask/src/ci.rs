@@ -4,7 +4,7 @@
 //! takes longer has a command of its own: `miri`, `kill -N 200`, `fuzz --seconds 600`.
 
 use crate::command::{self, cargo};
-use crate::memcached::abuse;
+use crate::memcached::{abuse, clients, differ};
 use crate::steps::{StepResult, Steps};
 use crate::{bench, check, fuzz, guest, instructions, loom, package, setup, sim, syscalls, tests};
 
@@ -33,9 +33,14 @@ pub fn run(steps: &mut Steps, args: &Args) {
     syscalls::run(steps);
     tests::examples(steps);
     loom::run(steps);
-    steps.run_together("builds", &[build_release, fuzz::build, guest::prepare]);
+    steps.run_together(
+        "builds",
+        &[build_release, fuzz::build, guest::prepare, clients::prepare],
+    );
     bench::smoke(steps);
     abuse::run(steps, &abuse::Args::short());
+    clients::rounds(steps, &clients::Args::default());
+    differ::run(steps, &differ::Args::default());
     sim::smoke(steps);
     guest::run(steps, &guest::Args::default());
     instructions::run(steps, &instructions::Args { write: false });

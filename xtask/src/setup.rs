@@ -2,6 +2,7 @@
 
 use crate::command::{self, has};
 use crate::counts::Counts;
+use crate::memcached;
 use crate::steps::{StepResult, Steps};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +26,7 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 
 /// One step: what is missing is installed, or the step fails with the command that would.
 pub fn run(steps: &mut Steps) {
-    steps.run("setup", || install(TOOLS));
+    steps.run("setup", || install(&[TOOLS, memcached::clients::TOOLS].concat()));
 }
 
 /// Installs those of `tools` that are missing.

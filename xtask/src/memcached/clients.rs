@@ -1,13 +1,15 @@
-//! Real clients of memcached, as their users install them, against a server.
+//! Real clients of memcached, as their users install them, against a server; and whether they notice lies.
 
-use super::folder;
 use super::server::{Kind, Server};
+use super::{built_versus, folder, load, versus};
 use crate::command::{self, cargo, root, target_dir};
 use crate::counts::Counts;
 use crate::setup::{self, Tool};
 use crate::steps::{StepResult, Steps};
+use std::io::BufRead;
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 /// Options.
 #[derive(clap::Args)]
@@ -17,42 +19,244 @@ pub struct Args {
     pub server: String,
 }
 
-const TOOLS: &[Tool] = &[
+impl Default for Args {
+    fn default() -> Args {
+        Args {
+            server: "drover".to_string(),
+        }
+    }
+}
+
+/// What clients come from, and what proves them.
+pub const TOOLS: &[Tool] = &[
     ("python3", "python3", "runs clients written in Python"),
     ("npm", "npm", "installs a client written for Node"),
     ("node", "nodejs", "runs a client written for Node"),
+    (
+        "openssl",
+        "openssl",
+        "makes a certificate for clients that speak TLS",
+    ),
+    (
+        "memccapable",
+        "libmemcached-tools",
+        "libmemcached's own test of servers",
+    ),
+    ("memcslap", "libmemcached-tools", "libmemcached's load generator"),
     ("memcached", "memcached", "what the clients are proven with"),
 ];
 
-/// Installs clients as one step, then lets each do its round, on a server of its own.
-pub fn run(steps: &mut Steps, args: &Args) {
-    if !steps.run("clients are installed", prepare) {
-        return;
-    }
-    type Round = fn() -> Command;
-    let rounds: [(&str, Round); 3] = [
-        ("client: Python", || program(python(), "python/round.py")),
-        ("client: Node", || {
-            let mut node = program("node".into(), "node/round.js");
+/// A client's round: its name, how it is started (the address follows), and the lies that it must notice.
+struct Round {
+    name: &'static str,
+    command: fn() -> Command,
+    address: fn(SocketAddr) -> Vec<String>,
+    lies: &'static [&'static str],
+}
+
+const ROUNDS: &[Round] = &[
+    Round {
+        name: "client: Python",
+        command: || python("round.py"),
+        address: joined,
+        lies: &["stored", "value", "deleted", "exists", "touched"],
+    },
+    Round {
+        name: "client: mc's style",
+        command: || python("pipeline.py"),
+        address: joined,
+        lies: &["opaque", "quiet", "line"],
+    },
+    Round {
+        name: "client: Node",
+        command: || {
+            let mut node = Command::new("node");
+            node.arg(root().join("clients/node/round.js"));
             node.env("NODE_PATH", place("node").join("node_modules"));
             node
-        }),
-        ("client: Rust", || {
-            Command::new(place("rust").join("debug/drover-client-round"))
-        }),
-    ];
-    for (name, round) in rounds {
-        steps.run(name, || {
-            let log = folder().join("clients-server.txt");
-            let server = Server::start(&Kind::named(&args.server)?, &[], &log)?;
-            let mut limited = Command::new("timeout");
-            limited.arg("60").arg(round().get_program());
-            let client = round();
-            limited.args(client.get_args());
-            limited.envs(client.get_envs().filter_map(|(name, value)| Some((name, value?))));
-            command::run(limited.arg(server.address().to_string())).map(|_| Counts::ONE)
+        },
+        address: joined,
+        lies: &["stored", "value", "deleted", "exists"],
+    },
+    Round {
+        name: "client: Rust",
+        command: || Command::new(place("rust").join("debug/drover-client-round")),
+        address: joined,
+        lies: &["stored", "value", "deleted", "exists"],
+    },
+    Round {
+        name: "client: memccapable",
+        command: || Command::new("memccapable"),
+        address: |server| {
+            let words = [
+                "-a",
+                "-h",
+                &server.ip().to_string(),
+                "-p",
+                &server.port().to_string(),
+            ];
+            words.map(str::to_string).to_vec()
+        },
+        lies: &["stored", "value", "deleted", "exists"],
+    },
+];
+
+/// Workers of drover: requests cross between them.
+const FLAGS: &[&str] = &["-t", "2"];
+/// Seconds that a round may take.
+const SECONDS_MAX: &str = "60";
+
+/// Installs clients as one step, then lets each do its round, on a server of its own, and through liars.
+pub fn run(steps: &mut Steps, args: &Args) {
+    if steps.run("clients are installed", prepare) {
+        rounds(steps, args);
+    }
+}
+
+/// All rounds, with clients that are installed.
+pub fn rounds(steps: &mut Steps, args: &Args) {
+    for round in ROUNDS {
+        steps.run(round.name, || {
+            let server = start(args, FLAGS)?;
+            play(round, server.address())?;
+            round.notices_lies(server.address())
         });
     }
+    steps.run("client: Unix socket, users and TLS", || by_other_doors(args));
+    steps.run("client: memcslap", || load::run(&start(args, FLAGS)?));
+}
+
+fn start(args: &Args, flags: &[&str]) -> Result<Server, String> {
+    Server::start(
+        &Kind::named(&args.server)?,
+        flags,
+        &folder().join("clients-server.txt"),
+    )
+}
+
+fn limited(client: &Command) -> Command {
+    let mut limited = Command::new("timeout");
+    limited
+        .arg(SECONDS_MAX)
+        .arg(client.get_program())
+        .args(client.get_args());
+    limited.envs(client.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    limited
+}
+
+fn play(round: &Round, server: SocketAddr) -> StepResult {
+    command::run(limited(&(round.command)()).args((round.address)(server))).map(|_| Counts::ONE)
+}
+
+impl Round {
+    /// Each lie must make the round fail, and soon.
+    fn notices_lies(&self, server: SocketAddr) -> StepResult {
+        let mut counts = Counts::ONE;
+        for lie in self.lies {
+            let liar = Liar::start(lie, server)?;
+            let mut round = limited(&(self.command)());
+            round.args((self.address)(liar.address));
+            let said = round.stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
+            if said.status.success() {
+                return Err(format!("{} does not notice the lie: {lie}", self.name));
+            }
+            eprintln!("    noticed: {lie}");
+            counts.add(Counts::ONE);
+        }
+        Ok(counts)
+    }
+}
+
+/// `versus lie`; killed by its id when dropped.
+struct Liar {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Liar {
+    fn start(lie: &str, server: SocketAddr) -> Result<Liar, String> {
+        let mut command = built_versus();
+        command.args(["lie", lie, "--server", &server.to_string()]);
+        let mut child = command
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|e| e.to_string())?;
+        let mut line = String::new();
+        let said = child
+            .stdout
+            .take()
+            .map(|out| std::io::BufReader::new(out).read_line(&mut line));
+        let mut liar = Liar {
+            child,
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        };
+        liar.address = line
+            .trim()
+            .parse()
+            .map_err(|e| format!("versus lie: {e} {said:?}"))?;
+        Ok(liar)
+    }
+}
+
+impl Drop for Liar {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What Python's clients do besides over TCP. memcached has one door at a time, so this is drover's alone.
+fn by_other_doors(args: &Args) -> StepResult {
+    if args.server == "memcached" {
+        return Ok(Counts::default());
+    }
+    let place = |name: &str| folder().join(name).display().to_string();
+    let (socket, users, key, certificate) = (
+        place("clients.sock"),
+        place("users"),
+        place("key.pem"),
+        place("certificate.pem"),
+    );
+    let _ = std::fs::remove_file(&socket);
+    let open = start(args, &["-t", "2", "-s", &socket])?;
+    command::run(limited(&python("round.py")).args([&open.address().to_string(), &socket]))?;
+    drop(open);
+    std::fs::write(&users, "drover:secret\n").map_err(|e| format!("{users}: {e}"))?;
+    let mut openssl = Command::new("openssl");
+    openssl.args([
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+    ]);
+    openssl.args([
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+    ]);
+    openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
+    command::run(
+        openssl
+            .args(["-keyout", &key, "-out", &certificate])
+            .stderr(Stdio::null()),
+    )?;
+    let files = format!("ssl_chain_cert={certificate},ssl_key={key}");
+    let closed = start(args, &["-t", "2", "-Y", &users, "-Z", "-o", &files])?;
+    let words = [&closed.address().to_string(), "drover:secret", &certificate];
+    command::run(limited(&python("round.py")).args(words))?;
+    let mut two = Counts::ONE;
+    two.add(Counts::ONE);
+    Ok(two)
+}
+
+fn joined(server: SocketAddr) -> Vec<String> {
+    vec![server.to_string()]
 }
 
 /// Where a language's clients are installed.
@@ -60,19 +264,16 @@ fn place(language: &str) -> PathBuf {
     folder().join("clients").join(language)
 }
 
-fn python() -> PathBuf {
-    place("python").join("bin/python")
-}
-
-fn program(runner: PathBuf, script: &str) -> Command {
-    let mut command = Command::new(runner);
-    command.arg(root().join("clients").join(script));
+fn python(script: &str) -> Command {
+    let mut command = Command::new(place("python").join("bin/python"));
+    command.arg(root().join("clients/python").join(script));
     command
 }
 
 /// Everything from its own registry. Errors: what could not be installed; none is left out in silence.
 pub fn prepare() -> StepResult {
     setup::install(TOOLS)?;
+    versus()?;
     std::fs::create_dir_all(place("node")).map_err(|e| format!("{}: {e}", place("node").display()))?;
     install_python()?;
     let from = root().join("clients/node/package.json");
@@ -88,7 +289,8 @@ pub fn prepare() -> StepResult {
 
 /// A virtual environment; Debian has what makes one in a package of its own.
 fn install_python() -> StepResult {
-    if !python().is_file() {
+    let interpreter = place("python").join("bin/python");
+    if !interpreter.is_file() {
         let has = Command::new("python3")
             .args(["-c", "import ensurepip, venv"])
             .status();
@@ -100,7 +302,7 @@ fn install_python() -> StepResult {
         setup::install_where(&[venv], |_| has.as_ref().is_ok_and(|status| status.success()))?;
         command::run(Command::new("python3").args(["-m", "venv"]).arg(place("python")))?;
     }
-    let mut pip = Command::new(python());
+    let mut pip = Command::new(interpreter);
     pip.args([
         "-m",
         "pip",

@@ -23,10 +23,26 @@ pub struct Args {
     pub streams: u64,
 }
 
+impl Default for Args {
+    fn default() -> Args {
+        Args {
+            server: "drover".to_string(),
+            seed: 1,
+            first: 0,
+            streams: STREAMS,
+        }
+    }
+}
+
 /// A million commands.
 const STREAMS: u64 = 500;
 /// Streams in which a mistake on purpose must have been noticed.
 const CANARY_STREAMS: u64 = 20;
+
+/// One thread, which never leaves a batch half done for another connection's sake: so it answers a stream always alike.
+const MEMCACHED: &[&str] = &["-A", "-m", "1024", "-t", "1", "-R", "1000000"];
+/// Two workers: keys and connections are each other's.
+const DROVER: &[&str] = &["-A", "-m", "1024", "-t", "2"];
 
 /// Canaries, which must be noticed between memcached and itself; then the comparison.
 pub fn run(steps: &mut Steps, args: &Args) {
@@ -40,8 +56,17 @@ pub fn run(steps: &mut Steps, args: &Args) {
 
 fn compare(kind: &Kind, args: &Args, streams: u64, more: &[&str]) -> StepResult {
     crate::setup::install(super::source::TOOLS)?;
-    let left = Server::start(&Kind::Memcached, &["-A"], &folder().join("differ-memcached.txt"))?;
-    let right = Server::start(kind, &["-A"], &folder().join("differ-server.txt"))?;
+    let left = Server::start(
+        &Kind::Memcached,
+        MEMCACHED,
+        &folder().join("differ-memcached.txt"),
+    )?;
+    let flags = if *kind == Kind::Memcached {
+        MEMCACHED
+    } else {
+        DROVER
+    };
+    let right = Server::start(kind, flags, &folder().join("differ-server.txt"))?;
     let mut versus = versus()?;
     versus.arg("differ").args(["--seed", &args.seed.to_string()]);
     versus.args([

@@ -5,6 +5,7 @@
 pub mod abuse;
 pub mod clients;
 pub mod differ;
+mod load;
 pub mod newest;
 mod server;
 mod source;
@@ -28,5 +29,10 @@ fn versus() -> Result<std::process::Command, String> {
         "--bin",
         "versus",
     ]))?;
-    Ok(std::process::Command::new(target_dir("debug").join("versus")))
+    Ok(built_versus())
+}
+
+/// The same, if it has been built.
+fn built_versus() -> std::process::Command {
+    std::process::Command::new(target_dir("debug").join("versus"))
 }
