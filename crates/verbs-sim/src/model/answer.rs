@@ -16,8 +16,9 @@ impl Net {
     /// What a request asked for has been read, or done. Data of a READ are sampled here, behind all that was written before.
     pub(crate) fn answer(&mut self, machine: u16, item: Item, queue: &mut Queue) {
         let op = item.op();
-        if item.role() == Role::Response && self.ops[op].verb == Verb::Read && !self.ops[op].retired {
-            self.sample(op);
+        let is_read = item.role() == Role::Response && self.ops[op].verb == Verb::Read;
+        if is_read && !self.ops[op].retired && !self.sample(op) {
+            return self.ops.release(op); // an end has gone meanwhile: nobody answers
         }
         self.tx_arrive(machine, item, queue.now(), queue);
     }
@@ -37,16 +38,16 @@ impl Net {
         queue.schedule(ready, Event::new(kind::ANSWER, machine, item.0));
     }
 
-    /// Copies what a READ asked for.
-    fn sample(&mut self, op: u32) {
+    /// Copies what a READ asked for. False if one of its ends has gone.
+    fn sample(&mut self, op: u32) -> bool {
         let o = &self.ops[op];
         let len = o.len as usize;
         let ends = self.qps.get(o.qp).map(|qp| (qp.ctx, qp.peer));
         let Some((ctx, Some((peer, _)))) = ends else {
-            return;
+            return false;
         };
         let Some(peer_ctx) = self.qps.get(peer).map(|qp| qp.ctx) else {
-            return;
+            return false;
         };
         let remote = o.remote;
         let mut data = std::mem::take(&mut self.ops[op].data);
@@ -56,6 +57,7 @@ impl Net {
             region.copy_out(offset, &mut data);
         }
         self.ops[op].data = data;
+        true
     }
 
     /// The unit has come to an atomic.
