@@ -5,6 +5,7 @@ mod bed;
 mod fabrics;
 mod ground;
 mod identical;
+mod rooms;
 mod sim_bed;
 #[path = "../../../verbs-ibv/tests/stub/mod.rs"]
 mod stub;

@@ -2,53 +2,21 @@
 //! between them. Workers and acceptor are the ones that serve production; nobody steps them but the simulation.
 
 use crate::bed::{client_options, connected, server_options};
-use crate::ground::faults;
+use crate::rooms::Simulated;
 use drover_base::{Cpu, Ns};
 use drover_kv_herd::client::{Dial, HerdClient};
 use drover_kv_herd::server::Server;
 use drover_room::Doorkeeper;
 use drover_rt::control::Desk;
-use drover_sim::VirtualCpu;
 use drover_testkit::kv_conformance::{Bed, BedOptions};
-use drover_verbs::faulty::{Faulty, FaultyDevice};
-use drover_verbs::{Context, Device, Provider};
+use drover_verbs::{Context, Device};
 use drover_verbs_sim::profile::Profile;
-use drover_verbs_sim::{Sim, World, WorldOptions};
+use drover_verbs_sim::{World, WorldOptions};
 use std::rc::Rc;
 
 /// Machines of the room.
 const SERVER: usize = 0;
 const CLIENTS: usize = 1;
-
-/// A provider that runs in simulated rooms.
-pub trait Simulated: Provider<Cpu = VirtualCpu> {
-    /// What the network itself does to messages.
-    fn trouble(world: &mut WorldOptions, options: &BedOptions);
-
-    /// A process on `machine` opens its card.
-    fn open(world: &World, machine: usize, options: &BedOptions) -> Self::Device;
-}
-
-/// The network loses packets, and lines become visible one by one.
-impl Simulated for Sim {
-    fn trouble(world: &mut WorldOptions, options: &BedOptions) {
-        world.loss = options.faults.drop;
-        world.torn = options.faults.tear > 0.0;
-    }
-
-    fn open(world: &World, machine: usize, _: &BedOptions) -> Self::Device {
-        world.device(machine)
-    }
-}
-
-/// The network is well; a wrapper around the provider does worse things than networks do.
-impl Simulated for Faulty<Sim> {
-    fn trouble(_: &mut WorldOptions, _: &BedOptions) {}
-
-    fn open(world: &World, machine: usize, options: &BedOptions) -> Self::Device {
-        FaultyDevice::new(world.device(machine), faults(options))
-    }
-}
 
 pub struct SimBed<P: Simulated> {
     /// Declared before the world: clients' handles go first.
@@ -102,7 +70,7 @@ impl<P: Simulated> Bed for SimBed<P> {
         connected(client, &*ctx, || self.step())
     }
 
-    fn cpu(&self) -> &VirtualCpu {
+    fn cpu(&self) -> &drover_sim::VirtualCpu {
         self.ctx.cpu()
     }
 
