@@ -23,10 +23,25 @@ pub struct Line {
     pub file: &'static str,
     /// How it is run.
     pub fit: Fit,
+    /// Assertions that do not apply, by number, first and last of a row of them, and why. They must fail.
+    pub but: &'static [(usize, usize, &'static str)],
 }
 
-const fn line(file: &'static str, fit: Fit) -> Line {
-    Line { file, fit }
+/// A file of which everything applies, or nothing.
+pub const fn line(file: &'static str, fit: Fit) -> Line {
+    Line { file, fit, but: &[] }
+}
+
+impl Line {
+    /// The same without these assertions.
+    pub const fn but(self, but: &'static [(usize, usize, &'static str)]) -> Line {
+        Line { but, ..self }
+    }
+
+    /// Numbers of the assertions that do not apply.
+    pub fn excused(&self) -> impl Iterator<Item = usize> {
+        self.but.iter().flat_map(|&(first, last, _)| first..=last)
+    }
 }
 
 use Fit::{No, Nothing, Own, Running, Tls};
