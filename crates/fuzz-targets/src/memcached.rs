@@ -51,6 +51,7 @@ fn told(input: &[u8], piece_bytes: usize, output_limit: usize) -> Vec<u8> {
                 Wants::Close => return told,
                 Wants::Room | Wants::Turn => {}
                 Wants::Others => panic!("there are no others"),
+                Wants::News => break,
             }
         }
     }

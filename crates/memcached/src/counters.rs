@@ -45,6 +45,8 @@ counters! {
     get_hits,
     /// Keys not found by get, gets and mg.
     get_misses,
+    /// Of those, the ones that were there, but after their time.
+    get_expired,
     /// Keys of delete and md not found (or at another CAS).
     delete_misses,
     /// Keys deleted.

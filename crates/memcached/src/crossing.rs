@@ -4,7 +4,8 @@
 //! |---|---|---|---|
 //! | 0 | 16 | hash | of the key, [`KeyHash::to_bytes`]; zero if the request is about no single key |
 //! | 16 | 1 | kind | see below |
-//! | 17 | | body | |
+//! | 17 | 4 | connection | for those who watch, the lower half of its number; 0: none |
+//! | 21 | | body | |
 //!
 //! | kind | body | reply |
 //! |---|---|---|
@@ -27,13 +28,14 @@ use drover_net::Output;
 use drover_store::{Hint, Key};
 
 /// Bytes before the body.
-pub(crate) const HEAD_BYTES: usize = 17;
+pub(crate) const HEAD_BYTES: usize = 21;
 
-/// The head of a message.
-pub(crate) fn head(hash: KeyHash, kind: u8) -> [u8; HEAD_BYTES] {
+/// The head of a message on behalf of a connection.
+pub(crate) fn head(hash: KeyHash, kind: u8, connection: u32) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     head[..16].copy_from_slice(&hash.to_bytes());
     head[16] = kind;
+    head[17..].copy_from_slice(&connection.to_le_bytes());
     head
 }
 
@@ -56,7 +58,7 @@ pub(crate) fn fetch_bytes(fetch: Fetch) -> [u8; 6] {
 pub fn key_hash(message: &[u8]) -> Option<KeyHash> {
     let (head, _) = message.split_first_chunk::<HEAD_BYTES>()?;
     let about_a_key = matches!(head[16], b'r' | b'v' | b'x');
-    about_a_key.then(|| KeyHash::from_bytes(head[..16].try_into().expect("16 of 17 bytes")))
+    about_a_key.then(|| KeyHash::from_bytes(head[..16].try_into().expect("16 of 21 bytes")))
 }
 
 impl<C: Cpu> Desk<'_, C> {
@@ -83,7 +85,8 @@ impl<C: Cpu> Desk<'_, C> {
 
     fn try_serve(&mut self, message: &[u8], hint: Hint, output: &mut Output) -> Option<()> {
         let (head, body) = message.split_first_chunk::<HEAD_BYTES>()?;
-        let hash = KeyHash::from_bytes(head[..16].try_into().expect("16 of 17 bytes"));
+        let hash = KeyHash::from_bytes(head[..16].try_into().expect("16 of 21 bytes"));
+        self.core.connection = u32::from_le_bytes(head[17..].try_into().expect("4 of 21 bytes"));
         match head[16] {
             b'r' => {
                 let parsed = parse::parse(Some(body).filter(|body| !body.is_empty())?, usize::MAX);
@@ -122,11 +125,16 @@ impl<C: Cpu> Desk<'_, C> {
         input: &[u8],
         output: &mut Output,
     ) -> Result<(), crate::NoRoom> {
+        let connection = self.core.connection;
         match request {
             Request::TooLarge(large) => {
                 // Only its value before it is over there.
                 let mut send = |key: &[u8]| {
-                    let pieces = [&head(hash, b'x')[..], &[u8::from(large.drop_old)], key];
+                    let pieces = [
+                        &head(hash, b'x', connection)[..],
+                        &[u8::from(large.drop_old)],
+                        key,
+                    ];
                     self.send_pieces(core, &pieces, output)
                 };
                 match large.binary {
@@ -138,7 +146,7 @@ impl<C: Cpu> Desk<'_, C> {
                 }
                 Ok(())
             }
-            _ => self.send_pieces(core, &[&head(hash, b'r'), input], output),
+            _ => self.send_pieces(core, &[&head(hash, b'r', connection), input], output),
         }
     }
 

@@ -13,6 +13,10 @@ pub struct Core {
     /// What was counted here.
     pub counters: Counters,
     pub(crate) line: LineBuffer,
+    /// Whose requests are executed: number of its connection.
+    pub(crate) connection: u32,
+    /// What anybody watches, as bits, as of the beginning of the step.
+    pub(crate) watched: u32,
     /// The [resets](Server) it has seen.
     resets: u32,
 }
@@ -42,6 +46,10 @@ impl<C: Cpu> Desk<'_, C> {
         if resets != self.core.resets {
             self.core.resets = resets;
             self.core.counters = Counters::default();
+        }
+        let watched = self.server.watchers.kinds();
+        if watched | self.core.watched != 0 {
+            self.begin_watched_step(watched);
         }
         if let Some(at_s) = self.partition.clear_at_s()
             && at_s <= self.now_s

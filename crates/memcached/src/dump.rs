@@ -95,15 +95,7 @@ impl Dump {
 
 fn write_meta(line: &mut crate::line::LineBuffer, item: ItemRef<'_>, key: &[u8], start_unix_s: u64) {
     line.push(b"key=");
-    for &byte in key {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => line.push(&[byte]),
-            _ => {
-                let digit = |value: u8| b"0123456789ABCDEF"[usize::from(value)];
-                line.push(&[b'%', digit(byte >> 4), digit(byte & 15)])
-            }
-        };
-    }
+    crate::line::push_escaped(line, key);
     line.push(b" exp=");
     match item.expire_s() {
         0 => line.push(b"-1"),

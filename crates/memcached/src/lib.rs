@@ -59,8 +59,7 @@
 //! - whether a key is binary is not remembered: flag `k` tells it as base64 if the request gave it so;
 //! - last access is noted to the second with every access, not about once a minute;
 //! - there are no slab classes and nothing crawls: what concerns them is answered so that tools work, and changes
-//!   nothing. Memory is laid out at the start, so `cache_memlimit` takes only the size it is;
-//! - `watch` is granted but has nothing to tell.
+//!   nothing. Memory is laid out at the start, so `cache_memlimit` takes only the size it is.
 //!
 //! Source: the protocol as memcached 1.6.18 documents and speaks it *(read in public code)*.
 #![forbid(unsafe_code)]
@@ -79,11 +78,13 @@ mod rings;
 mod server;
 mod session;
 mod stats;
+mod watch;
 
 pub use counters::{Board, Counters};
 pub use desk::{Core, Desk};
 pub use detail::Detail;
 pub use elsewhere::{Elsewhere, NoRoom, Nowhere};
 pub use rings::{Inbound, Outbound, Receiver, Rings};
-pub use server::{Connections, Host, NoHost, Server, Settings};
+pub use server::{Connections, Host, NoHost, Server, Settings, TlsSettings};
 pub use session::Session;
+pub use watch::{Guest, Watchers};

@@ -31,6 +31,19 @@ pub(crate) fn write_number(mut value: u64, out: &mut [u8]) {
     }
 }
 
+/// Adds a key as URIs show it: lists and logs have one word for each.
+pub(crate) fn push_escaped(line: &mut LineBuffer, key: &[u8]) {
+    for &byte in key {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => line.push(&[byte]),
+            _ => {
+                let digit = |value: u8| b"0123456789ABCDEF"[usize::from(value)];
+                line.push(&[b'%', digit(byte >> 4), digit(byte & 15)])
+            }
+        };
+    }
+}
+
 /// The longest first line: `VA`, a key of 250 bytes in base64, and every flag there is.
 const LINE_BYTES: usize = 1024;
 

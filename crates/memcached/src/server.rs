@@ -2,6 +2,7 @@
 
 use crate::counters::Board;
 use crate::detail::Detail;
+use crate::watch::Watchers;
 use drover_base::KeyHasher;
 use drover_base::sync::AtomicU32;
 use std::fmt::Write;
@@ -21,6 +22,8 @@ pub struct Server {
     pub host: Box<dyn Host>,
     /// `stats detail`.
     pub detail: Detail,
+    /// `watch`.
+    pub watchers: Arc<Watchers>,
     /// How often counters were reset: cores that see it change set theirs to 0.
     pub(crate) resets: AtomicU32,
 }
@@ -38,11 +41,18 @@ impl Server {
             hasher,
             start_unix_s,
             boards: (0..core_count).map(|_| Arc::default()).collect(),
+            watchers: Arc::new(Watchers::new(core_count, settings.watcher_bytes)),
             settings,
             host,
             detail: Detail::default(),
             resets: AtomicU32::new(0),
         }
+    }
+
+    /// The CAS number that an item gets for which `wanted` was wanted: with `-C` all have 0.
+    #[inline(always)]
+    pub(crate) fn new_cas(&self, wanted: Option<u64>) -> Option<u64> {
+        if self.settings.cas { wanted } else { Some(0) }
     }
 }
 
@@ -73,6 +83,10 @@ pub struct Settings {
     pub item_bytes_max: usize,
     /// Not `-M`.
     pub evictions: bool,
+    /// `-B`, in memcached's words.
+    pub protocol: &'static str,
+    /// `-o maxconns_fast`.
+    pub maxconns_fast: bool,
     /// Not `-C`.
     pub cas: bool,
     /// Not `-F`.
@@ -88,15 +102,36 @@ pub struct Settings {
     /// `-o idle_timeout`, in seconds; 0 = never.
     pub idle_timeout_s: u32,
     /// `-Z`.
-    pub tls: bool,
+    pub tls: Option<TlsSettings>,
     /// `-e`.
     pub memory_file: Option<String>,
     /// `-v`, as it was at the start.
     pub verbosity: u32,
     /// The second in which this process began: later than 0 if it goes on with what an earlier one left.
     pub began_s: u32,
+    /// What may wait to be told to each connection that watches, in bytes.
+    pub watcher_bytes: usize,
     /// Buckets of the largest partition: dumps go through them.
     pub bucket_count: u64,
+}
+
+/// What `stats settings` tells of TLS.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct TlsSettings {
+    /// Path of the server's certificate.
+    pub chain_cert: String,
+    /// Path of its key.
+    pub key: String,
+    /// Path of those that vouch for clients.
+    pub ca_cert: Option<String>,
+    /// memcached's number: 0 no certificates of clients, 1 if there is one, 2 required.
+    pub verify_mode: u32,
+    /// `tlsv1.2` or `tlsv1.3`.
+    pub min_version: &'static str,
+    /// Encrypted bytes that a connection may keep.
+    pub write_bytes: usize,
+    /// Clients that come again go on with their session.
+    pub session_cache: bool,
 }
 
 impl Default for Settings {
@@ -115,6 +150,8 @@ impl Default for Settings {
             backlog: 1024,
             item_bytes_max: 1 << 20,
             evictions: true,
+            protocol: "auto-negotiate",
+            maxconns_fast: true,
             cas: true,
             flush: true,
             dump: true,
@@ -122,10 +159,11 @@ impl Default for Settings {
             shutdown: false,
             auth_file: None,
             idle_timeout_s: 0,
-            tls: false,
+            tls: None,
             memory_file: None,
             verbosity: 0,
             began_s: 0,
+            watcher_bytes: 256 << 10,
             bucket_count: 0,
         }
     }

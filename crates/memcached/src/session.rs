@@ -8,10 +8,12 @@ mod login;
 use crate::dump::Dump;
 use crate::parse::Refused;
 use crate::request::Fetch;
+use crate::watch::{Guest, Presence, Reason, Watchers, Watching};
 use crate::{Desk, exec};
 use drover_base::Cpu;
 use drover_net::{Advance, Output, Talk, Wants};
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// One connection of a client. Holds what must outlast a step: an unfinished multiget, bytes of a refused value still to
 /// be skipped, whether the client has logged in.
@@ -22,6 +24,8 @@ pub struct Session<C> {
     swallow: usize,
     /// Something has come.
     has_spoken: bool,
+    /// Who it is, for those who watch.
+    presence: Option<Presence>,
     cpu: PhantomData<fn(C)>,
 }
 
@@ -42,7 +46,7 @@ enum State {
     /// A dump of all items.
     Dumping { core: usize, dump: Dump },
     /// `watch`: whatever comes is ignored.
-    Watching,
+    Watching(Watching),
     /// Nothing more.
     Over,
 }
@@ -72,8 +76,15 @@ impl<C> Session<C> {
             },
             swallow: 0,
             has_spoken: false,
+            presence: None,
             cpu: PhantomData,
         }
+    }
+
+    /// The same of a connection that can be told apart, and that those who watch are told of.
+    pub fn with_guest(mut self, guest: Guest, watchers: Arc<Watchers>) -> Session<C> {
+        self.presence = Some(Presence::new(watchers, guest));
+        self
     }
 
     /// Whether the client has logged in, or need not.
@@ -89,6 +100,9 @@ impl<C> Session<C> {
         self.swallow = refused.swallow;
         if refused.close {
             self.state = State::Over;
+            if let Some(presence) = &mut self.presence {
+                presence.reason = Reason::Error;
+            }
         }
     }
 
@@ -119,6 +133,11 @@ impl<C: Cpu + 'static> Session<C> {
             State::Over => return Step::Wait(rest.len(), Wants::Close),
             State::Flushing { .. } => return self.flush_on(desk, output),
             State::Dumping { .. } => return self.dump_on(desk, output),
+            State::Watching(_) if output.is_full() => return Step::Wait(rest.len(), Wants::Room),
+            State::Watching(watching) => {
+                watching.drain(output);
+                return Step::Wait(rest.len(), Wants::News);
+            }
             _ => {}
         }
         let skipped = self.skip(rest);
@@ -140,10 +159,9 @@ impl<C: Cpu + 'static> Session<C> {
                 let fetch = *fetch;
                 self.fetch_on(desk, fetch, rest, output)
             }
-            State::Watching => Step::On(rest.len()),
             State::Idle if *budget == 0 => Step::Wait(0, Wants::Turn),
             State::Idle => self.batch(desk, rest, budget, output),
-            State::Over | State::Flushing { .. } | State::Dumping { .. } => Step::On(0),
+            State::Over | State::Flushing { .. } | State::Dumping { .. } | State::Watching(_) => Step::On(0),
         }
     }
 }
@@ -153,6 +171,10 @@ impl<C: Cpu + 'static> Talk for Session<C> {
 
     fn advance(&mut self, desk: &mut Desk<'_, C>, input: &[u8], output: &mut Output) -> Advance {
         desk.begin_step();
+        desk.core.connection = self
+            .presence
+            .as_ref()
+            .map_or(0, |known| known.guest.number as u32);
         let mut budget = desk.server.settings.requests_per_event.max(1);
         let mut used = 0;
         loop {

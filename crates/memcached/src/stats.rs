@@ -1,5 +1,5 @@
-//! `stats` and its kinds, with the names that memcached gives its numbers. What there is no such thing of here is told
-//! as 0 where tools expect a number, and left out otherwise.
+//! `stats` and its kinds, with the names that memcached gives its numbers. Every number counts what its name says; what
+//! nobody counts here is left out, and what never happens here (a page moved, an allocation that fails) is 0.
 
 use crate::counters::Counters;
 use crate::parse::scan::{Line, number_u32};
@@ -83,16 +83,23 @@ fn general<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
     lines.add("total_connections", connections.total);
     lines.add("rejected_connections", connections.rejected);
     lines.add("connection_structures", connections.current);
-    commands(&counters, lines);
+    for (name, value) in Counters::NAMES.iter().zip(counters.values()) {
+        lines.add(name, value);
+    }
     lines.add("idle_kicks", connections.idle_kicks);
     lines.add("bytes_read", connections.bytes_read);
     lines.add("bytes_written", connections.bytes_written);
     lines.add("limit_maxbytes", server.settings.memory_bytes);
     lines.add("accepting_conns", u32::from(connections.accepting));
     lines.add("listen_disabled_num", connections.listen_disabled);
-    lines.add("time_in_listen_disabled_us", 0);
     lines.add("threads", server.settings.threads);
     lines.add("conn_yields", connections.yields);
+    let watched = server.watchers.watched();
+    lines.add("log_worker_dropped", 0);
+    lines.add("log_worker_written", watched.lines);
+    lines.add("log_watcher_skipped", watched.skipped);
+    lines.add("log_watcher_sent", watched.sent);
+    lines.add("log_watchers", watched.watchers);
     lines.add("hash_power_level", held.slots.max(1).ilog2());
     lines.add("hash_bytes", held.slots * 8);
     lines.add("hash_is_expanding", 0);
@@ -100,22 +107,9 @@ fn general<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
     lines.add("bytes", held.bytes);
     lines.add("curr_items", held.curr_items);
     lines.add("total_items", held.total_items);
-    lines.add("expired_unfetched", 0);
-    lines.add("evicted_unfetched", 0);
     lines.add("evictions", held.evictions);
     lines.add("reclaimed", held.reclaimed);
     host.write_stats(&mut lines.0);
-}
-
-/// The counters, and after those of GETs two that memcached has beside them.
-fn commands(counters: &Counters, lines: &mut Lines) {
-    for (name, value) in Counters::NAMES.iter().zip(counters.values()) {
-        lines.add(name, value);
-        if *name == "get_misses" {
-            lines.add("get_expired", 0);
-            lines.add("get_flushed", 0);
-        }
-    }
 }
 
 fn settings<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
@@ -136,20 +130,19 @@ fn settings<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
     lines.add("growth_factor", "1.00");
     lines.add("chunk_size", 8);
     lines.add("num_threads", settings.threads);
-    lines.add("num_threads_per_udp", 0);
     lines.add("stat_key_prefix", ":");
     lines.add("detail_enabled", yes_no(desk.server.detail.is_on()));
     lines.add("reqs_per_event", settings.requests_per_event);
     lines.add("cas_enabled", yes_no(settings.cas));
     lines.add("tcp_backlog", settings.backlog);
-    lines.add("binding_protocol", "ascii");
+    lines.add("binding_protocol", settings.protocol);
     lines.add("auth_enabled_sasl", "no");
     lines.add(
         "auth_enabled_ascii",
         settings.auth_file.as_deref().unwrap_or("no"),
     );
     lines.add("item_size_max", settings.item_bytes_max);
-    lines.add("maxconns_fast", "yes");
+    lines.add("maxconns_fast", yes_no(settings.maxconns_fast));
     lines.add("slab_reassign", "no");
     lines.add("slab_automove", 0);
     lines.add("lru_crawler", "no");
@@ -162,23 +155,32 @@ fn settings<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
     lines.add("track_sizes", "no");
     lines.add("inline_ascii_response", "no");
     lines.add("watch_enabled", yes_no(settings.watch));
-    lines.add("ssl_enabled", yes_no(settings.tls));
+    lines.add("ssl_enabled", yes_no(settings.tls.is_some()));
+    if let Some(tls) = &settings.tls {
+        lines.add("ssl_session_cache", yes_no(tls.session_cache));
+        lines.add("ssl_kernel_tls", "no");
+        lines.add("ssl_chain_cert", &tls.chain_cert);
+        lines.add("ssl_key", &tls.key);
+        lines.add("ssl_verify_mode", tls.verify_mode);
+        lines.add("ssl_keyformat", 1);
+        lines.add("ssl_ciphers", "NULL");
+        lines.add("ssl_ca_cert", or_null(&tls.ca_cert));
+        lines.add("ssl_wbuf_size", tls.write_bytes);
+        lines.add("ssl_min_version", tls.min_version);
+    }
     lines.add("memory_file", or_null(&settings.memory_file));
 }
 
 /// One class holds everything.
 fn items<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
-    let (_, held) = desk.totals();
+    let (counters, held) = desk.totals();
     if held.curr_items == 0 {
         return;
     }
     lines.add("items:1:number", held.curr_items);
-    lines.add("items:1:age", 0);
     lines.add("items:1:mem_requested", held.bytes);
     lines.add("items:1:evicted", held.evictions);
-    lines.add("items:1:evicted_nonzero", 0);
-    lines.add("items:1:evicted_time", 0);
-    lines.add("items:1:outofmemory", 0);
+    lines.add("items:1:outofmemory", counters.store_no_memory);
     lines.add("items:1:tailrepairs", 0);
     lines.add("items:1:reclaimed", held.reclaimed);
 }

@@ -118,7 +118,7 @@ impl Cores {
                 Wants::Others => assert!(self.deliver(&mut output), "it waits for nobody"),
                 Wants::Turn => {}
                 Wants::Room => told.extend(bed::take(&mut output)),
-                Wants::Input { .. } | Wants::Close => break,
+                Wants::Input { .. } | Wants::News | Wants::Close => break,
             }
         }
         while self.deliver(&mut output) {}

@@ -121,8 +121,9 @@ impl<T: Talk> Connection<T> {
             Wants::Close => Turn::Done,
             Wants::Input { .. } if !self.readable || self.output.is_full() => Turn::Done,
             Wants::Input { at_least } => self.receive(desk, bench, at_least),
+            Wants::News if self.readable => self.receive(desk, bench, 1),
             Wants::Room if self.output.is_full() => Turn::Done,
-            Wants::Room | Wants::Others | Wants::Turn => {
+            Wants::Room | Wants::Others | Wants::Turn | Wants::News => {
                 let rest = std::mem::take(&mut self.rest);
                 let used = self.advance(desk, rest.bytes());
                 self.rest = rest;
@@ -203,6 +204,7 @@ impl<T: Talk> Connection<T> {
     fn after(&mut self, bench: &mut Bench<'_>) -> Turn {
         match self.wants {
             Wants::Input { .. } if self.readable && !self.output.is_full() => Turn::Again,
+            Wants::News if self.readable => Turn::Again,
             Wants::Turn => {
                 bench.counters.yields += 1;
                 Turn::Again
@@ -339,7 +341,7 @@ impl<T: Talk> Connection<T> {
     pub(crate) fn is_over(&self, leaving: bool) -> bool {
         let asks_no_more = match self.wants {
             Wants::Close => true,
-            Wants::Input { .. } => leaving,
+            Wants::Input { .. } | Wants::News => leaving,
             Wants::Room | Wants::Others | Wants::Turn => false,
         };
         asks_no_more && self.output.is_empty() && !self.blocked

@@ -31,4 +31,4 @@ pub use pool::Pool;
 pub use slab::Token;
 pub use sockets::{SocketOptions, Sockets};
 pub use talk::{Advance, Talk, Wants};
-pub use tls::{ClientCertificates, TlsAcceptor, TlsError, TlsOptions, TlsSession};
+pub use tls::{ClientCertificates, TlsAcceptor, TlsCounters, TlsError, TlsOptions, TlsSession};

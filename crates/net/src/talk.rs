@@ -36,6 +36,8 @@ pub enum Wants {
     Room,
     /// A reply of another core: a hole must be filled, or the way to that core have room.
     Others,
+    /// To be told ([`Sockets::news`](crate::Sockets::news)); what comes in meanwhile is shown to it, too.
+    News,
     /// Its turn again, with the same rest, when others had theirs: it has served as many requests as one turn may have
     /// (`-R`).
     Turn,

@@ -5,16 +5,23 @@ use crate::Layer;
 use rustix::net::{RecvFlags, SendFlags};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{
+    NoServerSessionStorage, ServerSessionMemoryCache, StoresServerSessions, WebPkiClientVerifier,
+};
 use rustls::{RootCertStore, ServerConfig, ServerConnection, SupportedProtocolVersion};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Encrypted bytes that a session keeps when the socket takes no more: four records. It takes no further plain ones then.
+use drover_base::sync::{AtomicU64, Ordering};
+
+/// Encrypted bytes that a session keeps when the socket takes no more, unless it is told otherwise: four records. It takes
+/// no further plain ones then.
 const KEPT_BYTES_MAX: usize = 64 << 10;
+/// Sessions that are remembered for clients that come again. A few hundred bytes each.
+const SESSIONS_MAX: usize = 20 << 10;
 /// Bytes that may come without a plain one among them: more than any handshake or record has, so that nobody keeps a core
 /// busy with what means nothing.
 const VAIN_BYTES_MAX: usize = 256 << 10;
@@ -44,6 +51,58 @@ pub struct TlsOptions {
     pub client_certificates: ClientCertificates,
     /// Refuse TLS 1.2.
     pub only_tls13: bool,
+    /// Let clients that come again go on with the session they had, which spares both ends most of the handshake.
+    pub session_cache: bool,
+    /// Encrypted bytes that a connection keeps when its socket takes no more; 0: four records.
+    pub kept_bytes_max: usize,
+}
+
+/// What became of handshakes, on all connections together.
+#[derive(Debug, Default)]
+pub struct TlsCounters {
+    new_sessions: AtomicU64,
+    handshake_errors: AtomicU64,
+}
+
+impl TlsCounters {
+    /// Sessions that were put into the cache; none without one.
+    pub fn new_sessions(&self) -> u64 {
+        self.new_sessions.load(Ordering::Relaxed)
+    }
+
+    /// Handshakes that failed: another protocol, no version in common, a certificate that is missing or wrong.
+    pub fn handshake_errors(&self) -> u64 {
+        self.handshake_errors.load(Ordering::Relaxed)
+    }
+}
+
+/// The cache of sessions, which counts what is put there.
+#[derive(Debug)]
+struct CountingCache {
+    cache: Arc<ServerSessionMemoryCache>,
+    counters: Arc<TlsCounters>,
+}
+
+impl StoresServerSessions for CountingCache {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        let kept = self.cache.put(key, value);
+        self.counters
+            .new_sessions
+            .fetch_add(u64::from(kept), Ordering::Relaxed);
+        kept
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.cache.get(key)
+    }
+
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.cache.take(key)
+    }
+
+    fn can_cache(&self) -> bool {
+        true
+    }
 }
 
 /// Why there is no TLS.
@@ -76,18 +135,34 @@ pub enum TlsError {
 pub struct TlsAcceptor {
     options: TlsOptions,
     config: Mutex<Arc<ServerConfig>>,
+    counters: Arc<TlsCounters>,
 }
 
 impl TlsAcceptor {
     /// Reads all files.
     pub fn new(options: TlsOptions) -> Result<TlsAcceptor, TlsError> {
-        let config = Mutex::new(Arc::new(config(&options)?));
-        Ok(TlsAcceptor { options, config })
+        let counters = Arc::default();
+        let config = Mutex::new(Arc::new(config(&options, &counters)?));
+        Ok(TlsAcceptor {
+            options,
+            config,
+            counters,
+        })
+    }
+
+    /// What it was made with.
+    pub fn options(&self) -> &TlsOptions {
+        &self.options
+    }
+
+    /// What became of handshakes.
+    pub fn counters(&self) -> &TlsCounters {
+        &self.counters
     }
 
     /// Reads all files again. Sessions go on with what they have; on an error new ones do, too.
     pub fn reload(&self) -> Result<(), TlsError> {
-        let new = Arc::new(config(&self.options)?);
+        let new = Arc::new(config(&self.options, &self.counters)?);
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = new;
         Ok(())
     }
@@ -107,15 +182,20 @@ impl TlsAcceptor {
     pub fn session(&self) -> Result<TlsSession, TlsError> {
         let config = self.config.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut connection = ServerConnection::new(config)?;
-        connection.set_buffer_limit(Some(KEPT_BYTES_MAX));
+        let kept_bytes_max = match self.options.kept_bytes_max {
+            0 => KEPT_BYTES_MAX,
+            bytes => bytes,
+        };
+        connection.set_buffer_limit(Some(kept_bytes_max));
         Ok(TlsSession {
             connection,
+            counters: self.counters.clone(),
             vain_bytes: 0,
         })
     }
 }
 
-fn config(options: &TlsOptions) -> Result<ServerConfig, TlsError> {
+fn config(options: &TlsOptions, counters: &Arc<TlsCounters>) -> Result<ServerConfig, TlsError> {
     const BOTH: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13, &rustls::version::TLS12];
     let versions = if options.only_tls13 { &BOTH[..1] } else { BOTH };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -127,7 +207,18 @@ fn config(options: &TlsOptions) -> Result<ServerConfig, TlsError> {
         Some(verifier) => builder.with_client_cert_verifier(verifier),
         None => builder.with_no_client_auth(),
     };
-    Ok(builder.with_single_cert(chain, key)?)
+    let mut config = builder.with_single_cert(chain, key)?;
+    if options.session_cache {
+        config.session_storage = Arc::new(CountingCache {
+            cache: ServerSessionMemoryCache::new(SESSIONS_MAX),
+            counters: counters.clone(),
+        });
+        config.send_tls13_tickets = 1;
+    } else {
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
+    Ok(config)
 }
 
 fn verifier(
@@ -165,10 +256,11 @@ fn unreadable(what: &'static str, path: &Path, why: String) -> TlsError {
 }
 
 /// One connection's TLS. What it holds is bounded: what of a record or the handshake has come, and
-/// 64 KiB that the socket did not take yet.
+/// [so many bytes](TlsOptions::kept_bytes_max) that the socket did not take yet.
 #[derive(Debug)]
 pub struct TlsSession {
     connection: ServerConnection,
+    counters: Arc<TlsCounters>,
     vain_bytes: usize,
 }
 
@@ -191,7 +283,11 @@ impl TlsSession {
                 "much came that means nothing",
             ));
         }
+        let shakes_hands = self.connection.is_handshaking();
         let result = self.connection.process_new_packets();
+        if shakes_hands && result.is_err() {
+            self.counters.handshake_errors.fetch_add(1, Ordering::Relaxed);
+        }
         // Its part of the handshake; after an error, the alert.
         let sent = self.flush(socket);
         result.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;

@@ -5,7 +5,8 @@
 mod common;
 
 use common::{Serving, ask_memcached as ask, drover, folder};
-use std::io::{Read, Write};
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -75,6 +76,52 @@ fn a_pipeline_over_several_cores_is_answered_in_order() {
     }
     let answer = ask(&mut stream, &request);
     assert!(answer == expected, "{}", answer.len());
+}
+
+#[test]
+fn a_watcher_hears_of_every_core() {
+    let server = Memcached::start("mc-watch", &["-t", "3"]);
+    let mut watcher = server.connect();
+    watcher
+        .write_all(b"watch mutations connevents\r\n")
+        .expect("room");
+    let mut lines = BufReader::new(watcher)
+        .lines()
+        .map(|line| line.expect("a line in time"));
+    assert_eq!(lines.next().as_deref(), Some("OK"));
+    let mut client = server.connect();
+    let request: String = (0..40).map(|i| format!("set k{i} 0 0 1\r\nx\r\n")).collect();
+    ask(&mut client, &request);
+    drop(client);
+    // The keys live on three cores, whose lines come in any order; all name the connection.
+    let (mut stored, mut came, mut went) = (BTreeSet::new(), false, false);
+    while stored.len() < 40 || !came || !went {
+        let line = lines.next().expect("more to come");
+        let (_, event) = line.split_once(" type=").expect("an event");
+        came |= event.starts_with("conn_new rip=127.0.0.1 ");
+        went |= event.starts_with("conn_close rip=127.0.0.1 ") && event.contains(" reason=normal ");
+        if let Some(key) = event.strip_prefix("item_store key=") {
+            assert!(
+                key.contains(" status=stored cmd=set ttl=0 clsid=1 cfd=2 size=1"),
+                "{line}"
+            );
+            stored.insert(key.split(' ').next().map(str::to_owned));
+        }
+    }
+}
+
+#[test]
+fn values_beyond_a_mebibyte_are_there_for_both_kinds_of_clients() {
+    let server = Memcached::start("mc-large", &["-t", "2", "-m", "64", "-I", "8m"]);
+    let value = "0123456789abcdef".repeat(400_000);
+    for key in ["a", "b", "c", "d"] {
+        let request = format!("set {key} 0 0 {}\r\n{value}\r\n", value.len());
+        assert_eq!(server.ask(&request), "STORED\r\n");
+        let answer = server.ask(&format!("get {key}\r\n"));
+        assert!(answer == format!("VALUE {key} 0 {}\r\n{value}\r\nEND\r\n", value.len()));
+        let (status, out, error) = server.serving.ask(&["get", key]);
+        assert!((status, out.trim_end()) == (0, value.as_str()), "{error}");
+    }
 }
 
 #[test]

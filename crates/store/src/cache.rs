@@ -24,6 +24,9 @@ use drover_index::{BucketLines, CACHE_SLOTS, CacheTable, Reason, Slot, SlotMask,
 use drover_mem::{MaskedRegion, Region};
 
 mod extras;
+mod watch;
+
+pub use watch::Evicted;
 
 /// Lossy index, circular log, one owner.
 #[derive(Debug)]
@@ -41,6 +44,8 @@ pub(crate) struct Cache<S, const BITS: u32> {
     sweep: Sweep,
     sharing: S,
     counters: Counters,
+    /// Somebody wants to know who goes to make room.
+    watch: Option<Box<watch::Watch>>,
     /// Holds a value on its way from one item to another.
     scratch: Vec<u8>,
 }
@@ -74,6 +79,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             version: 0,
             sharing,
             counters: Counters::default(),
+            watch: None,
             scratch: Vec::new(),
         }
     }
@@ -234,6 +240,9 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     fn renew(&mut self, hash: KeyHash, slot_index: usize, slot: Slot<BITS>) -> u64 {
         let before = self.log.head();
         let need = Lens::load(self.log.place(slot.word())).item_size();
+        if self.watch.is_some() {
+            self.foresee(need, Some(slot.offset()));
+        }
         self.sharing.begin_write(hash);
         let to = self.log.reserve(&self.sharing, need);
         for at in (0..need as u64).step_by(8) {
@@ -385,8 +394,11 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     /// Appends the item and points a slot at it; returns its offset.
     #[inline]
     fn append<C: Cpu, B: Body>(&mut self, cpu: &C, key: Key<'_>, body: &B, meta: Meta, found: Found) -> u64 {
-        let slot_index = self.take_slot(key.hash, &found);
         let need = item::bytes_of(key, body);
+        if self.watch.is_some() {
+            self.foresee(need, found.own.map(|(_, at, _)| at));
+        }
+        let slot_index = self.take_slot(key.hash, &found);
         let before = self.log.head();
         self.sharing.begin_write(key.hash);
         let at = self.log.reserve(&self.sharing, need);
@@ -422,6 +434,9 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             Reason::Oldest => count.evicted_bucket_full += 1,
         }
         count.inserts += 1;
+        if self.watch.is_some() && choice.reason == Reason::Oldest {
+            self.note_displaced(self.table.bucket(hash).slot(choice.slot_index));
+        }
         choice.slot_index
     }
 
@@ -485,6 +500,12 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
 
     pub(crate) fn bucket_count(&self) -> u64 {
         self.table.bucket_count()
+    }
+
+    /// Items removed because they were met after their time.
+    #[inline(always)]
+    pub(crate) fn expired(&self) -> u64 {
+        self.counters.expired
     }
 
     pub(crate) fn stats(&self) -> PartitionStats {

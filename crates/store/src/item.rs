@@ -25,8 +25,9 @@ pub(crate) const HEADER_BYTES: usize = 32;
 /// The longest key: memcached's limit.
 pub const KEY_BYTES_MAX: usize = 250;
 
-/// The longest value: 1 MiB, memcached's default `-I`.
-pub const VALUE_BYTES_MAX: usize = 1 << 20;
+/// The longest value: what its length has room for in the header, 8 MiB but one byte. What is accepted is up to the
+/// options, by default memcached's 1 MiB.
+pub const VALUE_BYTES_MAX: usize = (1 << 23) - 1;
 
 /// Marks the rest of a lap that was too short for the next item.
 const SKIP: u64 = 1;
@@ -144,7 +145,6 @@ impl Lens {
         self.0 >> 32 == value_len as u64 + ((key_len as u64) << 24) + (Lens::PLAIN >> 32)
     }
 
-    #[cfg(test)]
     pub(crate) fn is_skip(self) -> bool {
         self.0 & SKIP != 0
     }

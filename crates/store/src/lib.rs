@@ -82,6 +82,7 @@ mod sharing;
 mod stats;
 mod warm;
 
+pub use cache::Evicted;
 pub use drover_index::BucketLines;
 pub use extents::{Extent, Extents, ExtentsOptions};
 pub use extras::{EXTRAS_BYTES, ExtraCondition, ExtraOutcome, ExtraPut, Join, Mark, NewCas};

@@ -403,6 +403,12 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         self.table.bucket_count()
     }
 
+    /// Items removed because they were met after their time.
+    #[inline(always)]
+    pub(crate) fn expired(&self) -> u64 {
+        self.counters.expired
+    }
+
     pub(crate) fn stats(&self) -> PartitionStats {
         let slots = self.table.bucket_count() * STORE_SLOTS as u64;
         self.counters

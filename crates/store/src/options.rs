@@ -1,6 +1,5 @@
 //! [`PartitionOptions`]: how large a partition is and what it does when it is full.
 
-use crate::VALUE_BYTES_MAX;
 use drover_index::CACHE_SLOTS;
 use drover_mem::PageWish;
 
@@ -26,7 +25,7 @@ pub struct PartitionOptions {
     pub log_bytes: usize,
     /// Buckets of 8 slots (cache) or 7 slots and a chain (store): a power of two.
     pub bucket_count: usize,
-    /// The longest value accepted, at most [`VALUE_BYTES_MAX`].
+    /// The longest value accepted, at most [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX).
     pub value_bytes_max: usize,
     /// Pages of index and log.
     pub pages: PageWish,
@@ -39,7 +38,7 @@ impl Default for PartitionOptions {
             mode: Mode::Cache { move_to_head: 1.0 },
             log_bytes: 64 << 20,
             bucket_count: 1 << 17,
-            value_bytes_max: VALUE_BYTES_MAX,
+            value_bytes_max: 1 << 20,
             pages: PageWish::HugeIfAny,
         }
     }

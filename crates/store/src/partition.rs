@@ -1,6 +1,6 @@
 //! [`Partition`]: the operations, whatever the mode.
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Evicted};
 use crate::extras::{ExtraOutcome, ExtraPut, Mark};
 use crate::frozen::{Doubt, Frozen, Survey};
 use crate::item::{self, ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX};
@@ -412,6 +412,28 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         dispatch!(&self.inner, mode => mode.scan_bucket(cursor, now_s, &mut visit));
         let bucket_count = dispatch!(&self.inner, mode => mode.bucket_count());
         (cursor + 1 < bucket_count).then_some(cursor + 1)
+    }
+
+    /// From now on notes who goes to make room, or no longer; in store mode nobody does. Cost: a look at the whole index;
+    /// while it is on, an allocation for each item that goes.
+    pub fn watch_evictions(&mut self, on: bool) {
+        if let Inner::Cache(cache) = &mut self.inner {
+            cache.watch_evictions(on);
+        }
+    }
+
+    /// Takes what was noted since the last call, oldest first; of more than 256 items only the first are.
+    pub fn take_evicted(&mut self) -> Vec<Evicted> {
+        match &mut self.inner {
+            Inner::Cache(cache) => cache.take_evicted(),
+            Inner::Store(_) => Vec::new(),
+        }
+    }
+
+    /// [`PartitionStats::expired`] alone, for whoever asks around each operation.
+    #[inline(always)]
+    pub fn expired(&self) -> u64 {
+        dispatch!(&self.inner, mode => mode.expired())
     }
 
     /// Counters and sizes.

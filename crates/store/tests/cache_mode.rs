@@ -2,10 +2,12 @@
 
 mod common;
 
-use common::{FIFO, hash_at, narrow, partition};
+use common::{FIFO, hash_at, narrow, options, partition};
 use drover_base::{HashSeed, KeyHash, Rng};
 use drover_mem::NativeCpu;
-use drover_store::{Condition, KEY_BYTES_MAX, Key, Mode, Partition, PutOutcome, Sharing, VALUE_BYTES_MAX};
+use drover_store::{
+    Condition, KEY_BYTES_MAX, Key, Mode, Partition, PartitionOptions, PutOutcome, Sharing, VALUE_BYTES_MAX,
+};
 
 fn put<S: Sharing, const B: u32>(p: &mut Partition<S, B>, hash: KeyHash, key: &[u8], value: &[u8]) -> u32 {
     match p.put(&NativeCpu::new(1), Key { hash, bytes: key }, value, 0, 1) {
@@ -230,7 +232,11 @@ fn tag_zero_is_not_an_empty_slot() {
 
 #[test]
 fn lengths_change_both_ways_and_padding_is_zero() {
-    let mut p = partition(FIFO, 1 << 22, 8);
+    let mut p = Partition::new(&PartitionOptions {
+        value_bytes_max: VALUE_BYTES_MAX,
+        ..options(FIFO, 1 << 24, 8)
+    })
+    .expect("memory");
     let hash = hash_at(0, 1, 1);
     let lens = [
         0usize,

@@ -212,7 +212,7 @@ fn perl(line: &Line, kind: &Kind, place: &Path, said: &Path) -> Result<String, S
     command
         .current_dir(&home)
         .env("SUITE_SERVER", kind.words().join("\n"));
-    command.env("SUITE_DROPS", drops(kind));
+    command.env("SUITE_DROPS", DROPS);
     if matches!(kind, Kind::Drover(_)) {
         command.env("SUITE_NO_UDP", "1");
     }
@@ -264,17 +264,8 @@ fn program(path: &Path, text: &str) -> std::io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }
 
-/// Suboptions of -o that mean nothing to a server: those of debugging builds to any that is shipped, those of
-/// memcached's slabs and of the threads that tend them to drover.
-fn drops(kind: &Kind) -> &'static str {
-    match kind {
-        Kind::Memcached => "relaxed_privileges",
-        Kind::Drover(_) => {
-            "relaxed_privileges modern no_modern slab_chunk_max slab_automove slab_automove_window slab_reassign \
-             lru_crawler no_lru_crawler lru_maintainer no_lru_maintainer temporary_ttl watcher_logbuf_size"
-        }
-    }
-}
+/// Suboptions of -o that mean nothing to a server: those of debugging builds to any that is shipped.
+const DROPS: &str = "relaxed_privileges";
 
 /// Reads what a file says: TAP, of which everything but plans, verdicts and directives is comment.
 fn count(text: &str, outcome: &mut Outcome) {

@@ -174,7 +174,7 @@ impl<C: Cpu> Desk<'_, C> {
             flags: before.flags,
             // In place all marks stay; a longer one is a new item.
             keep: value[0].len() <= before.value_len,
-            cas: delta.new_cas,
+            cas: self.server.new_cas(delta.new_cas),
             ..ExtraPut::default()
         };
         self.partition.put_extra(self.cpu, key, &put, self.now_s)

@@ -1,9 +1,11 @@
 //! `get`, `gets`, `gat`, `gats`: one key of them.
 
+use super::tell;
 use crate::Desk;
 use crate::detail::Seen;
 use crate::line::{digits, write_number};
 use crate::request::Fetch;
+use crate::watch::kind;
 use drover_base::Cpu;
 use drover_net::Output;
 use drover_store::{Hint, ItemRef, Key, Mark};
@@ -22,6 +24,7 @@ pub(crate) fn fetch<C: Cpu>(
         expire_s: fetch.touch.map(|expiry| desk.expire_s(expiry)),
         ..Mark::default()
     };
+    let expired = desk.partition.expired();
     let item = desk
         .partition
         .get_and_mark(desk.cpu, key, desk.now_s, hint, |_| mark);
@@ -42,8 +45,14 @@ pub(crate) fn fetch<C: Cpu>(
             (counters.cmd_touch, counters.touch_misses) = (counters.cmd_touch + 1, counters.touch_misses + 1)
         }
     }
+    if desk.core.watched & kind::FETCHERS != 0 {
+        let bytes = item.as_ref().map(ItemRef::value_len);
+        tell::fetched(desk.server, desk.core.connection, key.bytes, bytes);
+    }
     if let Some(item) = item {
         write_value(item, key.bytes, fetch.with_cas, output);
+    } else if fetch.touch.is_none() {
+        counters.get_expired += desk.partition.expired() - expired;
     }
 }
 

@@ -1,12 +1,13 @@
 //! `mg`, `ms`, `md`, `ma`, `me`. What is returned stands in the order in which the request's flags asked for it.
 
 use super::arithmetic::{Delta, NON_NUMERIC, Sum};
-use super::{NO_MEMORY, say};
+use super::{NO_MEMORY, say, tell};
 use crate::Desk;
 use crate::line::{DIGITS_MAX, LineBuffer, digits, write_number};
 use crate::parse::base64::{self, TEXT_BYTES_MAX};
 use crate::parse::{TOO_LARGE, scan};
 use crate::request::{Meta, MetaKind};
+use crate::watch::kind;
 use drover_base::Cpu;
 use drover_net::Output;
 use drover_store::{ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, NewCas};
@@ -33,6 +34,7 @@ impl<C: Cpu> Desk<'_, C> {
             created: false,
         };
         let line = &mut self.core.line;
+        let expired = self.partition.expired();
         let mut found = self
             .partition
             .get_and_mark(self.cpu, key, self.now_s, hint, |item| view.look(item, line));
@@ -41,7 +43,7 @@ impl<C: Cpu> Desk<'_, C> {
         if !is_there && meta.has(b'N') {
             let put = ExtraPut {
                 condition: ExtraCondition::IfAbsent,
-                cas: meta.has(b'E').then_some(meta.new_cas),
+                cas: self.server.new_cas(meta.has(b'E').then_some(meta.new_cas)),
                 ..ExtraPut::default()
             };
             view.created = true;
@@ -50,6 +52,10 @@ impl<C: Cpu> Desk<'_, C> {
                 .partition
                 .mark(self.cpu, key, self.now_s, |item| view.look(item, line));
             is_there = found.is_some();
+        }
+        if self.core.watched & kind::FETCHERS != 0 {
+            let bytes = found.as_ref().map(ItemRef::value_len);
+            tell::fetched(self.server, self.core.connection, key.bytes, bytes);
         }
         if let Some(item) = found {
             write_hit(line, meta.has(b'v').then_some(item), output);
@@ -63,7 +69,8 @@ impl<C: Cpu> Desk<'_, C> {
                 (counters.cmd_get, counters.get_hits) = (counters.cmd_get + 1, counters.get_hits + 1)
             }
             (_, false) => {
-                (counters.cmd_get, counters.get_misses) = (counters.cmd_get + 1, counters.get_misses + 1)
+                (counters.cmd_get, counters.get_misses) = (counters.cmd_get + 1, counters.get_misses + 1);
+                counters.get_expired += self.partition.expired() - expired;
             }
         }
         if !is_there && !meta.has(b'q') {
@@ -97,7 +104,15 @@ impl<C: Cpu> Desk<'_, C> {
             condition: set_condition(meta, compares),
             cas: meta.has(b'E').then_some(meta.new_cas),
         };
-        let outcome = self.put(key, &put);
+        let command = match meta.mode {
+            b'E' => "add",
+            b'A' => "append",
+            b'P' => "prepend",
+            b'R' => "replace",
+            _ if compares => "cas",
+            _ => "set",
+        };
+        let outcome = self.put(key, &put, command);
         let (status, cas): (&[u8], u64) = match outcome {
             ExtraOutcome::Stored { cas } => (b"HD", cas),
             ExtraOutcome::Present { .. } if compares || (joins && meta.has(b'C')) => (b"EX", 0),
@@ -158,7 +173,7 @@ impl<C: Cpu> Desk<'_, C> {
             let put = ExtraPut {
                 expire_s: self.expire_s(meta.expiry),
                 flags: meta.client_flags,
-                cas: new_cas.or(cas),
+                cas: self.server.new_cas(new_cas.or(cas)),
                 ..ExtraPut::default()
             };
             self.partition.put_extra(self.cpu, key, &put, self.now_s);
@@ -167,6 +182,9 @@ impl<C: Cpu> Desk<'_, C> {
             }
         } else if !invalidates {
             self.partition.delete(self.cpu, key, self.now_s);
+            if self.core.watched & kind::DELETIONS != 0 {
+                tell::deleted(&self.server.watchers, self.core.connection, key.bytes, "md");
+            }
         }
         if !invalidates {
             self.core.counters.delete_hits += 1;
@@ -206,7 +224,7 @@ impl<C: Cpu> Desk<'_, C> {
         let put = ExtraPut {
             value: &[text],
             condition: ExtraCondition::IfAbsent,
-            cas: delta.new_cas,
+            cas: self.server.new_cas(delta.new_cas),
             ..ExtraPut::default()
         };
         match self.partition.put_extra(self.cpu, key, &put, self.now_s) {

@@ -4,6 +4,7 @@ mod arithmetic;
 mod fetch;
 mod meta;
 mod store;
+mod tell;
 
 pub(crate) use fetch::fetch;
 
@@ -12,6 +13,7 @@ use crate::detail::Seen;
 use crate::parse::base64::{self, BINARY_BYTES_MAX};
 use crate::parse::{ERROR, TOO_LARGE};
 use crate::request::{Expiry, Meta, Request};
+use crate::watch::kind;
 use drover_base::{Cpu, KeyHash};
 use drover_net::Output;
 use drover_store::{Hint, Key, Mark};
@@ -101,6 +103,9 @@ impl<C: Cpu> Desk<'_, C> {
         self.server.detail.count(key.bytes, Seen::Delete);
         let line: &[u8] = if self.partition.delete(self.cpu, key, self.now_s) {
             self.core.counters.delete_hits += 1;
+            if self.core.watched & kind::DELETIONS != 0 {
+                tell::deleted(&self.server.watchers, self.core.connection, key.bytes, "delete");
+            }
             b"DELETED\r\n"
         } else {
             self.core.counters.delete_misses += 1;

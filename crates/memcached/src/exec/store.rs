@@ -5,6 +5,7 @@ use crate::Desk;
 use crate::detail::Seen;
 use crate::parse::TOO_LARGE;
 use crate::request::{Store, StoreMode};
+use crate::watch::kind;
 use drover_base::Cpu;
 use drover_net::Output;
 use drover_store::{ExtraCondition, ExtraOutcome, ExtraPut, Join, Key};
@@ -22,7 +23,7 @@ impl<C: Cpu> Desk<'_, C> {
             condition: condition(mode, store.cas),
             cas: None,
         };
-        let outcome = self.put(key, &put);
+        let outcome = self.put(key, &put, name(mode));
         let line: &[u8] = match outcome {
             ExtraOutcome::Stored { .. } => b"STORED\r\n",
             ExtraOutcome::Present { .. } if mode == StoreMode::Cas => b"EXISTS\r\n",
@@ -42,9 +43,21 @@ impl<C: Cpu> Desk<'_, C> {
         answer(output, store.noreply, line);
     }
 
-    /// Stores, and counts what became of it.
-    pub(super) fn put(&mut self, key: Key<'_>, put: &ExtraPut<'_>) -> ExtraOutcome {
-        let outcome = self.partition.put_extra(self.cpu, key, put, self.now_s);
+    /// Stores for the command `name`, and counts what became of it.
+    pub(super) fn put(&mut self, key: Key<'_>, put: &ExtraPut<'_>, name: &str) -> ExtraOutcome {
+        let mut put = *put;
+        put.cas = self.server.new_cas(put.cas);
+        if !self.server.settings.cas && matches!(put.condition, ExtraCondition::IfCas(_)) {
+            // As memcached: where there are no numbers, any is the right one.
+            put.condition = ExtraCondition::IfPresent;
+        }
+        if self.core.watched & kind::FETCHERS != 0 {
+            self.tell_lookup(key);
+        }
+        let outcome = self.partition.put_extra(self.cpu, key, &put, self.now_s);
+        if self.core.watched & (kind::MUTATIONS | kind::EVICTIONS) != 0 {
+            self.tell_stored(key, &put, name, outcome);
+        }
         let counters = &mut self.core.counters;
         counters.cmd_set += 1;
         let compares = matches!(
@@ -59,6 +72,18 @@ impl<C: Cpu> Desk<'_, C> {
             _ => {}
         }
         outcome
+    }
+}
+
+/// The command.
+fn name(mode: StoreMode) -> &'static str {
+    match mode {
+        StoreMode::Set => "set",
+        StoreMode::Add => "add",
+        StoreMode::Replace => "replace",
+        StoreMode::Append => "append",
+        StoreMode::Prepend => "prepend",
+        StoreMode::Cas => "cas",
     }
 }
 

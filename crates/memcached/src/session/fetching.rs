@@ -149,7 +149,7 @@ impl<C: Cpu + 'static> Session<C> {
             return Ok(());
         }
         let pieces = [
-            &crossing::head(hash, b'v')[..],
+            &crossing::head(hash, b'v', desk.core.connection)[..],
             &crossing::fetch_bytes(fetch),
             key,
         ];

@@ -5,6 +5,7 @@ use crate::dump::{Dump, Kind};
 use crate::parse::scan::{self, Line, Words};
 use crate::parse::{BAD_FORMAT, ERROR};
 use crate::request::Expiry;
+use crate::watch::{self, Watching, kind};
 use crate::{Desk, crossing, exec, stats};
 use drover_base::{Cpu, KeyHash};
 use drover_net::{Output, Wants};
@@ -98,7 +99,10 @@ impl<C: Cpu + 'static> Session<C> {
             return Step::On(0);
         };
         let (at_s, noreply) = (*at_s, *noreply);
-        let pieces = [&crossing::head(KeyHash::default(), b'f')[..], &at_s.to_le_bytes()];
+        let pieces = [
+            &crossing::head(KeyHash::default(), b'f', 0)[..],
+            &at_s.to_le_bytes(),
+        ];
         if let Broadcast::Wait(wants) = send_to_all(desk, next_core, &pieces, output) {
             return Step::Wait(0, wants);
         }
@@ -151,7 +155,7 @@ impl<C: Cpu + 'static> Session<C> {
                 if output.has_holes() {
                     return Step::Wait(0, Wants::Others);
                 }
-                let pieces = [&crossing::head(KeyHash::default(), b'd')[..], &dump.to_bytes()];
+                let pieces = [&crossing::head(KeyHash::default(), b'd', 0)[..], &dump.to_bytes()];
                 if desk.send_pieces(*core, &pieces, output).is_err() {
                     return Step::Wait(0, Wants::Others);
                 }
@@ -166,27 +170,20 @@ impl<C: Cpu + 'static> Session<C> {
         Step::On(0)
     }
 
-    /// `watch`: the connection is told of events from now on. There are none that the log does not tell better.
+    /// `watch`: the connection is told of events from now on, of fetches unless it says of which.
     fn watch(&mut self, desk: &Desk<'_, C>, line: &[u8]) -> &'static str {
-        const EVENTS: [&[u8]; 10] = [
-            b"rawcmds",
-            b"evictions",
-            b"fetchers",
-            b"mutations",
-            b"sysevents",
-            b"connevents",
-            b"proxyreqs",
-            b"proxyevents",
-            b"proxyuser",
-            b"deletions",
-        ];
         if !desk.server.settings.watch {
             return "CLIENT_ERROR watch commands not allowed";
         }
-        if Words::new(line).skip(1).any(|event| !EVENTS.contains(&event)) {
-            return ERROR;
-        }
-        self.state = State::Watching;
+        let mut names = Words::new(line).skip(1).peekable();
+        let kinds = match names.peek() {
+            None => Some(kind::FETCHERS),
+            Some(_) => names.try_fold(0, |kinds, name| Some(kinds | watch::kind_of(name)?)),
+        };
+        let Some(kinds) = kinds else { return ERROR };
+        let token = self.presence.as_ref().map_or(0, |presence| presence.guest.token);
+        let own = desk.elsewhere.own();
+        self.state = State::Watching(Watching::new(desk.server.watchers.clone(), kinds, own, token));
         OK
     }
 

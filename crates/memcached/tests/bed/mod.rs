@@ -103,7 +103,7 @@ impl Bed {
             client.wants = Some(wants);
             match wants {
                 Wants::Room | Wants::Turn => {}
-                Wants::Input { .. } => return told,
+                Wants::Input { .. } | Wants::News => return told,
                 Wants::Others => panic!("there are no others"),
                 Wants::Close => {
                     client.is_closed = true;

@@ -92,7 +92,8 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
         let now_s = self.now_s;
         let token = self.connections.insert(|token| {
             let output = Output::with_pool(token.0, limit, replies.clone());
-            Connection::new(socket, known, greet(token, origin), layer, output, now_s)
+            let talk = greet(token, origin, &known);
+            Connection::new(socket, known, talk, layer, output, now_s)
         });
         self.counters.total += 1;
         self.counters.current += 1;

@@ -10,6 +10,7 @@ mod accept;
 mod memory;
 
 use crate::connection::{Bench, Connection, Turn};
+use crate::lobby::Known;
 use crate::slab::{BEYOND, Slab};
 use crate::{Counters, Epoll, Event, Hole, Interest, Layer, Listener, Lobby, Origin, Poller};
 use crate::{Pool, Talk, Token, Wants};
@@ -59,7 +60,7 @@ impl Default for SocketOptions {
 }
 
 /// Makes what talks on a connection.
-type Greet<T> = Box<dyn FnMut(Token, Origin) -> T>;
+type Greet<T> = Box<dyn FnMut(Token, Origin, &Known) -> T>;
 /// Makes what lies between a connection and its socket.
 type Wrap = Box<dyn FnMut(Origin) -> Option<Box<dyn Layer>>>;
 
@@ -102,7 +103,7 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
     pub fn new(
         options: SocketOptions,
         lobby: Arc<Lobby>,
-        greet: impl FnMut(Token, Origin) -> T + 'static,
+        greet: impl FnMut(Token, Origin, &Known) -> T + 'static,
     ) -> io::Result<Sockets<T, P>> {
         let mut poller = P::new()?;
         poller.add(lobby.bell(options.core), BELL, Interest::Accepts)?;
@@ -223,6 +224,17 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
         if connection.wants == Wants::Others {
             enqueue(&mut self.queue, token, connection);
         }
+    }
+
+    /// There is something to tell to a connection that [wants to be told](Wants::News): its turn comes in the next step.
+    /// False if it is gone, or waits for something else.
+    pub fn news(&mut self, token: Token) -> bool {
+        let wants_news = |connection: &&mut Connection<T>| connection.wants == Wants::News;
+        let Some(connection) = self.connections.get_mut(token).filter(wants_news) else {
+            return false;
+        };
+        enqueue(&mut self.queue, token, connection);
+        true
     }
 
     /// There is room again on the way to other cores: those who wait for it go on.
@@ -354,6 +366,7 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
         let goes_on = match connection.wants {
             Wants::Input { .. } => connection.readable && !connection.hungry,
             Wants::Room => true,
+            Wants::News => connection.readable,
             Wants::Others | Wants::Turn | Wants::Close => false,
         };
         if goes_on && !connection.output.is_full() {

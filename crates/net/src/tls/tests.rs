@@ -50,6 +50,7 @@ impl Files {
             ca_cert: Some(self.folder.join("ca.pem")),
             client_certificates,
             only_tls13: false,
+            ..TlsOptions::default()
         }
     }
 

@@ -89,7 +89,7 @@ pub struct Room {
 impl Room {
     pub fn new(options: SocketOptions, limit: usize) -> Room {
         let lobby = Arc::new(Lobby::new(1, limit).expect("a lobby"));
-        let mut sockets = Sockets::new(options, lobby.clone(), |_, _| Lines).expect("sockets");
+        let mut sockets = Sockets::new(options, lobby.clone(), |_, _, _| Lines).expect("sockets");
         let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address"), 1024).expect("a listener");
         let drover_net::Address::Tcp(addr) = *listener.address() else {
             unreachable!("it is TCP")

@@ -15,9 +15,11 @@ Native clients find the server by --fabric; at --control-listen, too. Over a Uni
 over TCP it answers `drover stats`, but cannot pass memory, so data needs --fabric or a Unix socket.
 
 -o takes memcached's extended options; those that exist here: idle_timeout=SECONDS (close silent connections),
-maxconns_fast and no_maxconns_fast (refuse connections beyond -c with an error, or let them wait), and for -Z
-ssl_chain_cert, ssl_key, ssl_ca_cert (PEM files), ssl_verify_mode (of clients: 0 none, 1 if there is one, 2 required)
-and ssl_min_version (tlsv1.2, tlsv1.3). Those about slabs, LRU and hash tables are accepted and have no effect: there
+maxconns_fast and no_maxconns_fast (refuse connections beyond -c with an error, or let them wait),
+watcher_logbuf_size=KIB (what may wait to be told to a connection that watches: 256), and for -Z
+ssl_chain_cert, ssl_key, ssl_ca_cert (PEM files), ssl_verify_mode (of clients: 0 none, 1 if there is one, 2 required),
+ssl_min_version (tlsv1.2, tlsv1.3), ssl_session_cache (clients that come again go on with their session) and
+ssl_wbuf_size=KIB (encrypted replies that wait for a slow client: 16). Those about slabs, LRU and hash tables are accepted and have no effect: there
 are none of these here.
 
 With rdma://host:port the control channel is TCP at host:port, and data goes by the RDMA device that has that
@@ -45,7 +47,8 @@ pub struct Args {
     #[arg(short = 'a', long, value_name = "MASK")]
     pub unix_mask: Option<String>,
     /// Addresses that -p listens on, each with a port of its own if it names one: IP, name or IP:port, separated by
-    /// commas or given several times [default: 127.0.0.1]. rdma://host:port is --fabric by another name
+    /// commas or given several times [default: 127.0.0.1]; notls: before one leaves it without TLS, whatever -Z says.
+    /// rdma://host:port is --fabric by another name
     #[arg(short = 'l', long, value_name = "ADDR", value_delimiter = ',')]
     pub listen: Vec<String>,
     /// Control channel of native clients here too: tcp://host:port or unix:/path.sock
@@ -60,7 +63,7 @@ pub struct Args {
     /// Requests of one memcached connection before others have their turn [default: 200]
     #[arg(short = 'R', long, value_name = "COUNT")]
     pub max_reqs_per_event: Option<usize>,
-    /// No CAS: accepted, and of no effect, for here it costs nothing
+    /// No CAS: every number is 0, and `cas` stores whatever number it is given
     #[arg(short = 'C', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub disable_cas: Option<bool>,
     /// Refuse flush_all
@@ -87,7 +90,7 @@ pub struct Args {
     /// Worker threads; each owns one partition of the keys and one core [default: half the cores, 1 to 4]
     #[arg(short = 't', long, value_name = "COUNT")]
     pub threads: Option<usize>,
-    /// Largest value; bytes, or with k or m [default: 1m]
+    /// Largest item; bytes, or with k or m, from 1k to 8m and no more than half of a partition [default: 1m]
     #[arg(short = 'I', long, value_name = "SIZE")]
     pub max_item_size: Option<String>,
     /// Most native clients, and most memcached connections, at a time [default: 1024]

@@ -9,6 +9,8 @@ pub struct Extended {
     pub idle_timeout_s: u32,
     /// Connections beyond `-c` are refused; else they wait.
     pub maxconns_fast: bool,
+    /// KiB that may wait to be told to each connection that watches.
+    pub watcher_kib: usize,
     /// What is said of TLS: names that begin with `ssl_`, and their values.
     pub tls: super::ops::TlsWords,
     /// Options of memcached that mean nothing here.
@@ -20,6 +22,7 @@ impl Default for Extended {
         Extended {
             idle_timeout_s: 0,
             maxconns_fast: true,
+            watcher_kib: 256,
             tls: Vec::new(),
             ignored: Vec::new(),
         }
@@ -81,6 +84,7 @@ pub fn parse(words: &[String]) -> Result<Extended, Failure> {
         };
         match name {
             "idle_timeout" => extended.idle_timeout_s = seconds(name, value)?,
+            "watcher_logbuf_size" => extended.watcher_kib = kib(name, value)?,
             "maxconns_fast" => extended.maxconns_fast = true,
             "no_maxconns_fast" => extended.maxconns_fast = false,
             _ if name.starts_with("ssl_") => {
@@ -96,6 +100,12 @@ pub fn parse(words: &[String]) -> Result<Extended, Failure> {
         }
     }
     Ok(extended)
+}
+
+fn kib(name: &str, value: Option<&str>) -> Result<usize, Failure> {
+    let number = value.and_then(|value| value.parse().ok());
+    let number = number.filter(|kib| (1..=1 << 20).contains(kib));
+    number.ok_or_else(|| Failure::new(exit::USAGE, format!("-o {name}: expected {name}=KIB")))
 }
 
 fn seconds(name: &str, value: Option<&str>) -> Result<u32, Failure> {
@@ -125,6 +135,11 @@ mod tests {
         assert_eq!(
             parsed("idle_timeout=x").unwrap_err(),
             "-o idle_timeout: expected idle_timeout=SECONDS"
+        );
+        assert_eq!(parsed("watcher_logbuf_size=8").unwrap().watcher_kib, 8);
+        assert_eq!(
+            parsed("watcher_logbuf_size=0").unwrap_err(),
+            "-o watcher_logbuf_size: expected watcher_logbuf_size=KIB"
         );
         assert_eq!(parsed("faster").unwrap_err(), "-o faster: no such option");
         assert!(IGNORED.is_sorted());

@@ -2,15 +2,21 @@
 
 use super::ops::Files;
 use super::settings::Settings;
+use super::ways::PLAIN;
 use crate::admin::Front;
 use drover_base::{Cpu, HashSeed, Ns, Progress};
 use drover_kv_herd::server::{Lodger, MakeLodger, Seat};
 use drover_mem::NativeCpu;
 use drover_memcached::{Connections, Core, Desk, Host, Receiver, Rings, Server, Session, Settings as Limits};
-use drover_net::{Address, Hole, Listener, Lobby, Output, SocketOptions, Sockets, TlsAcceptor};
+use drover_memcached::{Guest, TlsSettings};
+use drover_net::{
+    Address, ClientCertificates, Hole, Known, Listener, Lobby, Output, SocketOptions, Sockets, TlsAcceptor,
+    TlsOptions, Token,
+};
 use drover_store::{Hint, Partition};
 use drover_verbs::Provider;
 use rustix::process::{Signal, getpid, kill_process};
+use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -53,6 +59,7 @@ impl Memcached {
         let program = Box::new(Program {
             lobby: lobby.clone(),
             files: files.clone(),
+            saves: settings.memory_file.value.is_some(),
         });
         let hasher = hash_seed.hasher();
         let server = Server::new(
@@ -108,15 +115,20 @@ impl Memcached {
             ..self.options.clone()
         };
         let must_log_in = self.files.auth.is_some();
-        let mut sockets = Sockets::new(options, self.lobby.clone(), move |_, _| Session::new(must_log_in))?;
+        let watchers = self.server.watchers.clone();
+        let greet = move |token: Token, _, known: &Known| {
+            Session::new(must_log_in).with_guest(guest(token, known), watchers.clone())
+        };
+        let mut sockets = Sockets::new(options, self.lobby.clone(), greet)?;
+        self.server.watchers.set_waker(seat.index, seat.waker.clone());
         if self.files.tls.is_some() {
             let files = self.files.clone();
-            // As memcached: Unix sockets are guarded by their rights.
+            // As memcached: Unix sockets are guarded by their rights, and `notls:` means what it says.
             sockets.set_layers(move |origin| {
                 files
                     .tls
                     .as_ref()
-                    .filter(|_| origin.is_tcp)
+                    .filter(|_| origin.is_tcp && origin.tag != PLAIN)
                     .map(TlsAcceptor::layer)
             });
         }
@@ -242,7 +254,13 @@ impl<C: Cpu> Lodger<C> for Table<C> {
             sockets: &mut self.sockets,
         };
         let crossed = self.rings.inbound.step(&mut incoming, &mut self.reply);
-        let progress = self.sockets.step(&mut desk, now, now_s);
+        let mut progress = self.sockets.step(&mut desk, now, now_s);
+        let (own, sockets) = (desk.elsewhere.own(), &mut self.sockets);
+        self.server.watchers.each_waiting(own, |token| {
+            if sockets.news(Token(token)) {
+                progress = Progress::Busy;
+            }
+        });
         if crossed || progress == Progress::Busy {
             // Before the replies leave: who has read one finds its command counted.
             desk.publish();
@@ -284,10 +302,24 @@ impl<C: Cpu> Lodger<C> for Table<C> {
     }
 }
 
+/// Who has come, for those who watch.
+fn guest(token: Token, known: &Known) -> Guest {
+    Guest {
+        token: token.0,
+        number: known.number,
+        peer: match known.peer {
+            Some(Address::Tcp(peer)) => Some(peer),
+            _ => None,
+        },
+    }
+}
+
 /// The process, as its memcached clients may see and use it.
 struct Program {
     lobby: Arc<Lobby>,
     files: Arc<Files>,
+    /// There is a memory file, so that a graceful end leaves items behind.
+    saves: bool,
 }
 
 impl Host for Program {
@@ -300,29 +332,50 @@ impl Host for Program {
 
     fn refresh_certificates(&self) -> Result<(), String> {
         let refuse = |why: String| format!("CLIENT_ERROR {why}");
-        let tls = self
-            .files
-            .tls
-            .as_ref()
-            .ok_or_else(|| refuse("TLS is not enabled".into()))?;
-        tls.reload().map_err(|error| refuse(error.to_string()))
+        let done = self.files.reload_tls();
+        done.ok_or_else(|| refuse("TLS is not enabled".into()))?
+            .map_err(refuse)
+    }
+
+    fn write_stats(&self, out: &mut dyn Write) {
+        let Some(tls) = &self.files.tls else { return };
+        let mut tell = |name: &str, value: u64| {
+            let _ = write!(out, "STAT {name} {value}\r\n"); // into memory
+        };
+        tell("ssl_handshake_errors", tls.counters().handshake_errors());
+        if tls.options().session_cache {
+            tell("ssl_new_sessions", tls.counters().new_sessions());
+        }
+        tell("time_since_server_cert_refresh", self.files.tls_age_s());
     }
 
     fn write_connections(&self, out: &mut dyn Write, now_s: u32) {
+        // Oldest first, whichever core has them.
+        let mut told = BTreeMap::new();
         self.lobby.each_known(|known| {
             let id = known.number;
+            let mut lines = String::new();
             let mut tell = |name: &str, value: &dyn Display| {
-                let _ = write!(out, "STAT {id}:{name} {value}\r\n"); // into memory
+                let _ = write!(lines, "STAT {id}:{name} {value}\r\n"); // into memory
             };
             tell("addr", &shown(known.peer.as_ref()));
             tell("listen_addr", &shown(Some(&known.listener)));
             tell("state", &"conn_read");
             tell("secs_since_last_cmd", &now_s.saturating_sub(known.last_s()));
+            told.insert(id, lines);
         });
+        for lines in told.values() {
+            let _ = out.write_str(lines);
+        }
     }
 
     fn shutdown(&self, graceful: bool) {
-        let signal = if graceful { Signal::USR1 } else { Signal::TERM };
+        // Without a memory file the end is as graceful as it can be anyway: SIGUSR1 would be refused.
+        let signal = if graceful && self.saves {
+            Signal::USR1
+        } else {
+            Signal::TERM
+        };
         let _ = kill_process(getpid(), signal); // nothing keeps a process from telling itself
     }
 
@@ -358,6 +411,24 @@ pub(super) fn unix_time_s() -> u64 {
     u64::try_from(now.tv_sec).unwrap_or(0)
 }
 
+/// TLS as `stats settings` shows it.
+fn tls_shown(tls: &TlsOptions) -> TlsSettings {
+    let shown = |path: &std::path::Path| path.display().to_string();
+    TlsSettings {
+        chain_cert: shown(&tls.chain_cert),
+        key: shown(&tls.key),
+        ca_cert: tls.ca_cert.as_deref().map(shown),
+        verify_mode: match tls.client_certificates {
+            ClientCertificates::None => 0,
+            ClientCertificates::IfAny => 1,
+            ClientCertificates::Required => 2,
+        },
+        min_version: if tls.only_tls13 { "tlsv1.3" } else { "tlsv1.2" },
+        write_bytes: tls.kept_bytes_max,
+        session_cache: tls.session_cache,
+    }
+}
+
 fn limits(settings: &Settings) -> Limits {
     Limits {
         // Clients tell by the number which commands a server has, and how it answers them: as memcached of this version.
@@ -377,19 +448,25 @@ fn limits(settings: &Settings) -> Limits {
         backlog: settings.backlog.value as usize,
         item_bytes_max: settings.max_item_bytes.value,
         evictions: !settings.disable_evictions.value,
+        protocol: match settings.protocol.value.as_str() {
+            "ascii" => "ascii",
+            _ => "auto-negotiate",
+        },
+        maxconns_fast: settings.extended.value.maxconns_fast,
         cas: !settings.disable_cas.value,
         flush: !settings.disable_flush_all.value,
         dump: !settings.disable_dumping.value,
         watch: !settings.disable_watch.value,
         shutdown: settings.enable_shutdown.value,
         idle_timeout_s: settings.extended.value.idle_timeout_s,
+        watcher_bytes: settings.extended.value.watcher_kib << 10,
         auth_file: settings
             .ops
             .auth_file
             .value
             .as_ref()
             .map(|path| path.display().to_string()),
-        tls: settings.ops.enable_ssl.value,
+        tls: settings.ops.tls.as_ref().map(tls_shown),
         memory_file: settings
             .memory_file
             .value

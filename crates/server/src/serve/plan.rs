@@ -1,13 +1,13 @@
 //! From settings to the options of a HERD server: how memory is shared out, and what is said about it.
 
 use super::limits::free_huge_bytes;
-use super::settings::Settings;
+use super::settings::{Origin, Settings};
 use crate::exit::{self, Failure};
 use drover_base::Ns;
 use drover_kv_herd::server::ServerOptions;
 use drover_mem::PageWish;
 use drover_rt::Idle;
-use drover_store::{Mode, PartitionOptions};
+use drover_store::{Mode, PartitionOptions, VALUE_BYTES_MAX};
 use drover_verbs::Caps;
 use drover_verbs_shm::{ShmDevice, ShmOptions};
 
@@ -52,7 +52,7 @@ pub fn server_options(settings: &Settings) -> Result<ServerOptions, Failure> {
     Ok(ServerOptions {
         partition_count: settings.threads.value,
         partition,
-        item_bytes_max: settings.max_item_bytes.value,
+        item_bytes_max: item_bytes(settings, log_bytes)?,
         window_max: settings.window_max.value.into(),
         slot_bytes_max: settings.slot_bytes_max.value.into(),
         clients_max: settings.conn_limit.value,
@@ -69,6 +69,20 @@ pub fn server_options(settings: &Settings) -> Result<ServerOptions, Failure> {
         },
         ..ServerOptions::default()
     })
+}
+
+/// `-I`. As with memcached an item takes no more than half of the memory there is for it; memcached's default is cut to
+/// that in silence, what was asked for is not.
+fn item_bytes(settings: &Settings, log_bytes: usize) -> Result<usize, Failure> {
+    let asked = &settings.max_item_bytes;
+    if asked.origin != Origin::Default && asked.value > log_bytes / 2 {
+        let (asked, most) = (size(asked.value), size(log_bytes / 2));
+        let text = format!(
+            "-I: items of {asked} are longer than half of a partition, {most}: more memory (-m) or fewer workers (-t)"
+        );
+        return Err(Failure::new(exit::USAGE, text));
+    }
+    Ok(asked.value.min(VALUE_BYTES_MAX))
 }
 
 /// Bytes of each partition's log: its share of `-m`, rounded down to a power of two, so that the limit holds.

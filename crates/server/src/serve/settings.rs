@@ -41,6 +41,8 @@ pub struct Settings {
     pub backlog: Setting<u32>,
     /// Requests of a connection before others have their turn.
     pub requests_per_event: Setting<usize>,
+    /// `-B`: the same, whatever it is.
+    pub protocol: Setting<String>,
     /// No CAS numbers.
     pub disable_cas: Setting<bool>,
     /// No flush_all.
@@ -196,6 +198,7 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
             REQUESTS_PER_EVENT,
             Origin::Default,
         ),
+        protocol: pick(typed.protocol, file.protocol, "auto".to_string(), Origin::Default),
         disable_cas: pick(typed.disable_cas, file.disable_cas, false, Origin::Default),
         disable_flush_all: pick(
             typed.disable_flush_all,

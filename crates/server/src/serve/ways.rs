@@ -25,8 +25,9 @@ pub fn open_all(settings: &Settings, inherited: Vec<Listener>) -> Result<Vec<Lis
     } else {
         tcp_addresses(settings)?
     };
-    for addr in addrs {
-        listeners.push(Listener::tcp(addr, backlog).map_err(|error| failure(settings, &error))?);
+    for (addr, tag) in addrs {
+        let listener = Listener::tcp(addr, backlog).map_err(|error| failure(settings, &error))?;
+        listeners.push(listener.tagged(tag));
     }
     if let Some(path) = std::env::var_os(PORT_FILE) {
         write_ports(Path::new(&path), &listeners)
@@ -35,8 +36,13 @@ pub fn open_all(settings: &Settings, inherited: Vec<Listener>) -> Result<Vec<Lis
     Ok(listeners)
 }
 
-/// The addresses of `-l`, with the port of `-p` where they have none of their own.
-fn tcp_addresses(settings: &Settings) -> Result<Vec<SocketAddr>, Failure> {
+/// What connections carry that come where there is no TLS, whatever `-Z` says.
+pub const PLAIN: u32 = 1;
+/// Before such an address, as memcached has it.
+const PLAIN_PREFIX: &str = "notls:";
+
+/// The addresses of `-l` and their tags, with the port of `-p` where they have none of their own.
+fn tcp_addresses(settings: &Settings) -> Result<Vec<(SocketAddr, u32)>, Failure> {
     let port = match settings.port.value {
         0 => return Ok(Vec::new()),
         -1 => 0,
@@ -45,14 +51,18 @@ fn tcp_addresses(settings: &Settings) -> Result<Vec<SocketAddr>, Failure> {
     let mut addrs = Vec::new();
     for text in &settings.listen.value {
         let bad = |why: &str| Failure::new(exit::USAGE, format!("-l {text}: {why}"));
+        let (addr, tag) = match text.strip_prefix(PLAIN_PREFIX) {
+            Some(addr) => (addr, PLAIN),
+            None => (text.as_str(), 0),
+        };
         let (host, port) =
-            host_and_port(text, port).ok_or_else(|| bad("expected an address, or address:port"))?;
+            host_and_port(addr, port).ok_or_else(|| bad("expected an address, or address:port"))?;
         let found = (host, port).to_socket_addrs();
         let found: Vec<SocketAddr> = found.map_err(|error| bad(&error.to_string()))?.collect();
         if found.is_empty() {
             return Err(bad("no such address"));
         }
-        addrs.extend(found);
+        addrs.extend(found.into_iter().map(|addr| (addr, tag)));
     }
     addrs.dedup();
     Ok(addrs)

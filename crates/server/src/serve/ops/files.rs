@@ -3,6 +3,8 @@
 use super::OpsSettings;
 use super::auth::AuthFile;
 use crate::exit::{self, Failure};
+use crate::serve::memcached::unix_time_s;
+use drover_base::sync::{AtomicU64, Ordering};
 use drover_net::TlsAcceptor;
 
 /// Files as they were read last. Shared by all threads.
@@ -12,6 +14,8 @@ pub struct Files {
     pub auth: Option<AuthFile>,
     /// `-Z`.
     pub tls: Option<TlsAcceptor>,
+    /// When its certificates were read last, in seconds since 1970.
+    tls_read_s: AtomicU64,
 }
 
 impl Files {
@@ -27,16 +31,28 @@ impl Files {
         Ok(Files {
             auth,
             tls: tls.map_err(|error| Failure::new(exit::NO_INPUT, error))?,
+            tls_read_s: AtomicU64::new(unix_time_s()),
         })
+    }
+
+    /// Reads certificates and keys again; `None` without TLS. Errors: why the old ones stay, in one line.
+    pub fn reload_tls(&self) -> Option<Result<(), String>> {
+        let done = self.tls.as_ref()?.reload();
+        if done.is_ok() {
+            self.tls_read_s.store(unix_time_s(), Ordering::Relaxed);
+        }
+        Some(done.map_err(|error| error.to_string()))
+    }
+
+    /// Seconds since certificates were read.
+    pub fn tls_age_s(&self) -> u64 {
+        unix_time_s().saturating_sub(self.tls_read_s.load(Ordering::Relaxed))
     }
 
     /// Reads them again, and says how that went. What cannot be read stays as it was.
     pub fn reload(&self) {
         let auth = self.auth.as_ref().map(AuthFile::reload);
-        let tls = self
-            .tls
-            .as_ref()
-            .map(|tls| tls.reload().map_err(|error| error.to_string()));
+        let tls = self.reload_tls();
         for (what, result) in [
             ("the file of users (-Y)", auth),
             ("certificates and key (-Z)", tls),

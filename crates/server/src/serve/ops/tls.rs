@@ -10,17 +10,23 @@ pub type Words = Vec<(String, String)>;
 /// What is asked for; `None` without `-Z`.
 pub fn options(enabled: bool, words: &Words) -> Result<Option<TlsOptions>, Failure> {
     let refuse = |text: String| Err(Failure::new(exit::USAGE, text));
-    let mut options = TlsOptions::default();
+    let mut options = TlsOptions {
+        kept_bytes_max: KEPT_BYTES,
+        ..TlsOptions::default()
+    };
     for (name, value) in words {
         let path = || PathBuf::from(value);
         match name.as_str() {
             _ if !enabled => return refuse(format!("-o {name} is of no use without -Z")),
+            "ssl_session_cache" => options.session_cache = true,
             _ if value.is_empty() => return refuse(format!("-o {name}: expected {name}=VALUE")),
             "ssl_chain_cert" => options.chain_cert = path(),
             "ssl_key" => options.key = path(),
             "ssl_ca_cert" => options.ca_cert = Some(path()),
             "ssl_verify_mode" => options.client_certificates = verify_mode(value)?,
             "ssl_min_version" => options.only_tls13 = only_tls13(value)?,
+            "ssl_wbuf_size" => options.kept_bytes_max = kept_bytes(value)?,
+            "ssl_keyformat" if value == "1" => {} // PEM, of which there is no other
             _ => return refuse(format!("-o {name}: no such option")),
         }
     }
@@ -31,6 +37,17 @@ pub fn options(enabled: bool, words: &Words) -> Result<Option<TlsOptions>, Failu
             refuse("-Z needs -o ssl_chain_cert=FILE,ssl_key=FILE".to_string())
         }
         true => Ok(Some(options)),
+    }
+}
+
+/// Encrypted bytes that wait for a slow client: memcached's buffer, one record.
+const KEPT_BYTES: usize = 16 << 10;
+
+/// KiB, as memcached takes them.
+fn kept_bytes(value: &str) -> Result<usize, Failure> {
+    match value.parse::<usize>() {
+        Ok(kib) if (1..=1024).contains(&kib) => Ok(kib << 10),
+        _ => Err(Failure::new(exit::USAGE, "-o ssl_wbuf_size: from 1 to 1024 KiB")),
     }
 }
 
@@ -47,14 +64,14 @@ fn verify_mode(value: &str) -> Result<ClientCertificates, Failure> {
     }
 }
 
-/// Versions before 1.2 are not spoken, whatever is asked for.
+/// By name, or by memcached's number. Versions before 1.2 are not spoken, whatever is asked for.
 fn only_tls13(value: &str) -> Result<bool, Failure> {
     match value {
-        "tlsv1.0" | "tlsv1.1" | "tlsv1.2" => Ok(false),
-        "tlsv1.3" => Ok(true),
+        "0" | "1" | "2" | "tlsv1.0" | "tlsv1.1" | "tlsv1.2" => Ok(false),
+        "3" | "tlsv1.3" => Ok(true),
         _ => Err(Failure::new(
             exit::USAGE,
-            "-o ssl_min_version: tlsv1.2 or tlsv1.3",
+            "-o ssl_min_version: tlsv1.2 or tlsv1.3, or memcached's numbers of them, 2 and 3",
         )),
     }
 }
@@ -73,7 +90,8 @@ mod tests {
     fn as_memcached_has_them() {
         let got = asked(
             true,
-            "ssl_chain_cert=/c,ssl_key=/k,ssl_ca_cert=/a,ssl_verify_mode=2,ssl_min_version=tlsv1.3",
+            "ssl_chain_cert=/c,ssl_key=/k,ssl_ca_cert=/a,ssl_verify_mode=2,ssl_min_version=3,\
+             ssl_session_cache=,ssl_wbuf_size=64",
         );
         let want = TlsOptions {
             chain_cert: "/c".into(),
@@ -81,6 +99,8 @@ mod tests {
             ca_cert: Some("/a".into()),
             client_certificates: ClientCertificates::Required,
             only_tls13: true,
+            session_cache: true,
+            kept_bytes_max: 64 << 10,
         };
         assert_eq!(got, Ok(Some(want)));
         assert_eq!(asked(false, ""), Ok(None));
@@ -102,5 +122,7 @@ mod tests {
         assert_eq!(why(true, "ssl_ciphers=x"), "-o ssl_ciphers: no such option");
         assert!(why(true, "ssl_verify_mode=9").starts_with("-o ssl_verify_mode: "));
         assert!(why(true, "ssl_min_version=sslv3").starts_with("-o ssl_min_version: "));
+        assert!(why(true, "ssl_wbuf_size=0").starts_with("-o ssl_wbuf_size: "));
+        assert_eq!(why(true, "ssl_keyformat=2"), "-o ssl_keyformat: no such option");
     }
 }

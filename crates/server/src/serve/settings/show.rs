@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: [Row; 28] = [
+        let rows: [Row; 29] = [
             row("fabric", &self.fabric, Clone::clone),
             row("port", &self.port, i32::to_string),
             row("unix-socket", &self.unix_socket, path_or_none),
@@ -15,6 +15,7 @@ impl fmt::Display for Settings {
             row("control-listen", &self.control_listen, |list| list_or_none(list)),
             row("listen-backlog", &self.backlog, u32::to_string),
             row("max-reqs-per-event", &self.requests_per_event, usize::to_string),
+            row("protocol", &self.protocol, Clone::clone),
             row("disable-cas", &self.disable_cas, bool::to_string),
             row("disable-flush-all", &self.disable_flush_all, bool::to_string),
             row("disable-dumping", &self.disable_dumping, bool::to_string),

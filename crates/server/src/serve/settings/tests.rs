@@ -114,7 +114,7 @@ fn values_out_of_range_are_refused() {
         ),
         (
             ["-I", "1g"],
-            "--max-item-size 1g: expected bytes, or a number with k or m, up to 1m",
+            "--max-item-size 1g: expected bytes, or a number with k or m, from 1k to 8m",
         ),
         (
             ["--cores", "9"],

@@ -2,7 +2,6 @@
 
 use super::Setting;
 use crate::exit::{self, Failure};
-use drover_store::VALUE_BYTES_MAX;
 
 /// Lists that nobody gave are not there.
 pub(super) fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
@@ -23,6 +22,9 @@ pub(super) fn mask_of(text: Setting<String>) -> Result<Setting<u32>, Failure> {
     }
 }
 
+/// From memcached's least to what the store has room for in the length of a value.
+const ITEM_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=8 << 20;
+
 /// `10`, `10k`, `1m`.
 pub(super) fn bytes_of(name: &str, text: &str) -> Result<usize, Failure> {
     let (digits, unit) = match text.to_ascii_lowercase() {
@@ -35,10 +37,10 @@ pub(super) fn bytes_of(name: &str, text: &str) -> Result<usize, Failure> {
         .ok()
         .and_then(|number| number.checked_mul(unit));
     match bytes {
-        Some(bytes) if (1..=VALUE_BYTES_MAX).contains(&bytes) => Ok(bytes),
+        Some(bytes) if ITEM_BYTES.contains(&bytes) => Ok(bytes),
         _ => Err(Failure::new(
             exit::USAGE,
-            format!("{name} {text}: expected bytes, or a number with k or m, up to 1m"),
+            format!("{name} {text}: expected bytes, or a number with k or m, from 1k to 8m"),
         )),
     }
 }

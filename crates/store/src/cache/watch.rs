@@ -1,0 +1,125 @@
+//! [`Watch`]: who goes to make room, for those who want to know. The index forgets lazily, and by then the log has
+//! written over what it forgot; so this looks at what stands where the head is about to go.
+
+use super::Cache;
+use crate::item::{ItemRef, Lens, hash_at};
+use crate::sharing::Sharing;
+use drover_index::Slot;
+
+/// Items that went and were not told yet; what goes meanwhile is not told.
+const TOLD_LATER_MAX: usize = 256;
+
+/// An item that went before its time to make room.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Evicted {
+    /// Its key; empty if its hash was its key.
+    pub key: Vec<u8>,
+    /// Bytes of its value.
+    pub value_len: usize,
+    /// When it would have expired, in seconds since the server's start; 0 = never.
+    pub expire_s: u32,
+    /// When it was last accessed, in seconds since the server's start; 0 if nobody noted it.
+    pub accessed_s: u32,
+    /// It was read by a client of memcached's.
+    pub fetched: bool,
+}
+
+impl Evicted {
+    fn of(item: ItemRef<'_>) -> Evicted {
+        Evicted {
+            key: item.to_key(),
+            value_len: item.value_len(),
+            expire_s: item.expire_s(),
+            accessed_s: item.accessed_s(),
+            fetched: item.is_fetched(),
+        }
+    }
+}
+
+/// While somebody watches.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// Virtual offset of an item; whatever was appended before it is gone or does not count.
+    tail: u64,
+    evicted: Vec<Evicted>,
+}
+
+impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
+    /// Begins to watch, which costs a look at the whole index, or ends it.
+    pub(crate) fn watch_evictions(&mut self, on: bool) {
+        if on == self.watch.is_some() {
+            return;
+        }
+        self.watch = on.then(|| {
+            let head = self.log.head();
+            let buckets = (0..self.table.bucket_count()).map(|index| self.table.bucket_at(index));
+            let slots = buckets.flat_map(|bucket| bucket.slots());
+            let live = slots.filter(|slot| !slot.is_empty() && slot.is_within(head, self.live));
+            // The oldest item that is there: from here on to the head, one item follows the other.
+            let oldest = live.map(|slot| slot.distance(head)).max().unwrap_or(0);
+            Box::new(Watch {
+                tail: head - oldest,
+                evicted: Vec::new(),
+            })
+        });
+    }
+
+    /// Takes what went since the last call.
+    pub(crate) fn take_evicted(&mut self) -> Vec<Evicted> {
+        self.watch
+            .as_mut()
+            .map_or_else(Vec::new, |watch| std::mem::take(&mut watch.evicted))
+    }
+
+    /// Notes who will be written over by an item of `need` bytes; not the one at `own`, which that one replaces.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn foresee(&mut self, need: usize, own: Option<u64>) {
+        let Some(mut watch) = self.watch.take() else {
+            return;
+        };
+        let (before, size) = (self.log.head(), self.log.size());
+        let left = size - (before & (size - 1));
+        let need = need as u64;
+        let head = before + need + if left < need { left } else { 0 };
+        while watch.tail < before && head - watch.tail > size {
+            let place = self.log.place(watch.tail);
+            let lens = Lens::load(place);
+            if !lens.is_skip()
+                && own != Some(Slot::<BITS>::new(1, watch.tail).offset())
+                && self.has_slot_for(watch.tail)
+            {
+                watch.note(ItemRef::new(place));
+            }
+            watch.tail += lens.item_size().max(8) as u64; // never 0, or this would not end
+        }
+        self.watch = Some(watch);
+    }
+
+    /// Notes that the item in a slot loses it to another.
+    #[cold]
+    pub(super) fn note_displaced(&mut self, slot: Slot<BITS>) {
+        if let Some(mut watch) = self.watch.take() {
+            watch.note(ItemRef::new(self.log.place(slot.word())));
+            self.watch = Some(watch);
+        }
+    }
+
+    fn has_slot_for(&self, offset: u64) -> bool {
+        let hash = hash_at(self.log.place(offset));
+        let slots = self.table.bucket(hash).slots();
+        let wanted = Slot::<BITS>::new(hash.tag(), offset);
+        slots.into_iter().any(|slot| slot.word() == wanted.word())
+    }
+}
+
+impl Watch {
+    fn note(&mut self, item: ItemRef<'_>) {
+        let item = Evicted::of(item);
+        // Who loses its slot may stand where the head is about to go, too.
+        let known = self.evicted.last().is_some_and(|last| *last == item);
+        if self.evicted.len() < TOLD_LATER_MAX && !known {
+            self.evicted.push(item);
+        }
+    }
+}
