@@ -4,7 +4,8 @@
 //! takes longer has a command of its own: `miri`, `kill -N 200`, `fuzz --seconds 600`.
 
 use crate::command::{self, cargo};
-use crate::memcached::{abuse, clients, differ};
+use crate::counts::Counts;
+use crate::memcached::{abuse, clients, differ, suite};
 use crate::steps::{StepResult, Steps};
 use crate::{bench, check, fuzz, guest, instructions, loom, package, setup, sim, syscalls, tests};
 
@@ -33,11 +34,9 @@ pub fn run(steps: &mut Steps, args: &Args) {
     syscalls::run(steps);
     tests::examples(steps);
     loom::run(steps);
-    steps.run_together(
-        "builds",
-        &[build_release, fuzz::build, guest::prepare, clients::prepare],
-    );
+    steps.run_together("builds", &[build_release, fuzz::build, prepare_others]);
     bench::smoke(steps);
+    suite::run(steps, &suite::Args::all_that_applies());
     abuse::run(steps, &abuse::Args::short());
     clients::rounds(steps, &clients::Args::default());
     differ::run(steps, &differ::Args::default());
@@ -51,6 +50,13 @@ pub fn run(steps: &mut Steps, args: &Args) {
             seconds: FUZZ_SECONDS,
         },
     );
+}
+
+/// What later steps run, one after the other: two of them cannot install packages at once.
+fn prepare_others() -> StepResult {
+    guest::prepare()?;
+    clients::prepare()?;
+    suite::prepare().map(|_| Counts::default())
 }
 
 /// What is shipped, and what counts its instructions.

@@ -156,7 +156,7 @@ impl Watchers {
         );
         let mut line = String::new();
         let (seconds, micros) = (us / 1_000_000, us % 1_000_000);
-        let _ = write!(line, "ts={seconds}.{micros:06} gid={number} {rest}\n");
+        let _ = writeln!(line, "ts={seconds}.{micros:06} gid={number} {rest}");
         for watcher in self.list().iter().filter(|watcher| watcher.kinds & kind != 0) {
             self.enqueue(watcher, &line);
         }

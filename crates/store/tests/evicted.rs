@@ -118,7 +118,7 @@ fn with_items_that_move_when_they_are_read_and_buckets_that_are_full() {
 #[test]
 fn nothing_is_kept_for_who_does_not_watch() {
     let mut watched = Watched::new(FIFO, 1 << 12, 32);
-    let mut fill = |watched: &mut Watched| {
+    let fill = |watched: &mut Watched| {
         for number in 0..100 {
             watched.with_key(number, |p, cpu, key| p.put(cpu, key, &[7; 50], 0, 1));
         }
