@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_slow_watcher_misses_lines_and_is_told_how_many() {
-        let watchers = Arc::new(Watchers::new(1, 64));
+        let watchers = Arc::new(Watchers::new(1, 60));
         let watching = Watching::new(watchers.clone(), kind::FETCHERS, 0, 7);
         watchers.set_time(5_000_001);
         for _ in 0..4 {
