@@ -223,7 +223,7 @@ impl Room {
         let is_due = match connection.wants {
             Wants::Input { at_least } => connection.input.len() >= at_least,
             Wants::Turn | Wants::Room => true,
-            Wants::Others | Wants::Close => false,
+            Wants::Others | Wants::News | Wants::Close => false,
         };
         if is_due {
             let cpu = NativeCpu::new(1);
