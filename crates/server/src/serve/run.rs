@@ -12,10 +12,11 @@ use drover_base::{Cpu, HashSeed};
 use drover_kv_herd::server::{Server, ServerOptions, StartError};
 use drover_mem::NativeCpu;
 use drover_net::Listener;
-use drover_rt::control::ControlListener;
+use drover_rt::control::{ControlListener, Place};
 use drover_verbs::{Context, Device, Provider};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Serves until SIGTERM or SIGINT.
@@ -36,11 +37,24 @@ pub fn serve(settings: &Settings) -> Result<(), Failure> {
     fabric.run(Serve {
         settings,
         options: plan::server_options(settings)?,
+        ops: Ops::take(&settings.ops, &socket_files(settings, &listeners))?,
         listeners,
         sockets,
-        ops: Ops::take(&settings.ops)?,
         signals,
     })
+}
+
+/// What `-u` must be able to remove at the end, and its group to reach.
+fn socket_files(settings: &Settings, listeners: &[ControlListener]) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = settings.unix_socket.value.iter().cloned().collect();
+    for listener in listeners {
+        if let Place::Path(path) = listener.addr().place() {
+            let mut lock = path.as_os_str().to_owned();
+            lock.push(".lock");
+            files.extend([path.clone(), PathBuf::from(lock)]);
+        }
+    }
+    files
 }
 
 /// Everything that is taken before the first thread starts.

@@ -25,6 +25,7 @@ use crate::admin::{Admin, Stopper};
 use crate::exit::Failure;
 use notify::Notify;
 use pid_file::PidFile;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What is taken before the server starts.
@@ -36,8 +37,9 @@ pub struct Ops {
 }
 
 impl Ops {
-    /// Takes the admin port, finds the service manager, and becomes the user of `-u`. The process must have one thread.
-    pub fn take(settings: &OpsSettings) -> Result<Ops, Failure> {
+    /// Takes the admin port, finds the service manager, and becomes the user of `-u`, to whom `own` then belongs. The
+    /// process must have one thread.
+    pub fn take(settings: &OpsSettings, own: &[PathBuf]) -> Result<Ops, Failure> {
         let admin = settings.metrics_listen.value.map(Admin::bind).transpose()?;
         if let Some((admin, _)) = &admin {
             let addr = admin
@@ -48,7 +50,7 @@ impl Ops {
         // Before rights go: a key is often readable for root alone.
         let files = Arc::new(Files::read(settings)?);
         if let Some(name) = &settings.user.value {
-            user::become_user(name)?;
+            user::become_user(name, own)?;
         }
         Ok(Ops {
             admin,

@@ -3,6 +3,7 @@
 use crate::exit::{self, Failure};
 use rustix::process::{Gid, Uid, geteuid};
 use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
+use std::path::PathBuf;
 
 /// What the user database says of somebody.
 #[derive(PartialEq, Eq, Debug)]
@@ -12,8 +13,9 @@ struct User {
     groups: Vec<u32>,
 }
 
-/// Becomes `name` for good: nothing of root is kept. Being `name` already is fine.
-pub fn become_user(name: &str) -> Result<(), Failure> {
+/// Becomes `name` for good: nothing of root is kept, and the files `own`, which root made, are given away. Being `name`
+/// already is fine.
+pub fn become_user(name: &str, own: &[PathBuf]) -> Result<(), Failure> {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let Some(user) = find(name, &read("/etc/passwd"), &read("/etc/group")) else {
         return Err(Failure::new(
@@ -34,6 +36,10 @@ pub fn become_user(name: &str) -> Result<(), Failure> {
         return Err(Failure::new(exit::SOFTWARE, text));
     }
     let groups: Vec<Gid> = user.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
+    for path in own.iter().filter(|path| path.exists()) {
+        std::os::unix::fs::lchown(path, Some(user.uid), Some(user.gid))
+            .map_err(|error| Failure::new(exit::OS_ERROR, format!("{}: {error}", path.display())))?;
+    }
     // In this order: the last step takes the right to do the others.
     set_thread_groups(&groups)
         .and_then(|()| set_thread_gid(Gid::from_raw(user.gid)))
@@ -88,7 +94,7 @@ mod tests {
 
     #[test]
     fn nobody_of_that_name() {
-        let failure = become_user("no such user").expect_err("a name with blanks");
+        let failure = become_user("no such user", &[]).expect_err("a name with blanks");
         assert_eq!(
             (failure.code, failure.text.as_str()),
             (67, "-u no such user: not in /etc/passwd")
