@@ -231,3 +231,112 @@ impl Shard {
         sum.sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Record;
+    use drover_base::HashSeed;
+    use drover_mem::PageWish;
+
+    const KEY: &[u8] = b"key";
+
+    fn shard(memory_bytes: usize, evicts: bool) -> Shard {
+        let region = |bytes| Region::private(bytes, PageWish::Small).expect("memory");
+        let table = CuckooTable::new(region(CuckooTable::<Region>::bytes_for(64)), 64, 1);
+        let extents = ExtentsOptions {
+            grace: Ns(100),
+            ..ExtentsOptions::for_bytes(memory_bytes)
+        };
+        Shard::new(table, region(memory_bytes), extents, 4096, evicts)
+    }
+
+    fn hash(key: &[u8]) -> KeyHash {
+        HashSeed::new(1, 2).hash(key)
+    }
+
+    fn put(shard: &mut Shard, key: &[u8], value: &[u8], now: Ns) -> Result<(), Refusal> {
+        let draft = shard.draft(key, value.len(), 0, now)?;
+        shard.write_value(&draft, value);
+        shard.publish(hash(key), draft, now)
+    }
+
+    fn read(shard: &Shard, record: &RecordRef) -> Vec<u8> {
+        let mut bytes = vec![0; record.len as usize];
+        shard.copy_out(record.offset as usize, &mut bytes);
+        bytes
+    }
+
+    fn record(shard: &Shard, key: &[u8]) -> RecordRef {
+        shard.get(hash(key), key, 1).expect("it is there").record
+    }
+
+    /// Pilaf's released code changes values in place: a reader of a key that is written often never sees it whole.
+    #[test]
+    fn pilaf_a_reader_who_is_under_way_finds_the_old_record_whole() {
+        let mut shard = shard(1 << 16, false);
+        put(&mut shard, KEY, b"old", Ns(0)).expect("room");
+        let old = record(&shard, KEY);
+        put(&mut shard, KEY, b"new", Ns(10)).expect("room");
+        assert_ne!(record(&shard, KEY).offset, old.offset);
+        for now in 11..60 {
+            put(&mut shard, b"other", b"abc", Ns(now)).expect("room");
+        }
+        let bytes = read(&shard, &old);
+        assert_eq!(Record::open(&bytes, &old).expect("still whole").value, b"old");
+    }
+
+    /// Pilaf's released code stores the checksum that a client sends: a wrong one makes every reader spin for ever. And
+    /// it READs a quarter more than there is.
+    #[test]
+    fn pilaf_sums_are_the_servers_and_lengths_exact() {
+        let mut shard = shard(1 << 16, false);
+        for len in [0, 1, 7, 100, 4000] {
+            put(&mut shard, KEY, &vec![len as u8; len], Ns(0)).expect("room");
+            let now = record(&shard, KEY);
+            assert_eq!(now.len as usize, record_bytes(KEY.len(), len));
+            assert_eq!(
+                Record::open(&read(&shard, &now), &now)
+                    .expect("whole")
+                    .value
+                    .len(),
+                len
+            );
+        }
+    }
+
+    /// Without a grace to speak of a reader finds another record in its place: its sum says so.
+    #[test]
+    fn a_place_that_was_reused_is_found_out() {
+        let mut shard = shard(4096, true);
+        put(&mut shard, KEY, &[1; 60], Ns(0)).expect("room");
+        let old = record(&shard, KEY);
+        for round in 0..100 {
+            put(&mut shard, KEY, &[round; 60], Ns(1)).expect("a cache is never full");
+        }
+        let bytes = read(&shard, &old);
+        assert!(Record::open(&bytes, &old).is_err());
+    }
+
+    #[test]
+    fn a_cache_forgets_the_oldest_and_a_store_is_full() {
+        let (mut cache, mut store) = (shard(4096, true), shard(4096, false));
+        let mut refused = 0;
+        for key in 0..100u32 {
+            let key = key.to_le_bytes();
+            put(&mut cache, &key, &[1; 100], Ns(0)).expect("a cache is never full");
+            refused += u32::from(put(&mut store, &key, &[1; 100], Ns(0)) == Err(Refusal::Full));
+        }
+        assert!(refused > 0 && store.len() == 100 - refused as usize);
+        assert!(
+            cache
+                .get(hash(&0u32.to_le_bytes()), &0u32.to_le_bytes(), 1)
+                .is_none()
+        );
+        assert!(
+            cache
+                .get(hash(&99u32.to_le_bytes()), &99u32.to_le_bytes(), 1)
+                .is_some()
+        );
+    }
+}
