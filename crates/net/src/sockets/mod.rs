@@ -25,6 +25,9 @@ use std::sync::Arc;
 const BUFFER_BYTES: usize = 16 << 10;
 /// Sockets looked at per step: what is read is written after so many.
 const EVENTS: usize = 32;
+/// When so many bytes of replies wait, the step ends and they are written: the clients go on meanwhile, instead of waiting
+/// for a whole round of long replies.
+const STAGED_BYTES: usize = 32 << 10;
 /// The bell of the lobby, among listeners.
 const BELL: u64 = u64::MAX;
 
@@ -77,6 +80,10 @@ pub struct Sockets<T: Talk, P: Poller = Epoll> {
     requests: Rc<Pool>,
     replies: Rc<Pool>,
     events: Vec<Event>,
+    /// Of `events`, the first that was not looked at yet.
+    next_event: usize,
+    /// What the turns of this step added.
+    staged_bytes: usize,
     /// Those whose turn comes in the next step.
     queue: VecDeque<Token>,
     /// Those that may have something to write.
@@ -118,6 +125,8 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
             requests: Pool::new(options.request_budget),
             replies: Pool::new(options.reply_budget),
             events: Vec::with_capacity(EVENTS),
+            next_event: 0,
+            staged_bytes: 0,
             queue: VecDeque::new(),
             dirty: Vec::new(),
             hungry: VecDeque::new(),
@@ -181,15 +190,20 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
                 self.turn(token, desk);
             }
         }
-        let mut events = std::mem::take(&mut self.events);
-        self.poller.poll(&mut events);
-        busy |= !events.is_empty();
-        for event in &events {
-            self.happened(event, desk, now);
+        if self.next_event >= self.events.len() {
+            self.poller.poll(&mut self.events);
+            self.next_event = 0;
         }
-        self.events = events;
+        busy |= !self.events.is_empty();
+        while self.staged_bytes < STAGED_BYTES
+            && let Some(&event) = self.events.get(self.next_event)
+        {
+            self.next_event += 1;
+            self.happened(&event, desk, now);
+        }
         self.feed();
-        match busy || !self.queue.is_empty() {
+        let more = !self.queue.is_empty() || self.next_event < self.events.len();
+        match busy || more {
             true => Progress::Busy,
             false => Progress::Idle {
                 wake_at: self.wake_at(now),
@@ -199,6 +213,7 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
 
     /// Writes what is to be written: a system call for each connection that has something.
     pub fn flush(&mut self) {
+        self.staged_bytes = 0;
         // In the order they were served: who asked first is answered first.
         let mut dirty = std::mem::take(&mut self.dirty);
         for token in dirty.drain(..) {
@@ -320,6 +335,7 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
         let turn = connection.turn(desk, &mut bench);
         self.serving = None;
         if connection.output.ready_bytes() > 0 || connection.wants == Wants::Close || self.leaving {
+            self.staged_bytes += connection.output.ready_bytes();
             mark(&mut self.dirty, token, connection);
         }
         match turn {
