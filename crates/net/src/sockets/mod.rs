@@ -82,7 +82,7 @@ pub struct Sockets<T: Talk, P: Poller = Epoll> {
     events: Vec<Event>,
     /// Of `events`, the first that was not looked at yet.
     next_event: usize,
-    /// What the turns of this step added.
+    /// What the turns of those who had something new added in this step.
     staged_bytes: usize,
     /// Those whose turn comes in the next step.
     queue: VecDeque<Token>,
@@ -195,6 +195,8 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
             self.next_event = 0;
         }
         busy |= !self.events.is_empty();
+        // Whatever the turns of others came to, some who have something new are heard.
+        self.staged_bytes = 0;
         while self.staged_bytes < STAGED_BYTES
             && let Some(&event) = self.events.get(self.next_event)
         {
@@ -213,13 +215,13 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
 
     /// Writes what is to be written: a system call for each connection that has something.
     pub fn flush(&mut self) {
-        self.staged_bytes = 0;
         // In the order they were served: who asked first is answered first.
-        let mut dirty = std::mem::take(&mut self.dirty);
-        for token in dirty.drain(..) {
+        let mut nth = 0;
+        while let Some(&token) = self.dirty.get(nth) {
+            nth += 1;
             self.flush_one(token);
         }
-        self.dirty = dirty;
+        self.dirty.clear();
         while self.replies.is_over() && self.shed_reader() {}
         while self.requests.is_over_in_small() && self.shed_beginner() {}
         if std::mem::take(&mut self.changed) {
