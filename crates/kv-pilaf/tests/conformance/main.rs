@@ -7,6 +7,7 @@ mod fabrics;
 #[path = "../../../kv-herd/tests/conformance/ground.rs"]
 mod ground;
 mod race;
+mod reads;
 #[path = "../../../kv-herd/tests/conformance/rooms.rs"]
 mod rooms;
 mod sim_bed;
