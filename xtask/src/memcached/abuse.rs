@@ -88,17 +88,10 @@ const CANARIES: &[Canary] = &[
         said: "is refused",
         whole: false,
     },
-    // Longer items have larger budgets.
+    // More memory than the bound is made of.
     Canary {
-        scenario: "slow",
-        flags: &["-I", "64m"],
-        more: &[],
-        said: "its memory is",
-        whole: true,
-    },
-    Canary {
-        scenario: "readers",
-        flags: &["-I", "64m"],
+        scenario: "flood",
+        flags: &["-m", "256"],
         more: &[],
         said: "its memory is",
         whole: true,
@@ -129,7 +122,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
         }
     }
     let canaries = CANARIES.iter().filter(|canary| wanted(canary.scenario));
-    for canary in canaries.filter(|canary| !(args.short && canary.whole)) {
+    for canary in canaries {
         let words = [canary.flags, canary.more].concat().join(" ");
         steps.run(&format!("abuse {} is noticed: {words}", canary.scenario), || {
             noticed(args, canary)
@@ -160,8 +153,11 @@ fn abuse(
     short: bool,
 ) -> Result<String, String> {
     let workers = workers.to_string();
-    let mut all = vec!["-m", MEMORY_MIB, "-t", &workers];
+    let mut all = vec!["-t", &workers];
     all.extend(flags);
+    if !flags.contains(&"-m") {
+        all.extend(["-m", MEMORY_MIB]);
+    }
     if !flags.contains(&"-c") {
         all.extend(["-c", "12000"]);
     }
