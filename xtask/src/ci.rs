@@ -5,7 +5,7 @@
 
 use crate::command::{self, cargo};
 use crate::counts::Counts;
-use crate::memcached::{abuse, clients, differ, suite};
+use crate::memcached::{abuse, clients, suite};
 use crate::steps::{StepResult, Steps};
 use crate::{bench, check, fuzz, guest, instructions, loom, package, setup, sim, syscalls, tests};
 
@@ -39,7 +39,6 @@ pub fn run(steps: &mut Steps, args: &Args) {
     suite::run(steps, &suite::Args::all_that_applies());
     abuse::run(steps, &abuse::Args::short());
     clients::rounds(steps, &clients::Args::default());
-    differ::run(steps, &differ::Args::default());
     sim::smoke(steps);
     guest::run(steps, &guest::Args::default());
     instructions::run(steps, &instructions::Args { write: false });
