@@ -22,6 +22,7 @@
 
 mod actor;
 mod cpu;
+mod durations;
 mod hash;
 mod rng;
 pub mod sync;
@@ -30,6 +31,7 @@ mod xxh3;
 
 pub use actor::{Actor, Progress};
 pub use cpu::{Cost, Cpu, Line};
+pub use durations::{Durations, Spread};
 pub use hash::{HashSeed, KeyHash, KeyHasher, key_words};
 pub use rng::{Rng, mix};
 pub use time::Ns;

@@ -175,13 +175,14 @@ impl<C: Cpu + 'static> Talk for Session<C> {
             .presence
             .as_ref()
             .map_or(0, |known| known.guest.number as u32);
-        let mut budget = desk.server.settings.requests_per_event.max(1);
-        let mut used = 0;
+        let most = desk.server.settings.requests_per_event.max(1);
+        let (mut budget, mut used) = (most, 0);
         loop {
             match self.step(desk, &input[used..], &mut budget, output) {
                 Step::On(bytes) => used += bytes,
                 Step::Wait(bytes, wants) => {
                     used += bytes;
+                    output.begin(most - budget);
                     return Advance { used, wants };
                 }
             }

@@ -7,6 +7,7 @@ use crate::counters::Counters;
 use crate::lobby::Known;
 use crate::pool::Block;
 use crate::{Layer, Output, Pool, Talk, Wants};
+use drover_base::Ns;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::io::{self, IoSlice};
@@ -52,6 +53,9 @@ pub(crate) struct Connection<T> {
     pub(crate) last_s: u32,
     /// When a long request began to take memory.
     pub(crate) long_since_s: u32,
+    /// Requests whose replies have not all gone, and the start of the round in which the first of them was read.
+    pub(crate) unanswered: u64,
+    pub(crate) unanswered_since: Ns,
 }
 
 /// What a core lends to the connection whose turn it is.
@@ -112,6 +116,8 @@ impl<T: Talk> Connection<T> {
             has_been_served: false,
             last_s: now_s,
             long_since_s: now_s,
+            unanswered: 0,
+            unanswered_since: Ns::ZERO,
         }
     }
 

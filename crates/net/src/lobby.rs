@@ -6,6 +6,7 @@
 
 use crate::counters::{Counters, Shown};
 use crate::listener::{Address, Origin};
+use drover_base::Durations;
 use drover_base::sync::{Arc, AtomicU32, AtomicUsize, Ordering};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::BTreeMap;
@@ -77,6 +78,7 @@ struct Seat {
     bell: OwnedFd,
     open: AtomicUsize,
     shown: Shown,
+    durations: Durations,
     /// Its connections, by number.
     known: Mutex<BTreeMap<u64, Arc<Known>>>,
 }
@@ -90,6 +92,7 @@ impl Lobby {
                 bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
                 open: AtomicUsize::new(0),
                 shown: Shown::new(),
+                durations: Durations::default(),
                 known: Mutex::default(),
             })
         };
@@ -118,6 +121,12 @@ impl Lobby {
             sum.add(&seat.shown.read());
         }
         sum
+    }
+
+    /// How long requests took that came to a core: from the start of the round in which they were read to the end of the
+    /// round in which the last of their replies was written.
+    pub fn durations(&self, core: usize) -> &Durations {
+        &self.seats[core].durations
     }
 
     /// Tells of every connection, core by core, oldest first. New ones wait at the door meanwhile.

@@ -51,6 +51,8 @@ pub struct Output {
     late: Option<Box<Late>>,
     /// Number of the next hole.
     next: u64,
+    /// Requests begun, for whoever measures how long they take.
+    begun: u64,
 }
 
 /// The first hole and everything behind it.
@@ -107,6 +109,7 @@ impl Output {
             older_bytes: 0,
             late: None,
             next: 0,
+            begun: 0,
         }
     }
 
@@ -124,6 +127,16 @@ impl Output {
             Some(late) => late.len(),
         };
         self.ready_bytes() + late
+    }
+
+    /// So many requests have begun whose replies are in it or will be.
+    #[inline]
+    pub fn begin(&mut self, count: usize) {
+        self.begun += count as u64;
+    }
+
+    pub(crate) fn take_begun(&mut self) -> u64 {
+        std::mem::take(&mut self.begun)
     }
 
     /// Nothing waits to be written and no reply is missing.

@@ -1,5 +1,6 @@
 //! Counters: plain words in the worker that counts, copied out when somebody asks.
 
+use drover_base::Spread;
 use drover_rt::RunStats;
 use drover_store::PartitionStats;
 use std::fmt::Write;
@@ -62,6 +63,9 @@ pub struct WorkerStats {
     pub clients: usize,
     /// Restarts after a panic.
     pub restarts: u64,
+    /// How long native requests took: from the start of the round in which they were found to its end, when their replies
+    /// were with the fabric. Empty for a worker that is stepped by hand.
+    pub durations: Spread,
     /// How its core's rounds went; all zero for one that is stepped by hand.
     pub run: RunStats,
 }

@@ -359,7 +359,7 @@ fn poll_until_stopped<P: Provider>(worker: &mut Worker<P>, options: &ServerOptio
     let never = StopFlag::new();
     while !worker.is_stopped() {
         run_loop.round(&mut [&mut *worker], &never);
-        worker.run = run_loop.stats();
+        worker.note_round(run_loop.stats());
     }
 }
 
@@ -384,7 +384,7 @@ fn share_until_stopped<P: Provider>(
     let mut household = Household::new(worker, lodger, options.idle_sweeps.min(SHARED_SWEEPS_MAX));
     while !household.worker().is_stopped() {
         run_loop.round(&mut [&mut household], &never);
-        household.worker().run = run_loop.stats();
+        household.worker().note_round(run_loop.stats());
     }
     household.leave();
     let until = ctx.cpu().refresh() + LEAVING_MAX;

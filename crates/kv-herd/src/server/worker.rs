@@ -12,7 +12,7 @@ use super::stats::{Counters, WorkerStats};
 use super::sweep::Around;
 use crate::costs::STEP;
 use crate::logic::SlotState;
-use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_base::{Actor, Cpu, Durations, Ns, Progress};
 use drover_mem::{AllocError, pause};
 use drover_rt::RunStats;
 use drover_store::{Partition, PartitionOptions};
@@ -44,6 +44,8 @@ pub struct Worker<P: Provider> {
     pub(super) pipeline: Pipeline,
     pub(super) counters: Counters,
     pub(super) restarts: u64,
+    durations: Durations,
+    last_round: Round,
     /// Of the loop that steps it.
     pub(super) run: RunStats,
     /// Values on their way to or from bulk memory.
@@ -63,6 +65,16 @@ pub struct Worker<P: Provider> {
     pub(super) cursor: usize,
     pub(super) cold_cursor: usize,
     stopping: bool,
+}
+
+/// A round of the loop that steps a worker.
+#[derive(Clone, Copy, Default)]
+struct Round {
+    began: Ns,
+    /// Operations in it.
+    executed: u64,
+    /// Operations by its end.
+    total: u64,
 }
 
 /// Fewest sweeps between looks around `[herd]`: then a look costs a quarter of the polls before it.
@@ -130,6 +142,8 @@ impl<P: Provider> Worker<P> {
             pipeline: Pipeline::default(),
             counters: Counters::default(),
             restarts: 0,
+            durations: Durations::default(),
+            last_round: Round::default(),
             run: RunStats::default(),
             scratch: Vec::new(),
             item_bytes_max: options.item_bytes_max,
@@ -169,6 +183,7 @@ impl<P: Provider> Worker<P> {
             partition: self.partition.stats(),
             clients: self.clients.len(),
             restarts: self.restarts,
+            durations: self.durations.read(),
             run: self.run,
         }
     }
@@ -176,6 +191,23 @@ impl<P: Provider> Worker<P> {
     /// Its items: to fill it before it begins, or to look what it has.
     pub fn partition_mut(&mut self) -> &mut Partition {
         &mut self.partition
+    }
+
+    /// A round has ended. What was executed in the one before took until the start of this one: a busy core does not sleep
+    /// in between, so no clock is read for it.
+    pub(super) fn note_round(&mut self, stats: RunStats) {
+        self.run = stats;
+        let last = self.last_round;
+        if last.executed > 0 {
+            self.durations.note(self.now.since(last.began), last.executed);
+        }
+        let c = &self.counters;
+        let total = c.gets + c.puts + c.deletes + c.nops;
+        self.last_round = Round {
+            began: self.now,
+            executed: total.wrapping_sub(last.total),
+            total,
+        };
     }
 
     /// Leaves the items in the memory file, if there is one. Nothing may be written to them afterwards.

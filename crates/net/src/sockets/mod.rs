@@ -103,6 +103,10 @@ pub struct Sockets<T: Talk, P: Poller = Epoll> {
     accepted: u64,
     /// Nothing new is begun.
     leaving: bool,
+    /// The start of this round.
+    round: Ns,
+    /// Requests answered in this round: since when they had been there, and how many.
+    answered: Vec<(Ns, u64)>,
 }
 
 impl<T: Talk, P: Poller> Sockets<T, P> {
@@ -138,6 +142,8 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
             changed: true,
             accepted: 0,
             leaving: false,
+            round: Ns::ZERO,
+            answered: Vec::with_capacity(EVENTS),
             options,
         })
     }
@@ -173,6 +179,7 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
     /// Serves what came, and lets in who came; writes nothing. `now_s`: seconds since the server's start. Cost: a system
     /// call, and one for each connection that has something to read.
     pub fn step(&mut self, desk: &mut T::Desk<'_>, now: Ns, now_s: u32) -> Progress {
+        self.begin_round(now);
         if now_s != self.now_s {
             self.now_s = now_s;
             self.tick();
@@ -297,6 +304,16 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
         BEYOND + index as u64
     }
 
+    /// What the last round answered took until now: no clock is read for it.
+    fn begin_round(&mut self, now: Ns) {
+        for (since, count) in self.answered.drain(..) {
+            self.lobby
+                .durations(self.options.core)
+                .note(now.since(since), count);
+        }
+        self.round = now;
+    }
+
     fn happened(&mut self, event: &Event, desk: &mut T::Desk<'_>, now: Ns) {
         match event.token {
             BELL => self.take_arrivals(),
@@ -336,6 +353,13 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
         };
         let turn = connection.turn(desk, &mut bench);
         self.serving = None;
+        if connection.unanswered == 0 {
+            connection.unanswered_since = self.round;
+        }
+        connection.unanswered += connection.output.take_begun();
+        if connection.output.is_empty() {
+            answer(&mut self.answered, connection);
+        }
         if connection.output.ready_bytes() > 0 || connection.wants == Wants::Close || self.leaving {
             self.staged_bytes += connection.output.ready_bytes();
             mark(&mut self.dirty, token, connection);
@@ -362,6 +386,9 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
         let broken = connection.write(&mut self.counters, self.now_s).is_err();
         if broken {
             return self.close(token);
+        }
+        if connection.output.is_empty() && !connection.blocked {
+            answer(&mut self.answered, connection);
         }
         if connection.is_over(self.leaving) {
             connection.say_goodbye(&mut self.buffer);
@@ -401,6 +428,20 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
         self.counters.current -= 1;
         self.changed = true;
         self.lobby.leave(self.options.core);
+    }
+}
+
+/// All that was asked is answered.
+#[inline]
+fn answer<T>(answered: &mut Vec<(Ns, u64)>, connection: &mut Connection<T>) {
+    let (since, count) = (
+        connection.unanswered_since,
+        std::mem::take(&mut connection.unanswered),
+    );
+    match answered.last_mut() {
+        _ if count == 0 => {}
+        Some(last) if last.0 == since => last.1 += count,
+        _ => answered.push((since, count)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Prometheus' text format, version 0.0.4 `[Prometheus]`.
 
+use drover_base::{Durations, Ns, Spread};
 use std::fmt::Write;
 
 /// The type of the text, for a response's header.
@@ -12,6 +13,8 @@ pub enum Kind {
     Counter,
     /// Goes up and down.
     Gauge,
+    /// Counts by upper bound, each including those below, with their sum and number.
+    Histogram,
 }
 
 impl Kind {
@@ -19,6 +22,7 @@ impl Kind {
         match self {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
         }
     }
 }
@@ -59,7 +63,25 @@ impl Exposition {
 impl Samples<'_> {
     /// One sample.
     pub fn add(&mut self, labels: &[Label<'_>], value: f64) {
+        self.part("", labels, value);
+    }
+
+    /// Durations in seconds, as a histogram.
+    pub fn spread(&mut self, labels: &[Label<'_>], spread: &Spread) {
+        let mut below = 0;
+        for (index, count) in spread.counts.iter().enumerate() {
+            below += count;
+            let bound = Durations::bound(index);
+            let bound = bound.map_or("+Inf".to_string(), |bound| seconds(bound).to_string());
+            self.part("_bucket", &[labels, &[("le", &bound)]].concat(), below as f64);
+        }
+        self.part("_sum", labels, seconds(spread.sum));
+        self.part("_count", labels, below as f64);
+    }
+
+    fn part(&mut self, suffix: &str, labels: &[Label<'_>], value: f64) {
         self.text.push_str(self.name);
+        self.text.push_str(suffix);
         for (index, (name, value)) in labels.iter().enumerate() {
             self.text.push(if index == 0 { '{' } else { ',' });
             let _ = write!(self.text, "{name}=\"");
@@ -76,6 +98,10 @@ impl Samples<'_> {
     pub fn count(&mut self, labels: &[Label<'_>], value: u64) {
         self.add(labels, value as f64);
     }
+}
+
+fn seconds(time: Ns) -> f64 {
+    time.0 as f64 / 1e9
 }
 
 fn push_escaped(text: &mut String, c: char) {

@@ -4,6 +4,7 @@
 use super::exposition::{Exposition, Kind, Samples};
 use super::process::{self, Process};
 use super::sockets::Front;
+use drover_base::Spread;
 use drover_kv_herd::server::{Counters, Server, ServerStats, WorkerStats};
 use drover_store::PartitionStats;
 use drover_verbs::Provider;
@@ -27,6 +28,8 @@ pub struct Sockets {
     pub connections: drover_net::Counters,
     /// What each core's clients asked for.
     pub operations: Vec<u64>,
+    /// How long they took, on each core.
+    pub durations: Vec<Spread>,
     /// How often which command ended how.
     pub commands: Vec<(&'static str, &'static str, u64)>,
 }
@@ -74,6 +77,12 @@ const FAMILIES: &[Family] = &[
         "Commands by what became of them, of all clients.",
         add_commands,
     ),
+    Family {
+        name: "drover_command_duration_seconds",
+        kind: Kind::Histogram,
+        help: "How long requests were with a worker; see below.",
+        add: add_durations,
+    },
     gauge(
         "drover_current_items",
         "Items held, in cache mode with those overwritten but not yet met.",
@@ -279,6 +288,17 @@ fn add_operations(all: &Snapshot, out: &mut Samples<'_>) {
         let of_sockets = all.sockets.operations.get(index).copied().unwrap_or(0);
         let count = c.gets + c.puts + c.deletes + c.nops + of_sockets;
         out.count(&[("worker", &index.to_string())], count);
+    }
+}
+
+fn add_durations(all: &Snapshot, out: &mut Samples<'_>) {
+    for (index, worker) in all.server.workers.iter().enumerate() {
+        let index = index.to_string();
+        out.spread(&[("transport", "native"), ("worker", &index)], &worker.durations);
+    }
+    for (index, durations) in all.sockets.durations.iter().enumerate() {
+        let index = index.to_string();
+        out.spread(&[("transport", "sockets"), ("worker", &index)], durations);
     }
 }
 

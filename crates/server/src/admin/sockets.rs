@@ -25,6 +25,9 @@ impl Front {
         }
         Sockets {
             connections: self.lobby.all_counters(),
+            durations: (0..self.boards.len())
+                .map(|core| self.lobby.durations(core).read())
+                .collect(),
             operations,
             commands: commands_of(&all).to_vec(),
         }

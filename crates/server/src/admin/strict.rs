@@ -13,11 +13,8 @@ pub struct Family {
 impl Family {
     /// Names of its labels, in order.
     pub fn labels(&self) -> BTreeSet<&str> {
-        self.samples
-            .keys()
-            .flatten()
-            .map(|(name, _)| name.as_str())
-            .collect()
+        let names = self.samples.keys().flatten().map(|(name, _)| name.as_str());
+        names.filter(|name| !["le", "part"].contains(name)).collect()
     }
 }
 
@@ -33,7 +30,7 @@ pub fn parse(text: &str) -> Result<BTreeMap<String, Family>, String> {
         let (name, help) = after(line, "# HELP ").ok_or(wrong("expected HELP"))?;
         let kind_line = lines.next().ok_or(wrong("no TYPE after HELP"))?;
         let (of, kind) = after(kind_line, "# TYPE ").ok_or(wrong("no TYPE after HELP"))?;
-        if of != name || !matches!(kind, "counter" | "gauge") {
+        if of != name || !matches!(kind, "counter" | "gauge" | "histogram") {
             return Err(wrong("TYPE does not fit HELP"));
         }
         if !is_name(name) || (kind == "counter") != name.ends_with("_total") || !help.ends_with('.') {
@@ -45,7 +42,21 @@ pub fn parse(text: &str) -> Result<BTreeMap<String, Family>, String> {
             ..Family::default()
         };
         while let Some(line) = lines.next_if(|line| !line.starts_with('#')) {
-            let (labels, value) = sample(line, name).ok_or(format!("a bad sample: {line}"))?;
+            let is_histogram = kind == "histogram";
+            let parts: &[&'static str] = if is_histogram {
+                &["_bucket", "_sum", "_count"]
+            } else {
+                &[""]
+            };
+            let of = |part: &&'static str| Some((sample(line, &format!("{name}{part}"))?, *part));
+            let ((mut labels, value), part) =
+                parts.iter().find_map(of).ok_or(format!("a bad sample: {line}"))?;
+            if is_histogram {
+                if (part == "_bucket") != labels.last().is_some_and(|(label, _)| label == "le") {
+                    return Err(format!("a bucket without a bound: {line}"));
+                }
+                labels.push(("part".into(), part.into()));
+            }
             if kind == "counter" && value < 0.0 || family.samples.insert(labels, value).is_some() {
                 return Err(format!("a counter below 0, or a sample twice: {line}"));
             }

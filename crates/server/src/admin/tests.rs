@@ -55,6 +55,7 @@ fn full() -> Snapshot {
         sockets: Sockets {
             connections: drover_net::Counters::default(),
             operations: vec![8],
+            durations: vec![drover_base::Spread::default(); 2],
             commands: vec![("get", "hit", 5), ("incr", "miss", 3)],
         },
     }

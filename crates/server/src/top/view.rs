@@ -11,6 +11,7 @@ pub fn table(new: &Reading, old: Option<&Reading>, seconds: f64, addr: &str) -> 
         ("server", look.server(addr)),
         ("operations", look.operations()),
         ("commands", look.commands()),
+        ("latency", look.latency()),
         ("items", look.items()),
         ("lost items", look.lost()),
         ("connections", look.connections()),
@@ -87,6 +88,35 @@ impl Look<'_> {
             if rate > 0.0 {
                 shown.push(format!("{command} {}/s", number(rate)));
             }
+        }
+        or_none(shown)
+    }
+
+    /// Half and all but one in a hundred of the requests were with a worker no longer than that.
+    fn latency(&self) -> String {
+        let name = "drover_command_duration_seconds_bucket";
+        let mut shown = Vec::new();
+        for transport in self.new.values(name, "transport") {
+            // Each bound counts all that were shorter.
+            let below = |bound: &str| self.growth(name, &[("transport", transport), ("le", bound)]);
+            let all = below("+Inf");
+            if all == 0.0 {
+                continue;
+            }
+            let quantile = |share: f64| {
+                let bounds = self.new.values(name, "le");
+                let bound = bounds.into_iter().find(|bound| below(bound) >= share * all);
+                duration(
+                    bound
+                        .and_then(|bound| bound.parse().ok())
+                        .unwrap_or(f64::INFINITY),
+                )
+            };
+            shown.push(format!(
+                "{transport} p50 {} p99 {}",
+                quantile(0.5),
+                quantile(0.99)
+            ));
         }
         or_none(shown)
     }
@@ -191,6 +221,16 @@ fn scaled(value: f64, step: f64, units: &[&str]) -> String {
     format!("{value:.digits$}{}", units[at])
 }
 
+/// A bound of a histogram, whose buckets are powers of two.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s.is_infinite() => "> 1 s".to_string(),
+        s if s < 0.0005 => format!("< {:.0} us", s * 1e6),
+        s if s < 0.5 => format!("< {:.1} ms", s * 1e3),
+        s => format!("< {s:.1} s"),
+    }
+}
+
 fn time(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86400, seconds / 3600 % 24, seconds / 60 % 60);
     match days {
@@ -209,12 +249,16 @@ mod tests {
             "drover_uptime_seconds 3725\ndrover_version{{version=\"1.2\"}} 1\n\
              drover_commands_total{{command=\"get\",status=\"hit\"}} {}\n\
              drover_commands_total{{command=\"get\",status=\"miss\"}} {gets}\n\
+             drover_command_duration_seconds_bucket{{transport=\"sockets\",worker=\"0\",le=\"0.000004\"}} {}\n\
+             drover_command_duration_seconds_bucket{{transport=\"sockets\",worker=\"0\",le=\"0.002048\"}} {gets}\n\
+             drover_command_duration_seconds_bucket{{transport=\"sockets\",worker=\"0\",le=\"+Inf\"}} {gets}\n\
              drover_current_items{{partition=\"0\"}} 12345\ndrover_current_bytes{{partition=\"0\"}} 1048576\n\
              drover_limit_bytes{{partition=\"0\"}} 4194304\n\
              drover_items_evicted_total{{partition=\"0\",reason=\"log_wrapped\"}} 50\n\
              drover_current_connections{{transport=\"tcp\"}} 3\n\
              drover_worker_busy_seconds_total{{worker=\"0\"}} {busy}\n",
-            3 * gets
+            3 * gets,
+            gets / 2
         ))
     }
 
@@ -231,6 +275,7 @@ mod tests {
         assert_eq!(line("server"), "drover 1.2 at h:1, up 1:02:05; last 2.0 s");
         assert_eq!(line("operations"), "4k/s, hit rate 75.0 %");
         assert_eq!(line("commands"), "get 4k/s");
+        assert_eq!(line("latency"), "sockets p50 < 4 us p99 < 2.0 ms");
         assert_eq!(line("items"), "12.3k in 1 MiB of 4 MiB (25.0 %)");
         assert_eq!(line("lost items"), "log_wrapped 0/s, expired 0/s");
         assert_eq!(line("connections"), "tcp 3");
