@@ -136,10 +136,10 @@ impl Pair {
                 return Ok(());
             }
             let more = left.has_unsent() || right.has_unsent();
-            if let Some(unread) = self.unread.as_ref().filter(|_| more) {
-                if !(left.is_read(unread)? && right.is_read(unread)?) {
-                    return Ok(());
-                }
+            if let Some(unread) = self.unread.as_ref().filter(|_| more)
+                && !(left.is_read(unread)? && right.is_read(unread)?)
+            {
+                return Ok(());
             }
         }
         loop {

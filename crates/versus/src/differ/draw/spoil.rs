@@ -57,9 +57,8 @@ impl Draw {
                     .words
                     .iter_mut()
                     .find(|word| matches!(word, Piece::Key(_) | Piece::Key64(_)));
-                match key {
-                    Some(Piece::Key(number) | Piece::Key64(number)) => *number = TOO_LONG,
-                    _ => {}
+                if let Some(Piece::Key(number) | Piece::Key64(number)) = key {
+                    *number = TOO_LONG;
                 }
             }
             _ => self.spoil_body(command),
