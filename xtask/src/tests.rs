@@ -12,6 +12,17 @@ pub struct KillArgs {
     pub count: u32,
 }
 
+/// Options of the recorded histories.
+#[derive(clap::Args)]
+pub struct HistoryArgs {
+    /// Rounds on a real server.
+    #[arg(long, default_value_t = 300)]
+    pub rounds: u32,
+    /// Seeds in one thread.
+    #[arg(long, default_value_t = 5000)]
+    pub seeds: u32,
+}
+
 /// Every test of the workspace.
 pub fn run(steps: &mut Steps) {
     steps.run("tests", || {
@@ -69,6 +80,17 @@ pub fn kill(steps: &mut Steps, args: &KillArgs) {
         ]);
         run_tests(command.env("DROVER_KILLS", args.count.to_string()))
     });
+}
+
+/// Histories of both kinds of clients, many times longer than in an ordinary run.
+pub fn history(steps: &mut Steps, args: &HistoryArgs) {
+    for package in ["drover", "drover-memcached"] {
+        steps.run(&format!("history {package}"), || {
+            let mut command = cargo(&["test", "-p", package, "--test", "history", "--", "--nocapture"]);
+            command.env("DROVER_ROUNDS", args.rounds.to_string());
+            run_tests(command.env("DROVER_SEEDS", args.seeds.to_string()))
+        });
+    }
 }
 
 /// The numbered examples, each as a user would run it. They are built with the workspace, as its tests are, so

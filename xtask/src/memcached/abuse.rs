@@ -85,13 +85,14 @@ const CANARIES: &[Canary] = &[
         scenario: "flood",
         flags: &["-M"],
         more: &[],
-        said: "is refused",
+        // To whoever meets it first: the flood, or others.
+        said: "out of memory",
         whole: false,
     },
     // More memory than the bound is made of.
     Canary {
         scenario: "flood",
-        flags: &["-m", "256"],
+        flags: &["-m", "512"],
         more: &[],
         said: "its memory is",
         whole: true,
