@@ -20,11 +20,12 @@ pub fn deb(steps: &mut Steps) {
 
 fn write_manual() -> StepResult {
     let folder = root().join("target").join("man");
-    // As the workspace's tests build it: alone it would be built anew, with fewer features.
+    // As the workspace's tests build it, with examples for their features: alone it would be built anew, with fewer.
     command::run(&mut cargo(&[
         "build",
         "--quiet",
         "--workspace",
+        "--examples",
         "--bin",
         "drover",
     ]))?;

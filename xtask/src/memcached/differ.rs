@@ -23,6 +23,17 @@ pub struct Args {
     pub streams: u64,
 }
 
+impl Default for Args {
+    fn default() -> Args {
+        Args {
+            server: "drover".to_string(),
+            seed: 1,
+            first: 0,
+            streams: STREAMS,
+        }
+    }
+}
+
 /// A million commands.
 const STREAMS: u64 = 500;
 /// Streams in which a mistake on purpose must have been noticed.

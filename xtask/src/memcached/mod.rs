@@ -26,6 +26,7 @@ fn versus() -> Result<std::process::Command, String> {
         "build",
         "--quiet",
         "--workspace",
+        "--examples",
         "--bin",
         "versus",
     ]))?;

@@ -40,6 +40,13 @@ pub const OURS: &[Case] = &[
         ],
     ),
     case(
+        "ma gives a number that grows out of its place the time to live that it asks for",
+        &[(
+            "ms a 1 T60|9|ma a T90 t v|mg a t v|",
+            "HD|VA 2 t90|10|VA 2 t90|10|",
+        )],
+    ),
+    case(
         "md x empties an item and keeps it",
         &[
             ("ms a 3 F5|abc|md a x|", "HD|HD|"),

@@ -48,6 +48,10 @@ pub const DIFFERENCES: &[Difference] = &[
         why: "memcached counts in place, or in a new item, by whether somebody is just being sent the old one",
     },
     Difference {
+        what: "T of ma is drawn with numbers that fall",
+        why: "one that grows out of its place is a new item, and memcached gives the time to live to the old one; drover to the new",
+    },
+    Difference {
         what: "E, x (of ms, md, ma) are not drawn",
         why: "memcached 1.6.18 does not know them; newer ones do, and drover has its own tests of them",
     },

@@ -119,14 +119,19 @@ impl Draw {
 
     pub(super) fn meta_arithmetic(&mut self) -> Command {
         let (mut words, number) = self.meta("ma");
-        self.some_of(&["v", "t", "c", "k", "q", "Om", "T1000"], &mut words);
+        self.some_of(&["v", "t", "c", "k", "q", "Om"], &mut words);
         if self.rng.chance(0.5) {
             words.push(text(format!("D{}", self.number())));
         }
-        if makes_none(&words) {
-            words.push(self.word(&["MD", "M-"]));
-        } else if self.rng.chance(0.4) {
-            words.push(self.word(&["MI", "MD", "M+", "M-", "Mi", "Md"]));
+        let falls = makes_none(&words) || self.rng.chance(0.2);
+        if falls {
+            words.push(self.word(&["MD", "M-", "Md"]));
+        } else if self.rng.chance(0.3) {
+            words.push(self.word(&["MI", "M+", "Mi"]));
+        }
+        // A number that grows takes its time to live from the item that it replaces.
+        if falls && self.rng.chance(0.35) {
+            words.push(text("T1000"));
         }
         if !makes_none(&words) && self.rng.chance(0.3) {
             words.push(self.word(&["N0", "N1000"]));

@@ -28,6 +28,18 @@ pub(super) fn swallows(command: &Command) -> bool {
     }
 }
 
+fn is_text(word: &Piece, text: &[u8]) -> bool {
+    matches!(word, Piece::Text(word) if word == text)
+}
+
+/// Whether a command with a plain key may make an item of nothing or of another one.
+fn makes_items(command: &Command) -> bool {
+    let plain = !command.words.iter().any(|word| matches!(word, Piece::Key64(_)));
+    let makes =
+        |word: &Piece| matches!(word, Piece::Text(word) if word.starts_with(b"N") || word.starts_with(b"M"));
+    plain && (is_text(&command.words[0], b"ma") || command.words.iter().any(makes))
+}
+
 impl Draw {
     pub(super) fn spoil(&mut self, command: &mut Command) {
         // A longer line may be no other command than the one it is.
@@ -62,6 +74,10 @@ impl Draw {
                 }
             }
             _ => self.spoil_body(command),
+        }
+        if makes_items(command) {
+            // See the differences: of such an item memcached forgets that its key came in base64.
+            command.words.retain(|word| !is_text(word, b"b"));
         }
     }
 
