@@ -131,19 +131,28 @@ pub fn prepare() -> Result<PathBuf, String> {
     source::unpacked(&folder().join("memcached-source"), source::Release::Own)
 }
 
-/// Perl's TLS sockets are no program, so [`setup`](crate::setup) cannot see whether they are there.
+/// Perl's TLS sockets are no program: [`has`](crate::command::has) cannot see whether they are there.
+const TLS: crate::setup::Tool = (
+    "IO::Socket::SSL",
+    "libio-socket-ssl-perl",
+    "memcached's own tests of TLS",
+);
+
 fn install_tls() -> StepResult {
     let there = Command::new("perl")
         .args(["-MIO::Socket::SSL", "-e", "1"])
         .stderr(Stdio::null())
         .status();
-    let has = there.is_ok_and(|status| status.success());
-    let tool = (
-        "IO::Socket::SSL",
-        "libio-socket-ssl-perl",
-        "memcached's own tests of TLS",
-    );
-    crate::setup::install_where(&[tool], |_| has)
+    let has_tls = there.is_ok_and(|status| status.success());
+    crate::setup::install_where(&[TLS], |name| has_beside_tls(name, has_tls))
+}
+
+/// What installs it is a program like any other.
+fn has_beside_tls(name: &str, has_tls: bool) -> bool {
+    match name == TLS.0 {
+        true => has_tls,
+        false => crate::command::has(name),
+    }
 }
 
 /// What does not apply to drover may well pass on memcached, and needs nobody's minute unless it is asked for.
@@ -392,6 +401,12 @@ mod tests {
 
     const WHOLE: Line = line("whole.t", Fit::Own);
     const IN_PART: Line = line("part.t", Fit::Own).but(&[(2, 3, "a reason")]);
+
+    #[test]
+    fn perl_without_tls_does_not_hide_what_would_install_it() {
+        assert!(!has_beside_tls(TLS.0, false) && has_beside_tls(TLS.0, true));
+        assert!(has_beside_tls("sh", false) && !has_beside_tls("no-such-program", true));
+    }
 
     fn counted(line: &'static Line, text: &str, status: &str) -> Outcome {
         let mut outcome = Outcome::new(line, PathBuf::new());

@@ -25,7 +25,7 @@ pub const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         what: "the sign of exp of `me`",
-        why: "memcached 1.6.18 shows seconds left as negative numbers, newer ones as positive ones",
+        why: "memcached 1.6.18 shows seconds left as negative numbers, newer ones as positive ones; so its -1 is for ever or a second",
     },
     Difference {
         what: "cls and size of `me`",
@@ -154,9 +154,18 @@ fn same(left: &Reply<'_>, right: &Reply<'_>, pairs: &mut CasPairs) -> bool {
             (Token::Seconds(a), Token::Seconds(b)) => {
                 a == b || ![*a, *b].contains(&FOR_EVER) && (a - b).abs() <= 1
             }
+            (Token::Left(a), Token::Left(b)) => left_alike(*a, *b),
             (Token::Own, _) | (_, Token::Own) => true,
             _ => a == b,
         })
+}
+
+/// Times left of `me`, whatever their signs, may be off by one; -1 may be a second, where it stands beside so few.
+fn left_alike(a: i64, b: i64) -> bool {
+    match (a, b) {
+        (FOR_EVER, few) | (few, FOR_EVER) => (FOR_EVER..=2).contains(&few),
+        _ => (a.abs() - b.abs()).abs() <= 1,
+    }
 }
 
 #[cfg(test)]
@@ -188,6 +197,9 @@ mod tests {
         assert!(!differ("HD t99\r\n", "HD t100\r\n"));
         assert!(differ("HD t98\r\n", "HD t100\r\n"));
         assert!(differ("HD t-1\r\n", "HD t0\r\n"));
+        let me = |exp: i64| format!("ME k exp={exp} la=3\r\n");
+        assert!(!differ(&me(-99), &me(100)) && differ(&me(-98), &me(100)));
+        assert!(!differ(&me(-1), &me(-1)) && !differ(&me(-1), &me(2)) && differ(&me(-1), &me(3)));
     }
 
     #[test]

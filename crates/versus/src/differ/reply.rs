@@ -9,6 +9,8 @@ pub enum Token<'a> {
     Cas(u64),
     /// A time to live or since the last access.
     Seconds(i64),
+    /// A time to live as `me` shows it: -1 is for ever, other times are negative in memcached 1.6.18, positive in newer ones.
+    Left(i64),
     /// Nothing that two servers need have in common.
     Own,
 }
@@ -105,11 +107,8 @@ fn flag(word: &[u8]) -> Token<'_> {
 fn debug_field(word: &[u8]) -> Token<'_> {
     let text = std::str::from_utf8(word).unwrap_or_default();
     match text.split_once('=') {
-        // -1 is for ever; other times left are negative in memcached 1.6.18, positive in newer ones.
-        Some(("exp", "-1")) => Token::Seconds(-1),
-        Some(("exp" | "la", seconds)) => seconds
-            .parse()
-            .map_or(Token::Text(word), |seconds: i64| Token::Seconds(seconds.abs())),
+        Some(("exp", seconds)) => seconds.parse().map_or(Token::Text(word), Token::Left),
+        Some(("la", seconds)) => seconds.parse().map_or(Token::Text(word), Token::Seconds),
         Some(("cas", cas)) => cas.parse().map_or(Token::Text(word), Token::Cas),
         Some(("cls" | "size", _)) => Token::Own,
         _ => Token::Text(word),

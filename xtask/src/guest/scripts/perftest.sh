@@ -55,18 +55,23 @@ middle() {
     sort -n | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)], value[1], value[NR] }'
 }
 
-# The same of ours over theirs, round by round. On a virtual clock perftest sometimes takes the time of everything for
-# infinite; such a round does not count.
+# The same of ours over theirs, round by round, and how many of them are beyond the bound. On a virtual clock perftest
+# sometimes takes the time of everything for infinite; such a round does not count.
 ratios() {
     grep "^$1 " "$figures" | awk '{ count[$2] += 1; value[$2, count[$2]] = $3 }
         END { for (n = 1; n <= count["ours"]; n++) if (value["theirs", n] ~ /^[0-9.]+$/ && value["theirs", n] > 0)
-            print value["ours", n] / value["theirs", n] }' | middle
+            print value["ours", n] / value["theirs", n] }'
+}
+beyond() {
+    awk -v test="$1" '(test ~ /lat$/ ? $1 > 1.15 : $1 < 0.9) { n += 1 } END { print n + 0 }'
 }
 
 passed=0
 failed=0
-# What must be: our latency at most 1.15 of theirs, our rate at least 0.9. The number of rounds is fixed beforehand: who
-# measures again only after a miss measures luck.
+# What must be: our latency at most 1.15 of theirs, our rate at least 0.9. Of rounds that have nothing to do with each
+# other half are beyond what is just kept, and now and then more than half: missed is what all rounds but one, at most, miss.
+# That happens by chance once in 16 times to a program on the bound, and hardly ever to one as quick as the other. The
+# number of rounds is fixed beforehand: who measures again only after a miss measures luck.
 compare() {
     name=$1-$2
     round=0
@@ -79,11 +84,13 @@ compare() {
             ours "$@" && theirs "$@" || { failed=$((failed + 1)); return; }
         fi
     done
-    ratio=$(ratios "$name")
-    verdict=$(echo "$1" "$ratio" | awk '{ print(($1 ~ /lat$/ ? $2 > 0 && $2 <= 1.15 : $2 >= 0.9) ? "kept" : "MISSED") }')
-    echo "$name" $(spread "$name" ours) $(spread "$name" theirs) $ratio $round $verdict | awk '{
-        printf "%-12s %9s (%8s to %8s) %9s (%8s to %8s)   %.2f (%.2f to %.2f) of %d, %s\n",
-            $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12
+    ratio=$(ratios "$name" | middle)
+    counted=$(ratios "$name" | wc -l)
+    missed=$(ratios "$name" | beyond "$1")
+    if [ "$counted" -ge 3 ] && [ "$missed" -lt $((counted - 1)) ]; then verdict=kept; else verdict=MISSED; fi
+    echo "$name" $(spread "$name" ours) $(spread "$name" theirs) $ratio $counted $missed $verdict | awk '{
+        printf "%-12s %9s (%8s to %8s) %9s (%8s to %8s)   %.2f (%.2f to %.2f), %d of %d beyond: %s\n",
+            $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $12, $11, $13
     }'
     case $verdict in
     kept) passed=$((passed + 1)) ;;
