@@ -142,7 +142,22 @@ impl Herd {
 
     /// What comes of it.
     pub fn run(&self, job: &Job<'_>) -> Outcome {
-        outcome(self, &drover_room::run(&self.setup(job)))
+        outcome(self, &drover_room::run(&self.setup(job), &self.service()))
+    }
+
+    /// The system.
+    pub fn service(&self) -> drover_room::Herd {
+        drover_room::Herd {
+            server: ServerOptions {
+                partition_count: self.cores,
+                inline_bytes_max: self.inline_bytes_max,
+                ..self.style.server()
+            },
+            client: ClientOptions {
+                window: self.window,
+                ..self.style.client()
+            },
+        }
     }
 
     /// The room.
@@ -153,15 +168,6 @@ impl Herd {
         setup.seed = job.seed;
         (setup.clients, setup.machines, setup.depth) = (self.clients, self.machines, self.depth);
         setup.load = self.load.clone();
-        setup.server = ServerOptions {
-            partition_count: self.cores,
-            inline_bytes_max: self.inline_bytes_max,
-            ..self.style.server()
-        };
-        setup.client = ClientOptions {
-            window: self.window,
-            ..self.style.client()
-        };
         // What the clients have outstanding goes round several times before counting begins.
         let round = Ns(4 * (self.clients * self.depth) as u64 * 1_000 / SLOWEST_MOPS);
         let span = match job.quick {

@@ -70,7 +70,7 @@ fn an_empty_table_is_noticed() {
     };
     let mut setup = Herd::published().setup(&job);
     setup.filled = false;
-    assert!(drover_room::run(&setup).hit_share < 0.5);
+    assert!(drover_room::run(&setup, &Herd::published().service()).hit_share < 0.5);
 }
 
 #[test]

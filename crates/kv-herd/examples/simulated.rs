@@ -3,21 +3,21 @@
 
 use drover_base::{Cpu, Ns};
 use drover_mem::NativeCpu;
-use drover_room::{Setup, run};
+use drover_room::{Herd, Setup, run};
 
 fn main() {
     let mut args = std::env::args().skip(1).map(|arg| arg.parse().expect("a number"));
-    let mut setup = Setup::new();
+    let (mut setup, mut herd) = (Setup::new(), Herd::new());
     setup.clients = args.next().unwrap_or(setup.clients);
     setup.depth = args.next().unwrap_or(setup.depth);
-    setup.client.window = setup.depth.next_power_of_two();
+    herd.client.window = setup.depth.next_power_of_two();
     let partitions = args.next();
-    setup.server.partition_count = partitions.unwrap_or(setup.server.partition_count);
+    herd.server.partition_count = partitions.unwrap_or(herd.server.partition_count);
     setup.warm_up = Ns::from_ms(1);
     setup.measured = Ns::from_ms(args.next().unwrap_or(2) as u64);
     let cpu = NativeCpu::new(0);
     let start = cpu.refresh();
-    let outcome = run(&setup);
+    let outcome = run(&setup, &herd);
     let seconds = cpu.refresh().since(start).0 as f64 / 1e9;
     println!(
         "{}",

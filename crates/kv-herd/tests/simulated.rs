@@ -1,11 +1,17 @@
 //! HERD, unchanged, on simulated machines: replayable, lossless, and limited by what the model says.
 
 use drover_base::Ns;
-use drover_room::{Load, Setup, run};
+use drover_room::{Herd, Load, Setup, run};
 use drover_sim::Noise;
 
+fn herd(partitions: usize) -> Herd {
+    let mut herd = Herd::new();
+    herd.server.partition_count = partitions;
+    herd
+}
+
 fn small(seed: u64) -> Setup {
-    let mut setup = Setup {
+    Setup {
         seed,
         clients: 8,
         machines: 4,
@@ -18,9 +24,7 @@ fn small(seed: u64) -> Setup {
         warm_up: Ns::from_us(200),
         measured: Ns::from_us(500),
         ..Setup::new()
-    };
-    setup.server.partition_count = 2;
-    setup
+    }
 }
 
 #[test]
@@ -31,7 +35,7 @@ fn same_seed_same_trace_and_another_seed_differs() {
             stall_every: Ns::from_us(300),
             ..Noise::ORDINARY
         };
-        run(&setup)
+        run(&setup, &herd(2))
     };
     let (once, again, other) = (noisy(1), noisy(1), noisy(2));
     assert_eq!((once.trace_hash, once.done), (again.trace_hash, again.done));
@@ -41,7 +45,7 @@ fn same_seed_same_trace_and_another_seed_differs() {
 #[test]
 fn littles_law_holds_and_nothing_fails() {
     let setup = small(1);
-    let outcome = run(&setup);
+    let outcome = run(&setup, &herd(2));
     let window = (setup.clients * setup.depth) as f64;
     let outstanding = outcome.mops * outcome.latency.mean_us;
     assert!(
@@ -56,13 +60,12 @@ fn littles_law_holds_and_nothing_fails() {
 #[test]
 fn one_core_binds_and_two_do_twice_as_much() {
     let at = |partitions| {
-        let mut setup = Setup {
+        let setup = Setup {
             clients: 24 * partitions,
             machines: 8,
             ..small(1)
         };
-        setup.server.partition_count = partitions;
-        run(&setup)
+        run(&setup, &herd(partitions))
     };
     let (one, two) = (at(1), at(2));
     println!("{:.2} and {:.2} Mops", one.mops, two.mops);
@@ -78,7 +81,7 @@ fn loss_costs_time_not_operations() {
     setup.world.loss = 0.01;
     // A client that has lost a request waits for room in that partition, and asks for nothing else meanwhile.
     (setup.warm_up, setup.measured) = (Ns::ZERO, Ns::from_ms(10));
-    let outcome = run(&setup);
+    let outcome = run(&setup, &herd(2));
     assert_eq!(outcome.failed, 0);
     assert!(outcome.done > 1_000, "{} done", outcome.done);
 }

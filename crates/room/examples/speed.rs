@@ -9,7 +9,7 @@
 
 use drover_base::{Cpu, Ns};
 use drover_mem::NativeCpu;
-use drover_room::{Outcome, Setup, run};
+use drover_room::{Herd, Outcome, Setup, run};
 use drover_verbs_sim::MachineReport;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -39,7 +39,6 @@ fn main() {
     let mut setup = Setup::new();
     setup.clients = args.next().unwrap_or(setup.clients);
     setup.depth = args.next().unwrap_or(setup.depth);
-    setup.client.window = setup.depth.next_power_of_two();
     let rounds = args.next().unwrap_or(5);
     let best = (0..rounds).map(|_| round(&setup)).min_by(|a, b| {
         let ns = |speed: &Speed| speed.request_ns;
@@ -104,7 +103,9 @@ fn timed(setup: &Setup, span: Ns) -> (Outcome, u64) {
     };
     let cpu = NativeCpu::new(0);
     let start = cpu.refresh();
-    let outcome = run(&setup);
+    let mut herd = Herd::new();
+    herd.client.window = setup.depth.next_power_of_two();
+    let outcome = run(&setup, &herd);
     (outcome, cpu.refresh().since(start).0)
 }
 

@@ -1,22 +1,24 @@
-//! [`Asker`]: a HERD client that keeps a number of operations under way.
+//! [`Asker`]: a client that keeps a number of operations under way.
 
 use crate::load::{Draw, Draws};
-use crate::{Setup, Tally};
+use crate::{Load, Service, Setup, Tally};
 use drover_base::{Actor, Cpu, KeyHasher, Ns, Progress};
 use drover_kv::{Completion, KvClient, Op, Outcome as Answer};
-use drover_kv_herd::client::{Dial, HerdClient};
 use drover_rt::control::Desk;
 use drover_sim::VirtualCpu;
 use drover_verbs::Device;
-use drover_verbs_sim::{Sim, World};
+use drover_verbs_sim::World;
 use std::rc::Rc;
 
-/// A client process: one core, one HERD client, as much under way as [`Setup::depth`] says.
-pub struct Asker {
-    client: HerdClient<Sim>,
+/// A client process: one core, one client, as much under way as [`Setup::depth`] says.
+pub struct Asker<S: Service> {
+    client: S::Client,
+    /// Whose part a key is.
+    parts: Box<dyn Fn(&[u8]) -> usize>,
     draws: Draws,
+    /// Keys that it has to give their values before it asks for anything.
+    to_fill: std::iter::StepBy<std::ops::Range<u64>>,
     value: Vec<u8>,
-    hasher: KeyHasher,
     flights: Vec<Flight>,
     free: Vec<usize>,
     /// Drawn, but the client had no room for it.
@@ -30,32 +32,50 @@ pub struct Asker {
 struct Flight {
     began: Ns,
     is_get: bool,
-    partition: usize,
+    part: usize,
 }
 
-impl Asker {
+impl<S: Service + 'static> Asker<S> {
     /// Client number `client` of `setup`, on a core of its own of its machine.
-    pub fn enter(world: &World, setup: &Setup, client: usize, desk: &Desk, tally: &Tally) {
+    pub fn enter(world: &World, setup: &Setup, service: &S, client: usize, desks: &[Desk], tally: &Tally) {
         let machine = 1 + client % setup.machines;
-        let ctx = world.device(machine).context().expect("a core of this world");
-        let ctx = Rc::new(ctx);
-        let asker = Asker {
-            client: HerdClient::new(ctx.clone(), Dial::at(desk), setup.client.clone()),
+        let core = world.device(machine).context().expect("a core of this world");
+        let core = Rc::new(core);
+        let to_fill = match setup.filled && !service.is_filled_when_open() {
+            true => client as u64..setup.load.keys,
+            false => 0..0,
+        };
+        let asker = Asker::<S> {
+            client: service.client(core.clone(), desks),
+            parts: parts(setup.hash_seed().hasher(), service.part_count()),
             draws: Draws::new(&setup.load, setup.seed, client as u64),
+            to_fill: to_fill.step_by(setup.clients.max(1)),
             value: setup.load.value(),
-            hasher: setup.hash_seed().hasher(),
             flights: vec![Flight::default(); setup.depth],
             free: (0..setup.depth).collect(),
             refused: None,
             was_ready: false,
             tally: tally.clone(),
         };
-        world.spawn(&ctx, Box::new(asker));
+        world.spawn(&core, Box::new(asker));
+    }
+
+    fn next_draw(&mut self) -> Draw {
+        if let Some(refused) = self.refused.take() {
+            return refused;
+        }
+        match self.to_fill.next() {
+            Some(index) => Draw {
+                key: Load::key(index),
+                is_put: true,
+            },
+            None => self.draws.next(),
+        }
     }
 
     fn submit(&mut self, cpu: &VirtualCpu) {
         while let Some(token) = self.free.pop() {
-            let draw = self.refused.take().unwrap_or_else(|| self.draws.next());
+            let draw = self.next_draw();
             let op = match draw.is_put {
                 true => Op::Put {
                     key: &draw.key,
@@ -69,20 +89,24 @@ impl Asker {
                 self.refused = Some(draw);
                 return;
             }
-            let partitions = self.tally.with(|counts| counts.by_partition.len());
             self.flights[token] = Flight {
                 began: cpu.now(),
                 is_get: !draw.is_put,
-                partition: self.hasher.hash(&draw.key).partition_index(partitions),
+                part: (self.parts)(&draw.key),
             };
         }
     }
 }
 
-impl Actor<VirtualCpu> for Asker {
+fn parts(hasher: KeyHasher, count: usize) -> Box<dyn Fn(&[u8]) -> usize> {
+    Box::new(move |key| hasher.hash(key).partition_index(count))
+}
+
+impl<S: Service + 'static> Actor<VirtualCpu> for Asker<S> {
     fn step(&mut self, cpu: &VirtualCpu) -> Progress {
-        if self.client.is_ready() {
-            if !std::mem::replace(&mut self.was_ready, true) {
+        if S::is_ready(&mut self.client) {
+            if !self.was_ready && self.to_fill.size_hint().0 == 0 {
+                self.was_ready = true;
                 self.tally.with(|counts| counts.ready += 1);
             }
             self.submit(cpu);
@@ -94,7 +118,7 @@ impl Actor<VirtualCpu> for Asker {
             tally.with(|counts| {
                 counts.done += 1;
                 counts.gets += u64::from(flight.is_get);
-                counts.by_partition[flight.partition] += 1;
+                counts.by_partition[flight.part] += 1;
                 counts.latency.saturating_record(cpu.now().since(flight.began).0);
                 match completion.outcome {
                     Answer::Value(_) => counts.hits += 1,

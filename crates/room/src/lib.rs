@@ -1,20 +1,20 @@
-//! HERD servers and clients as actors in a room of simulated machines.
+//! Servers and clients of our systems as actors in a room of simulated machines.
 //!
-//! It is the bench of the simulated fabric: unchanged [`drover_kv_herd`] workers and clients, each on a virtual core,
+//! It is the bench of the simulated fabric: unchanged servers and clients, each on a virtual core,
 //! and clients that keep a number of operations under way. It is not a checker of histories, and it knows no
 //! published figure.
 //!
-//! - [`Setup`] says who asks what of whom; [`run`] lets it happen; [`Outcome`] is what came of it.
+//! - [`Setup`] says who asks what; of whom, a [`Service`]: [`Herd`], [`Pilaf`]. [`run`] lets it happen; [`Outcome`] is what came of it.
 //! - [`open`], [`Doorkeeper`] and [`Asker`] are the pieces, for rooms with other clients or servers that come and go.
 //! - [`Load`] draws operations; [`costs`] prices what HERD's own code does.
 //!
 //! ```
 //! use drover_base::Ns;
-//! use drover_room::{Setup, run};
-//! let mut setup = Setup::new();
-//! (setup.server.partition_count, setup.clients, setup.machines) = (1, 4, 2);
+//! use drover_room::{Herd, Setup, run};
+//! let (mut setup, mut herd) = (Setup::new(), Herd::new());
+//! (herd.server.partition_count, setup.clients, setup.machines) = (1, 4, 2);
 //! (setup.warm_up, setup.measured) = (Ns::from_us(50), Ns::from_us(100));
-//! let outcome = run(&setup);
+//! let outcome = run(&setup, &herd);
 //! assert_eq!(outcome.failed, 0);
 //! println!("{:.2} Mops at {:.1} us", outcome.mops, outcome.latency.mean_us);
 //! ```
@@ -25,18 +25,22 @@
 mod asker;
 pub mod costs;
 mod doorkeeper;
+mod herd;
 mod load;
 mod outcome;
+mod pilaf;
 mod run;
-mod server;
+mod service;
 mod setup;
 mod tally;
 
 pub use asker::Asker;
 pub use doorkeeper::Doorkeeper;
+pub use herd::{Herd, fill, open};
 pub use load::{Load, Popularity};
 pub use outcome::{LatencyUs, Outcome};
+pub use pilaf::Pilaf;
 pub use run::run;
-pub use server::{fill, open};
+pub use service::{Core, Service};
 pub use setup::Setup;
 pub use tally::Tally;

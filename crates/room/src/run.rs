@@ -1,30 +1,22 @@
 //! [`run`]: connects everybody, warms up, measures.
 
-use crate::{Asker, Outcome, Setup, Tally, fill, open};
+use crate::{Asker, Outcome, Service, Setup, Tally};
 use drover_base::Ns;
-use drover_rt::control::Desk;
 use drover_verbs_sim::World;
 
-/// All clients are let in long before this.
+/// All clients are let in, and all keys have their values, long before this.
 const CONNECT_MAX: Ns = Ns::from_s(1);
 
-/// Lets `setup` happen.
+/// Lets `setup` happen to `service`.
 ///
 /// # Panics
 /// If the server cannot be opened, or a client is not let in.
-pub fn run(setup: &Setup) -> Outcome {
+pub fn run<S: Service + 'static>(setup: &Setup, service: &S) -> Outcome {
     let world = World::with_options(setup.world.clone(), 1 + setup.machines, setup.seed);
-    let desk = Desk::new();
-    let options = setup.server_options();
-    open(&world, 0, &options, &desk, |workers| {
-        if setup.filled {
-            fill(workers, &setup.load, setup.hash_seed(), setup.client.format);
-        }
-    })
-    .expect("a server");
-    let tally = Tally::new(options.partition_count);
+    let desks = service.open(&world, setup);
+    let tally = Tally::new(service.part_count());
     for client in 0..setup.clients {
-        Asker::enter(&world, setup, client, &desk, &tally);
+        Asker::<S>::enter(&world, setup, service, client, &desks, &tally);
     }
     let waiting = world.run_while(CONNECT_MAX, || tally.ready() < setup.clients);
     assert!(

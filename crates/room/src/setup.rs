@@ -2,27 +2,16 @@
 
 use crate::{Load, costs};
 use drover_base::{HashSeed, Ns};
-use drover_kv_herd::client::ClientOptions;
-use drover_kv_herd::server::ServerOptions;
-use drover_mem::PageWish;
-use drover_store::{Mode, PartitionOptions, item_bytes};
 use drover_verbs_sim::WorldOptions;
 use drover_verbs_sim::profile::Profile;
 
-/// Tables are never so small that a core has all of them near: see `drover_sim`'s lines.
-const ITEMS_MIN: usize = 1 << 15;
-
-/// One server on machine 0, and clients on the machines after it.
+/// One server on machine 0, and clients on the machines after it; whose they are is a [`Service`](crate::Service).
 #[derive(Clone)]
 pub struct Setup {
     /// The machines, and what work costs on them.
     pub world: WorldOptions,
     /// For whatever is drawn.
     pub seed: u64,
-    /// The server, but for what [`Setup::server_options`] adds.
-    pub server: ServerOptions,
-    /// Every client.
-    pub client: ClientOptions,
     /// Client processes, dealt out to the machines in turn.
     pub clients: usize,
     /// Machines with clients.
@@ -40,8 +29,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The published experiments: six cores, 51 clients on 17 machines of the profile `apt` with 4 operations each,
-    /// 5 % PUTs, items of 48 bytes `[HERD §5.1, §5.3]`. The server works in batches.
+    /// The published experiments: 51 clients on 17 machines of the profile `apt` with 4 operations each, 5 % PUTs, items of
+    /// 48 bytes `[HERD §5.1, §5.3]`.
     pub fn new() -> Setup {
         Setup::on(Profile::named("apt").expect("a profile"))
     }
@@ -53,15 +42,6 @@ impl Setup {
         Setup {
             world,
             seed: 1,
-            server: ServerOptions {
-                partition_count: 6,
-                idle_sweeps: 1,
-                ..ServerOptions::default()
-            },
-            client: ClientOptions {
-                window: 4,
-                ..ClientOptions::default()
-            },
             clients: 51,
             machines: 17,
             depth: 4,
@@ -69,24 +49,6 @@ impl Setup {
             filled: true,
             warm_up: Ns::from_us(500),
             measured: Ns::from_ms(1),
-        }
-    }
-
-    /// The server's options: with room for the clients and for four times the items, so that next to none is pushed out,
-    /// and with a hash that the seed decides.
-    pub fn server_options(&self) -> ServerOptions {
-        let share = self.load.keys as usize / self.server.partition_count.max(1);
-        let item = item_bytes(Load::key(0).len(), self.load.value_bytes);
-        let items = (4 * share).max(ITEMS_MIN);
-        ServerOptions {
-            partition: PartitionOptions {
-                pages: PageWish::Small,
-                ..PartitionOptions::for_items(Mode::Cache { move_to_head: 1.0 }, items, item)
-            },
-            clients_max: self.clients.max(1),
-            hash_seed: Some(self.hash_seed()),
-            epoch: Some(self.seed),
-            ..self.server.clone()
         }
     }
 
