@@ -3,15 +3,13 @@
 //! Nothing is emulated: the servers and clients are those of `drover-kv-herd`, their tables hold items, every GET finds
 //! its value or counts as a miss. Cores are unsteady as an ordinary system's are.
 
-use crate::figure::{Job, Metric, Point, Work};
+use crate::figure::{Job, Point};
+use crate::in_room::{Asked, InRoom, outcome};
 use crate::micro::Outcome;
-use drover_base::Ns;
 use drover_kv_herd::client::ClientOptions;
 use drover_kv_herd::control::Format;
 use drover_kv_herd::server::{ServeMode, ServerOptions};
 use drover_room::{Load, Setup};
-use drover_sim::Noise;
-use std::sync::Arc;
 
 /// How server and clients work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,22 +44,12 @@ pub struct Herd {
 /// Keys in all partitions together: their tables are twenty times what a core has near.
 const KEYS: u64 = 120_000;
 
-/// Of the greatest rate, what counts as reaching it: the knee, not the last percent.
-const KNEE: f64 = 0.98;
-
 /// What of the model and of the set-ups was chosen after somebody had seen a held-out value, beside the parameters that
 /// say so themselves.
 pub const SEEN: [&str; 3] = [
     "herd-12: the curves `window 4 to each core`",
     "first-level cache of a core, last-level cache for what cards write (docs/herd-costs.md)",
     "herd-7: prefetched lines are remembered until they are used",
-];
-
-/// The shares of latencies that figures show.
-pub const LATENCIES: [Metric; 3] = [
-    Metric::Named("latency mean", "us"),
-    Metric::Named("latency p5", "us"),
-    Metric::Named("latency p95", "us"),
 ];
 
 impl Herd {
@@ -83,19 +71,6 @@ impl Herd {
         }
     }
 
-    /// A point that shows the throughput of this.
-    pub fn point(self, profile: &'static str, series: impl Into<String>, x: f64) -> Point {
-        Point {
-            series: series.into(),
-            against: None,
-            x,
-            metrics: vec![Metric::Throughput],
-            profile,
-            changed: Vec::new(),
-            work: Work::Other(Arc::new(move |job| self.run(job))),
-        }
-    }
-
     /// Both styles of this as curves of the same published one.
     pub fn both_styles(self, profile: &'static str, series: &'static str, x: f64) -> [Point; 2] {
         let batches = Herd {
@@ -105,44 +80,6 @@ impl Herd {
         let batches = batches.point(profile, format!("{series} in batches"), x);
         let against = Some(series);
         [self.point(profile, series, x), Point { against, ..batches }]
-    }
-
-    /// A point that shows the latencies of this with as few of its clients as bring it to `mops`, or to its knee if it
-    /// gets no further.
-    pub fn latencies_at(self, profile: &'static str, series: impl Into<String>, mops: f64) -> Point {
-        let plan = self.clone();
-        Point {
-            metrics: LATENCIES.into_iter().chain([Metric::Throughput]).collect(),
-            work: Work::Other(Arc::new(move |job| plan.run_at(job, mops))),
-            ..self.point(profile, series, mops)
-        }
-    }
-
-    fn run_at(&self, job: &Job<'_>, mops: f64) -> Outcome {
-        let with = |clients: usize| {
-            Herd {
-                clients,
-                ..self.clone()
-            }
-            .run(job)
-        };
-        let most = with(self.clients);
-        let wanted = mops.min(KNEE * most.mops);
-        let (mut too_few, mut enough) = (0, (self.clients, most));
-        while enough.0 - too_few > 1 {
-            let middle = (too_few + enough.0) / 2;
-            let outcome = with(middle);
-            match outcome.mops < wanted {
-                true => too_few = middle,
-                false => enough = (middle, outcome),
-            }
-        }
-        enough.1
-    }
-
-    /// What comes of it.
-    pub fn run(&self, job: &Job<'_>) -> Outcome {
-        outcome(self, &drover_room::run(&self.setup(job), &self.service()))
     }
 
     /// The system.
@@ -162,25 +99,33 @@ impl Herd {
 
     /// The room.
     pub fn setup(&self, job: &Job<'_>) -> Setup {
-        let mut setup = Setup::on(job.profile.clone());
-        setup.world.noise = Noise::ORDINARY;
-        setup.world.ablations = job.ablations;
-        setup.seed = job.seed;
-        (setup.clients, setup.machines, setup.depth) = (self.clients, self.machines, self.depth);
-        setup.load = self.load.clone();
-        // What the clients have outstanding goes round several times before counting begins.
-        let round = Ns(4 * (self.clients * self.depth) as u64 * 1_000 / SLOWEST_MOPS);
-        let span = match job.quick {
-            true => Ns::from_us(300),
-            false => Ns::from_ms(1),
+        let asked = Asked {
+            clients: self.clients,
+            machines: self.machines,
+            depth: self.depth,
+            load: self.load.clone(),
         };
-        (setup.warm_up, setup.measured) = (span.max(round), span.max(round));
-        setup
+        asked.setup(job)
     }
 }
 
-/// What the slowest of the large set-ups does at least, for the length of its warm-up.
-const SLOWEST_MOPS: u64 = 15;
+impl InRoom for Herd {
+    fn clients(&self) -> usize {
+        self.clients
+    }
+
+    fn with_clients(&self, clients: usize) -> Herd {
+        Herd {
+            clients,
+            ..self.clone()
+        }
+    }
+
+    fn run(&self, job: &Job<'_>) -> Outcome {
+        let setup = self.setup(job);
+        outcome(&setup, &drover_room::run(&setup, &self.service()))
+    }
+}
 
 impl Style {
     fn server(self) -> ServerOptions {
@@ -207,37 +152,5 @@ impl Style {
                 ..ClientOptions::default()
             },
         }
-    }
-}
-
-/// What figures show of a run.
-fn outcome(plan: &Herd, found: &drover_room::Outcome) -> Outcome {
-    let binding = found.report.binding_of(0);
-    let (least, most) = found
-        .by_partition
-        .iter()
-        .fold((f64::MAX, 0.0f64), |(low, high), mops| {
-            (low.min(*mops), high.max(*mops))
-        });
-    let outstanding = (plan.clients * plan.depth) as f64;
-    let named = vec![
-        ("latency mean", found.latency.mean_us),
-        ("latency p5", found.latency.p5_us),
-        ("latency p95", found.latency.p95_us),
-        ("busiest core over least busy", most / least.max(1e-9)),
-        ("hits", found.hit_share),
-        ("failed", found.failed as f64),
-        (
-            "rate times latency over outstanding",
-            found.mops * found.latency.mean_us / outstanding,
-        ),
-    ];
-    Outcome {
-        mops: found.mops,
-        latency_us: found.latency.mean_us,
-        binding: Some((binding.resource.to_string(), binding.share)),
-        by_part: found.by_partition.clone(),
-        named,
-        ..Outcome::default()
     }
 }

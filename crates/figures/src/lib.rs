@@ -5,7 +5,7 @@
 //!
 //! - [`room::Room`] is a room of machines, by whichever provider; [`micro`] runs in it without knowing which.
 //! - [`figure::Figure`] is a published figure as a list of points; [`catalogue::all`] lists them.
-//! - [`herd::Herd`] is a point whose work is the real HERD, servers and clients.
+//! - [`herd::Herd`] and [`one_sided::OneSided`] are points whose work is a real system, servers and clients ([`in_room`]).
 //! - [`run`] runs points side by side; [`output`] writes files, drawings and reports.
 //! - [`calibrate`] fits profiles to calibration rows.
 //! - [`published::Expected`] holds published values.
@@ -17,7 +17,9 @@ pub mod calibrate;
 pub mod catalogue;
 pub mod figure;
 pub mod herd;
+pub mod in_room;
 pub mod micro;
+pub mod one_sided;
 pub mod output;
 pub mod published;
 pub mod room;

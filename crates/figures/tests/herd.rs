@@ -1,9 +1,10 @@
-//! The points that run HERD itself: what must hold at each of them, whatever was published.
+//! The points that run real systems: what must hold at each of them, whatever was published.
 #![allow(missing_docs, reason = "tests are named after what they show")]
 
 use drover_figures::catalogue;
 use drover_figures::figure::{Metric, Point};
 use drover_figures::herd::{Herd, Style};
+use drover_figures::in_room::InRoom;
 use drover_figures::micro::Outcome;
 use drover_figures::run::{Profiles, RunOptions, run_points};
 use drover_figures::sim::Simulated;
@@ -26,7 +27,7 @@ fn named(outcome: &Outcome, name: &'static str) -> f64 {
     Metric::Named(name, "").of(outcome).expect("HERD's points say it")
 }
 
-/// Every fourth of the points of HERD's figures that the system itself is run for; a search for a load is as good as
+/// Every fourth of the points of HERD's figures that a system itself is run for; a search for a load is as good as
 /// the runs it consists of.
 fn some_points() -> Vec<Point> {
     let figures = ["herd-9", "herd-10", "herd-10-susitna", "herd-12", "herd-13"];
@@ -34,7 +35,12 @@ fn some_points() -> Vec<Point> {
         .into_iter()
         .filter(|figure| figures.contains(&figure.name));
     let points = all.flat_map(|figure| (figure.points)());
-    let ours = points.filter(|point| point.series.starts_with("HERD") || point.series.starts_with("window"));
+    let is_real = |series: &str| {
+        series.starts_with("HERD")
+            || series.starts_with("window")
+            || series.split(" / ").next() == Some("Pilaf")
+    };
+    let ours = points.filter(|point| is_real(&point.series));
     ours.filter(|point| point.x < 450.0).step_by(4).collect()
 }
 

@@ -13,8 +13,9 @@ use std::rc::Rc;
 /// A client process: one core, one client, as much under way as [`Setup::depth`] says.
 pub struct Asker<S: Service> {
     client: S::Client,
-    /// Whose part a key is.
-    parts: Box<dyn Fn(&[u8]) -> usize>,
+    /// Tells whose part a key is.
+    hasher: KeyHasher,
+    parts: usize,
     draws: Draws,
     /// Keys that it has to give their values before it asks for anything.
     to_fill: std::iter::StepBy<std::ops::Range<u64>>,
@@ -47,7 +48,8 @@ impl<S: Service + 'static> Asker<S> {
         };
         let asker = Asker::<S> {
             client: service.client(core.clone(), desks),
-            parts: parts(setup.hash_seed().hasher(), service.part_count()),
+            hasher: setup.hash_seed().hasher(),
+            parts: service.part_count(),
             draws: Draws::new(&setup.load, setup.seed, client as u64),
             to_fill: to_fill.step_by(setup.clients.max(1)),
             value: setup.load.value(),
@@ -92,14 +94,10 @@ impl<S: Service + 'static> Asker<S> {
             self.flights[token] = Flight {
                 began: cpu.now(),
                 is_get: !draw.is_put,
-                part: (self.parts)(&draw.key),
+                part: self.hasher.hash(&draw.key).partition_index(self.parts),
             };
         }
     }
-}
-
-fn parts(hasher: KeyHasher, count: usize) -> Box<dyn Fn(&[u8]) -> usize> {
-    Box::new(move |key| hasher.hash(key).partition_index(count))
 }
 
 impl<S: Service + 'static> Actor<VirtualCpu> for Asker<S> {

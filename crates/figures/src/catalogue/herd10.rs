@@ -1,8 +1,9 @@
 //! HERD Fig. 10: throughput by the size of values, 95 % GETs, on two clusters. x 4 to 1024 B, y 0 to 30 Mops.
 
-use super::emulations;
+use super::{emulations, one_sided};
 use crate::figure::{Figure, Point};
 use crate::herd::Herd;
+use crate::in_room::InRoom;
 use drover_kv_herd::layout::TRAILER_BYTES;
 use drover_kv_herd::layout::paper::VALUE_BYTES_MAX;
 
@@ -15,7 +16,14 @@ pub const FIGURE: Figure = Figure {
     y_axis: "throughput, Mops",
     x_doubles: true,
     shape: "HERD stays at 26 Mops as long as a reply needs two lines, then falls by steps; for long values all do alike",
-    points: || [herd("apt", 144, VALUE_BYTES_MAX), emulations::by_value("apt")].concat(),
+    points: || {
+        [
+            herd("apt", 144, VALUE_BYTES_MAX),
+            emulations::by_value("apt"),
+            one_sided::by_value("apt"),
+        ]
+        .concat()
+    },
 };
 
 /// On Susitna, with RoCE.
@@ -31,6 +39,7 @@ pub const SUSITNA: Figure = Figure {
         [
             herd("susitna_roce", 192, SHORT_SLOT - TRAILER_BYTES),
             emulations::by_value("susitna_roce"),
+            one_sided::by_value("susitna_roce"),
         ]
         .concat()
     },

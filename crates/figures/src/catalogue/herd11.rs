@@ -1,8 +1,9 @@
 //! HERD Fig. 11: latency (mean, bars from the 5th to the 95th percentile) at a throughput. x 0 to 26 Mops, y 0 to 14 us.
 
-use super::emulations;
+use super::{emulations, one_sided};
 use crate::figure::{Figure, Point};
 use crate::herd::{Herd, Style};
+use crate::in_room::InRoom;
 
 /// The figure.
 pub const FIGURE: Figure = Figure {
@@ -24,7 +25,8 @@ fn points() -> Vec<Point> {
         ..in_batches().latencies_at("apt", "HERD in batches", mops)
     });
     let herd = herd.into_iter().chain(batches);
-    herd.chain(emulations::by_rate()).collect()
+    let beside = [emulations::by_rate(), one_sided::by_rate()];
+    herd.chain(beside.into_iter().flatten()).collect()
 }
 
 fn in_batches() -> Herd {

@@ -2,6 +2,7 @@
 
 use crate::figure::{Figure, Point};
 use crate::herd::Herd;
+use crate::in_room::InRoom;
 
 /// The figure.
 pub const FIGURE: Figure = Figure {

@@ -1,6 +1,6 @@
 //! HERD Fig. 13: throughput by the cores of the server, items of 48 B. x 1 to 7, y 0 to 30 Mops.
 
-use super::emulations;
+use super::{emulations, one_sided};
 use crate::figure::{Figure, Point};
 use crate::herd::Herd;
 
@@ -24,5 +24,6 @@ fn points() -> Vec<Point> {
         };
         herd.both_styles("apt", "HERD", cores as f64)
     });
-    herd.chain(emulations::by_cores()).collect()
+    let beside = [emulations::by_cores(), one_sided::by_cores()];
+    herd.chain(beside.into_iter().flatten()).collect()
 }

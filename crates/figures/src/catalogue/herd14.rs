@@ -2,6 +2,7 @@
 
 use crate::figure::{Figure, Job, Metric, Point, Work};
 use crate::herd::Herd;
+use crate::in_room::InRoom;
 use drover_room::Popularity;
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! HERD Fig. 9: throughput of items of 48 B by the share of PUTs. x 5, 50, 100 %, y 0 to 30 Mops.
 
-use super::emulations;
+use super::{emulations, one_sided};
 use crate::figure::{Figure, Point};
 use crate::herd::Herd;
 
@@ -22,5 +22,6 @@ fn points() -> Vec<Point> {
         herd.load.put_percent = put_percent;
         herd.both_styles("apt", "HERD", put_percent as f64)
     });
-    herd.chain(emulations::by_put_share()).collect()
+    let beside = [emulations::by_put_share(), one_sided::by_put_share()];
+    herd.chain(beside.into_iter().flatten()).collect()
 }

@@ -20,6 +20,8 @@ mod herd6;
 mod herd7;
 mod herd9;
 mod herd_table1;
+mod one_sided;
+mod ours;
 mod parts;
 mod prism1;
 mod rfp;
@@ -32,9 +34,9 @@ mod tests;
 
 use crate::figure::Figure;
 
-/// Every figure, in the order of papers.
+/// Every figure, in the order of papers; our own last.
 pub fn all() -> Vec<Figure> {
-    vec![
+    let mut all = vec![
         herd_table1::FIGURE,
         herd2::FIGURE,
         herd3::FIGURE,
@@ -68,5 +70,11 @@ pub fn all() -> Vec<Figure> {
         fasst::FIGURE_1,
         fasst::FIGURE_2,
         prism1::FIGURE,
-    ]
+    ];
+    all.extend(
+        [ours::BY_VALUE, ours::BY_PUTS, ours::BY_CORES]
+            .into_iter()
+            .flatten(),
+    );
+    all
 }

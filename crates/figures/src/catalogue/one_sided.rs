@@ -1,0 +1,56 @@
+//! Points of the real Pilaf: what the figures about HERD show beside its emulation. Nobody published them.
+
+use crate::figure::Point;
+use crate::in_room::InRoom;
+use crate::one_sided::{OneSided, System};
+
+/// And what their curves are called.
+const SYSTEMS: [(&str, System); 1] = [("Pilaf", System::Pilaf)];
+
+/// Fig. 9: x the percentage of PUTs.
+pub fn by_put_share() -> Vec<Point> {
+    rates("apt", &[5, 50, 100], |plan, x| plan.load.put_percent = x as u64)
+}
+
+/// Fig. 10: x the bytes of a value, on the machines of `profile`.
+pub fn by_value(profile: &'static str) -> Vec<Point> {
+    rates(profile, &[4, 16, 32, 64, 128, 256, 512, 1024], |plan, x| {
+        plan.load.value_bytes = x
+    })
+}
+
+/// Fig. 11: x a rate. The load is the least that brings a system there.
+pub fn by_rate() -> Vec<Point> {
+    all(&[1.0, 5.0, 9.0], |name, system, mops| {
+        OneSided::published(system).latencies_at("apt", name, mops)
+    })
+}
+
+/// Fig. 13: x the cores of the server; nothing but PUTs, as GETs do not need any.
+pub fn by_cores() -> Vec<Point> {
+    let points = rates("apt", &[1, 2, 3, 4, 5, 6, 7], |plan, x| {
+        (plan.cores, plan.load.put_percent) = (x, 100);
+    });
+    let puts = |point: Point| Point {
+        series: format!("{} / PUT", point.series),
+        ..point
+    };
+    points.into_iter().map(puts).collect()
+}
+
+/// Rates at every x of what `change` makes of the published set-up.
+pub fn rates(profile: &'static str, xs: &[usize], change: impl Fn(&mut OneSided, usize)) -> Vec<Point> {
+    all(xs, |name, system, x| {
+        let mut plan = OneSided::published(system);
+        change(&mut plan, x);
+        plan.point(profile, name, x as f64)
+    })
+}
+
+fn all<X: Copy>(xs: &[X], point: impl Fn(&'static str, System, X) -> Point) -> Vec<Point> {
+    let curve = |(name, system)| {
+        let points: Vec<Point> = xs.iter().map(|x| point(name, system, *x)).collect();
+        points
+    };
+    SYSTEMS.into_iter().flat_map(curve).collect()
+}

@@ -1,0 +1,132 @@
+//! A page of our own: the real systems side by side, by what is asked of them and by what they have, on two kinds of machines.
+//! Nobody published these; HERD is as we ship it.
+
+use super::one_sided;
+use crate::figure::{Figure, Point};
+use crate::herd::{Herd, Style};
+use crate::in_room::InRoom;
+use crate::one_sided::OneSided;
+
+/// A figure on the machines of one profile.
+macro_rules! figure {
+    ($name:literal, $profile:literal, $title:literal, $x:literal, $doubles:literal, $shape:literal, $points:ident) => {
+        Figure {
+            name: $name,
+            title: $title,
+            source: "our own",
+            x_axis: $x,
+            y_axis: "throughput, Mops",
+            x_doubles: $doubles,
+            shape: $shape,
+            points: || $points($profile),
+        }
+    };
+}
+
+/// By the size of values.
+pub const BY_VALUE: [Figure; 2] = [
+    figure!(
+        "systems-by-value",
+        "apt",
+        "Systems by the size of values, 5 % PUTs",
+        "value, B",
+        true,
+        "one reply beats two READs until the link is full; then all do alike",
+        by_value
+    ),
+    figure!(
+        "systems-by-value-cx6",
+        "cx6",
+        "Systems by the size of values, 5 % PUTs, ConnectX-6",
+        "value, B",
+        true,
+        "as on Apt, at a higher level",
+        by_value
+    ),
+];
+
+/// By the share of PUTs.
+pub const BY_PUTS: [Figure; 2] = [
+    figure!(
+        "systems-by-puts",
+        "apt",
+        "Systems by the share of PUTs, items of 48 B",
+        "PUTs, %",
+        false,
+        "HERD does not care; who READs is bound by the card until one core has all the PUTs to do",
+        by_puts
+    ),
+    figure!(
+        "systems-by-puts-cx6",
+        "cx6",
+        "Systems by the share of PUTs, items of 48 B, ConnectX-6",
+        "PUTs, %",
+        false,
+        "as on Apt; the core binds earlier",
+        by_puts
+    ),
+];
+
+/// By the cores of the server.
+pub const BY_CORES: [Figure; 2] = [
+    figure!(
+        "systems-by-cores",
+        "apt",
+        "Systems by the cores of the server, items of 48 B, 5 % PUTs",
+        "cores",
+        false,
+        "HERD needs five; who READs needs one",
+        by_cores
+    ),
+    figure!(
+        "systems-by-cores-cx6",
+        "cx6",
+        "Systems by the cores of the server, items of 48 B, 5 % PUTs, ConnectX-6",
+        "cores",
+        false,
+        "as on Apt; HERD needs more of them to fill the card",
+        by_cores
+    ),
+];
+
+fn by_value(profile: &'static str) -> Vec<Point> {
+    let xs = [8, 32, 128, 512, 960];
+    side_by_side(
+        profile,
+        &xs,
+        |herd, x| herd.load.value_bytes = x,
+        |plan, x| plan.load.value_bytes = x,
+    )
+}
+
+fn by_puts(profile: &'static str) -> Vec<Point> {
+    let xs = [0, 5, 20, 50, 100];
+    side_by_side(
+        profile,
+        &xs,
+        |herd, x| herd.load.put_percent = x as u64,
+        |plan, x| plan.load.put_percent = x as u64,
+    )
+}
+
+fn by_cores(profile: &'static str) -> Vec<Point> {
+    let xs = [1, 2, 4, 6, 8];
+    side_by_side(profile, &xs, |herd, x| herd.cores = x, |plan, x| plan.cores = x)
+}
+
+fn side_by_side(
+    profile: &'static str,
+    xs: &[usize],
+    of_herd: impl Fn(&mut Herd, usize),
+    of_others: impl Fn(&mut OneSided, usize),
+) -> Vec<Point> {
+    let herd = xs.iter().map(|&x| {
+        let mut herd = Herd {
+            style: Style::Batches,
+            ..Herd::published()
+        };
+        of_herd(&mut herd, x);
+        herd.point(profile, "HERD", x as f64)
+    });
+    herd.chain(one_sided::rates(profile, xs, of_others)).collect()
+}

@@ -1,0 +1,93 @@
+//! [`OneSided`]: real systems whose GETs pass the server by, as points of a figure.
+//!
+//! They are not the emulations that the papers compare with, which have no tables and compute no checksums: those are in
+//! [`micro`](crate::micro).
+
+use crate::figure::Job;
+use crate::in_room::{Asked, InRoom, outcome};
+use crate::micro::Outcome;
+use drover_base::Ns;
+use drover_room::{Load, Pilaf, run};
+
+/// Which.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum System {
+    /// Pilaf: an entry, then the record.
+    Pilaf,
+}
+
+/// A set-up, without its profile and seed.
+#[derive(Clone, Debug)]
+pub struct OneSided {
+    /// Which system.
+    pub system: System,
+    /// Cores of the server, each with a shard; GETs need none.
+    pub cores: usize,
+    /// Client processes.
+    pub clients: usize,
+    /// Machines that they are dealt out to.
+    pub machines: usize,
+    /// Operations that each has under way.
+    pub depth: usize,
+    /// What they are.
+    pub load: Load,
+}
+
+/// Keys in all shards together: three quarters of 2^15 places.
+const KEYS: u64 = 24_576;
+
+/// A shard answers all that has come in one step: what all clients of the published set-up have under way, and more.
+const STEP_CAP: Ns = Ns::from_us(500);
+
+impl OneSided {
+    /// As HERD was measured: 51 clients on 17 machines, 4 operations each, 5 % PUTs, items of 48 bytes `[HERD §5.1, §5.3]`,
+    /// one core, a table that is three quarters full.
+    pub fn published(system: System) -> OneSided {
+        OneSided {
+            system,
+            cores: 1,
+            clients: 51,
+            machines: 17,
+            depth: 4,
+            load: Load {
+                keys: KEYS,
+                ..Load::new()
+            },
+        }
+    }
+}
+
+impl InRoom for OneSided {
+    fn clients(&self) -> usize {
+        self.clients
+    }
+
+    fn with_clients(&self, clients: usize) -> OneSided {
+        OneSided {
+            clients,
+            ..self.clone()
+        }
+    }
+
+    fn run(&self, job: &Job<'_>) -> Outcome {
+        let asked = Asked {
+            clients: self.clients,
+            machines: self.machines,
+            depth: self.depth,
+            load: self.load.clone(),
+        };
+        let mut setup = asked.setup(job);
+        setup.world.step_cap = STEP_CAP;
+        let found = match self.system {
+            System::Pilaf => {
+                let share = self.load.keys / self.cores as u64;
+                let pilaf = Pilaf {
+                    shards: self.cores,
+                    ..Pilaf::for_keys(share)
+                };
+                run(&setup, &pilaf)
+            }
+        };
+        outcome(&setup, &found)
+    }
+}
