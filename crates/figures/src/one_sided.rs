@@ -1,7 +1,8 @@
 //! [`OneSided`]: real systems whose GETs pass the server by, as points of a figure.
 //!
 //! They are not the emulations that the papers compare with, which have no tables and compute no checksums: those are in
-//! [`micro`](crate::micro).
+//! [`micro`](crate::micro). Verbs and memory are charged for; what their own code does in between (checksums, decisions) is not yet, so
+//! that rates a core binds, and latencies, are a little too good.
 
 use crate::figure::Job;
 use crate::in_room::{Asked, InRoom, outcome};
