@@ -8,8 +8,8 @@ use common::{Store, Watched, hash};
 use drover_base::Rng;
 use drover_index::TableMemory;
 use drover_index::hopscotch::{
-    BLOCK_SLOTS, Content, Geometry, HopscotchTable, Object, ObjectRef, ObjectWriter, Slot, SlotKind,
-    TableFull, TableOptions, next_version, object_bytes,
+    BLOCK_SLOTS, Content, Geometry, HopscotchTable, MOVES_OFFSET, Object, ObjectHead, ObjectRef,
+    ObjectWriter, Slot, SlotKind, TableFull, TableOptions, next_version, object_bytes,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -250,14 +250,22 @@ fn a_slot_is_whole_or_torn_whatever_an_ascending_reader_sees() {
     );
 }
 
+fn head(version: u64, incarnation: u16) -> ObjectHead {
+    ObjectHead {
+        version,
+        incarnation,
+        expire_s: 0,
+    }
+}
+
 /// An object's stores, over an older object of the same length.
 fn object_stores(key: &[u8], old: &[u8], new: &[u8]) -> (Vec<u8>, Vec<Store>) {
     let (mut memory, stores) = Watched::new(object_bytes(key.len(), old.len()));
     let mut writer = ObjectWriter::default();
-    writer.write(&mut memory, 0, (7, 3), key, old);
+    writer.write(&mut memory, 0, head(7, 3), key, old);
     let before = memory.image();
     stores.borrow_mut().clear();
-    writer.write(&mut memory, 0, (8, 3), key, new);
+    writer.write(&mut memory, 0, head(8, 3), key, new);
     (before, stores.take())
 }
 
@@ -303,7 +311,7 @@ fn farm_a_writer_that_leaves_the_marks_out_is_caught() {
 #[test]
 fn a_stale_pointer_is_rejected() {
     let mut memory = vec![0; object_bytes(3, 100)];
-    ObjectWriter::default().write(&mut memory, 0, (1, 5), b"key", &[9; 100]);
+    ObjectWriter::default().write(&mut memory, 0, head(1, 5), b"key", &[9; 100]);
     let mut object = Object::default();
     assert!(object.open(&memory, 5).is_ok());
     assert_eq!((object.key(), object.value()), (&b"key"[..], &[9; 100][..]));
@@ -314,12 +322,76 @@ fn a_stale_pointer_is_rejected() {
 #[test]
 fn hostile_lengths_are_rejected() {
     let mut memory = vec![0; object_bytes(3, 100)];
-    ObjectWriter::default().write(&mut memory, 0, (1, 5), b"key", &[9; 100]);
+    ObjectWriter::default().write(&mut memory, 0, head(1, 5), b"key", &[9; 100]);
     for at in [8, 9, 12, 13, 14, 15] {
         let mut bad = memory.clone();
         bad[at] = 0xff;
         let mut object = Object::default();
         assert!(object.open(&bad, 5).is_err() || object.key().len() + object.value().len() <= 108);
+    }
+}
+
+#[test]
+fn objects_say_when_they_expire() {
+    let mut memory = vec![0; object_bytes(3, 10)];
+    let brief = ObjectHead {
+        expire_s: 70,
+        ..head(1, 5)
+    };
+    ObjectWriter::default().write(&mut memory, 0, brief, b"key", &[9; 10]);
+    let mut object = Object::default();
+    object.open(&memory, 5).expect("whole");
+    assert_eq!((object.head(), ObjectHead::load(&memory, 0)), (brief, brief));
+    assert!(!brief.is_expired(69) && brief.is_expired(70) && !head(1, 5).is_expired(u32::MAX));
+}
+
+/// A block that leaves its chain takes readers with it who are on their way through: the count of moves says so.
+#[test]
+fn a_chain_that_changes_is_a_move() {
+    let options = options(Geometry::CLASSIC, SlotKind::Wide, 1, 8);
+    let mut table = table(&options);
+    // The only home's neighbourhood, and three blocks.
+    (0..12).for_each(|key| {
+        table.put(hash(key), Content::Inline(b"v")).expect("room");
+    });
+    let count = |table: &HopscotchTable<Vec<u8>>| {
+        u64::from_le_bytes(*table.memory()[MOVES_OFFSET..].first_chunk().expect("a word"))
+    };
+    let in_overflow: Vec<u64> = (0..12)
+        .filter(|key| {
+            table
+                .find(hash(*key))
+                .is_some_and(|slot| slot >= options.slot_count())
+        })
+        .collect();
+    assert_eq!((in_overflow.len(), count(&table)), (6, 0));
+    let mut counts = vec![0];
+    for key in in_overflow {
+        table.remove(hash(key)).expect("it is there");
+        counts.push(count(&table));
+    }
+    assert!(counts.iter().all(|count| count.is_multiple_of(2)), "{counts:?}");
+    assert_eq!(counts.last(), Some(&6), "three blocks went, {counts:?}");
+}
+
+/// Whoever is taken away to make room is in the way.
+#[test]
+fn rivals_make_room() {
+    for geometry in GEOMETRIES {
+        let options = options(geometry, SlotKind::Wide, 8, 2);
+        let mut table = table(&options);
+        for key in 0..500 {
+            let mut evicted = 0;
+            while table.put(hash(key), Content::Inline(b"v")).is_err() {
+                let rival = table
+                    .rival(hash(key), key as usize + evicted)
+                    .expect("it is full");
+                table.remove(rival).expect("it is there");
+                evicted += 1;
+                assert!(evicted < 8, "{geometry:?}: {evicted} keys for one");
+            }
+            assert!(read(&table, key).is_some());
+        }
     }
 }
 

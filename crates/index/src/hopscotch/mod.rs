@@ -9,7 +9,9 @@
 //! for goes there; when a slot of the neighbourhood becomes free, one comes back.
 //!
 //! Within the table keys move to higher slots only, and a slot is filled before the old one is freed. A reader may still
-//! miss a key that moves, because lines of one READ are seen in any order: *a miss is no answer until it is confirmed.*
+//! miss a key that moves, because lines of one READ are seen in any order, or because a key comes back from overflow behind its
+//! back: *a miss is no answer until it is confirmed*, by the owner or by the header's count of moves, which also counts blocks that
+//! leave their chain.
 //!
 //! *(Neighbourhood of 6: stated in `[HERD §5.1]`; buckets read by twos and overflow chains: from the literature on `[FaRM]`;
 //! the rest: our choice.)*
@@ -21,7 +23,9 @@ mod slot;
 
 pub use crate::table_header::{HEADER_BYTES, MOVES_OFFSET};
 pub use geometry::Geometry;
-pub use object::{MARK, Object, ObjectWriter, READ_NS_MAX, TornObject, next_version, object_bytes};
+pub use object::{
+    MARK, Object, ObjectHead, ObjectWriter, READ_NS_MAX, TornObject, item_bytes, next_version, object_bytes,
+};
 pub use overflow::BLOCK_SLOTS;
 pub use slot::{Content, INLINE_BYTES_MAX, ObjectRef, Slot, SlotKind, TornSlot};
 
@@ -175,6 +179,24 @@ impl<M: TableMemory> HopscotchTable<M> {
         let is_here = |slot: &usize| self.keys[*slot] == Some(hash);
         let near = (first..first + self.options.geometry.span).find(is_here);
         near.or_else(|| self.find_in_overflow(home, |key| *key == Some(hash)))
+    }
+
+    /// Slots, those of overflow behind the others.
+    pub fn slot_count(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whose `slot` is.
+    pub fn key_at(&self, slot: usize) -> Option<KeyHash> {
+        self.keys[slot]
+    }
+
+    /// A key whose removal helps to make room for one with `hash`: `turn` chooses among those of its neighbourhood.
+    pub fn rival(&self, hash: KeyHash, turn: usize) -> Option<KeyHash> {
+        let span = self.options.geometry.span;
+        let first = self.options.geometry.first(self.options.home(hash));
+        let keys = &self.keys[first..first + span];
+        (0..span).find_map(|at| keys[(turn + at) % span])
     }
 
     /// The slot numbered `slot`.

@@ -6,13 +6,17 @@
 //! | 0 | 8 | 2 | key length | bytes |
 //! | 0 | 10 | 2 | | 0 |
 //! | 0 | 12 | 4 | value length | bytes |
-//! | 0 | 16 | 46 | | key, then value, going on in the next lines |
+//! | 0 | 16 | 4 | expiry | in seconds of the owner's clock; 0 = never |
+//! | 0 | 20 | 42 | | key, then value, going on in the next lines |
 //! | every | 62 | 2 | line version | lower 16 bits of the version, or [`MARK`] while the line is written |
 //!
 //! Little-endian, 64-aligned, written by the owner. A card sees each line at one instant, but lines in any order.
 //! The writer locks the header, marks every line, writes the data, gives every line its new version, and unlocks the header with
 //! it. Without the marks a reader could see the header and all line versions of the old object and the data of the new.
 //! Line versions stand at the *end* of lines, so that they also hold where a line is copied in ascending words.
+//!
+//! An object may be written over in place, or its memory be given to another one: versions MUST NOT repeat at one place as long as
+//! a READ takes, so the owner counts one version for all its objects. The incarnation tells which object a place has.
 //!
 //! **Wrap.** 65,535 versions at 100 ns each are 6.5 ms: a READ that took longer than [`READ_NS_MAX`] proves nothing and
 //! is repeated. *(Versions per line: from the literature on `[FaRM]`; marks, place and bound: our choice.)*
@@ -28,11 +32,16 @@ pub const READ_NS_MAX: Ns = Ns::from_ms(1);
 
 const LINE: usize = 64;
 const PAYLOAD: usize = LINE - 2;
-const START_BYTES: usize = 16;
+const START_BYTES: usize = 20;
+
+/// Bytes of what an object holds beside its lines' versions: what limits of items count.
+pub const fn item_bytes(key_bytes: usize, value_bytes: usize) -> usize {
+    START_BYTES + key_bytes + value_bytes
+}
 
 /// Bytes of an object, whole lines.
 pub const fn object_bytes(key_bytes: usize, value_bytes: usize) -> usize {
-    (START_BYTES + key_bytes + value_bytes).div_ceil(PAYLOAD) * LINE
+    item_bytes(key_bytes, value_bytes).div_ceil(PAYLOAD) * LINE
 }
 
 /// The READ saw a write, or another object than the one asked for.
@@ -46,6 +55,44 @@ pub fn next_version(version: u64) -> u64 {
     if next as u16 == MARK { next + 1 } else { next }
 }
 
+/// What an object says beside its key and value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ObjectHead {
+    /// Of its owner's objects; 48 bits, and its lower 16 are never [`MARK`]: see [`next_version`].
+    pub version: u64,
+    /// Which of the objects that were ever at its place, modulo 2^15.
+    pub incarnation: u16,
+    /// In seconds of the owner's clock; 0 = never.
+    pub expire_s: u32,
+}
+
+impl ObjectHead {
+    /// That of the object at `offset`, to its owner: nothing is checked.
+    pub fn load(memory: &impl TableMemory, offset: usize) -> ObjectHead {
+        let mut start = [0; START_BYTES];
+        memory.load(offset, &mut start);
+        ObjectHead::decode(&start)
+    }
+
+    fn decode(start: &[u8; START_BYTES]) -> ObjectHead {
+        let header = u64::from_le_bytes(*start.first_chunk().expect("8 bytes"));
+        ObjectHead {
+            version: header >> 16,
+            incarnation: (header >> 1) as u16 & 0x7fff,
+            expire_s: u32::from_le_bytes(*start.last_chunk().expect("4 bytes")),
+        }
+    }
+
+    fn header(&self) -> u64 {
+        self.version << 16 | u64::from(self.incarnation & 0x7fff) << 1
+    }
+
+    /// Whether it has expired at second `now_s` of the owner's clock.
+    pub fn is_expired(&self, now_s: u32) -> bool {
+        self.expire_s != 0 && now_s >= self.expire_s
+    }
+}
+
 /// Writes objects in the order that readers rely on; keeps its memory.
 #[derive(Debug, Default)]
 pub struct ObjectWriter {
@@ -53,22 +100,22 @@ pub struct ObjectWriter {
 }
 
 impl ObjectWriter {
-    /// Writes an object of `version`, `incarnation`, `key` and `value` to `offset`, over whatever was there.
+    /// Writes an object of `head`, `key` and `value` to `offset`, over whatever was there.
     pub fn write(
         &mut self,
         memory: &mut impl TableMemory,
         offset: usize,
-        (version, incarnation): (u64, u16),
+        head: ObjectHead,
         key: &[u8],
         value: &[u8],
     ) {
-        let header = version << 16 | u64::from(incarnation & 0x7fff) << 1;
+        let (header, version) = (head.header(), head.version);
         let line_count = object_bytes(key.len(), value.len()) / LINE;
         memory.store(offset, &(header | 1).to_le_bytes());
         for line in 0..line_count {
             memory.store(offset + line * LINE + PAYLOAD, &MARK.to_le_bytes());
         }
-        self.fill(key, value);
+        self.fill(head.expire_s, key, value);
         memory.store(offset + 8, &self.payload[8..PAYLOAD.min(self.payload.len())]);
         for (line, payload) in self.payload.chunks(PAYLOAD).enumerate().skip(1) {
             memory.store(offset + line * LINE, payload);
@@ -79,13 +126,14 @@ impl ObjectWriter {
         memory.store(offset, &header.to_le_bytes());
     }
 
-    fn fill(&mut self, key: &[u8], value: &[u8]) {
+    fn fill(&mut self, expire_s: u32, key: &[u8], value: &[u8]) {
         self.payload.clear();
         self.payload.extend_from_slice(&[0; 8]);
         self.payload.extend_from_slice(&(key.len() as u16).to_le_bytes());
         self.payload.extend_from_slice(&[0; 2]);
         self.payload
             .extend_from_slice(&(value.len() as u32).to_le_bytes());
+        self.payload.extend_from_slice(&expire_s.to_le_bytes());
         self.payload.extend_from_slice(key);
         self.payload.extend_from_slice(value);
     }
@@ -96,8 +144,7 @@ impl ObjectWriter {
 pub struct Object {
     payload: Vec<u8>,
     key_bytes: usize,
-    /// Of the object.
-    pub version: u64,
+    head: ObjectHead,
 }
 
 impl Object {
@@ -105,12 +152,12 @@ impl Object {
     pub fn open(&mut self, bytes: &[u8], incarnation: u16) -> Result<(), TornObject> {
         let (lines, rest) = bytes.as_chunks::<LINE>();
         let first = lines.first().filter(|_| rest.is_empty()).ok_or(TornObject)?;
-        let header = u64::from_le_bytes(*first.first_chunk().expect("8 bytes"));
-        let version = header >> 16;
-        let is_of =
-            |line: &[u8; LINE]| *line.last_chunk::<2>().expect("2 bytes") == (version as u16).to_le_bytes();
-        let is_whole = header & 1 == 0 && version != 0 && version as u16 != MARK && lines.iter().all(is_of);
-        if !is_whole || (header >> 1) as u16 & 0x7fff != incarnation & 0x7fff {
+        let head = ObjectHead::decode(first.first_chunk().expect("a line is longer"));
+        let is_locked = first[0] & 1 == 1;
+        let version = head.version as u16;
+        let is_of = |line: &[u8; LINE]| *line.last_chunk::<2>().expect("2 bytes") == version.to_le_bytes();
+        let is_whole = !is_locked && head.version != 0 && version != MARK && lines.iter().all(is_of);
+        if !is_whole || head.incarnation != incarnation & 0x7fff {
             return Err(TornObject);
         }
         self.payload.clear();
@@ -124,8 +171,13 @@ impl Object {
             return Err(TornObject);
         }
         self.payload.truncate(end);
-        self.version = version;
+        self.head = head;
         Ok(())
+    }
+
+    /// Version, incarnation, expiry.
+    pub fn head(&self) -> ObjectHead {
+        self.head
     }
 
     /// The whole key.

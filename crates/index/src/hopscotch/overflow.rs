@@ -72,7 +72,7 @@ impl<M: TableMemory> HopscotchTable<M> {
     }
 
     /// Takes empty blocks out of `home`'s chain. A reader on its way through one finds no key of its own there, or one
-    /// of another home, and has its miss confirmed.
+    /// of another home, and has its miss confirmed: that a chain changed is counted as a move.
     pub(super) fn give_back(&mut self, home: u64) {
         let mut at = self.options.geometry.first(home);
         loop {
@@ -81,8 +81,10 @@ impl<M: TableMemory> HopscotchTable<M> {
                 return;
             };
             if self.keys[first..first + BLOCK_SLOTS].iter().all(Option::is_none) {
+                self.header.begin_moves(&mut self.memory);
                 self.set_link(at, self.slot(first).link);
                 self.set_link(first, 0);
+                self.header.end_moves(&mut self.memory);
                 self.blocks.free.push(block);
             } else {
                 at = first;

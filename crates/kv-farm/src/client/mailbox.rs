@@ -1,0 +1,154 @@
+//! [`Mailbox`]: what the server WRITEs for a client, polled.
+
+use crate::layout::{NOTICE_BYTES, REPLY_TRAILER_BYTES, Reply, Status, reply_sum};
+use drover_mem::Region;
+use std::sync::atomic::Ordering;
+
+/// No server of ours says such a thing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a reply that cannot be")]
+pub(super) struct BadReply;
+
+/// Replies and the notice.
+pub(super) struct Mailbox {
+    region: Region,
+    reply_bytes: usize,
+    sums: bool,
+}
+
+impl Mailbox {
+    pub(super) fn new(region: Region, reply_bytes: usize, sums: bool) -> Mailbox {
+        Mailbox {
+            region,
+            reply_bytes,
+            sums,
+        }
+    }
+
+    /// How many bytes of the ring the server says it has consumed.
+    pub(super) fn notice(&self) -> u64 {
+        // Acquire: what was consumed is zero again, and may be written.
+        self.region.load_u64(0, Ordering::Acquire)
+    }
+
+    /// The reply to request `sequence` in `place`, if it is there whole; its value goes to `out`. `room`: where a long value was
+    /// asked for, memory, offset and length.
+    pub(super) fn reply(
+        &self,
+        place: usize,
+        sequence: u64,
+        room: Option<(&Region, usize, usize)>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Reply>, BadReply> {
+        let end = NOTICE_BYTES + (place + 1) * self.reply_bytes;
+        // Acquire: the last word lands last where there is an order; so all before it is there.
+        if self.region.load_u64(end - 8, Ordering::Acquire) != sequence {
+            return Ok(None);
+        }
+        match self.open(end, room, out) {
+            Some(reply) if !self.sums || reply.sum == reply_sum(&reply, out) => Ok(Some(reply)),
+            // The rest is on its way.
+            _ if self.sums => Ok(None),
+            _ => Err(BadReply),
+        }
+    }
+
+    fn open(&self, end: usize, room: Option<(&Region, usize, usize)>, out: &mut Vec<u8>) -> Option<Reply> {
+        let mut trailer = [0; REPLY_TRAILER_BYTES];
+        let at = end - REPLY_TRAILER_BYTES;
+        self.region.copy_out(at, &mut trailer);
+        let reply = Reply::decode(&trailer)?;
+        out.clear();
+        match (reply.status, room) {
+            (Status::Value, _) if reply.value_bytes <= self.reply_bytes - REPLY_TRAILER_BYTES => {
+                out.resize(reply.value_bytes, 0);
+                self.region.copy_out(at - reply.value_bytes, out);
+            }
+            (Status::Written, Some((region, offset, bytes))) if reply.value_bytes <= bytes => {
+                out.resize(reply.value_bytes, 0);
+                region.copy_out(offset, out);
+            }
+            (Status::Value | Status::Written, _) => return None,
+            _ => {}
+        }
+        Some(reply)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drover_mem::PageWish;
+
+    const REPLY_BYTES: usize = 256;
+
+    /// A mailbox for three places with a reply in the second.
+    fn with_reply(sums: bool, value: &[u8]) -> (Mailbox, Region, Vec<u8>) {
+        let region = Region::private(NOTICE_BYTES + 3 * REPLY_BYTES, PageWish::Small).expect("memory");
+        let mut reply = Reply {
+            status: Status::Value,
+            value_bytes: value.len(),
+            sequence: 9,
+            sum: 0,
+        };
+        if sums {
+            reply.sum = reply_sum(&reply, value);
+        }
+        let bytes = [value, &reply.encode()].concat();
+        (Mailbox::new(region.clone(), REPLY_BYTES, sums), region, bytes)
+    }
+
+    fn place(len: usize) -> usize {
+        NOTICE_BYTES + 2 * REPLY_BYTES - len
+    }
+
+    #[test]
+    fn a_reply_is_its_requests_alone() {
+        let (mailbox, region, bytes) = with_reply(false, b"value");
+        region.copy_in(place(bytes.len()), &bytes);
+        let mut out = Vec::new();
+        let reply = mailbox
+            .reply(1, 9, None, &mut out)
+            .expect("sound")
+            .expect("there");
+        assert_eq!((reply.status, &out[..]), (Status::Value, &b"value"[..]));
+        assert_eq!(mailbox.reply(1, 10, None, &mut out), Ok(None));
+        assert_eq!(mailbox.reply(0, 9, None, &mut out), Ok(None));
+    }
+
+    /// Where WRITEs have no order: the sequence is there, the value not yet.
+    #[test]
+    fn farm_a_reply_that_landed_by_halves_is_waited_for() {
+        let (mailbox, region, bytes) = with_reply(true, &[7; 100]);
+        let at = place(bytes.len());
+        let mut out = Vec::new();
+        let lines: Vec<usize> = (at / 64..=(at + bytes.len() - 1) / 64).collect();
+        for landed in 0..1u32 << lines.len() {
+            region.zero(NOTICE_BYTES, 3 * REPLY_BYTES);
+            for (bit, line) in lines.iter().enumerate() {
+                if landed >> bit & 1 == 1 {
+                    let (from, to) = ((line * 64).max(at), (line * 64 + 64).min(at + bytes.len()));
+                    region.copy_in(from, &bytes[from - at..to - at]);
+                }
+            }
+            let is_all = landed == (1 << lines.len()) - 1;
+            let seen = mailbox.reply(1, 9, None, &mut out).expect("nothing hostile");
+            assert_eq!(seen.is_some(), is_all, "lines {landed:b}");
+        }
+    }
+
+    #[test]
+    fn farm_replies_that_cannot_be_are_refused() {
+        for (status, value_bytes) in [(Status::Value, REPLY_BYTES), (Status::Written, 1)] {
+            let (mailbox, region, _) = with_reply(false, b"");
+            let reply = Reply {
+                status,
+                value_bytes,
+                sequence: 9,
+                sum: 0,
+            };
+            region.copy_in(place(REPLY_TRAILER_BYTES), &reply.encode());
+            assert_eq!(mailbox.reply(1, 9, None, &mut Vec::new()), Err(BadReply));
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! [`Session`]: queues and buffers of a client at one shard.
+//!
+//! ```text
+//! buffers:  | copy of the ring | slots, count of moves, short object | of place 0 | ... of place 1 | ...
+//! mailbox and values: as in the layout
+//! ```
+
+use super::SetupError;
+use super::mailbox::Mailbox;
+use crate::control::Welcome;
+use crate::layout::{
+    NOTICE_BYTES, REPLY_TRAILER_BYTES, REQUEST_HEADER_BYTES, Reply, Request, encode_record, filler_word,
+    record_bytes,
+};
+use crate::logic::{Sender, TableShape};
+use drover_base::{HashSeed, KeyHasher, Ns};
+use drover_index::hopscotch::{BLOCK_SLOTS, MOVES_OFFSET, ObjectRef, TableOptions, item_bytes, object_bytes};
+use drover_mem::{PageWish, round_up};
+use drover_verbs::{
+    Access, Context, MemoryRegion, Payload, PostError, Provider, QpKind, QpOptions, QueuePair, RemoteRegion,
+    SendList, SendOp, SendWr, Sge, WrId,
+};
+use std::rc::Rc;
+
+/// Objects up to this many bytes are read into a place's own buffer. *(our choice)*
+pub(super) const SHORT_OBJECT_BYTES: usize = 2048;
+
+/// Buffers for longer objects and values.
+const LARGE_COUNT: usize = 2;
+
+/// What a work request was for, in its upper half.
+pub(super) const SENT: u64 = 0;
+pub(super) const SLOTS: u64 = 1 << 32;
+pub(super) const MOVES: u64 = 2 << 32;
+pub(super) const OBJECT: u64 = 3 << 32;
+/// The place, in its lower.
+pub(super) const WHICH: u64 = (1 << 32) - 1;
+
+/// The count of moves, in a line of its own.
+const MOVES_BYTES: usize = 64;
+
+/// Fillers under way beside requests.
+const FILLERS_MAX: usize = 4;
+
+/// How many places a send queue of `depth` requests is enough for: each has a record and a READ under way at most.
+pub(super) fn places_for(depth: usize) -> usize {
+    (depth.saturating_sub(FILLERS_MAX) / 2).max(1)
+}
+
+/// One client at one shard.
+pub(super) struct Session<P: Provider> {
+    pub(super) qp: P::Qp,
+    pub(super) cq: P::Cq,
+    buffers: P::Mr,
+    pub(super) mailbox: P::Mr,
+    pub(super) values: P::Mr,
+    table: RemoteRegion,
+    objects: RemoteRegion,
+    ring: RemoteRegion,
+    pub(super) shape: TableShape,
+    pub(super) hasher: KeyHasher,
+    pub(super) id: u64,
+    pub(super) item_bytes_max: usize,
+    message_bytes: usize,
+    replies: Mailbox,
+    sums: bool,
+    slots_bytes: usize,
+    large_bytes: usize,
+    pub(super) free_large: Vec<u8>,
+    pub(super) sender: Sender,
+    /// Somebody waits for room in the ring.
+    pub(super) is_blocked: bool,
+    list: SendList,
+    record: Vec<u8>,
+    /// The server's clock said this then.
+    clock: (u32, Ns),
+    pub(super) broken: bool,
+    ctx: Rc<P::Context>,
+}
+
+fn check(table: &TableOptions, welcome: &Welcome) -> Result<(), SetupError> {
+    let geometry = table.geometry;
+    let is_table = table.home_count.is_power_of_two()
+        && table.home_count <= 1 << 32
+        && table.block_count < 1 << 24
+        && geometry.stride > 0
+        && geometry.span > geometry.stride
+        && geometry.span <= 64;
+    let (message, ring) = (welcome.message_bytes as usize, welcome.ring_bytes as usize);
+    let is_ring =
+        ring.is_multiple_of(64) && ring <= 1 << 24 && message <= ring && record_bytes(message) <= ring / 4;
+    let is_mailbox = welcome.reply_bytes.is_multiple_of(64)
+        && welcome.reply_bytes <= 1 << 20
+        && welcome.reply_bytes as usize > REPLY_TRAILER_BYTES;
+    let is_message = message > REQUEST_HEADER_BYTES;
+    let is_item = (64..1 << 23).contains(&(welcome.item_bytes_max as usize - 1));
+    let checks = [
+        (is_table, "table"),
+        (is_ring && is_message, "ring"),
+        (is_mailbox, "mailbox"),
+        (is_item, "items"),
+    ];
+    match checks.into_iter().find(|(is_sound, _)| !is_sound) {
+        Some((_, what)) => Err(SetupError::Unusable { what }),
+        None => Ok(()),
+    }
+}
+
+impl<P: Provider> Session<P> {
+    /// Our side of what the server offers, connected.
+    pub(super) fn new(
+        ctx: &Rc<P::Context>,
+        slots: usize,
+        welcome: &Welcome,
+        now: Ns,
+    ) -> Result<Session<P>, SetupError> {
+        check(&welcome.table, welcome)?;
+        let (item_bytes_max, ring_bytes) = (welcome.item_bytes_max as usize, welcome.ring_bytes as usize);
+        let depth = 2 * slots + FILLERS_MAX;
+        let cq = ctx.create_cq(depth)?;
+        let qp = ctx.create_qp(&QpOptions {
+            send_depth: depth,
+            recv_depth: 1,
+            ..QpOptions::new(QpKind::Rc, &cq, ctx.caps())
+        })?;
+        let object_bytes_max = object_bytes(0, item_bytes_max - item_bytes(0, 0));
+        let large_bytes = round_up(object_bytes_max, 4096);
+        let slots_bytes = welcome.table.geometry.span.max(BLOCK_SLOTS) * welcome.table.kind.bytes();
+        let buffer_bytes = round_up(slots_bytes, 64) + MOVES_BYTES + SHORT_OBJECT_BYTES;
+        let memory = |bytes, access| -> Result<P::Mr, SetupError> {
+            Ok(ctx.register(&ctx.alloc(bytes, PageWish::Small)?, access)?)
+        };
+        let both_ways = Access {
+            remote_read: true,
+            ..Access::REMOTE_WRITE
+        };
+        let reply_bytes = welcome.reply_bytes as usize;
+        let buffers = memory(ring_bytes + slots * buffer_bytes, Access::LOCAL)?;
+        let mailbox = memory(NOTICE_BYTES + slots * reply_bytes, Access::REMOTE_WRITE)?;
+        let values = memory(LARGE_COUNT * large_bytes, both_ways)?;
+        let table = ctx.import_region(&welcome.slots)?;
+        let objects = ctx.import_region(&welcome.objects)?;
+        let ring = ctx.import_region(&welcome.ring)?;
+        let mut session: Session<P> = Session {
+            qp,
+            cq,
+            buffers,
+            replies: Mailbox::new(mailbox.region().clone(), reply_bytes, welcome.sums),
+            mailbox,
+            values,
+            table,
+            objects,
+            ring,
+            shape: TableShape {
+                table: welcome.table,
+                objects_bytes: objects.len,
+                object_bytes_max: object_bytes_max as u32,
+            },
+            hasher: HashSeed::new(welcome.hash_k0, welcome.hash_k1).hasher(),
+            id: welcome.session,
+            item_bytes_max,
+            message_bytes: welcome.message_bytes as usize,
+            sums: welcome.sums,
+            slots_bytes: round_up(slots_bytes, 64),
+            large_bytes,
+            free_large: (0..LARGE_COUNT as u8).collect(),
+            sender: Sender::new(ring_bytes),
+            is_blocked: false,
+            list: SendList::with_capacity(depth, 0),
+            record: Vec::with_capacity(record_bytes(welcome.message_bytes as usize)),
+            clock: (welcome.now_s, now),
+            broken: false,
+            ctx: ctx.clone(),
+        };
+        if table.len < welcome.table.bytes() as u64 || ring.len < ring_bytes as u64 {
+            return Err(SetupError::Unusable { what: "regions" });
+        }
+        session.qp.connect(&welcome.qp)?;
+        Ok(session)
+    }
+
+    /// Seconds of the server's clock, a second early or late at most.
+    pub(super) fn now_s(&self, now: Ns) -> u32 {
+        self.clock.0 + now.since(self.clock.1).as_s() as u32
+    }
+
+    fn slots_at(&self, place: usize) -> usize {
+        let ring_bytes = self.sender.bytes();
+        ring_bytes + place * (self.slots_bytes + MOVES_BYTES + SHORT_OBJECT_BYTES)
+    }
+
+    fn moves_at(&self, place: usize) -> usize {
+        self.slots_at(place) + self.slots_bytes
+    }
+
+    fn object_at(&self, place: usize) -> usize {
+        self.moves_at(place) + MOVES_BYTES
+    }
+
+    /// Whether a value of `bytes` fits a request beside a key.
+    pub(super) fn fits_message(&self, key_bytes: usize, bytes: usize) -> bool {
+        REQUEST_HEADER_BYTES + key_bytes + bytes <= self.message_bytes
+    }
+
+    /// Stages a request; the ring's tail behind it, or `None`: there is no room now.
+    pub(super) fn send(&mut self, place: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64> {
+        let payload = REQUEST_HEADER_BYTES + key.len() + value.len();
+        let placed = self.sender.place(payload).or_else(|| {
+            self.hear_notice();
+            self.sender.place(payload)
+        });
+        let Some(placed) = placed else {
+            self.is_blocked = true;
+            return None;
+        };
+        if let Some((offset, sequence)) = placed.filler {
+            let word = filler_word(sequence).to_le_bytes();
+            self.write(offset, &word, WrId(SENT), false);
+        }
+        let mut record = std::mem::take(&mut self.record);
+        encode_record(
+            &mut record,
+            placed.sequence,
+            &[&request.encode(), key, value],
+            self.sums,
+        );
+        self.write(placed.offset, &record, WrId(SENT | place as u64), true);
+        self.record = record;
+        Some(placed.tail)
+    }
+
+    fn write(&mut self, offset: usize, bytes: &[u8], wr_id: WrId, signaled: bool) {
+        self.buffers.region().copy_in(offset, bytes);
+        let op = SendOp::Write {
+            remote: self.ring.at(offset),
+            imm: None,
+        };
+        let sge = self.buffers.sge(offset, bytes.len());
+        self.push(wr_id, op, sge, signaled);
+    }
+
+    /// How far the server has consumed the ring; whether that is news.
+    pub(super) fn hear_notice(&mut self) -> bool {
+        let head = self.replies.notice();
+        self.sender.told(head).unwrap_or_else(|error| {
+            tracing::debug!(%error, head, "the server does not know what it reads");
+            self.broken = true;
+            false
+        })
+    }
+
+    /// The reply to request `sequence` of `place`, its value in `out`, if it is there whole.
+    pub(super) fn reply(
+        &mut self,
+        place: usize,
+        sequence: u64,
+        large: Option<u8>,
+        out: &mut Vec<u8>,
+    ) -> Option<Reply> {
+        let room = large.map(|large| (self.values.region(), self.large_offset(large), self.large_bytes));
+        match self.replies.reply(place, sequence, room, out) {
+            Ok(reply) => reply,
+            Err(error) => {
+                tracing::debug!(%error, "a server that does not know how to answer");
+                self.broken = true;
+                None
+            }
+        }
+    }
+
+    /// Stages the READ of `count` slots.
+    pub(super) fn read_slots(&mut self, place: usize, first: usize, count: usize) {
+        let remote = self.table.at(self.shape.table.slot_offset(first));
+        let sge = self
+            .buffers
+            .sge(self.slots_at(place), count * self.shape.table.kind.bytes());
+        self.push(WrId(SLOTS | place as u64), SendOp::Read { remote }, sge, true);
+    }
+
+    /// The slots that were read.
+    pub(super) fn slots(&self, place: usize, out: &mut Vec<u8>) {
+        out.resize(self.slots_bytes, 0);
+        self.buffers.region().copy_out(self.slots_at(place), out);
+    }
+
+    /// Stages the READ of the count of moves.
+    pub(super) fn read_moves(&mut self, place: usize) {
+        let remote = self.table.at(MOVES_OFFSET);
+        let sge = self.buffers.sge(self.moves_at(place), 8);
+        self.push(WrId(MOVES | place as u64), SendOp::Read { remote }, sge, true);
+    }
+
+    /// The count that was read.
+    pub(super) fn moves(&self, place: usize) -> u64 {
+        let mut word = [0; 8];
+        self.buffers.region().copy_out(self.moves_at(place), &mut word);
+        u64::from_le_bytes(word)
+    }
+
+    /// Stages the READ of an object.
+    pub(super) fn read_object(&mut self, place: usize, object: &ObjectRef, large: Option<u8>) {
+        let remote = self.objects.at(object.offset as usize);
+        let sge = match large {
+            Some(large) => self.values.sge(self.large_offset(large), object.len as usize),
+            None => self.buffers.sge(self.object_at(place), object.len as usize),
+        };
+        self.push(WrId(OBJECT | place as u64), SendOp::Read { remote }, sge, true);
+    }
+
+    /// The object that was read.
+    pub(super) fn object(&self, place: usize, len: usize, large: Option<u8>, out: &mut Vec<u8>) {
+        out.resize(len, 0);
+        match large {
+            Some(large) => self.values.region().copy_out(self.large_offset(large), out),
+            None => self.buffers.region().copy_out(self.object_at(place), out),
+        }
+    }
+
+    /// Where large buffer `large` is in the memory of values.
+    pub(super) fn large_offset(&self, large: u8) -> usize {
+        usize::from(large) * self.large_bytes
+    }
+
+    /// Bytes of a large buffer.
+    pub(super) fn large_bytes(&self) -> usize {
+        self.large_bytes
+    }
+
+    fn push(&mut self, wr_id: WrId, op: SendOp, sge: Sge, signaled: bool) {
+        self.list.push(SendWr {
+            wr_id,
+            op,
+            payload: Payload::Region(sge),
+            signaled,
+            fence: false,
+        });
+    }
+
+    /// Posts what is staged.
+    pub(super) fn post(&mut self, cpu: &P::Cpu) {
+        if let Err(error) = self.try_post(cpu) {
+            tracing::debug!(%error, "a request was not taken");
+            self.broken = true;
+        }
+    }
+
+    fn try_post(&mut self, cpu: &P::Cpu) -> Result<(), PostError> {
+        if !self.list.is_empty() {
+            self.qp.post_send(cpu, &self.list)?;
+            self.list.clear();
+        }
+        Ok(())
+    }
+}
+
+impl<P: Provider> Drop for Session<P> {
+    fn drop(&mut self) {
+        self.qp.to_error();
+        for region in [&self.table, &self.objects, &self.ring] {
+            self.ctx.forget_region(region);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Every byte that is read or written: records of the ring, requests in them, replies. Little-endian throughout. The table's and
+//! the objects' bytes are those of [`drover_index::hopscotch`].
+//!
+//! ```text
+//! at the server, per client    ring:     | record | record | ... | filler            |          a client WRITEs, the server polls
+//! at the client, per shard     mailbox:  | notice, 1 line | reply of slot 0 | of slot 1 | ...   the server WRITEs, the client polls
+//!                              values:   | large buffer 0 | large buffer 1 |                    the server READs and WRITEs
+//! ```
+
+mod message;
+mod record;
+
+pub use message::{
+    REPLY_TRAILER_BYTES, REQUEST_HEADER_BYTES, Reply, Request, RequestKind, Status, reply_sum,
+};
+pub use record::{
+    FILLER, Header, RECORD_HEADER_BYTES, encode_record, filler_word, is_whole, record_bytes, trailer,
+};
+
+/// Bytes of the mailbox before the first reply. The first word is how many bytes of the ring the server has consumed since the
+/// session began; written whenever half the ring has been.
+pub const NOTICE_BYTES: usize = 64;
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes(bytes[at..at + 2].try_into().expect("2 bytes"))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
+}

@@ -1,0 +1,399 @@
+//! The circular buffer as positions: [`Sender`] at the client, [`Receiver`] at the server.
+//!
+//! ```text
+//!   0                         head            tail            bytes
+//!   | consumed, zero           | record | rec. |   free        |
+//! ```
+//! Positions count bytes since the session began; where they are in the ring is their remainder. A record is never cut: what does not
+//! fit before the end begins at the start, behind a filler. The receiver tells its head when half the ring has been consumed, and a
+//! record takes a quarter of it at most, so a sender that waits for room always gets some: all that was consumed and not told
+//! is less than half. *(Circular buffer, lazy return of the head: from the literature on `[FaRM]`; the numbers: our choice.)*
+
+use crate::layout::{FILLER, Header, record_bytes};
+use drover_mem::LINE_BYTES;
+
+/// Bytes of a ring unless told otherwise. *(our choice)*
+pub const RING_BYTES: usize = 64 << 10;
+
+/// Sequences have 31 bits; 0 is none.
+fn next_sequence(sequence: u32) -> u32 {
+    match sequence & (u32::MAX >> 1) {
+        0x7fff_ffff => 1,
+        sequence => sequence + 1,
+    }
+}
+
+/// Where a record goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placed {
+    /// A filler first: where, and its sequence.
+    pub filler: Option<(usize, u32)>,
+    /// From the ring's start.
+    pub offset: usize,
+    /// Of the record.
+    pub sequence: u32,
+    /// The tail behind it, for [`Sender::landed`].
+    pub tail: u64,
+}
+
+/// The server says that it consumed what was never sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a head that cannot be")]
+pub struct BadHead;
+
+/// The client's end.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    bytes: u64,
+    tail: u64,
+    /// The last head told.
+    head: u64,
+    /// Up to here WRITEs have completed: until then their bytes are the card's.
+    landed: u64,
+    sequence: u32,
+}
+
+impl Sender {
+    /// Of a ring with `bytes` bytes that nobody has written to.
+    pub fn new(bytes: usize) -> Sender {
+        Sender {
+            bytes: bytes as u64,
+            tail: 0,
+            head: 0,
+            landed: 0,
+            sequence: 0,
+        }
+    }
+
+    /// A place for a record with `payload` bytes; `None`: no room now.
+    pub fn place(&mut self, payload: usize) -> Option<Placed> {
+        let size = record_bytes(payload) as u64;
+        let left = self.bytes - self.tail % self.bytes;
+        let skipped = if size > left { left } else { 0 };
+        let free = self.bytes - (self.tail - self.head.min(self.landed));
+        if size + skipped > free {
+            return None;
+        }
+        let filler = (skipped > 0).then(|| (self.offset(), self.next()));
+        self.tail += skipped;
+        let offset = self.offset();
+        self.tail += size;
+        Some(Placed {
+            filler,
+            offset,
+            sequence: self.next(),
+            tail: self.tail,
+        })
+    }
+
+    /// Of the ring.
+    pub fn bytes(&self) -> usize {
+        self.bytes as usize
+    }
+
+    /// The receiver has told its head; whether that is news.
+    pub fn told(&mut self, head: u64) -> Result<bool, BadHead> {
+        if head > self.tail || head < self.head {
+            return Err(BadHead);
+        }
+        let is_news = head > self.head;
+        self.head = head;
+        Ok(is_news)
+    }
+
+    /// The WRITE of the record before `tail` has completed.
+    pub fn landed(&mut self, tail: u64) {
+        self.landed = self.landed.max(tail);
+    }
+
+    fn offset(&self) -> usize {
+        (self.tail % self.bytes) as usize
+    }
+
+    fn next(&mut self) -> u32 {
+        self.sequence = next_sequence(self.sequence);
+        self.sequence
+    }
+}
+
+/// No client of ours writes such a thing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a record that cannot be")]
+pub struct BadRecord;
+
+/// What is at the head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// Nothing yet.
+    Nothing,
+    /// A filler of so many bytes.
+    Filler(usize),
+    /// A record, whole or not, of so many bytes.
+    Record(usize),
+}
+
+/// The server's end.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    bytes: u64,
+    payload_max: usize,
+    head: u64,
+    told: u64,
+    sequence: u32,
+}
+
+impl Receiver {
+    /// Of a ring with `bytes` bytes, whose records have at most `payload_max`.
+    ///
+    /// # Panics
+    /// If such a record is longer than a quarter of the ring, or the ring no whole lines.
+    pub fn new(bytes: usize, payload_max: usize) -> Receiver {
+        assert!(
+            bytes.is_multiple_of(LINE_BYTES) && record_bytes(payload_max) <= bytes / 4,
+            "records of {payload_max} bytes in a ring of {bytes}"
+        );
+        Receiver {
+            bytes: bytes as u64,
+            payload_max,
+            head: 0,
+            told: 0,
+            sequence: 0,
+        }
+    }
+
+    /// Where the next record begins, from the ring's start.
+    pub fn offset(&self) -> usize {
+        (self.head % self.bytes) as usize
+    }
+
+    /// What the word at [`offset`](Receiver::offset) announces. Errors: it is not what comes next, reaches outside, or is longer than
+    /// agreed.
+    pub fn next(&self, word: u64) -> Result<Next, BadRecord> {
+        let Some(header) = Header::decode(word) else {
+            return Ok(Next::Nothing);
+        };
+        let left = self.bytes as usize - self.offset();
+        if header.sequence != next_sequence(self.sequence) {
+            return Err(BadRecord);
+        }
+        match header.len {
+            FILLER if self.offset() > 0 => Ok(Next::Filler(left)),
+            len if len as usize <= self.payload_max && record_bytes(len as usize) <= left => {
+                Ok(Next::Record(record_bytes(len as usize)))
+            }
+            _ => Err(BadRecord),
+        }
+    }
+
+    /// What is there, of `size` bytes, has been dealt with and zeroed.
+    pub fn consume(&mut self, size: usize) {
+        self.head += size as u64;
+        self.sequence = next_sequence(self.sequence);
+    }
+
+    /// The head, if it is time to tell it: half the ring has been consumed since the last time.
+    pub fn tell(&mut self) -> Option<u64> {
+        if self.head - self.told < self.bytes / 2 {
+            return None;
+        }
+        self.told = self.head;
+        Some(self.head)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{encode_record, filler_word, is_whole};
+    use proptest::prelude::*;
+
+    /// A ring of bytes with both its ends.
+    struct Ring {
+        bytes: Vec<u8>,
+        sender: Sender,
+        receiver: Receiver,
+        fillers: u32,
+    }
+
+    const PAYLOAD_MAX: usize = 200;
+
+    impl Ring {
+        fn new(bytes: usize) -> Ring {
+            Ring {
+                bytes: vec![0; bytes],
+                sender: Sender::new(bytes),
+                receiver: Receiver::new(bytes, PAYLOAD_MAX),
+                fillers: 0,
+            }
+        }
+
+        fn send(&mut self, payload: &[u8]) -> bool {
+            let Some(placed) = self.sender.place(payload.len()) else {
+                return false;
+            };
+            if let Some((at, sequence)) = placed.filler {
+                self.fillers += 1;
+                self.put(at, &filler_word(sequence).to_le_bytes());
+            }
+            let mut record = Vec::new();
+            encode_record(&mut record, placed.sequence, &[payload], true);
+            self.put(placed.offset, &record);
+            self.sender.landed(placed.tail);
+            true
+        }
+
+        /// Nothing is written over that was not consumed.
+        fn put(&mut self, at: usize, bytes: &[u8]) {
+            let there = &mut self.bytes[at..at + bytes.len()];
+            assert!(there.iter().all(|byte| *byte == 0), "written over at {at}");
+            there.copy_from_slice(bytes);
+        }
+
+        fn word(&self) -> u64 {
+            let at = self.receiver.offset();
+            u64::from_le_bytes(self.bytes[at..at + 8].try_into().expect("8 bytes"))
+        }
+
+        fn receive(&mut self) -> Option<Vec<u8>> {
+            loop {
+                let at = self.receiver.offset();
+                let (size, payload) = match self.receiver.next(self.word()).expect("ours") {
+                    Next::Nothing => return None,
+                    Next::Filler(size) => (size, None),
+                    Next::Record(size) => {
+                        let header = Header::decode(self.word()).expect("a record");
+                        let record = &self.bytes[at..at + size];
+                        assert!(is_whole(record, header, true));
+                        (size, Some(record[16..16 + header.len as usize].to_vec()))
+                    }
+                };
+                self.bytes[at..at + size].fill(0);
+                self.receiver.consume(size);
+                if payload.is_some() {
+                    return payload;
+                }
+            }
+        }
+
+        fn tell(&mut self) {
+            if let Some(head) = self.receiver.tell() {
+                self.sender.told(head).expect("an honest head");
+            }
+        }
+    }
+
+    proptest! {
+        /// Whatever the lengths and the moments: all arrives, in order, once, and a sender that waits is let go on.
+        #[test]
+        fn farm_records_arrive_in_order_through_any_number_of_laps(steps in proptest::collection::vec((0usize..=PAYLOAD_MAX, 0u8..3), 1..400)) {
+            let mut ring = Ring::new(1024);
+            let (mut sent, mut got) = (0u64, 0u64);
+            for (len, receives) in steps {
+                let payload = vec![sent as u8; len];
+                if ring.send(&payload) {
+                    sent += 1;
+                }
+                for _ in 0..receives {
+                    if let Some(payload) = ring.receive() {
+                        prop_assert!(payload.iter().all(|byte| *byte == got as u8));
+                        got += 1;
+                    }
+                    ring.tell();
+                }
+            }
+            while ring.receive().is_some() {
+                got += 1;
+            }
+            prop_assert_eq!(sent, got);
+            ring.tell();
+            prop_assert!(ring.send(&[1; PAYLOAD_MAX]), "an empty ring has room, however much was told");
+        }
+
+        /// Any word: nothing, what comes next, or an error. It stays inside.
+        #[test]
+        fn farm_any_word_at_the_head_is_judged(word in any::<u64>(), records in 0usize..40, sequence in any::<bool>()) {
+            let mut ring = Ring::new(1024);
+            for at in 0..records {
+                ring.send(&[at as u8; 70]);
+                ring.receive();
+                ring.tell();
+            }
+            let right = u64::from(next_sequence(ring.receiver.sequence)) << 32;
+            let word = if sequence { word & 0xffff_ffff | right } else { word };
+            if let Ok(Next::Filler(size) | Next::Record(size)) = ring.receiver.next(word) {
+                prop_assert!(ring.receiver.offset() + size <= 1024 && size > 0);
+            }
+        }
+    }
+
+    #[test]
+    fn farm_a_full_ring_holds_the_sender_back_until_half_is_consumed() {
+        let mut ring = Ring::new(1024);
+        let mut sent = 0;
+        while ring.send(&[1; 100]) {
+            sent += 1;
+        }
+        assert_eq!(sent, 1024 / record_bytes(100));
+        for consumed in 1..=sent {
+            ring.receive().expect("it was sent");
+            ring.tell();
+            let may_send = ring.sender.clone().place(100).is_some();
+            assert_eq!(
+                may_send,
+                consumed * record_bytes(100) >= 512,
+                "{consumed} consumed"
+            );
+        }
+    }
+
+    #[test]
+    fn farm_what_does_not_fit_the_end_begins_at_the_start() {
+        let mut ring = Ring::new(1024);
+        for lap in 0..50 {
+            assert!(ring.send(&[lap; 170]));
+            assert_eq!(ring.receive(), Some(vec![lap; 170]));
+            ring.tell();
+        }
+        assert!(ring.fillers >= 8, "{} fillers", ring.fillers);
+    }
+
+    /// A WRITE that has not completed may be sent again by the card: its bytes are not changed before.
+    #[test]
+    fn farm_bytes_that_are_the_cards_are_left_alone() {
+        let mut sender = Sender::new(1024);
+        let first = sender.place(100).expect("room");
+        while sender.place(100).is_some() {}
+        sender.told(1024).expect("an honest head");
+        assert_eq!(sender.place(100), None, "all consumed, nothing completed");
+        sender.landed(first.tail);
+        assert!(sender.place(100).is_some());
+    }
+
+    #[test]
+    fn farm_a_record_that_comes_twice_is_not_taken_twice() {
+        let mut ring = Ring::new(1024);
+        assert!(ring.send(b"once"));
+        let copy = ring.bytes[..64].to_vec();
+        assert!(ring.receive().is_some());
+        let at = ring.receiver.offset();
+        ring.bytes[at..at + 64].copy_from_slice(&copy);
+        assert_eq!(ring.receiver.next(ring.word()), Err(BadRecord));
+    }
+
+    #[test]
+    fn farm_a_head_that_cannot_be_is_refused() {
+        let mut sender = Sender::new(1024);
+        sender.place(100).expect("room");
+        assert_eq!(sender.told(1 << 40), Err(BadHead));
+        sender.told(128).expect("what was sent");
+        assert_eq!(sender.told(64), Err(BadHead), "heads do not go back");
+    }
+
+    #[test]
+    fn sequences_skip_nothing_but_zero() {
+        assert_eq!(
+            (next_sequence(0), next_sequence(1), next_sequence(0x7fff_ffff)),
+            (1, 2, 1)
+        );
+    }
+}

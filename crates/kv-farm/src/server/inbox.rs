@@ -1,0 +1,171 @@
+//! [`Inbox`]: one client's ring, polled.
+
+use crate::layout::{Header, RECORD_HEADER_BYTES, is_whole, record_bytes};
+use crate::logic::{BadRecord, Next, Receiver};
+use drover_base::Ns;
+use drover_mem::Region;
+use std::sync::atomic::Ordering;
+
+/// A record that stays torn is looked at again later and later, up to this: the sum of a record that never becomes whole shall not
+/// take the time of others. *(our choice)*
+const DOUBT_MAX: Ns = Ns::from_ms(1);
+const DOUBT_MIN: Ns = Ns::from_us(1);
+
+/// What a client has WRITTEN and the server not yet consumed.
+pub(super) struct Inbox {
+    ring: Region,
+    receiver: Receiver,
+    sums: bool,
+    /// The record at the head had a wrong sum: not before then, and how long that wait is.
+    doubt: Option<(Ns, Ns)>,
+}
+
+impl Inbox {
+    pub(super) fn new(ring: Region, receiver: Receiver, sums: bool) -> Inbox {
+        Inbox {
+            ring,
+            receiver,
+            sums,
+            doubt: None,
+        }
+    }
+
+    /// Whether a record is there whole; then `payload` is its. Fillers are consumed on the way.
+    pub(super) fn peek(&mut self, now: Ns, payload: &mut Vec<u8>) -> Result<bool, BadRecord> {
+        loop {
+            let at = self.receiver.offset();
+            // Acquire: pairs with whoever made the first word visible; what is behind is judged by trailer and sum.
+            let word = self.ring.load_u64(at, Ordering::Acquire);
+            match self.receiver.next(word)? {
+                Next::Nothing => return Ok(false),
+                Next::Filler(size) => {
+                    self.ring.store_u64(at, 0, Ordering::Relaxed);
+                    self.receiver.consume(size);
+                }
+                Next::Record(size) => return Ok(self.take(at, size, word, now, payload)),
+            }
+        }
+    }
+
+    fn take(&mut self, at: usize, size: usize, word: u64, now: Ns, payload: &mut Vec<u8>) -> bool {
+        if self.doubt.is_some_and(|(until, _)| now < until) {
+            return false;
+        }
+        let header = Header::decode(word).expect("the receiver saw a record");
+        // Acquire: the trailer lands last where there is an order; so all before it is there.
+        let last = self.ring.load_u64(at + size - 8, Ordering::Acquire);
+        if (last >> 32) as u32 != crate::layout::trailer(header.sequence) {
+            return false;
+        }
+        payload.resize(size, 0);
+        self.ring.copy_out(at, payload);
+        if !is_whole(payload, header, self.sums) {
+            let wait = self
+                .doubt
+                .map_or(DOUBT_MIN, |(_, wait)| (wait * 2).min(DOUBT_MAX));
+            self.doubt = Some((now + wait, wait));
+            return false;
+        }
+        self.doubt = None;
+        payload.truncate(RECORD_HEADER_BYTES + header.len as usize);
+        payload.drain(..RECORD_HEADER_BYTES);
+        true
+    }
+
+    /// The record that [`peek`](Inbox::peek) showed, with a payload of `bytes`, has been dealt with: its place becomes zero.
+    pub(super) fn consume(&mut self, bytes: usize) {
+        let size = record_bytes(bytes);
+        self.ring.zero(self.receiver.offset(), size);
+        self.receiver.consume(size);
+    }
+
+    /// The head, if the client is to be told.
+    pub(super) fn tell(&mut self) -> Option<u64> {
+        self.receiver.tell()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{encode_record, filler_word};
+    use drover_mem::PageWish;
+    use proptest::prelude::*;
+
+    fn inbox(sums: bool) -> (Inbox, Region) {
+        let ring = Region::private(4096, PageWish::Small).expect("memory");
+        (Inbox::new(ring.clone(), Receiver::new(4096, 900), sums), ring)
+    }
+
+    #[test]
+    fn a_record_is_taken_once_and_its_place_is_zero() {
+        let (mut inbox, ring) = inbox(false);
+        let (mut record, mut payload) = (Vec::new(), Vec::new());
+        assert_eq!(inbox.peek(Ns(0), &mut payload), Ok(false));
+        encode_record(&mut record, 1, &[b"request"], false);
+        ring.copy_in(0, &record);
+        assert_eq!(inbox.peek(Ns(0), &mut payload), Ok(true));
+        assert_eq!(payload, b"request");
+        inbox.consume(payload.len());
+        assert_eq!(inbox.peek(Ns(0), &mut payload), Ok(false));
+        let mut left = [1; 64];
+        ring.copy_out(0, &mut left);
+        assert_eq!(left, [0; 64]);
+    }
+
+    /// A record whose end never comes, or whose sum never fits: nothing happens, and its sum is computed ever more rarely.
+    #[test]
+    fn farm_a_record_that_is_never_finished_costs_little() {
+        let (mut inbox, ring) = inbox(true);
+        let (mut record, mut payload) = (Vec::new(), Vec::new());
+        encode_record(&mut record, 1, &[&[7; 800]], true);
+        ring.copy_in(0, &record[..record.len() - 64]);
+        assert_eq!(inbox.peek(Ns(0), &mut payload), Ok(false));
+        assert!(inbox.doubt.is_none() && payload.is_empty(), "no trailer, no sum");
+        ring.copy_in(0, &record);
+        ring.copy_in(64, &[8; 64]);
+        let mut sums = 0;
+        for now in 0..10_000 {
+            payload.clear();
+            assert_eq!(inbox.peek(Ns::from_us(now), &mut payload), Ok(false));
+            sums += u32::from(!payload.is_empty());
+        }
+        assert!((10..40).contains(&sums), "{sums} sums in 10 ms");
+        ring.copy_in(0, &record);
+        assert_eq!(
+            inbox.peek(Ns::from_ms(20), &mut payload),
+            Ok(true),
+            "in the end it came"
+        );
+    }
+
+    #[test]
+    fn farm_fillers_alone_do_not_turn_the_ring_for_ever() {
+        let (mut inbox, ring) = inbox(false);
+        let mut payload = Vec::new();
+        ring.store_u64(0, filler_word(1), Ordering::Relaxed);
+        assert_eq!(inbox.peek(Ns(0), &mut payload), Err(BadRecord));
+    }
+
+    proptest! {
+        /// Whatever lies in the ring: an answer, soon, and no panic.
+        #[test]
+        fn farm_noise_in_the_ring_is_judged(bytes in proptest::collection::vec(any::<u8>(), 4096), heads in proptest::collection::vec((0usize..64, 0u32..5, 0u32..1000), 0..20), sums in any::<bool>()) {
+            let (mut inbox, ring) = inbox(sums);
+            ring.copy_in(0, &bytes);
+            for (line, sequence, len) in heads {
+                let len = if len > 950 { u32::MAX } else { len };
+                ring.store_u64(line * 64, u64::from(len) | u64::from(sequence) << 32, Ordering::Relaxed);
+            }
+            let mut payload = Vec::new();
+            for now in 0..100 {
+                match inbox.peek(Ns(now), &mut payload) {
+                    Ok(true) => inbox.consume(payload.len()),
+                    Ok(false) => {}
+                    Err(BadRecord) => break,
+                }
+                let _ = inbox.tell();
+            }
+        }
+    }
+}

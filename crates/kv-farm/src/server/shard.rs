@@ -1,0 +1,437 @@
+//! [`Shard`]: the keys of one server, in memory that clients READ. No verbs here.
+//!
+//! Readers at any instant find a whole value, old or new, or see that they did not: an object that its lines suffice for is written over
+//! in place, in the order of its versions; otherwise the new object is written first, then the slot that names it, and only then
+//! the old object's place goes into quarantine. Every write has a version of its own, so that no two objects that were ever at one
+//! place have the same within the time of a READ.
+
+use super::places::Places;
+use drover_base::{KeyHash, Ns};
+use drover_index::hopscotch::{
+    Content, HopscotchTable, INLINE_BYTES_MAX, Object, ObjectHead, ObjectRef, ObjectWriter, SlotKind,
+    item_bytes, next_version, object_bytes,
+};
+use drover_kv::Refusal;
+use drover_mem::Region;
+use std::collections::VecDeque;
+
+/// Slots looked at for expired objects, for every write.
+const SWEPT_PER_WRITE: usize = 4;
+
+/// Table, objects, and what becomes of them when there is no room.
+pub(super) struct Shard {
+    table: HopscotchTable<Region>,
+    memory: Region,
+    places: Places,
+    writer: ObjectWriter,
+    item_bytes_max: usize,
+    /// Cache: keys in the order of their objects, with those's versions; some have another one by now.
+    eldest: Option<VecDeque<(KeyHash, u64)>>,
+    version: u64,
+    incarnation: u16,
+    /// Something may expire.
+    has_mortals: bool,
+    /// Where expired objects are looked for next, and who goes next when a neighbourhood is full.
+    hand: usize,
+    turn: usize,
+    bytes: Vec<u8>,
+    object: Object,
+    inline: [u8; INLINE_BYTES_MAX],
+}
+
+/// What a key has.
+enum Found {
+    Inline(usize),
+    Object(ObjectRef),
+}
+
+impl Shard {
+    /// Of which `memory_bytes` are for objects, with `grace` for those that are given up.
+    pub(super) fn new(
+        table: HopscotchTable<Region>,
+        memory: Region,
+        memory_bytes: usize,
+        grace: Ns,
+        item_bytes_max: usize,
+        evicts: bool,
+    ) -> Shard {
+        Shard {
+            // Memory comes in whole pages, quotas in bytes.
+            places: Places::new(memory_bytes, grace),
+            table,
+            memory,
+            writer: ObjectWriter::default(),
+            item_bytes_max,
+            eldest: evicts.then(VecDeque::new),
+            version: 0,
+            incarnation: 0,
+            has_mortals: false,
+            hand: 0,
+            turn: 0,
+            bytes: Vec::new(),
+            object: Object::default(),
+            inline: [0; INLINE_BYTES_MAX],
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Keys in overflow.
+    pub(super) fn overflow_len(&self) -> usize {
+        self.table.overflow_len()
+    }
+
+    /// The value of `key`, unless it has expired.
+    pub(super) fn get(&mut self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<&[u8]> {
+        match self.find(hash)? {
+            Found::Inline(len) => Some(&self.inline[..len]),
+            Found::Object(object) => {
+                self.bytes.resize(object.len as usize, 0);
+                self.memory.copy_out(object.offset as usize, &mut self.bytes);
+                let opened = self.object.open(&self.bytes, object.incarnation);
+                opened.expect("only the owner writes, and it finishes what it writes");
+                let is_it = self.object.key() == key && !self.object.head().is_expired(now_s);
+                is_it.then(|| self.object.value())
+            }
+        }
+    }
+
+    fn find(&mut self, hash: KeyHash) -> Option<Found> {
+        let slot = self.table.slot(self.table.find(hash)?);
+        Some(match slot.content()? {
+            Content::Inline(value) => {
+                self.inline[..value.len()].copy_from_slice(value);
+                Found::Inline(value.len())
+            }
+            Content::Object(object) => Found::Object(object),
+        })
+    }
+
+    /// Whether a value could be stored beside `key` at all: asked before it is fetched.
+    pub(super) fn admits(&self, key: &[u8], value_bytes: usize) -> Result<(), Refusal> {
+        match item_bytes(key.len(), value_bytes) > self.item_bytes_max {
+            true => Err(Refusal::TooLarge),
+            false => Ok(()),
+        }
+    }
+
+    /// Gives `key` the value. A refused one leaves everything as it was.
+    pub(super) fn put(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        value: &[u8],
+        expire_s: u32,
+        (now, now_s): (Ns, u32),
+    ) -> Result<(), Refusal> {
+        self.admits(key, value.len())?;
+        self.places.release(now);
+        self.sweep(now, now_s);
+        let is_wide = self.table.options().kind == SlotKind::Wide;
+        // Slots have no room for an expiry.
+        if is_wide && value.len() <= INLINE_BYTES_MAX && expire_s == 0 {
+            return self.publish(hash, Content::Inline(value), now);
+        }
+        let len = object_bytes(key.len(), value.len()) as u32;
+        self.version = next_version(self.version);
+        self.has_mortals |= expire_s != 0;
+        let mut head = ObjectHead {
+            version: self.version,
+            incarnation: 0,
+            expire_s,
+        };
+        match self.find(hash) {
+            Some(Found::Object(old)) if old.len == len => {
+                head.incarnation = old.incarnation;
+                self.write(old.offset, head, key, value);
+            }
+            _ => {
+                let offset = self.room(len as usize, now).ok_or(Refusal::Full)?;
+                self.incarnation = (self.incarnation + 1) & 0x7fff;
+                head.incarnation = self.incarnation;
+                self.write(offset, head, key, value);
+                let object = ObjectRef {
+                    offset,
+                    len,
+                    incarnation: head.incarnation,
+                };
+                if let Err(refusal) = self.publish(hash, Content::Object(object), now) {
+                    self.places.free(offset, len);
+                    return Err(refusal);
+                }
+            }
+        }
+        self.remember(hash);
+        Ok(())
+    }
+
+    fn write(&mut self, offset: u64, head: ObjectHead, key: &[u8], value: &[u8]) {
+        self.writer
+            .write(&mut self.memory, offset as usize, head, key, value);
+    }
+
+    /// The key with `hash` has `content` from now on.
+    fn publish(&mut self, hash: KeyHash, content: Content<'_>, now: Ns) -> Result<(), Refusal> {
+        loop {
+            match self.table.put(hash, content) {
+                Ok(old) => {
+                    if let Some(Content::Object(object)) = old.as_ref().and_then(|slot| slot.content()) {
+                        self.places.retire(object.offset, object.len, now);
+                    }
+                    return Ok(());
+                }
+                Err(_) if self.eldest.is_some() => self.make_way(hash, now),
+                Err(_) => return Err(Refusal::Full),
+            }
+        }
+    }
+
+    /// Removes `key`; false if there is no such key, or it had expired.
+    pub(super) fn remove(&mut self, hash: KeyHash, now: Ns, now_s: u32) -> bool {
+        let is_alive = match self.find(hash) {
+            None => return false,
+            Some(Found::Inline(_)) => true,
+            Some(Found::Object(object)) => !self.head(&object).is_expired(now_s),
+        };
+        self.forget(hash, now);
+        is_alive
+    }
+
+    fn head(&self, object: &ObjectRef) -> ObjectHead {
+        ObjectHead::load(&self.memory, object.offset as usize)
+    }
+
+    fn forget(&mut self, hash: KeyHash, now: Ns) {
+        let old = self.table.remove(hash);
+        if let Some(Content::Object(object)) = old.as_ref().and_then(|slot| slot.content()) {
+            self.places.retire(object.offset, object.len, now);
+        }
+    }
+
+    /// A place; what waits in quarantine goes before what is in use.
+    fn room(&mut self, bytes: usize, now: Ns) -> Option<u64> {
+        loop {
+            if let Some(offset) = self.places.alloc(bytes) {
+                return Some(offset);
+            }
+            if !self.places.release_early() && !self.evict(now) {
+                return None;
+            }
+        }
+    }
+
+    /// A cache forgets the object that was written longest ago. One-sided readers leave no trace, so age is all it knows.
+    fn evict(&mut self, now: Ns) -> bool {
+        while let Some((hash, version)) = self.eldest.as_mut().and_then(VecDeque::pop_front) {
+            if self.object_version(hash) == Some(version) {
+                self.forget(hash, now);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A cache forgets a neighbour: memory there may be elsewhere, but the new key could not be found there.
+    fn make_way(&mut self, hash: KeyHash, now: Ns) {
+        self.turn = self.turn.wrapping_add(1);
+        let rival = self.table.rival(hash, self.turn);
+        self.forget(rival.expect("a full neighbourhood has somebody"), now);
+    }
+
+    fn object_version(&self, hash: KeyHash) -> Option<u64> {
+        let slot = self.table.slot(self.table.find(hash)?);
+        match slot.content()? {
+            Content::Object(object) => Some(self.head(&object).version),
+            Content::Inline(_) => None,
+        }
+    }
+
+    fn remember(&mut self, hash: KeyHash) {
+        let Some(mut eldest) = self.eldest.take() else {
+            return;
+        };
+        eldest.push_back((hash, self.version));
+        // Keys written again and again leave old lines behind.
+        if eldest.len() > 2 * self.table.len() + 64 {
+            eldest.retain(|(hash, version)| self.object_version(*hash) == Some(*version));
+        }
+        self.eldest = Some(eldest);
+    }
+
+    /// Looks at a few slots for what has expired.
+    fn sweep(&mut self, now: Ns, now_s: u32) {
+        if !self.has_mortals {
+            return;
+        }
+        let slots = self.table.slot_count();
+        for _ in 0..SWEPT_PER_WRITE {
+            self.hand = (self.hand + 1) % slots;
+            let Some(hash) = self.table.key_at(self.hand) else {
+                continue;
+            };
+            if let Some(Content::Object(object)) = self.table.slot(self.hand).content()
+                && self.head(&object).is_expired(now_s)
+            {
+                self.forget(hash, now);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drover_base::HashSeed;
+    use drover_index::hopscotch::{Geometry, TableOptions};
+    use drover_mem::PageWish;
+
+    const KEY: &[u8] = b"key";
+
+    fn shard_of(kind: SlotKind, memory_bytes: usize, evicts: bool) -> Shard {
+        let region = |bytes| Region::private(bytes, PageWish::Small).expect("memory");
+        let options = TableOptions {
+            geometry: Geometry::CLASSIC,
+            kind,
+            home_count: 64,
+            block_count: 4,
+            epoch: 1,
+        };
+        let table = HopscotchTable::new(region(options.bytes()), &options);
+        Shard::new(table, region(memory_bytes), memory_bytes, Ns(100), 4096, evicts)
+    }
+
+    fn shard(memory_bytes: usize, evicts: bool) -> Shard {
+        shard_of(SlotKind::Wide, memory_bytes, evicts)
+    }
+
+    fn hash(key: &[u8]) -> KeyHash {
+        HashSeed::new(1, 2).hash(key)
+    }
+
+    fn put(shard: &mut Shard, key: &[u8], value: &[u8], now: Ns) -> Result<(), Refusal> {
+        shard.put(hash(key), key, value, 0, (now, 1))
+    }
+
+    fn object(shard: &mut Shard, key: &[u8]) -> ObjectRef {
+        match shard.find(hash(key)) {
+            Some(Found::Object(object)) => object,
+            _ => panic!("no object"),
+        }
+    }
+
+    /// What a reader with this pointer makes of what is there.
+    fn read(shard: &Shard, pointer: &ObjectRef) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; pointer.len as usize];
+        shard.memory.copy_out(pointer.offset as usize, &mut bytes);
+        let mut object = Object::default();
+        object.open(&bytes, pointer.incarnation).ok()?;
+        Some(object.value().to_vec())
+    }
+
+    #[test]
+    fn values_of_all_lengths_come_back_in_both_kinds_of_table() {
+        for kind in [SlotKind::Wide, SlotKind::Narrow] {
+            let mut shard = shard_of(kind, 1 << 16, false);
+            for len in [0, 1, 31, 32, 33, 40, 41, 42, 103, 104, 105, 4000, 7, 32] {
+                let value = vec![len as u8; len];
+                put(&mut shard, KEY, &value, Ns(0)).expect("room");
+                assert_eq!(shard.get(hash(KEY), KEY, 1), Some(&value[..]), "{kind:?}, {len}");
+            }
+            assert!(shard.remove(hash(KEY), Ns(0), 1) && !shard.remove(hash(KEY), Ns(0), 1));
+            assert_eq!(shard.get(hash(KEY), KEY, 1), None);
+        }
+    }
+
+    /// A reader that is under way finds the old object whole, or the new one; never a mixture.
+    #[test]
+    fn farm_an_object_is_written_over_where_it_is_or_left_alone() {
+        let mut shard = shard(1 << 16, false);
+        put(&mut shard, KEY, &[1; 100], Ns(0)).expect("room");
+        let old = object(&mut shard, KEY);
+        put(&mut shard, KEY, &[2; 101], Ns(10)).expect("room");
+        assert_eq!(object(&mut shard, KEY), old, "the same lines suffice");
+        assert_eq!(read(&shard, &old), Some(vec![2; 101]));
+        put(&mut shard, KEY, &[3; 300], Ns(20)).expect("room");
+        assert_ne!(object(&mut shard, KEY).offset, old.offset);
+        for now in 21..70 {
+            put(&mut shard, b"other", &[9; 100], Ns(now)).expect("room");
+        }
+        assert_eq!(read(&shard, &old), Some(vec![2; 101]), "in quarantine");
+    }
+
+    /// Without a grace to speak of a reader finds another object in its place: the incarnation says so, even of the same key.
+    #[test]
+    fn farm_a_place_that_was_reused_is_found_out() {
+        let mut shard = shard(4096, true);
+        put(&mut shard, KEY, &[1; 100], Ns(0)).expect("room");
+        let old = object(&mut shard, KEY);
+        let mut reused = 0;
+        for round in 0..200u8 {
+            let len = if round % 2 == 0 { 200 } else { 100 };
+            put(&mut shard, KEY, &vec![round; len], Ns(1)).expect("a cache is never full");
+            let now = object(&mut shard, KEY);
+            reused += u32::from((now.offset, now.len) == (old.offset, old.len));
+            assert!(now == old || round == 0 || read(&shard, &old).is_none_or(|value| value == [1; 100]));
+        }
+        assert!(reused > 0, "its place was never used again");
+        assert_eq!(read(&shard, &old), None);
+    }
+
+    /// No two writes have one version: lines of two objects at one place can be told apart.
+    #[test]
+    fn farm_versions_are_the_shards() {
+        let mut shard = shard(4096, true);
+        let mut last = 0;
+        for round in 0..300u32 {
+            let key = (round % 7).to_le_bytes();
+            put(&mut shard, &key, &[1; 100], Ns(0)).expect("a cache is never full");
+            let pointer = object(&mut shard, &key);
+            let version = shard.head(&pointer).version;
+            assert!(version > last);
+            last = version;
+        }
+    }
+
+    #[test]
+    fn what_expires_goes_and_frees_its_room() {
+        let mut shard = shard(1 << 16, false);
+        shard.put(hash(KEY), KEY, b"v", 5, (Ns(0), 1)).expect("room");
+        assert_eq!(shard.get(hash(KEY), KEY, 4), Some(&b"v"[..]));
+        assert_eq!(shard.get(hash(KEY), KEY, 5), None);
+        assert_eq!(shard.len(), 1);
+        for _ in 0..64 {
+            shard
+                .put(hash(b"other"), b"other", b"v", 0, (Ns(0), 5))
+                .expect("room");
+        }
+        assert_eq!(shard.len(), 1, "the sweep found it");
+        assert!(!shard.remove(hash(KEY), Ns(0), 5));
+    }
+
+    #[test]
+    fn a_cache_forgets_and_a_store_is_full() {
+        for (len, memory) in [(100, 4096), (8, 1 << 16)] {
+            let (mut cache, mut store) = (shard(memory, true), shard(memory, false));
+            let mut refused = 0;
+            for key in 0..300u32 {
+                let key = key.to_le_bytes();
+                put(&mut cache, &key, &vec![1; len], Ns(0)).expect("a cache is never full");
+                assert!(
+                    cache.get(hash(&key), &key, 1).is_some(),
+                    "what was just put is there"
+                );
+                refused += u32::from(put(&mut store, &key, &vec![1; len], Ns(0)) == Err(Refusal::Full));
+            }
+            assert!(
+                refused > 0 && store.len() == 300 - refused as usize,
+                "{len} bytes"
+            );
+            for key in 0..300u32 {
+                let key = key.to_le_bytes();
+                let _ = store.get(hash(&key), &key, 1);
+            }
+        }
+    }
+}
