@@ -8,6 +8,7 @@
 //! - [`acceptor`]: the event loop of a server's control thread.
 //! - [`RunLoop`]: steps the actors of one core, sleeps when they are idle; [`Timers`] for their deadlines.
 //! - [`TaskPool`] and [`TaskCx`]: asynchronous operations over verbs, on one core.
+//! - [`Link`]: a client's session over a control channel, made again whenever it is lost.
 //! - [`exchange`]: connects the two ends of a queue pair.
 //! - [`mailbox`], [`StopFlag`]: how other threads speak to a core; [`ring`]: how a core speaks to another, all the time.
 //!
@@ -37,6 +38,7 @@ pub mod acceptor;
 pub mod control;
 pub mod cores;
 pub mod exchange;
+mod link;
 mod mailbox;
 mod ring;
 mod run_loop;
@@ -45,6 +47,7 @@ mod task;
 mod timers;
 mod wake;
 
+pub use link::{Handshake, Link, LinkOptions, Loss};
 pub use mailbox::{MailError, Mailbox, Mailer, mailbox};
 pub use ring::{RingConsumer, RingFull, RingProducer, ring};
 pub use run_loop::{Idle, RunLoop, RunStats};

@@ -15,7 +15,7 @@ use crate::layout::SlotMap;
 use drover_base::{Cpu, HashSeed, Ns};
 use drover_kv::{KvClient, Outcome, Refusal};
 use drover_mem::{LINE_BYTES, PageWish};
-use drover_rt::control::{ControlAddr, ControlError, ControlStream, Desk, DialError, Keeper};
+use drover_rt::control::{ControlError, ControlStream, Dial, Keeper};
 use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, SendList, UdDest, Wc};
 use std::rc::Rc;
 
@@ -33,27 +33,6 @@ const POST_BATCH: usize = 8;
 const MESSAGES_MAX: usize = 64;
 /// Before the image of a slot in its block: room for a datagram's header.
 const DATAGRAM_LEAD_BYTES: usize = 64;
-
-/// How to reach the server, again and again.
-pub struct Dial(Box<dyn FnMut() -> Result<ControlStream, DialError> + Send>);
-
-impl Dial {
-    /// Calls `dial` for every attempt. It should not block for long.
-    pub fn new(dial: impl FnMut() -> Result<ControlStream, DialError> + Send + 'static) -> Dial {
-        Dial(Box::new(dial))
-    }
-
-    /// Always the same address. An attempt blocks for a second at most.
-    pub fn to(addr: ControlAddr) -> Dial {
-        Dial::new(move || ControlStream::connect(&addr, Ns::from_s(1)))
-    }
-
-    /// A server of this process that lets in who knocks at `desk`.
-    pub fn at(desk: &Desk) -> Dial {
-        let desk = desk.clone();
-        Dial::new(move || Ok(desk.connect()))
-    }
-}
 
 /// The control side of a client.
 pub(super) enum Link<P: Provider> {
@@ -260,7 +239,7 @@ impl<P: Provider> HerdClient<P> {
     }
 
     fn begin_handshake(&mut self, now: Ns) {
-        let mut control = match (self.dial.0)() {
+        let mut control = match self.dial.attempt() {
             Ok(control) => control,
             Err(error) => return self.fail(now, error.into()),
         };

@@ -8,7 +8,8 @@ use super::worker::Introduction;
 use super::{ServeError, StartError};
 use crate::control::{ErrorCode, FrontEnd, Message};
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
-use drover_rt::control::{ControlError, ControlListener, ControlStream, Frame};
+use drover_rt::control::service::Enquiry;
+use drover_rt::control::{ControlError, ControlListener, ControlStream, Frame, Message as _};
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
@@ -193,6 +194,9 @@ impl<P: Provider> Acceptor<P> {
 
     fn hear(&mut self, index: usize, frame: Frame) {
         let session = &mut self.sessions[index];
+        if frame.kind == Enquiry::KIND {
+            return session.announce();
+        }
         let message = match Message::decode(frame.kind, &frame.body, frame.fds) {
             Ok(message) => message,
             Err(error) => return session.refuse(ErrorCode::Malformed, &error.to_string()),

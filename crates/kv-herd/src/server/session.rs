@@ -12,6 +12,7 @@ use crate::layout::SlotMap;
 use crate::logic::KeyRule;
 use drover_base::Ns;
 use drover_mem::MaskedRegion;
+use drover_rt::control::service::Announcement;
 use drover_rt::control::{ControlError, ControlStream};
 use drover_verbs::{Export, Provider, QueuePair};
 
@@ -102,6 +103,17 @@ impl<P: Provider> Session<P> {
     /// It was let in with this front end.
     pub(super) fn uses(&self, front_end: FrontEnd) -> bool {
         self.terms.is_some_and(|terms| terms.front_end == front_end)
+    }
+
+    /// Says who we are to somebody who may want another system.
+    pub(super) fn announce(&mut self) {
+        let announcement = Announcement {
+            system: crate::control::SYSTEM.to_owned(),
+            shard_count: 0,
+        };
+        if let Err(error) = self.stream.send_message(&announcement) {
+            tracing::debug!(%error, "a control channel is gone");
+        }
     }
 
     /// Sends; what goes wrong shows at the next `recv`.

@@ -8,7 +8,7 @@ mod link;
 mod operation;
 mod session;
 
-pub use link::Dial;
+pub use drover_rt::control::Dial;
 
 use crate::layout::{Reply, Request, RequestKind, Status, record_bytes};
 use crate::logic::{Lookup, Miss, Step, is_within};
@@ -142,7 +142,7 @@ impl<P: Provider> PilafClient<P> {
         let count = dials.len();
         assert!(count > 0 && options.window > 0, "a shard and a window at least");
         let slots = (options.window * count).min(1024);
-        let link = |(shard, dial)| Link::new(dial, shard, count, slots);
+        let link = |(shard, dial)| link::link(&ctx, dial, shard, count, slots);
         PilafClient {
             links: dials.into_iter().enumerate().map(link).collect(),
             places: (0..slots).map(|_| Operation::default()).collect(),
@@ -164,7 +164,7 @@ impl<P: Provider> PilafClient<P> {
 
     /// Why a shard could not be reached last.
     pub fn take_error(&mut self) -> Option<SetupError> {
-        self.links.iter_mut().find_map(|link| link.error.take())
+        self.links.iter_mut().find_map(Link::take_error)
     }
 
     /// Counters.
@@ -599,7 +599,7 @@ impl<P: Provider> KvClient<P> for PilafClient<P> {
         for shard in 0..self.links.len() {
             if now >= self.links[shard].next_timer() {
                 let was_up = self.links[shard].session().is_some();
-                if self.links[shard].look(&self.ctx, now) {
+                if self.links[shard].look(now) {
                     self.lost(shard, &mut sink);
                 }
                 self.stirred |= !was_up && self.links[shard].session().is_some();

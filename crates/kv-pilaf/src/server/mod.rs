@@ -17,9 +17,6 @@ use peer::{Desk, Peer, PeerError};
 use shard::Shard;
 use std::rc::Rc;
 
-/// How often control channels are looked at.
-const LOOK_EVERY: Ns = Ns::from_us(20);
-
 /// Frames of one client per look.
 const FRAMES_PER_LOOK: usize = 8;
 
@@ -45,6 +42,9 @@ pub struct ServerOptions {
     pub evicts: bool,
     /// How long a record that was replaced stays readable.
     pub grace: Ns,
+    /// How often control channels are looked at: a system call for every client, which costs a core that sleeps its
+    /// sleep.
+    pub look_every: Ns,
     /// Which pages.
     pub pages: PageWish,
     /// Keys the hash of keys; `None`: random. All shards of a service have one.
@@ -63,6 +63,7 @@ impl Default for ServerOptions {
             message_bytes: 1024,
             evicts: false,
             grace: Ns::from_ms(1),
+            look_every: Ns::from_us(20),
             pages: PageWish::HugeIfAny,
             hash_seed: None,
         }
@@ -95,6 +96,8 @@ pub struct ServerStats {
     pub gets: u64,
     /// Values fetched from clients.
     pub pulls: u64,
+    /// Keys forgotten to make room.
+    pub evictions: u64,
 }
 
 /// One shard and its clients.
@@ -182,9 +185,22 @@ impl<P: Provider> Server<P> {
         self.len() == 0
     }
 
+    /// Bytes of records, those that wait in quarantine included.
+    pub fn used_bytes(&self) -> usize {
+        self.desk.shard.used_bytes()
+    }
+
+    /// Places of the table.
+    pub fn entry_count(&self) -> usize {
+        self.options.entry_count
+    }
+
     /// Counters.
     pub fn stats(&self) -> ServerStats {
-        self.desk.stats
+        ServerStats {
+            evictions: self.desk.shard.evictions(),
+            ..self.desk.stats
+        }
     }
 
     /// What has come over the control channels. Who has gone is dropped before anybody is let in.
@@ -278,7 +294,7 @@ impl<P: Provider> Actor<P::Cpu> for Server<P> {
         let mut busy = false;
         if now >= self.next_look {
             busy = self.look(now);
-            self.next_look = now + LOOK_EVERY;
+            self.next_look = now + self.options.look_every;
         }
         for peer in &mut self.peers {
             busy |= peer.serve(cpu, &mut self.desk);

@@ -27,6 +27,7 @@ pub(super) struct Shard {
     /// Cache: keys in the order of their records, with those; some have another record by now.
     eldest: Option<VecDeque<(KeyHash, u64)>>,
     version: u64,
+    evictions: u64,
     sums: Vec<u8>,
 }
 
@@ -67,12 +68,21 @@ impl Shard {
             item_bytes_max,
             eldest: evicts.then(VecDeque::new),
             version: 0,
+            evictions: 0,
             sums: vec![0; PIECE],
         }
     }
 
     pub(super) fn len(&self) -> usize {
         self.table.len()
+    }
+
+    pub(super) fn used_bytes(&self) -> usize {
+        self.extents.used_bytes()
+    }
+
+    pub(super) fn evictions(&self) -> u64 {
+        self.evictions
     }
 
     /// The record of `key`, unless it has expired.
@@ -200,6 +210,7 @@ impl Shard {
             if record.is_some_and(|record| record.offset == offset) {
                 let old = self.table.remove(hash);
                 self.retire(old, now);
+                self.evictions += 1;
                 return true;
             }
         }

@@ -79,6 +79,14 @@ impl Peers {
         self.end(conn, ControlError::ByUs);
     }
 
+    /// Takes a connection away, to be served elsewhere; its end is not reported here.
+    pub fn take(&mut self, conn: ConnId) -> Option<ControlStream> {
+        self.place(conn)?;
+        self.free.push(conn.index);
+        self.live -= 1;
+        self.places[conn.index as usize].stream.take()
+    }
+
     /// Who is on the other end; Unix sockets only.
     pub fn cred(&self, conn: ConnId) -> Option<PeerCred> {
         self.place(conn)?.peer_cred()

@@ -28,6 +28,16 @@ pub mod kind {
     pub const EXPORT: u16 = 4;
     /// "My end is connected." No body.
     pub const READY: u16 = 5;
+    /// "Who are you?" See [`service`](crate::control::service).
+    pub const ENQUIRY: u16 = 6;
+    /// The answer.
+    pub const ANNOUNCEMENT: u16 = 7;
+    /// "I want to speak to this shard."
+    pub const VISIT: u16 = 8;
+    /// "What have you done?"
+    pub const QUESTION: u16 = 9;
+    /// The answer.
+    pub const FIGURES: u16 = 10;
     /// The first kind that applications may use.
     pub const APPLICATION: u16 = 16;
 }

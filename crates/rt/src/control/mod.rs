@@ -31,6 +31,7 @@ mod addr;
 mod bind;
 mod codec;
 mod desk;
+mod dial;
 mod error;
 mod frame;
 mod heartbeat;
@@ -38,6 +39,7 @@ mod keeper;
 mod memory;
 mod outbound;
 mod runtime_dir;
+pub mod service;
 mod socket;
 mod stream;
 
@@ -45,6 +47,7 @@ pub use addr::{AddrError, ControlAddr, Place, Scheme};
 pub use bind::{ControlListener, ListenError};
 pub use codec::{DecodeError, EncodeError, Message, Reader, Writer};
 pub use desk::Desk;
+pub use dial::Dial;
 pub use error::{ControlError, DialError};
 pub use frame::{
     BODY_BYTES_MAX, FDS_MAX, Frame, FrameError, FrameReader, HEADER_BYTES, Header, MAGIC, VERSION,

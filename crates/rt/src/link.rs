@@ -1,0 +1,388 @@
+//! [`Link`]: a client's session with a server, made again whenever it is lost.
+//!
+//! ```text
+//! Down --rest is over, dial--> Shaking --the last word of the handshake--> Up
+//!   ^                             | refused, or too slow                     | the channel ended, or the session broke
+//!   '------- rest, longer each time -------------------------------------------'
+//! ```
+//! What is said meanwhile, and what a session is, the system knows: its [`Handshake`].
+
+use crate::control::{ControlError, ControlStream, Dial, DialError, Frame};
+use drover_base::Ns;
+use std::fmt::Display;
+
+/// A link is lost, and not because of what the channel itself says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loss {
+    /// The handshake took too long.
+    Timeout,
+    /// The session [is broken](Handshake::is_broken).
+    Broken,
+    /// A frame came that nobody waits for.
+    Unexpected,
+}
+
+/// What a system says on a new control channel until there is a session.
+pub trait Handshake {
+    /// What there is then: queues, buffers, the server's memory.
+    type Session;
+    /// Why there is none.
+    type Error: From<DialError> + From<ControlError> + From<Loss> + Display;
+
+    /// The first words on a channel.
+    fn begin(&mut self, control: &mut ControlStream) -> Result<(), Self::Error>;
+
+    /// A frame has come; `session` is what earlier ones made of it. True: the session stands, if there is one.
+    fn take(
+        &mut self,
+        frame: &Frame,
+        session: &mut Option<Box<Self::Session>>,
+        control: &mut ControlStream,
+        now: Ns,
+    ) -> Result<bool, Self::Error>;
+
+    /// Whether a session is of no more use: its queue pair failed, say.
+    fn is_broken(session: &Self::Session) -> bool;
+}
+
+/// How patient a [`Link`] is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkOptions {
+    /// A handshake that takes longer has failed.
+    pub handshake_max: Ns,
+    /// Rest before the next attempt, at first; doubled with each failure.
+    pub rest_min: Ns,
+    /// Longest rest.
+    pub rest_max: Ns,
+    /// How often the control channel of a session is looked at: a system call.
+    pub look_every: Ns,
+}
+
+impl Default for LinkOptions {
+    fn default() -> LinkOptions {
+        LinkOptions {
+            handshake_max: Ns::from_s(2),
+            rest_min: Ns::from_us(100),
+            rest_max: Ns::from_ms(100),
+            look_every: Ns::from_us(200),
+        }
+    }
+}
+
+enum Phase<S> {
+    /// No connection; another attempt then.
+    Down { retry_at: Ns },
+    /// The handshake is under way.
+    Shaking {
+        control: ControlStream,
+        deadline: Ns,
+        session: Option<Box<S>>,
+    },
+    Up {
+        control: ControlStream,
+        next_look: Ns,
+        session: Box<S>,
+    },
+}
+
+/// One server as a client sees it. Nothing in it blocks but its [`Dial`].
+pub struct Link<H: Handshake> {
+    phase: Phase<H::Session>,
+    dial: Dial,
+    handshake: H,
+    options: LinkOptions,
+    rest: Ns,
+    error: Option<H::Error>,
+}
+
+impl<H: Handshake> Link<H> {
+    /// A link that dials when it is first looked at.
+    pub fn new(dial: Dial, handshake: H, options: LinkOptions) -> Link<H> {
+        Link {
+            phase: Phase::Down { retry_at: Ns::ZERO },
+            dial,
+            handshake,
+            options,
+            rest: options.rest_min,
+            error: None,
+        }
+    }
+
+    /// The session, if there is one that works.
+    pub fn session(&mut self) -> Option<&mut H::Session> {
+        match &mut self.phase {
+            Phase::Up { session, .. } if !H::is_broken(session) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// Why there was no session last, once.
+    pub fn take_error(&mut self) -> Option<H::Error> {
+        self.error.take()
+    }
+
+    /// When it wants to be [looked at](Link::look).
+    pub fn next_timer(&self) -> Ns {
+        match &self.phase {
+            Phase::Down { retry_at } => *retry_at,
+            Phase::Shaking { .. } => Ns::ZERO,
+            Phase::Up { session, .. } if H::is_broken(session) => Ns::ZERO,
+            Phase::Up { next_look, .. } => *next_look,
+        }
+    }
+
+    /// Dials, shakes hands, listens. True when the session there was is over: the caller tells its operations.
+    pub fn look(&mut self, now: Ns) -> bool {
+        match &mut self.phase {
+            Phase::Down { retry_at } if now < *retry_at => false,
+            Phase::Down { .. } => {
+                if let Err(error) = self.begin(now) {
+                    self.lose(now, error);
+                }
+                false
+            }
+            Phase::Shaking { .. } => {
+                if let Err(error) = self.shake(now) {
+                    self.lose(now, error);
+                }
+                false
+            }
+            Phase::Up { .. } => match self.listen(now) {
+                Ok(()) => false,
+                Err(error) => {
+                    self.lose(now, error);
+                    true
+                }
+            },
+        }
+    }
+
+    fn begin(&mut self, now: Ns) -> Result<(), H::Error> {
+        let mut control = self.dial.attempt()?;
+        self.handshake.begin(&mut control)?;
+        self.phase = Phase::Shaking {
+            control,
+            deadline: now + self.options.handshake_max,
+            session: None,
+        };
+        Ok(())
+    }
+
+    fn shake(&mut self, now: Ns) -> Result<(), H::Error> {
+        let Phase::Shaking {
+            control,
+            deadline,
+            session,
+        } = &mut self.phase
+        else {
+            return Ok(());
+        };
+        match control.recv(now)? {
+            None if now < *deadline => {}
+            None => return Err(Loss::Timeout.into()),
+            Some(frame) => {
+                if self.handshake.take(&frame, session, control, now)? {
+                    self.up(now);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn up(&mut self, now: Ns) {
+        let phase = std::mem::replace(&mut self.phase, Phase::Down { retry_at: now });
+        if let Phase::Shaking {
+            control,
+            session: Some(session),
+            ..
+        } = phase
+        {
+            self.rest = self.options.rest_min;
+            self.phase = Phase::Up {
+                control,
+                next_look: now + self.options.look_every,
+                session,
+            };
+        }
+    }
+
+    fn listen(&mut self, now: Ns) -> Result<(), H::Error> {
+        let Phase::Up {
+            control,
+            next_look,
+            session,
+        } = &mut self.phase
+        else {
+            return Ok(());
+        };
+        if H::is_broken(session) {
+            return Err(Loss::Broken.into());
+        }
+        if now < *next_look {
+            return Ok(());
+        }
+        *next_look = now + self.options.look_every;
+        match control.recv(now)? {
+            None => Ok(()),
+            Some(_) => Err(Loss::Unexpected.into()),
+        }
+    }
+
+    /// Whatever there is ends here: the session, and then the channel, by which the server learns of it.
+    fn lose(&mut self, now: Ns, error: H::Error) {
+        tracing::debug!(%error, "no session");
+        self.error = Some(error);
+        let retry_at = now + self.rest;
+        self.rest = (self.rest * 2).min(self.options.rest_max);
+        self.phase = Phase::Down { retry_at };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{Desk, kind, refusal};
+
+    const HELLO: u16 = kind::APPLICATION;
+    const READY: u16 = kind::APPLICATION + 1;
+
+    #[derive(Debug, PartialEq)]
+    enum Why {
+        Channel(String),
+        Loss(Loss),
+    }
+
+    impl From<DialError> for Why {
+        fn from(error: DialError) -> Why {
+            Why::Channel(error.to_string())
+        }
+    }
+
+    impl From<ControlError> for Why {
+        fn from(error: ControlError) -> Why {
+            Why::Channel(error.to_string())
+        }
+    }
+
+    impl From<Loss> for Why {
+        fn from(loss: Loss) -> Why {
+            Why::Loss(loss)
+        }
+    }
+
+    impl Display for Why {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "{self:?}")
+        }
+    }
+
+    /// Says hello, and is content with one word. A session is whether it is broken.
+    struct Curt;
+
+    impl Handshake for Curt {
+        type Session = bool;
+        type Error = Why;
+
+        fn begin(&mut self, control: &mut ControlStream) -> Result<(), Why> {
+            Ok(control.send(HELLO, b"", &[])?)
+        }
+
+        fn take(
+            &mut self,
+            frame: &Frame,
+            session: &mut Option<Box<bool>>,
+            _: &mut ControlStream,
+            _: Ns,
+        ) -> Result<bool, Why> {
+            *session = Some(Box::new(false));
+            Ok(frame.kind == READY)
+        }
+
+        fn is_broken(session: &bool) -> bool {
+            *session
+        }
+    }
+
+    fn link(desk: &Desk) -> Link<Curt> {
+        Link::new(Dial::at(desk), Curt, LinkOptions::default())
+    }
+
+    /// Looks until the server's end has its hello, and answers. Returns that end.
+    fn connected(link: &mut Link<Curt>, desk: &Desk, now: Ns) -> ControlStream {
+        assert!(!link.look(now));
+        let mut server = desk.accept().expect("it has dialled");
+        let hello = server.recv(now).expect("a whole stream").expect("hello");
+        assert_eq!(hello.kind, HELLO);
+        server.send(READY, b"", &[]).expect("room");
+        assert!(!link.look(now) && link.session().is_some());
+        server
+    }
+
+    #[test]
+    fn a_session_that_breaks_or_whose_channel_ends_is_told_once_and_made_again() {
+        let desk = Desk::new();
+        let mut link = link(&desk);
+        let first = connected(&mut link, &desk, Ns(1));
+        *link.session().expect("a session") = true;
+        assert!(link.session().is_none());
+        assert!(link.look(Ns(2)), "it is told");
+        assert_eq!(link.take_error(), Some(Why::Loss(Loss::Broken)));
+        assert!(!link.look(Ns(3)), "and rests");
+        drop(first);
+        let rested = link.next_timer();
+        let second = connected(&mut link, &desk, rested);
+        drop(second);
+        let later = link.next_timer();
+        assert!(link.look(later), "the channel has ended");
+        assert!(matches!(link.take_error(), Some(Why::Channel(_))));
+    }
+
+    #[test]
+    fn rests_grow_to_their_longest_and_a_session_makes_them_short_again() {
+        let desk = Desk::new();
+        let mut link = link(&desk);
+        let (mut now, mut rests) = (Ns(1), Vec::new());
+        for _ in 0..12 {
+            link.look(now);
+            desk.clear();
+            link.look(now);
+            rests.push(link.next_timer().since(now));
+            now = link.next_timer();
+        }
+        let options = LinkOptions::default();
+        assert_eq!((rests[0], rests[1]), (options.rest_min, options.rest_min * 2));
+        assert_eq!(rests[11], options.rest_max);
+        let server = connected(&mut link, &desk, now);
+        drop(server);
+        let now = link.next_timer();
+        assert!(link.look(now));
+        assert_eq!(link.next_timer().since(now), options.rest_min);
+    }
+
+    #[test]
+    fn a_server_that_is_silent_refuses_or_chatters_is_lost() {
+        let (desk, options) = (Desk::new(), LinkOptions::default());
+        let mut link = link(&desk);
+        link.look(Ns(1));
+        link.look(options.handshake_max);
+        assert_eq!(link.take_error(), None);
+        link.look(options.handshake_max + Ns(2));
+        assert_eq!(link.take_error(), Some(Why::Loss(Loss::Timeout)));
+
+        desk.clear();
+        let now = link.next_timer();
+        link.look(now);
+        let server = desk.accept().expect("it dials again");
+        server.refuse(refusal::SHUTTING_DOWN, "closing time");
+        link.look(now);
+        let why = link.take_error().expect("a reason").to_string();
+        assert!(why.contains("closing time"), "{why}");
+
+        let now = link.next_timer();
+        let mut server = connected(&mut link, &desk, now);
+        server.send(READY, b"", &[]).expect("room");
+        let now = link.next_timer();
+        assert!(link.look(now));
+        assert_eq!(link.take_error(), Some(Why::Loss(Loss::Unexpected)));
+    }
+}
