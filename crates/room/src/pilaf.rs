@@ -9,7 +9,7 @@ use drover_kv_pilaf::server::{Server, ServerOptions};
 use drover_mem::PageWish;
 use drover_rt::control::Desk;
 use drover_sim::VirtualCpu;
-use drover_verbs_sim::{Sim, World};
+use drover_verbs_sim::{Doorbells, Sim, World};
 use std::rc::Rc;
 
 /// Pilaf.
@@ -56,7 +56,8 @@ impl Service for Pilaf {
     type Client = PilafClient<Sim>;
 
     fn open(&self, world: &World, setup: &Setup) -> Vec<Desk> {
-        let device = world.device(0);
+        // As over libibverbs, where every context opens the device and so has registers of its own.
+        let device = world.device_with(0, Doorbells::PerContext);
         let open = |shard| {
             let options = self.server_options(setup, shard);
             let server = Server::<Sim>::new(&device, &options).expect("a server");
