@@ -8,13 +8,18 @@ use crate::figure::Job;
 use crate::in_room::{Asked, InRoom, outcome};
 use crate::micro::Outcome;
 use drover_base::Ns;
-use drover_room::{Load, Pilaf, run};
+use drover_index::hopscotch::SlotKind;
+use drover_room::{Farm, Load, Pilaf, run};
 
 /// Which.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum System {
     /// Pilaf: an entry, then the record.
     Pilaf,
+    /// FaRM-KV with values of up to 32 bytes in its table: a neighbourhood.
+    Farm,
+    /// FaRM-KV with values behind its table: a neighbourhood, then the object.
+    FarmOutside,
 }
 
 /// A set-up, without its profile and seed.
@@ -79,15 +84,22 @@ impl InRoom for OneSided {
         };
         let mut setup = asked.setup(job);
         setup.world.step_cap = STEP_CAP;
+        let (cores, share) = (self.cores, self.load.keys / self.cores as u64);
+        let farm = |kind| Farm {
+            shards: cores,
+            kind,
+            ..Farm::for_keys(share)
+        };
         let found = match self.system {
             System::Pilaf => {
-                let share = self.load.keys / self.cores as u64;
                 let pilaf = Pilaf {
-                    shards: self.cores,
+                    shards: cores,
                     ..Pilaf::for_keys(share)
                 };
                 run(&setup, &pilaf)
             }
+            System::Farm => run(&setup, &farm(SlotKind::Wide)),
+            System::FarmOutside => run(&setup, &farm(SlotKind::Narrow)),
         };
         outcome(&setup, &found)
     }

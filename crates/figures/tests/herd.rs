@@ -38,7 +38,7 @@ fn some_points() -> Vec<Point> {
     let is_real = |series: &str| {
         series.starts_with("HERD")
             || series.starts_with("window")
-            || series.split(" / ").next() == Some("Pilaf")
+            || ["Pilaf", "FaRM-KV"].contains(&series.split(" / ").next().unwrap_or_default())
     };
     let ours = points.filter(|point| is_real(&point.series));
     ours.filter(|point| point.x < 450.0).step_by(4).collect()

@@ -1,15 +1,14 @@
 //! [`Pilaf`]: Pilaf's shards in a room, each on a core of the server.
 
 use crate::service::Core;
+use crate::shards::{self, Shard};
 use crate::{Load, Service, Setup};
-use drover_base::{Actor, Progress};
 use drover_kv_pilaf::client::{ClientOptions, Dial, PilafClient};
 use drover_kv_pilaf::layout::record_bytes;
 use drover_kv_pilaf::server::{Server, ServerOptions};
 use drover_mem::PageWish;
-use drover_rt::control::Desk;
-use drover_sim::VirtualCpu;
-use drover_verbs_sim::{Doorbells, Sim, World};
+use drover_rt::control::{ControlStream, Desk};
+use drover_verbs_sim::{Sim, World};
 use std::rc::Rc;
 
 /// Pilaf.
@@ -56,20 +55,9 @@ impl Service for Pilaf {
     type Client = PilafClient<Sim>;
 
     fn open(&self, world: &World, setup: &Setup) -> Vec<Desk> {
-        // As over libibverbs, where every context opens the device and so has registers of its own.
-        let device = world.device_with(0, Doorbells::PerContext);
-        let open = |shard| {
-            let options = self.server_options(setup, shard);
-            let server = Server::<Sim>::new(&device, &options).expect("a server");
-            let (core, desk) = (server.context(), Desk::new());
-            let shard = Shard {
-                server,
-                desk: desk.clone(),
-            };
-            world.spawn(&core, Box::new(shard));
-            desk
-        };
-        (0..self.shards).map(open).collect()
+        shards::open(world, self.shards, |device, shard| {
+            Server::new(device, &self.server_options(setup, shard)).expect("a server")
+        })
     }
 
     fn is_filled_when_open(&self) -> bool {
@@ -90,17 +78,12 @@ impl Service for Pilaf {
     }
 }
 
-/// A shard that lets in whoever knocks.
-struct Shard {
-    server: Server<Sim>,
-    desk: Desk,
-}
+impl Shard for Server<Sim> {
+    fn core(&self) -> Rc<Core> {
+        self.context()
+    }
 
-impl Actor<VirtualCpu> for Shard {
-    fn step(&mut self, cpu: &VirtualCpu) -> Progress {
-        while let Some(stream) = self.desk.accept() {
-            self.server.adopt(stream);
-        }
-        self.server.step(cpu)
+    fn adopt(&mut self, stream: ControlStream) {
+        self.adopt(stream);
     }
 }

@@ -1,7 +1,8 @@
 //! Systems whose GETs pass the server by, in a room: everything is found, and what binds is not the server's core.
 
 use drover_base::Ns;
-use drover_room::{Load, Outcome, Pilaf, Setup, run};
+use drover_index::hopscotch::SlotKind;
+use drover_room::{Farm, Load, Outcome, Pilaf, Setup, run};
 
 /// Keys of all clients; three quarters of 4096 places.
 const KEYS: u64 = 3_072;
@@ -22,28 +23,55 @@ fn setup(put_percent: u64, seed: u64) -> Setup {
     }
 }
 
-fn pilaf(put_percent: u64, seed: u64) -> Outcome {
-    let outcome = run(&setup(put_percent, seed), &Pilaf::for_keys(KEYS));
+fn told(name: &str, put_percent: u64, outcome: Outcome) -> Outcome {
+    let binding = outcome.report.binding_of(0);
     println!(
-        "{put_percent} % PUTs: {:.2} Mops at {:.2} us, {:?} binds",
+        "{name}, {put_percent} % PUTs: {:.2} Mops at {:.2} us, {} binds ({:.0} %)",
         outcome.mops,
         outcome.latency.mean_us,
-        outcome.report.binding_of(0)
+        binding.resource,
+        binding.share * 100.0
     );
     assert_eq!((outcome.failed, outcome.hit_share), (0, 1.0), "{outcome:?}");
     outcome
 }
 
+fn pilaf(put_percent: u64, seed: u64) -> Outcome {
+    let outcome = run(&setup(put_percent, seed), &Pilaf::for_keys(KEYS));
+    told("Pilaf", put_percent, outcome)
+}
+
+fn farm(put_percent: u64, seed: u64) -> Outcome {
+    let outcome = run(&setup(put_percent, seed), &Farm::for_keys(KEYS));
+    told("FaRM-KV", put_percent, outcome)
+}
+
 #[test]
 fn the_same_seed_is_the_same_run() {
-    let (once, again, other) = (pilaf(10, 1), pilaf(10, 1), pilaf(10, 2));
-    assert_eq!((once.trace_hash, once.done), (again.trace_hash, again.done));
-    assert_ne!(once.trace_hash, other.trace_hash);
+    for system in [pilaf, farm] {
+        let (once, again, other) = (system(10, 1), system(10, 1), system(10, 2));
+        assert_eq!((once.trace_hash, once.done), (again.trace_hash, again.done));
+        assert_ne!(once.trace_hash, other.trace_hash);
+    }
 }
 
 #[test]
 fn gets_need_nothing_of_the_servers_core_and_puts_do() {
-    let (gets, puts) = (pilaf(0, 1), pilaf(100, 1));
-    assert_ne!(gets.report.binding_of(0).resource, "cpu", "{}", gets.report);
-    assert_eq!(puts.report.binding_of(0).resource, "cpu", "{}", puts.report);
+    for system in [pilaf, farm] {
+        let (gets, puts) = (system(0, 1), system(100, 1));
+        assert_ne!(gets.report.binding_of(0).resource, "cpu", "{}", gets.report);
+        assert_eq!(puts.report.binding_of(0).resource, "cpu", "{}", puts.report);
+    }
+}
+
+/// Values in the table, or behind it: one READ for a GET, or two.
+#[test]
+fn a_second_read_costs_farm_what_it_should() {
+    let narrow = Farm {
+        kind: SlotKind::Narrow,
+        ..Farm::for_keys(KEYS)
+    };
+    let (inside, outside) = (farm(0, 1), told("narrow", 0, run(&setup(0, 1), &narrow)));
+    assert!(inside.mops > 1.2 * outside.mops);
+    assert!(inside.latency.mean_us < outside.latency.mean_us);
 }

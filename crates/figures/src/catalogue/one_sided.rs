@@ -1,11 +1,15 @@
-//! Points of the real Pilaf: what the figures about HERD show beside its emulation. Nobody published them.
+//! Points of the real Pilaf and FaRM-KV: what the figures about HERD show beside their emulations. Nobody published them.
 
 use crate::figure::Point;
 use crate::in_room::InRoom;
 use crate::one_sided::{OneSided, System};
 
 /// And what their curves are called.
-const SYSTEMS: [(&str, System); 1] = [("Pilaf", System::Pilaf)];
+const SYSTEMS: [(&str, System); 3] = [
+    ("Pilaf", System::Pilaf),
+    ("FaRM-KV", System::Farm),
+    ("FaRM-KV / values outside", System::FarmOutside),
+];
 
 /// Fig. 9: x the percentage of PUTs.
 pub fn by_put_share() -> Vec<Point> {
