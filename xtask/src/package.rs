@@ -13,7 +13,8 @@ pub fn man(steps: &mut Steps) {
 pub fn deb(steps: &mut Steps) {
     if steps.run("man", write_manual) && steps.run("cargo-deb", install_cargo_deb) {
         steps.run("deb", || {
-            command::run(&mut cargo(&["deb", "--package", "drover", "--locked"]))
+            // Four fifths of the binary are line numbers for backtraces.
+            command::run(&mut cargo(&["deb", "--package", "drover", "--locked", "--strip"]))
         });
     }
 }
