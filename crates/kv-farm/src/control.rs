@@ -11,6 +11,9 @@ use drover_index::hopscotch::{Geometry, SlotKind, TableOptions};
 use drover_rt::control::{DecodeError, Message, Reader, Writer, kind};
 use drover_verbs::Export;
 
+/// What an [`Announcement`](drover_rt::control::service::Announcement) calls this system.
+pub const SYSTEM: &str = "farm";
+
 /// Version of these messages and of the layouts.
 pub const PROTOCOL_VERSION: u16 = 1;
 

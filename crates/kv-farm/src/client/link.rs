@@ -1,17 +1,17 @@
 //! [`Greeting`]: what a client says to a shard until it has a session with it; dialling, resting and trying again are
-//! the [`Link`](relink::Link)'s.
+//! the [`Link`](drover_rt::Link)'s.
 
 use super::SetupError;
-use super::relink::{self, Dial, Handshake, LinkOptions, Loss};
 use super::session::Session;
 use crate::control::{Attach, Hello, PROTOCOL_VERSION, Ready, Welcome};
 use drover_base::Ns;
-use drover_rt::control::{ControlStream, Frame};
+use drover_rt::control::{ControlStream, Dial, Frame};
+use drover_rt::{Handshake, LinkOptions, Loss};
 use drover_verbs::{Context, MemoryRegion, Provider, QueuePair, Watch};
 use std::rc::Rc;
 
 /// One shard as the client sees it.
-pub(super) type Link<P> = relink::Link<Greeting<P>>;
+pub(super) type Link<P> = drover_rt::Link<Greeting<P>>;
 
 /// A link to shard `shard` of `shard_count` for a client with `slots` places.
 pub(super) fn link<P: Provider>(

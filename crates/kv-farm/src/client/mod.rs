@@ -10,11 +10,10 @@ mod mailbox;
 mod messages;
 mod operation;
 mod reads;
-mod relink;
 mod session;
 
+pub use drover_rt::control::Dial;
 pub use error::SetupError;
-pub use relink::Dial;
 
 use crate::logic::{Lookup, Miss};
 use drover_base::{Cpu, Ns};

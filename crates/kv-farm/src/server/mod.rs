@@ -24,9 +24,6 @@ use shard::Shard;
 use std::rc::Rc;
 use wire::WireOptions;
 
-/// How often control channels are looked at.
-const LOOK_EVERY: Ns = Ns::from_us(20);
-
 /// Frames of one client per look.
 const FRAMES_PER_LOOK: usize = 8;
 
@@ -63,6 +60,9 @@ pub struct ServerOptions {
     pub evicts: bool,
     /// How long the place of an object that was given up is not used again.
     pub grace: Ns,
+    /// How often control channels are looked at: a system call for every client, which costs a core that sleeps its
+    /// sleep.
+    pub look_every: Ns,
     /// Which pages.
     pub pages: PageWish,
     /// Keys the hash of keys; `None`: random. All shards of a service have one.
@@ -85,6 +85,7 @@ impl Default for ServerOptions {
             ring_bytes: RING_BYTES,
             evicts: false,
             grace: Ns::from_ms(1),
+            look_every: Ns::from_us(20),
             pages: PageWish::HugeIfAny,
             hash_seed: None,
         }
@@ -119,6 +120,8 @@ pub struct ServerStats {
     pub pulls: u64,
     /// Values WRITTEN to clients.
     pub pushes: u64,
+    /// Keys forgotten to make room.
+    pub evictions: u64,
 }
 
 /// One shard and its clients.
@@ -226,9 +229,22 @@ impl<P: Provider> Server<P> {
         self.desk.shard.overflow_len()
     }
 
+    /// Bytes of objects.
+    pub fn used_bytes(&self) -> usize {
+        self.desk.shard.used_bytes()
+    }
+
+    /// Slots of the table, overflow not counted.
+    pub fn slot_count(&self) -> usize {
+        self.table.slot_count()
+    }
+
     /// Counters.
     pub fn stats(&self) -> ServerStats {
-        self.desk.stats
+        ServerStats {
+            evictions: self.desk.shard.evictions(),
+            ..self.desk.stats
+        }
     }
 
     /// What has come over the control channels. Who has gone is dropped before anybody is let in.
@@ -332,7 +348,7 @@ impl<P: Provider> Actor<P::Cpu> for Server<P> {
         let mut busy = false;
         if now >= self.next_look {
             busy = self.look(now);
-            self.next_look = now + LOOK_EVERY;
+            self.next_look = now + self.options.look_every;
         }
         let count = self.peers.len();
         self.first = (self.first + 1) % count.max(1);

@@ -28,6 +28,11 @@ impl Places {
         Some(extent.offset * SCALE as u64)
     }
 
+    /// Bytes of what is neither free nor given up.
+    pub(super) fn used_bytes(&self) -> usize {
+        self.0.used_bytes() * SCALE
+    }
+
     /// Gives a place up that readers may know of.
     pub(super) fn retire(&mut self, offset: u64, bytes: u32, now: Ns) {
         self.0.retire(extent(offset, bytes), now);

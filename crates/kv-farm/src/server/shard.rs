@@ -27,6 +27,7 @@ pub(super) struct Shard {
     item_bytes_max: usize,
     /// Cache: keys in the order of their objects, with those's versions; some have another one by now.
     eldest: Option<VecDeque<(KeyHash, u64)>>,
+    evictions: u64,
     version: u64,
     incarnation: u16,
     /// Something may expire.
@@ -63,6 +64,7 @@ impl Shard {
             writer: ObjectWriter::default(),
             item_bytes_max,
             eldest: evicts.then(VecDeque::new),
+            evictions: 0,
             version: 0,
             incarnation: 0,
             has_mortals: false,
@@ -76,6 +78,16 @@ impl Shard {
 
     pub(super) fn len(&self) -> usize {
         self.table.len()
+    }
+
+    /// Bytes of objects in use.
+    pub(super) fn used_bytes(&self) -> usize {
+        self.places.used_bytes()
+    }
+
+    /// Keys forgotten to make room.
+    pub(super) fn evictions(&self) -> u64 {
+        self.evictions
     }
 
     /// Keys in overflow.
@@ -227,6 +239,7 @@ impl Shard {
         while let Some((hash, version)) = self.eldest.as_mut().and_then(VecDeque::pop_front) {
             if self.object_version(hash) == Some(version) {
                 self.forget(hash, now);
+                self.evictions += 1;
                 return true;
             }
         }
@@ -236,6 +249,7 @@ impl Shard {
     /// A cache forgets a neighbour: memory there may be elsewhere, but the new key could not be found there.
     fn make_way(&mut self, hash: KeyHash, now: Ns) {
         self.turn = self.turn.wrapping_add(1);
+        self.evictions += 1;
         let rival = self.table.rival(hash, self.turn);
         self.forget(rival.expect("a full neighbourhood has somebody"), now);
     }
