@@ -6,7 +6,7 @@ mod common;
 use common::{Store, Watched, hash, probe, record, table};
 use drover_base::Rng;
 use drover_index::TableMemory;
-use drover_index::cuckoo::{CuckooTable, GrowingTable, Growth, TableFull};
+use drover_index::cuckoo::{BlankTable, CuckooTable, GrowingTable, Growth, TableFull};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -210,6 +210,69 @@ fn readers_of_a_retired_table_find_nothing_whole() {
         assert_eq!(seal(2).open(bytes), Ok(None));
     }
     assert_eq!(growing.len(), 44);
+}
+
+/// Between going over and the last slice of poison: what has changed is whole in the new table only.
+#[test]
+fn an_update_poisons_the_old_entry_of_its_key_at_once() {
+    let (memory, stores) = Watched::new(CuckooTable::<Watched>::bytes_for(64));
+    let mut growing = GrowingTable::new(CuckooTable::new(memory, 64, 1));
+    for key in 0..48 {
+        growing.put(hash(key), record(key, 0)).expect("room");
+    }
+    let (next, _) = Watched::new(CuckooTable::<Watched>::bytes_for(128));
+    growing.begin(CuckooTable::new(next, 128, 2));
+    while growing.advance(10) == Ok(Growth::Copying) {}
+    let places: Vec<u64> = (0..48)
+        .map(|key| growing.table().find(hash(key)).expect("it is there"))
+        .collect();
+    stores.borrow_mut().clear();
+    let mut old = growing.table().memory().image();
+    growing.go_over();
+    assert!(stores.borrow().is_empty() && growing.is_poisoning());
+    let is_whole = |old: &[u8], key: u64| {
+        let index = places[key as usize];
+        let bytes = old[drover_index::cuckoo::entry_offset(index)..]
+            .first_chunk()
+            .expect("an entry");
+        drover_index::cuckoo::Seal { epoch: 1, index }.open(bytes).is_ok()
+    };
+    growing.put(hash(5), record(5, 1)).expect("room");
+    growing.remove(hash(6)).expect("it is there");
+    growing.put(hash(100), record(100, 0)).expect("room");
+    let catch_up = |old: &mut Vec<u8>| {
+        for (offset, bytes) in stores.borrow_mut().drain(..) {
+            old.store(offset, &bytes);
+        }
+    };
+    catch_up(&mut old);
+    for key in 0..48 {
+        assert_eq!(is_whole(&old, key), key != 5 && key != 6, "key {key}");
+    }
+    assert!(growing.poison(63).is_none());
+    // Of an entry that is poisoned already.
+    growing.put(hash(7), record(7, 1)).expect("room");
+    assert!(growing.poison(1).is_some_and(|last| last.is_empty()) && !growing.is_poisoning());
+    catch_up(&mut old);
+    assert!((0..48).all(|key| !is_whole(&old, key)));
+    assert_eq!(
+        (growing.get(hash(5)), growing.get(hash(6))),
+        (Some(record(5, 1)), None)
+    );
+}
+
+/// A table that is written slice by slice is the table that is written at once.
+#[test]
+fn a_blank_table_becomes_a_table() {
+    let bytes = CuckooTable::<Vec<u8>>::bytes_for(64);
+    let mut blank = BlankTable::new(vec![0xff; bytes], 64, 1);
+    let mut slices = 0;
+    while !blank.advance(7) {
+        slices += 1;
+    }
+    assert_eq!(slices, 9);
+    assert!(blank.advance(0));
+    assert!(blank.finish().memory()[64..] == table(64).memory()[64..]);
 }
 
 /// Pilaf's released code re-inserted everything while all clients were disconnected. Here a key put, changed or deleted

@@ -5,6 +5,9 @@
 //!         <---------- Welcome (or refused)  where the table and the extents are, the server's queue pair
 //! client: Attach ---------------------->    the client's queue pair, and memory for values that the server fetches
 //!         <---------------------- Ready
+//! and from then on, whenever the table has grown:
+//!         <---------------------- Grown     where the new table is
+//! client: Adopted --------------------->    no READ of the one before is under way any more
 //! ```
 
 use drover_rt::control::{DecodeError, Message, Reader, Writer, kind};
@@ -14,7 +17,7 @@ use drover_verbs::Export;
 pub const SYSTEM: &str = "pilaf";
 
 /// Version of these messages and of the layouts.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 
 /// Code of a refusal: this server is not the shard that the client took it for.
 pub const WRONG_SHARD: u16 = drover_rt::control::refusal::APPLICATION;
@@ -40,6 +43,17 @@ pub struct Hello {
     pub previous: u64,
 }
 
+/// Where a table is.
+#[derive(Clone, Debug)]
+pub struct TableDescriptor {
+    /// Salts its entries; of the next table, one more.
+    pub epoch: u64,
+    /// A power of two.
+    pub entry_count: u64,
+    /// To READ.
+    pub memory: Export,
+}
+
 /// The server's answer.
 #[derive(Clone, Debug)]
 pub struct Welcome {
@@ -49,10 +63,6 @@ pub struct Welcome {
     pub hash_k0: u64,
     /// Keys the hash.
     pub hash_k1: u64,
-    /// Of the table.
-    pub epoch: u64,
-    /// Of the table: a power of two.
-    pub entry_count: u64,
     /// Longest record, bytes.
     pub item_bytes_max: u32,
     /// Longest message, bytes.
@@ -60,7 +70,7 @@ pub struct Welcome {
     /// The server's clock, seconds.
     pub now_s: u32,
     /// The table.
-    pub table: Export,
+    pub table: TableDescriptor,
     /// The records.
     pub extents: Export,
     /// RC.
@@ -79,6 +89,34 @@ pub struct Attach {
 /// The server has connected its end.
 #[derive(Clone, Debug)]
 pub struct Ready;
+
+/// The table has grown.
+#[derive(Clone, Debug)]
+pub struct Grown {
+    /// The table from now on. The one before is readable for a while, but none of its entries is whole for long.
+    pub table: TableDescriptor,
+}
+
+/// The client has let go of older tables.
+#[derive(Clone, Debug)]
+pub struct Adopted {
+    /// Of the table that it reads.
+    pub epoch: u64,
+}
+
+impl TableDescriptor {
+    fn encode(&self, to: &mut Writer) {
+        to.u64(self.epoch).u64(self.entry_count).export(&self.memory);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<TableDescriptor, DecodeError> {
+        Ok(TableDescriptor {
+            epoch: from.u64()?,
+            entry_count: from.u64()?,
+            memory: from.export()?,
+        })
+    }
+}
 
 impl Message for Hello {
     const KIND: u16 = kind::APPLICATION;
@@ -106,15 +144,12 @@ impl Message for Welcome {
     const KIND: u16 = kind::APPLICATION + 1;
 
     fn encode(&self, to: &mut Writer) {
-        to.u64(self.session)
-            .u64(self.hash_k0)
-            .u64(self.hash_k1)
-            .u64(self.epoch)
-            .u64(self.entry_count);
+        to.u64(self.session).u64(self.hash_k0).u64(self.hash_k1);
         to.u32(self.item_bytes_max)
             .u32(self.message_bytes)
             .u32(self.now_s);
-        to.export(&self.table).export(&self.extents).export(&self.qp);
+        self.table.encode(to);
+        to.export(&self.extents).export(&self.qp);
     }
 
     fn decode(from: &mut Reader<'_>) -> Result<Welcome, DecodeError> {
@@ -122,12 +157,10 @@ impl Message for Welcome {
             session: from.u64()?,
             hash_k0: from.u64()?,
             hash_k1: from.u64()?,
-            epoch: from.u64()?,
-            entry_count: from.u64()?,
             item_bytes_max: from.u32()?,
             message_bytes: from.u32()?,
             now_s: from.u32()?,
-            table: from.export()?,
+            table: TableDescriptor::decode(from)?,
             extents: from.export()?,
             qp: from.export()?,
         })
@@ -156,5 +189,31 @@ impl Message for Ready {
 
     fn decode(_: &mut Reader<'_>) -> Result<Ready, DecodeError> {
         Ok(Ready)
+    }
+}
+
+impl Message for Grown {
+    const KIND: u16 = kind::APPLICATION + 4;
+
+    fn encode(&self, to: &mut Writer) {
+        self.table.encode(to);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Grown, DecodeError> {
+        Ok(Grown {
+            table: TableDescriptor::decode(from)?,
+        })
+    }
+}
+
+impl Message for Adopted {
+    const KIND: u16 = kind::APPLICATION + 5;
+
+    fn encode(&self, to: &mut Writer) {
+        to.u64(self.epoch);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Adopted, DecodeError> {
+        Ok(Adopted { epoch: from.u64()? })
     }
 }

@@ -18,8 +18,12 @@
 //! **What we chose.** Records are never changed in place, so a reader sees the old one whole. A miss is confirmed by the
 //! server, since a key may move between two probes. A client never sends an update twice: when a connection fails, updates
 //! under way are `Indeterminate`, and the server drops the old session before it lets the client in again. Shards are servers of
-//! their own; a client that lists them in another order is refused. The table does not grow while it is served yet: when it is full,
-//! so is the store, and a cache evicts.
+//! their own; a client that lists them in another order is refused.
+//!
+//! **Growth.** At a load of 0.75 the table doubles while it is served: the next one is written and filled slice by slice beside it,
+//! clients are told, the old one is poisoned, so that whoever still reads it finds nothing whole and goes over, and its memory is
+//! given up when all have said so or their lease is over. Who slept longer finds its READ refused, connects anew and tries again.
+//! The records' memory does not grow: it is registered at the start, and when it is full, so is the store, and a cache evicts.
 //!
 //! It is not the emulation of Pilaf that `[HERD §5.1]` measures (no table, no checksums, fixed answers): that is among
 //! the figures. Sources: `[Pilaf]`, `[HERD §2.3, §5.1]`; tests whose names begin with `pilaf_` hold what the released code gets wrong.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! probe: READ entry of place i
+//!        the table has been replaced  -> from place 0 of the new one
 //!        not whole                    -> once more from place 0, a little later; after TRIES_MAX: ask
 //!        free, or another fingerprint -> next place; after the last: a miss, to be confirmed by asking
 //!        READ record
@@ -64,6 +65,7 @@ pub struct TableShape {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lookup {
     hash: KeyHash,
+    epoch: u64,
     candidates: Candidates,
     at: usize,
     tries: u32,
@@ -76,6 +78,7 @@ impl Lookup {
     pub fn new(hash: KeyHash, shape: &TableShape, miss: Miss) -> Lookup {
         Lookup {
             hash,
+            epoch: shape.epoch,
             candidates: Candidates::new(hash, shape.entry_count - 1),
             at: 0,
             tries: 0,
@@ -84,8 +87,12 @@ impl Lookup {
         }
     }
 
-    /// From the first place on.
-    pub fn begin(&mut self) -> Step {
+    /// From the first place on, in the table of `shape`, which may have taken the place of the one before.
+    pub fn begin(&mut self, shape: &TableShape) -> Step {
+        if self.epoch != shape.epoch {
+            self.epoch = shape.epoch;
+            self.candidates = Candidates::new(self.hash, shape.entry_count - 1);
+        }
         self.at = 0;
         Step::Entry(self.candidates.as_slice()[0])
     }
@@ -102,6 +109,10 @@ impl Lookup {
 
     /// The entry asked for has come.
     pub fn entry(&mut self, bytes: &[u8; ENTRY_BYTES], shape: &TableShape) -> Step {
+        // Of a table that was replaced meanwhile: what it says may be old by now, and its places are others.
+        if self.epoch != shape.epoch {
+            return self.begin(shape);
+        }
         let index = self.candidates.as_slice()[self.at];
         let seal = Seal {
             epoch: shape.epoch,
@@ -122,9 +133,11 @@ impl Lookup {
     }
 
     /// The record asked for has come: what `bytes` are to a reader of `key` at second `now_s` of the server's clock.
-    pub fn read(&mut self, bytes: &[u8], key: &[u8], now_s: u32) -> Step {
+    pub fn read(&mut self, bytes: &[u8], key: &[u8], now_s: u32, shape: &TableShape) -> Step {
         match Record::open(bytes, &self.record) {
             Err(_) => self.torn(),
+            // Its places are none of the table's there is now.
+            Ok(record) if record.key != key && self.epoch != shape.epoch => self.begin(shape),
             Ok(record) if record.key != key => self.next_place(),
             Ok(record) if record.header.is_expired(now_s) => Step::Miss,
             Ok(_) => Step::Found,
@@ -201,7 +214,7 @@ mod tests {
         let table = table(48);
         for key in 0..48 {
             let mut lookup = Lookup::new(hash(key), &SHAPE, Miss::Confirmed);
-            let mut step = lookup.begin();
+            let mut step = lookup.begin(&SHAPE);
             while let Step::Entry(index) = step {
                 step = lookup.entry(&entry(&table, index), &SHAPE);
             }
@@ -214,10 +227,10 @@ mod tests {
     fn pilaf_retries_end_with_a_question() {
         let mut lookup = Lookup::new(hash(1), &SHAPE, Miss::Confirmed);
         for _ in 0..TRIES_MAX {
-            assert!(matches!(lookup.begin(), Step::Entry(_)));
+            assert!(matches!(lookup.begin(&SHAPE), Step::Entry(_)));
             assert_eq!(lookup.entry(&[0; 32], &SHAPE), Step::Retry);
         }
-        lookup.begin();
+        lookup.begin(&SHAPE);
         assert_eq!(lookup.entry(&[0; 32], &SHAPE), Step::Ask);
     }
 
@@ -226,7 +239,7 @@ mod tests {
         let table = table(0);
         for (miss, want) in [(Miss::Confirmed, Step::Ask), (Miss::Trusted, Step::Miss)] {
             let mut lookup = Lookup::new(hash(1), &SHAPE, miss);
-            let mut step = lookup.begin();
+            let mut step = lookup.begin(&SHAPE);
             let mut reads = 0;
             while let Step::Entry(index) = step {
                 step = lookup.entry(&entry(&table, index), &SHAPE);
@@ -245,7 +258,7 @@ mod tests {
             let record = RecordRef { offset, len, sum: 0 };
             table.put(hash(key as u64), record).expect("room");
             let mut lookup = Lookup::new(hash(key as u64), &SHAPE, Miss::Confirmed);
-            let mut step = lookup.begin();
+            let mut step = lookup.begin(&SHAPE);
             while let Step::Entry(index) = step {
                 step = lookup.entry(&entry(&table, index), &SHAPE);
             }
@@ -263,7 +276,7 @@ mod tests {
                 for miss in [Miss::Trusted, Miss::Confirmed] {
                     let mut table = table(48);
                     let mut lookup = Lookup::new(hash(key), &SHAPE, miss);
-                    let Step::Entry(first) = lookup.begin() else {
+                    let Step::Entry(first) = lookup.begin(&SHAPE) else {
                         unreachable!("a place")
                     };
                     let mut step = lookup.entry(&entry(&table, first), &SHAPE);

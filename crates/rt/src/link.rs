@@ -43,7 +43,28 @@ pub trait Handshake {
 
     /// Whether a session is of no more use: its queue pair failed, say.
     fn is_broken(session: &Self::Session) -> bool;
+
+    /// Whether a session has a reason to look at its channel at once.
+    fn is_curious(session: &Self::Session) -> bool {
+        let _ = session;
+        false
+    }
+
+    /// A frame has come to a session that stands. Most systems wait for none.
+    fn hear(session: &mut Self::Session, frame: &Frame) -> Result<(), Self::Error> {
+        let _ = (session, frame);
+        Err(Loss::Unexpected.into())
+    }
+
+    /// The channel of a session has been looked at, and all that had come was [heard](Handshake::hear).
+    fn looked(session: &mut Self::Session, control: &mut ControlStream) -> Result<(), Self::Error> {
+        let _ = (session, control);
+        Ok(())
+    }
 }
+
+/// Frames of a session that stands, per look.
+const FRAMES_PER_LOOK: usize = 8;
 
 /// How patient a [`Link`] is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,7 +147,7 @@ impl<H: Handshake> Link<H> {
         match &self.phase {
             Phase::Down { retry_at } => *retry_at,
             Phase::Shaking { .. } => Ns::ZERO,
-            Phase::Up { session, .. } if H::is_broken(session) => Ns::ZERO,
+            Phase::Up { session, .. } if H::is_broken(session) || H::is_curious(session) => Ns::ZERO,
             Phase::Up { next_look, .. } => *next_look,
         }
     }
@@ -218,14 +239,17 @@ impl<H: Handshake> Link<H> {
         if H::is_broken(session) {
             return Err(Loss::Broken.into());
         }
-        if now < *next_look {
+        if now < *next_look && !H::is_curious(session) {
             return Ok(());
         }
         *next_look = now + self.options.look_every;
-        match control.recv(now)? {
-            None => Ok(()),
-            Some(_) => Err(Loss::Unexpected.into()),
+        for _ in 0..FRAMES_PER_LOOK {
+            match control.recv(now)? {
+                Some(frame) => H::hear(session, &frame)?,
+                None => break,
+            }
         }
+        H::looked(session, control)
     }
 
     /// Whatever there is ends here: the session, and then the channel, by which the server learns of it.

@@ -1,12 +1,14 @@
 //! [`GrowingTable`]: a table that becomes larger while it is used, a slice at a time.
 //!
 //! ```text
-//!            begin            advance, advance, ...            finish
-//!   table ----+------------------------------------------------+ retired, poisoned: every entry of the next epoch
+//!            begin            advance, advance, ...           go_over         poison, poison, ...
+//!   table ----+------------------------------------------------+- last: entry by entry of the next epoch --+ gone
 //!   next      +- empty -- fills; PUT and DELETE go to both ----+---------------------------------------------> table
 //! ```
 //! Readers use the old table to the end. A key for which the old one has no place is in the new one only; a reader
-//! misses it there, asks the server to confirm, and is told.
+//! misses it there, asks the server to confirm, and is told. After the end readers who have not heard of the new table still
+//! find in the old one what has not changed since: an update poisons the key's old entry before it is acknowledged, and the rest
+//! follows slice by slice.
 
 use super::{CuckooTable, RecordRef, TableFull};
 use crate::TableMemory;
@@ -31,6 +33,15 @@ pub struct GrowingTable<M> {
     copied: u64,
     /// Keys for which the old table had no place.
     only_next: usize,
+    /// The table before, while some of its entries are still whole.
+    last: Option<Last<M>>,
+}
+
+/// A table that was left, and how many of its entries are poisoned.
+#[derive(Debug)]
+struct Last<M> {
+    table: CuckooTable<M>,
+    poisoned: u64,
 }
 
 impl<M: TableMemory> GrowingTable<M> {
@@ -41,6 +52,7 @@ impl<M: TableMemory> GrowingTable<M> {
             next: None,
             copied: 0,
             only_next: 0,
+            last: None,
         }
     }
 
@@ -63,7 +75,9 @@ impl<M: TableMemory> GrowingTable<M> {
     /// As [`CuckooTable::put`], in both tables. Refused only when the newest has no place.
     pub fn put(&mut self, hash: KeyHash, record: RecordRef) -> Result<Option<RecordRef>, TableFull> {
         let Some(next) = &mut self.next else {
-            return self.table.put(hash, record);
+            let before = self.table.put(hash, record)?;
+            self.poison_key(hash);
+            return Ok(before);
         };
         let before = next.put(hash, record)?;
         let was_only_next = before.is_some() && self.table.find(hash).is_none();
@@ -77,10 +91,20 @@ impl<M: TableMemory> GrowingTable<M> {
 
     /// As [`CuckooTable::remove`], in both tables.
     pub fn remove(&mut self, hash: KeyHash) -> Option<RecordRef> {
+        self.poison_key(hash);
         let next = self.next.as_mut().and_then(|next| next.remove(hash));
         let old = self.table.remove(hash);
         self.only_next -= usize::from(old.is_none() && next.is_some());
         old.or(next)
+    }
+
+    /// Who still reads the last table must not find there what the key had.
+    fn poison_key(&mut self, hash: KeyHash) {
+        if let Some(last) = &mut self.last
+            && let Some(index) = last.table.find(hash)
+        {
+            last.table.free(index);
+        }
     }
 
     /// Keys.
@@ -105,9 +129,12 @@ impl<M: TableMemory> GrowingTable<M> {
     /// Begins to grow into `next`, which is empty, larger, and of another epoch.
     ///
     /// # Panics
-    /// If the table is growing already, or `next` is none of that.
+    /// If the table is growing already, the one before is not poisoned to its end, or `next` is none of that.
     pub fn begin(&mut self, next: CuckooTable<M>) {
-        assert!(self.next.is_none(), "a table grows once at a time");
+        assert!(
+            self.next.is_none() && self.last.is_none(),
+            "a table grows once at a time"
+        );
         assert!(next.is_empty() && next.entry_count() > self.table.entry_count());
         assert_ne!(
             next.epoch(),
@@ -156,31 +183,52 @@ impl<M: TableMemory> GrowingTable<M> {
         Ok(())
     }
 
-    /// Goes over to the new table. The old one is poisoned: who still reads it finds no entry whole, and asks for the
-    /// new one. Keep its memory registered until nobody can be reading it.
+    /// Goes over to the new table: tell readers of it, then [`poison`](GrowingTable::poison) the old one.
     ///
     /// # Panics
     /// If entries are left to copy.
-    pub fn finish(&mut self) -> CuckooTable<M> {
+    pub fn go_over(&mut self) {
         assert!(
             self.copied == self.table.entry_count() as u64,
             "entries are left to copy"
         );
         let next = self.next.take().expect("a table that grows");
-        let mut old = std::mem::replace(&mut self.table, next);
+        let mut table = std::mem::replace(&mut self.table, next);
         self.only_next = 0;
-        old.poison(self.table.epoch());
-        old
+        // Whatever is sealed there from now on nobody who reads that table takes for whole.
+        table.epoch = self.table.epoch;
+        self.last = Some(Last { table, poisoned: 0 });
     }
-}
 
-impl<M: TableMemory> CuckooTable<M> {
-    /// Seals every entry as free in `epoch`, in which nobody reads this table.
-    fn poison(&mut self, epoch: u64) {
-        self.epoch = epoch;
-        for index in 0..self.keys.len() as u64 {
-            self.free(index);
+    /// Poisons the next `count` entries of the table before: who still reads it finds no entry whole, and asks for the new
+    /// one. Returns that table when none is left: keep its memory registered until nobody can be reading it.
+    pub fn poison(&mut self, count: usize) -> Option<CuckooTable<M>> {
+        let last = self.last.as_mut()?;
+        let entry_count = last.table.entry_count();
+        let end = (last.poisoned as usize).saturating_add(count).min(entry_count);
+        for index in last.poisoned..end as u64 {
+            last.table.free(index);
         }
-        self.len = 0;
+        last.poisoned = end as u64;
+        if end < entry_count {
+            return None;
+        }
+        let mut table = self.last.take()?.table;
+        table.len = 0;
+        Some(table)
+    }
+
+    /// Whether entries of the table before are still whole.
+    pub fn is_poisoning(&self) -> bool {
+        self.last.is_some()
+    }
+
+    /// Goes over to the new table, and returns the old one, poisoned.
+    ///
+    /// # Panics
+    /// If entries are left to copy.
+    pub fn finish(&mut self) -> CuckooTable<M> {
+        self.go_over();
+        self.poison(usize::MAX).expect("a table was left just now")
     }
 }

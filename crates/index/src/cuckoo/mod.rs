@@ -21,12 +21,14 @@
 //!
 //! *(3-1, 75 %: stated in `[HERD §5.1]`; order of moves: read in public code; the rest: our choice.)*
 
+mod blank;
 mod candidates;
 mod entry;
 mod grow;
 mod path;
 mod scrub;
 
+pub use blank::BlankTable;
 pub use candidates::{CHOICES, Candidates, fingerprint};
 pub use entry::{BadEntry, ENTRY_BYTES, Entry, RECORD_BYTES_MAX, RECORD_OFFSET_END, RecordRef, Seal};
 pub use grow::{GrowingTable, Growth};
@@ -60,7 +62,7 @@ pub struct CuckooTable<M> {
     memory: M,
     epoch: u64,
     mask: u64,
-    keys: Box<[Option<KeyHash>]>,
+    keys: Vec<Option<KeyHash>>,
     len: usize,
     header: TableHeader,
     search: PathSearch,
@@ -77,27 +79,8 @@ impl<M: TableMemory> CuckooTable<M> {
     ///
     /// # Panics
     /// If `entry_count` is no power of two or does not fit.
-    pub fn new(mut memory: M, entry_count: usize, epoch: u64) -> CuckooTable<M> {
-        assert!(entry_count.is_power_of_two(), "{entry_count} entries");
-        assert!(
-            Self::bytes_for(entry_count) <= memory.bytes(),
-            "{entry_count} entries"
-        );
-        let header = TableHeader::write(&mut memory, TABLE_MAGIC, epoch, entry_count as u64);
-        let mut table = CuckooTable {
-            memory,
-            epoch,
-            mask: entry_count as u64 - 1,
-            keys: vec![None; entry_count].into(),
-            len: 0,
-            header,
-            search: PathSearch::default(),
-            scrub_at: 0,
-        };
-        for index in 0..entry_count as u64 {
-            table.write(index, None);
-        }
-        table
+    pub fn new(memory: M, entry_count: usize, epoch: u64) -> CuckooTable<M> {
+        BlankTable::new(memory, entry_count, epoch).finish()
     }
 
     /// Where it lies.

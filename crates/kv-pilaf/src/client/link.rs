@@ -81,6 +81,23 @@ impl<P: Provider> Handshake for Greeting<P> {
     fn is_broken(session: &Session<P>) -> bool {
         session.broken
     }
+
+    fn is_curious(session: &Session<P>) -> bool {
+        session.is_curious
+    }
+
+    fn hear(session: &mut Session<P>, frame: &Frame) -> Result<(), SetupError> {
+        session.hear(frame)
+    }
+
+    fn looked(session: &mut Session<P>, control: &mut ControlStream) -> Result<(), SetupError> {
+        session.is_curious = false;
+        session.adopt()?;
+        match session.take_adopted() {
+            Some(adopted) => Ok(control.send_message(&adopted)?),
+            None => Ok(()),
+        }
+    }
 }
 
 impl From<Loss> for SetupError {

@@ -8,16 +8,19 @@
 //! ```
 
 use super::SetupError;
-use crate::control::Welcome;
+use super::tables::Tables;
+use crate::control::{Adopted, Grown, Welcome};
 use crate::layout::{MESSAGE_HEADER_BYTES, Request};
 use crate::logic::TableShape;
 use drover_base::{HashSeed, KeyHasher, Ns};
-use drover_index::cuckoo::{CuckooTable, ENTRY_BYTES, RecordRef, entry_offset};
-use drover_mem::{PageWish, Region, round_up};
+use drover_index::cuckoo::{ENTRY_BYTES, RecordRef};
+use drover_mem::{PageWish, round_up};
+use drover_rt::control::{Frame, Message};
 use drover_verbs::{
     Access, Context, MemoryRegion, Payload, PostError, Provider, QpKind, QpOptions, QueuePair, RecvList,
     RecvWr, RemoteRegion, SendList, SendOp, SendWr, Sge, WrId,
 };
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Records up to this many bytes are read into a slot's own buffer. *(our choice)*
@@ -25,6 +28,9 @@ pub(super) const SHORT_RECORD_BYTES: usize = 2048;
 
 /// Buffers for longer records and values.
 pub(super) const LARGE_COUNT: usize = 2;
+
+/// READs under way at a time, if the fabric allows as many: what cards of the paper's time allow. *(stated in `[HERD §3.2]`)*
+const READS_MAX: usize = 16;
 
 /// What a work request was for, in its upper half.
 pub(super) const RECV: u64 = 0;
@@ -40,7 +46,7 @@ pub(super) struct Session<P: Provider> {
     pub(super) cq: P::Cq,
     buffers: P::Mr,
     pub(super) values: P::Mr,
-    table: RemoteRegion,
+    tables: Tables<P>,
     extents: RemoteRegion,
     pub(super) shape: TableShape,
     pub(super) hasher: KeyHasher,
@@ -51,6 +57,15 @@ pub(super) struct Session<P: Provider> {
     pub(super) free_large: Vec<u8>,
     pub(super) list: SendList,
     pub(super) recvs: RecvList,
+    /// READs posted, or staged in `list`.
+    reads: usize,
+    reads_max: usize,
+    /// READs beyond.
+    held: VecDeque<SendWr>,
+    /// Something was not whole: perhaps the table has grown.
+    pub(super) is_curious: bool,
+    /// Tables adopted.
+    pub(super) table_count: u64,
     /// The server's clock said this then.
     clock: (u32, Ns),
     pub(super) broken: bool,
@@ -66,8 +81,7 @@ impl<P: Provider> Session<P> {
         now: Ns,
     ) -> Result<Session<P>, SetupError> {
         let message_bytes = welcome.message_bytes as usize;
-        let entry_count = welcome.entry_count;
-        if !entry_count.is_power_of_two() || entry_count > 1 << 32 || message_bytes <= MESSAGE_HEADER_BYTES {
+        if message_bytes <= MESSAGE_HEADER_BYTES {
             return Err(SetupError::Unusable { what: "geometry" });
         }
         let cq = ctx.create_cq(4 * slots)?;
@@ -81,21 +95,21 @@ impl<P: Provider> Session<P> {
         let buffers = ctx.register(&ctx.alloc(slots * slot_bytes, PageWish::Small)?, Access::LOCAL)?;
         let values = ctx.alloc(LARGE_COUNT * large_bytes, PageWish::Small)?;
         let values = ctx.register(&values, Access::REMOTE_READ)?;
-        let table = ctx.import_region(&welcome.table)?;
+        let tables = Tables::new(ctx, &welcome.table)?;
         let extents = ctx.import_region(&welcome.extents)?;
         let mut session: Session<P> = Session {
             qp,
             cq,
             buffers,
             values,
-            table,
-            extents,
             shape: TableShape {
-                epoch: welcome.epoch,
-                entry_count,
+                epoch: tables.epoch(),
+                entry_count: tables.entry_count(),
                 extents_bytes: extents.len,
                 record_bytes_max: welcome.item_bytes_max,
             },
+            tables,
+            extents,
             hasher: HashSeed::new(welcome.hash_k0, welcome.hash_k1).hasher(),
             id: welcome.session,
             message_bytes,
@@ -104,13 +118,15 @@ impl<P: Provider> Session<P> {
             free_large: (0..LARGE_COUNT as u8).collect(),
             list: SendList::with_capacity(2 * slots, 0),
             recvs: RecvList::with_capacity(slots),
+            reads: 0,
+            reads_max: ctx.caps().reads_outstanding_max.clamp(1, READS_MAX),
+            held: VecDeque::with_capacity(slots),
+            is_curious: false,
+            table_count: 0,
             clock: (welcome.now_s, now),
             broken: false,
             ctx: ctx.clone(),
         };
-        if table.len < CuckooTable::<Region>::bytes_for(entry_count as usize) as u64 {
-            return Err(SetupError::Unusable { what: "table" });
-        }
         session.qp.connect(&welcome.qp)?;
         (0..slots).for_each(|slot| session.expect(slot));
         session.qp.post_recv(ctx.cpu(), &session.recvs)?;
@@ -170,9 +186,20 @@ impl<P: Provider> Session<P> {
 
     /// Stages the READ of an entry.
     pub(super) fn read_entry(&mut self, slot: usize, index: u64) {
-        let remote = self.table.at(entry_offset(index));
+        let remote = self.tables.begin_read(index);
         let sge = self.buffers.sge(self.entry_at(slot), ENTRY_BYTES);
         self.push(ENTRY, slot, SendOp::Read { remote }, sge);
+    }
+
+    /// A READ has completed: another one may be posted.
+    pub(super) fn read_came(&mut self, is_entry: bool) {
+        if is_entry {
+            self.tables.end_read();
+        }
+        match self.held.pop_front() {
+            Some(read) => self.list.push(read),
+            None => self.reads -= 1,
+        }
     }
 
     /// The entry that was read.
@@ -207,13 +234,44 @@ impl<P: Provider> Session<P> {
     }
 
     fn push(&mut self, what: u64, slot: usize, op: SendOp, sge: Sge) {
-        self.list.push(SendWr {
+        let is_read = matches!(op, SendOp::Read { .. });
+        let wr = SendWr {
             wr_id: WrId(what | slot as u64),
             op,
             payload: Payload::Region(sge),
             signaled: true,
             fence: false,
-        });
+        };
+        if is_read && self.reads == self.reads_max {
+            return self.held.push_back(wr);
+        }
+        self.reads += usize::from(is_read);
+        self.list.push(wr);
+    }
+
+    /// What came over the control channel.
+    pub(super) fn hear(&mut self, frame: &Frame) -> Result<(), SetupError> {
+        match frame.kind {
+            Grown::KIND => {
+                self.tables.hear(frame.decode::<Grown>()?.table);
+                Ok(())
+            }
+            _ => Err(SetupError::Unusable { what: "message" }),
+        }
+    }
+
+    /// Goes over to a table that was heard of. GETs under way find out by the table's epoch.
+    pub(super) fn adopt(&mut self) -> Result<(), SetupError> {
+        if self.tables.adopt()? {
+            (self.shape.epoch, self.shape.entry_count) = (self.tables.epoch(), self.tables.entry_count());
+            self.table_count += 1;
+        }
+        Ok(())
+    }
+
+    /// What the server is to be told, if there is something.
+    pub(super) fn take_adopted(&mut self) -> Option<Adopted> {
+        self.tables.take_adopted().map(|epoch| Adopted { epoch })
     }
 
     /// Posts what is staged, RECVs first.
@@ -240,7 +298,6 @@ impl<P: Provider> Session<P> {
 impl<P: Provider> Drop for Session<P> {
     fn drop(&mut self) {
         self.qp.to_error();
-        self.ctx.forget_region(&self.table);
         self.ctx.forget_region(&self.extents);
     }
 }

@@ -1,19 +1,27 @@
 //! [`Server`]: one shard, an actor that minds its control channels and answers messages. GETs pass it by.
 
+mod desk;
+mod growth;
+mod options;
 mod peer;
 mod shard;
+mod wire;
+
+pub use options::{ServerOptions, ServerStats, StartError};
 
 use crate::control::{
-    Attach, Hello, NO_RESOURCES, PROTOCOL_VERSION, Ready, WRONG_SHARD, WRONG_VERSION, Welcome,
+    Adopted, Attach, Grown, Hello, NO_RESOURCES, PROTOCOL_VERSION, Ready, TableDescriptor, WRONG_SHARD,
+    WRONG_VERSION, Welcome,
 };
 use crate::layout::MESSAGE_HEADER_BYTES;
+use desk::Desk;
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
-use drover_index::cuckoo::CuckooTable;
-use drover_mem::{AllocError, PageWish};
+use drover_mem::AllocError;
 use drover_rt::control::{ControlStream, Frame, Message, refusal};
 use drover_store::ExtentsOptions;
-use drover_verbs::{Access, Context, Device, MemoryRegion, OpenError, Provider, RegisterError};
-use peer::{Desk, Peer, PeerError};
+use drover_verbs::{Access, Context, Device, MemoryRegion, Provider};
+use growth::{Growth, GrowthOptions, Slice};
+use peer::{Peer, PeerError};
 use shard::Shard;
 use std::rc::Rc;
 
@@ -23,92 +31,13 @@ const FRAMES_PER_LOOK: usize = 8;
 /// Most slots that one client gets.
 const SLOTS_MAX: u16 = 1024;
 
-/// How a server is set up.
-#[derive(Clone, Debug)]
-pub struct ServerOptions {
-    /// Which shard it is.
-    pub shard: u16,
-    /// Of how many.
-    pub shard_count: u16,
-    /// Places of the table, a power of two: four for three keys.
-    pub entry_count: usize,
-    /// Bytes for records.
-    pub memory_bytes: usize,
-    /// Longest record (24 bytes, key, value), bytes.
-    pub item_bytes_max: usize,
-    /// Longest request and reply, bytes: longer values are fetched by READ.
-    pub message_bytes: usize,
-    /// Forgets the oldest record instead of refusing a new one.
-    pub evicts: bool,
-    /// How long a record that was replaced stays readable.
-    pub grace: Ns,
-    /// How often control channels are looked at: a system call for every client, which costs a core that sleeps its
-    /// sleep.
-    pub look_every: Ns,
-    /// Which pages.
-    pub pages: PageWish,
-    /// Keys the hash of keys; `None`: random. All shards of a service have one.
-    pub hash_seed: Option<HashSeed>,
-}
-
-impl Default for ServerOptions {
-    /// One shard: 64 MiB of records, 2^20 places.
-    fn default() -> ServerOptions {
-        ServerOptions {
-            shard: 0,
-            shard_count: 1,
-            entry_count: 1 << 20,
-            memory_bytes: 64 << 20,
-            item_bytes_max: 1 << 20,
-            message_bytes: 1024,
-            evicts: false,
-            grace: Ns::from_ms(1),
-            look_every: Ns::from_us(20),
-            pages: PageWish::HugeIfAny,
-            hash_seed: None,
-        }
-    }
-}
-
-/// Why a server could not start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The fabric could not be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// No memory.
-    #[error(transparent)]
-    Alloc(#[from] AllocError),
-    /// Memory could not be registered.
-    #[error(transparent)]
-    Register(#[from] RegisterError),
-}
-
-/// Counters since the start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ServerStats {
-    /// PUT messages.
-    pub puts: u64,
-    /// DELETE messages.
-    pub deletes: u64,
-    /// GET messages: misses to confirm, and readers who gave up. Other GETs are not seen.
-    pub gets: u64,
-    /// Values fetched from clients.
-    pub pulls: u64,
-    /// Keys forgotten to make room.
-    pub evictions: u64,
-}
-
 /// One shard and its clients.
 pub struct Server<P: Provider> {
     /// Before what their queue pairs reach.
     peers: Vec<Peer<P>>,
     desk: Desk<P>,
-    table: P::Mr,
     options: ServerOptions,
     hash_seed: HashSeed,
-    epoch: u64,
     next_look: Ns,
     ctx: Rc<P::Context>,
 }
@@ -122,9 +51,14 @@ impl<P: Provider> Server<P> {
         assert!(options.shard < options.shard_count && options.message_bytes > MESSAGE_HEADER_BYTES);
         let ctx = Rc::new(device.context()?);
         let cpu = ctx.cpu();
-        let epoch = cpu.random().max(1);
-        let table_bytes = CuckooTable::<drover_mem::Region>::bytes_for(options.entry_count);
-        let table = ctx.register(&ctx.alloc(table_bytes, options.pages)?, Access::REMOTE_READ)?;
+        let growth_options = GrowthOptions {
+            entry_count_max: options.entry_count_max,
+            lease: options.lease,
+            pages: options.pages,
+        };
+        // Of the first table; every further one counts from there and never gets to the end.
+        let epoch = (cpu.random() >> 1).max(1);
+        let (growth, table) = Growth::<P>::new(&ctx, growth_options, options.entry_count, epoch)?;
         let extents = ctx.register(
             &ctx.alloc(options.memory_bytes, options.pages)?,
             Access::REMOTE_READ,
@@ -137,7 +71,7 @@ impl<P: Provider> Server<P> {
         };
         let item_bytes_max = options.item_bytes_max.min(drover_index::cuckoo::RECORD_BYTES_MAX);
         let shard = Shard::new(
-            CuckooTable::new(table.region().clone(), options.entry_count, epoch),
+            table,
             extents.region().clone(),
             extents_options,
             item_bytes_max,
@@ -145,15 +79,13 @@ impl<P: Provider> Server<P> {
         );
         Ok(Server {
             peers: Vec::new(),
-            desk: Desk::new(shard, hash_seed.hasher(), extents, cpu.now()),
-            table,
+            desk: Desk::new(shard, growth, hash_seed.hasher(), extents, cpu.now()),
             options: ServerOptions {
                 message_bytes: options.message_bytes.min(ctx.caps().send_bytes_max),
                 item_bytes_max,
                 ..options.clone()
             },
             hash_seed,
-            epoch,
             next_look: Ns::ZERO,
             ctx,
         })
@@ -190,9 +122,14 @@ impl<P: Provider> Server<P> {
         self.desk.shard.used_bytes()
     }
 
-    /// Places of the table.
+    /// Places of the table that clients READ.
     pub fn entry_count(&self) -> usize {
-        self.options.entry_count
+        self.desk.shard.table.table().entry_count()
+    }
+
+    /// Tables that were replaced and are still registered, because a client may be reading them.
+    pub fn retired_count(&self) -> usize {
+        self.desk.growth.retired_count()
     }
 
     /// Counters.
@@ -223,25 +160,66 @@ impl<P: Provider> Server<P> {
             }
         }
         self.peers.retain(|peer| !peer.is_gone());
+        let peers = &self.peers;
+        self.desk
+            .growth
+            .let_go(now, |epoch| peers.iter().any(|peer| peer.holds(epoch)));
         !frames.is_empty() || self.peers.len() < before
     }
 
     fn take(&mut self, index: usize, frame: &Frame, now: Ns) {
+        let peer = &mut self.peers[index];
         let done = match frame.kind {
             Hello::KIND => match frame.decode::<Hello>() {
                 Ok(hello) => return self.greet(index, &hello, now),
                 Err(_) => Err(()),
             },
             Attach::KIND => match frame.decode::<Attach>() {
-                Ok(attach) => self.peers[index].attach(&self.ctx, &attach).map_err(drop),
+                Ok(attach) => peer.attach(&self.ctx, &attach).map_err(drop),
+                Err(_) => Err(()),
+            },
+            Adopted::KIND => match frame.decode::<Adopted>() {
+                Ok(adopted) => peer.adopted(adopted.epoch).map_err(drop),
                 Err(_) => Err(()),
             },
             _ => Err(()),
         };
         match done {
-            Ok(()) => self.peers[index].send(&Ready),
-            Err(()) => self.peers[index].refuse(refusal::BAD_MESSAGE, "not a message that belongs here"),
+            Ok(()) if frame.kind == Attach::KIND => {
+                peer.send(&Ready);
+                // The table may have grown since it was welcomed.
+                self.tell_all();
+            }
+            Ok(()) => {}
+            Err(()) => peer.refuse(refusal::BAD_MESSAGE, "not a message that belongs here"),
         }
+    }
+
+    /// Tells whoever has not heard of the table.
+    fn tell_all(&mut self) {
+        let epoch = self.desk.shard.table.table().epoch();
+        for index in 0..self.peers.len() {
+            if !self.peers[index].wants(epoch) {
+                continue;
+            }
+            match self.table() {
+                Ok(table) => self.peers[index].tell(&Grown { table }),
+                Err(error) => {
+                    tracing::debug!(%error, "a client cannot be told of the new table");
+                    self.peers[index].close();
+                }
+            }
+        }
+    }
+
+    /// What a client needs to know of the table.
+    fn table(&self) -> Result<TableDescriptor, AllocError> {
+        let table = self.desk.shard.table.table();
+        Ok(TableDescriptor {
+            epoch: table.epoch(),
+            entry_count: table.entry_count() as u64,
+            memory: self.desk.growth.table().export(&[])?,
+        })
     }
 
     fn greet(&mut self, index: usize, hello: &Hello, now: Ns) {
@@ -270,18 +248,18 @@ impl<P: Provider> Server<P> {
 
     fn welcome(&mut self, index: usize, session: u64, slots: u16, now: Ns) -> Result<Welcome, PeerError> {
         let message_bytes = self.options.message_bytes;
-        let qp = self.peers[index].open(&self.ctx, session, usize::from(slots), message_bytes)?;
+        let table = self.table()?;
+        let qp =
+            self.peers[index].open(&self.ctx, session, usize::from(slots), message_bytes, table.epoch)?;
         let (hash_k0, hash_k1) = self.hash_seed.halves();
         Ok(Welcome {
             session,
             hash_k0,
             hash_k1,
-            epoch: self.epoch,
-            entry_count: self.options.entry_count as u64,
             item_bytes_max: self.options.item_bytes_max as u32,
             message_bytes: message_bytes as u32,
             now_s: self.desk.now_s(now),
-            table: self.table.export(&[])?,
+            table,
             extents: self.desk.extents.export(&[])?,
             qp,
         })
@@ -298,6 +276,14 @@ impl<P: Provider> Actor<P::Cpu> for Server<P> {
         }
         for peer in &mut self.peers {
             busy |= peer.serve(cpu, &mut self.desk);
+        }
+        match self.desk.grow(now) {
+            Slice::Idle => {}
+            Slice::Busy => busy = true,
+            Slice::GoneOver => {
+                busy = true;
+                self.tell_all();
+            }
         }
         match busy {
             true => Progress::Busy,

@@ -6,7 +6,7 @@
 use crate::layout::{RECORD_HEADER_BYTES, RecordHeader, record_bytes};
 use drover_base::{KeyHash, Ns};
 use drover_index::Crc64;
-use drover_index::cuckoo::{CuckooTable, RecordRef, SCRUB_PER_DELETE};
+use drover_index::cuckoo::{CuckooTable, GrowingTable, RecordRef, SCRUB_PER_DELETE, TableFull};
 use drover_kv::Refusal;
 use drover_mem::Region;
 use drover_store::{Extent, Extents, ExtentsOptions};
@@ -20,7 +20,7 @@ const RELEASED_PER_WRITE: usize = 4;
 
 /// Table, records, and what becomes of them when there is no room.
 pub(super) struct Shard {
-    table: CuckooTable<Region>,
+    pub(super) table: GrowingTable<Region>,
     memory: Region,
     extents: Extents,
     item_bytes_max: usize,
@@ -62,7 +62,7 @@ impl Shard {
         evicts: bool,
     ) -> Shard {
         Shard {
-            table,
+            table: GrowingTable::new(table),
             memory,
             extents: Extents::new(extents),
             item_bytes_max,
@@ -87,7 +87,7 @@ impl Shard {
 
     /// The record of `key`, unless it has expired.
     pub(super) fn get(&self, hash: KeyHash, key: &[u8], now_s: u32) -> Option<Found> {
-        let record = self.table.entry(self.table.find(hash)?)?.record;
+        let record = self.table.get(hash)?;
         let mut header = [0; RECORD_HEADER_BYTES];
         self.memory.copy_out(record.offset as usize, &mut header);
         let header = RecordHeader::decode(&header);
@@ -148,26 +148,16 @@ impl Shard {
     }
 
     /// The value is where it belongs: the key with `hash` has it from now on. The sum is computed here, over what is in
-    /// memory: a client's word for it could make every reader fail for ever.
-    pub(super) fn publish(&mut self, hash: KeyHash, draft: Draft, now: Ns) -> Result<(), Refusal> {
+    /// memory: a client's word for it could make every reader fail for ever. Errors: no place in the table; the draft is
+    /// still one.
+    pub(super) fn publish(&mut self, hash: KeyHash, draft: &Draft, now: Ns) -> Result<(), TableFull> {
         let record = RecordRef {
             offset: draft.extent.offset,
             len: draft.extent.len,
             sum: self.sum(draft.extent),
         };
-        loop {
-            match self.table.put(hash, record) {
-                Ok(old) => {
-                    self.retire(old, now);
-                    break;
-                }
-                Err(_) if self.evict(now) => {}
-                Err(_) => {
-                    self.drop_draft(draft);
-                    return Err(Refusal::Full);
-                }
-            }
-        }
+        let old = self.table.put(hash, record)?;
+        self.retire(old, now);
         self.remember(hash, record.offset);
         Ok(())
     }
@@ -201,13 +191,9 @@ impl Shard {
     }
 
     /// A cache forgets the key whose record is oldest. One-sided readers leave no trace, so age is all it knows.
-    fn evict(&mut self, now: Ns) -> bool {
+    pub(super) fn evict(&mut self, now: Ns) -> bool {
         while let Some((hash, offset)) = self.eldest.as_mut().and_then(VecDeque::pop_front) {
-            let index = self.table.find(hash);
-            let record = index
-                .and_then(|index| self.table.entry(index))
-                .map(|entry| entry.record);
-            if record.is_some_and(|record| record.offset == offset) {
+            if self.table.get(hash).is_some_and(|record| record.offset == offset) {
                 let old = self.table.remove(hash);
                 self.retire(old, now);
                 self.evictions += 1;
@@ -223,10 +209,7 @@ impl Shard {
         // Keys written again and again leave old lines behind.
         if eldest.len() > 2 * self.table.len() + 64 {
             let table = &self.table;
-            eldest.retain(|(hash, offset)| {
-                let entry = table.find(*hash).and_then(|index| table.entry(index));
-                entry.is_some_and(|entry| entry.record.offset == *offset)
-            });
+            eldest.retain(|(hash, offset)| table.get(*hash).is_some_and(|record| record.offset == *offset));
         }
     }
 
@@ -269,7 +252,10 @@ mod tests {
     fn put(shard: &mut Shard, key: &[u8], value: &[u8], now: Ns) -> Result<(), Refusal> {
         let draft = shard.draft(key, value.len(), 0, now)?;
         shard.write_value(&draft, value);
-        shard.publish(hash(key), draft, now)
+        shard
+            .publish(hash(key), &draft, now)
+            .expect("a place in the table");
+        Ok(())
     }
 
     fn read(shard: &Shard, record: &RecordRef) -> Vec<u8> {

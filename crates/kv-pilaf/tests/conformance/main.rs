@@ -6,6 +6,7 @@ mod bed;
 mod fabrics;
 #[path = "../../../kv-herd/tests/conformance/ground.rs"]
 mod ground;
+mod growth;
 mod race;
 mod reads;
 #[path = "../../../kv-herd/tests/conformance/rooms.rs"]

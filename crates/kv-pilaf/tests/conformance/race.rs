@@ -36,6 +36,7 @@ fn misses(seed: u64, miss: Miss) -> (u64, ClientStats) {
     };
     let shard = ServerOptions {
         entry_count: 64,
+        entry_count_max: 64,
         ..server_options(&options, 0)
     };
     let mut bed = SimBed::<Sim>::with_shards(&options, vec![shard]);

@@ -38,6 +38,7 @@ fn a_get_reads_one_record_and_as_many_entries_as_computed() {
     };
     let shard = ServerOptions {
         entry_count: ENTRIES,
+        entry_count_max: ENTRIES,
         ..server_options(&options, 0)
     };
     let mut bed = SimBed::<Sim>::with_shards(&options, vec![shard]);

@@ -26,6 +26,8 @@ pub enum What {
     Posted {
         /// Through this queue pair.
         qpn: Qpn,
+        /// Where in its list: the first of a list, 0, is where the doorbell rang.
+        index: usize,
         /// The request. Its payload means nothing any more.
         wr: SendWr,
         /// Length of the payload.
@@ -75,7 +77,7 @@ impl fmt::Display for Event {
             self.context
         )?;
         match &self.what {
-            What::Posted { qpn, wr, bytes } => {
+            What::Posted { qpn, wr, bytes, .. } => {
                 let quiet = if wr.signaled { "" } else { ", unsignaled" };
                 write!(
                     f,

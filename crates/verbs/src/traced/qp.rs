@@ -49,9 +49,15 @@ impl<P: Provider> QueuePair<Traced<P>> for TracedQp<P> {
         let posted = self.inner.post_send(cpu, list);
         let qpn = self.inner.qpn();
         let accepted = posted.map_or_else(|error| error.accepted, |()| list.len());
-        for wr in &list.wrs()[..accepted] {
-            let bytes = payload_bytes(list, wr.payload);
-            self.log.add(cpu.now(), What::Posted { qpn, wr: *wr, bytes });
+        for (index, wr) in list.wrs()[..accepted].iter().enumerate() {
+            let (wr, bytes) = (*wr, payload_bytes(list, wr.payload));
+            let posted = What::Posted {
+                qpn,
+                index,
+                wr,
+                bytes,
+            };
+            self.log.add(cpu.now(), posted);
         }
         self.log.refused(cpu.now(), Some(qpn), &posted);
         posted

@@ -1,0 +1,55 @@
+//! [`BlankTable`]: a table that is being written before anybody uses it, a slice at a time.
+
+use super::{CuckooTable, TABLE_MAGIC};
+use crate::TableMemory;
+use crate::table_header::TableHeader;
+
+/// A table whose entries are sealed one after the other. Whoever READs one that is not sealed yet finds nothing whole.
+#[derive(Debug)]
+pub struct BlankTable<M> {
+    table: CuckooTable<M>,
+    entry_count: usize,
+}
+
+impl<M: TableMemory> BlankTable<M> {
+    /// A table of `entry_count` entries, a power of two, to be written at the start of `memory`.
+    ///
+    /// # Panics
+    /// If `entry_count` is no power of two or does not fit.
+    pub fn new(mut memory: M, entry_count: usize, epoch: u64) -> BlankTable<M> {
+        assert!(entry_count.is_power_of_two(), "{entry_count} entries");
+        assert!(
+            CuckooTable::<M>::bytes_for(entry_count) <= memory.bytes(),
+            "{entry_count} entries"
+        );
+        let header = TableHeader::write(&mut memory, TABLE_MAGIC, epoch, entry_count as u64);
+        let table = CuckooTable {
+            memory,
+            epoch,
+            mask: entry_count as u64 - 1,
+            keys: Vec::with_capacity(entry_count),
+            len: 0,
+            header,
+            search: Default::default(),
+            scrub_at: 0,
+        };
+        BlankTable { table, entry_count }
+    }
+
+    /// Seals the next `count` entries; true when none is left.
+    pub fn advance(&mut self, count: usize) -> bool {
+        let begin = self.table.keys.len();
+        let end = begin.saturating_add(count).min(self.entry_count);
+        for index in begin..end {
+            self.table.write(index as u64, None);
+            self.table.keys.push(None);
+        }
+        end == self.entry_count
+    }
+
+    /// The table. Seals what is left.
+    pub fn finish(mut self) -> CuckooTable<M> {
+        self.advance(usize::MAX);
+        self.table
+    }
+}

@@ -1,0 +1,310 @@
+//! [`Wire`]: queues and buffers of one client, and what is done with what arrives on them.
+
+use super::desk::Desk;
+use super::peer::PeerError;
+use super::shard::Draft;
+use crate::layout::{MESSAGE_HEADER_BYTES, Reply, Request, RequestKind, Status};
+use drover_base::{Cpu, KeyHash, Ns};
+use drover_index::cuckoo::RecordRef;
+use drover_mem::PageWish;
+use drover_verbs::{
+    Access, CompletionQueue, Context, MemoryRegion, Payload, PostError, Provider, QpKind, QpOptions,
+    QueuePair, RecvList, RecvWr, RemoteRegion, SendList, SendOp, SendWr, Wc, WcStatus, WrId,
+};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Completions taken per step and client.
+const BATCH: usize = 32;
+
+/// What a work request of ours was for, in its upper half; which, in its lower.
+const RECV: u64 = 0;
+const REPLY: u64 = 1 << 32;
+const PULL: u64 = 2 << 32;
+const WHICH: u64 = (1 << 32) - 1;
+
+/// A queue pair that can only be dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Broken;
+
+/// A value on its way from the client's memory into its record.
+struct Pull {
+    draft: Draft,
+    hash: KeyHash,
+    request: Request,
+}
+
+/// Queues and buffers of a client.
+pub(super) struct Wire<P: Provider> {
+    pub(super) qp: P::Qp,
+    cq: P::Cq,
+    /// One buffer per RECV.
+    requests: P::Mr,
+    /// As many for replies.
+    replies: P::Mr,
+    free_replies: Vec<u32>,
+    /// Requests that arrived while no buffer for a reply was free: the client has the reply, we not yet the completion.
+    waiting: VecDeque<(u32, u32)>,
+    pulls: Vec<Option<Pull>>,
+    /// The client's memory, once it has said where that is.
+    pub(super) values: Option<RemoteRegion>,
+    message_bytes: usize,
+    list: SendList,
+    recvs: RecvList,
+}
+
+impl<P: Provider> Wire<P> {
+    /// Queues and buffers for `slots` operations of the client, with a RECV for each.
+    pub(super) fn new(
+        ctx: &Rc<P::Context>,
+        slots: usize,
+        message_bytes: usize,
+    ) -> Result<Wire<P>, PeerError> {
+        let cq = ctx.create_cq(4 * slots)?;
+        let qp = ctx.create_qp(&QpOptions {
+            send_depth: 2 * slots,
+            recv_depth: slots,
+            ..QpOptions::new(QpKind::Rc, &cq, ctx.caps())
+        })?;
+        let buffers = |access| -> Result<P::Mr, PeerError> {
+            Ok(ctx.register(&ctx.alloc(slots * message_bytes, PageWish::Small)?, access)?)
+        };
+        let mut wire: Wire<P> = Wire {
+            qp,
+            cq,
+            requests: buffers(Access::LOCAL)?,
+            replies: buffers(Access::LOCAL_READ)?,
+            free_replies: (0..slots as u32).collect(),
+            waiting: VecDeque::with_capacity(slots),
+            pulls: (0..slots).map(|_| None).collect(),
+            values: None,
+            message_bytes,
+            list: SendList::with_capacity(slots, 0),
+            recvs: RecvList::with_capacity(slots),
+        };
+        (0..slots as u32).for_each(|at| wire.expect(at));
+        wire.qp.post_recv(ctx.cpu(), &wire.recvs)?;
+        wire.recvs.clear();
+        Ok(wire)
+    }
+
+    /// Gives up what was on its way. Nothing arrives any more.
+    pub(super) fn give_up(&mut self, desk: &mut Desk<P>) {
+        self.qp.to_error();
+        for pull in self.pulls.drain(..).flatten() {
+            desk.shard.drop_draft(pull.draft);
+        }
+    }
+
+    /// Answers what has come; returns whether there was something. Errors: the queue pair has failed.
+    pub(super) fn serve(&mut self, cpu: &P::Cpu, desk: &mut Desk<P>) -> Result<bool, Broken> {
+        let mut wcs = [Wc::default(); BATCH];
+        let count = self.cq.poll(cpu, &mut wcs);
+        for wc in &wcs[..count] {
+            if wc.status != WcStatus::Success {
+                tracing::debug!(status = ?wc.status, "a client's queue pair failed");
+                return Err(Broken);
+            }
+            let which = (wc.wr_id.0 & WHICH) as u32;
+            match wc.wr_id.0 & !WHICH {
+                REPLY => self.free_replies.push(which),
+                PULL => self.pulled(desk, which, cpu.now()),
+                _ => self.waiting.push_back((which, wc.byte_len)),
+            }
+        }
+        while let Some(reply) = self.free_replies.pop() {
+            let Some((at, len)) = self.waiting.pop_front() else {
+                self.free_replies.push(reply);
+                break;
+            };
+            self.answer(desk, reply, at, len as usize, cpu.now());
+        }
+        match self.post(cpu) {
+            Ok(()) => Ok(count > 0),
+            Err(error) => {
+                tracing::debug!(%error, "a reply was not taken");
+                Err(Broken)
+            }
+        }
+    }
+
+    fn expect(&mut self, at: u32) {
+        let sge = self
+            .requests
+            .sge(at as usize * self.message_bytes, self.message_bytes);
+        let wr_id = WrId(RECV | u64::from(at));
+        self.recvs.push(RecvWr { wr_id, sge });
+    }
+
+    /// Executes the request in buffer `at`, and stages its answer from buffer `reply`.
+    fn answer(&mut self, desk: &mut Desk<P>, reply: u32, at: u32, len: usize, now: Ns) {
+        let mut message = std::mem::take(&mut desk.message);
+        message.resize(len, 0);
+        let offset = at as usize * self.message_bytes;
+        self.requests.region().copy_out(offset, &mut message);
+        // The buffer is the next request's from here on: the client may send one as soon as it has the reply.
+        self.expect(at);
+        match Request::decode(&message) {
+            Some((request, key, value)) => self.execute(desk, reply, &request, key, value, now),
+            None => self.say(reply, 0, 0, Status::BadRequest, RecordRef::default(), 0),
+        }
+        desk.message = message;
+    }
+
+    fn execute(
+        &mut self,
+        desk: &mut Desk<P>,
+        reply: u32,
+        request: &Request,
+        key: &[u8],
+        value: &[u8],
+        now: Ns,
+    ) {
+        let hash = desk.hasher.hash(key);
+        let now_s = desk.now_s(now);
+        let status = match request.kind {
+            RequestKind::Put => {
+                desk.stats.puts += 1;
+                desk.put(hash, request, key, value, now)
+            }
+            RequestKind::PutLarge => {
+                desk.stats.puts += 1;
+                match self.pull(desk, reply, hash, request, key, now) {
+                    None => return,
+                    Some(status) => status,
+                }
+            }
+            RequestKind::Delete => {
+                desk.stats.deletes += 1;
+                match desk.shard.remove(hash, key, now, now_s) {
+                    true => Status::Deleted,
+                    false => Status::NotFound,
+                }
+            }
+            RequestKind::Get => {
+                desk.stats.gets += 1;
+                return self.get(desk, reply, hash, request, key, now_s);
+            }
+        };
+        self.answer_with(reply, request, status);
+    }
+
+    fn answer_with(&mut self, reply: u32, request: &Request, status: Status) {
+        let none = RecordRef::default();
+        self.say(reply, request.slot, request.sequence, status, none, 0);
+    }
+
+    fn get(&mut self, desk: &Desk<P>, reply: u32, hash: KeyHash, request: &Request, key: &[u8], now_s: u32) {
+        let Some(found) = desk.shard.get(hash, key, now_s) else {
+            return self.answer_with(reply, request, Status::NotFound);
+        };
+        let (slot, sequence) = (request.slot, request.sequence);
+        if MESSAGE_HEADER_BYTES + found.value_bytes > self.message_bytes {
+            return self.say(reply, slot, sequence, Status::Location, found.record, 0);
+        }
+        let mut piece = [0; 256];
+        let to = reply as usize * self.message_bytes + MESSAGE_HEADER_BYTES;
+        for at in (0..found.value_bytes).step_by(piece.len()) {
+            let piece_bytes = (found.value_bytes - at).min(piece.len());
+            let piece = &mut piece[..piece_bytes];
+            desk.shard.copy_out(found.value_offset + at, piece);
+            self.replies.region().copy_in(to + at, piece);
+        }
+        let record = RecordRef {
+            len: found.value_bytes as u32,
+            ..RecordRef::default()
+        };
+        self.say(reply, slot, sequence, Status::Value, record, found.value_bytes);
+    }
+
+    /// Begins to fetch a value; the status if it does not come to that.
+    fn pull(
+        &mut self,
+        desk: &mut Desk<P>,
+        reply: u32,
+        hash: KeyHash,
+        request: &Request,
+        key: &[u8],
+        now: Ns,
+    ) -> Option<Status> {
+        let Some(values) = self.values else {
+            return Some(Status::BadRequest);
+        };
+        let end = request.value_offset.checked_add(request.value_bytes as u64);
+        if end.is_none_or(|end| end > values.len) {
+            return Some(Status::BadRequest);
+        }
+        let draft = match desk.draft(request, key, now) {
+            Ok(draft) => draft,
+            Err(status) => return Some(status),
+        };
+        desk.stats.pulls += 1;
+        self.list.push(SendWr {
+            wr_id: WrId(PULL | u64::from(reply)),
+            op: SendOp::Read {
+                remote: values.at(request.value_offset as usize),
+            },
+            payload: Payload::Region(desk.extents.sge(draft.value_offset(), request.value_bytes)),
+            signaled: true,
+            fence: false,
+        });
+        self.pulls[reply as usize] = Some(Pull {
+            draft,
+            hash,
+            request: *request,
+        });
+        None
+    }
+
+    /// A value is where it belongs.
+    fn pulled(&mut self, desk: &mut Desk<P>, reply: u32, now: Ns) {
+        let Some(pull) = self.pulls[reply as usize].take() else {
+            return;
+        };
+        let status = desk.publish(pull.hash, pull.draft, now);
+        self.answer_with(reply, &pull.request, status);
+    }
+
+    /// Stages the reply in buffer `reply`, whose `value_bytes` of value are there already.
+    fn say(
+        &mut self,
+        reply: u32,
+        slot: u16,
+        sequence: u64,
+        status: Status,
+        record: RecordRef,
+        value_bytes: usize,
+    ) {
+        let header = Reply {
+            status,
+            slot,
+            sequence,
+            record,
+        };
+        let at = reply as usize * self.message_bytes;
+        self.replies.region().copy_in(at, &header.encode());
+        self.list.push(SendWr {
+            wr_id: WrId(REPLY | u64::from(reply)),
+            op: SendOp::Send {
+                dest: None,
+                imm: None,
+            },
+            payload: Payload::Region(self.replies.sge(at, MESSAGE_HEADER_BYTES + value_bytes)),
+            signaled: true,
+            fence: false,
+        });
+    }
+
+    /// RECVs before replies: who has a reply finds one for its next request.
+    fn post(&mut self, cpu: &P::Cpu) -> Result<(), PostError> {
+        if !self.recvs.wrs().is_empty() {
+            self.qp.post_recv(cpu, &self.recvs)?;
+            self.recvs.clear();
+        }
+        if !self.list.is_empty() {
+            self.qp.post_send(cpu, &self.list)?;
+            self.list.clear();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! GETs that are submitted before one poll are one list of READs, as many at a time as a queue pair may have.
+
+use crate::bed::{Player, Room, fabric, get, small, value};
+use drover_base::Ns;
+use drover_kv_pilaf::client::ClientOptions;
+use drover_kv_pilaf::server::ServerOptions;
+use drover_verbs::SendOp;
+use drover_verbs::loopback::Loopback;
+use drover_verbs::traced::{Event, Traced, TracedDevice, What};
+
+type P = Traced<Loopback>;
+
+const KEYS: u32 = 64;
+
+/// A reader of keys that are there, with a window for all of them; what its context does is traced as 2.
+fn room() -> (Room<P>, Player<P>) {
+    let device = TracedDevice::<Loopback>::new(fabric(Ns(1)), 1 << 16);
+    let options = ServerOptions {
+        entry_count: 1024,
+        ..small()
+    };
+    let mut room = Room::<P>::on(device, options);
+    room.client().fill(&mut room, 0..KEYS);
+    let reader = room.client_with(ClientOptions {
+        window: KEYS as usize,
+        ..ClientOptions::default()
+    });
+    (room, reader)
+}
+
+const READER: u64 = 2;
+
+/// What the reader did from event `from` on.
+fn events(room: &Room<P>, from: u64) -> Vec<Event> {
+    let trace = room.device.trace();
+    let ours = trace.events.into_iter();
+    ours.filter(|event| event.context == READER && event.number >= from)
+        .collect()
+}
+
+fn now(room: &Room<P>) -> u64 {
+    room.device
+        .trace()
+        .events
+        .back()
+        .map_or(0, |event| event.number + 1)
+}
+
+fn is_read(event: &Event) -> bool {
+    matches!(&event.what, What::Posted { wr, .. } if matches!(wr.op, SendOp::Read { .. }))
+}
+
+fn doorbells(events: &[Event]) -> usize {
+    let rang = |event: &&Event| matches!(event.what, What::Posted { index: 0, .. });
+    events.iter().filter(rang).count()
+}
+
+#[test]
+fn gets_submitted_together_ring_once() {
+    let (mut room, mut reader) = room();
+    let from = now(&room);
+    let tokens: Vec<_> = (0..8u32)
+        .map(|key| reader.submit(&get(&key.to_le_bytes())))
+        .collect();
+    reader.poll();
+    let posted = events(&room, from);
+    assert_eq!(posted.iter().filter(|event| is_read(event)).count(), 8);
+    assert_eq!(doorbells(&posted), 1, "{posted:?}");
+    for (key, token) in tokens.into_iter().enumerate() {
+        assert_eq!(reader.wait(&mut room, token), value(&(key as u32).to_le_bytes()));
+    }
+    let all = events(&room, from);
+    let reads = all.iter().filter(|event| is_read(event)).count();
+    let rings = doorbells(&all);
+    println!("8 GETs: {reads} READs, {rings} doorbells");
+    assert!(rings * 3 <= reads, "{rings} doorbells for {reads} READs");
+}
+
+#[test]
+fn no_more_reads_are_under_way_than_a_queue_pair_may_have() {
+    let (mut room, mut reader) = room();
+    let from = now(&room);
+    let tokens: Vec<_> = (0..KEYS)
+        .map(|key| reader.submit(&get(&key.to_le_bytes())))
+        .collect();
+    for (key, token) in tokens.into_iter().enumerate() {
+        assert_eq!(reader.wait(&mut room, token), value(&(key as u32).to_le_bytes()));
+    }
+    let (mut outstanding, mut most) = (0i32, 0);
+    for event in events(&room, from) {
+        outstanding += i32::from(is_read(&event));
+        outstanding -= i32::from(matches!(event.what, What::Completed(_)));
+        most = most.max(outstanding);
+    }
+    assert_eq!((outstanding, most), (0, 16));
+}
