@@ -25,6 +25,17 @@ fn mean_probes_of_a_fresh_table() {
     }
 }
 
+/// Pilaf's released code walks at random, 32 steps at most, and gives up where there is a way.
+#[test]
+fn pilaf_a_million_keys_find_their_places() {
+    let entries = 1 << 21;
+    let table = filled(entries, 0.75).expect("no path fails");
+    assert!(table.len() > 1_000_000);
+    let mean = table.mean_probes();
+    assert!((1.54..=1.65).contains(&mean), "{mean:.3}");
+    assert!(filled(1 << 16, 0.9).is_ok());
+}
+
 #[test]
 fn churn_without_the_scrubber_drifts_away() {
     let mut table = filled(ENTRIES, 0.75).expect("room");

@@ -40,6 +40,8 @@ impl Pilaf {
             shard: shard as u16,
             shard_count: self.shards as u16,
             entry_count: self.entry_count,
+            // What a figure assumes of its load stays true.
+            entry_count_max: self.entry_count,
             memory_bytes: records.max(MEMORY_MIN),
             pages: PageWish::Small,
             hash_seed: Some(setup.hash_seed()),

@@ -2,11 +2,12 @@
 //!
 //! Every key has one writer, which counts; a reader of a key must find at least what was acknowledged before it asked.
 
-use crate::bed::ShardsBed;
+use crate::bed::{ShardsBed, server_options};
 use crate::sim_bed::SimBed;
-use drover_base::Rng;
+use drover_base::{Ns, Rng};
 use drover_kv::{KvClient, Op, Outcome};
 use drover_kv_pilaf::client::PilafClient;
+use drover_kv_pilaf::server::ServerOptions;
 use drover_testkit::kv_conformance::{Bed, BedOptions, Faults};
 use drover_verbs::loopback::Loopback;
 use drover_verbs_shm::Shm;
@@ -32,7 +33,13 @@ fn play<B>(options: &BedOptions, keys: u64) -> Vec<u64>
 where
     B: Bed<Client = PilafClient<<B as Bed>::P>>,
 {
-    let mut bed = B::start(options);
+    play_in(&mut B::start(options), options, keys)
+}
+
+fn play_in<B>(bed: &mut B, options: &BedOptions, keys: u64) -> Vec<u64>
+where
+    B: Bed<Client = PilafClient<<B as Bed>::P>>,
+{
     let mut writers: Vec<_> = (0..WRITERS).map(|_| bed.connect()).collect();
     let mut readers: Vec<_> = (0..READERS).map(|_| (bed.connect(), Floors::new())).collect();
     let mut rng = Rng::new(options.seed, 3, 4);
@@ -156,6 +163,21 @@ fn a_table_grows_under_load_in_a_room_that_loses_and_tears() {
             faults,
             ..options(seed)
         });
+    }
+}
+
+/// Without any grace places are reused while they are read: readers find that out and try again.
+#[test]
+fn records_are_reused_at_once_and_nothing_wrong_is_read() {
+    for seed in 0..3 {
+        let mut options = options(seed);
+        options.faults.tear = 1.0;
+        let shard = ServerOptions {
+            grace: Ns::ZERO,
+            ..server_options(&options, 0)
+        };
+        let mut bed = SimBed::<Sim>::with_shards(&options, vec![shard]);
+        assert_eq!(play_in(&mut bed, &options, 1000).len(), READERS);
     }
 }
 

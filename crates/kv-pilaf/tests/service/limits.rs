@@ -185,8 +185,9 @@ fn the_longest_time_to_live_is_no_overflow() {
     assert_eq!(client.run(&mut room, &get(b"key")), value(b"value"));
 }
 
+/// In Pilaf's released code a connection has one request under way.
 #[test]
-fn a_window_is_flow_control() {
+fn pilaf_requests_do_not_wait_for_each_other() {
     let mut room = Room::new(small());
     let mut client = room.client();
     let window = 16;
