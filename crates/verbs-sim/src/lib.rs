@@ -10,7 +10,7 @@
 //!
 //! **Semantics** are those of the conformance suite. Beyond it: messages are whole units (segmentation costs headers,
 //! loss hits by packet), lines of a message become visible in ascending order, data of a READ are sampled when the
-//! card answers, and a CAS or FAA is atomic towards READs and other atomics.
+//! card answers (in torn mode line by line before), and a CAS or FAA is atomic towards READs and other atomics.
 //!
 //! **Not modelled**, though profiles have numbers for it: the cache of address translations (`mtt`), inline receive, a
 //! last-level cache (a line not touched a moment ago comes from DRAM), and flow control between ports (queues there

@@ -31,7 +31,7 @@ pub struct WorldOptions {
     pub phase: Phase,
     /// Probability that a packet is lost. RC sends again, UC and UD do not.
     pub loss: f64,
-    /// Lines of messages become visible one by one.
+    /// Lines of messages become visible, and those of a READ are sampled, one by one.
     pub torn: bool,
     /// Torn mode: up to so much time from line to line.
     pub tear_max: Ns,

@@ -7,18 +7,36 @@ use drover_sim::{Event, Ps, Queue};
 use drover_verbs::provide::Want;
 use drover_verbs::{QpKind, WcStatus};
 
+const LINE: u64 = 64;
+
+/// How much of what a READ asked for has been copied.
+enum Sampled {
+    Nothing,
+    Part,
+    All,
+}
+
 impl Net {
     /// Turns an item into its answer, which is transmitted from `now` on.
     pub(crate) fn send_back(&mut self, machine: u16, op: u32, role: Role, now: Ps, queue: &mut Queue) {
         self.tx_arrive(machine, Item::new(op, role), now, queue);
     }
 
-    /// What a request asked for has been read, or done. Data of a READ are sampled here, behind all that was written before.
+    /// What a request asked for has been read, or done. Data of a READ are sampled here, behind all that was written before; in
+    /// torn mode every line at a seeded time of its own.
     pub(crate) fn answer(&mut self, machine: u16, item: Item, queue: &mut Queue) {
         let op = item.op();
         let is_read = item.role() == Role::Response && self.ops[op].verb == Verb::Read;
-        if is_read && !self.ops[op].retired && !self.sample(op) {
-            return self.ops.release(op); // an end has gone meanwhile: nobody answers
+        if is_read && !self.ops[op].retired {
+            match self.sample(op) {
+                Sampled::Nothing => return self.ops.release(op), // an end has gone meanwhile: nobody answers
+                Sampled::Part => {
+                    let tear_max = self.options.tear_max.0 * 1_000;
+                    let at = queue.now() + Ps(1 + self.nic(machine).tear.below(tear_max));
+                    return queue.schedule(at, Event::new(kind::ANSWER, machine, item.0));
+                }
+                Sampled::All => {}
+            }
         }
         self.tx_arrive(machine, item, queue.now(), queue);
     }
@@ -35,29 +53,42 @@ impl Net {
             ready = ready.max(qp.landed_at);
         }
         let item = Item::new(op, Role::Response);
+        self.ops[op].landed = 0;
         queue.schedule(ready, Event::new(kind::ANSWER, machine, item.0));
     }
 
-    /// Copies what a READ asked for. False if one of its ends has gone.
-    fn sample(&mut self, op: u32) -> bool {
+    /// Copies what a READ asked for: all of it, or in torn mode the next line of memory.
+    fn sample(&mut self, op: u32) -> Sampled {
         let o = &self.ops[op];
         let len = o.len as usize;
+        let (from, until) = match self.options.torn {
+            false => (0, len),
+            true => {
+                let (start, from) = (o.remote.offset, u64::from(o.landed));
+                let line_end = (start.saturating_add(from) / LINE + 1).saturating_mul(LINE);
+                (from as usize, len.min((line_end - start) as usize))
+            }
+        };
         let ends = self.qps.get(o.qp).map(|qp| (qp.ctx, qp.peer));
         let Some((ctx, Some((peer, _)))) = ends else {
-            return false;
+            return Sampled::Nothing;
         };
         let Some(peer_ctx) = self.qps.get(peer).map(|qp| qp.ctx) else {
-            return false;
+            return Sampled::Nothing;
         };
         let remote = o.remote;
         let mut data = std::mem::take(&mut self.ops[op].data);
-        data.clear();
         data.resize(len, 0);
-        if let Some((region, offset)) = self.remote(ctx, peer_ctx, remote, len, Want::Read) {
-            region.copy_out(offset, &mut data);
+        let part = &mut data[from..until];
+        match self.remote(ctx, peer_ctx, remote, len, Want::Read) {
+            Some((region, offset)) => region.copy_out(offset + from, part),
+            None => part.fill(0),
         }
-        self.ops[op].data = data;
-        true
+        (self.ops[op].data, self.ops[op].landed) = (data, until as u32);
+        match until == len {
+            true => Sampled::All,
+            false => Sampled::Part,
+        }
     }
 
     /// The unit has come to an atomic.
