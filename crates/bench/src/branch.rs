@@ -12,6 +12,7 @@ use crate::driver::{Measured, Pace, RunOptions};
 use crate::flight::Counts;
 use crate::helper::die_with_parent;
 use crate::latency::Latency;
+use crate::reads::Reads;
 use crate::target::TargetError;
 use drover_base::Ns;
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,7 @@ enum Answer {
         counts: Counts,
         latency: Latency,
         elapsed_ns: u64,
+        reads: Option<Reads>,
     },
     Failed {
         why: String,
@@ -123,10 +125,12 @@ impl Branch {
                 counts,
                 latency,
                 elapsed_ns,
+                reads,
             } => Ok(Measured {
                 counts,
                 latency,
                 elapsed: Ns(elapsed_ns),
+                reads,
             }),
             _ => Err(TargetError::new("a client process gave another answer")),
         }
@@ -214,6 +218,7 @@ fn obey(crew: &Crew, line: &str) -> Result<Answer, Box<TargetError>> {
                 counts: measured.counts,
                 latency: measured.latency,
                 elapsed_ns: measured.elapsed.0,
+                reads: measured.reads,
             })
         }
     }
@@ -254,20 +259,27 @@ mod tests {
             hits: 3,
             ..Counts::default()
         };
+        let reads = Reads {
+            probes: 7,
+            ..Reads::default()
+        };
         let sent = Answer::Measured {
             counts,
             latency: latency.clone(),
             elapsed_ns: 9,
+            reads: Some(reads),
         };
         let line = serde_json::to_string(&sent).expect("JSON");
         let Ok(Answer::Measured {
             counts: got,
             latency: arrived,
             elapsed_ns: 9,
+            reads: Some(read),
         }) = serde_json::from_str(&line)
         else {
             panic!("{line}");
         };
+        assert_eq!(read, reads);
         assert_eq!((got, arrived.count()), (counts, latency.count()));
         assert_eq!(arrived.summary(), latency.summary());
         assert_eq!(arrived.to_hdr_text(), latency.to_hdr_text());

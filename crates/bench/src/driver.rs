@@ -10,6 +10,7 @@
 
 use crate::flight::{Counts, Flight};
 use crate::latency::Latency;
+use crate::reads::Reads;
 use crate::target::{Target, TargetError};
 use crate::workload::{Draw, KeyText, Tape, Values, Verb};
 use drover_base::Ns;
@@ -59,6 +60,8 @@ pub struct Measured {
     pub latency: Latency,
     /// How long it took.
     pub elapsed: Ns,
+    /// What the target READ meanwhile, what was still under way at the end included.
+    pub reads: Option<Reads>,
 }
 
 impl Measured {
@@ -72,6 +75,9 @@ impl Measured {
         self.counts.add(&other.counts);
         self.latency.merge(&other.latency);
         self.elapsed = self.elapsed.max(other.elapsed);
+        if let Some(reads) = &other.reads {
+            self.reads.get_or_insert_default().add(reads);
+        }
     }
 }
 
@@ -163,6 +169,7 @@ impl<T: Target> Client<T> {
 
     fn run_tape(&mut self, options: &RunOptions) -> Result<Measured, Box<TargetError>> {
         let mut flight = Flight::new(options.window.max(1));
+        let before = self.target.reads();
         let began = timestamp();
         let elapsed = match options.pace {
             Pace::Closed => self.closed(&mut flight, began, options)?,
@@ -174,6 +181,11 @@ impl<T: Target> Client<T> {
             counts,
             latency: flight.latency,
             elapsed,
+            reads: self
+                .target
+                .reads()
+                .zip(before)
+                .map(|(now, before)| now.since(&before)),
         })
     }
 

@@ -3,6 +3,7 @@
 use crate::bound::{Bound, Placement};
 use crate::latency::LatencyUs;
 use crate::machine::Machine;
+use crate::reads::{Reads, ReadsPerGet, Table};
 use crate::rivals::Kind;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,16 @@ pub struct Report {
     pub latency_us: LatencyUs,
     /// One operation under way at a time; medians.
     pub window1: Lone,
+    /// What each GET READ, of clients that read the server's memory; all samples that count together.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reads_per_get: Option<ReadsPerGet>,
+    /// The table that they read.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub table: Option<Table>,
+    /// The server's processor time per operation in user and in system mode, nanoseconds, waiting for requests
+    /// included; medians.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server_ns: Option<[f64; 2]>,
     /// Every sample, those that do not count too.
     pub samples: Vec<Sample>,
     /// The placement that was asked for.
@@ -94,6 +105,12 @@ pub struct Sample {
     pub rtt_ns: [f64; 3],
     /// What that says about the cores.
     pub placement: Option<Placement>,
+    /// What clients READ, if they do.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reads: Option<Reads>,
+    /// The server's processor time per operation, as in [`Report::server_ns`].
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server_ns: Option<[f64; 2]>,
     /// The bound.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bound: Option<Bound>,
@@ -231,6 +248,13 @@ impl Report {
             throughput_ops: median(&all(&|s| s.window1.throughput_ops)),
             latency_us: median_latency(counted.iter().map(|s| s.window1.latency_us)),
         };
+        let mut reads = Reads::default();
+        counted
+            .iter()
+            .filter_map(|s| s.reads)
+            .for_each(|some| reads.add(&some));
+        self.reads_per_get = ReadsPerGet::of(&reads, self.table.as_ref());
+        self.server_ns = median_pair(counted.iter().filter_map(|s| s.server_ns));
         self.bound = median_bound(&counted);
         self.rivals = median_rivals(&counted);
         self.through_sockets = mode_ratios(&counted);
@@ -357,14 +381,14 @@ fn median_rivals(samples: &[&Sample]) -> Vec<RivalResult> {
             throughput_ops: median(&all.iter().map(|r| r.throughput_ops).collect::<Vec<_>>()),
             hit_rate: median(&all.iter().map(|r| r.hit_rate).collect::<Vec<_>>()),
             latency_us: median_latency(all.iter().map(|r| r.latency_us)),
-            server_ns: median_server_ns(&all),
+            server_ns: median_pair(all.iter().filter_map(|r| r.server_ns)),
         }
     };
     first.rivals.iter().map(of).collect()
 }
 
-fn median_server_ns(all: &[&RivalResult]) -> Option<[f64; 2]> {
-    let known: Vec<[f64; 2]> = all.iter().filter_map(|r| r.server_ns).collect();
+fn median_pair(known: impl Iterator<Item = [f64; 2]>) -> Option<[f64; 2]> {
+    let known: Vec<[f64; 2]> = known.collect();
     let of = |nth: usize| median(&known.iter().map(|ns| ns[nth]).collect::<Vec<_>>());
     (!known.is_empty()).then(|| [of(0), of(1)])
 }

@@ -17,11 +17,12 @@ use crate::report::{Lone, Report, RivalResult, Sample, Workload};
 use crate::rivals::{Entrant, Mode, Rival, RivalOptions, RivalTarget, Transport};
 use crate::target::{NullTarget, TargetError};
 use crate::workload::{KeyText, Mix, Popularity, Tape, TapeOptions, Values};
-use crate::{Helper, result_file};
+use crate::{Helper, Table, result_file, server_time};
 use drover_base::Ns;
 use drover_mem::timestamp;
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Scope;
 
 /// What to measure, and how.
 #[derive(Clone, Debug)]
@@ -72,6 +73,10 @@ pub struct Plan {
     pub load: bool,
     /// How to start this program again.
     pub helper: Helper,
+    /// Our server's process, whose processor time is told.
+    pub server_pid: Option<u32>,
+    /// The table that one-sided clients read, once the keys are loaded.
+    pub table: Option<Table>,
 }
 
 /// A placement to wait for: virtual cores move, and some figures mean something in one placement only.
@@ -171,13 +176,69 @@ pub fn run<S: System>(
 ) -> Result<(Report, Latency), Box<dyn Error>> {
     pin::pin(&plan.cores.client[..1])?;
     std::thread::scope(|scope| {
-        let crew = match plan.processes {
-            0 | 1 => Crew::start(scope, system, &plan.crew())?,
-            processes => Crew::start_processes(scope, system, &plan.helper, &plan.crew(), processes)?,
-        };
+        let crew = system.crew(scope, plan)?;
         let mut stage = Stage::set(plan, progress, crew)?;
         stage.run_samples(progress)?;
         stage.finish()
+    })
+}
+
+/// A system under test, whatever its clients are.
+pub trait Contestant {
+    /// Starts its clients.
+    ///
+    /// # Errors
+    /// One that could not connect.
+    fn crew<'scope, 'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        plan: &Plan,
+    ) -> Result<Crew, Box<TargetError>>;
+}
+
+impl<S: System> Contestant for S {
+    fn crew<'scope, 'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        plan: &Plan,
+    ) -> Result<Crew, Box<TargetError>> {
+        match plan.processes {
+            0 | 1 => Crew::start(scope, self, &plan.crew()),
+            processes => Crew::start_processes(scope, self, &plan.helper, &plan.crew(), processes),
+        }
+    }
+}
+
+/// Runs several systems by turns: each is loaded and warmed up, then sample by sample in turn, so that whatever the
+/// machine does happens to all of them. Plans differ in system, table and process only. Who begins a round changes.
+///
+/// # Errors
+/// The first system's that fails.
+pub fn run_by_turns(
+    contestants: &[(&dyn Contestant, &Plan)],
+    progress: &Progress,
+) -> Result<Vec<(Report, Latency)>, Box<dyn Error>> {
+    let Some((_, first)) = contestants.first() else {
+        return Ok(Vec::new());
+    };
+    let repeats = first.repeats;
+    pin::pin(&first.cores.client[..1])?;
+    std::thread::scope(|scope| {
+        let mut stages = Vec::new();
+        for &(contestant, plan) in contestants {
+            let crew = contestant.crew(scope, plan)?;
+            stages.push(Stage::set(plan, progress, crew)?);
+        }
+        let count = stages.len();
+        let counter = progress.phase("measuring, by turns", (repeats * count * 2) as u64);
+        for round in 0..repeats {
+            for turn in 0..count {
+                let stage = &mut stages[(round + turn) % count];
+                let sample = stage.sample(&counter)?;
+                stage.report.samples.push(sample);
+            }
+        }
+        stages.into_iter().map(Stage::finish).collect()
     })
 }
 
@@ -201,6 +262,7 @@ impl<'a> Stage<'a> {
             seed: plan.seed,
             machine: Machine::this(),
             time: result_file::now(),
+            table: plan.table,
             ..Report::default()
         };
         if plan.load {
@@ -307,7 +369,9 @@ impl<'a> Stage<'a> {
         let plan = self.plan;
         let options = plan.run_options(plan.window, plan.pace, plan.time);
         let before = self.echo.probe_ns()?;
+        let used = plan.server_pid.and_then(server_time::cpu_ns);
         let measured = self.crew.run(plan.cores.client.len(), &options)?;
+        let used_now = plan.server_pid.and_then(server_time::cpu_ns);
         let after = self.echo.probe_ns()?;
         honest(&measured)?;
         self.latency.merge(&measured.latency);
@@ -319,6 +383,8 @@ impl<'a> Stage<'a> {
             elapsed_ns: measured.elapsed.0,
             latency_us: measured.latency.summary(),
             rtt_ns: [before, after, after],
+            reads: measured.reads,
+            server_ns: server_time::per_op(used, used_now, measured.counts.ops),
             ..Sample::default()
         })
     }
@@ -515,11 +581,9 @@ impl Contender {
         let measured = self.client.run(&options)?;
         honest(&measured)?;
         let after = self.server.cpu_ns();
-        let per_op = |before: f64, after: f64| (after - before) / measured.counts.ops.max(1) as f64;
-        let used = before.zip(after);
         Ok(RivalResult {
             name: self.name.clone(),
-            server_ns: used.map(|(b, a)| [per_op(b[0], a[0]), per_op(b[1], a[1])]),
+            server_ns: server_time::per_op(before, after, measured.counts.ops),
             mode: self.mode.name.to_owned(),
             throughput_ops: measured.ops_per_s(),
             hit_rate: measured.counts.hit_rate(),

@@ -9,6 +9,7 @@ impl Display for Report {
         head(self, f)?;
         samples(self, f)?;
         rows(self, f)?;
+        reads(self, f)?;
         bound(self, f)?;
         ratios(self, f)?;
         server_time(self, f)?;
@@ -126,6 +127,31 @@ fn row(f: &mut Formatter<'_>, name: &str, ops: f64, hits: f64, latency: &Latency
     )
 }
 
+/// What GETs of one-sided clients READ, beside what was computed for such a table.
+fn reads(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
+    let Some(per_get) = &report.reads_per_get else {
+        return Ok(());
+    };
+    let (records, load) = (
+        per_get.reads - per_get.probes,
+        report.table.map(|table| table.load),
+    );
+    let computed = match (per_get.computed_probes, load) {
+        (Some(probes), Some(load)) => {
+            format!(
+                " (computed for a load of {load:.2}: {probes:.2}, {:.2})",
+                probes + records
+            )
+        }
+        _ => String::new(),
+    };
+    writeln!(
+        f,
+        "a GET that hits: {:.3} probes, {:.3} READs{computed}; {:.4} messages, {:.4} READs made again",
+        per_get.probes, per_get.reads, per_get.asked, per_get.torn
+    )
+}
+
 fn bound(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
     let Some(bound) = &report.bound else {
         return Ok(());
@@ -194,6 +220,13 @@ fn ratios(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
 
 /// Where the servers behind sockets spend their time: what the kernel takes, no server can save.
 fn server_time(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
+    if let Some([user, system]) = report.server_ns {
+        writeln!(
+            f,
+            "\nprocessor time of the server per operation, waiting included: {user:.0} ns in user mode, {system:.0} in \
+             the kernel (counted in steps of 10 ms)"
+        )?;
+    }
     for (nth, rival) in report.rivals.iter().enumerate() {
         let Some([user, system]) = rival.server_ns else {
             continue;

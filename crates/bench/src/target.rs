@@ -1,5 +1,6 @@
 //! [`Target`]: whatever answers operations; the only thing that the load generator knows.
 
+use crate::reads::Reads;
 use drover_base::{Cpu as _, Ns};
 use drover_kv::{Completion, KvClient, Op, Outcome, SubmitError, Token};
 use drover_verbs::{Context as _, Provider};
@@ -32,6 +33,11 @@ pub trait Target {
         draining: bool,
         sink: &mut impl FnMut(Token, Outcome<'_>),
     ) -> Result<(), Box<TargetError>>;
+
+    /// What it has READ so far, if it is one-sided and counts that.
+    fn reads(&self) -> Option<Reads> {
+        None
+    }
 }
 
 /// A drover client as a [`Target`], on the core of the context it was made from.
@@ -41,6 +47,7 @@ pub struct KvTarget<P: Provider, C: KvClient<P>> {
     polls: u32,
     spin: Ns,
     quiet_since: Option<Ns>,
+    reads: Option<fn(&C) -> Reads>,
 }
 
 /// A busy client reads the clock, for its timers, once in this many polls.
@@ -55,7 +62,14 @@ impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
             polls: 0,
             spin: Ns::MAX,
             quiet_since: None,
+            reads: None,
         }
+    }
+
+    /// Asks the client by `reads` what it has READ.
+    pub fn counting(mut self, reads: fn(&C) -> Reads) -> KvTarget<P, C> {
+        self.reads = Some(reads);
+        self
     }
 
     /// Sleeps until something arrives when it has polled for `spin` in vain with operations under way. Without this it
@@ -114,6 +128,10 @@ impl<P: Provider, C: KvClient<P>> Target for KvTarget<P, C> {
             }
         }
         Ok(())
+    }
+
+    fn reads(&self) -> Option<Reads> {
+        self.reads.map(|reads| reads(&self.client))
     }
 }
 

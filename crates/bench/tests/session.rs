@@ -3,9 +3,9 @@
 use drover_base::Ns;
 use drover_bench::pin::{self, Cores};
 use drover_bench::rivals::{Entrant, Mode};
-use drover_bench::session::{Plan, run};
+use drover_bench::session::{Contestant, Plan, run, run_by_turns};
 use drover_bench::workload::{Mix, Popularity};
-use drover_bench::{Helper, Pace, Progress, System, Target, TargetError};
+use drover_bench::{Helper, Pace, Progress, Reads, System, Table, TableKind, Target, TargetError};
 use drover_kv::{Op, Outcome, SubmitError, Token};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -96,6 +96,8 @@ fn plan() -> Plan {
             program: env!("CARGO_BIN_EXE_bench-lab").into(),
             arguments: vec!["helper".to_owned()],
         },
+        server_pid: None,
+        table: None,
     }
 }
 
@@ -159,6 +161,85 @@ fn other_keys_run_by_turns_and_are_compared() {
         "{report}"
     );
     assert_eq!(report.workload.beside.as_deref(), Some("zipf"));
+}
+
+/// A toy whose clients say that every GET took a READ of a table and one of a record.
+struct Counting(Toy);
+
+struct CountingClient {
+    client: ToyClient,
+    reads: Reads,
+}
+
+impl System for Counting {
+    type Target = CountingClient;
+
+    fn connect(&self, client_index: u32) -> Result<CountingClient, Box<TargetError>> {
+        let (client, reads) = (self.0.connect(client_index)?, Reads::default());
+        Ok(CountingClient { client, reads })
+    }
+}
+
+impl Target for CountingClient {
+    fn submit(&mut self, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
+        if let Op::Get { .. } = op {
+            self.reads.add(&Reads {
+                hits: 1,
+                probes: 1,
+                records: 1,
+                ..Reads::default()
+            });
+        }
+        self.client.submit(op, token)
+    }
+
+    fn poll(
+        &mut self,
+        draining: bool,
+        sink: &mut impl FnMut(Token, Outcome<'_>),
+    ) -> Result<(), Box<TargetError>> {
+        self.client.poll(draining, sink)
+    }
+
+    fn reads(&self) -> Option<Reads> {
+        Some(self.reads)
+    }
+}
+
+#[test]
+fn systems_by_turns_are_all_measured_and_those_that_read_say_how_much() {
+    let (plain, counting) = (Toy::default(), Counting(Toy::default()));
+    let table = Table {
+        kind: TableKind::Cuckoo,
+        load: 0.75,
+    };
+    let with_table = Plan {
+        system: "counting".to_owned(),
+        table: Some(table),
+        server_pid: Some(std::process::id()),
+        ..plan()
+    };
+    let plain_plan = plan();
+    let pairs: [(&dyn Contestant, &Plan); 2] = [(&plain, &plain_plan), (&counting, &with_table)];
+    let results = run_by_turns(&pairs, &Progress::new(false)).expect("both run");
+    let [(plain, _), (counting, _)] = &results[..] else {
+        panic!("two systems, {} reports", results.len());
+    };
+    assert_eq!((plain.samples.len(), counting.samples.len()), (2, 2));
+    assert_eq!((plain.reads_per_get, plain.server_ns), (None, None));
+    let per_get = counting.reads_per_get.expect("it counts");
+    assert_eq!((per_get.probes, per_get.reads), (1.0, 2.0));
+    assert_eq!(per_get.computed_probes, Some(1.56));
+    assert!(counting.server_ns.is_some(), "the system tells of this process");
+    let text = counting.to_string();
+    assert!(
+        text.contains("1.000 probes, 2.000 READs (computed for a load of 0.75: 1.56, 2.56)"),
+        "{text}"
+    );
+    assert!(
+        text.contains("processor time of the server per operation"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod manual;
 mod perf;
 mod rdma;
 mod serve;
+mod shards;
 mod sim;
 mod top;
 

@@ -1,7 +1,7 @@
 //! [`Rival`]: a rival's server process, ours from start to end.
 
 use super::{Kind, Mode, RivalTarget, Stream, Transport};
-use crate::{Helper, pin};
+use crate::{Helper, pin, server_time};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -126,12 +126,7 @@ impl Rival {
     /// Processor time it has used so far, in user and in system mode, nanoseconds; `None` if the system does not tell.
     /// Steps of 10 ms as a rule.
     pub fn cpu_ns(&self) -> Option<[f64; 2]> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).ok()?;
-        // Behind the name, which may hold anything, in parentheses: state is field 3, times are 14 and 15.
-        let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
-        let tick_ns = 1e9 / rustix::param::clock_ticks_per_second() as f64;
-        let mut next = || fields.next()?.parse::<f64>().ok().map(|ticks| ticks * tick_ns);
-        Some([next()?, next()?])
+        server_time::cpu_ns(self.pid())
     }
 
     fn connect(&self) -> io::Result<Stream> {

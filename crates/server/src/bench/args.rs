@@ -2,6 +2,7 @@
 
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
+use crate::shards::System;
 use drover_bench::rivals::Entrant;
 use drover_bench::workload::{Mix, Popularity};
 use std::path::PathBuf;
@@ -20,14 +21,19 @@ Medians are those of the samples with the most common placement.
 
 Every run writes a result file with all samples, and beside it the latencies as HDR text (.hgrm).
 
+--system pilaf and farm measure systems whose GETs READ the server's memory: the table says how many READs a GET took, beside
+what was computed for the table's load. All systems say what an operation costs the server's processor.
+
 Examples:
   drover bench
+  drover bench --system auto --value-size 32,256,1024,4096
   drover bench --bound --vs memcached,redis
   drover bench --mix a --dist zipf --keys 16000000 --window 32 --json -")]
 pub struct Args {
-    /// System to measure
-    #[arg(long, default_value = "herd", value_parser = ["herd"])]
-    pub system: String,
+    /// System to measure: herd, pilaf, farm, or auto, which runs all of them by turns and says which won where [default: herd;
+    /// with --address: the server's]
+    #[arg(long, value_name = "NAME", value_parser = ["herd", "pilaf", "farm", AUTO])]
+    pub system: Option<String>,
     /// Fabric to carry it; with --address, the address says
     #[arg(long, default_value = "shm", value_parser = ["shm", "rdma"])]
     pub fabric: String,
@@ -48,13 +54,14 @@ pub struct Args {
     /// Exponent of zipf and latest
     #[arg(long, default_value_t = 0.99, value_name = "S")]
     pub zipf: f64,
-    /// Keys loaded before the run
-    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
-    pub keys: u32,
+    /// Keys loaded before the run [default: 1000000; of one-sided systems and with auto 786432, which fill tables of
+    /// 2^20 places to three quarters]
+    #[arg(long, value_name = "N")]
+    pub keys: Option<u32>,
     /// Bytes of a key
     #[arg(long, default_value_t = 16, value_name = "BYTES")]
     pub key_size: usize,
-    /// Bytes of a value, or a range such as 16-64
+    /// Bytes of a value, or a range such as 16-64; with --system auto, several separated by commas
     #[arg(long, default_value = "32", value_name = "BYTES")]
     pub value_size: String,
     /// Operations under way per client and server core
@@ -151,17 +158,43 @@ impl Args {
 
     /// Least and most bytes of a value.
     pub fn value_bytes(&self) -> Result<[usize; 2], Failure> {
-        let (from, to) = self
-            .value_size
-            .split_once('-')
-            .unwrap_or((&self.value_size, &self.value_size));
-        match (from.parse(), to.parse()) {
-            (Ok(from), Ok(to)) if from <= to => Ok([from, to]),
+        match &self.value_list()?[..] {
+            [one] => Ok(*one),
             _ => Err(usage(format!(
-                "--value-size {}: bytes, or FROM-TO",
+                "--value-size {}: several sizes need --system auto",
                 self.value_size
             ))),
         }
+    }
+
+    /// The same of every size in the list.
+    pub fn value_list(&self) -> Result<Vec<[usize; 2]>, Failure> {
+        let one = |text: &str| {
+            let (from, to) = text.split_once('-').unwrap_or((text, text));
+            match (from.parse(), to.parse()) {
+                (Ok(from), Ok(to)) if from <= to => Ok([from, to]),
+                _ => Err(usage(format!("--value-size {text}: bytes, or FROM-TO"))),
+            }
+        };
+        self.value_size.split(',').map(one).collect()
+    }
+
+    /// Whether all systems run by turns.
+    pub fn is_auto(&self) -> bool {
+        self.system.as_deref() == Some(AUTO)
+    }
+
+    /// The system that was asked for, if one was.
+    pub fn system(&self) -> Option<System> {
+        self.system.as_deref().and_then(System::named)
+    }
+
+    /// Keys, where `system` is measured; `None`: all of them by turns.
+    pub fn keys(&self, system: Option<System>) -> u32 {
+        self.keys.unwrap_or(match system {
+            Some(System::Herd) => 1_000_000,
+            _ => 3 << 18,
+        })
     }
 
     /// The rivals.
@@ -182,7 +215,7 @@ impl Args {
     pub fn check(&self) -> Result<(), Failure> {
         let bad = |seconds: f64| !(seconds.is_finite() && seconds > 0.0 && seconds <= 3600.0);
         let complaint = match () {
-            () if self.keys == 0 || self.keys >= 1 << 30 => "--keys: 1 to 2^30 - 1",
+            () if self.keys.is_some_and(|keys| keys == 0 || keys >= 1 << 30) => "--keys: 1 to 2^30 - 1",
             () if !(1..=256).contains(&self.window) => "--window: 1 to 256",
             () if !(1..=64).contains(&self.server_cores) => "--server-cores: 1 to 64",
             () if !(1..=64).contains(&self.client_cores) => "--client-cores: 1 to 64",
@@ -197,7 +230,26 @@ impl Args {
         };
         Err(usage(complaint))
     }
+
+    /// What cannot be had with `--system auto`.
+    pub fn check_auto(&self) -> Result<(), Failure> {
+        let flag = match () {
+            () if self.address.is_some() => "--address",
+            () if self.placement.is_some() => "--placement",
+            () if self.beside_dist.is_some() => "--beside-dist",
+            () if self.bound => "--bound",
+            () if !self.vs.is_empty() => "--vs",
+            () if self.hdr.is_some() => "--hdr",
+            () => return Ok(()),
+        };
+        Err(usage(format!(
+            "{flag} is for one system at a time: --system auto runs all of them by turns"
+        )))
+    }
 }
+
+/// In place of a system's name: all of them.
+pub const AUTO: &str = "auto";
 
 /// Any arguments make sense or are refused with a reason.
 pub fn fuzz_args(args: &Args) {
@@ -207,6 +259,9 @@ pub fn fuzz_args(args: &Args) {
             args.popularity(&mix);
         }),
         args.value_bytes().map(|[from, to]| assert!(from <= to)),
+        args.value_list()
+            .map(|all| assert!(all.iter().all(|[from, to]| from <= to))),
+        args.check_auto(),
         args.rivals().map(drop),
     ];
     for refused in outcomes.into_iter().filter_map(Result::err) {
@@ -280,6 +335,13 @@ mod tests {
         assert_eq!(
             parse(&["--value-size", "8-9"]).value_bytes().expect("a range"),
             [8, 9]
+        );
+        let list = parse(&["--value-size", "8-9,32", "--system", "auto"]);
+        assert_eq!(list.value_list().expect("two"), [[8, 9], [32, 32]]);
+        assert!(list.is_auto() && list.system().is_none());
+        assert!(
+            list.value_bytes()
+                .is_err_and(|f| f.text.contains("--system auto"))
         );
     }
 

@@ -1,9 +1,11 @@
-//! HERD as a system under test, on whatever fabric an address means: clients of the bench, and the server process
-//! it starts.
+//! HERD as a system under test, on whatever fabric an address means; and the processes that bench starts, of any system:
+//! its server, its clients.
 
+use super::one_sided::{farm, pilaf};
 use crate::fabric::{Fabric, Job};
+use crate::shards::{FarmShard, Shard, ShardPlan, Shards, System};
 use drover_base::Ns;
-use drover_bench::{Helper, KvTarget, System, TargetError, client_process, pin};
+use drover_bench::{Helper, KvTarget, System as Tested, Table, TableKind, TargetError, client_process, pin};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::server::{Server, ServerOptions};
 use drover_mem::NativeCpu;
@@ -59,7 +61,7 @@ impl Manner {
 
 const FOR_EVER: &str = "for-ever";
 
-impl<P: Provider<Cpu = NativeCpu>> System for Herd<P> {
+impl<P: Provider<Cpu = NativeCpu>> Tested for Herd<P> {
     type Target = KvTarget<P, HerdClient<P>>;
 
     fn connect(&self, client_index: u32) -> Result<Self::Target, Box<TargetError>> {
@@ -87,16 +89,23 @@ impl<P: Provider<Cpu = NativeCpu>> System for Herd<P> {
     fn process(&self, helper: &Helper) -> Option<Command> {
         let mut command = Command::new(&helper.program);
         command.args(&helper.arguments).arg("clients");
-        command.arg(self.addr.to_string()).args(self.manner.arguments());
+        command.args(client_arguments(System::Herd, &self.addr, self.manner));
         Some(command)
     }
+}
+
+/// What [`clients`] is told.
+pub fn client_arguments(system: System, addr: &ControlAddr, manner: Manner) -> [String; 4] {
+    let [window, spin] = manner.arguments();
+    [system.to_string(), addr.to_string(), window, spin]
 }
 
 /// A client process's side.
 pub fn clients(arguments: Vec<OsString>) -> ExitCode {
     let words: Option<Vec<String>> = arguments.into_iter().map(|w| w.into_string().ok()).collect();
     let clients = words.and_then(|words| match &words[..] {
-        [addr, window, spin] => Some(Clients {
+        [system, addr, window, spin] => Some(Clients {
+            system: System::named(system)?,
             addr: addr.parse().ok()?,
             manner: Manner::from_arguments(window, spin)?,
         }),
@@ -116,6 +125,7 @@ pub fn clients(arguments: Vec<OsString>) -> ExitCode {
 }
 
 struct Clients {
+    system: System,
     addr: ControlAddr,
     manner: Manner,
 }
@@ -124,17 +134,21 @@ impl Job for Clients {
     type Answer = ExitCode;
 
     fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> ExitCode {
-        client_process(&Herd::<P> {
-            addr: self.addr,
-            manner: self.manner,
-            device: device.clone(),
-        })
+        let device = device.clone();
+        let (addr, manner) = (self.addr, self.manner);
+        match self.system {
+            System::Herd => client_process(&Herd::<P> { addr, manner, device }),
+            System::Pilaf => client_process(&pilaf::<P>(addr, manner, device)),
+            System::Farm => client_process(&farm::<P>(addr, manner, device)),
+        }
     }
 }
 
 /// Sizes of the server that a bench starts.
 #[derive(Clone, Debug)]
 pub struct ServerPlan {
+    /// What it speaks.
+    pub system: System,
     /// One worker on each.
     pub cores: Vec<usize>,
     /// Items in all.
@@ -158,8 +172,32 @@ impl ServerPlan {
 
     /// Bytes of index and of log that requests touch, all workers together.
     pub fn footprint(&self) -> [u64; 2] {
+        if self.system != System::Herd {
+            return self.shards().footprint().map(|bytes| bytes as u64);
+        }
         let index = self.partition().bucket_count * drover_mem::LINE_BYTES * self.cores.len();
         [index as u64, self.item_count * self.item_bytes as u64]
+    }
+
+    /// The shards of a one-sided system for so many items.
+    pub fn shards(&self) -> ShardPlan {
+        let table = self.system.table(self.value_bytes_max);
+        ShardPlan::of_items(table, self.item_count, self.item_bytes, self.cores.len())
+    }
+
+    /// The table that `key_count` keys fill, if clients read it.
+    pub fn table(&self, key_count: u32) -> Option<Table> {
+        let kind = match self.system {
+            System::Herd => return None,
+            System::Pilaf => TableKind::Cuckoo,
+            System::Farm => TableKind::Hopscotch,
+        };
+        let plan = self.shards();
+        let places = plan.entry_count * plan.shard_count;
+        Some(Table {
+            kind,
+            load: f64::from(key_count) / places as f64,
+        })
     }
 
     fn arguments(&self, addr: &ControlAddr) -> Vec<String> {
@@ -175,13 +213,13 @@ impl ServerPlan {
             self.window,
             self.value_bytes_max,
         ];
-        let mut all = vec![addr.to_string(), cores];
+        let mut all = vec![self.system.to_string(), addr.to_string(), cores];
         all.extend(numbers.map(|n| n.to_string()));
         all
     }
 
     fn from_arguments(arguments: &[String]) -> Option<(ControlAddr, ServerPlan)> {
-        let [addr, cores, numbers @ ..] = arguments else {
+        let [system, addr, cores, numbers @ ..] = arguments else {
             return None;
         };
         let numbers = numbers
@@ -192,6 +230,7 @@ impl ServerPlan {
             return None;
         };
         let plan = ServerPlan {
+            system: System::named(system)?,
             cores: cores.split(',').map(|c| c.parse().ok()).collect::<Option<_>>()?,
             item_count: item_count as u64,
             item_bytes,
@@ -233,6 +272,11 @@ impl ServerProcess {
             .parse()
             .map_err(|_| io::Error::other("the server process ended before it served"))?;
         Ok(process)
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Its end, if it has ended already.
@@ -288,35 +332,67 @@ pub fn serve(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
+type Served = Result<(), Box<dyn std::error::Error>>;
+
 struct Serve {
     addr: ControlAddr,
     plan: ServerPlan,
 }
 
 impl Job for Serve {
-    type Answer = Result<(), Box<dyn std::error::Error>>;
+    type Answer = Served;
 
     fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer {
-        let plan = self.plan;
         let listener = ControlListener::bind(&self.addr)?;
-        let addr = listener.addr().to_string();
-        let options = ServerOptions {
-            partition_count: plan.cores.len(),
-            partition: plan.partition(),
-            item_bytes_max: plan.value_bytes_max.max(1 << 10),
-            window_max: plan.window.next_power_of_two(),
-            ..ServerOptions::default()
-        };
-        let on_worker = move |index: usize| {
-            if let Err(error) = drover_rt::cores::pin(plan.cores[index]) {
-                eprintln!("drover bench: worker {index} cannot be pinned: {error}");
+        match self.plan.system {
+            System::Herd => serve_herd::<P>(device, listener, self.plan),
+            System::Pilaf => {
+                serve_shards::<P, drover_kv_pilaf::server::Server<P>>(device, listener, self.plan)
             }
-        };
-        let server = Server::<P>::start(device, Some(listener), &options, on_worker)?;
-        println!("{addr}");
-        io::copy(&mut io::stdin(), &mut io::sink())?;
-        server.stop();
-        Ok(())
+            System::Farm => serve_shards::<P, FarmShard<P>>(device, listener, self.plan),
+        }
+    }
+}
+
+fn serve_herd<P: Provider>(device: &P::Device, listener: ControlListener, plan: ServerPlan) -> Served {
+    let addr = listener.addr().to_string();
+    let options = ServerOptions {
+        partition_count: plan.cores.len(),
+        partition: plan.partition(),
+        item_bytes_max: plan.value_bytes_max.max(1 << 10),
+        window_max: plan.window.next_power_of_two(),
+        ..ServerOptions::default()
+    };
+    let server = Server::<P>::start(device, Some(listener), &options, pin_to(plan.cores))?;
+    until_told(&addr)?;
+    server.stop();
+    Ok(())
+}
+
+fn serve_shards<P: Provider<Cpu = NativeCpu>, S: Shard<P> + 'static>(
+    device: &P::Device,
+    listener: ControlListener,
+    plan: ServerPlan,
+) -> Served {
+    let addr = listener.addr().to_string();
+    let (system, shards) = (plan.system, plan.shards());
+    let shards = Shards::start::<P, S>(device, system, &shards, vec![listener], pin_to(plan.cores))?;
+    until_told(&addr)?;
+    shards.stop();
+    Ok(())
+}
+
+/// Says where it listens, and serves until its standard input ends.
+fn until_told(addr: &str) -> io::Result<()> {
+    println!("{addr}");
+    io::copy(&mut io::stdin(), &mut io::sink()).map(drop)
+}
+
+fn pin_to(cores: Vec<usize>) -> impl Fn(usize) + Send + Sync + 'static {
+    move |index| {
+        if let Err(error) = drover_rt::cores::pin(cores[index]) {
+            eprintln!("drover bench: worker {index} cannot be pinned: {error}");
+        }
     }
 }
 
@@ -327,6 +403,7 @@ mod tests {
     #[test]
     fn a_plan_survives_the_command_line() {
         let plan = ServerPlan {
+            system: System::Herd,
             cores: vec![1, 3],
             item_count: 1000,
             item_bytes: 72,
@@ -352,6 +429,7 @@ mod tests {
     #[test]
     fn the_index_has_room_to_spare() {
         let plan = ServerPlan {
+            system: System::Herd,
             cores: vec![1],
             item_count: 1_000_000,
             item_bytes: 72,

@@ -2,11 +2,15 @@
 
 mod args;
 mod herd;
+mod one_sided;
+mod turns;
 
 pub use args::{Args, fuzz_args};
 
 use crate::exit::{self, Failure};
 use crate::fabric::{self, Fabric, Job};
+use crate::shards::System;
+use crate::shards::client::system_at;
 use args::usage;
 use drover_base::Ns;
 use drover_bench::bound::Placement;
@@ -16,7 +20,7 @@ use drover_bench::session::{self, Plan, Wanted};
 use drover_bench::workload::{KeyText, Tape};
 use drover_bench::{Helper, Latency, Pace, Progress, helper_main, result_file};
 use drover_mem::NativeCpu;
-use drover_rt::control::ControlAddr;
+use drover_rt::control::{ControlAddr, ControlStream};
 use drover_verbs::Provider;
 use herd::{Herd, Manner, ServerPlan, ServerProcess};
 use std::error::Error;
@@ -45,34 +49,42 @@ pub fn helper(arguments: Vec<OsString>) -> ExitCode {
 
 fn bench(args: &Args) -> Result<(), Failure> {
     args.check()?;
-    let mut plan = plan(args)?;
-    let server = server_plan(args, &plan)?;
-    plan.footprint = server.footprint();
-    let progress = Progress::new(!args.quiet);
-    let (mut process, addr) = match &args.address {
+    if args.is_auto() {
+        return turns::bench(args);
+    }
+    let addr = match &args.address {
+        None => None,
         Some(text) => {
             let addr = text.parse().map_err(usage)?;
-            (None, fabric::with_device(&addr, &args.device)?)
-        }
-        None => {
-            let addr = fabric::with_device(&own_address(args), &args.device)?;
-            let process = ServerProcess::start(&plan.helper, &server, &addr)
-                .map_err(|error| Failure::new(exit::UNAVAILABLE, error))?;
-            let addr = process.addr.clone();
-            (Some(process), addr)
+            Some(fabric::with_device(&addr, &args.device)?)
         }
     };
+    let system = match &addr {
+        None => args.system().unwrap_or(System::Herd),
+        Some(addr) => system_of(args, addr)?,
+    };
+    let mut plan = plan(args, system, args.value_bytes()?, args.keys(Some(system)))?;
+    let server = server_plan(args, system, &plan)?;
+    let progress = Progress::new(!args.quiet);
+    let mut process = match &addr {
+        Some(_) => None,
+        None => {
+            let addr = fabric::with_device(&own_address(args, system), &args.device)?;
+            Some(start(&mut plan, &server, &addr)?)
+        }
+    };
+    plan.footprint = server.footprint();
+    let addr = addr.or_else(|| Some(process.as_ref()?.addr.clone()));
+    let addr = addr.expect("there is a server, ours or the one that was named");
     plan.fabric = fabric::name(&addr).to_owned();
     let fabric = Fabric::towards(&addr)?;
     if let Some(choice) = fabric.choice() {
         eprintln!("RDMA device: {choice}");
     }
     let result = fabric.run(Measure {
+        system,
         addr,
-        manner: Manner {
-            window: args.window,
-            spin_us: args.spin_us,
-        },
+        manner: manner(args),
         plan: &plan,
         progress: &progress,
     });
@@ -86,8 +98,44 @@ fn bench(args: &Args) -> Result<(), Failure> {
     publish(args, &report, &latency)
 }
 
+/// A server of ours, whose table and processor time belong to the report.
+fn start(plan: &mut Plan, server: &ServerPlan, addr: &ControlAddr) -> Result<ServerProcess, Failure> {
+    let process = ServerProcess::start(&plan.helper, server, addr)
+        .map_err(|error| Failure::new(exit::UNAVAILABLE, error))?;
+    plan.server_pid = Some(process.pid());
+    plan.table = server.table(plan.key_count);
+    Ok(process)
+}
+
+fn manner(args: &Args) -> Manner {
+    Manner {
+        window: args.window,
+        spin_us: args.spin_us,
+    }
+}
+
+/// What the server at `addr` says it is; not what was asked for: an error.
+fn system_of(args: &Args, addr: &ControlAddr) -> Result<System, Failure> {
+    // Who carries no data is refused for that, below.
+    Fabric::towards(addr)?;
+    let unavailable = |error: &dyn std::fmt::Display| Failure::new(exit::UNAVAILABLE, error);
+    let mut stream = ControlStream::connect(addr, ANSWER).map_err(|error| unavailable(&error))?;
+    let (system, _) =
+        system_at(&mut stream, &NativeCpu::new(0), ANSWER).map_err(|error| unavailable(&error))?;
+    match args.system() {
+        Some(asked) if asked != system => Err(usage(format!(
+            "--system {asked}: the server at {addr} speaks {system}"
+        ))),
+        _ => Ok(system),
+    }
+}
+
+/// How long a server may take to say what it is.
+const ANSWER: Ns = Ns::from_s(5);
+
 /// One bench on the fabric that the server's address means.
 struct Measure<'a> {
+    system: System,
     addr: ControlAddr,
     manner: Manner,
     plan: &'a Plan,
@@ -98,37 +146,48 @@ impl Job for Measure<'_> {
     type Answer = Result<(Report, Latency), Box<dyn Error>>;
 
     fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer {
-        let herd = Herd::<P> {
-            addr: self.addr,
-            manner: self.manner,
-            device: device.clone(),
-        };
-        session::run(&herd, self.plan, self.progress)
+        let device = device.clone();
+        let (addr, manner) = (self.addr, self.manner);
+        match self.system {
+            System::Herd => {
+                let herd = Herd::<P> { addr, manner, device };
+                session::run(&herd, self.plan, self.progress)
+            }
+            System::Pilaf => {
+                let pilaf = one_sided::pilaf::<P>(addr, manner, device);
+                session::run(&pilaf, self.plan, self.progress)
+            }
+            System::Farm => {
+                let farm = one_sided::farm::<P>(addr, manner, device);
+                session::run(&farm, self.plan, self.progress)
+            }
+        }
     }
 }
 
 /// Where a server that we start is to listen. Over RDMA it shares our device: what it sends goes out and comes back.
-fn own_address(args: &Args) -> ControlAddr {
-    let text = match args.fabric.as_str() {
-        "rdma" => "rdma://127.0.0.1:0".to_owned(),
-        _ => format!("shm:bench-{}", std::process::id()),
+fn own_address(args: &Args, system: System) -> ControlAddr {
+    let text = match (args.fabric.as_str(), system) {
+        ("rdma", _) => "rdma://127.0.0.1:0".to_owned(),
+        (_, System::Herd) => format!("shm:bench-{}", std::process::id()),
+        (_, other) => format!("shm:bench-{}-{other}", std::process::id()),
     };
     text.parse().expect("a short name, or a loopback address")
 }
 
-fn plan(args: &Args) -> Result<Plan, Failure> {
+fn plan(args: &Args, system: System, value_bytes: [usize; 2], keys: u32) -> Result<Plan, Failure> {
     let mix = args.mix()?;
-    let cores = pin::allowed_cores().map_err(system)?;
-    KeyText::new(args.key_size, u64::from(args.keys), args.seed).map_err(usage)?;
+    let cores = pin::allowed_cores().map_err(os_error)?;
+    KeyText::new(args.key_size, u64::from(keys), args.seed).map_err(usage)?;
     Ok(Plan {
-        system: args.system.clone(),
+        system: system.to_string(),
         fabric: args.fabric.clone(),
         popularity: args.popularity(&mix),
         beside: args.beside(),
         mix,
-        key_count: args.keys,
+        key_count: keys,
         key_bytes: args.key_size,
-        value_bytes: args.value_bytes()?,
+        value_bytes,
         window: args.window * args.server_cores,
         pace: args.rate.map_or(Pace::Closed, Pace::Open),
         time: seconds(args.seconds),
@@ -143,7 +202,9 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         rivals: args.rivals()?,
         rival_modes: args.vs_modes.clone(),
         load: true,
-        helper: Helper::current(&[HELPER]).map_err(system)?,
+        helper: Helper::current(&[HELPER]).map_err(os_error)?,
+        server_pid: None,
+        table: None,
     })
 }
 
@@ -156,7 +217,7 @@ fn wanted(args: &Args) -> Option<Wanted> {
 }
 
 /// How large the server must be: also what the bound's reads go over.
-fn server_plan(args: &Args, plan: &Plan) -> Result<ServerPlan, Failure> {
+fn server_plan(args: &Args, system: System, plan: &Plan) -> Result<ServerPlan, Failure> {
     let value_bytes_max = plan.value_bytes[1];
     // Keys that inserts will add count too.
     let inserts = (plan.mix.insert_share * 1.3 * f64::from(1 << 22) * args.client_count() as f64) as u64;
@@ -164,13 +225,18 @@ fn server_plan(args: &Args, plan: &Plan) -> Result<ServerPlan, Failure> {
     if item_count >= u64::from(Tape::KEYS_MAX) {
         return Err(usage(format!(
             "--keys {}: too many with the inserts of this mix",
-            args.keys
+            plan.key_count
         )));
     }
+    let item_bytes = match system {
+        System::Herd => drover_store::item_bytes(plan.key_bytes, value_bytes_max),
+        System::Pilaf | System::Farm => plan.key_bytes + value_bytes_max,
+    };
     Ok(ServerPlan {
+        system,
         cores: plan.cores.server.clone(),
         item_count,
-        item_bytes: drover_store::item_bytes(plan.key_bytes, value_bytes_max),
+        item_bytes,
         window: args.window,
         value_bytes_max,
     })
@@ -192,6 +258,11 @@ fn publish(args: &Args, report: &Report, latency: &Latency) -> Result<(), Failur
     if let Some(path) = &args.hdr {
         std::fs::write(path, latency.to_hdr_text()).map_err(|e| file_error(path, &e))?;
     }
+    write_result(args, report, latency)
+}
+
+/// The result file, if one is wanted.
+fn write_result(args: &Args, report: &Report, latency: &Latency) -> Result<(), Failure> {
     if args.no_results {
         return Ok(());
     }
@@ -210,7 +281,7 @@ fn publish(args: &Args, report: &Report, latency: &Latency) -> Result<(), Failur
     Ok(())
 }
 
-fn write_json(path: &Path, report: &Report) -> Result<(), Failure> {
+fn write_json(path: &Path, report: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(report).expect("a report is JSON");
     let written = if path == Path::new("-") {
         writeln!(std::io::stdout(), "{text}")
@@ -224,6 +295,6 @@ fn file_error(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(exit::OS_ERROR, format!("{}: {error}", path.display()))
 }
 
-fn system(error: std::io::Error) -> Failure {
+fn os_error(error: std::io::Error) -> Failure {
     Failure::new(exit::OS_ERROR, error)
 }

@@ -25,9 +25,18 @@ are none of these here.
 With rdma://host:port the control channel is TCP at host:port, and data goes by the RDMA device that has that
 address; if none has, or the host is 0.0.0.0, the best one there is (`drover devices` says which and why).
 
+--system pilaf and farm serve the same commands of native clients another way: GETs are READs of the server's memory, which cost it
+nothing; PUT and DELETE are messages. Each of the -t workers is a shard with a table and records of its own; a client
+finds all of them through the one address. Of each shard's share of -m a sixth to a third is table, a place (32 bytes)
+for every 96 to 192 bytes, and the rest records. Flags about memcached's clients, request slots, the memory file and
+metrics are refused with it.
+
 Exit status: 0 after SIGTERM or Ctrl-C, 64 usage, 66 no configuration file, 67 no such user, 69 address in use,
 70 internal error, 71 system error, 77 no permission.")]
 pub struct Args {
+    /// Key-value system: herd; pilaf or farm, whose clients read items without asking the server (see below) [default: herd]
+    #[arg(long, value_name = "NAME")]
+    pub system: Option<String>,
     /// Data fabric and name of this server: shm:NAME, shm:/path.sock or rdma://host:port [default: shm:drover]
     #[arg(long, value_name = "ADDR")]
     pub fabric: Option<String>,

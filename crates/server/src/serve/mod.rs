@@ -6,6 +6,7 @@ mod limits;
 mod listen;
 mod memcached;
 mod memory_file;
+mod one_sided;
 mod ops;
 mod plan;
 mod run;
@@ -16,6 +17,7 @@ pub use args::Args;
 pub use settings::{fuzz_config_file, fuzz_settings};
 
 use crate::exit;
+use crate::shards::System;
 use settings::Settings;
 use std::process::ExitCode;
 
@@ -25,7 +27,12 @@ pub fn run(args: &Args) -> ExitCode {
         println!("drover {}", env!("CARGO_PKG_VERSION"));
         return ExitCode::SUCCESS;
     }
-    exit::from_result(Settings::resolve(args).and_then(|settings| run::serve(&settings)))
+    exit::from_result(
+        Settings::resolve(args).and_then(|settings| match settings.system.value {
+            System::Herd => run::serve(&settings),
+            _ => one_sided::serve(&settings),
+        }),
+    )
 }
 
 /// Prints every setting and where its value came from.

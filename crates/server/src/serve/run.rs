@@ -45,7 +45,7 @@ pub fn serve(settings: &Settings) -> Result<(), Failure> {
 }
 
 /// What `-u` must be able to remove at the end, and its group to reach.
-fn socket_files(settings: &Settings, listeners: &[ControlListener]) -> Vec<PathBuf> {
+pub(super) fn socket_files(settings: &Settings, listeners: &[ControlListener]) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = settings.unix_socket.value.iter().cloned().collect();
     for listener in listeners {
         if let Place::Path(path) = listener.addr().place() {
@@ -225,7 +225,7 @@ fn adopt_all<P: Provider>(server: &Server<P>, listeners: &[ControlListener]) -> 
     well
 }
 
-fn pin_worker(worker: usize, cores: Option<&[usize]>) {
+pub(super) fn pin_worker(worker: usize, cores: Option<&[usize]>) {
     let Some(core) = cores.and_then(|cores| cores.get(worker)) else {
         return;
     };
@@ -234,7 +234,7 @@ fn pin_worker(worker: usize, cores: Option<&[usize]>) {
     }
 }
 
-fn start_logging(verbose: u8) {
+pub(super) fn start_logging(verbose: u8) {
     let level = match verbose {
         0 => tracing::Level::INFO,
         1 => tracing::Level::DEBUG,

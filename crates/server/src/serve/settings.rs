@@ -2,6 +2,7 @@
 //! with its origin, so that `drover config` can say where it came from.
 
 mod file;
+mod one_sided;
 mod origin;
 mod show;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use super::ops::OpsSettings;
 use crate::exit::{self, Failure};
 use crate::fabric;
 use crate::rdma::DeviceArgs;
+use crate::shards::System;
 use drover_kv_herd::control::PARTITIONS_MAX;
 use file::read_file;
 use std::path::PathBuf;
@@ -25,6 +27,8 @@ use words::{allowed_cores, bytes_of, choose_cores, mask_of, some};
 /// Everything `serve` needs to know.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
+    /// Which system serves.
+    pub system: Setting<System>,
     /// `shm:NAME` or `rdma://host:port`.
     pub fabric: Setting<String>,
     /// 0: no TCP; -1: any free port.
@@ -159,9 +163,19 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
         None,
         Origin::Default,
     );
+    let system = system_of(pick(
+        typed.system,
+        file.system,
+        System::Herd.name().to_string(),
+        Origin::Default,
+    ))?;
     // As with memcached: who asks for a Unix socket alone gets no TCP port.
-    let default_port = if unix_socket.value.is_some() { 0 } else { PORT };
+    let default_port = match unix_socket.value.is_some() || system.value != System::Herd {
+        true => 0,
+        false => PORT,
+    };
     let settings = Settings {
+        system,
         fabric: with_device(
             pick(
                 typed.fabric,
@@ -266,7 +280,19 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
         threads,
     };
     settings.check()?;
+    one_sided::refuse_what_means_nothing(&settings)?;
     Ok(settings)
+}
+
+/// `--system`.
+fn system_of(name: Setting<String>) -> Result<Setting<System>, Failure> {
+    let Some(value) = System::named(&name.value) else {
+        let known = System::ALL.map(System::name).join(" or ");
+        let text = format!("--system {}: expected {known}", name.value);
+        return Err(Failure::new(exit::USAGE, text));
+    };
+    let origin = name.origin;
+    Ok(Setting { value, origin })
 }
 
 /// `--listen rdma://host:port` is `--fabric rdma://host:port`: where data arrives.

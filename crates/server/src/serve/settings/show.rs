@@ -1,12 +1,24 @@
 //! What `drover config` prints: each setting on a line, with its origin.
 
 use super::{Row, Settings, row};
+use crate::shards::System;
 use std::fmt;
 use std::path::PathBuf;
 
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: [Row; 29] = [
+        for (name, value, origin) in self.rows() {
+            writeln!(f, "{name:<18} {value:<24} {origin}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Settings {
+    /// Every setting, in the order of `drover config`.
+    pub(super) fn rows(&self) -> Vec<Row> {
+        let rows: [Row; 30] = [
+            row("system", &self.system, System::to_string),
             row("fabric", &self.fabric, Clone::clone),
             row("port", &self.port, i32::to_string),
             row("unix-socket", &self.unix_socket, path_or_none),
@@ -45,10 +57,7 @@ impl fmt::Display for Settings {
             }),
             row("spin-us", &self.spin_us, |us| format!("{us} microseconds")),
         ];
-        for (name, value, origin) in rows.into_iter().chain(self.ops.rows()) {
-            writeln!(f, "{name:<18} {value:<24} {origin}")?;
-        }
-        Ok(())
+        rows.into_iter().chain(self.ops.rows()).collect()
     }
 }
 

@@ -1,0 +1,155 @@
+//! [`Reads`]: what clients of one-sided systems READ, beside what was computed for such tables.
+
+use serde::{Deserialize, Serialize};
+
+/// What clients READ in a run.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Reads {
+    /// GETs that found their value.
+    pub hits: u64,
+    /// READs of the table.
+    pub probes: u64,
+    /// READs of records.
+    pub records: u64,
+    /// Messages that asked the server what a key has.
+    pub asked: u64,
+    /// READs that brought something torn, and were made again.
+    pub torn: u64,
+}
+
+impl Reads {
+    /// Adds another client's.
+    pub fn add(&mut self, other: &Reads) {
+        self.hits += other.hits;
+        self.probes += other.probes;
+        self.records += other.records;
+        self.asked += other.asked;
+        self.torn += other.torn;
+    }
+
+    /// What has come since `earlier`.
+    pub fn since(&self, earlier: &Reads) -> Reads {
+        Reads {
+            hits: self.hits - earlier.hits,
+            probes: self.probes - earlier.probes,
+            records: self.records - earlier.records,
+            asked: self.asked - earlier.asked,
+            torn: self.torn - earlier.torn,
+        }
+    }
+}
+
+/// Which table it is: what a GET of it should READ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TableKind {
+    /// 3-1 cuckoo hashing: a READ of an entry for each place tried, and one of the record.
+    Cuckoo,
+    /// Hopscotch hashing, neighbourhoods of 6: one READ of the neighbourhood, one more for who overflowed; and one of
+    /// the record, where values are beside the table.
+    Hopscotch,
+}
+
+/// Computed for tables filled once, nothing deleted: load and READs of the table for a GET that hits.
+const CUCKOO: [(f64, f64); 4] = [(0.0, 1.0), (0.5, 1.32), (0.75, 1.56), (0.9, 1.80)];
+const HOPSCOTCH: [(f64, f64); 5] = [
+    (0.0, 1.0),
+    (0.7, 1.006),
+    (0.75, 1.011),
+    (0.85, 1.029),
+    (0.9, 1.043),
+];
+
+impl TableKind {
+    /// READs of the table that a GET takes at `load`, interpolated between what was computed.
+    pub fn probes_at(self, load: f64) -> f64 {
+        let points: &[(f64, f64)] = match self {
+            TableKind::Cuckoo => &CUCKOO,
+            TableKind::Hopscotch => &HOPSCOTCH,
+        };
+        for pair in points.windows(2) {
+            let ((from, low), (to, high)) = (pair[0], pair[1]);
+            if load <= to {
+                return low + (high - low) * ((load - from) / (to - from)).clamp(0.0, 1.0);
+            }
+        }
+        points.last().map_or(1.0, |(_, most)| *most)
+    }
+}
+
+/// READs for each GET that found its value, of all samples that count.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ReadsPerGet {
+    /// Of the table.
+    pub probes: f64,
+    /// In all.
+    pub reads: f64,
+    /// Messages.
+    pub asked: f64,
+    /// Made again.
+    pub torn: f64,
+    /// What the table's probes should be at its load.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub computed_probes: Option<f64>,
+}
+
+impl ReadsPerGet {
+    /// Of these; `None`: no GET found anything.
+    pub fn of(reads: &Reads, table: Option<&Table>) -> Option<ReadsPerGet> {
+        let per_get = |count: u64| count as f64 / reads.hits as f64;
+        (reads.hits > 0).then(|| ReadsPerGet {
+            probes: per_get(reads.probes),
+            reads: per_get(reads.probes + reads.records),
+            asked: per_get(reads.asked),
+            torn: per_get(reads.torn),
+            computed_probes: table.map(|table| table.kind.probes_at(table.load)),
+        })
+    }
+}
+
+/// A table that clients READ, as it was filled before the run.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Table {
+    /// Which.
+    pub kind: TableKind,
+    /// Keys per place.
+    pub load: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_three_quarters_a_get_takes_what_was_computed() {
+        assert_eq!(TableKind::Cuckoo.probes_at(0.75), 1.56);
+        assert_eq!(TableKind::Cuckoo.probes_at(0.0), 1.0);
+        assert_eq!(TableKind::Cuckoo.probes_at(1.0), 1.80);
+        let between = TableKind::Cuckoo.probes_at(0.625);
+        assert!((between - 1.44).abs() < 1e-9, "{between}");
+    }
+
+    #[test]
+    fn reads_are_counted_per_get_that_hits() {
+        let early = Reads {
+            hits: 100,
+            probes: 200,
+            ..Reads::default()
+        };
+        let late = Reads {
+            hits: 200,
+            probes: 356,
+            records: 100,
+            asked: 2,
+            torn: 1,
+        };
+        let table = Table {
+            kind: TableKind::Cuckoo,
+            load: 0.75,
+        };
+        let per_get = ReadsPerGet::of(&late.since(&early), Some(&table)).expect("hits");
+        assert_eq!((per_get.probes, per_get.reads), (1.56, 2.56));
+        assert_eq!((per_get.asked, per_get.computed_probes), (0.02, Some(1.56)));
+        assert_eq!(ReadsPerGet::of(&Reads::default(), None), None);
+    }
+}

@@ -1,0 +1,321 @@
+//! `--system auto`: all systems by turns, with the same operations, at each size of value; which won where.
+
+use super::args::{Args, usage};
+use super::herd::{Herd, Manner, ServerProcess};
+use super::{manner, one_sided, own_address, plan, server_plan, start, write_json, write_result};
+use crate::exit::{self, Failure};
+use crate::fabric::{self, Fabric, Job};
+use crate::shards::System;
+use drover_bench::report::{Report, median};
+use drover_bench::session::{Contestant, Plan, run_by_turns};
+use drover_bench::{Latency, Progress};
+use drover_mem::NativeCpu;
+use drover_rt::control::ControlAddr;
+use drover_verbs::Provider;
+use serde::Serialize;
+use std::error::Error;
+use std::fmt::Write;
+
+/// All sizes.
+#[derive(Serialize)]
+struct Turns {
+    system: &'static str,
+    sizes: Vec<Size>,
+}
+
+/// One size of value.
+#[derive(Serialize)]
+struct Size {
+    /// From and to, bytes.
+    value_size: [usize; 2],
+    /// Of each system.
+    reports: Vec<Report>,
+    /// The quickest system.
+    winner: String,
+    /// Its throughput over the next one's, sample by sample: median, least and most.
+    ratio: [f64; 3],
+}
+
+/// Measures.
+pub fn bench(args: &Args) -> Result<(), Failure> {
+    args.check_auto()?;
+    let progress = Progress::new(!args.quiet);
+    let mut sizes = Vec::new();
+    for value_bytes in args.value_list()? {
+        let results = one_size(args, value_bytes, &progress)?;
+        for (report, latency) in &results {
+            write_result(args, report, latency)?;
+        }
+        let reports = results.into_iter().map(|(report, _)| report).collect();
+        sizes.push(Size::of(value_bytes, reports));
+    }
+    drop(progress);
+    let turns = Turns {
+        system: super::args::AUTO,
+        sizes,
+    };
+    match &args.json {
+        None => print!("{}", turns.table()),
+        Some(path) => {
+            eprint!("{}", turns.table());
+            write_json(path, &turns)?;
+        }
+    }
+    Ok(())
+}
+
+/// All systems, by turns, each with a server of its own on the same cores.
+fn one_size(
+    args: &Args,
+    value_bytes: [usize; 2],
+    progress: &Progress,
+) -> Result<Vec<(Report, Latency)>, Failure> {
+    let mut entrants = Vec::new();
+    for system in System::ALL {
+        let mut plan = plan(args, system, value_bytes, args.keys(None))?;
+        let server = server_plan(args, system, &plan)?;
+        let addr = fabric::with_device(&own_address(args, system), &args.device)?;
+        let process = start(&mut plan, &server, &addr)?;
+        plan.footprint = server.footprint();
+        plan.fabric = fabric::name(&process.addr).to_owned();
+        entrants.push(Entrant {
+            system,
+            plan,
+            process,
+        });
+    }
+    let Some(first) = entrants.first() else {
+        return Err(usage("there are no systems"));
+    };
+    let fabric = Fabric::towards(&first.process.addr)?;
+    if let Some(choice) = fabric.choice() {
+        eprintln!("RDMA device: {choice}");
+    }
+    let result = fabric.run(ByTurns {
+        entrants: &entrants,
+        manner: manner(args),
+        progress,
+    });
+    result.map_err(|error| {
+        let ends: Vec<String> = entrants
+            .iter_mut()
+            .filter_map(|entrant| Some(format!("; {}: {}", entrant.system, entrant.process.ended()?)))
+            .collect();
+        Failure::new(exit::UNAVAILABLE, format!("{error}{}", ends.concat()))
+    })
+}
+
+struct Entrant {
+    system: System,
+    plan: Plan,
+    process: ServerProcess,
+}
+
+struct ByTurns<'a> {
+    entrants: &'a [Entrant],
+    manner: Manner,
+    progress: &'a Progress,
+}
+
+impl Job for ByTurns<'_> {
+    type Answer = Result<Vec<(Report, Latency)>, Box<dyn Error>>;
+
+    fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer {
+        let contestant = |entrant: &Entrant| {
+            let addr: ControlAddr = entrant.process.addr.clone();
+            let (manner, device) = (self.manner, device.clone());
+            let contestant: Box<dyn Contestant> = match entrant.system {
+                System::Herd => Box::new(Herd::<P> { addr, manner, device }),
+                System::Pilaf => Box::new(one_sided::pilaf::<P>(addr, manner, device)),
+                System::Farm => Box::new(one_sided::farm::<P>(addr, manner, device)),
+            };
+            contestant
+        };
+        let contestants: Vec<Box<dyn Contestant>> = self.entrants.iter().map(contestant).collect();
+        let pairs: Vec<(&dyn Contestant, &Plan)> = contestants
+            .iter()
+            .zip(self.entrants)
+            .map(|(contestant, entrant)| (&**contestant, &entrant.plan))
+            .collect();
+        run_by_turns(&pairs, self.progress)
+    }
+}
+
+impl Size {
+    fn of(value_size: [usize; 2], reports: Vec<Report>) -> Size {
+        let mut order: Vec<&Report> = reports.iter().collect();
+        order.sort_by(|a, b| b.throughput_ops.total_cmp(&a.throughput_ops));
+        let (winner, ratio) = match order[..] {
+            [first, second, ..] => (first.system.clone(), ratio(first, second)),
+            [only] => (only.system.clone(), [1.0; 3]),
+            [] => (String::new(), [1.0; 3]),
+        };
+        Size {
+            value_size,
+            reports,
+            winner,
+            ratio,
+        }
+    }
+}
+
+/// Throughput of `first` over that of `second`, sample by sample: median, least and most.
+fn ratio(first: &Report, second: &Report) -> [f64; 3] {
+    let pairs = first.samples.iter().zip(&second.samples);
+    let all: Vec<f64> = pairs
+        .map(|(a, b)| a.throughput_ops / b.throughput_ops.max(1.0))
+        .collect();
+    let least = all.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = all.iter().copied().fold(0.0, f64::max);
+    [median(&all), least.min(most), most]
+}
+
+impl Turns {
+    fn table(&self) -> String {
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, to: &mut String) -> std::fmt::Result {
+        let Some(Report {
+            workload, machine, ..
+        }) = self.sizes.first().and_then(|size| size.reports.first())
+        else {
+            return Ok(());
+        };
+        writeln!(
+            to,
+            "by turns: mix {}, {}, {} keys of {} B, window {}, {} client(s), {} samples of {} s; {}",
+            workload.mix,
+            workload.dist,
+            workload.keys,
+            workload.key_size,
+            workload.window,
+            workload.clients,
+            workload.repeats,
+            workload.seconds,
+            machine.cpu
+        )?;
+        writeln!(
+            to,
+            "\n{:<12}{:<8}{:>12}{:>10}{:>10}{:>12}{:>9}{:>9}{:>10}  {:<}",
+            "value", "system", "ops/s", "p50 us", "p99 us", "server ns", "probes", "READs", "load", ""
+        )?;
+        for size in &self.sizes {
+            size.write(to)?;
+        }
+        for size in &self.sizes {
+            for report in &size.reports {
+                let Some(per_get) = &report.reads_per_get else {
+                    continue;
+                };
+                let (Some(probes), Some(table)) = (per_get.computed_probes, report.table) else {
+                    continue;
+                };
+                writeln!(
+                    to,
+                    "computed for {} at a load of {:.2}: {probes:.2} probes, {:.2} READs; measured with values of {} B: \
+                     {:.3}, {:.3}",
+                    report.system,
+                    table.load,
+                    probes + per_get.reads - per_get.probes,
+                    span(size.value_size),
+                    per_get.probes,
+                    per_get.reads
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Size {
+    fn write(&self, to: &mut String) -> std::fmt::Result {
+        for report in &self.reports {
+            let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+            let cpu = report
+                .server_ns
+                .map(|[user, system]| format!("{:.0}", user + system));
+            let probes = report
+                .reads_per_get
+                .map(|per_get| format!("{:.2}", per_get.probes));
+            let reads = report
+                .reads_per_get
+                .map(|per_get| format!("{:.2}", per_get.reads));
+            let load = report.table.map(|table| format!("{:.2}", table.load));
+            let won = match (report.system == self.winner, self.ratio) {
+                (true, [middle, least, most]) if least > 1.0 => {
+                    format!("won: {middle:.2} x the next ({least:.2} to {most:.2})")
+                }
+                (true, [middle, least, most]) => {
+                    format!("ahead, not in every sample: {middle:.2} x ({least:.2} to {most:.2})")
+                }
+                _ => String::new(),
+            };
+            writeln!(
+                to,
+                "{:<12}{:<8}{:>12.0}{:>10.2}{:>10.2}{:>12}{:>9}{:>9}{:>10}  {won}",
+                span(self.value_size),
+                report.system,
+                report.throughput_ops,
+                report.latency_us.p50,
+                report.latency_us.p99,
+                or_dash(cpu),
+                or_dash(probes),
+                or_dash(reads),
+                or_dash(load)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn span([from, to]: [usize; 2]) -> String {
+    match from == to {
+        true => from.to_string(),
+        false => format!("{from}-{to}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drover_bench::report::Sample;
+
+    fn report(system: &str, ops: [f64; 2]) -> Report {
+        let sample = |ops| Sample {
+            throughput_ops: ops,
+            ..Sample::default()
+        };
+        let mut report = Report {
+            system: system.to_owned(),
+            samples: ops.map(sample).to_vec(),
+            ..Report::default()
+        };
+        report.summarize();
+        report
+    }
+
+    #[test]
+    fn the_quickest_wins_if_it_was_so_in_every_sample() {
+        let clear = Size::of(
+            [32, 32],
+            vec![report("herd", [4e6, 6e6]), report("pilaf", [2e6, 2e6])],
+        );
+        assert_eq!((clear.winner.as_str(), clear.ratio), ("herd", [2.5, 2.0, 3.0]));
+        let even = Size::of(
+            [64, 64],
+            vec![report("herd", [2e6, 3e6]), report("pilaf", [4e6, 2e6])],
+        );
+        assert_eq!(even.winner, "pilaf");
+        let table = Turns {
+            system: "auto",
+            sizes: vec![clear, even],
+        }
+        .table();
+        assert!(table.contains("won: 2.50 x the next (2.00 to 3.00)"), "{table}");
+        assert!(table.contains("ahead, not in every sample"), "{table}");
+    }
+}
