@@ -154,20 +154,20 @@ mod tests {
 
     #[test]
     fn a_share_is_kept_and_a_table_is_a_sixth_to_a_third_of_it() {
-        for (mib, shards) in [(1, 1), (1, 4), (64, 1), (64, 3), (100, 7), (4096, 4)] {
-            let plan = ShardPlan::of_memory(mib << 20, shards, 1000).expect("enough");
-            let [table, records] = plan.footprint();
-            let all = mib << 20;
-            assert!(
-                table + records <= all && table + records > all - shards,
-                "{plan:?}"
-            );
-            assert!(
-                table * 3 <= all && (table + 32 * shards) * 6 > all - 6 * shards,
-                "{plan:?}"
-            );
+        for shape in [TableShape::SINGLE, TableShape::NARROW, TableShape::WIDE] {
+            for (mib, shards) in [(1, 1), (1, 4), (64, 1), (64, 3), (100, 7), (4096, 4)] {
+                let plan = ShardPlan::of_memory(shape, mib << 20, shards, 1000).expect("enough");
+                let [table, records] = plan.footprint();
+                let all = mib << 20;
+                assert!(
+                    table + records <= all && table + records > all - shards,
+                    "{plan:?}"
+                );
+                let places = plan.entry_count * shape.place_bytes * shards;
+                assert!(places * 3 <= all && places * 6 > all * 99 / 100, "{plan:?}");
+            }
         }
-        assert_eq!(ShardPlan::of_memory(1 << 20, 8, 1), None);
+        assert_eq!(ShardPlan::of_memory(TableShape::SINGLE, 1 << 20, 8, 1), None);
     }
 
     #[test]
