@@ -1,147 +1,24 @@
 //! The suite of key-value systems over HERD on real devices, software RoCE included: `herd_conformance A [B]` plays the
-//! server on device A and the clients on device B, or all of it on A. What the wire loses, it loses.
+//! server on device A and the clients on device B, or all of it on A.
 //!
 //! A program and not a test, because it needs devices: `cargo xtask guest` makes some in a virtual machine.
 
 #[path = "../tests/conformance/bed.rs"]
 mod bed;
+#[path = "../tests/conformance/devices.rs"]
+mod devices;
 #[path = "../tests/conformance/ground.rs"]
 mod ground;
 
 use bed::PiecesBed;
-use drover_base::Ns;
-use drover_mem::{NativeCpu, timestamp};
-use drover_testkit::kv_conformance::BedOptions;
-use drover_verbs::OpenError;
-use drover_verbs::faulty::{Faulty, FaultyDevice};
-use drover_verbs_ibv::{Ibv, IbvDevice};
-use ground::{Ground, faults};
+use devices::Rules;
+use drover_verbs::faulty::Faulty;
+use drover_verbs_ibv::Ibv;
 use std::process::ExitCode;
-use std::sync::OnceLock;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
-
-/// What the rules run on: the server's device and the clients'.
-static DEVICES: OnceLock<[IbvDevice; 2]> = OnceLock::new();
-/// A rule that takes longer hangs.
-const RULE_MAX: Duration = Duration::from_secs(90);
-/// Emulated devices on a busy machine take their time, most of all for a megabyte on a lossy wire: what is judged here
-/// is whether answers are right, and that they come.
-const PATIENCE: Ns = Ns::from_s(30);
-
-impl Ground for Ibv {
-    const DEADLINE: Ns = PATIENCE;
-
-    fn open(_: &BedOptions) -> IbvDevice {
-        DEVICES.get().expect("opened by `main`")[0].clone()
-    }
-
-    fn for_clients(_: &IbvDevice, _: &BedOptions) -> IbvDevice {
-        DEVICES.get().expect("opened by `main`")[1].clone()
-    }
-
-    fn pass(_: &IbvDevice, by: Ns) {
-        ground::pass_really(by);
-    }
-}
-
-/// Does worse things than a wire does.
-impl Ground for Faulty<Ibv> {
-    const DEADLINE: Ns = PATIENCE;
-
-    fn open(options: &BedOptions) -> FaultyDevice<Ibv> {
-        FaultyDevice::new(Ibv::open(options), faults(options))
-    }
-
-    fn for_clients(device: &FaultyDevice<Ibv>, options: &BedOptions) -> FaultyDevice<Ibv> {
-        FaultyDevice::new(Ibv::for_clients(device.inner(), options), faults(options))
-    }
-
-    fn pass(_: &FaultyDevice<Ibv>, by: Ns) {
-        ground::pass_really(by);
-    }
-}
-
-/// Rules, by name.
-type Rules = &'static [(&'static str, fn())];
 
 const CALM: Rules = drover_testkit::kv_calm_rules!(kv_conformance_table, PiecesBed<Ibv>);
 const FAULTY: Rules = drover_testkit::kv_fault_rules!(kv_conformance_table, PiecesBed<Faulty<Ibv>>);
 
 fn main() -> ExitCode {
-    let names: Vec<String> = std::env::args().skip(1).collect();
-    match devices(&names) {
-        Ok(devices) => {
-            for device in &devices {
-                let choice = device.choice();
-                println!("{} port {}: {}", choice.device, choice.port, choice.reason);
-            }
-            DEVICES.get_or_init(|| devices);
-        }
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::FAILURE;
-        }
-    }
-    let (mut kept, mut broken) = (0, 0);
-    for (name, rule) in CALM.iter().chain(FAULTY) {
-        let begun = timestamp();
-        match play(*rule) {
-            Ok(()) => {
-                kept += 1;
-                let took = NativeCpu::ticks_to_ns(timestamp() - begun);
-                println!("{name}: kept, {:.1} s", took as f64 / 1e9);
-            }
-            Err(End::Broken) => {
-                broken += 1;
-                println!("{name}: BROKEN, for the reason above");
-            }
-            // Its thread has the devices: what is left could not be trusted.
-            Err(End::Hangs) => {
-                broken += 1;
-                println!(
-                    "{name}: BROKEN: not done after {} s; the rest is not played",
-                    RULE_MAX.as_secs()
-                );
-                break;
-            }
-        }
-    }
-    // As test runners end, so that it is counted as one.
-    let verdict = if broken == 0 { "ok" } else { "FAILED" };
-    println!("test result: {verdict}. {kept} passed; {broken} failed; 0 ignored");
-    match broken {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
-    }
-}
-
-/// The devices of these names; the second is the first if it has no name of its own.
-fn devices(names: &[String]) -> Result<[IbvDevice; 2], OpenError> {
-    let name = |n: usize| names.get(n).map(String::as_str);
-    let here = IbvDevice::named(name(0))?;
-    match name(1) {
-        None => Ok([here.clone(), here]),
-        other => Ok([here, IbvDevice::named(other)?]),
-    }
-}
-
-/// How a rule can fail. What it panicked with stands on standard error.
-enum End {
-    Broken,
-    Hangs,
-}
-
-/// A rule in a thread of its own, which may panic.
-fn play(rule: fn()) -> Result<(), End> {
-    let (tell, told) = channel();
-    std::thread::spawn(move || {
-        rule();
-        // Who started us may have given us up.
-        let _ = tell.send(());
-    });
-    told.recv_timeout(RULE_MAX).map_err(|why| match why {
-        RecvTimeoutError::Disconnected => End::Broken,
-        RecvTimeoutError::Timeout => End::Hangs,
-    })
+    devices::run(&[CALM, FAULTY])
 }

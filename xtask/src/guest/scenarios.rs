@@ -45,6 +45,12 @@ const VERBS: Program = Program::Example {
 const HERD: Program = Program::Example {
     name: "herd_conformance",
 };
+const PILAF: Program = Program::Example {
+    name: "pilaf_conformance",
+};
+const FARM: Program = Program::Example {
+    name: "farm_conformance",
+};
 const PROCESSES: Program = Program::Example {
     name: "herd_processes",
 };
@@ -85,6 +91,20 @@ pub const SCENARIOS: &[Scenario] = &[
         programs: &[HERD],
         script: "./herd_conformance $A $B",
         seconds: 120,
+    },
+    Scenario {
+        name: "pilaf-lossy",
+        network: Network::Wire { loss: 5 },
+        programs: &[PILAF],
+        script: "./pilaf_conformance $A $B",
+        seconds: 180,
+    },
+    Scenario {
+        name: "farm-lossy",
+        network: Network::Wire { loss: 5 },
+        programs: &[FARM],
+        script: "./farm_conformance $A $B",
+        seconds: 180,
     },
     Scenario {
         name: "processes-lossy",

@@ -23,6 +23,10 @@ use drover_index::hopscotch::{
 /// Torn slots and objects before the server is asked. *(our choice)*
 pub const TRIES_MAX: u32 = 8;
 
+/// A READ that took too long counts as so many: where one does, of a long value or on a slow fabric, the next one hardly ever does
+/// not, and the server answers sooner than many of them.
+const TRIES_OF_A_LATE_READ: u32 = 5;
+
 /// Blocks of a chain that a reader follows. A stale one may lead into another home's chain, and on. *(our choice)*
 const BLOCKS_MAX: u32 = 16;
 
@@ -240,7 +244,10 @@ impl Lookup {
 
     /// A READ took `took`: if that was too long, what it brought proves nothing, because versions may have come round meanwhile.
     pub fn late(&mut self, took: Ns) -> Option<Step> {
-        (took > READ_NS_MAX).then(|| self.torn())
+        (took > READ_NS_MAX).then(|| {
+            self.tries += TRIES_OF_A_LATE_READ - 1;
+            self.torn()
+        })
     }
 
     fn torn(&mut self) -> Step {
@@ -420,6 +427,8 @@ mod tests {
         assert!(opened.value().contains(&1) && opened.value().contains(&2));
         assert_eq!(lookup.late(READ_NS_MAX), None);
         assert_eq!(lookup.late(READ_NS_MAX + Ns(1)), Some(Step::Retry));
+        // It is not worth eight of them.
+        assert_eq!(lookup.late(READ_NS_MAX + Ns(1)), Some(Step::Ask));
     }
 
     /// A server that means harm, or has a bug, cannot make its readers READ out of bounds, nor round in circles.
