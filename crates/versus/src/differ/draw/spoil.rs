@@ -32,6 +32,29 @@ fn is_text(word: &Piece, text: &[u8]) -> bool {
     matches!(word, Piece::Text(word) if word == text)
 }
 
+/// Where a command says how long something lives, or how long it waits.
+fn time_at(command: &Command) -> Option<usize> {
+    let Piece::Text(verb) = &command.words[0] else {
+        return None;
+    };
+    match &verb[..] {
+        b"gat" | b"gats" | b"flush_all" => Some(1),
+        b"touch" => Some(2),
+        b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" => Some(3),
+        _ => None,
+    }
+}
+
+/// See the differences: whether a few seconds are over within a stream is a matter of chance, so they become none.
+fn forget_short_times(command: &mut Command) {
+    let word = time_at(command).and_then(|at| command.words.get_mut(at));
+    if let Some(word) = word
+        && [&b"1"[..], b"+3"].iter().any(|few| is_text(word, few))
+    {
+        *word = Piece::Text(b"0".to_vec());
+    }
+}
+
 /// Whether a command with a plain key may make an item of nothing or of another one.
 fn makes_items(command: &Command) -> bool {
     let plain = !command.words.iter().any(|word| matches!(word, Piece::Key64(_)));
@@ -75,6 +98,7 @@ impl Draw {
             }
             _ => self.spoil_body(command),
         }
+        forget_short_times(command);
         if makes_items(command) {
             // See the differences: of such an item memcached forgets that its key came in base64.
             command.words.retain(|word| !is_text(word, b"b"));
@@ -114,6 +138,41 @@ impl Draw {
                     body.pop();
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_time_is_a_few_seconds() {
+        let times = |line: &str| {
+            let mut command = Command {
+                words: line
+                    .split(' ')
+                    .map(|word| Piece::Text(word.as_bytes().to_vec()))
+                    .collect(),
+                gap: " ",
+                ending: "\r\n",
+                body: None,
+            };
+            forget_short_times(&mut command);
+            let at = time_at(&command).and_then(|at| command.words.get(at));
+            at.is_some_and(|word| is_text(word, b"0"))
+        };
+        for line in [
+            "gats 1 k",
+            "touch k +3",
+            "set k 5 1 2",
+            "flush_all 1",
+            "cas k 0 1 2 7",
+        ] {
+            assert!(times(line), "{line}");
+        }
+        for line in ["gat 1000 k", "incr k 1", "set k 1 50 2", "touch k"] {
+            assert!(!times(line), "{line}");
         }
     }
 }
