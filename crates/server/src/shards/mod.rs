@@ -47,7 +47,7 @@ impl System {
         match self {
             System::Herd => drover_kv_herd::control::SYSTEM,
             System::Pilaf => drover_kv_pilaf::control::SYSTEM,
-            System::Farm => "farm",
+            System::Farm => drover_kv_farm::control::SYSTEM,
         }
     }
 
