@@ -14,7 +14,8 @@
 //!
 //! **What proves itself.** A slot has its version at both ends, an object one in every line: a reader accepts what was at one
 //! instant. Objects are written over in place when their lines suffice, so readers of a hot one may have to try again; after
-//! [`logic::TRIES_MAX`] times they ask. A READ that took longer than a millisecond proves nothing and is repeated.
+//! [`logic::TRIES_MAX`] times they ask. A READ that took longer than a millisecond proves nothing: it is repeated, or, of a long value, the
+//! server asked. Long values move in pieces, so that a lost packet costs a piece.
 //!
 //! **What we chose.** One queue pair per client and shard: nothing is shared between threads. RC only: over UC, a lost record would have
 //! to be sent again to where it was, beside what has arrived since. A client never sends an update twice: when a connection

@@ -26,6 +26,7 @@ mod export;
 pub mod faulty;
 mod list;
 pub mod loopback;
+mod pieces;
 pub mod provide;
 mod provider;
 pub mod traced;
@@ -35,6 +36,7 @@ pub use caps::{Access, Caps, QpKind};
 pub use error::{ConnectError, CreateError, ImportError, OpenError, PostError, PostErrorKind, RegisterError};
 pub use export::Export;
 pub use list::{Imm, Payload, RecvList, RecvWr, SendList, SendOp, SendWr, Sge, UdDest, WrId};
+pub use pieces::{PIECES_MAX, Pieces};
 pub use provider::{
     Bell, CompletionQueue, Context, Device, MemoryRegion, Provider, QpOptions, QpState, QueuePair,
     RemoteAddr, RemoteRegion, SharedReceiveQueue, Waker, Watch,

@@ -124,7 +124,7 @@ impl<P: Provider> FarmClient<P> {
             return;
         }
         let took = self.took(at);
-        match self.with_lookup(at, |lookup, _| lookup.late(took).unwrap_or(Step::Again)) {
+        match self.with_lookup(at, |lookup, _| lookup.late(took, 0).unwrap_or(Step::Again)) {
             Some(step) => self.go(at, step, sink),
             None => self.places[at].state = State::Waiting,
         }
@@ -166,7 +166,7 @@ impl<P: Provider> FarmClient<P> {
             session.object(at, lookup.object().len as usize, large, &mut scratch);
             let now_s = session.now_s(now);
             lookup
-                .late(took)
+                .late(took, lookup.object().len as usize)
                 .unwrap_or_else(|| lookup.read(&scratch, &mut self.object, &place.key, now_s))
         });
         self.scratch = scratch;

@@ -17,8 +17,8 @@ use drover_base::{HashSeed, KeyHasher, Ns};
 use drover_index::hopscotch::{BLOCK_SLOTS, MOVES_OFFSET, ObjectRef, TableOptions, item_bytes, object_bytes};
 use drover_mem::{PageWish, round_up};
 use drover_verbs::{
-    Access, Context, MemoryRegion, Payload, PostError, Provider, QpKind, QpOptions, QueuePair, RemoteRegion,
-    SendList, SendOp, SendWr, Sge, WrId,
+    Access, Context, MemoryRegion, PIECES_MAX, Payload, Pieces, PostError, Provider, QpKind, QpOptions,
+    QueuePair, RemoteRegion, SendList, SendOp, SendWr, Sge, WrId,
 };
 use std::rc::Rc;
 
@@ -42,9 +42,12 @@ const MOVES_BYTES: usize = 64;
 /// Fillers under way beside requests.
 const FILLERS_MAX: usize = 4;
 
-/// How many places a send queue of `depth` requests is enough for: each has a record and a READ under way at most.
+/// Requests under way at most beside one record and one READ of each place: fillers, and what long objects take more.
+const OTHERS: usize = FILLERS_MAX + LARGE_COUNT * PIECES_MAX;
+
+/// How many places a send queue of `depth` requests is enough for.
 pub(super) fn places_for(depth: usize) -> usize {
-    (depth.saturating_sub(FILLERS_MAX) / 2).max(1)
+    (depth.saturating_sub(OTHERS) / 2).max(1)
 }
 
 /// One client at one shard.
@@ -70,6 +73,7 @@ pub(super) struct Session<P: Provider> {
     pub(super) sender: Sender,
     /// Somebody waits for room in the ring.
     pub(super) is_blocked: bool,
+    pieces: Pieces,
     list: SendList,
     record: Vec<u8>,
     /// The server's clock said this then.
@@ -116,7 +120,7 @@ impl<P: Provider> Session<P> {
     ) -> Result<Session<P>, SetupError> {
         check(&welcome.table, welcome)?;
         let (item_bytes_max, ring_bytes) = (welcome.item_bytes_max as usize, welcome.ring_bytes as usize);
-        let depth = 2 * slots + FILLERS_MAX;
+        let depth = 2 * slots + OTHERS;
         let cq = ctx.create_cq(depth)?;
         let qp = ctx.create_qp(&QpOptions {
             send_depth: depth,
@@ -166,6 +170,7 @@ impl<P: Provider> Session<P> {
             free_large: (0..LARGE_COUNT as u8).collect(),
             sender: Sender::new(ring_bytes),
             is_blocked: false,
+            pieces: Pieces::new(large_bytes, PIECES_MAX),
             list: SendList::with_capacity(depth, 0),
             record: Vec::with_capacity(record_bytes(welcome.message_bytes as usize)),
             clock: (welcome.now_s, now),
@@ -327,13 +332,14 @@ impl<P: Provider> Session<P> {
     }
 
     fn push(&mut self, wr_id: WrId, op: SendOp, sge: Sge, signaled: bool) {
-        self.list.push(SendWr {
+        let whole = SendWr {
             wr_id,
             op,
             payload: Payload::Region(sge),
             signaled,
             fence: false,
-        });
+        };
+        self.pieces.of(whole).for_each(|wr| self.list.push(wr));
     }
 
     /// Posts what is staged.

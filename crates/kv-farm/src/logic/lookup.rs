@@ -27,6 +27,9 @@ pub const TRIES_MAX: u32 = 8;
 /// not, and the server answers sooner than many of them.
 const TRIES_OF_A_LATE_READ: u32 = 5;
 
+/// A READ of more than this that took too long is not repeated at all: more likely than not it is the length. *(our choice)*
+const LONG_BYTES: usize = 64 << 10;
+
 /// Blocks of a chain that a reader follows. A stale one may lead into another home's chain, and on. *(our choice)*
 const BLOCKS_MAX: u32 = 16;
 
@@ -242,10 +245,15 @@ impl Lookup {
         }
     }
 
-    /// A READ took `took`: if that was too long, what it brought proves nothing, because versions may have come round meanwhile.
-    pub fn late(&mut self, took: Ns) -> Option<Step> {
+    /// A READ of `bytes` took `took`: if that was too long, what it brought proves nothing, because versions may have come round
+    /// meanwhile.
+    pub fn late(&mut self, took: Ns, bytes: usize) -> Option<Step> {
+        let tries = match bytes > LONG_BYTES {
+            true => TRIES_MAX + 1,
+            false => TRIES_OF_A_LATE_READ,
+        };
         (took > READ_NS_MAX).then(|| {
-            self.tries += TRIES_OF_A_LATE_READ - 1;
+            self.tries += tries - 1;
             self.torn()
         })
     }
@@ -425,10 +433,13 @@ mod tests {
         // The canary: versions alone take it for whole.
         assert_eq!(lookup.read(&mixture, &mut opened, b"key", 1), Step::Found);
         assert!(opened.value().contains(&1) && opened.value().contains(&2));
-        assert_eq!(lookup.late(READ_NS_MAX), None);
-        assert_eq!(lookup.late(READ_NS_MAX + Ns(1)), Some(Step::Retry));
+        assert_eq!(lookup.late(READ_NS_MAX, LONG_BYTES), None);
+        let late = READ_NS_MAX + Ns(1);
+        let mut of_a_long_one = lookup;
+        assert_eq!(of_a_long_one.late(late, LONG_BYTES + 1), Some(Step::Ask));
+        assert_eq!(lookup.late(late, LONG_BYTES), Some(Step::Retry));
         // It is not worth eight of them.
-        assert_eq!(lookup.late(READ_NS_MAX + Ns(1)), Some(Step::Ask));
+        assert_eq!(lookup.late(late, LONG_BYTES), Some(Step::Ask));
     }
 
     /// A server that means harm, or has a bug, cannot make its readers READ out of bounds, nor round in circles.

@@ -316,6 +316,7 @@ impl<P: Provider> Server<P> {
         let (session, options) = (self.ctx.cpu().random().max(1), &self.options);
         let wire = WireOptions {
             slots: usize::from(hello.slots.clamp(1, SLOTS_MAX)),
+            value_bytes_max: options.item_bytes_max.min(ITEM_BYTES_MAX),
             message_bytes: options.message_bytes,
             reply_bytes: round_up(options.message_bytes, 64),
             ring_bytes: options.ring_bytes,

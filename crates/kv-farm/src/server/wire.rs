@@ -8,8 +8,8 @@ use crate::logic::{BadRecord, Receiver};
 use drover_base::{Cpu, Ns};
 use drover_mem::PageWish;
 use drover_verbs::{
-    Access, CompletionQueue, Context, Export, MemoryRegion, Payload, PostError, Provider, QpKind, QpOptions,
-    QueuePair, RemoteRegion, SendList, SendOp, SendWr, Sge, Watch, Wc, WcStatus, WrId,
+    Access, CompletionQueue, Context, Export, MemoryRegion, PIECES_MAX, Payload, Pieces, PostError, Provider,
+    QpKind, QpOptions, QueuePair, RemoteRegion, SendList, SendOp, SendWr, Sge, Watch, Wc, WcStatus, WrId,
 };
 
 /// Completions and requests taken per step and client.
@@ -19,7 +19,7 @@ const BATCH: usize = 32;
 const REPLIES_MAX: usize = 64;
 
 /// Requests of ours that are no replies: a value fetched, one written, a head told.
-const OTHERS: usize = 3;
+const OTHERS: usize = 2 * PIECES_MAX + 1;
 
 /// What a work request of ours was for, in its upper half; which, in its lower.
 const REPLY: u64 = 0;
@@ -32,6 +32,7 @@ const WHICH: u64 = (1 << 32) - 1;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WireOptions {
     pub(super) slots: usize,
+    pub(super) value_bytes_max: usize,
     pub(super) message_bytes: usize,
     pub(super) reply_bytes: usize,
     pub(super) ring_bytes: usize,
@@ -73,6 +74,7 @@ pub(super) struct Wire<P: Provider> {
     is_noticing: bool,
     theirs: Option<Theirs>,
     options: WireOptions,
+    pieces: Pieces,
     list: SendList,
     payload: Vec<u8>,
     /// Keeps the key of the last pull, so that none is allocated for the next.
@@ -107,6 +109,7 @@ impl<P: Provider> Wire<P> {
             is_noticing: false,
             theirs: None,
             options,
+            pieces: Pieces::new(options.value_bytes_max, PIECES_MAX),
             list: SendList::with_capacity(depth, 0),
             payload: Vec::with_capacity(options.message_bytes),
             key: Vec::with_capacity(drover_kv::KEY_BYTES_MAX),
@@ -432,13 +435,14 @@ impl<P: Provider> Wire<P> {
     }
 
     fn stage(&mut self, wr_id: u64, op: SendOp, sge: Sge) {
-        self.list.push(SendWr {
+        let whole = SendWr {
             wr_id: WrId(wr_id),
             op,
             payload: Payload::Region(sge),
             signaled: true,
             fence: false,
-        });
+        };
+        self.pieces.of(whole).for_each(|wr| self.list.push(wr));
     }
 
     fn post(&mut self, cpu: &P::Cpu) -> Result<(), PostError> {

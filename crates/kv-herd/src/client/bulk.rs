@@ -18,18 +18,14 @@ use drover_base::{Cpu, KeyHash};
 use drover_kv::{OpKind, Outcome, Refusal};
 use drover_mem::{PageWish, round_up};
 use drover_verbs::{
-    Access, Context, MemoryRegion, Payload, Provider, QpKind, QpOptions, QueuePair, RemoteRegion, SendList,
-    SendOp, SendWr, Wc, WrId,
+    Access, Context, MemoryRegion, Payload, Pieces, Provider, QpKind, QpOptions, QueuePair, RemoteRegion,
+    SendList, SendOp, SendWr, Wc, WrId,
 };
 
 /// Marks the completions of bulk transfers.
 const BULK_WR: u64 = 1 << 63;
 /// More bulk memory than this per client is nonsense.
 const MEMORY_BYTES_MAX: usize = 1 << 32;
-/// A value moves in WRITEs or READs of this many bytes, posted together. A device that misses a packet starts its message
-/// over and counts that; of a whole megabyte on a lossy wire it gives up. *(our choice: 16 packets of the smallest common
-/// MTU of RoCE, and few enough requests that posting them costs nothing beside the copy)*
-const PIECE_BYTES: usize = 16 << 10;
 /// Requests that transfers of one client may have posted, where its values are so long that pieces must be longer.
 const REQUESTS_MAX: usize = 1024;
 /// Times a value is moved again because its checksum does not fit.
@@ -37,11 +33,6 @@ const REPEATS_MAX: u32 = 100;
 
 pub(super) fn is_bulk(wr_id: WrId) -> bool {
     wr_id.0 & BULK_WR != 0
-}
-
-/// Bytes per request, so that no more than `pieces_max` are needed for a chunk.
-fn piece_bytes(chunk_bytes: usize, pieces_max: usize) -> usize {
-    round_up(chunk_bytes.div_ceil(pieces_max), 8).max(PIECE_BYTES)
 }
 
 /// The chunks of a session.
@@ -85,7 +76,7 @@ pub(super) struct Chunks<P: Provider> {
     remote: RemoteRegion,
     local: P::Mr,
     chunk_bytes: usize,
-    piece_bytes: usize,
+    pieces: Pieces,
     free: Vec<u32>,
     list: SendList,
     /// What `remote` refers to.
@@ -296,9 +287,9 @@ impl<P: Provider> HerdClient<P> {
         let local = self.ctx.alloc(bytes, PageWish::Small)?;
         let local = self.ctx.register(&local, Access::LOCAL)?;
         let requests_max = REQUESTS_MAX.min(self.ctx.caps().send_depth_max);
-        let piece_bytes = piece_bytes(chunk_bytes, (requests_max / 2 / count).max(1));
+        let pieces = Pieces::new(chunk_bytes, requests_max / 2 / count);
         let mut qp = self.ctx.create_qp(&QpOptions {
-            send_depth: 2 * count * chunk_bytes.div_ceil(piece_bytes),
+            send_depth: 2 * count * pieces.count(chunk_bytes),
             recv_depth: 1,
             ..QpOptions::new(QpKind::Rc, &session.cq, self.ctx.caps())
         })?;
@@ -310,9 +301,9 @@ impl<P: Provider> HerdClient<P> {
             remote,
             local,
             chunk_bytes,
-            piece_bytes,
+            pieces,
             free: (0..u32::from(*chunk_count)).rev().collect(),
-            list: SendList::with_capacity(chunk_bytes.div_ceil(piece_bytes), 0),
+            list: SendList::with_capacity(pieces.count(chunk_bytes), 0),
             _imports: imports,
         })
     }
@@ -324,24 +315,19 @@ impl<P: Provider> HerdClient<P> {
         };
         let start = chunk as usize * chunks.chunk_bytes;
         chunks.list.clear();
-        let pieces = len.div_ceil(chunks.piece_bytes).max(1);
-        for n in 0..pieces {
-            let at = n * chunks.piece_bytes;
-            let remote = chunks.remote.at(start + at);
-            let op = match read {
-                true => SendOp::Read { remote },
-                false => SendOp::Write { remote, imm: None },
-            };
-            let sge = chunks.local.sge(start + at, chunks.piece_bytes.min(len - at));
-            chunks.list.push(SendWr {
-                wr_id: WrId(BULK_WR | index as u64),
-                op,
-                payload: Payload::Region(sge),
-                // Requests complete in order: the last one speaks for all.
-                signaled: n + 1 == pieces,
-                fence: false,
-            });
-        }
+        let remote = chunks.remote.at(start);
+        let op = match read {
+            true => SendOp::Read { remote },
+            false => SendOp::Write { remote, imm: None },
+        };
+        let whole = SendWr {
+            wr_id: WrId(BULK_WR | index as u64),
+            op,
+            payload: Payload::Region(chunks.local.sge(start, len)),
+            signaled: true,
+            fence: false,
+        };
+        chunks.pieces.of(whole).for_each(|wr| chunks.list.push(wr));
         let posted = chunks.rc.post_send(cpu, &chunks.list);
         if let (Err(error), Some(session)) = (posted, self.session.as_deref_mut()) {
             tracing::warn!(%error, "a bulk transfer could not be posted: the session is over");
@@ -556,18 +542,5 @@ impl<P: Provider> HerdClient<P> {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_are_short_unless_there_would_be_too_many() {
-        assert_eq!(piece_bytes(1 << 20, 128), PIECE_BYTES);
-        assert_eq!(piece_bytes(100, 128), PIECE_BYTES);
-        assert_eq!(piece_bytes(1 << 20, 8), 128 << 10);
-        assert_eq!(piece_bytes(1_000_001, 1), 1_000_008);
     }
 }

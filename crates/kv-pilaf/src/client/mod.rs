@@ -22,7 +22,7 @@ use drover_kv::{Completion, KEY_BYTES_MAX, KvClient, Op, SubmitError, Token};
 use drover_verbs::{CompletionQueue, Provider, Wc, WcStatus};
 use link::Link;
 use operation::{Operation, State};
-use session::{ENTRY, RECORD, SENT, Session, WHICH};
+use session::{ENTRY, PIECE, RECORD, SENT, Session, WHICH};
 use std::rc::Rc;
 
 /// Completions taken at a time.
@@ -119,6 +119,7 @@ impl<P: Provider> PilafClient<P> {
                 session.read_came(true);
                 self.entry_came(at, sink);
             }
+            PIECE => session.read_came(false),
             RECORD => {
                 session.read_came(false);
                 self.record_came(at, sink);

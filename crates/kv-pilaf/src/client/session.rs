@@ -17,8 +17,8 @@ use drover_index::cuckoo::{ENTRY_BYTES, RecordRef};
 use drover_mem::{PageWish, round_up};
 use drover_rt::control::{Frame, Message};
 use drover_verbs::{
-    Access, Context, MemoryRegion, Payload, PostError, Provider, QpKind, QpOptions, QueuePair, RecvList,
-    RecvWr, RemoteRegion, SendList, SendOp, SendWr, Sge, WrId,
+    Access, Context, MemoryRegion, PIECES_MAX, Payload, Pieces, PostError, Provider, QpKind, QpOptions,
+    QueuePair, RecvList, RecvWr, RemoteRegion, SendList, SendOp, SendWr, Sge, WrId,
 };
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -29,6 +29,9 @@ pub(super) const SHORT_RECORD_BYTES: usize = 2048;
 /// Buffers for longer records and values.
 pub(super) const LARGE_COUNT: usize = 2;
 
+/// Requests under way at most beside one SEND and one READ of each slot: what long records take more.
+const OTHERS: usize = LARGE_COUNT * PIECES_MAX;
+
 /// READs under way at a time, if the fabric allows as many: what cards of the paper's time allow. *(stated in `[HERD §3.2]`)*
 const READS_MAX: usize = 16;
 
@@ -37,6 +40,8 @@ pub(super) const RECV: u64 = 0;
 pub(super) const SENT: u64 = 1 << 32;
 pub(super) const ENTRY: u64 = 2 << 32;
 pub(super) const RECORD: u64 = 3 << 32;
+/// A part of a record, not the last.
+pub(super) const PIECE: u64 = 4 << 32;
 /// The slot, or the RECV, in its lower.
 pub(super) const WHICH: u64 = (1 << 32) - 1;
 
@@ -55,6 +60,7 @@ pub(super) struct Session<P: Provider> {
     slot_bytes: usize,
     large_bytes: usize,
     pub(super) free_large: Vec<u8>,
+    pieces: Pieces,
     pub(super) list: SendList,
     pub(super) recvs: RecvList,
     /// READs posted, or staged in `list`.
@@ -84,9 +90,9 @@ impl<P: Provider> Session<P> {
         if message_bytes <= MESSAGE_HEADER_BYTES {
             return Err(SetupError::Unusable { what: "geometry" });
         }
-        let cq = ctx.create_cq(4 * slots)?;
+        let cq = ctx.create_cq(4 * slots + OTHERS)?;
         let qp = ctx.create_qp(&QpOptions {
-            send_depth: 2 * slots,
+            send_depth: 2 * slots + OTHERS,
             recv_depth: slots,
             ..QpOptions::new(QpKind::Rc, &cq, ctx.caps())
         })?;
@@ -116,11 +122,12 @@ impl<P: Provider> Session<P> {
             slot_bytes,
             large_bytes,
             free_large: (0..LARGE_COUNT as u8).collect(),
-            list: SendList::with_capacity(2 * slots, 0),
+            pieces: Pieces::new(large_bytes, PIECES_MAX),
+            list: SendList::with_capacity(2 * slots + READS_MAX, 0),
             recvs: RecvList::with_capacity(slots),
             reads: 0,
             reads_max: ctx.caps().reads_outstanding_max.clamp(1, READS_MAX),
-            held: VecDeque::with_capacity(slots),
+            held: VecDeque::with_capacity(slots + OTHERS),
             is_curious: false,
             table_count: 0,
             clock: (welcome.now_s, now),
@@ -234,19 +241,29 @@ impl<P: Provider> Session<P> {
     }
 
     fn push(&mut self, what: u64, slot: usize, op: SendOp, sge: Sge) {
-        let is_read = matches!(op, SendOp::Read { .. });
-        let wr = SendWr {
+        let whole = SendWr {
             wr_id: WrId(what | slot as u64),
             op,
             payload: Payload::Region(sge),
             signaled: true,
             fence: false,
         };
-        if is_read && self.reads == self.reads_max {
-            return self.held.push_back(wr);
+        match op {
+            SendOp::Read { .. } => self.pieces.of(whole).for_each(|wr| self.push_read(wr)),
+            _ => self.list.push(whole),
         }
-        self.reads += usize::from(is_read);
-        self.list.push(wr);
+    }
+
+    /// Every READ asks for a completion, pieces too: so it is known how many are under way.
+    fn push_read(&mut self, mut read: SendWr) {
+        if !read.signaled {
+            (read.signaled, read.wr_id) = (true, WrId(PIECE));
+        }
+        if self.reads == self.reads_max {
+            return self.held.push_back(read);
+        }
+        self.reads += 1;
+        self.list.push(read);
     }
 
     /// What came over the control channel.

@@ -247,16 +247,16 @@ impl<P: Provider> Server<P> {
     }
 
     fn welcome(&mut self, index: usize, session: u64, slots: u16, now: Ns) -> Result<Welcome, PeerError> {
-        let message_bytes = self.options.message_bytes;
+        let (message_bytes, item_bytes_max) = (self.options.message_bytes, self.options.item_bytes_max);
+        let sizes = (message_bytes, item_bytes_max);
         let table = self.table()?;
-        let qp =
-            self.peers[index].open(&self.ctx, session, usize::from(slots), message_bytes, table.epoch)?;
+        let qp = self.peers[index].open(&self.ctx, session, usize::from(slots), sizes, table.epoch)?;
         let (hash_k0, hash_k1) = self.hash_seed.halves();
         Ok(Welcome {
             session,
             hash_k0,
             hash_k1,
-            item_bytes_max: self.options.item_bytes_max as u32,
+            item_bytes_max: item_bytes_max as u32,
             message_bytes: message_bytes as u32,
             now_s: self.desk.now_s(now),
             table,

@@ -110,13 +110,13 @@ impl<P: Provider> Peer<P> {
         ctx: &Rc<P::Context>,
         session: u64,
         slots: usize,
-        message_bytes: usize,
+        (message_bytes, item_bytes_max): (usize, usize),
         epoch: u64,
     ) -> Result<Export, PeerError> {
         if self.wire.is_some() {
             return Err(PeerError::OutOfOrder);
         }
-        let wire = Wire::<P>::new(ctx, slots, message_bytes)?;
+        let wire = Wire::<P>::new(ctx, slots, message_bytes, item_bytes_max)?;
         let export = wire.qp.export()?;
         self.wire = Some(wire);
         (self.session, self.told, self.adopted) = (session, epoch, epoch);

@@ -8,14 +8,17 @@ use drover_base::{Cpu, KeyHash, Ns};
 use drover_index::cuckoo::RecordRef;
 use drover_mem::PageWish;
 use drover_verbs::{
-    Access, CompletionQueue, Context, MemoryRegion, Payload, PostError, Provider, QpKind, QpOptions,
-    QueuePair, RecvList, RecvWr, RemoteRegion, SendList, SendOp, SendWr, Wc, WcStatus, WrId,
+    Access, CompletionQueue, Context, MemoryRegion, PIECES_MAX, Payload, Pieces, PostError, Provider, QpKind,
+    QpOptions, QueuePair, RecvList, RecvWr, RemoteRegion, SendList, SendOp, SendWr, Wc, WcStatus, WrId,
 };
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Completions taken per step and client.
 const BATCH: usize = 32;
+
+/// Values that a client of ours has fetched at a time.
+const PULLS_MAX: usize = 2;
 
 /// What a work request of ours was for, in its upper half; which, in its lower.
 const RECV: u64 = 0;
@@ -49,6 +52,7 @@ pub(super) struct Wire<P: Provider> {
     /// The client's memory, once it has said where that is.
     pub(super) values: Option<RemoteRegion>,
     message_bytes: usize,
+    pieces: Pieces,
     list: SendList,
     recvs: RecvList,
 }
@@ -59,10 +63,11 @@ impl<P: Provider> Wire<P> {
         ctx: &Rc<P::Context>,
         slots: usize,
         message_bytes: usize,
+        value_bytes_max: usize,
     ) -> Result<Wire<P>, PeerError> {
-        let cq = ctx.create_cq(4 * slots)?;
+        let cq = ctx.create_cq(4 * slots + PULLS_MAX * PIECES_MAX)?;
         let qp = ctx.create_qp(&QpOptions {
-            send_depth: 2 * slots,
+            send_depth: 2 * slots + PULLS_MAX * PIECES_MAX,
             recv_depth: slots,
             ..QpOptions::new(QpKind::Rc, &cq, ctx.caps())
         })?;
@@ -79,6 +84,7 @@ impl<P: Provider> Wire<P> {
             pulls: (0..slots).map(|_| None).collect(),
             values: None,
             message_bytes,
+            pieces: Pieces::new(value_bytes_max, PIECES_MAX),
             list: SendList::with_capacity(slots, 0),
             recvs: RecvList::with_capacity(slots),
         };
@@ -239,7 +245,7 @@ impl<P: Provider> Wire<P> {
             Err(status) => return Some(status),
         };
         desk.stats.pulls += 1;
-        self.list.push(SendWr {
+        let whole = SendWr {
             wr_id: WrId(PULL | u64::from(reply)),
             op: SendOp::Read {
                 remote: values.at(request.value_offset as usize),
@@ -247,7 +253,8 @@ impl<P: Provider> Wire<P> {
             payload: Payload::Region(desk.extents.sge(draft.value_offset(), request.value_bytes)),
             signaled: true,
             fence: false,
-        });
+        };
+        self.pieces.of(whole).for_each(|wr| self.list.push(wr));
         self.pulls[reply as usize] = Some(Pull {
             draft,
             hash,

@@ -1,0 +1,132 @@
+//! [`Pieces`]: a long transfer as several messages.
+
+use crate::{Payload, SendOp, SendWr};
+
+/// Bytes of a piece. *(our choice: 16 packets of the smallest common MTU of RoCE, and few enough requests that posting them
+/// costs nothing beside the copy)*
+const PIECE_BYTES: usize = 16 << 10;
+
+/// Messages of one transfer to make room for in a send queue: a megabyte. *(our choice)*
+pub const PIECES_MAX: usize = 64;
+
+/// How READs and WRITEs of long values are cut. A device that misses a packet may start its message over, and counts that: of
+/// a whole megabyte on a lossy wire it resends most, many times, or gives up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pieces {
+    bytes: usize,
+}
+
+impl Pieces {
+    /// For transfers of at most `len_max` bytes in at most `count_max` messages: longer pieces, where there would be more.
+    pub fn new(len_max: usize, count_max: usize) -> Pieces {
+        let bytes = len_max.div_ceil(count_max.max(1)).next_multiple_of(8);
+        Pieces {
+            bytes: bytes.max(PIECE_BYTES),
+        }
+    }
+
+    /// Messages that a transfer of `len` bytes takes.
+    pub fn count(self, len: usize) -> usize {
+        len.div_ceil(self.bytes).max(1)
+    }
+
+    /// A READ or WRITE of registered memory in pieces, in order. The last one is signaled, and carries immediate data, as `wr` is
+    /// and does: it speaks for all. Everything else stays whole.
+    pub fn of(self, wr: SendWr) -> impl Iterator<Item = SendWr> {
+        let len = match (wr.payload, wr.op) {
+            (Payload::Region(sge), SendOp::Read { .. } | SendOp::Write { .. }) => sge.len as usize,
+            _ => 0,
+        };
+        let count = self.count(len);
+        (0..count).map(move |n| match count {
+            1 => wr,
+            _ => cut(
+                wr,
+                n * self.bytes,
+                self.bytes.min(len - n * self.bytes),
+                n + 1 == count,
+            ),
+        })
+    }
+}
+
+/// `len` bytes of `wr` from `at` on.
+fn cut(mut wr: SendWr, at: usize, len: usize, is_last: bool) -> SendWr {
+    if let SendOp::Read { remote } | SendOp::Write { remote, .. } = &mut wr.op {
+        remote.offset += at as u64;
+    }
+    if let Payload::Region(sge) = &mut wr.payload {
+        (sge.offset, sge.len) = (sge.offset + at as u64, len as u32);
+    }
+    if !is_last {
+        wr.signaled = false;
+        if let SendOp::Write { imm, .. } = &mut wr.op {
+            *imm = None;
+        }
+    }
+    wr
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Imm, RemoteAddr, Sge, WrId};
+
+    fn write(len: u32) -> SendWr {
+        SendWr {
+            wr_id: WrId(7),
+            op: SendOp::Write {
+                remote: RemoteAddr {
+                    rkey: 3,
+                    offset: 1000,
+                },
+                imm: Some(Imm(5)),
+            },
+            payload: Payload::Region(Sge {
+                lkey: 1,
+                len,
+                offset: 64,
+            }),
+            signaled: true,
+            fence: false,
+        }
+    }
+
+    #[test]
+    fn pieces_are_short_unless_there_would_be_too_many() {
+        assert_eq!(Pieces::new(1 << 20, 128).bytes, PIECE_BYTES);
+        assert_eq!(Pieces::new(100, 128).bytes, PIECE_BYTES);
+        assert_eq!(Pieces::new(1 << 20, 8).bytes, 128 << 10);
+        assert_eq!(Pieces::new(1_000_001, 1).bytes, 1_000_008);
+    }
+
+    #[test]
+    fn pieces_cover_every_byte_once_and_the_last_one_speaks() {
+        let pieces = Pieces::new(1 << 20, 1024);
+        for len in [0, 1, 16_384, 16_385, 40_000, 1 << 20] {
+            let cut: Vec<SendWr> = pieces.of(write(len)).collect();
+            assert_eq!(cut.len(), pieces.count(len as usize), "{len} bytes");
+            let mut covered = 0;
+            for (n, wr) in cut.iter().enumerate() {
+                let (Payload::Region(sge), SendOp::Write { remote, imm }) = (wr.payload, wr.op) else {
+                    panic!("{wr:?} is no WRITE of a region");
+                };
+                assert_eq!((sge.offset - 64, remote.offset - 1000), (covered, covered));
+                let is_last = n + 1 == cut.len();
+                assert_eq!((wr.signaled, imm.is_some()), (is_last, is_last));
+                covered += u64::from(sge.len);
+            }
+            assert_eq!(covered, u64::from(len));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_cut_stays_whole() {
+        let mut send = write(100_000);
+        send.op = SendOp::Send {
+            dest: None,
+            imm: None,
+        };
+        assert_eq!(Pieces::new(1 << 20, 1024).of(send).collect::<Vec<_>>(), [send]);
+    }
+}
