@@ -167,20 +167,26 @@ impl Plan {
     }
 }
 
-/// Runs `plan` against `system`. The calling thread ends up tied to the first client core: it measures the bounds
+/// Runs `plan` against `system`. Meanwhile the calling thread is tied to the first client core: it measures the bounds
 /// and drives the rivals itself. Returns the report and the latencies of all throughput samples together.
 pub fn run<S: System>(
     system: &S,
     plan: &Plan,
     progress: &Progress,
 ) -> Result<(Report, Latency), Box<dyn Error>> {
-    pin::pin(&plan.cores.client[..1])?;
-    std::thread::scope(|scope| {
-        let crew = system.crew(scope, plan)?;
-        let mut stage = Stage::set(plan, progress, crew)?;
-        stage.run_samples(progress)?;
-        stage.finish()
+    tied(plan, || {
+        std::thread::scope(|scope| {
+            let crew = system.crew(scope, plan)?;
+            let mut stage = Stage::set(plan, progress, crew)?;
+            stage.run_samples(progress)?;
+            stage.finish()
+        })
     })
+}
+
+/// Runs `measure` tied to the first client core, and only that: another run may follow, with servers on other cores.
+fn tied<R>(plan: &Plan, measure: impl FnOnce() -> Result<R, Box<dyn Error>>) -> Result<R, Box<dyn Error>> {
+    pin::pinned(&plan.cores.client[..1], measure)?
 }
 
 /// A system under test, whatever its clients are.
@@ -222,23 +228,24 @@ pub fn run_by_turns(
         return Ok(Vec::new());
     };
     let repeats = first.repeats;
-    pin::pin(&first.cores.client[..1])?;
-    std::thread::scope(|scope| {
-        let mut stages = Vec::new();
-        for &(contestant, plan) in contestants {
-            let crew = contestant.crew(scope, plan)?;
-            stages.push(Stage::set(plan, progress, crew)?);
-        }
-        let count = stages.len();
-        let counter = progress.phase("measuring, by turns", (repeats * count * 2) as u64);
-        for round in 0..repeats {
-            for turn in 0..count {
-                let stage = &mut stages[(round + turn) % count];
-                let sample = stage.sample(&counter)?;
-                stage.report.samples.push(sample);
+    tied(first, || {
+        std::thread::scope(|scope| {
+            let mut stages = Vec::new();
+            for &(contestant, plan) in contestants {
+                let crew = contestant.crew(scope, plan)?;
+                stages.push(Stage::set(plan, progress, crew)?);
             }
-        }
-        stages.into_iter().map(Stage::finish).collect()
+            let count = stages.len();
+            let counter = progress.phase("measuring, by turns", (repeats * count * 2) as u64);
+            for round in 0..repeats {
+                for turn in 0..count {
+                    let stage = &mut stages[(round + turn) % count];
+                    let sample = stage.sample(&counter)?;
+                    stage.report.samples.push(sample);
+                }
+            }
+            stages.into_iter().map(Stage::finish).collect()
+        })
     })
 }
 

@@ -309,6 +309,10 @@ fn all_systems_by_turns_at_each_size_and_which_won() {
                 report["hit_rate"].as_f64().is_some_and(|rate| rate > 0.99),
                 "{table}"
             );
+            // The first size's cores are everybody's: no run leaves the next one fewer.
+            let cores = |report: &serde_json::Value| report["workload"]["server_cores"].clone();
+            assert!(cores(report).is_array(), "{table}");
+            assert_eq!(cores(report), cores(&sizes[0]["reports"][0]), "{table}");
             let winner = size["winner"].as_str().expect("a winner");
             assert!(table.contains(winner), "{table}");
         }
