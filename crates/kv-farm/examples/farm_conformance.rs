@@ -3,12 +3,14 @@
 //!
 //! A program and not a test, because it needs devices: `cargo xtask guest` makes some in a virtual machine.
 
-#[path = "../tests/conformance/bed.rs"]
+#[path = "../../testkit/shards/bed.rs"]
 mod bed;
 #[path = "../../kv-herd/tests/conformance/devices.rs"]
 mod devices;
 #[path = "../../kv-herd/tests/conformance/ground.rs"]
 mod ground;
+#[path = "../tests/conformance/system.rs"]
+mod system;
 
 use bed::ShardsBed;
 use devices::Rules;

@@ -1,102 +1,14 @@
 //! A GET and a PUT of Pilaf, at both ends and down to the fabric's rings, allocate nothing.
 
-use drover_base::{Actor, Cpu};
-use drover_kv::{Completion, KvClient, Op, Outcome};
-use drover_kv_pilaf::client::{ClientOptions, Dial, PilafClient};
-use drover_kv_pilaf::server::{Server, ServerOptions};
-use drover_mem::{CountingAlloc, PageWish};
-use drover_rt::control::Desk;
-use drover_verbs::{Context, Device};
-use drover_verbs_shm::{Shm, ShmDevice};
-use std::rc::Rc;
+#[path = "../../testkit/shards/allocation.rs"]
+mod allocation;
 
-#[global_allocator]
-static ALLOC: CountingAlloc = CountingAlloc::new();
-
-const KEYS: u64 = 64;
-const WINDOW: usize = 8;
-/// More than it takes until every buffer has its length.
-const WARM_UP: u64 = 20_000;
-const COUNTED: u64 = 4_096;
-
-/// A server and a client in one thread.
-struct Pair {
-    server: Server<Shm>,
-    client: PilafClient<Shm>,
-    ctx: Rc<<Shm as drover_verbs::Provider>::Context>,
-    failed: u64,
-}
-
-impl Pair {
-    fn new() -> Pair {
-        let device = ShmDevice::default();
-        let options = ServerOptions {
-            pages: PageWish::Small,
-            ..ServerOptions::default()
-        };
-        let desk = Desk::new();
-        let ctx = Rc::new(device.context().expect("a context"));
-        let dials = vec![Dial::at(&desk)];
-        let mut pair = Pair {
-            server: Server::new(&device, &options).expect("a server"),
-            client: PilafClient::new(ctx.clone(), dials, ClientOptions::default()),
-            ctx,
-            failed: 0,
-        };
-        while !pair.client.is_ready() {
-            if let Some(stream) = desk.accept() {
-                pair.server.adopt(stream);
-            }
-            pair.turn();
-        }
-        pair
-    }
-
-    fn turn(&mut self) {
-        self.ctx.cpu().refresh();
-        let failed = &mut self.failed;
-        let mut take = |completion: Completion<'_>| {
-            *failed += u64::from(!matches!(completion.outcome, Outcome::Stored | Outcome::Value(_)));
-        };
-        self.client.poll(self.ctx.cpu(), &mut take);
-        let core = self.server.context();
-        core.cpu().refresh();
-        self.server.step(core.cpu());
-    }
-
-    fn ask(&mut self, put: bool, count: u64) {
-        for number in 0..count {
-            let key = (number % KEYS).to_le_bytes();
-            let op = match put {
-                true => Op::Put {
-                    key: &key,
-                    value: &[7; 32],
-                    ttl_s: 0,
-                },
-                false => Op::Get { key: &key },
-            };
-            while self.client.in_flight() >= WINDOW {
-                self.turn();
-            }
-            self.client.submit(self.ctx.cpu(), &op, number).expect("room");
-        }
-        while self.client.in_flight() > 0 {
-            self.turn();
-        }
-    }
+mod system {
+    pub use drover_kv_pilaf::client::{ClientOptions, PilafClient as Client};
+    pub use drover_kv_pilaf::server::{Server, ServerOptions};
 }
 
 #[test]
 fn operations_allocate_nothing() {
-    let mut pair = Pair::new();
-    for put in [true, false] {
-        pair.ask(put, WARM_UP);
-        let before = ALLOC.count();
-        pair.ask(put, COUNTED);
-        assert_eq!(ALLOC.count() - before, 0, "put: {put}");
-    }
-    assert_eq!(pair.failed, 0);
-    let before = ALLOC.count();
-    drop(Box::new(0));
-    assert!(ALLOC.count() > before, "one that allocates is noticed");
+    allocation::allocates_nothing();
 }

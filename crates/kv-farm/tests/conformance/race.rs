@@ -5,7 +5,6 @@
 //! Then the others are deleted one by one, and for each that goes one that stays comes back into the table, while a reader asks for
 //! those that stay, which are there all the time. The room is torn: lines of messages become visible one by one.
 
-use crate::bed::server_options;
 use crate::sim_bed::SimBed;
 use drover_base::{Cpu, Rng};
 use drover_index::hopscotch::SlotKind;
@@ -13,7 +12,7 @@ use drover_kv::{KvClient, Op, Outcome};
 use drover_kv_farm::client::ClientStats;
 use drover_kv_farm::logic::Miss;
 use drover_kv_farm::server::ServerOptions;
-use drover_testkit::kv_conformance::{Bed, BedOptions, Faults};
+use drover_testkit::kv_conformance::Bed;
 use drover_verbs_sim::Sim;
 
 /// In a table of 32 homes, of 37 slots that is.
@@ -70,23 +69,12 @@ fn write(
 
 /// What a reader of keys that are there was told in one room: how often that there is none. Panics on a wrong value.
 fn misses(seed: u64, miss: Miss) -> (u64, ClientStats) {
-    let options = BedOptions {
-        seed,
-        partition_count: 1,
-        store_mode: true,
-        faults: Faults {
-            tear: 1.0,
-            ..Faults::default()
-        },
-        ..BedOptions::default()
-    };
-    let shard = ServerOptions {
+    let mut bed = SimBed::<Sim>::of_one(seed, true, |options| ServerOptions {
         home_count: 32,
         block_count: 16,
         kind: [SlotKind::Wide, SlotKind::Narrow][seed as usize % 2],
-        ..server_options(&options, 0)
-    };
-    let mut bed = SimBed::<Sim>::with_shards(&options, vec![shard]);
+        ..options
+    });
     let (mut writer, mut reader) = (bed.client(Miss::Confirmed), bed.client(miss));
     let mut rng = Rng::new(seed, 1, 2);
     let mut missed = 0;

@@ -1,11 +1,18 @@
-//! [`Simulated`]: providers of simulated rooms, for the beds of every system.
+//! [`Room`]: two simulated machines and a network between them, for the beds of every system; [`Simulated`]: providers of such rooms.
 
 use crate::ground::faults;
+use drover_base::{Cpu, Ns};
 use drover_sim::VirtualCpu;
 use drover_testkit::kv_conformance::BedOptions;
-use drover_verbs::Provider;
 use drover_verbs::faulty::{Faulty, FaultyDevice};
+use drover_verbs::{Context, Device, Provider};
+use drover_verbs_sim::profile::Profile;
 use drover_verbs_sim::{Sim, World, WorldOptions};
+use std::rc::Rc;
+
+/// Machines of the room.
+const SERVER: usize = 0;
+const CLIENTS: usize = 1;
 
 /// A provider that runs in simulated rooms.
 pub trait Simulated: Provider<Cpu = VirtualCpu> {
@@ -34,5 +41,55 @@ impl Simulated for Faulty<Sim> {
 
     fn open(world: &World, machine: usize, options: &BedOptions) -> Self::Device {
         FaultyDevice::new(world.device(machine), faults(options))
+    }
+}
+
+/// Servers on cores of one machine, clients on a core of another.
+pub struct Room<P: Simulated> {
+    /// Declared before the world: clients' handles go first.
+    pub ctx: Rc<P::Context>,
+    pub world: World,
+    pub options: BedOptions,
+}
+
+impl<P: Simulated> Room<P> {
+    pub fn new(options: &BedOptions) -> Room<P> {
+        // A value of a megabyte is copied in one step.
+        let mut world_options = WorldOptions {
+            step_cap: Ns::from_ms(1),
+            ..WorldOptions::new(Profile::named("apt").expect("a profile"))
+        };
+        P::trouble(&mut world_options, options);
+        let world = World::with_options(world_options, 2, options.seed);
+        let device = P::open(&world, CLIENTS, options);
+        Room {
+            ctx: Rc::new(device.context().expect("a context")),
+            world,
+            options: options.clone(),
+        }
+    }
+
+    /// The servers' card, opened by a process of its own.
+    pub fn server_device(&self) -> P::Device {
+        P::open(&self.world, SERVER, &self.options)
+    }
+
+    pub fn step(&mut self) {
+        // The clients' core may be ahead of the room by what it charged.
+        let until = self.ctx.cpu().refresh().max(self.world.now() + Ns::from_us(1));
+        self.world.run_until(until);
+        self.ctx.cpu().refresh();
+    }
+
+    /// The servers' machine dies, and is there again with nothing on it.
+    pub fn crash(&mut self, forget: impl FnOnce()) {
+        self.world.crash(SERVER);
+        forget();
+        self.world.restart(SERVER);
+    }
+
+    pub fn pass_seconds(&mut self, seconds: u64) {
+        self.world.run_for(Ns::from_s(seconds));
+        self.step();
     }
 }

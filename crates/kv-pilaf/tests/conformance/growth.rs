@@ -2,8 +2,9 @@
 //!
 //! Every key has one writer, which counts; a reader of a key must find at least what was acknowledged before it asked.
 
-use crate::bed::{ShardsBed, server_options};
+use crate::bed::ShardsBed;
 use crate::sim_bed::SimBed;
+use crate::system::server_options;
 use drover_base::{Ns, Rng};
 use drover_kv::{KvClient, Op, Outcome};
 use drover_kv_pilaf::client::PilafClient;

@@ -3,14 +3,13 @@
 //! Keys that are there all the time are read while others are deleted and put again in a small table, whose scrubber moves
 //! entries after every DELETE. The room is torn: lines of a READ are seen at times of their own.
 
-use crate::bed::server_options;
 use crate::sim_bed::SimBed;
 use drover_base::{Cpu, Rng};
 use drover_kv::{KvClient, Op, Outcome};
 use drover_kv_pilaf::client::ClientStats;
 use drover_kv_pilaf::logic::Miss;
 use drover_kv_pilaf::server::ServerOptions;
-use drover_testkit::kv_conformance::{Bed, BedOptions, Faults};
+use drover_testkit::kv_conformance::Bed;
 use drover_verbs_sim::Sim;
 
 /// In a table of 64.
@@ -24,22 +23,11 @@ fn key(key: u64) -> [u8; 8] {
 
 /// What readers of keys that are there were told in one room: how often that there is none. Panics on a wrong value.
 fn misses(seed: u64, miss: Miss) -> (u64, ClientStats) {
-    let options = BedOptions {
-        seed,
-        partition_count: 1,
-        store_mode: true,
-        faults: Faults {
-            tear: 1.0,
-            ..Faults::default()
-        },
-        ..BedOptions::default()
-    };
-    let shard = ServerOptions {
+    let mut bed = SimBed::<Sim>::of_one(seed, true, |options| ServerOptions {
         entry_count: 64,
         entry_count_max: 64,
-        ..server_options(&options, 0)
-    };
-    let mut bed = SimBed::<Sim>::with_shards(&options, vec![shard]);
+        ..options
+    });
     let (mut writer, mut reader) = (bed.client(Miss::Confirmed), bed.client(miss));
     let mut rng = Rng::new(seed, 1, 2);
     let (mut next, mut done, mut missed) = (0, 0, 0);

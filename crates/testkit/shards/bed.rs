@@ -1,14 +1,13 @@
-//! [`ShardsBed`]: the shards of a FaRM-KV service and its clients, all in one thread, on any provider.
+//! [`ShardsBed`]: the shards of a service and its clients, all in one thread, on any provider. Whose they are, the module
+//! `system` of the tests that include this file says.
 
 use crate::ground::Ground;
-use drover_base::{Actor, Cpu, HashSeed};
+use crate::system::{Client, ClientOptions, Server, server_options};
+use drover_base::{Actor, Cpu, Ns};
 use drover_kv::KvClient;
-use drover_kv_farm::client::{ClientOptions, Dial, FarmClient};
-use drover_kv_farm::server::{Server, ServerOptions};
-use drover_mem::PageWish;
-use drover_rt::control::Desk;
+use drover_rt::control::{Desk, Dial};
 use drover_testkit::kv_conformance::{Bed, BedOptions};
-use drover_verbs::{Context, Device};
+use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
 
 pub struct ShardsBed<P: Ground> {
@@ -18,19 +17,17 @@ pub struct ShardsBed<P: Ground> {
     ctx: Rc<P::Context>,
 }
 
-pub fn server_options(options: &BedOptions, shard: usize) -> ServerOptions {
-    ServerOptions {
-        shard: shard as u16,
-        shard_count: options.partition_count as u16,
-        home_count: (options.memory_bytes / 64).next_power_of_two(),
-        block_count: options.memory_bytes / 1024,
-        memory_bytes: options.memory_bytes,
-        item_bytes_max: options.item_bytes_max,
-        evicts: !options.store_mode,
-        pages: PageWish::Small,
-        hash_seed: Some(HashSeed::new(options.seed, 7)),
-        ..ServerOptions::default()
+/// Steps the rest until `client` has a session with every shard.
+pub fn connected<P: Provider>(mut client: Client<P>, ctx: &P::Context, mut step: impl FnMut()) -> Client<P> {
+    for _ in 0..1_000_000 {
+        ctx.cpu().refresh();
+        client.poll(ctx.cpu(), &mut |_| {});
+        if client.is_ready() {
+            return client;
+        }
+        step();
     }
+    panic!("no connection: {:?}", client.take_error());
 }
 
 impl<P: Ground> ShardsBed<P> {
@@ -54,28 +51,22 @@ impl<P: Ground> ShardsBed<P> {
 
 impl<P: Ground> Bed for ShardsBed<P> {
     type P = P;
-    type Client = FarmClient<P>;
+    type Client = Client<P>;
 
     fn start(options: &BedOptions) -> ShardsBed<P> {
         ShardsBed::on(P::open(options), options)
     }
-    fn connect(&mut self) -> FarmClient<P> {
+
+    fn connect(&mut self) -> Client<P> {
         let options = ClientOptions {
             window: self.options.window,
             deadline: P::DEADLINE,
             ..ClientOptions::default()
         };
         let dials = self.shards.iter().map(|(_, desk)| Dial::at(desk)).collect();
-        let mut client = FarmClient::new(self.ctx.clone(), dials, options);
-        for _ in 0..1_000_000 {
-            self.ctx.cpu().refresh();
-            client.poll(self.ctx.cpu(), &mut |_| {});
-            if client.is_ready() {
-                return client;
-            }
-            self.step();
-        }
-        panic!("no connection: {:?}", client.take_error());
+        let client = Client::new(self.ctx.clone(), dials, options);
+        let ctx = self.ctx.clone();
+        connected(client, &*ctx, || self.step())
     }
 
     fn cpu(&self) -> &P::Cpu {
@@ -102,7 +93,7 @@ impl<P: Ground> Bed for ShardsBed<P> {
     }
 
     fn pass_seconds(&mut self, seconds: u64) {
-        P::pass(&self.device, drover_base::Ns::from_s(seconds));
+        P::pass(&self.device, Ns::from_s(seconds));
         self.step();
     }
 }

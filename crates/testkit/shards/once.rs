@@ -1,0 +1,48 @@
+//! [`read_each_once`]: what a client counts that reads every key of a shard once.
+
+use crate::readers::{ClientStats, Miss};
+use crate::sim_bed::SimBed;
+use crate::system::ServerOptions;
+use drover_base::Cpu;
+use drover_kv::{KvClient, Op, Outcome};
+use drover_testkit::kv_conformance::Bed;
+use drover_verbs_sim::Sim;
+
+/// Plays `count` operations, one for each key.
+fn play(
+    bed: &mut SimBed<Sim>,
+    client: &mut impl KvClient<Sim>,
+    count: u64,
+    op: impl for<'a> Fn(&'a [u8; 8]) -> Op<'a>,
+) {
+    let (mut next, mut done) = (0u64, 0);
+    while done < count {
+        bed.cpu().refresh();
+        while next < count && client.submit(bed.cpu(), &op(&next.to_le_bytes()), next).is_ok() {
+            next += 1;
+        }
+        client.poll(bed.cpu(), &mut |completion| {
+            assert!(matches!(completion.outcome, Outcome::Stored | Outcome::Value(_)));
+            done += 1;
+        });
+        bed.step();
+    }
+}
+
+/// Puts `count` keys, each with itself for a value, in a shard that is set up as `shard` says; then reads each.
+pub fn read_each_once(count: u64, shard: impl FnOnce(ServerOptions) -> ServerOptions) -> ClientStats {
+    let mut bed = SimBed::<Sim>::of_one(1, false, |options| {
+        shard(ServerOptions {
+            memory_bytes: 4 << 20,
+            ..options
+        })
+    });
+    let mut client = bed.client(Miss::Confirmed);
+    play(&mut bed, &mut client, count, |key| Op::Put {
+        key,
+        value: key,
+        ttl_s: 0,
+    });
+    play(&mut bed, &mut client, count, |key| Op::Get { key });
+    client.stats()
+}

@@ -1,0 +1,116 @@
+//! [`SimBed`]: the shards of a service on virtual cores of one machine, clients on a core of another, and a modelled network
+//! between them.
+
+use crate::bed::connected;
+use crate::readers::Miss;
+use crate::rooms::{Room, Simulated};
+use crate::system::{Client, ClientOptions, Server, ServerOptions, server_options};
+use drover_base::{Actor, Progress};
+use drover_rt::control::{Desk, Dial};
+use drover_sim::VirtualCpu;
+use drover_testkit::kv_conformance::{Bed, BedOptions, Faults};
+use drover_verbs::{Context, Provider};
+
+/// A shard that lets in whoever knocks.
+struct Open<P: Provider> {
+    server: Server<P>,
+    desk: Desk,
+}
+
+impl<P: Provider<Cpu = VirtualCpu>> Actor<VirtualCpu> for Open<P> {
+    fn step(&mut self, cpu: &VirtualCpu) -> Progress {
+        while let Some(stream) = self.desk.accept() {
+            self.server.adopt(stream);
+        }
+        self.server.step(cpu)
+    }
+}
+
+pub struct SimBed<P: Simulated> {
+    pub room: Room<P>,
+    shards: Vec<ServerOptions>,
+    desks: Vec<Desk>,
+}
+
+impl<P: Simulated> SimBed<P> {
+    /// Shards that are set up as `shards` say.
+    pub fn with_shards(options: &BedOptions, shards: Vec<ServerOptions>) -> SimBed<P> {
+        let bed = SimBed {
+            room: Room::new(options),
+            desks: shards.iter().map(|_| Desk::new()).collect(),
+            shards,
+        };
+        bed.start_servers();
+        bed
+    }
+
+    /// One shard that never forgets a key, set up as `shard` says, on a network that tears what it carries if `is_torn`.
+    pub fn of_one(seed: u64, is_torn: bool, shard: impl FnOnce(ServerOptions) -> ServerOptions) -> SimBed<P> {
+        let options = BedOptions {
+            seed,
+            partition_count: 1,
+            store_mode: true,
+            faults: Faults {
+                tear: f64::from(u8::from(is_torn)),
+                ..Faults::default()
+            },
+            ..BedOptions::default()
+        };
+        SimBed::with_shards(&options, vec![shard(server_options(&options, 0))])
+    }
+
+    fn start_servers(&self) {
+        let device = self.room.server_device();
+        for (options, desk) in self.shards.iter().zip(&self.desks) {
+            let server = Server::<P>::new(&device, options).expect("a server");
+            let (ctx, desk) = (server.context(), desk.clone());
+            let open = Box::new(Open { server, desk });
+            self.room.world.spawn_on(ctx.cpu(), open);
+        }
+    }
+
+    /// A client that does `miss` when it finds nothing.
+    pub fn client(&mut self, miss: Miss) -> Client<P> {
+        let options = ClientOptions {
+            window: self.room.options.window,
+            miss,
+            ..ClientOptions::default()
+        };
+        let ctx = self.room.ctx.clone();
+        let dials = self.desks.iter().map(Dial::at).collect();
+        connected(Client::new(ctx.clone(), dials, options), &*ctx, || self.step())
+    }
+}
+
+impl<P: Simulated> Bed for SimBed<P> {
+    type P = P;
+    type Client = Client<P>;
+
+    fn start(options: &BedOptions) -> SimBed<P> {
+        let shards = (0..options.partition_count).map(|shard| server_options(options, shard));
+        SimBed::with_shards(options, shards.collect())
+    }
+
+    fn connect(&mut self) -> Client<P> {
+        self.client(Miss::Confirmed)
+    }
+
+    fn cpu(&self) -> &VirtualCpu {
+        self.room.ctx.cpu()
+    }
+
+    fn step(&mut self) {
+        self.room.step();
+    }
+
+    fn crash_and_restart(&mut self) -> bool {
+        let desks = &self.desks;
+        self.room.crash(|| desks.iter().for_each(Desk::clear));
+        self.start_servers();
+        true
+    }
+
+    fn pass_seconds(&mut self, seconds: u64) {
+        self.room.pass_seconds(seconds);
+    }
+}
