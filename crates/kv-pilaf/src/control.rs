@@ -13,35 +13,16 @@
 use drover_rt::control::{DecodeError, Message, Reader, Writer, kind};
 use drover_verbs::Export;
 
+pub use drover_one_sided::{NO_RESOURCES, Ready, Terms, WRONG_SHARD, WRONG_VERSION};
+
 /// What an [`Announcement`](drover_rt::control::service::Announcement) calls this system.
 pub const SYSTEM: &str = "pilaf";
 
 /// Version of these messages and of the layouts.
 pub const PROTOCOL_VERSION: u16 = 2;
 
-/// Code of a refusal: this server is not the shard that the client took it for.
-pub const WRONG_SHARD: u16 = drover_rt::control::refusal::APPLICATION;
-
-/// Code of a refusal: another version.
-pub const WRONG_VERSION: u16 = WRONG_SHARD + 1;
-
-/// Code of a refusal: the server lacks memory or queues.
-pub const NO_RESOURCES: u16 = WRONG_SHARD + 2;
-
 /// A client's first word.
-#[derive(Clone, Debug)]
-pub struct Hello {
-    /// [`PROTOCOL_VERSION`].
-    pub version: u16,
-    /// Operations under way at a time.
-    pub slots: u16,
-    /// Which shard the client takes the server for.
-    pub shard: u16,
-    /// Of how many. A client with another list would look for keys in the wrong place, and find none.
-    pub shard_count: u16,
-    /// Its last session, which is over; 0 = none.
-    pub previous: u64,
-}
+pub type Hello = drover_one_sided::Hello;
 
 /// Where a table is.
 #[derive(Clone, Debug)]
@@ -57,18 +38,8 @@ pub struct TableDescriptor {
 /// The server's answer.
 #[derive(Clone, Debug)]
 pub struct Welcome {
-    /// The new session.
-    pub session: u64,
-    /// Keys the hash.
-    pub hash_k0: u64,
-    /// Keys the hash.
-    pub hash_k1: u64,
-    /// Longest record, bytes.
-    pub item_bytes_max: u32,
-    /// Longest message, bytes.
-    pub message_bytes: u32,
-    /// The server's clock, seconds.
-    pub now_s: u32,
+    /// What all servers say; items are records.
+    pub terms: Terms,
     /// The table.
     pub table: TableDescriptor,
     /// The records.
@@ -85,10 +56,6 @@ pub struct Attach {
     /// Where it keeps values that the server READs.
     pub values: Export,
 }
-
-/// The server has connected its end.
-#[derive(Clone, Debug)]
-pub struct Ready;
 
 /// The table has grown.
 #[derive(Clone, Debug)]
@@ -118,48 +85,18 @@ impl TableDescriptor {
     }
 }
 
-impl Message for Hello {
-    const KIND: u16 = kind::APPLICATION;
-
-    fn encode(&self, to: &mut Writer) {
-        to.u16(self.version)
-            .u16(self.slots)
-            .u16(self.shard)
-            .u16(self.shard_count)
-            .u64(self.previous);
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<Hello, DecodeError> {
-        Ok(Hello {
-            version: from.u16()?,
-            slots: from.u16()?,
-            shard: from.u16()?,
-            shard_count: from.u16()?,
-            previous: from.u64()?,
-        })
-    }
-}
-
 impl Message for Welcome {
     const KIND: u16 = kind::APPLICATION + 1;
 
     fn encode(&self, to: &mut Writer) {
-        to.u64(self.session).u64(self.hash_k0).u64(self.hash_k1);
-        to.u32(self.item_bytes_max)
-            .u32(self.message_bytes)
-            .u32(self.now_s);
+        self.terms.encode(to);
         self.table.encode(to);
         to.export(&self.extents).export(&self.qp);
     }
 
     fn decode(from: &mut Reader<'_>) -> Result<Welcome, DecodeError> {
         Ok(Welcome {
-            session: from.u64()?,
-            hash_k0: from.u64()?,
-            hash_k1: from.u64()?,
-            item_bytes_max: from.u32()?,
-            message_bytes: from.u32()?,
-            now_s: from.u32()?,
+            terms: Terms::decode(from)?,
             table: TableDescriptor::decode(from)?,
             extents: from.export()?,
             qp: from.export()?,
@@ -179,16 +116,6 @@ impl Message for Attach {
             qp: from.export()?,
             values: from.export()?,
         })
-    }
-}
-
-impl Message for Ready {
-    const KIND: u16 = kind::APPLICATION + 3;
-
-    fn encode(&self, _: &mut Writer) {}
-
-    fn decode(_: &mut Reader<'_>) -> Result<Ready, DecodeError> {
-        Ok(Ready)
     }
 }
 

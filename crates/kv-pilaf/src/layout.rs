@@ -15,18 +15,7 @@
 //!
 //! # Request, client to server, by SEND
 //!
-//! | offset | size | field | meaning |
-//! |---|---|---|---|
-//! | 0 | 1 | kind | [`RequestKind`] |
-//! | 1 | 1 | | 0 |
-//! | 2 | 2 | slot | comes back in the reply |
-//! | 4 | 2 | key length | bytes |
-//! | 6 | 2 | | 0 |
-//! | 8 | 4 | value length | bytes |
-//! | 12 | 4 | time to live | seconds; 0 = for ever |
-//! | 16 | 8 | sequence | comes back in the reply |
-//! | 24 | 8 | value offset | `PutLarge`: where in the client's memory the server READs the value |
-//! | 32 | | key, value | the value only of `Put` |
+//! A [`Request`] whose slot and sequence come back in the reply.
 //!
 //! # Reply, server to client, by SEND
 //!
@@ -43,12 +32,15 @@
 
 use drover_index::crc64;
 use drover_index::cuckoo::RecordRef;
+use drover_one_sided::REQUEST_HEADER_BYTES;
+
+pub use drover_one_sided::{Request, RequestKind};
 
 /// Bytes of a record before its key.
 pub const RECORD_HEADER_BYTES: usize = 24;
 
 /// Bytes of a request before its key, and of a reply before its value.
-pub const MESSAGE_HEADER_BYTES: usize = 32;
+pub const MESSAGE_HEADER_BYTES: usize = REQUEST_HEADER_BYTES;
 
 /// Bytes of a record.
 pub const fn record_bytes(key_bytes: usize, value_bytes: usize) -> usize {
@@ -127,20 +119,6 @@ impl<'a> Record<'a> {
     }
 }
 
-/// What a request asks for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum RequestKind {
-    /// Store the value behind the key.
-    Put = 1,
-    /// Store the value that lies in the client's memory.
-    PutLarge = 2,
-    /// Remove the key.
-    Delete = 3,
-    /// Say what the key has: asked to confirm a miss, and by who cannot get hold of it.
-    Get = 4,
-}
-
 /// What the server says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -161,68 +139,6 @@ pub enum Status {
     TooLarge = 7,
     /// The request contradicts itself.
     BadRequest = 8,
-}
-
-/// A request's header.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Request {
-    /// What for.
-    pub kind: RequestKind,
-    /// Comes back.
-    pub slot: u16,
-    /// Bytes.
-    pub key_bytes: usize,
-    /// Bytes.
-    pub value_bytes: usize,
-    /// Seconds; 0 = for ever.
-    pub ttl_s: u32,
-    /// Comes back.
-    pub sequence: u64,
-    /// In the client's memory.
-    pub value_offset: u64,
-}
-
-impl Request {
-    /// As it travels.
-    pub fn encode(&self) -> [u8; MESSAGE_HEADER_BYTES] {
-        let mut bytes = [0; MESSAGE_HEADER_BYTES];
-        bytes[0] = self.kind as u8;
-        bytes[2..4].copy_from_slice(&self.slot.to_le_bytes());
-        bytes[4..6].copy_from_slice(&(self.key_bytes as u16).to_le_bytes());
-        bytes[8..12].copy_from_slice(&(self.value_bytes as u32).to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.ttl_s.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.sequence.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.value_offset.to_le_bytes());
-        bytes
-    }
-
-    /// The request in `message` with its key and value; `None`: it contradicts itself.
-    pub fn decode(message: &[u8]) -> Option<(Request, &[u8], &[u8])> {
-        let (bytes, rest) = message.split_first_chunk::<MESSAGE_HEADER_BYTES>()?;
-        let request = Request {
-            kind: match bytes[0] {
-                1 => RequestKind::Put,
-                2 => RequestKind::PutLarge,
-                3 => RequestKind::Delete,
-                4 => RequestKind::Get,
-                _ => return None,
-            },
-            slot: u16::from_le_bytes([bytes[2], bytes[3]]),
-            key_bytes: usize::from(u16::from_le_bytes([bytes[4], bytes[5]])),
-            value_bytes: u32_at(bytes, 8) as usize,
-            ttl_s: u32_at(bytes, 12),
-            sequence: u64_at(bytes, 16),
-            value_offset: u64_at(bytes, 24),
-        };
-        let (key, value) = rest.split_at_checked(request.key_bytes)?;
-        let value_bytes = if request.kind == RequestKind::Put {
-            request.value_bytes
-        } else {
-            0
-        };
-        let is_sound = (1..=drover_kv::KEY_BYTES_MAX).contains(&key.len()) && value.len() == value_bytes;
-        is_sound.then_some((request, key, value))
-    }
 }
 
 /// A reply's header.
@@ -329,15 +245,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn messages_come_back_as_they_were(
-            slot in any::<u16>(), sequence in any::<u64>(), ttl_s in any::<u32>(), key in proptest::collection::vec(any::<u8>(), 1..251),
-            value in proptest::collection::vec(any::<u8>(), 0..100),
-        ) {
-            let request = Request {
-                kind: RequestKind::Put, slot, key_bytes: key.len(), value_bytes: value.len(), ttl_s, sequence, value_offset: 7,
-            };
-            let message = [&request.encode()[..], &key, &value].concat();
-            prop_assert_eq!(Request::decode(&message), Some((request, &key[..], &value[..])));
+        fn messages_come_back_as_they_were(slot in any::<u16>(), sequence in any::<u64>(), value in proptest::collection::vec(any::<u8>(), 0..100)) {
             let record = RecordRef { offset: 64, len: value.len() as u32, sum: 3 };
             let reply = Reply { status: Status::Value, slot, sequence, record };
             let message = [&reply.encode()[..], &value].concat();
@@ -350,10 +258,6 @@ mod tests {
             let mut bytes = bytes;
             if let Some(first) = bytes.first_mut() {
                 *first = kind;
-            }
-            if let Some((request, key, value)) = Request::decode(&bytes) {
-                prop_assert_eq!(key.len(), request.key_bytes);
-                prop_assert!(key.len() + value.len() + MESSAGE_HEADER_BYTES == bytes.len());
             }
             let _ = Reply::decode(&bytes);
             let wanted = RecordRef { offset: 0, len: bytes.len() as u32, sum: crc64(&bytes) };

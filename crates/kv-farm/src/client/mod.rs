@@ -1,58 +1,34 @@
 //! [`FarmClient`]: GETs by READs, everything else by records in a ring.
 //!
-//! An operation has a place, whose index is its slot: it has its own buffers, and at most one request of its own at a time.
-//! What it waits for is its state (`operation.rs`); what is read next, [`Lookup`] decides (`reads.rs`); what is asked of the server
-//! stands in `messages.rs`. Operations on one key go one after the other.
+//! What all one-sided clients do, [`drover_one_sided::Client`] does. Of ours is what is read next: [`Lookup`] decides, `reads.rs`
+//! does it; and how requests get to the server and replies back: `session.rs`, `messages.rs`.
 
-mod error;
-mod link;
 mod mailbox;
 mod messages;
-mod operation;
 mod reads;
 mod session;
 
+pub use drover_one_sided::SetupError;
 pub use drover_rt::control::Dial;
-pub use error::SetupError;
 
 use crate::logic::{Lookup, Miss};
-use drover_base::{Cpu, Ns};
+use drover_base::Ns;
 use drover_index::hopscotch::{Object, item_bytes};
-use drover_kv::{Completion, KEY_BYTES_MAX, KvClient, Op, Outcome, Refusal, SubmitError, Token};
-use drover_verbs::{CompletionQueue, Context, Provider, Wc, WcStatus};
-use link::Link;
-use operation::{Operation, State};
-use session::{MOVES, OBJECT, SENT, Session, WHICH};
-use std::rc::Rc;
+use drover_one_sided::{Sink, WHICH};
+use drover_verbs::{Provider, Wc};
+use session::{MOVES, OBJECT, SENT, Session};
 
-/// Completions taken at a time.
-const BATCH: usize = 32;
-
-/// Most places of a client.
-const PLACES_MAX: usize = 1024;
-
-type Sink<'a> = &'a mut dyn FnMut(Completion<'_>);
+/// A client of all shards of a service, for one thread.
+pub type FarmClient<P> = drover_one_sided::Client<P, Reader>;
 
 /// How a client wants to work.
-#[derive(Clone, Debug)]
-pub struct ClientOptions {
-    /// Operations under way per shard, at most 1024 in all.
-    pub window: usize,
-    /// An operation that has no result after this time gets `Indeterminate` or `Refused(Unavailable)`.
-    pub deadline: Ns,
-    /// What to do when a key is nowhere.
-    pub miss: Miss,
-}
+pub type ClientOptions = drover_one_sided::ClientOptions<Miss>;
 
-impl Default for ClientOptions {
-    fn default() -> ClientOptions {
-        ClientOptions {
-            window: 16,
-            deadline: Ns::from_s(5),
-            miss: Miss::Confirmed,
-        }
-    }
-}
+/// Operations and links.
+type Front<P> = drover_one_sided::Front<P, Reader>;
+
+/// What an operation does.
+type State = drover_one_sided::State<Wait>;
 
 /// What a client did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -84,294 +60,115 @@ impl ClientStats {
     }
 }
 
-/// A client of all shards of a service, for one thread.
-pub struct FarmClient<P: Provider> {
-    links: Vec<Link<P>>,
-    places: Vec<Operation>,
-    free: Vec<u32>,
+/// What an operation waits for by READ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Slots.
+    Slots,
+    /// The count of moves.
+    Moves,
+    /// An object.
+    Object,
+}
+
+/// What is kept for an operation.
+#[derive(Default)]
+pub struct Own {
+    lookup: Option<Lookup>,
+    /// When its READ was staged.
+    read_at: Ns,
+    /// The ring's tail behind its record.
+    tail: u64,
+}
+
+impl Own {
+    fn lookup(&mut self) -> &mut Lookup {
+        self.lookup.as_mut().expect("a GET that has begun")
+    }
+}
+
+/// What is FaRM-KV's own in a client.
+pub struct Reader {
     /// Places that wait for a reply.
     asked: Vec<u32>,
-    options: ClientOptions,
-    orders: u64,
-    in_flight: usize,
-    /// Some operation may be able to go on without anything arriving.
-    stirred: bool,
+    miss: Miss,
     scratch: Vec<u8>,
     object: Object,
     stats: ClientStats,
-    ctx: Rc<P::Context>,
 }
 
-impl<P: Provider> FarmClient<P> {
-    /// A client of the shards behind `dials`, in the order of the service's shards. Connects while it is polled.
-    ///
-    /// # Panics
-    /// If there are no shards, or the window is 0.
-    pub fn new(ctx: Rc<P::Context>, dials: Vec<Dial>, options: ClientOptions) -> FarmClient<P> {
-        let count = dials.len();
-        assert!(count > 0 && options.window > 0, "a shard and a window at least");
-        let posted_max = session::places_for(ctx.caps().send_depth_max);
-        let slots = (options.window * count).min(PLACES_MAX).min(posted_max);
-        let link = |(shard, dial)| link::link(&ctx, dial, shard, count, slots);
-        FarmClient {
-            links: dials.into_iter().enumerate().map(link).collect(),
-            places: (0..slots).map(|_| Operation::default()).collect(),
-            free: (0..slots as u32).rev().collect(),
-            asked: Vec::with_capacity(slots),
-            options,
-            orders: 0,
-            in_flight: 0,
-            stirred: false,
+impl<P: Provider> drover_one_sided::Reader<P> for Reader {
+    type Session = Session<P>;
+    type Wait = Wait;
+    type Own = Own;
+    type Miss = Miss;
+    type Stats = ClientStats;
+
+    fn places_for(depth: usize) -> usize {
+        session::places_for(depth)
+    }
+
+    fn item_bytes(key_bytes: usize, value_bytes: usize) -> usize {
+        item_bytes(key_bytes, value_bytes)
+    }
+
+    fn new(places: usize, miss: Miss) -> Reader {
+        Reader {
+            asked: Vec::with_capacity(places),
+            miss,
             scratch: Vec::new(),
             object: Object::default(),
             stats: ClientStats::default(),
-            ctx,
         }
     }
 
-    /// Whether it has a session with every shard.
-    pub fn is_ready(&mut self) -> bool {
-        self.links.iter_mut().all(|link| link.session().is_some())
-    }
-
-    /// Why a shard could not be reached last.
-    pub fn take_error(&mut self) -> Option<SetupError> {
-        self.links.iter_mut().find_map(Link::take_error)
-    }
-
-    /// Counters.
-    pub fn stats(&self) -> ClientStats {
+    fn stats(&self) -> ClientStats {
         self.stats
     }
 
-    /// The session of the operation in place `at`.
-    fn session_of(&mut self, at: usize) -> Option<&mut Session<P>> {
-        self.links[self.places[at].shard].session()
+    fn begin(&mut self, front: &mut Front<P>, at: usize) {
+        let place = &mut front.places[at];
+        place.own.lookup = Some(Lookup::new(place.hash, self.miss));
+        self.look_up(front, at);
     }
 
-    /// Says the outcome of an operation, and frees its place as soon as nothing of it is under way.
-    fn finish(&mut self, at: usize, outcome: Outcome<'_>, sink: Sink<'_>) {
-        self.release_large(at);
-        let place = &mut self.places[at];
-        let token = place.token;
-        place.state = State::Sending;
-        self.in_flight -= 1;
-        self.stirred = true;
-        if !place.sending {
-            self.vacate(at);
-        }
-        sink(Completion { token, outcome });
+    fn again(&mut self, front: &mut Front<P>, at: usize) {
+        self.look_up(front, at);
     }
 
-    fn vacate(&mut self, at: usize) {
-        self.places[at].state = State::Free;
-        self.free.push(at as u32);
+    fn sent(&mut self, front: &mut Front<P>, at: usize, sent: u64) {
+        front.places[at].own.tail = sent;
+        self.asked.push(at as u32);
+        self.stats.messages += 1;
     }
 
-    fn release_large(&mut self, at: usize) {
-        let (State::Reply { large } | State::Object { large }) = &mut self.places[at].state else {
-            return;
-        };
-        let large = large.take();
-        if let (Some(large), Some(session)) = (large, self.session_of(at)) {
-            session.free_large.push(large);
-            self.stirred = true;
+    fn completed(&mut self, front: &mut Front<P>, _: usize, wc: &Wc, sink: Sink<'_>) {
+        let at = (wc.wr_id.0 & WHICH) as usize;
+        match wc.wr_id.0 & !WHICH {
+            SENT => self.carried(front, at),
+            MOVES => self.moves_came(front, at, sink),
+            OBJECT => self.object_came(front, at, sink),
+            _ => self.slots_came(front, at, sink),
         }
     }
 
-    /// The session with `shard` is over: reads begin again with the next; updates that were sent are unknown for ever.
-    fn lost(&mut self, shard: usize, sink: Sink<'_>) {
-        for at in 0..self.places.len() {
-            let place = &mut self.places[at];
-            if place.shard != shard {
-                continue;
-            }
-            place.sending = false;
-            match place.state {
-                State::Free | State::Waiting => {}
-                State::Sending => self.vacate(at),
-                State::Reply { .. } if place.is_update() => self.finish(at, Outcome::Indeterminate, sink),
-                _ => place.state = State::Waiting,
-            }
-        }
-        self.forget_answered();
-        self.stirred = true;
-    }
-
-    /// Begins whatever can begin, and ends what took too long.
-    fn stir(&mut self, cpu: &P::Cpu, sink: Sink<'_>) {
-        self.stirred = false;
-        let now = cpu.now();
-        for at in 0..self.places.len() {
-            match self.places[at].state {
-                State::Free | State::Sending => continue,
-                State::Waiting => self.begin(at),
-                State::Asking { is_long } => self.try_to_ask(at, is_long),
-                State::Resting { until } if now >= until => self.look_up(at),
-                _ => {}
-            }
-            if now >= self.places[at].deadline {
-                self.give_up(at, sink);
-            }
+    fn polled(&mut self, front: &mut Front<P>, shard: usize) {
+        if let Some(session) = front.links[shard].session()
+            && session.is_blocked
+            && session.hear_notice()
+        {
+            session.is_blocked = false;
+            front.stirred = true;
         }
     }
 
-    /// Its time is over.
-    fn give_up(&mut self, at: usize, sink: Sink<'_>) {
-        let place = &self.places[at];
-        let is_idle = matches!(
-            place.state,
-            State::Waiting | State::Resting { .. } | State::Asking { .. }
-        );
-        // Whatever it waits for may still come, unless the session ends.
-        if !is_idle && let Some(session) = self.session_of(at) {
-            session.broken = true;
-        }
-        if is_idle || !self.places[at].is_update() {
-            self.places[at].state = State::Waiting;
-            self.finish(at, Outcome::Refused(Refusal::Unavailable), sink);
-        }
+    fn take_replies(&mut self, front: &mut Front<P>, sink: Sink<'_>) {
+        self.look_for_replies(front, sink);
     }
 
-    /// Earlier operations on its key have ended.
-    fn is_first(&self, at: usize) -> bool {
-        let place = &self.places[at];
-        let is_before =
-            |other: &Operation| other.is_open() && other.order < place.order && other.key == place.key;
-        !self.places.iter().any(is_before)
-    }
-
-    fn begin(&mut self, at: usize) {
-        let shard_count = self.links.len();
-        let mut hashers = self.links.iter_mut().filter_map(|link| link.session());
-        // Any session tells the hash, and the hash the shard; all shards of a service have one seed.
-        let Some(session) = hashers.next() else { return };
-        let place = &mut self.places[at];
-        place.hash = session.hasher.hash(&place.key);
-        place.shard = place.hash.partition_index(shard_count);
-        if self.session_of(at).is_none() || !self.is_first(at) {
-            return;
-        }
-        if self.places[at].is_update() {
-            return self.send_update(at);
-        }
-        let place = &mut self.places[at];
-        place.lookup = Some(Lookup::new(place.hash, self.options.miss));
-        self.look_up(at);
-    }
-
-    /// What has completed at `shard`.
-    fn take_completions(&mut self, cpu: &P::Cpu, shard: usize, sink: Sink<'_>) {
-        let mut wcs = [Wc::default(); BATCH];
-        let Some(session) = self.links[shard].session() else {
-            return;
-        };
-        let count = session.cq.poll(cpu, &mut wcs);
-        for wc in &wcs[..count] {
-            if wc.status != WcStatus::Success {
-                tracing::debug!(status = ?wc.status, shard, "a queue pair failed");
-                if let Some(session) = self.links[shard].session() {
-                    session.broken = true;
-                }
-                return;
-            }
-            let at = (wc.wr_id.0 & WHICH) as usize;
-            match wc.wr_id.0 & !WHICH {
-                SENT => self.sent(at),
-                MOVES => self.moves_came(at, sink),
-                OBJECT => self.object_came(at, sink),
-                _ => self.slots_came(at, sink),
-            }
-        }
-    }
-
-    /// When an operation's rest or time ends.
-    fn next_event(&self) -> Ns {
-        let open = self.places.iter().filter(|place| place.is_open());
-        let event = |place: &Operation| match place.state {
-            State::Resting { until } => until.min(place.deadline),
-            _ => place.deadline,
-        };
-        open.map(event).min().unwrap_or(Ns::MAX)
-    }
-}
-
-impl<P: Provider> KvClient<P> for FarmClient<P> {
-    fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
-        let key = op.key();
-        if key.is_empty() || key.len() > KEY_BYTES_MAX {
-            return Err(SubmitError::BadKey);
-        }
-        let (value, ttl_s): (&[u8], u32) = match *op {
-            Op::Put { value, ttl_s, .. } => (value, ttl_s),
-            _ => (&[], 0),
-        };
-        let mut sessions = self.links.iter_mut().filter_map(|link| link.session());
-        let item_bytes_max = sessions.next().map(|session| session.item_bytes_max);
-        if item_bytes_max.is_some_and(|max| item_bytes(key.len(), value.len()) > max) {
-            return Err(SubmitError::TooLarge);
-        }
-        let at = self.free.pop().ok_or(SubmitError::WindowFull)? as usize;
-        self.orders += 1;
-        let place = &mut self.places[at];
-        place.key.clear();
-        place.key.extend_from_slice(key);
-        place.value.clear();
-        place.value.extend_from_slice(value);
-        (place.kind, place.token, place.ttl_s) = (Some(op.kind()), token, ttl_s);
-        (place.order, place.sequence) = (self.orders, self.orders);
-        place.deadline = cpu.now() + self.options.deadline;
-        place.state = State::Waiting;
-        self.in_flight += 1;
-        self.stirred = true;
-        Ok(())
-    }
-
-    fn poll(&mut self, cpu: &P::Cpu, sink: &mut impl FnMut(Completion<'_>)) -> usize {
-        let now = cpu.now();
-        let mut done = 0;
-        let mut sink = |completion: Completion<'_>| {
-            done += 1;
-            sink(completion);
-        };
-        for shard in 0..self.links.len() {
-            if now >= self.links[shard].next_timer() {
-                let was_up = self.links[shard].session().is_some();
-                if self.links[shard].look(now) {
-                    self.lost(shard, &mut sink);
-                }
-                self.stirred |= !was_up && self.links[shard].session().is_some();
-            }
-            self.take_completions(cpu, shard, &mut sink);
-            if let Some(session) = self.links[shard].session()
-                && session.is_blocked
-                && session.hear_notice()
-            {
-                session.is_blocked = false;
-                self.stirred = true;
-            }
-        }
-        self.take_replies(&mut sink);
-        if self.stirred || self.in_flight > 0 && self.next_event() <= now {
-            self.stir(cpu, &mut sink);
-        }
-        for link in &mut self.links {
-            if let Some(session) = link.session() {
-                session.post(cpu);
-            }
-        }
-        done
-    }
-
-    fn in_flight(&self) -> usize {
-        self.in_flight
-    }
-
-    fn next_timer(&self) -> Ns {
-        if self.stirred {
-            return Ns::ZERO;
-        }
-        let links = self.links.iter().map(Link::next_timer).min();
-        self.next_event().min(links.unwrap_or(Ns::MAX))
+    fn lost(&mut self, front: &mut Front<P>) {
+        // Nobody waits for a reply of a session that is over.
+        let places = &front.places;
+        self.asked.retain(|at| places[*at as usize].state == State::Reply);
     }
 }

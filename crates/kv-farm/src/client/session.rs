@@ -7,34 +7,29 @@
 
 use super::SetupError;
 use super::mailbox::Mailbox;
-use crate::control::Welcome;
+use crate::control::{Attach, PROTOCOL_VERSION, Welcome, Wishes};
 use crate::layout::{
     NOTICE_BYTES, REPLY_TRAILER_BYTES, REQUEST_HEADER_BYTES, Reply, Request, encode_record, filler_word,
     record_bytes,
 };
 use crate::logic::{Sender, TableShape};
-use drover_base::{HashSeed, KeyHasher, Ns};
+use drover_base::Ns;
 use drover_index::hopscotch::{BLOCK_SLOTS, MOVES_OFFSET, ObjectRef, TableOptions, item_bytes, object_bytes};
 use drover_mem::{PageWish, round_up};
+use drover_one_sided::{Agreed, Depths, Queues, VALUES_MAX, Values};
 use drover_verbs::{
-    Access, Context, MemoryRegion, PIECES_MAX, Payload, Pieces, PostError, Provider, QpKind, QpOptions,
-    QueuePair, RemoteRegion, SendList, SendOp, SendWr, Sge, WrId,
+    Access, Context, MemoryRegion, PIECES_MAX, Provider, QueuePair, RemoteRegion, SendOp, Watch,
 };
 use std::rc::Rc;
 
 /// Objects up to this many bytes are read into a place's own buffer. *(our choice)*
 pub(super) const SHORT_OBJECT_BYTES: usize = 2048;
 
-/// Buffers for longer objects and values.
-const LARGE_COUNT: usize = 2;
-
 /// What a work request was for, in its upper half.
 pub(super) const SENT: u64 = 0;
 pub(super) const SLOTS: u64 = 1 << 32;
 pub(super) const MOVES: u64 = 2 << 32;
 pub(super) const OBJECT: u64 = 3 << 32;
-/// The place, in its lower.
-pub(super) const WHICH: u64 = (1 << 32) - 1;
 
 /// The count of moves, in a line of its own.
 const MOVES_BYTES: usize = 64;
@@ -42,43 +37,30 @@ const MOVES_BYTES: usize = 64;
 /// Fillers under way beside requests.
 const FILLERS_MAX: usize = 4;
 
-/// Requests under way at most beside one record and one READ of each place: fillers, and what long objects take more.
-const OTHERS: usize = FILLERS_MAX + LARGE_COUNT * PIECES_MAX;
-
-/// How many places a send queue of `depth` requests is enough for.
+/// How many places a send queue of `depth` requests is enough for: each has a record and a READ under way at most, beside fillers
+/// and what long objects take more.
 pub(super) fn places_for(depth: usize) -> usize {
-    (depth.saturating_sub(OTHERS) / 2).max(1)
+    (depth.saturating_sub(FILLERS_MAX + VALUES_MAX * PIECES_MAX) / 2).max(1)
 }
 
 /// One client at one shard.
-pub(super) struct Session<P: Provider> {
-    pub(super) qp: P::Qp,
-    pub(super) cq: P::Cq,
+pub struct Session<P: Provider> {
+    queues: Queues<P>,
+    agreed: Agreed,
     buffers: P::Mr,
-    pub(super) mailbox: P::Mr,
-    pub(super) values: P::Mr,
+    mailbox: P::Mr,
+    pub(super) values: Values<P>,
     table: RemoteRegion,
     objects: RemoteRegion,
     ring: RemoteRegion,
     pub(super) shape: TableShape,
-    pub(super) hasher: KeyHasher,
-    pub(super) id: u64,
-    pub(super) item_bytes_max: usize,
-    message_bytes: usize,
     replies: Mailbox,
     sums: bool,
     slots_bytes: usize,
-    large_bytes: usize,
-    pub(super) free_large: Vec<u8>,
     pub(super) sender: Sender,
     /// Somebody waits for room in the ring.
     pub(super) is_blocked: bool,
-    pieces: Pieces,
-    list: SendList,
     record: Vec<u8>,
-    /// The server's clock said this then.
-    clock: (u32, Ns),
-    pub(super) broken: bool,
     ctx: Rc<P::Context>,
 }
 
@@ -90,14 +72,14 @@ fn check(table: &TableOptions, welcome: &Welcome) -> Result<(), SetupError> {
         && geometry.stride > 0
         && geometry.span > geometry.stride
         && geometry.span <= 64;
-    let (message, ring) = (welcome.message_bytes as usize, welcome.ring_bytes as usize);
+    let (message, ring) = (welcome.terms.message_bytes as usize, welcome.ring_bytes as usize);
     let is_ring =
         ring.is_multiple_of(64) && ring <= 1 << 24 && message <= ring && record_bytes(message) <= ring / 4;
     let is_mailbox = welcome.reply_bytes.is_multiple_of(64)
         && welcome.reply_bytes <= 1 << 20
         && welcome.reply_bytes as usize > REPLY_TRAILER_BYTES;
     let is_message = message > REQUEST_HEADER_BYTES;
-    let is_item = (64..1 << 23).contains(&(welcome.item_bytes_max as usize - 1));
+    let is_item = (65..=1 << 23).contains(&welcome.terms.item_bytes_max);
     let checks = [
         (is_table, "table"),
         (is_ring && is_message, "ring"),
@@ -110,25 +92,30 @@ fn check(table: &TableOptions, welcome: &Welcome) -> Result<(), SetupError> {
     }
 }
 
-impl<P: Provider> Session<P> {
-    /// Our side of what the server offers, connected.
-    pub(super) fn new(
-        ctx: &Rc<P::Context>,
-        slots: usize,
-        welcome: &Welcome,
-        now: Ns,
-    ) -> Result<Session<P>, SetupError> {
+impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
+    type Wishes = Wishes;
+    type Welcome = Welcome;
+    type Attach = Attach;
+
+    const VERSION: u16 = PROTOCOL_VERSION;
+
+    fn wishes(ctx: &P::Context) -> Wishes {
+        let sums = !ctx.caps().ordered_writes;
+        Wishes { sums }
+    }
+
+    fn new(ctx: &Rc<P::Context>, slots: usize, welcome: &Welcome, now: Ns) -> Result<Session<P>, SetupError> {
         check(&welcome.table, welcome)?;
-        let (item_bytes_max, ring_bytes) = (welcome.item_bytes_max as usize, welcome.ring_bytes as usize);
-        let depth = 2 * slots + OTHERS;
-        let cq = ctx.create_cq(depth)?;
-        let qp = ctx.create_qp(&QpOptions {
-            send_depth: depth,
-            recv_depth: 1,
-            ..QpOptions::new(QpKind::Rc, &cq, ctx.caps())
-        })?;
-        let object_bytes_max = object_bytes(0, item_bytes_max - item_bytes(0, 0));
-        let large_bytes = round_up(object_bytes_max, 4096);
+        let agreed = Agreed::new(&welcome.terms, now)?;
+        let ring_bytes = welcome.ring_bytes as usize;
+        let object_bytes_max = object_bytes(0, agreed.item_bytes_max - item_bytes(0, 0));
+        let depths = Depths {
+            sends: 2 * slots + FILLERS_MAX,
+            recvs: 0,
+            longs: VALUES_MAX,
+            long_bytes_max: object_bytes_max,
+        };
+        let queues = Queues::<P>::new(ctx, depths)?;
         let slots_bytes = welcome.table.geometry.span.max(BLOCK_SLOTS) * welcome.table.kind.bytes();
         let buffer_bytes = round_up(slots_bytes, 64) + MOVES_BYTES + SHORT_OBJECT_BYTES;
         let memory = |bytes, access| -> Result<P::Mr, SetupError> {
@@ -141,13 +128,12 @@ impl<P: Provider> Session<P> {
         let reply_bytes = welcome.reply_bytes as usize;
         let buffers = memory(ring_bytes + slots * buffer_bytes, Access::LOCAL)?;
         let mailbox = memory(NOTICE_BYTES + slots * reply_bytes, Access::REMOTE_WRITE)?;
-        let values = memory(LARGE_COUNT * large_bytes, both_ways)?;
+        let values = Values::<P>::new(ctx, object_bytes_max, both_ways)?;
         let table = ctx.import_region(&welcome.slots)?;
         let objects = ctx.import_region(&welcome.objects)?;
         let ring = ctx.import_region(&welcome.ring)?;
         let mut session: Session<P> = Session {
-            qp,
-            cq,
+            queues,
             buffers,
             replies: Mailbox::new(mailbox.region().clone(), reply_bytes, welcome.sums),
             mailbox,
@@ -160,35 +146,83 @@ impl<P: Provider> Session<P> {
                 objects_bytes: objects.len,
                 object_bytes_max: object_bytes_max as u32,
             },
-            hasher: HashSeed::new(welcome.hash_k0, welcome.hash_k1).hasher(),
-            id: welcome.session,
-            item_bytes_max,
-            message_bytes: welcome.message_bytes as usize,
             sums: welcome.sums,
             slots_bytes: round_up(slots_bytes, 64),
-            large_bytes,
-            free_large: (0..LARGE_COUNT as u8).collect(),
             sender: Sender::new(ring_bytes),
             is_blocked: false,
-            pieces: Pieces::new(large_bytes, PIECES_MAX),
-            list: SendList::with_capacity(depth, 0),
-            record: Vec::with_capacity(record_bytes(welcome.message_bytes as usize)),
-            clock: (welcome.now_s, now),
-            broken: false,
+            record: Vec::with_capacity(record_bytes(agreed.message_bytes)),
+            agreed,
             ctx: ctx.clone(),
         };
         if table.len < welcome.table.bytes() as u64 || ring.len < ring_bytes as u64 {
             return Err(SetupError::Unusable { what: "regions" });
         }
-        session.qp.connect(&welcome.qp)?;
+        session.queues.qp.connect(&welcome.qp)?;
         Ok(session)
     }
 
-    /// Seconds of the server's clock, a second early or late at most.
-    pub(super) fn now_s(&self, now: Ns) -> u32 {
-        self.clock.0 + now.since(self.clock.1).as_s() as u32
+    /// Our end: whoever WRITEs to the mailbox wakes this core, where that is possible.
+    fn attach(&self) -> Result<Attach, SetupError> {
+        let watch = Watch {
+            range: 0..self.mailbox.region().len(),
+            bell: self.ctx.bell(),
+        };
+        let watches = match self.ctx.caps().memory_wait {
+            true => vec![watch],
+            false => Vec::new(),
+        };
+        Ok(Attach {
+            qp: self.queues.qp.export()?,
+            mailbox: self.mailbox.export(&watches)?,
+            values: self.values.mr.export(&[])?,
+        })
     }
 
+    fn agreed(&self) -> &Agreed {
+        &self.agreed
+    }
+
+    fn agreed_mut(&mut self) -> &mut Agreed {
+        &mut self.agreed
+    }
+
+    fn queues(&mut self) -> &mut Queues<P> {
+        &mut self.queues
+    }
+
+    fn values(&mut self) -> &mut Values<P> {
+        &mut self.values
+    }
+
+    /// Stages a record with the request; the ring's tail behind it.
+    fn send(&mut self, place: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64> {
+        let payload = REQUEST_HEADER_BYTES + key.len() + value.len();
+        let placed = self.sender.place(payload).or_else(|| {
+            self.hear_notice();
+            self.sender.place(payload)
+        });
+        let Some(placed) = placed else {
+            self.is_blocked = true;
+            return None;
+        };
+        if let Some((offset, sequence)) = placed.filler {
+            let word = filler_word(sequence).to_le_bytes();
+            self.write(offset, &word, SENT, false);
+        }
+        let mut record = std::mem::take(&mut self.record);
+        encode_record(
+            &mut record,
+            placed.sequence,
+            &[&request.encode(), key, value],
+            self.sums,
+        );
+        self.write(placed.offset, &record, SENT | place as u64, true);
+        self.record = record;
+        Some(placed.tail)
+    }
+}
+
+impl<P: Provider> Session<P> {
     fn slots_at(&self, place: usize) -> usize {
         let ring_bytes = self.sender.bytes();
         ring_bytes + place * (self.slots_bytes + MOVES_BYTES + SHORT_OBJECT_BYTES)
@@ -202,46 +236,14 @@ impl<P: Provider> Session<P> {
         self.moves_at(place) + MOVES_BYTES
     }
 
-    /// Whether a value of `bytes` fits a request beside a key.
-    pub(super) fn fits_message(&self, key_bytes: usize, bytes: usize) -> bool {
-        REQUEST_HEADER_BYTES + key_bytes + bytes <= self.message_bytes
-    }
-
-    /// Stages a request; the ring's tail behind it, or `None`: there is no room now.
-    pub(super) fn send(&mut self, place: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64> {
-        let payload = REQUEST_HEADER_BYTES + key.len() + value.len();
-        let placed = self.sender.place(payload).or_else(|| {
-            self.hear_notice();
-            self.sender.place(payload)
-        });
-        let Some(placed) = placed else {
-            self.is_blocked = true;
-            return None;
-        };
-        if let Some((offset, sequence)) = placed.filler {
-            let word = filler_word(sequence).to_le_bytes();
-            self.write(offset, &word, WrId(SENT), false);
-        }
-        let mut record = std::mem::take(&mut self.record);
-        encode_record(
-            &mut record,
-            placed.sequence,
-            &[&request.encode(), key, value],
-            self.sums,
-        );
-        self.write(placed.offset, &record, WrId(SENT | place as u64), true);
-        self.record = record;
-        Some(placed.tail)
-    }
-
-    fn write(&mut self, offset: usize, bytes: &[u8], wr_id: WrId, signaled: bool) {
+    fn write(&mut self, offset: usize, bytes: &[u8], wr_id: u64, signaled: bool) {
         self.buffers.region().copy_in(offset, bytes);
         let op = SendOp::Write {
             remote: self.ring.at(offset),
             imm: None,
         };
         let sge = self.buffers.sge(offset, bytes.len());
-        self.push(wr_id, op, sge, signaled);
+        self.queues.stage(wr_id, op, sge, signaled);
     }
 
     /// How far the server has consumed the ring; whether that is news.
@@ -249,7 +251,7 @@ impl<P: Provider> Session<P> {
         let head = self.replies.notice();
         self.sender.told(head).unwrap_or_else(|error| {
             tracing::debug!(%error, head, "the server does not know what it reads");
-            self.broken = true;
+            self.agreed.broken = true;
             false
         })
     }
@@ -262,12 +264,13 @@ impl<P: Provider> Session<P> {
         large: Option<u8>,
         out: &mut Vec<u8>,
     ) -> Option<Reply> {
-        let room = large.map(|large| (self.values.region(), self.large_offset(large), self.large_bytes));
+        let values = &self.values;
+        let room = large.map(|large| (values.mr.region(), values.offset(large), values.bytes()));
         match self.replies.reply(place, sequence, room, out) {
             Ok(reply) => reply,
             Err(error) => {
                 tracing::debug!(%error, "a server that does not know how to answer");
-                self.broken = true;
+                self.agreed.broken = true;
                 None
             }
         }
@@ -279,7 +282,8 @@ impl<P: Provider> Session<P> {
         let sge = self
             .buffers
             .sge(self.slots_at(place), count * self.shape.table.kind.bytes());
-        self.push(WrId(SLOTS | place as u64), SendOp::Read { remote }, sge, true);
+        self.queues
+            .stage(SLOTS | place as u64, SendOp::Read { remote }, sge, true);
     }
 
     /// The slots that were read.
@@ -292,7 +296,8 @@ impl<P: Provider> Session<P> {
     pub(super) fn read_moves(&mut self, place: usize) {
         let remote = self.table.at(MOVES_OFFSET);
         let sge = self.buffers.sge(self.moves_at(place), 8);
-        self.push(WrId(MOVES | place as u64), SendOp::Read { remote }, sge, true);
+        self.queues
+            .stage(MOVES | place as u64, SendOp::Read { remote }, sge, true);
     }
 
     /// The count that was read.
@@ -306,62 +311,26 @@ impl<P: Provider> Session<P> {
     pub(super) fn read_object(&mut self, place: usize, object: &ObjectRef, large: Option<u8>) {
         let remote = self.objects.at(object.offset as usize);
         let sge = match large {
-            Some(large) => self.values.sge(self.large_offset(large), object.len as usize),
+            Some(large) => self.values.sge(large, object.len as usize),
             None => self.buffers.sge(self.object_at(place), object.len as usize),
         };
-        self.push(WrId(OBJECT | place as u64), SendOp::Read { remote }, sge, true);
+        self.queues
+            .stage(OBJECT | place as u64, SendOp::Read { remote }, sge, true);
     }
 
     /// The object that was read.
     pub(super) fn object(&self, place: usize, len: usize, large: Option<u8>, out: &mut Vec<u8>) {
         out.resize(len, 0);
         match large {
-            Some(large) => self.values.region().copy_out(self.large_offset(large), out),
+            Some(large) => self.values.copy_out(large, out),
             None => self.buffers.region().copy_out(self.object_at(place), out),
         }
-    }
-
-    /// Where large buffer `large` is in the memory of values.
-    pub(super) fn large_offset(&self, large: u8) -> usize {
-        usize::from(large) * self.large_bytes
-    }
-
-    /// Bytes of a large buffer.
-    pub(super) fn large_bytes(&self) -> usize {
-        self.large_bytes
-    }
-
-    fn push(&mut self, wr_id: WrId, op: SendOp, sge: Sge, signaled: bool) {
-        let whole = SendWr {
-            wr_id,
-            op,
-            payload: Payload::Region(sge),
-            signaled,
-            fence: false,
-        };
-        self.pieces.of(whole).for_each(|wr| self.list.push(wr));
-    }
-
-    /// Posts what is staged.
-    pub(super) fn post(&mut self, cpu: &P::Cpu) {
-        if let Err(error) = self.try_post(cpu) {
-            tracing::debug!(%error, "a request was not taken");
-            self.broken = true;
-        }
-    }
-
-    fn try_post(&mut self, cpu: &P::Cpu) -> Result<(), PostError> {
-        if !self.list.is_empty() {
-            self.qp.post_send(cpu, &self.list)?;
-            self.list.clear();
-        }
-        Ok(())
     }
 }
 
 impl<P: Provider> Drop for Session<P> {
     fn drop(&mut self) {
-        self.qp.to_error();
+        self.queues.qp.to_error();
         for region in [&self.table, &self.objects, &self.ring] {
             self.ctx.forget_region(region);
         }

@@ -10,9 +10,8 @@
 mod message;
 mod record;
 
-pub use message::{
-    REPLY_TRAILER_BYTES, REQUEST_HEADER_BYTES, Reply, Request, RequestKind, Status, reply_sum,
-};
+pub use drover_one_sided::{REQUEST_HEADER_BYTES, Request, RequestKind};
+pub use message::{REPLY_TRAILER_BYTES, Reply, Status, reply_sum};
 pub use record::{
     FILLER, Header, RECORD_HEADER_BYTES, encode_record, filler_word, is_whole, record_bytes, trailer,
 };
@@ -20,10 +19,6 @@ pub use record::{
 /// Bytes of the mailbox before the first reply. The first word is how many bytes of the ring the server has consumed since the
 /// session began; written whenever half the ring has been.
 pub const NOTICE_BYTES: usize = 64;
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes(bytes[at..at + 2].try_into().expect("2 bytes"))
-}
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))

@@ -1,11 +1,17 @@
 //! [`Desk`]: what all clients of a server share.
 
-use super::ServerStats;
 use super::shard::Shard;
+use super::{ServerOptions, ServerStats};
 use crate::layout::{Request, Status};
-use drover_base::{KeyHash, KeyHasher, Ns};
+use drover_base::{Cpu, KeyHash, KeyHasher, Ns};
+use drover_index::hopscotch::{HopscotchTable, TableOptions};
 use drover_kv::Refusal;
-use drover_verbs::{MemoryRegion, Provider, Sge};
+use drover_mem::round_up;
+use drover_one_sided::{Clock, StartError};
+use drover_verbs::{Access, Context, MemoryRegion, Provider, Sge};
+
+/// Longest item, bytes: an object's length has 24 bits.
+const ITEM_BYTES_MAX: usize = 8 << 20;
 
 /// Values under way at a time, all clients together; one client has one at most. *(our choice)*
 pub(super) const STAGES: usize = 4;
@@ -51,40 +57,80 @@ impl<P: Provider> Staging<P> {
 }
 
 /// The shard, and what it is served with.
-pub(super) struct Desk<P: Provider> {
+pub struct Desk<P: Provider> {
     pub(super) shard: Shard,
     pub(super) stats: ServerStats,
     pub(super) staging: Staging<P>,
+    pub(super) table: TableOptions,
+    pub(super) slots: P::Mr,
+    pub(super) objects: P::Mr,
+    pub(super) options: ServerOptions,
     hasher: KeyHasher,
-    started: Ns,
+    clock: Clock,
     /// A value on its way from or to a stage.
     value: Vec<u8>,
 }
 
 impl<P: Provider> Desk<P> {
-    pub(super) fn new(shard: Shard, hasher: KeyHasher, staging: Staging<P>, started: Ns) -> Desk<P> {
-        Desk {
+    pub(super) fn new(
+        ctx: &P::Context,
+        options: &ServerOptions,
+        hasher: KeyHasher,
+        clock: Clock,
+    ) -> Result<Desk<P>, StartError> {
+        let table = TableOptions {
+            geometry: options.geometry,
+            kind: options.kind,
+            home_count: options.home_count,
+            block_count: options.block_count,
+            epoch: ctx.cpu().random().max(1),
+        };
+        let readable = |bytes| -> Result<P::Mr, StartError> {
+            Ok(ctx.register(&ctx.alloc(bytes, options.pages)?, Access::REMOTE_READ)?)
+        };
+        let slots = readable(table.bytes())?;
+        let objects = readable(options.memory_bytes)?;
+        let item_bytes_max = options.item_bytes_max.min(ITEM_BYTES_MAX);
+        let stages = ctx.alloc(STAGES * round_up(item_bytes_max, 4096), options.pages)?;
+        let shard = Shard::new(
+            HopscotchTable::new(slots.region().clone(), &table),
+            objects.region().clone(),
+            options.memory_bytes,
+            options.grace,
+            item_bytes_max,
+            options.evicts,
+        );
+        Ok(Desk {
             shard,
             stats: ServerStats::default(),
-            staging,
+            staging: Staging::new(ctx.register(&stages, Access::LOCAL)?),
+            table,
+            slots,
+            objects,
+            options: ServerOptions {
+                item_bytes_max,
+                ..options.clone()
+            },
             hasher,
-            started,
+            clock,
             value: Vec::new(),
-        }
+        })
     }
 
-    /// Seconds of the server's clock; from 1 on, since 0 means never.
-    pub(super) fn now_s(&self, now: Ns) -> u32 {
-        now.since(self.started).as_s() as u32 + 1
+    /// Keys in overflow: each costs its readers a READ more, or several.
+    pub fn overflow_len(&self) -> usize {
+        self.shard.overflow_len()
+    }
+
+    /// Slots of the table, overflow not counted.
+    pub fn slot_count(&self) -> usize {
+        self.table.slot_count()
     }
 
     pub(super) fn put(&mut self, request: &Request, key: &[u8], value: &[u8], now: Ns) -> Status {
         let hash = self.hasher.hash(key);
-        let now_s = self.now_s(now);
-        let expire_s = match request.ttl_s {
-            0 => 0,
-            ttl_s => now_s.saturating_add(ttl_s),
-        };
+        let now_s = self.clock.now_s(now);
+        let expire_s = self.clock.expire_s(request.ttl_s, now);
         match self.shard.put(hash, key, value, expire_s, (now, now_s)) {
             Ok(()) => Status::Stored,
             Err(refusal) => refused(refusal),
@@ -102,7 +148,7 @@ impl<P: Provider> Desk<P> {
     }
 
     pub(super) fn delete(&mut self, key: &[u8], now: Ns) -> Status {
-        let (hash, now_s) = (self.hasher.hash(key), self.now_s(now));
+        let (hash, now_s) = (self.hasher.hash(key), self.clock.now_s(now));
         match self.shard.remove(hash, now, now_s) {
             true => Status::Deleted,
             false => Status::NotFound,
@@ -111,13 +157,13 @@ impl<P: Provider> Desk<P> {
 
     /// What `key` has.
     pub(super) fn get(&mut self, key: &[u8], now: Ns) -> Option<&[u8]> {
-        let (hash, now_s) = (self.hash(key), self.now_s(now));
+        let (hash, now_s) = (self.hash(key), self.clock.now_s(now));
         self.shard.get(hash, key, now_s)
     }
 
     /// Copies what `key` has into `stage`; its length.
     pub(super) fn stage(&mut self, key: &[u8], stage: u8, now: Ns) -> Option<usize> {
-        let (hash, now_s) = (self.hash(key), self.now_s(now));
+        let (hash, now_s) = (self.hash(key), self.clock.now_s(now));
         let value = self.shard.get(hash, key, now_s)?;
         self.staging.copy_in(stage, value);
         Some(value.len())

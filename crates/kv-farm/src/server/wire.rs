@@ -2,14 +2,13 @@
 
 use super::desk::{Desk, refused};
 use super::inbox::Inbox;
-use super::peer::PeerError;
 use crate::layout::{NOTICE_BYTES, REPLY_TRAILER_BYTES, Reply, Request, RequestKind, Status, reply_sum};
 use crate::logic::{BadRecord, Receiver};
 use drover_base::{Cpu, Ns};
 use drover_mem::PageWish;
+use drover_one_sided::{Depths, PeerError, Queues, WHICH};
 use drover_verbs::{
-    Access, CompletionQueue, Context, Export, MemoryRegion, PIECES_MAX, Payload, Pieces, PostError, Provider,
-    QpKind, QpOptions, QueuePair, RemoteRegion, SendList, SendOp, SendWr, Sge, Watch, Wc, WcStatus, WrId,
+    Access, Context, Export, MemoryRegion, Provider, QueuePair, RemoteRegion, SendOp, Watch, Wc, WcStatus,
 };
 
 /// Completions and requests taken per step and client.
@@ -18,15 +17,14 @@ const BATCH: usize = 32;
 /// Buffers for replies of one client: who has more requests under way waits for one. *(our choice)*
 const REPLIES_MAX: usize = 64;
 
-/// Requests of ours that are no replies: a value fetched, one written, a head told.
-const OTHERS: usize = 2 * PIECES_MAX + 1;
+/// Values on their way at a time, one fetched and one written.
+const LONGS_MAX: usize = 2;
 
-/// What a work request of ours was for, in its upper half; which, in its lower.
+/// What a work request of ours was for, in its upper half.
 const REPLY: u64 = 0;
 const PULL: u64 = 1 << 32;
 const PUSH: u64 = 2 << 32;
 const NOTICE: u64 = 3 << 32;
-const WHICH: u64 = (1 << 32) - 1;
 
 /// What every wire of a server has alike.
 #[derive(Clone, Copy, Debug)]
@@ -60,9 +58,9 @@ struct Theirs {
     values: RemoteRegion,
 }
 
-pub(super) struct Wire<P: Provider> {
-    qp: P::Qp,
-    cq: P::Cq,
+/// Queues and buffers of a client.
+pub struct Wire<P: Provider> {
+    queues: Queues<P>,
     ring: P::Mr,
     inbox: Inbox,
     /// The notice, then a buffer for each reply under way.
@@ -74,8 +72,6 @@ pub(super) struct Wire<P: Provider> {
     is_noticing: bool,
     theirs: Option<Theirs>,
     options: WireOptions,
-    pieces: Pieces,
-    list: SendList,
     payload: Vec<u8>,
     /// Keeps the key of the last pull, so that none is allocated for the next.
     key: Vec<u8>,
@@ -84,13 +80,14 @@ pub(super) struct Wire<P: Provider> {
 impl<P: Provider> Wire<P> {
     pub(super) fn new(ctx: &P::Context, options: WireOptions) -> Result<Wire<P>, PeerError> {
         let replies = options.slots.min(REPLIES_MAX);
-        let depth = replies + OTHERS;
-        let cq = ctx.create_cq(depth + 1)?;
-        let qp = ctx.create_qp(&QpOptions {
-            send_depth: depth,
-            recv_depth: 1,
-            ..QpOptions::new(QpKind::Rc, &cq, ctx.caps())
-        })?;
+        let depths = Depths {
+            // One more tells the head.
+            sends: replies + LONGS_MAX + 1,
+            recvs: 0,
+            longs: LONGS_MAX,
+            long_bytes_max: options.value_bytes_max,
+        };
+        let queues = Queues::<P>::new(ctx, depths)?;
         let ring = ctx.register(
             &ctx.alloc(options.ring_bytes, PageWish::Small)?,
             Access::REMOTE_WRITE,
@@ -98,8 +95,7 @@ impl<P: Provider> Wire<P> {
         let buffers = ctx.alloc(NOTICE_BYTES + replies * options.reply_bytes, PageWish::Small)?;
         let receiver = Receiver::new(options.ring_bytes, options.message_bytes);
         Ok(Wire {
-            qp,
-            cq,
+            queues,
             inbox: Inbox::new(ring.region().clone(), receiver, options.sums),
             ring,
             replies: ctx.register(&buffers, Access::LOCAL_READ)?,
@@ -109,8 +105,6 @@ impl<P: Provider> Wire<P> {
             is_noticing: false,
             theirs: None,
             options,
-            pieces: Pieces::new(options.value_bytes_max, PIECES_MAX),
-            list: SendList::with_capacity(depth, 0),
             payload: Vec::with_capacity(options.message_bytes),
             key: Vec::with_capacity(drover_kv::KEY_BYTES_MAX),
         })
@@ -126,7 +120,7 @@ impl<P: Provider> Wire<P> {
             true => vec![watch],
             false => Vec::new(),
         };
-        Ok((self.ring.export(&watches)?, self.qp.export()?))
+        Ok((self.ring.export(&watches)?, self.queues.qp.export()?))
     }
 
     /// Connects with the client's end.
@@ -146,14 +140,14 @@ impl<P: Provider> Wire<P> {
         let is_long_enough = theirs.mailbox.len >= mailbox_bytes as u64;
         self.theirs = Some(theirs);
         match is_long_enough {
-            true => Ok(self.qp.connect(qp)?),
+            true => Ok(self.queues.qp.connect(qp)?),
             false => Err(PeerError::OutOfOrder),
         }
     }
 
     /// Ends it: nothing of the client's arrives any more, and nothing of ours is under way when the stages are lent again.
     pub(super) fn close(mut self, ctx: &P::Context, desk: &mut Desk<P>) {
-        self.qp.to_error();
+        self.queues.qp.to_error();
         let stages = [self.pull.take().map(|pull| pull.stage), self.push.take()];
         let theirs = self.theirs.take();
         drop(self);
@@ -178,17 +172,17 @@ impl<P: Provider> Wire<P> {
             match self.take_request(desk, now) {
                 Ok(true) => is_busy = true,
                 Ok(false) => break,
-                Err(BadRecord) => return Err(PeerError::BadRecord),
+                Err(BadRecord) => return Err(PeerError::Nonsense),
             }
         }
         self.notice();
-        self.post(cpu)?;
+        self.queues.post(cpu)?;
         Ok(is_busy)
     }
 
     fn take_completions(&mut self, cpu: &P::Cpu, desk: &mut Desk<P>) -> Result<bool, PeerError> {
         let mut wcs = [Wc::default(); BATCH];
-        let count = self.cq.poll(cpu, &mut wcs);
+        let count = self.queues.poll(cpu, &mut wcs);
         for wc in &wcs[..count] {
             if wc.status != WcStatus::Success {
                 return Err(PeerError::Failed { status: wc.status });
@@ -217,7 +211,7 @@ impl<P: Provider> Wire<P> {
         let mut is_taken = false;
         if is_there == Ok(true) {
             let taken = match Request::decode(&payload) {
-                Some((request, key, value)) if usize::from(request.slot) < self.options.slots => {
+                Some((request, key, value)) if self.is_answerable(&request) => {
                     Ok(self.execute(desk, reply, &request, (key, value), now))
                 }
                 // Where would the answer go? And no client of ours says such a thing.
@@ -238,6 +232,11 @@ impl<P: Provider> Wire<P> {
         }
         self.payload = payload;
         is_there.map(|_| is_taken)
+    }
+
+    /// Whether a client of ours says such a thing, and there is a place for the answer.
+    fn is_answerable(&self, request: &Request) -> bool {
+        request.sequence != 0 && usize::from(request.slot) < self.options.slots
     }
 
     fn execute(
@@ -303,7 +302,7 @@ impl<P: Provider> Wire<P> {
         desk.stats.pushes += 1;
         self.push = Some(stage);
         let op = SendOp::Write { remote, imm: None };
-        self.stage(PUSH, op, desk.staging.sge(stage, len));
+        self.queues.stage(PUSH, op, desk.staging.sge(stage, len), true);
         self.say_pushed(desk, reply, request, key, len, now);
         Taken::Yes
     }
@@ -368,7 +367,7 @@ impl<P: Provider> Wire<P> {
         desk.stats.puts += 1;
         desk.stats.pulls += 1;
         let sge = desk.staging.sge(stage, request.value_bytes);
-        self.stage(PULL, SendOp::Read { remote }, sge);
+        self.queues.stage(PULL, SendOp::Read { remote }, sge, true);
         let mut its_key = std::mem::take(&mut self.key);
         its_key.clear();
         its_key.extend_from_slice(key);
@@ -415,7 +414,7 @@ impl<P: Provider> Wire<P> {
         let remote = theirs.mailbox.at(place_end - len);
         let op = SendOp::Write { remote, imm: None };
         let sge = self.replies.sge(at, len);
-        self.stage(REPLY | u64::from(reply), op, sge);
+        self.queues.stage(REPLY | u64::from(reply), op, sge, true);
     }
 
     /// Tells the client how far its ring has been consumed, if it is time.
@@ -431,26 +430,7 @@ impl<P: Provider> Wire<P> {
             imm: None,
         };
         let sge = self.replies.sge(0, 8);
-        self.stage(NOTICE, op, sge);
-    }
-
-    fn stage(&mut self, wr_id: u64, op: SendOp, sge: Sge) {
-        let whole = SendWr {
-            wr_id: WrId(wr_id),
-            op,
-            payload: Payload::Region(sge),
-            signaled: true,
-            fence: false,
-        };
-        self.pieces.of(whole).for_each(|wr| self.list.push(wr));
-    }
-
-    fn post(&mut self, cpu: &P::Cpu) -> Result<(), PostError> {
-        if !self.list.is_empty() {
-            self.qp.post_send(cpu, &self.list)?;
-            self.list.clear();
-        }
-        Ok(())
+        self.queues.stage(NOTICE, op, sge, true);
     }
 }
 

@@ -3,7 +3,7 @@
 use drover_base::{Actor, Cpu, HashSeed, Ns};
 use drover_kv::{KvClient, Op};
 use drover_kv_farm::client::{ClientOptions, Dial, FarmClient};
-use drover_kv_farm::control::{Attach, Hello, PROTOCOL_VERSION, Ready, Welcome};
+use drover_kv_farm::control::{Attach, Hello, PROTOCOL_VERSION, Ready, Welcome, Wishes};
 use drover_kv_farm::layout::NOTICE_BYTES;
 use drover_kv_farm::server::{Server, ServerOptions};
 use drover_mem::PageWish;
@@ -112,7 +112,7 @@ impl Room {
             shard: 0,
             shard_count: 1,
             previous,
-            sums: false,
+            wishes: Wishes { sums: false },
         };
         stream.send_message(&hello).expect("room");
         let welcome: Welcome = self.hear(&mut stream).decode().expect("a welcome");
@@ -178,7 +178,7 @@ impl Guest {
             values: memory(4096, Access::ALL),
             bytes: memory(64 << 10, Access::LOCAL_READ),
             ring: ctx.import_region(&welcome.ring).expect("a ring"),
-            session: welcome.session,
+            session: welcome.terms.session,
             ctx: ctx.clone(),
         }
     }

@@ -1,211 +1,155 @@
 //! [`PilafClient`]: GETs by READs, everything else by messages.
 //!
-//! An operation has a place, whose index is its slot: it has its own buffers, and at most one request of its own at a time.
-//! What it waits for is its state (`operation.rs`); how it begins and ends, `places.rs`; what is read next,
-//! [`Lookup`](crate::logic::Lookup) decides (`reads.rs`). Operations on one key go one after the other.
+//! What all one-sided clients do, [`drover_one_sided::Client`] does. Of ours is what is read next: [`Lookup`] decides, `reads.rs`
+//! does it; what messages carry: `session.rs`, `replies.rs`; and how readers follow a table that grows: `tables.rs`.
 
-mod link;
-mod messages;
-mod operation;
-mod options;
-mod places;
 mod reads;
+mod replies;
 mod session;
 mod tables;
 
+pub use drover_one_sided::SetupError;
 pub use drover_rt::control::Dial;
-pub use options::{ClientOptions, ClientStats, SetupError};
 
 use crate::layout::record_bytes;
-use drover_base::{Cpu, Ns};
-use drover_kv::{Completion, KEY_BYTES_MAX, KvClient, Op, SubmitError, Token};
-use drover_verbs::{CompletionQueue, Provider, Wc, WcStatus};
-use link::Link;
-use operation::{Operation, State};
-use session::{ENTRY, PIECE, RECORD, SENT, Session, WHICH};
-use std::rc::Rc;
-
-/// Completions taken at a time.
-const BATCH: usize = 32;
-
-type Sink<'a> = &'a mut dyn FnMut(Completion<'_>);
+use crate::logic::{Lookup, Miss};
+use drover_one_sided::{Sink, WHICH};
+use drover_verbs::{Provider, Wc};
+use session::{ENTRY, PIECE, RECORD, SENT, Session};
 
 /// A client of all shards of a service, for one thread.
-pub struct PilafClient<P: Provider> {
-    links: Vec<Link<P>>,
-    places: Vec<Operation>,
-    free: Vec<u32>,
-    options: ClientOptions,
-    orders: u64,
-    in_flight: usize,
-    /// Some operation may be able to go on without anything arriving.
-    stirred: bool,
-    scratch: Vec<u8>,
-    stats: ClientStats,
-    ctx: Rc<P::Context>,
+pub type PilafClient<P> = drover_one_sided::Client<P, Reader>;
+
+/// How a client wants to work.
+pub type ClientOptions = drover_one_sided::ClientOptions<Miss>;
+
+/// Operations and links.
+type Front<P> = drover_one_sided::Front<P, Reader>;
+
+/// What an operation does.
+type State = drover_one_sided::State<Wait>;
+
+/// What a client did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ClientStats {
+    /// GETs that found their value.
+    pub hits: u64,
+    /// READs of entries.
+    pub entry_reads: u64,
+    /// READs of records.
+    pub record_reads: u64,
+    /// Torn entries and records.
+    pub torn: u64,
+    /// Messages asking for a key: misses confirmed, and readers who gave up.
+    pub asked: u64,
+    /// Misses by READs for which the server had a value: keys that moved, or came just then.
+    pub false_misses: u64,
+    /// Tables that gave way to larger ones while we were connected.
+    pub tables: u64,
+    /// Sessions that ended, for whatever reason.
+    pub lost: u64,
 }
 
-impl<P: Provider> PilafClient<P> {
-    /// A client of the shards behind `dials`, in the order of the service's shards. Connects while it is polled.
-    ///
-    /// # Panics
-    /// If there are no shards, or the window is 0.
-    pub fn new(ctx: Rc<P::Context>, dials: Vec<Dial>, options: ClientOptions) -> PilafClient<P> {
-        let count = dials.len();
-        assert!(count > 0 && options.window > 0, "a shard and a window at least");
-        let slots = (options.window * count).min(1024);
-        let link = |(shard, dial)| link::link(&ctx, dial, shard, count, slots);
-        PilafClient {
-            links: dials.into_iter().enumerate().map(link).collect(),
-            places: (0..slots).map(|_| Operation::default()).collect(),
-            free: (0..slots as u32).rev().collect(),
-            options,
-            orders: 0,
-            in_flight: 0,
-            stirred: false,
+/// What an operation waits for by READ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// An entry.
+    Entry,
+    /// A record.
+    Record {
+        /// The server named it, so the key is not in doubt.
+        told: bool,
+    },
+}
+
+/// What is kept for an operation.
+#[derive(Default)]
+pub struct Own(Option<Lookup>);
+
+impl Own {
+    fn lookup(&mut self) -> &mut Lookup {
+        self.0.as_mut().expect("a GET that has begun")
+    }
+}
+
+/// What is Pilaf's own in a client.
+pub struct Reader {
+    miss: Miss,
+    scratch: Vec<u8>,
+    stats: ClientStats,
+}
+
+impl<P: Provider> drover_one_sided::Reader<P> for Reader {
+    type Session = Session<P>;
+    type Wait = Wait;
+    type Own = Own;
+    type Miss = Miss;
+    type Stats = ClientStats;
+
+    fn places_for(depth: usize) -> usize {
+        session::places_for(depth)
+    }
+
+    fn item_bytes(key_bytes: usize, value_bytes: usize) -> usize {
+        record_bytes(key_bytes, value_bytes)
+    }
+
+    fn new(_: usize, miss: Miss) -> Reader {
+        Reader {
+            miss,
             scratch: Vec::new(),
             stats: ClientStats::default(),
-            ctx,
         }
     }
 
-    /// Whether it has a session with every shard.
-    pub fn is_ready(&mut self) -> bool {
-        self.links.iter_mut().all(|link| link.session().is_some())
-    }
-
-    /// Why a shard could not be reached last.
-    pub fn take_error(&mut self) -> Option<SetupError> {
-        self.links.iter_mut().find_map(Link::take_error)
-    }
-
-    /// Counters.
-    pub fn stats(&self) -> ClientStats {
+    fn stats(&self) -> ClientStats {
         self.stats
     }
 
-    /// What has completed at `shard`; returns how much.
-    fn take_completions(&mut self, cpu: &P::Cpu, shard: usize, sink: Sink<'_>) -> usize {
-        let mut wcs = [Wc::default(); BATCH];
-        let Some(session) = self.links[shard].session() else {
-            return 0;
-        };
-        let count = session.cq.poll(cpu, &mut wcs);
-        for wc in &wcs[..count] {
-            self.take_completion(wc, shard, sink);
+    fn begin(&mut self, front: &mut Front<P>, at: usize) {
+        let place = &mut front.places[at];
+        if let Some(session) = front.links[place.shard].session() {
+            place.own.0 = Some(Lookup::new(place.hash, &session.shape, self.miss));
+            self.look_up(front, at);
         }
-        count
     }
 
-    fn take_completion(&mut self, wc: &Wc, shard: usize, sink: Sink<'_>) {
-        let Some(session) = self.links[shard].session() else {
+    fn again(&mut self, front: &mut Front<P>, at: usize) {
+        self.look_up(front, at);
+    }
+
+    fn sent(&mut self, front: &mut Front<P>, at: usize, _: u64) {
+        self.stats.asked += u64::from(!front.places[at].is_update());
+    }
+
+    fn completed(&mut self, front: &mut Front<P>, shard: usize, wc: &Wc, sink: Sink<'_>) {
+        let at = (wc.wr_id.0 & WHICH) as usize;
+        let Some(session) = front.links[shard].session() else {
             return;
         };
-        let at = (wc.wr_id.0 & WHICH) as usize;
-        if wc.status != WcStatus::Success {
-            tracing::debug!(status = ?wc.status, shard, "a queue pair failed");
-            session.broken = true;
-            return;
-        }
         match wc.wr_id.0 & !WHICH {
-            SENT => {
-                let place = &mut self.places[at];
-                place.sending = false;
-                if place.state == State::Sending {
-                    self.vacate(at);
-                }
-            }
+            SENT => front.carried(at),
             ENTRY => {
                 session.read_came(true);
-                self.entry_came(at, sink);
+                self.entry_came(front, at, sink);
             }
             PIECE => session.read_came(false),
             RECORD => {
                 session.read_came(false);
-                self.record_came(at, sink);
+                self.record_came(front, at, sink);
             }
             _ => {
-                Session::reply(session, at, wc.byte_len as usize, &mut self.scratch);
-                session.expect(at);
-                self.reply_came(shard, sink);
+                session.take_reply(at, wc.byte_len as usize, &mut self.scratch);
+                self.reply_came(front, shard, sink);
             }
         }
     }
-}
 
-impl<P: Provider> KvClient<P> for PilafClient<P> {
-    fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
-        let key = op.key();
-        if key.is_empty() || key.len() > KEY_BYTES_MAX {
-            return Err(SubmitError::BadKey);
-        }
-        let (value, ttl_s): (&[u8], u32) = match *op {
-            Op::Put { value, ttl_s, .. } => (value, ttl_s),
-            _ => (&[], 0),
-        };
-        let item_bytes_max = self
-            .links
-            .iter_mut()
-            .find_map(|link| link.session().map(|s| s.shape.record_bytes_max));
-        if item_bytes_max.is_some_and(|max| record_bytes(key.len(), value.len()) > max as usize) {
-            return Err(SubmitError::TooLarge);
-        }
-        let at = self.free.pop().ok_or(SubmitError::WindowFull)? as usize;
-        self.orders += 1;
-        let place = &mut self.places[at];
-        place.key.clear();
-        place.key.extend_from_slice(key);
-        place.value.clear();
-        place.value.extend_from_slice(value);
-        (place.kind, place.token, place.ttl_s) = (Some(op.kind()), token, ttl_s);
-        (place.order, place.sequence) = (self.orders, self.orders);
-        place.deadline = cpu.now() + self.options.deadline;
-        place.state = State::Waiting;
-        self.in_flight += 1;
-        self.stirred = true;
-        Ok(())
+    fn looked(&mut self, session: &mut Session<P>) {
+        self.stats.tables += std::mem::take(&mut session.table_count);
     }
 
-    fn poll(&mut self, cpu: &P::Cpu, sink: &mut impl FnMut(Completion<'_>)) -> usize {
-        let now = cpu.now();
-        let mut done = 0;
-        let mut sink = |completion: Completion<'_>| {
-            done += 1;
-            sink(completion);
-        };
-        for shard in 0..self.links.len() {
-            if now >= self.links[shard].next_timer() {
-                let was_up = self.links[shard].session().is_some();
-                if self.links[shard].look(now) {
-                    self.lost(shard, &mut sink);
-                }
-                if let Some(session) = self.links[shard].session() {
-                    self.stirred |= !was_up;
-                    self.stats.tables += std::mem::take(&mut session.table_count);
-                }
-            }
-            self.take_completions(cpu, shard, &mut sink);
-        }
-        if self.is_due(now) {
-            self.stir(cpu, &mut sink);
-        }
-        for link in &mut self.links {
-            if let Some(session) = link.session() {
-                session.post(cpu);
-            }
-        }
-        done
-    }
-
-    fn in_flight(&self) -> usize {
-        self.in_flight
-    }
-
-    fn next_timer(&self) -> Ns {
-        if self.stirred {
-            return Ns::ZERO;
-        }
-        let links = self.links.iter().map(Link::next_timer).min();
-        self.next_event().min(links.unwrap_or(Ns::MAX))
+    fn lost(&mut self, _: &mut Front<P>) {
+        self.stats.lost += 1;
     }
 }

@@ -9,16 +9,17 @@
 
 use super::SetupError;
 use super::tables::Tables;
-use crate::control::{Adopted, Grown, Welcome};
+use crate::control::{Adopted, Attach, Grown, PROTOCOL_VERSION, Welcome};
 use crate::layout::{MESSAGE_HEADER_BYTES, Request};
 use crate::logic::TableShape;
-use drover_base::{HashSeed, KeyHasher, Ns};
+use drover_base::Ns;
 use drover_index::cuckoo::{ENTRY_BYTES, RecordRef};
 use drover_mem::{PageWish, round_up};
-use drover_rt::control::{Frame, Message};
+use drover_one_sided::{Agreed, Depths, Queues, VALUES_MAX, Values};
+use drover_rt::control::{ControlStream, Frame, Message};
 use drover_verbs::{
-    Access, Context, MemoryRegion, PIECES_MAX, Payload, Pieces, PostError, Provider, QpKind, QpOptions,
-    QueuePair, RecvList, RecvWr, RemoteRegion, SendList, SendOp, SendWr, Sge, WrId,
+    Access, Context, MemoryRegion, PIECES_MAX, Payload, Provider, QueuePair, RemoteAddr, RemoteRegion,
+    SendOp, SendWr, Sge, WrId,
 };
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -26,44 +27,34 @@ use std::rc::Rc;
 /// Records up to this many bytes are read into a slot's own buffer. *(our choice)*
 pub(super) const SHORT_RECORD_BYTES: usize = 2048;
 
-/// Buffers for longer records and values.
-pub(super) const LARGE_COUNT: usize = 2;
-
-/// Requests under way at most beside one SEND and one READ of each slot: what long records take more.
-const OTHERS: usize = LARGE_COUNT * PIECES_MAX;
-
 /// READs under way at a time, if the fabric allows as many: what cards of the paper's time allow. *(stated in `[HERD §3.2]`)*
 const READS_MAX: usize = 16;
 
-/// What a work request was for, in its upper half.
-pub(super) const RECV: u64 = 0;
+/// What a work request was for, in its upper half; the slot, or the RECV, in its lower.
+const RECV: u64 = 0;
 pub(super) const SENT: u64 = 1 << 32;
 pub(super) const ENTRY: u64 = 2 << 32;
 pub(super) const RECORD: u64 = 3 << 32;
 /// A part of a record, not the last.
 pub(super) const PIECE: u64 = 4 << 32;
-/// The slot, or the RECV, in its lower.
-pub(super) const WHICH: u64 = (1 << 32) - 1;
+
+/// How many places a send queue of `depth` requests is enough for: each has a SEND and a READ under way at most,
+/// beside what long records take more.
+pub(super) fn places_for(depth: usize) -> usize {
+    (depth.saturating_sub(VALUES_MAX * PIECES_MAX) / 2).max(1)
+}
 
 /// One client at one shard.
-pub(super) struct Session<P: Provider> {
-    pub(super) qp: P::Qp,
-    pub(super) cq: P::Cq,
+pub struct Session<P: Provider> {
+    queues: Queues<P>,
+    agreed: Agreed,
     buffers: P::Mr,
-    pub(super) values: P::Mr,
+    pub(super) values: Values<P>,
     tables: Tables<P>,
     extents: RemoteRegion,
     pub(super) shape: TableShape,
-    pub(super) hasher: KeyHasher,
-    pub(super) id: u64,
-    pub(super) message_bytes: usize,
     slot_bytes: usize,
-    large_bytes: usize,
-    pub(super) free_large: Vec<u8>,
-    pieces: Pieces,
-    pub(super) list: SendList,
-    pub(super) recvs: RecvList,
-    /// READs posted, or staged in `list`.
+    /// READs posted, or staged.
     reads: usize,
     reads_max: usize,
     /// READs beyond.
@@ -72,112 +63,85 @@ pub(super) struct Session<P: Provider> {
     pub(super) is_curious: bool,
     /// Tables adopted.
     pub(super) table_count: u64,
-    /// The server's clock said this then.
-    clock: (u32, Ns),
-    pub(super) broken: bool,
     ctx: Rc<P::Context>,
 }
 
-impl<P: Provider> Session<P> {
-    /// Our side of what the server offers, connected, with RECVs for all replies.
-    pub(super) fn new(
-        ctx: &Rc<P::Context>,
-        slots: usize,
-        welcome: &Welcome,
-        now: Ns,
-    ) -> Result<Session<P>, SetupError> {
-        let message_bytes = welcome.message_bytes as usize;
-        if message_bytes <= MESSAGE_HEADER_BYTES {
-            return Err(SetupError::Unusable { what: "geometry" });
-        }
-        let cq = ctx.create_cq(4 * slots + OTHERS)?;
-        let qp = ctx.create_qp(&QpOptions {
-            send_depth: 2 * slots + OTHERS,
-            recv_depth: slots,
-            ..QpOptions::new(QpKind::Rc, &cq, ctx.caps())
-        })?;
-        let slot_bytes = round_up(2 * message_bytes, 64) + 64 + SHORT_RECORD_BYTES;
-        let large_bytes = round_up(welcome.item_bytes_max as usize, 4096);
+impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
+    type Wishes = ();
+    type Welcome = Welcome;
+    type Attach = Attach;
+
+    const VERSION: u16 = PROTOCOL_VERSION;
+
+    fn wishes(_: &P::Context) {}
+
+    /// With RECVs for all replies.
+    fn new(ctx: &Rc<P::Context>, slots: usize, welcome: &Welcome, now: Ns) -> Result<Session<P>, SetupError> {
+        let agreed = Agreed::new(&welcome.terms, now)?;
+        let slot_bytes = round_up(2 * agreed.message_bytes, 64) + 64 + SHORT_RECORD_BYTES;
+        let depths = Depths {
+            sends: 2 * slots,
+            recvs: slots,
+            longs: VALUES_MAX,
+            long_bytes_max: agreed.item_bytes_max,
+        };
+        let queues = Queues::<P>::new(ctx, depths)?;
         let buffers = ctx.register(&ctx.alloc(slots * slot_bytes, PageWish::Small)?, Access::LOCAL)?;
-        let values = ctx.alloc(LARGE_COUNT * large_bytes, PageWish::Small)?;
-        let values = ctx.register(&values, Access::REMOTE_READ)?;
+        let values = Values::<P>::new(ctx, agreed.item_bytes_max, Access::REMOTE_READ)?;
         let tables = Tables::new(ctx, &welcome.table)?;
         let extents = ctx.import_region(&welcome.extents)?;
         let mut session: Session<P> = Session {
-            qp,
-            cq,
+            queues,
             buffers,
             values,
             shape: TableShape {
                 epoch: tables.epoch(),
                 entry_count: tables.entry_count(),
                 extents_bytes: extents.len,
-                record_bytes_max: welcome.item_bytes_max,
+                record_bytes_max: welcome.terms.item_bytes_max,
             },
             tables,
             extents,
-            hasher: HashSeed::new(welcome.hash_k0, welcome.hash_k1).hasher(),
-            id: welcome.session,
-            message_bytes,
+            agreed,
             slot_bytes,
-            large_bytes,
-            free_large: (0..LARGE_COUNT as u8).collect(),
-            pieces: Pieces::new(large_bytes, PIECES_MAX),
-            list: SendList::with_capacity(2 * slots + READS_MAX, 0),
-            recvs: RecvList::with_capacity(slots),
             reads: 0,
             reads_max: ctx.caps().reads_outstanding_max.clamp(1, READS_MAX),
-            held: VecDeque::with_capacity(slots + OTHERS),
+            held: VecDeque::with_capacity(slots + VALUES_MAX * PIECES_MAX),
             is_curious: false,
             table_count: 0,
-            clock: (welcome.now_s, now),
-            broken: false,
             ctx: ctx.clone(),
         };
-        session.qp.connect(&welcome.qp)?;
+        session.queues.qp.connect(&welcome.qp)?;
         (0..slots).for_each(|slot| session.expect(slot));
-        session.qp.post_recv(ctx.cpu(), &session.recvs)?;
-        session.recvs.clear();
+        session.queues.post(ctx.cpu())?;
         Ok(session)
     }
 
-    /// Seconds of the server's clock, a second early or late at most.
-    pub(super) fn now_s(&self, now: Ns) -> u32 {
-        self.clock.0 + now.since(self.clock.1).as_s() as u32
+    fn attach(&self) -> Result<Attach, SetupError> {
+        Ok(Attach {
+            qp: self.queues.qp.export()?,
+            values: self.values.mr.export(&[])?,
+        })
     }
 
-    fn at(&self, slot: usize) -> usize {
-        slot * self.slot_bytes
+    fn agreed(&self) -> &Agreed {
+        &self.agreed
     }
 
-    fn entry_at(&self, slot: usize) -> usize {
-        self.at(slot) + round_up(2 * self.message_bytes, 64)
+    fn agreed_mut(&mut self) -> &mut Agreed {
+        &mut self.agreed
     }
 
-    /// A RECV into slot `slot`'s buffer; whose reply it gets is another matter.
-    pub(super) fn expect(&mut self, slot: usize) {
-        let sge = self
-            .buffers
-            .sge(self.at(slot) + self.message_bytes, self.message_bytes);
-        let wr_id = WrId(RECV | slot as u64);
-        self.recvs.push(RecvWr { wr_id, sge });
+    fn queues(&mut self) -> &mut Queues<P> {
+        &mut self.queues
     }
 
-    /// The reply in the buffer of RECV `slot`.
-    pub(super) fn reply(&self, slot: usize, len: usize, out: &mut Vec<u8>) {
-        out.resize(len, 0);
-        self.buffers
-            .region()
-            .copy_out(self.at(slot) + self.message_bytes, out);
+    fn values(&mut self) -> &mut Values<P> {
+        &mut self.values
     }
 
-    /// Whether a value of `bytes` fits a request beside a key.
-    pub(super) fn fits_message(&self, key_bytes: usize, bytes: usize) -> bool {
-        MESSAGE_HEADER_BYTES + key_bytes + bytes <= self.message_bytes
-    }
-
-    /// Stages a request.
-    pub(super) fn send(&mut self, slot: usize, request: &Request, key: &[u8], value: &[u8]) {
+    /// Stages a message; there is always room for it.
+    fn send(&mut self, slot: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64> {
         let at = self.at(slot);
         let region = self.buffers.region();
         region.copy_in(at, &request.encode());
@@ -188,14 +152,71 @@ impl<P: Provider> Session<P> {
             dest: None,
             imm: None,
         };
-        self.push(SENT, slot, op, self.buffers.sge(at, len));
+        let sge = self.buffers.sge(at, len);
+        self.queues.stage(SENT | slot as u64, op, sge, true);
+        Some(0)
+    }
+
+    fn is_curious(&self) -> bool {
+        self.is_curious
+    }
+
+    fn hear(&mut self, frame: &Frame) -> Result<(), SetupError> {
+        match frame.kind {
+            Grown::KIND => {
+                self.tables.hear(frame.decode::<Grown>()?.table);
+                Ok(())
+            }
+            _ => Err(SetupError::Unusable { what: "message" }),
+        }
+    }
+
+    /// Goes over to a table that was heard of, and says so once nothing of older ones is under way. GETs under way find out by the
+    /// table's epoch.
+    fn looked(&mut self, control: &mut ControlStream) -> Result<(), SetupError> {
+        self.is_curious = false;
+        if self.tables.adopt()? {
+            (self.shape.epoch, self.shape.entry_count) = (self.tables.epoch(), self.tables.entry_count());
+            self.table_count += 1;
+        }
+        match self.tables.take_adopted() {
+            Some(epoch) => Ok(control.send_message(&Adopted { epoch })?),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<P: Provider> Session<P> {
+    fn at(&self, slot: usize) -> usize {
+        slot * self.slot_bytes
+    }
+
+    fn entry_at(&self, slot: usize) -> usize {
+        self.at(slot) + round_up(2 * self.agreed.message_bytes, 64)
+    }
+
+    fn reply_at(&self, slot: usize) -> usize {
+        self.at(slot) + self.agreed.message_bytes
+    }
+
+    /// A RECV into slot `slot`'s buffer; whose reply it gets is another matter.
+    fn expect(&mut self, slot: usize) {
+        let sge = self.buffers.sge(self.reply_at(slot), self.agreed.message_bytes);
+        self.queues.expect(RECV | slot as u64, sge);
+    }
+
+    /// The reply in the buffer of RECV `slot`, which may get another one from now on.
+    pub(super) fn take_reply(&mut self, slot: usize, len: usize, out: &mut Vec<u8>) {
+        out.resize(len, 0);
+        self.buffers.region().copy_out(self.reply_at(slot), out);
+        self.expect(slot);
     }
 
     /// Stages the READ of an entry.
     pub(super) fn read_entry(&mut self, slot: usize, index: u64) {
         let remote = self.tables.begin_read(index);
         let sge = self.buffers.sge(self.entry_at(slot), ENTRY_BYTES);
-        self.push(ENTRY, slot, SendOp::Read { remote }, sge);
+        self.read(ENTRY, slot, remote, sge);
     }
 
     /// A READ has completed: another one may be posted.
@@ -204,7 +225,7 @@ impl<P: Provider> Session<P> {
             self.tables.end_read();
         }
         match self.held.pop_front() {
-            Some(read) => self.list.push(read),
+            Some(read) => self.queues.push(read),
             None => self.reads -= 1,
         }
     }
@@ -220,42 +241,35 @@ impl<P: Provider> Session<P> {
     pub(super) fn read_record(&mut self, slot: usize, record: &RecordRef, large: Option<u8>) {
         let remote = self.extents.at(record.offset as usize);
         let sge = match large {
-            Some(large) => self.values.sge(self.large_offset(large), record.len as usize),
+            Some(large) => self.values.sge(large, record.len as usize),
             None => self.buffers.sge(self.entry_at(slot) + 64, record.len as usize),
         };
-        self.push(RECORD, slot, SendOp::Read { remote }, sge);
+        self.read(RECORD, slot, remote, sge);
     }
 
     /// The record that was read.
     pub(super) fn record(&self, slot: usize, len: usize, large: Option<u8>, out: &mut Vec<u8>) {
         out.resize(len, 0);
         match large {
-            Some(large) => self.values.region().copy_out(self.large_offset(large), out),
+            Some(large) => self.values.copy_out(large, out),
             None => self.buffers.region().copy_out(self.entry_at(slot) + 64, out),
         }
     }
 
-    /// Where large buffer `large` is in the memory of values.
-    pub(super) fn large_offset(&self, large: u8) -> usize {
-        usize::from(large) * self.large_bytes
-    }
-
-    fn push(&mut self, what: u64, slot: usize, op: SendOp, sge: Sge) {
+    fn read(&mut self, what: u64, slot: usize, remote: RemoteAddr, sge: Sge) {
         let whole = SendWr {
             wr_id: WrId(what | slot as u64),
-            op,
+            op: SendOp::Read { remote },
             payload: Payload::Region(sge),
             signaled: true,
             fence: false,
         };
-        match op {
-            SendOp::Read { .. } => self.pieces.of(whole).for_each(|wr| self.push_read(wr)),
-            _ => self.list.push(whole),
-        }
+        let pieces = self.queues.pieces;
+        pieces.of(whole).for_each(|wr| self.push(wr));
     }
 
     /// Every READ asks for a completion, pieces too: so it is known how many are under way.
-    fn push_read(&mut self, mut read: SendWr) {
+    fn push(&mut self, mut read: SendWr) {
         if !read.signaled {
             (read.signaled, read.wr_id) = (true, WrId(PIECE));
         }
@@ -263,58 +277,13 @@ impl<P: Provider> Session<P> {
             return self.held.push_back(read);
         }
         self.reads += 1;
-        self.list.push(read);
-    }
-
-    /// What came over the control channel.
-    pub(super) fn hear(&mut self, frame: &Frame) -> Result<(), SetupError> {
-        match frame.kind {
-            Grown::KIND => {
-                self.tables.hear(frame.decode::<Grown>()?.table);
-                Ok(())
-            }
-            _ => Err(SetupError::Unusable { what: "message" }),
-        }
-    }
-
-    /// Goes over to a table that was heard of. GETs under way find out by the table's epoch.
-    pub(super) fn adopt(&mut self) -> Result<(), SetupError> {
-        if self.tables.adopt()? {
-            (self.shape.epoch, self.shape.entry_count) = (self.tables.epoch(), self.tables.entry_count());
-            self.table_count += 1;
-        }
-        Ok(())
-    }
-
-    /// What the server is to be told, if there is something.
-    pub(super) fn take_adopted(&mut self) -> Option<Adopted> {
-        self.tables.take_adopted().map(|epoch| Adopted { epoch })
-    }
-
-    /// Posts what is staged, RECVs first.
-    pub(super) fn post(&mut self, cpu: &P::Cpu) {
-        if let Err(error) = self.try_post(cpu) {
-            tracing::debug!(%error, "a request was not taken");
-            self.broken = true;
-        }
-    }
-
-    fn try_post(&mut self, cpu: &P::Cpu) -> Result<(), PostError> {
-        if !self.recvs.wrs().is_empty() {
-            self.qp.post_recv(cpu, &self.recvs)?;
-            self.recvs.clear();
-        }
-        if !self.list.is_empty() {
-            self.qp.post_send(cpu, &self.list)?;
-            self.list.clear();
-        }
-        Ok(())
+        self.queues.push(read);
     }
 }
 
 impl<P: Provider> Drop for Session<P> {
     fn drop(&mut self) {
-        self.qp.to_error();
+        self.queues.qp.to_error();
         self.ctx.forget_region(&self.extents);
     }
 }

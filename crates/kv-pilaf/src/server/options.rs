@@ -1,8 +1,7 @@
 //! What a server is told at its start, and what it tells.
 
 use drover_base::{HashSeed, Ns};
-use drover_mem::{AllocError, PageWish};
-use drover_verbs::{OpenError, RegisterError};
+use drover_mem::PageWish;
 
 /// How a server is set up.
 #[derive(Clone, Debug)]
@@ -57,21 +56,6 @@ impl Default for ServerOptions {
             hash_seed: None,
         }
     }
-}
-
-/// Why a server could not start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The fabric could not be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// No memory.
-    #[error(transparent)]
-    Alloc(#[from] AllocError),
-    /// Memory could not be registered.
-    #[error(transparent)]
-    Register(#[from] RegisterError),
 }
 
 /// Counters since the start.

@@ -1,16 +1,13 @@
 //! [`Wire`]: queues and buffers of one client, and what is done with what arrives on them.
 
 use super::desk::Desk;
-use super::peer::PeerError;
 use super::shard::Draft;
 use crate::layout::{MESSAGE_HEADER_BYTES, Reply, Request, RequestKind, Status};
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_index::cuckoo::RecordRef;
 use drover_mem::PageWish;
-use drover_verbs::{
-    Access, CompletionQueue, Context, MemoryRegion, PIECES_MAX, Payload, Pieces, PostError, Provider, QpKind,
-    QpOptions, QueuePair, RecvList, RecvWr, RemoteRegion, SendList, SendOp, SendWr, Wc, WcStatus, WrId,
-};
+use drover_one_sided::{Depths, PeerError, Queues, WHICH};
+use drover_verbs::{Access, Context, MemoryRegion, Provider, QueuePair, RemoteRegion, SendOp, Wc, WcStatus};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -24,11 +21,6 @@ const PULLS_MAX: usize = 2;
 const RECV: u64 = 0;
 const REPLY: u64 = 1 << 32;
 const PULL: u64 = 2 << 32;
-const WHICH: u64 = (1 << 32) - 1;
-
-/// A queue pair that can only be dropped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Broken;
 
 /// A value on its way from the client's memory into its record.
 struct Pull {
@@ -38,9 +30,8 @@ struct Pull {
 }
 
 /// Queues and buffers of a client.
-pub(super) struct Wire<P: Provider> {
-    pub(super) qp: P::Qp,
-    cq: P::Cq,
+pub struct Wire<P: Provider> {
+    pub(super) queues: Queues<P>,
     /// One buffer per RECV.
     requests: P::Mr,
     /// As many for replies.
@@ -52,31 +43,32 @@ pub(super) struct Wire<P: Provider> {
     /// The client's memory, once it has said where that is.
     pub(super) values: Option<RemoteRegion>,
     message_bytes: usize,
-    pieces: Pieces,
-    list: SendList,
-    recvs: RecvList,
+    /// Epoch of the table that the client was told of last.
+    told: u64,
+    /// Epoch of the oldest table that it may still be reading.
+    adopted: u64,
 }
 
 impl<P: Provider> Wire<P> {
-    /// Queues and buffers for `slots` operations of the client, with a RECV for each.
+    /// Queues and buffers for `slots` operations of the client, with a RECV for each; it is told of the table of `epoch`.
     pub(super) fn new(
         ctx: &Rc<P::Context>,
         slots: usize,
-        message_bytes: usize,
-        value_bytes_max: usize,
+        (message_bytes, value_bytes_max): (usize, usize),
+        epoch: u64,
     ) -> Result<Wire<P>, PeerError> {
-        let cq = ctx.create_cq(4 * slots + PULLS_MAX * PIECES_MAX)?;
-        let qp = ctx.create_qp(&QpOptions {
-            send_depth: 2 * slots + PULLS_MAX * PIECES_MAX,
-            recv_depth: slots,
-            ..QpOptions::new(QpKind::Rc, &cq, ctx.caps())
-        })?;
+        let depths = Depths {
+            sends: 2 * slots,
+            recvs: slots,
+            longs: PULLS_MAX,
+            long_bytes_max: value_bytes_max,
+        };
+        let queues = Queues::<P>::new(ctx, depths)?;
         let buffers = |access| -> Result<P::Mr, PeerError> {
             Ok(ctx.register(&ctx.alloc(slots * message_bytes, PageWish::Small)?, access)?)
         };
         let mut wire: Wire<P> = Wire {
-            qp,
-            cq,
+            queues,
             requests: buffers(Access::LOCAL)?,
             replies: buffers(Access::LOCAL_READ)?,
             free_replies: (0..slots as u32).collect(),
@@ -84,32 +76,52 @@ impl<P: Provider> Wire<P> {
             pulls: (0..slots).map(|_| None).collect(),
             values: None,
             message_bytes,
-            pieces: Pieces::new(value_bytes_max, PIECES_MAX),
-            list: SendList::with_capacity(slots, 0),
-            recvs: RecvList::with_capacity(slots),
+            told: epoch,
+            adopted: epoch,
         };
         (0..slots as u32).for_each(|at| wire.expect(at));
-        wire.qp.post_recv(ctx.cpu(), &wire.recvs)?;
-        wire.recvs.clear();
+        wire.queues.post(ctx.cpu())?;
         Ok(wire)
+    }
+
+    /// Whether the client has to be told of the table of `epoch`, not before the handshake is over; from now on it has been.
+    pub(super) fn tell(&mut self, epoch: u64) -> bool {
+        let is_news = self.values.is_some() && self.told != epoch;
+        if is_news {
+            self.told = epoch;
+        }
+        is_news
+    }
+
+    /// It has let go of all tables before that of `epoch`. Whatever a client says here is its own loss.
+    pub(super) fn adopted(&mut self, epoch: u64) -> Result<(), PeerError> {
+        if !(self.adopted..=self.told).contains(&epoch) {
+            return Err(PeerError::OutOfOrder);
+        }
+        self.adopted = epoch;
+        Ok(())
+    }
+
+    /// Whether it may be reading the table of `epoch`, or an older one.
+    pub(super) fn holds(&self, epoch: u64) -> bool {
+        self.adopted <= epoch
     }
 
     /// Gives up what was on its way. Nothing arrives any more.
     pub(super) fn give_up(&mut self, desk: &mut Desk<P>) {
-        self.qp.to_error();
+        self.queues.qp.to_error();
         for pull in self.pulls.drain(..).flatten() {
             desk.shard.drop_draft(pull.draft);
         }
     }
 
     /// Answers what has come; returns whether there was something. Errors: the queue pair has failed.
-    pub(super) fn serve(&mut self, cpu: &P::Cpu, desk: &mut Desk<P>) -> Result<bool, Broken> {
+    pub(super) fn serve(&mut self, cpu: &P::Cpu, desk: &mut Desk<P>) -> Result<bool, PeerError> {
         let mut wcs = [Wc::default(); BATCH];
-        let count = self.cq.poll(cpu, &mut wcs);
+        let count = self.queues.poll(cpu, &mut wcs);
         for wc in &wcs[..count] {
             if wc.status != WcStatus::Success {
-                tracing::debug!(status = ?wc.status, "a client's queue pair failed");
-                return Err(Broken);
+                return Err(PeerError::Failed { status: wc.status });
             }
             let which = (wc.wr_id.0 & WHICH) as u32;
             match wc.wr_id.0 & !WHICH {
@@ -125,21 +137,15 @@ impl<P: Provider> Wire<P> {
             };
             self.answer(desk, reply, at, len as usize, cpu.now());
         }
-        match self.post(cpu) {
-            Ok(()) => Ok(count > 0),
-            Err(error) => {
-                tracing::debug!(%error, "a reply was not taken");
-                Err(Broken)
-            }
-        }
+        self.queues.post(cpu)?;
+        Ok(count > 0)
     }
 
     fn expect(&mut self, at: u32) {
         let sge = self
             .requests
             .sge(at as usize * self.message_bytes, self.message_bytes);
-        let wr_id = WrId(RECV | u64::from(at));
-        self.recvs.push(RecvWr { wr_id, sge });
+        self.queues.expect(RECV | u64::from(at), sge);
     }
 
     /// Executes the request in buffer `at`, and stages its answer from buffer `reply`.
@@ -167,7 +173,7 @@ impl<P: Provider> Wire<P> {
         now: Ns,
     ) {
         let hash = desk.hasher.hash(key);
-        let now_s = desk.now_s(now);
+        let now_s = desk.clock.now_s(now);
         let status = match request.kind {
             RequestKind::Put => {
                 desk.stats.puts += 1;
@@ -245,16 +251,11 @@ impl<P: Provider> Wire<P> {
             Err(status) => return Some(status),
         };
         desk.stats.pulls += 1;
-        let whole = SendWr {
-            wr_id: WrId(PULL | u64::from(reply)),
-            op: SendOp::Read {
-                remote: values.at(request.value_offset as usize),
-            },
-            payload: Payload::Region(desk.extents.sge(draft.value_offset(), request.value_bytes)),
-            signaled: true,
-            fence: false,
+        let op = SendOp::Read {
+            remote: values.at(request.value_offset as usize),
         };
-        self.pieces.of(whole).for_each(|wr| self.list.push(wr));
+        let sge = desk.extents.sge(draft.value_offset(), request.value_bytes);
+        self.queues.stage(PULL | u64::from(reply), op, sge, true);
         self.pulls[reply as usize] = Some(Pull {
             draft,
             hash,
@@ -290,28 +291,11 @@ impl<P: Provider> Wire<P> {
         };
         let at = reply as usize * self.message_bytes;
         self.replies.region().copy_in(at, &header.encode());
-        self.list.push(SendWr {
-            wr_id: WrId(REPLY | u64::from(reply)),
-            op: SendOp::Send {
-                dest: None,
-                imm: None,
-            },
-            payload: Payload::Region(self.replies.sge(at, MESSAGE_HEADER_BYTES + value_bytes)),
-            signaled: true,
-            fence: false,
-        });
-    }
-
-    /// RECVs before replies: who has a reply finds one for its next request.
-    fn post(&mut self, cpu: &P::Cpu) -> Result<(), PostError> {
-        if !self.recvs.wrs().is_empty() {
-            self.qp.post_recv(cpu, &self.recvs)?;
-            self.recvs.clear();
-        }
-        if !self.list.is_empty() {
-            self.qp.post_send(cpu, &self.list)?;
-            self.list.clear();
-        }
-        Ok(())
+        let op = SendOp::Send {
+            dest: None,
+            imm: None,
+        };
+        let sge = self.replies.sge(at, MESSAGE_HEADER_BYTES + value_bytes);
+        self.queues.stage(REPLY | u64::from(reply), op, sge, true);
     }
 }

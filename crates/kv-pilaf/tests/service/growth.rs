@@ -15,10 +15,16 @@ fn the_table_grows_at_three_quarters() {
     let mut client = room.client();
     client.fill(&mut room, 0..47);
     settle(&mut room);
-    assert_eq!((room.server.entry_count(), room.server.stats().growths), (64, 0));
+    assert_eq!(
+        (room.server.host().entry_count(), room.server.stats().growths),
+        (64, 0)
+    );
     client.fill(&mut room, 47..48);
     settle(&mut room);
-    assert_eq!((room.server.entry_count(), room.server.stats().growths), (128, 1));
+    assert_eq!(
+        (room.server.host().entry_count(), room.server.stats().growths),
+        (128, 1)
+    );
     client.check(&mut room, 0..48);
     assert_eq!(client.client.stats().tables, 1);
 }
@@ -35,7 +41,7 @@ fn a_table_may_be_as_large_as_allowed_and_then_the_store_is_full() {
         key += 1;
     }
     assert!((220..=256).contains(&key), "{key} keys in 256 places");
-    assert_eq!(room.server.entry_count(), 256);
+    assert_eq!(room.server.host().entry_count(), 256);
     client.check(&mut room, 0..key);
 }
 
@@ -46,17 +52,20 @@ fn an_old_table_goes_when_all_have_gone_over() {
     one.fill(&mut room, 0..60);
     settle(&mut room);
     assert_eq!(
-        (room.server.retired_count(), room.server.entry_count()),
+        (
+            room.server.host().retired_count(),
+            room.server.host().entry_count()
+        ),
         (1, 128),
         "the other client has not been heard"
     );
     one.check(&mut room, 0..60);
-    assert_eq!(room.server.retired_count(), 1);
+    assert_eq!(room.server.host().retired_count(), 1);
     other.check(&mut room, 0..60);
     settle(&mut room);
     other.check(&mut room, 0..60);
     settle(&mut room);
-    assert_eq!(room.server.retired_count(), 0);
+    assert_eq!(room.server.host().retired_count(), 0);
     assert_eq!(
         other.client.stats().lost,
         0,
@@ -72,16 +81,22 @@ fn an_old_table_goes_when_the_last_lease_is_over_and_who_slept_recovers() {
     room.device.advance(Ns::from_ms(900));
     one.check(&mut room, 0..60);
     settle(&mut room);
-    assert_eq!(room.server.retired_count(), 1, "the lease is not over");
+    assert_eq!(room.server.host().retired_count(), 1, "the lease is not over");
     room.device.advance(Ns::from_ms(200));
     settle(&mut room);
-    assert_eq!(room.server.retired_count(), 0, "the lease is over");
+    assert_eq!(room.server.host().retired_count(), 0, "the lease is over");
     // Two more tables while it sleeps: of those it hears at once, and only the newest is there.
     one.fill(&mut room, 60..200);
     room.device.advance(Ns::from_ms(1100));
     one.check(&mut room, 0..200);
     settle(&mut room);
-    assert_eq!((room.server.retired_count(), room.server.entry_count()), (0, 512));
+    assert_eq!(
+        (
+            room.server.host().retired_count(),
+            room.server.host().entry_count()
+        ),
+        (0, 512)
+    );
     sleeper.check(&mut room, 0..200);
     let new = sleeper.run(&mut room, &put(b"new", b"value"));
     assert_eq!(
@@ -113,7 +128,13 @@ fn pilaf_a_read_of_a_table_that_is_gone_is_tried_again() {
     settle(&mut room);
     room.device.advance(Ns::from_us(25));
     room.step();
-    assert_eq!((room.server.retired_count(), room.server.entry_count()), (0, 128));
+    assert_eq!(
+        (
+            room.server.host().retired_count(),
+            room.server.host().entry_count()
+        ),
+        (0, 128)
+    );
     let tokens: Vec<_> = (0..8u32)
         .map(|key| reader.submit(&get(&key.to_le_bytes())))
         .collect();
@@ -194,7 +215,10 @@ fn who_connects_while_the_table_grows_reads_the_right_one() {
         other.check(&mut room, 0..48);
         settle(&mut room);
         assert_eq!(
-            (room.server.entry_count(), room.server.retired_count()),
+            (
+                room.server.host().entry_count(),
+                room.server.host().retired_count()
+            ),
             (128, 0),
             "{steps}"
         );

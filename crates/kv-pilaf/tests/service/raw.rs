@@ -34,6 +34,7 @@ pub fn hello() -> Hello {
         shard: 0,
         shard_count: 1,
         previous: 0,
+        wishes: (),
     }
 }
 
@@ -56,7 +57,7 @@ impl Raw {
         control.send_message(&hello()).expect("room for a frame");
         let frame = hear(room, &mut control).expect("a welcome");
         let welcome = frame.decode::<Welcome>().expect("a welcome");
-        let message_bytes = welcome.message_bytes as usize;
+        let message_bytes = welcome.terms.message_bytes as usize;
         let ctx = room.device.context().expect("a context");
         let cq = ctx.create_cq(4 * SLOTS).expect("a queue");
         let options = QpOptions::new(QpKind::Rc, &cq, ctx.caps());

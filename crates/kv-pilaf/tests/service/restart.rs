@@ -48,7 +48,7 @@ fn a_server_restarts_while_its_table_grows() {
         assert_eq!(client.wait(&mut room, token), Ended::NotFound);
         client.fill(&mut room, 0..100);
         client.check(&mut room, 0..100);
-        assert_eq!(room.server.entry_count(), 256);
+        assert_eq!(room.server.host().entry_count(), 256);
     }
 }
 

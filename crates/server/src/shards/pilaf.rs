@@ -48,7 +48,7 @@ impl<P: Provider> Shard<P> for Server<P> {
             items: self.len() as u64,
             bytes: Some(self.used_bytes() as u64),
             evictions: Some(stats.evictions),
-            places: self.entry_count() as u64,
+            places: self.host().entry_count() as u64,
             clients: Server::client_count(self) as u64,
         }
     }

@@ -1,0 +1,253 @@
+//! [`Client`]: GETs by READs, everything else by requests.
+//!
+//! An operation has a [`Place`], whose index is its slot: it has its own buffers, and at most one request of its own at a time.
+//! What it waits for is its [`State`]; how it begins and ends, the [`Front`] knows; what is read next, the system's [`Reader`].
+//! Operations on one key go one after the other.
+
+mod front;
+mod greeting;
+mod place;
+mod session;
+
+pub use front::Front;
+pub use place::{Place, State};
+pub use session::{Agreed, Session, VALUES_MAX, Values};
+
+use crate::error::SetupError;
+use drover_base::{Cpu, Ns};
+use drover_kv::{Completion, KvClient, Op, SubmitError, Token};
+use drover_rt::control::Dial;
+use drover_verbs::{Provider, Wc, WcStatus};
+use std::rc::Rc;
+
+/// Completions taken at a time.
+const BATCH: usize = 32;
+
+/// Where outcomes go.
+pub type Sink<'a> = &'a mut dyn FnMut(Completion<'_>);
+
+/// How a client wants to work. `M` says what to do when a key is nowhere.
+#[derive(Clone, Debug)]
+pub struct ClientOptions<M> {
+    /// Operations under way per shard, at most 1024 in all.
+    pub window: usize,
+    /// An operation that has no result after this time gets `Indeterminate` or `Refused(Unavailable)`.
+    pub deadline: Ns,
+    /// What to do when a key is nowhere.
+    pub miss: M,
+}
+
+impl<M: Default> Default for ClientOptions<M> {
+    fn default() -> ClientOptions<M> {
+        ClientOptions {
+            window: 16,
+            deadline: Ns::from_s(5),
+            miss: M::default(),
+        }
+    }
+}
+
+/// A system's own half of a client: what it reads, and how it takes what comes back.
+pub trait Reader<P: Provider>: Sized {
+    /// What it has with each shard.
+    type Session: Session<P>;
+    /// What an operation may wait for by READ.
+    type Wait: Copy + PartialEq;
+    /// What it keeps for an operation.
+    type Own: Default;
+    /// What to do when a key is nowhere.
+    type Miss: Clone + Default;
+    /// What it counts.
+    type Stats: Copy;
+
+    /// How many places a send queue of `depth` requests is enough for, at least 1.
+    fn places_for(depth: usize) -> usize;
+
+    /// Bytes of an item, as the server counts them against its longest.
+    fn item_bytes(key_bytes: usize, value_bytes: usize) -> usize;
+
+    /// A reader for as many places.
+    fn new(places: usize, miss: Self::Miss) -> Self;
+
+    /// Counters.
+    fn stats(&self) -> Self::Stats;
+
+    /// The GET in place `at` begins; its session stands.
+    fn begin(&mut self, front: &mut Front<P, Self>, at: usize);
+
+    /// It begins again, after a rest.
+    fn again(&mut self, front: &mut Front<P, Self>, at: usize);
+
+    /// The request of place `at` is staged; `sent` is what [`Session::send`] said.
+    fn sent(&mut self, front: &mut Front<P, Self>, at: usize, sent: u64);
+
+    /// Asks the server what the key has, with room for the value if it `is_long`.
+    fn ask(&mut self, front: &mut Front<P, Self>, at: usize, is_long: bool) {
+        if let Some(sent) = front.ask(at, is_long) {
+            self.sent(front, at, sent);
+        }
+    }
+
+    /// Something has completed at `shard`.
+    fn completed(&mut self, front: &mut Front<P, Self>, shard: usize, wc: &Wc, sink: Sink<'_>);
+
+    /// All that has completed at `shard` has been taken.
+    fn polled(&mut self, front: &mut Front<P, Self>, shard: usize) {
+        let _ = (front, shard);
+    }
+
+    /// Takes replies that do not come as completions.
+    fn take_replies(&mut self, front: &mut Front<P, Self>, sink: Sink<'_>) {
+        let _ = (front, sink);
+    }
+
+    /// The control channel of a session has been looked at.
+    fn looked(&mut self, session: &mut Self::Session) {
+        let _ = session;
+    }
+
+    /// A session is over, and its operations know it.
+    fn lost(&mut self, front: &mut Front<P, Self>) {
+        let _ = front;
+    }
+}
+
+/// A client of all shards of a service, for one thread.
+pub struct Client<P: Provider, R: Reader<P>> {
+    front: Front<P, R>,
+    reader: R,
+}
+
+impl<P: Provider, R: Reader<P>> Client<P, R> {
+    /// A client of the shards behind `dials`, in the order of the service's shards. Connects while it is polled.
+    ///
+    /// # Panics
+    /// If there are no shards, or the window is 0.
+    pub fn new(ctx: Rc<P::Context>, dials: Vec<Dial>, options: ClientOptions<R::Miss>) -> Client<P, R> {
+        let front = Front::new(ctx, dials, options.window, options.deadline);
+        let reader = R::new(front.places.len(), options.miss);
+        Client { front, reader }
+    }
+
+    /// Whether it has a session with every shard.
+    pub fn is_ready(&mut self) -> bool {
+        self.front.links.iter_mut().all(|link| link.session().is_some())
+    }
+
+    /// Why a shard could not be reached last.
+    pub fn take_error(&mut self) -> Option<SetupError> {
+        self.front.links.iter_mut().find_map(|link| link.take_error())
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> R::Stats {
+        self.reader.stats()
+    }
+
+    /// Looks after the link to `shard`.
+    fn look(&mut self, shard: usize, now: Ns, sink: Sink<'_>) {
+        let link = &mut self.front.links[shard];
+        if now < link.next_timer() {
+            return;
+        }
+        let was_up = link.session().is_some();
+        if link.look(now) {
+            self.front.lost(shard, sink);
+            self.reader.lost(&mut self.front);
+        }
+        if let Some(session) = self.front.links[shard].session() {
+            self.reader.looked(session);
+            self.front.stirred |= !was_up;
+        }
+    }
+
+    fn take_completions(&mut self, cpu: &P::Cpu, shard: usize, sink: Sink<'_>) {
+        let mut wcs = [Wc::default(); BATCH];
+        let Some(session) = self.front.links[shard].session() else {
+            return;
+        };
+        let count = session.queues().poll(cpu, &mut wcs);
+        for wc in &wcs[..count] {
+            if wc.status != WcStatus::Success {
+                tracing::debug!(status = ?wc.status, shard, "a queue pair failed");
+                if let Some(session) = self.front.links[shard].session() {
+                    session.agreed_mut().broken = true;
+                }
+                return;
+            }
+            self.reader.completed(&mut self.front, shard, wc, sink);
+        }
+        self.reader.polled(&mut self.front, shard);
+    }
+
+    /// Begins whatever can begin, and ends what took too long.
+    fn stir(&mut self, cpu: &P::Cpu, sink: Sink<'_>) {
+        self.front.stirred = false;
+        let now = cpu.now();
+        for at in 0..self.front.places.len() {
+            match self.front.places[at].state {
+                State::Free | State::Sending => continue,
+                State::Waiting => self.begin(at),
+                State::Asking { is_long } => self.reader.ask(&mut self.front, at, is_long),
+                State::Resting { until } if now >= until => self.reader.again(&mut self.front, at),
+                _ => {}
+            }
+            if now >= self.front.places[at].deadline {
+                self.front.give_up(at, sink);
+            }
+        }
+    }
+
+    fn begin(&mut self, at: usize) {
+        if !self.front.may_begin(at) {
+            return;
+        }
+        if !self.front.places[at].is_update() {
+            return self.reader.begin(&mut self.front, at);
+        }
+        if let Some(sent) = self.front.send_update(at) {
+            self.reader.sent(&mut self.front, at, sent);
+        }
+    }
+}
+
+impl<P: Provider, R: Reader<P>> KvClient<P> for Client<P, R> {
+    fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
+        self.front.submit(cpu, op, token)
+    }
+
+    fn poll(&mut self, cpu: &P::Cpu, sink: &mut impl FnMut(Completion<'_>)) -> usize {
+        let now = cpu.now();
+        let mut done = 0;
+        let mut sink = |completion: Completion<'_>| {
+            done += 1;
+            sink(completion);
+        };
+        for shard in 0..self.front.links.len() {
+            self.look(shard, now, &mut sink);
+            self.take_completions(cpu, shard, &mut sink);
+        }
+        self.reader.take_replies(&mut self.front, &mut sink);
+        if self.front.is_due(now) {
+            self.stir(cpu, &mut sink);
+        }
+        for link in &mut self.front.links {
+            if let Some(session) = link.session() {
+                session.post(cpu);
+            }
+        }
+        done
+    }
+
+    fn in_flight(&self) -> usize {
+        self.front.in_flight()
+    }
+
+    fn next_timer(&self) -> Ns {
+        if self.front.stirred {
+            return Ns::ZERO;
+        }
+        let links = self.front.links.iter().map(|link| link.next_timer()).min();
+        self.front.next_event().min(links.unwrap_or(Ns::MAX))
+    }
+}

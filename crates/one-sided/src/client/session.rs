@@ -1,0 +1,195 @@
+//! [`Session`]: what a client has with one shard; [`Agreed`] and [`Values`], of which all sessions consist.
+
+use crate::control::{Terms, Wishes};
+use crate::error::SetupError;
+use crate::queues::Queues;
+use crate::request::{REQUEST_HEADER_BYTES, Request};
+use drover_base::{KeyHasher, Ns};
+use drover_mem::{PageWish, round_up};
+use drover_rt::Loss;
+use drover_rt::control::{ControlStream, Frame, Message};
+use drover_verbs::{Access, Context, MemoryRegion, Provider, Sge};
+use std::rc::Rc;
+
+/// Buffers for values that fit no message and no place's own buffer. *(our choice)*
+pub const VALUES_MAX: usize = 2;
+
+/// What both ends know of a session, and whether it still stands.
+pub struct Agreed {
+    /// Its name.
+    pub id: u64,
+    /// Of keys.
+    pub hasher: KeyHasher,
+    /// Longest item, as the system counts its bytes.
+    pub item_bytes_max: usize,
+    /// Longest request, bytes.
+    pub message_bytes: usize,
+    /// It is of no more use: what it has under way will never end.
+    pub broken: bool,
+    /// The server's clock said this then.
+    clock: (u32, Ns),
+}
+
+impl Agreed {
+    /// From what the server said at `now`.
+    ///
+    /// # Errors
+    /// No message would have room for a request.
+    pub fn new(terms: &Terms, now: Ns) -> Result<Agreed, SetupError> {
+        if terms.message_bytes as usize <= REQUEST_HEADER_BYTES {
+            return Err(SetupError::Unusable { what: "geometry" });
+        }
+        Ok(Agreed {
+            id: terms.session,
+            hasher: terms.hash_seed().hasher(),
+            item_bytes_max: terms.item_bytes_max as usize,
+            message_bytes: terms.message_bytes as usize,
+            broken: false,
+            clock: (terms.now_s, now),
+        })
+    }
+
+    /// Seconds of the server's clock, a second early or late at most.
+    pub fn now_s(&self, now: Ns) -> u32 {
+        self.clock.0 + now.since(self.clock.1).as_s() as u32
+    }
+
+    /// Whether a value of `bytes` fits a request beside a key.
+    pub fn fits_message(&self, key_bytes: usize, bytes: usize) -> bool {
+        REQUEST_HEADER_BYTES + key_bytes + bytes <= self.message_bytes
+    }
+}
+
+/// Buffers for long values, which the server READs and, if it is to, WRITEs.
+pub struct Values<P: Provider> {
+    /// What the server is told of.
+    pub mr: P::Mr,
+    bytes: usize,
+    free: Vec<u8>,
+}
+
+impl<P: Provider> Values<P> {
+    /// For values of up to `bytes`, to be accessed so by the server.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn new(ctx: &P::Context, bytes: usize, access: Access) -> Result<Values<P>, SetupError> {
+        let bytes = round_up(bytes, 4096);
+        let memory = ctx.alloc(VALUES_MAX * bytes, PageWish::Small)?;
+        Ok(Values {
+            mr: ctx.register(&memory, access)?,
+            bytes,
+            free: (0..VALUES_MAX as u8).collect(),
+        })
+    }
+
+    /// A buffer, unless all are taken.
+    pub fn lend(&mut self) -> Option<u8> {
+        self.free.pop()
+    }
+
+    /// It is free again.
+    pub fn take_back(&mut self, which: u8) {
+        self.free.push(which);
+    }
+
+    /// Of a buffer.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Where buffer `which` is in the memory.
+    pub fn offset(&self, which: u8) -> usize {
+        usize::from(which) * self.bytes
+    }
+
+    /// The first `len` bytes of it.
+    pub fn sge(&self, which: u8, len: usize) -> Sge {
+        self.mr.sge(self.offset(which), len)
+    }
+
+    /// Copies a value in.
+    pub fn copy_in(&self, which: u8, value: &[u8]) {
+        self.mr.region().copy_in(self.offset(which), value);
+    }
+
+    /// Copies `out.len()` bytes out.
+    pub fn copy_out(&self, which: u8, out: &mut [u8]) {
+        self.mr.region().copy_out(self.offset(which), out);
+    }
+}
+
+/// One client at one shard: queues, buffers, the server's memory.
+pub trait Session<P: Provider>: Sized {
+    /// What the client says in its `Hello`.
+    type Wishes: Wishes;
+    /// What it is told then.
+    type Welcome: Message;
+    /// What it says of its end.
+    type Attach: Message;
+
+    /// Of messages and layouts.
+    const VERSION: u16;
+
+    /// What this client wants.
+    fn wishes(ctx: &P::Context) -> Self::Wishes;
+
+    /// Our side of what the server offers, connected, for operations in `slots` places.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    fn new(ctx: &Rc<P::Context>, slots: usize, welcome: &Self::Welcome, now: Ns) -> Result<Self, SetupError>;
+
+    /// What the server is told of it.
+    ///
+    /// # Errors
+    /// What it would have to be told cannot be exported.
+    fn attach(&self) -> Result<Self::Attach, SetupError>;
+
+    /// What both ends know of it.
+    fn agreed(&self) -> &Agreed;
+
+    /// The same, to change it.
+    fn agreed_mut(&mut self) -> &mut Agreed;
+
+    /// Its queue pair.
+    fn queues(&mut self) -> &mut Queues<P>;
+
+    /// Its buffers for long values.
+    fn values(&mut self) -> &mut Values<P>;
+
+    /// Stages the request of place `at`: how far the way to the server is used up behind it, if the system counts that; `None`:
+    /// there is no room now.
+    fn send(&mut self, at: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64>;
+
+    /// Whether it has a reason to look at its control channel at once.
+    fn is_curious(&self) -> bool {
+        false
+    }
+
+    /// A frame has come to a session that stands.
+    ///
+    /// # Errors
+    /// It is none that this system waits for.
+    fn hear(&mut self, frame: &Frame) -> Result<(), SetupError> {
+        let _ = frame;
+        Err(Loss::Unexpected.into())
+    }
+
+    /// Its channel has been looked at.
+    ///
+    /// # Errors
+    /// The session is over.
+    fn looked(&mut self, control: &mut ControlStream) -> Result<(), SetupError> {
+        let _ = control;
+        Ok(())
+    }
+
+    /// Posts what is staged.
+    fn post(&mut self, cpu: &P::Cpu) {
+        if let Err(error) = self.queues().post(cpu) {
+            tracing::debug!(%error, "a request was not taken");
+            self.agreed_mut().broken = true;
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! [`Request`]: what a client asks of a server, however it gets there. Little-endian.
+//!
+//! | offset | size | field | meaning |
+//! |---|---|---|---|
+//! | 0 | 1 | kind | [`RequestKind`] |
+//! | 1 | 1 | | 0 |
+//! | 2 | 2 | slot | whose the reply is: the place of the operation |
+//! | 4 | 2 | key length | bytes |
+//! | 6 | 2 | | 0 |
+//! | 8 | 4 | value length | bytes; `Get`: room at the value offset, 0 = none |
+//! | 12 | 4 | time to live | seconds; 0 = for ever |
+//! | 16 | 8 | sequence | comes back in the reply |
+//! | 24 | 8 | value offset | `PutLarge`, `Get`: where in the client's memory of values |
+//! | 32 | | key, value | the value only of `Put` |
+
+/// Bytes of a request before its key.
+pub const REQUEST_HEADER_BYTES: usize = 32;
+
+/// What a request asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum RequestKind {
+    /// Store the value behind the key.
+    Put = 1,
+    /// Store the value that lies in the client's memory.
+    PutLarge = 2,
+    /// Remove the key.
+    Delete = 3,
+    /// Say what the key has: asked to confirm a miss, and by who cannot get hold of it.
+    Get = 4,
+}
+
+/// A request's header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// What for.
+    pub kind: RequestKind,
+    /// Of the reply.
+    pub slot: u16,
+    /// Bytes.
+    pub key_bytes: usize,
+    /// Bytes.
+    pub value_bytes: usize,
+    /// Seconds; 0 = for ever.
+    pub ttl_s: u32,
+    /// Comes back.
+    pub sequence: u64,
+    /// In the client's memory.
+    pub value_offset: u64,
+}
+
+impl Request {
+    /// As it travels.
+    pub fn encode(&self) -> [u8; REQUEST_HEADER_BYTES] {
+        let mut bytes = [0; REQUEST_HEADER_BYTES];
+        bytes[0] = self.kind as u8;
+        bytes[2..4].copy_from_slice(&self.slot.to_le_bytes());
+        bytes[4..6].copy_from_slice(&(self.key_bytes as u16).to_le_bytes());
+        bytes[8..12].copy_from_slice(&(self.value_bytes as u32).to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.ttl_s.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.value_offset.to_le_bytes());
+        bytes
+    }
+
+    /// The request in `message` with its key and value; `None`: it contradicts itself.
+    pub fn decode(message: &[u8]) -> Option<(Request, &[u8], &[u8])> {
+        let (bytes, rest) = message.split_first_chunk::<REQUEST_HEADER_BYTES>()?;
+        let u32_at = |at| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+        let u64_at = |at| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        let request = Request {
+            kind: match bytes[0] {
+                1 => RequestKind::Put,
+                2 => RequestKind::PutLarge,
+                3 => RequestKind::Delete,
+                4 => RequestKind::Get,
+                _ => return None,
+            },
+            slot: u16::from_le_bytes([bytes[2], bytes[3]]),
+            key_bytes: usize::from(u16::from_le_bytes([bytes[4], bytes[5]])),
+            value_bytes: u32_at(8) as usize,
+            ttl_s: u32_at(12),
+            sequence: u64_at(16),
+            value_offset: u64_at(24),
+        };
+        let (key, value) = rest.split_at_checked(request.key_bytes)?;
+        let value_bytes = match request.kind {
+            RequestKind::Put => request.value_bytes,
+            _ => 0,
+        };
+        let is_sound = (1..=drover_kv::KEY_BYTES_MAX).contains(&key.len()) && value.len() == value_bytes;
+        is_sound.then_some((request, key, value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn requests_come_back_as_they_were(
+            slot in any::<u16>(), sequence in any::<u64>(), ttl_s in any::<u32>(), key in proptest::collection::vec(any::<u8>(), 1..251),
+            value in proptest::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let request = Request {
+                kind: RequestKind::Put, slot, key_bytes: key.len(), value_bytes: value.len(), ttl_s, sequence, value_offset: 7,
+            };
+            let message = [&request.encode()[..], &key, &value].concat();
+            prop_assert_eq!(Request::decode(&message), Some((request, &key[..], &value[..])));
+        }
+
+        /// Nothing that arrives can panic.
+        #[test]
+        fn any_bytes_are_a_request_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..120), kind in 0u8..10) {
+            let mut bytes = bytes;
+            if let Some(first) = bytes.first_mut() {
+                *first = kind;
+            }
+            if let Some((request, key, value)) = Request::decode(&bytes) {
+                prop_assert_eq!(key.len(), request.key_bytes);
+                prop_assert_eq!(key.len() + value.len() + REQUEST_HEADER_BYTES, bytes.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! [`Server`]: one shard, an actor that minds its control channels and lets its [`Host`] answer. GETs pass it by.
+
+mod host;
+mod peer;
+
+pub use host::{Advance, Clock, Host, Membership};
+
+use crate::control::{Hello, NO_RESOURCES, Ready, Terms, WRONG_SHARD, WRONG_VERSION};
+use crate::error::{PeerError, StartError};
+use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
+use drover_rt::control::{ControlStream, Frame, Message, refusal};
+use drover_verbs::{Context, Device, Provider};
+use peer::Peer;
+use std::rc::Rc;
+
+/// Frames of one client per look.
+const FRAMES_PER_LOOK: usize = 8;
+
+/// Most slots that one client gets.
+const SLOTS_MAX: u16 = 1024;
+
+/// One shard and its clients.
+pub struct Server<P: Provider, H: Host<P>> {
+    /// Before what their queue pairs reach.
+    peers: Vec<Peer<H::Wire>>,
+    host: H,
+    membership: Membership,
+    hash_seed: HashSeed,
+    clock: Clock,
+    next_look: Ns,
+    /// Who is served first; another one each time, so that what is scarce goes round.
+    first: usize,
+    ctx: Rc<P::Context>,
+}
+
+impl<P: Provider, H: Host<P>> Server<P, H> {
+    /// A server without clients, on the core that calls this.
+    ///
+    /// # Errors
+    /// No memory, or no fabric.
+    ///
+    /// # Panics
+    /// If the options contradict themselves.
+    pub fn new(device: &P::Device, options: &H::Options) -> Result<Server<P, H>, StartError> {
+        let membership = H::membership(options);
+        let (shard, shard_count) = (membership.shard, membership.shard_count);
+        assert!(shard < shard_count, "shard {shard} of {shard_count}");
+        let ctx = Rc::new(device.context()?);
+        let (cpu, seed) = (ctx.cpu(), membership.hash_seed);
+        let hash_seed = seed.unwrap_or_else(|| HashSeed::new(cpu.random(), cpu.random()));
+        let clock = Clock(cpu.now());
+        Ok(Server {
+            peers: Vec::new(),
+            host: H::new(&ctx, options, hash_seed.hasher(), clock)?,
+            membership,
+            hash_seed,
+            clock,
+            next_look: Ns::ZERO,
+            first: 0,
+            ctx,
+        })
+    }
+
+    /// Its view of the fabric; its core is what [`step`](Actor::step) wants.
+    pub fn context(&self) -> Rc<P::Context> {
+        self.ctx.clone()
+    }
+
+    /// The system's own half.
+    pub fn host(&self) -> &H {
+        &self.host
+    }
+
+    /// Serves the client at the other end of `stream`.
+    pub fn adopt(&mut self, stream: ControlStream) {
+        self.peers.push(Peer::new(stream));
+        self.next_look = Ns::ZERO;
+    }
+
+    /// Clients.
+    pub fn client_count(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// Keys.
+    pub fn len(&self) -> usize {
+        self.host.len()
+    }
+
+    /// No keys.
+    pub fn is_empty(&self) -> bool {
+        self.host.is_empty()
+    }
+
+    /// Bytes of what is stored for them.
+    pub fn used_bytes(&self) -> usize {
+        self.host.used_bytes()
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> H::Stats {
+        self.host.stats()
+    }
+
+    /// What has come over the control channels.
+    fn look(&mut self, now: Ns) -> bool {
+        let mut frames = Vec::new();
+        for (index, peer) in self.peers.iter_mut().enumerate() {
+            frames.extend(
+                (0..FRAMES_PER_LOOK)
+                    .map_while(|_| peer.hear(now))
+                    .map(|frame| (index, frame)),
+            );
+        }
+        for (index, frame) in &frames {
+            self.take(*index, frame, now);
+        }
+        let before = self.peers.len();
+        for index in 0..before {
+            if self.peers[index].is_gone() {
+                self.give_up(index);
+            }
+        }
+        self.peers.retain(|peer| !peer.is_gone());
+        let wires = self.peers.iter().filter_map(|peer| peer.wire.as_ref());
+        self.host.looked(now, wires);
+        !frames.is_empty() || self.peers.len() < before
+    }
+
+    /// Takes back what a client held. Its queue pair goes with it.
+    fn give_up(&mut self, index: usize) {
+        let peer = &mut self.peers[index];
+        peer.close();
+        if let Some(wire) = peer.wire.take() {
+            self.host.close(&self.ctx, wire);
+        }
+    }
+
+    fn take(&mut self, index: usize, frame: &Frame, now: Ns) {
+        let done = match frame.kind {
+            kind if kind == Hello::<H::Wishes>::KIND => match frame.decode() {
+                Ok(hello) => return self.greet(index, hello, now),
+                Err(error) => Err(error.into()),
+            },
+            kind if kind == H::Attach::KIND => self.attach(index, frame),
+            _ => match &mut self.peers[index].wire {
+                Some(wire) => self.host.hear(wire, frame),
+                None => Err(PeerError::OutOfOrder),
+            },
+        };
+        if let Err(error) = done {
+            tracing::debug!(%error, "a client is refused");
+            self.peers[index].refuse(refusal::BAD_MESSAGE, "not a message that belongs here");
+        }
+    }
+
+    fn attach(&mut self, index: usize, frame: &Frame) -> Result<(), PeerError> {
+        let peer = &mut self.peers[index];
+        let wire = peer.wire.as_mut().ok_or(PeerError::OutOfOrder)?;
+        self.host.attach(&self.ctx, wire, &frame.decode()?)?;
+        peer.send(&Ready);
+        // There may be news since it was welcomed.
+        self.tell_all();
+        Ok(())
+    }
+
+    fn greet(&mut self, index: usize, hello: Hello<H::Wishes>, now: Ns) {
+        let (shard, shard_count) = (self.membership.shard, self.membership.shard_count);
+        if hello.version != H::VERSION {
+            let text = format!("the server speaks version {}", H::VERSION);
+            return self.peers[index].refuse(WRONG_VERSION, &text);
+        }
+        if (hello.shard, hello.shard_count) != (shard, shard_count) {
+            let text = format!("this is shard {shard} of {shard_count}");
+            return self.peers[index].refuse(WRONG_SHARD, &text);
+        }
+        // What its last session said and we have not read yet was reported as unknown: it must not happen later.
+        for other in 0..self.peers.len() {
+            if hello.previous != 0 && self.peers[other].session == hello.previous {
+                self.give_up(other);
+            }
+        }
+        match self.welcome(index, hello, now) {
+            Ok(welcome) => self.peers[index].send(&welcome),
+            Err(error) => self.peers[index].refuse(NO_RESOURCES, &error.to_string()),
+        }
+    }
+
+    fn welcome(
+        &mut self,
+        index: usize,
+        mut hello: Hello<H::Wishes>,
+        now: Ns,
+    ) -> Result<H::Welcome, PeerError> {
+        if self.peers[index].wire.is_some() {
+            return Err(PeerError::OutOfOrder);
+        }
+        hello.slots = hello.slots.clamp(1, SLOTS_MAX);
+        let (hash_k0, hash_k1) = self.hash_seed.halves();
+        let (item_bytes_max, message_bytes) = self.host.limits();
+        let terms = Terms {
+            session: self.ctx.cpu().random().max(1),
+            hash_k0,
+            hash_k1,
+            item_bytes_max: item_bytes_max as u32,
+            message_bytes: message_bytes as u32,
+            now_s: self.clock.now_s(now),
+        };
+        let (wire, welcome) = self.host.open(&self.ctx, &hello, terms)?;
+        let peer = &mut self.peers[index];
+        (peer.wire, peer.session) = (Some(wire), terms.session);
+        Ok(welcome)
+    }
+
+    /// Tells whoever has not heard the news.
+    fn tell_all(&mut self) {
+        for peer in self.peers.iter_mut().filter(|peer| !peer.is_gone()) {
+            let Some(wire) = &mut peer.wire else { continue };
+            match self.host.news(wire) {
+                Ok(Some(news)) => peer.send(&news),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::debug!(%error, "a client cannot be told the news");
+                    peer.close();
+                }
+            }
+        }
+    }
+
+    fn serve(&mut self, cpu: &P::Cpu) -> bool {
+        self.first += 1;
+        if self.first >= self.peers.len() {
+            self.first = 0;
+        }
+        let mut is_busy = false;
+        let (back, front) = self.peers.split_at_mut(self.first);
+        for peer in front.iter_mut().chain(back) {
+            let Some(wire) = peer.wire.as_mut().filter(|_| !peer.broken) else {
+                continue;
+            };
+            is_busy |= self.host.serve(cpu, wire).unwrap_or_else(|error| {
+                tracing::debug!(%error, "a client is given up");
+                peer.broken = true;
+                true
+            });
+        }
+        is_busy
+    }
+}
+
+impl<P: Provider, H: Host<P>> Actor<P::Cpu> for Server<P, H> {
+    fn step(&mut self, cpu: &P::Cpu) -> Progress {
+        let now = cpu.now();
+        let mut is_busy = false;
+        if now >= self.next_look {
+            is_busy = self.look(now);
+            self.next_look = now + self.membership.look_every;
+        }
+        is_busy |= self.serve(cpu);
+        let advance = self.host.advance(now);
+        if advance == Advance::News {
+            self.tell_all();
+        }
+        match is_busy || advance != Advance::Idle {
+            true => Progress::Busy,
+            false => Progress::Idle {
+                wake_at: self.next_look,
+            },
+        }
+    }
+}
