@@ -1,15 +1,12 @@
 //! [`Farm`]: FaRM-KV's shards in a room, each on a core of the server.
 
-use crate::service::Core;
-use crate::shards::{self, Shard};
-use crate::{Service, Setup};
+use crate::Setup;
+use crate::shards::OneSided;
 use drover_index::hopscotch::SlotKind;
-use drover_kv_farm::client::{ClientOptions, Dial, FarmClient};
-use drover_kv_farm::server::{Server, ServerOptions};
+use drover_kv_farm::client::{ClientOptions, Reader};
+use drover_kv_farm::server::{Desk, ServerOptions};
 use drover_mem::PageWish;
-use drover_rt::control::{ControlStream, Desk};
-use drover_verbs_sim::{Sim, World};
-use std::rc::Rc;
+use drover_verbs_sim::Sim;
 
 /// FaRM-KV.
 #[derive(Clone)]
@@ -34,9 +31,23 @@ impl Farm {
             client: ClientOptions::default(),
         }
     }
+}
 
-    /// A shard's options: with room for four times its objects.
-    pub fn server_options(&self, setup: &Setup, shard: usize) -> ServerOptions {
+/// More than header, key and the lines' versions of an object of a load take.
+const OBJECT_OVERHEAD_MAX: usize = 96;
+/// Room for chunks of every size.
+const MEMORY_MIN: usize = 64 << 20;
+
+impl OneSided for Farm {
+    type Host = Desk<Sim>;
+    type Reader = Reader;
+
+    fn shard_count(&self) -> usize {
+        self.shards
+    }
+
+    /// With room for four times its objects.
+    fn server_options(&self, setup: &Setup, shard: usize) -> ServerOptions {
         let object = (setup.load.value_bytes + OBJECT_OVERHEAD_MAX).next_power_of_two();
         ServerOptions {
             shard: shard as u16,
@@ -49,46 +60,8 @@ impl Farm {
             ..ServerOptions::default()
         }
     }
-}
 
-/// More than header, key and the lines' versions of an object of a load take.
-const OBJECT_OVERHEAD_MAX: usize = 96;
-/// Room for chunks of every size.
-const MEMORY_MIN: usize = 64 << 20;
-
-impl Service for Farm {
-    type Client = FarmClient<Sim>;
-
-    fn open(&self, world: &World, setup: &Setup) -> Vec<Desk> {
-        shards::open(world, self.shards, |device, shard| {
-            Server::new(device, &self.server_options(setup, shard)).expect("a server")
-        })
-    }
-
-    fn is_filled_when_open(&self) -> bool {
-        false
-    }
-
-    fn client(&self, core: Rc<Core>, desks: &[Desk]) -> FarmClient<Sim> {
-        let dials = desks.iter().map(Dial::at).collect();
-        FarmClient::new(core, dials, self.client.clone())
-    }
-
-    fn is_ready(client: &mut FarmClient<Sim>) -> bool {
-        client.is_ready()
-    }
-
-    fn part_count(&self) -> usize {
-        self.shards
-    }
-}
-
-impl Shard for Server<Sim> {
-    fn core(&self) -> Rc<Core> {
-        self.context()
-    }
-
-    fn adopt(&mut self, stream: ControlStream) {
-        self.adopt(stream);
+    fn client_options(&self) -> ClientOptions {
+        self.client.clone()
     }
 }

@@ -1,15 +1,12 @@
 //! [`Pilaf`]: Pilaf's shards in a room, each on a core of the server.
 
-use crate::service::Core;
-use crate::shards::{self, Shard};
-use crate::{Load, Service, Setup};
-use drover_kv_pilaf::client::{ClientOptions, Dial, PilafClient};
+use crate::shards::OneSided;
+use crate::{Load, Setup};
+use drover_kv_pilaf::client::{ClientOptions, Reader};
 use drover_kv_pilaf::layout::record_bytes;
-use drover_kv_pilaf::server::{Server, ServerOptions};
+use drover_kv_pilaf::server::{Desk, ServerOptions};
 use drover_mem::PageWish;
-use drover_rt::control::{ControlStream, Desk};
-use drover_verbs_sim::{Sim, World};
-use std::rc::Rc;
+use drover_verbs_sim::Sim;
 
 /// Pilaf.
 #[derive(Clone)]
@@ -31,9 +28,21 @@ impl Pilaf {
             client: ClientOptions::default(),
         }
     }
+}
 
-    /// A shard's options: with room for four times its records.
-    pub fn server_options(&self, setup: &Setup, shard: usize) -> ServerOptions {
+/// Room for chunks of every size.
+const MEMORY_MIN: usize = 64 << 20;
+
+impl OneSided for Pilaf {
+    type Host = Desk<Sim>;
+    type Reader = Reader;
+
+    fn shard_count(&self) -> usize {
+        self.shards
+    }
+
+    /// With room for four times its records.
+    fn server_options(&self, setup: &Setup, shard: usize) -> ServerOptions {
         let record = record_bytes(Load::key(0).len(), setup.load.value_bytes);
         let records = 4 * self.entry_count * record.next_power_of_two();
         ServerOptions {
@@ -48,44 +57,8 @@ impl Pilaf {
             ..ServerOptions::default()
         }
     }
-}
 
-/// Room for chunks of every size.
-const MEMORY_MIN: usize = 64 << 20;
-
-impl Service for Pilaf {
-    type Client = PilafClient<Sim>;
-
-    fn open(&self, world: &World, setup: &Setup) -> Vec<Desk> {
-        shards::open(world, self.shards, |device, shard| {
-            Server::new(device, &self.server_options(setup, shard)).expect("a server")
-        })
-    }
-
-    fn is_filled_when_open(&self) -> bool {
-        false
-    }
-
-    fn client(&self, core: Rc<Core>, desks: &[Desk]) -> PilafClient<Sim> {
-        let dials = desks.iter().map(Dial::at).collect();
-        PilafClient::new(core, dials, self.client.clone())
-    }
-
-    fn is_ready(client: &mut PilafClient<Sim>) -> bool {
-        client.is_ready()
-    }
-
-    fn part_count(&self) -> usize {
-        self.shards
-    }
-}
-
-impl Shard for Server<Sim> {
-    fn core(&self) -> Rc<Core> {
-        self.context()
-    }
-
-    fn adopt(&mut self, stream: ControlStream) {
-        self.adopt(stream);
+    fn client_options(&self) -> ClientOptions {
+        self.client.clone()
     }
 }
