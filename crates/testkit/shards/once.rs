@@ -8,6 +8,9 @@ use drover_kv::{KvClient, Op, Outcome};
 use drover_testkit::kv_conformance::Bed;
 use drover_verbs_sim::Sim;
 
+/// What values are cut from.
+static VALUE: [u8; 1 << 14] = [7; 1 << 14];
+
 /// Plays `count` operations, one for each key.
 fn play(
     bed: &mut SimBed<Sim>,
@@ -29,8 +32,12 @@ fn play(
     }
 }
 
-/// Puts `count` keys, each with itself for a value, in a shard that is set up as `shard` says; then reads each.
-pub fn read_each_once(count: u64, shard: impl FnOnce(ServerOptions) -> ServerOptions) -> ClientStats {
+/// Puts `count` keys with values of `value_bytes` in a shard that is set up as `shard` says; then reads each.
+pub fn read_each_once(
+    count: u64,
+    value_bytes: usize,
+    shard: impl FnOnce(ServerOptions) -> ServerOptions,
+) -> ClientStats {
     let mut bed = SimBed::<Sim>::of_one(1, false, |options| {
         shard(ServerOptions {
             memory_bytes: 4 << 20,
@@ -38,9 +45,10 @@ pub fn read_each_once(count: u64, shard: impl FnOnce(ServerOptions) -> ServerOpt
         })
     });
     let mut client = bed.client(Miss::Confirmed);
+    let value: &'static [u8] = &VALUE[..value_bytes];
     play(&mut bed, &mut client, count, |key| Op::Put {
         key,
-        value: key,
+        value,
         ttl_s: 0,
     });
     play(&mut bed, &mut client, count, |key| Op::Get { key });

@@ -136,6 +136,10 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
         self.look_up(front, at);
     }
 
+    fn read_long(&mut self, front: &mut Front<P>, at: usize, _: Wait) {
+        self.read_object_now(front, at);
+    }
+
     fn sent(&mut self, front: &mut Front<P>, at: usize, sent: u64) {
         front.places[at].own.tail = sent;
         self.asked.push(at as u32);

@@ -96,16 +96,24 @@ impl Reader {
         };
         let large = match object.len as usize > SHORT_OBJECT_BYTES {
             false => None,
-            true => match session.values.lend() {
+            true => match session.values.lend(at) {
                 Some(large) => Some(large),
-                // All are taken: from the beginning, later.
-                None => return front.rest(at),
+                None => {
+                    front.places[at].state = State::Crowded(Wait::Object);
+                    return;
+                }
             },
         };
         session.read_object(at, object, large);
         front.places[at].large = large;
         self.stats.object_reads += 1;
         began(front, at, Wait::Object);
+    }
+
+    /// Reads the object for which there was no buffer. Whatever has become of it meanwhile, it says itself.
+    pub(super) fn read_object_now<P: Provider>(&mut self, front: &mut Front<P>, at: usize) {
+        let object = *front.places[at].own.lookup().object();
+        self.read_object(front, at, &object);
     }
 
     pub(super) fn slots_came<P: Provider>(&mut self, front: &mut Front<P>, at: usize, sink: Sink<'_>) {

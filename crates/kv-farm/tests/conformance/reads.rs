@@ -10,7 +10,7 @@ const KEYS: u64 = SLOTS as u64 * 3 / 4;
 #[test]
 fn a_get_reads_a_neighbourhood_and_an_object_if_need_be_as_computed() {
     for (kind, objects, computed) in [(SlotKind::Wide, 0, 1.011), (SlotKind::Narrow, KEYS, 2.011)] {
-        let stats = read_each_once(KEYS, |options| ServerOptions {
+        let stats = read_each_once(KEYS, 8, |options| ServerOptions {
             geometry: Geometry::CLASSIC,
             home_count: SLOTS,
             block_count: SLOTS / 16,
@@ -39,4 +39,15 @@ fn a_get_reads_a_neighbourhood_and_an_object_if_need_be_as_computed() {
             "{kind:?}: {overflow:.4} in overflow"
         );
     }
+}
+
+/// Fewer buffers for long objects than operations: who finds none keeps what it has read.
+#[test]
+fn who_waits_for_a_buffer_does_not_look_its_key_up_again() {
+    let keys = 200;
+    let stats = read_each_once(keys, 9000, |options| options);
+    assert_eq!(
+        (stats.neighbourhood_reads, stats.object_reads, stats.retries),
+        (keys, keys, 0)
+    );
 }

@@ -118,6 +118,10 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
         self.look_up(front, at);
     }
 
+    fn read_long(&mut self, front: &mut Front<P>, at: usize, wait: Wait) {
+        self.read_record_now(front, at, wait == Wait::Record { told: true });
+    }
+
     fn sent(&mut self, front: &mut Front<P>, at: usize, _: u64) {
         self.stats.asked += u64::from(!front.places[at].is_update());
     }

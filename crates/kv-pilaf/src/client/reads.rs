@@ -55,16 +55,24 @@ impl Reader {
         };
         let large = match record.len as usize > SHORT_RECORD_BYTES {
             false => None,
-            true => match session.values.lend() {
+            true => match session.values.lend(at) {
                 Some(large) => Some(large),
-                // All are taken: from the beginning, later.
-                None => return front.rest(at),
+                None => {
+                    front.places[at].state = State::Crowded(Wait::Record { told });
+                    return;
+                }
             },
         };
         self.stats.record_reads += 1;
         session.read_record(at, record, large);
         let place = &mut front.places[at];
         (place.state, place.large) = (State::Reading(Wait::Record { told }), large);
+    }
+
+    /// Reads the record for which there was no buffer. Whatever has become of it meanwhile, its sum tells.
+    pub(super) fn read_record_now<P: Provider>(&mut self, front: &mut Front<P>, at: usize, told: bool) {
+        let record = *front.places[at].own.lookup().record();
+        self.read_record(front, at, &record, told);
     }
 
     pub(super) fn entry_came<P: Provider>(&mut self, front: &mut Front<P>, at: usize, sink: Sink<'_>) {

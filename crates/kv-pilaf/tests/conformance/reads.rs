@@ -8,7 +8,7 @@ const KEYS: u64 = ENTRIES as u64 * 3 / 4;
 
 #[test]
 fn a_get_reads_one_record_and_as_many_entries_as_computed() {
-    let stats = read_each_once(KEYS, |options| ServerOptions {
+    let stats = read_each_once(KEYS, 8, |options| ServerOptions {
         entry_count: ENTRIES,
         entry_count_max: ENTRIES,
         ..options
@@ -20,4 +20,14 @@ fn a_get_reads_one_record_and_as_many_entries_as_computed() {
         entries + 1.0
     );
     assert!((entries / 1.56 - 1.0).abs() < 0.03, "{entries:.3} entries a GET");
+}
+
+/// Fewer buffers for long records than operations: who finds none keeps what it has read.
+#[test]
+fn who_waits_for_a_buffer_does_not_look_its_key_up_again() {
+    let keys = 200;
+    let stats = read_each_once(keys, 9000, |options| options);
+    assert_eq!((stats.record_reads, stats.torn), (keys, 0));
+    // One, or now and then a second, as of any key.
+    assert!(stats.entry_reads < keys * 3 / 2, "{} entries", stats.entry_reads);
 }

@@ -99,6 +99,9 @@ impl<P: Provider, R: Reader<P>> Front<P, R> {
     /// Says the outcome of an operation, and frees its place as soon as nothing of it is under way.
     pub fn finish(&mut self, at: usize, outcome: Outcome<'_>, sink: Sink<'_>) {
         self.release_large(at);
+        if let Some(session) = self.session(at) {
+            session.values().leave(at);
+        }
         let place = &mut self.places[at];
         let token = place.token;
         place.state = State::Sending;
@@ -126,7 +129,7 @@ impl<P: Provider, R: Reader<P>> Front<P, R> {
         }
     }
 
-    /// What was read is torn, or a buffer is missing: from the beginning, later.
+    /// What was read is torn: from the beginning, later.
     pub fn rest(&mut self, at: usize) {
         self.release_large(at);
         let cpu = self.ctx.cpu();
@@ -213,7 +216,7 @@ impl<P: Provider, R: Reader<P>> Front<P, R> {
             request.kind = RequestKind::Put;
             if !session.agreed().fits_message(place.key.len(), value.len()) {
                 let values = session.values();
-                let buffer = values.lend()?;
+                let buffer = values.lend(at)?;
                 values.copy_in(buffer, value);
                 (request.kind, request.value_offset) = (RequestKind::PutLarge, values.offset(buffer) as u64);
                 (large, value) = (Some(buffer), &[]);
@@ -235,7 +238,7 @@ impl<P: Provider, R: Reader<P>> Front<P, R> {
         let session = self.links[place.shard].session()?;
         let large = match is_long {
             false => None,
-            true => Some(session.values().lend()?),
+            true => Some(session.values().lend(at)?),
         };
         self.orders += 1;
         // A question of this place may have been answered before.

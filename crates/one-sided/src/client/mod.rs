@@ -4,6 +4,7 @@
 //! What it waits for is its [`State`]; how it begins and ends, the [`Front`] knows; what is read next, the system's [`Reader`].
 //! Operations on one key go one after the other.
 
+mod fair_buffers;
 mod front;
 mod greeting;
 mod place;
@@ -77,6 +78,9 @@ pub trait Reader<P: Provider>: Sized {
 
     /// It begins again, after a rest.
     fn again(&mut self, front: &mut Front<P, Self>, at: usize);
+
+    /// There may be a buffer for the long thing that place `at` was about to READ.
+    fn read_long(&mut self, front: &mut Front<P, Self>, at: usize, wait: Self::Wait);
 
     /// The request of place `at` is staged; `sent` is what [`Session::send`] said.
     fn sent(&mut self, front: &mut Front<P, Self>, at: usize, sent: u64);
@@ -189,6 +193,7 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
                 State::Free | State::Sending => continue,
                 State::Waiting => self.begin(at),
                 State::Asking { is_long } => self.reader.ask(&mut self.front, at, is_long),
+                State::Crowded(wait) => self.reader.read_long(&mut self.front, at, wait),
                 State::Resting { until } if now >= until => self.reader.again(&mut self.front, at),
                 _ => {}
             }

@@ -13,6 +13,8 @@ pub enum State<W> {
     Waiting,
     /// Something by READ.
     Reading(W),
+    /// A buffer for something long, whose place is known, to READ it.
+    Crowded(W),
     /// Time: what was read was torn.
     Resting {
         /// Then it begins again.
@@ -97,7 +99,7 @@ impl<W, O> Place<W, O> {
     pub(super) fn is_idle(&self) -> bool {
         matches!(
             self.state,
-            State::Waiting | State::Resting { .. } | State::Asking { .. }
+            State::Waiting | State::Crowded(_) | State::Resting { .. } | State::Asking { .. }
         )
     }
 

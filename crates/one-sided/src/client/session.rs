@@ -1,5 +1,6 @@
 //! [`Session`]: what a client has with one shard; [`Agreed`] and [`Values`], of which all sessions consist.
 
+use super::fair_buffers::FairBuffers;
 use crate::control::{Terms, Wishes};
 use crate::error::SetupError;
 use crate::queues::Queues;
@@ -60,12 +61,12 @@ impl Agreed {
     }
 }
 
-/// Buffers for long values, which the server READs and, if it is to, WRITEs.
+/// Buffers for long values, which the server READs and, if it is to, WRITEs. Places get them in the order in which they asked.
 pub struct Values<P: Provider> {
     /// What the server is told of.
     pub mr: P::Mr,
     bytes: usize,
-    free: Vec<u8>,
+    free: FairBuffers,
 }
 
 impl<P: Provider> Values<P> {
@@ -79,18 +80,23 @@ impl<P: Provider> Values<P> {
         Ok(Values {
             mr: ctx.register(&memory, access)?,
             bytes,
-            free: (0..VALUES_MAX as u8).collect(),
+            free: FairBuffers::new(VALUES_MAX as u8),
         })
     }
 
-    /// A buffer, unless all are taken.
-    pub fn lend(&mut self) -> Option<u8> {
-        self.free.pop()
+    /// A buffer for place `at`; `None`: it has to wait, and to ask again.
+    pub fn lend(&mut self, at: usize) -> Option<u8> {
+        self.free.take(at)
+    }
+
+    /// Place `at` waits for none any more.
+    pub(super) fn leave(&mut self, at: usize) {
+        self.free.leave(at);
     }
 
     /// It is free again.
     pub fn take_back(&mut self, which: u8) {
-        self.free.push(which);
+        self.free.give_back(which);
     }
 
     /// Of a buffer.
