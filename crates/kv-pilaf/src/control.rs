@@ -19,7 +19,7 @@ pub use drover_one_sided::{NO_RESOURCES, Ready, Terms, WRONG_SHARD, WRONG_VERSIO
 pub const SYSTEM: &str = "pilaf";
 
 /// Version of these messages and of the layouts.
-pub const PROTOCOL_VERSION: u16 = 2;
+pub const PROTOCOL_VERSION: u16 = 3;
 
 /// A client's first word.
 pub type Hello = drover_one_sided::Hello;

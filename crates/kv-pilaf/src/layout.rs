@@ -34,7 +34,7 @@ use drover_index::crc64;
 use drover_index::cuckoo::RecordRef;
 use drover_one_sided::REQUEST_HEADER_BYTES;
 
-pub use drover_one_sided::{Request, RequestKind};
+pub use drover_one_sided::{Request, RequestKind, Status};
 
 /// Bytes of a record before its key.
 pub const RECORD_HEADER_BYTES: usize = 24;
@@ -119,28 +119,6 @@ impl<'a> Record<'a> {
     }
 }
 
-/// What the server says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Status {
-    /// PUT: done.
-    Stored = 1,
-    /// DELETE: done.
-    Deleted = 2,
-    /// GET, DELETE: no such key.
-    NotFound = 3,
-    /// GET: the value is behind the header.
-    Value = 4,
-    /// GET: READ this record.
-    Location = 5,
-    /// No room.
-    Full = 6,
-    /// The record would be longer than the server allows.
-    TooLarge = 7,
-    /// The request contradicts itself.
-    BadRequest = 8,
-}
-
 /// A reply's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reply {
@@ -170,17 +148,7 @@ impl Reply {
     /// The reply in `message` with its value; `None`: it contradicts itself.
     pub fn decode(message: &[u8]) -> Option<(Reply, &[u8])> {
         let (bytes, value) = message.split_first_chunk::<MESSAGE_HEADER_BYTES>()?;
-        let status = match bytes[0] {
-            1 => Status::Stored,
-            2 => Status::Deleted,
-            3 => Status::NotFound,
-            4 => Status::Value,
-            5 => Status::Location,
-            6 => Status::Full,
-            7 => Status::TooLarge,
-            8 => Status::BadRequest,
-            _ => return None,
-        };
+        let status = Status::decode(bytes[0])?;
         let reply = Reply {
             status,
             slot: u16::from_le_bytes([bytes[2], bytes[3]]),

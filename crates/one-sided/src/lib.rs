@@ -11,7 +11,7 @@
 //! - [`Server`] is one shard and its clients; a system supplies its [`Host`].
 //! - [`Client`] is a [`KvClient`](drover_kv::KvClient) of all shards of a service; a system supplies its [`Reader`], and the
 //!   [`Session`] it has with each shard.
-//! - [`Request`] is what is asked of a server, [`Hello`] and [`Terms`] what both ends say first; [`Queues`], [`Values`]:
+//! - [`Request`] is what is asked of a server, [`Status`] what it says to that, [`Hello`] and [`Terms`] what both ends say first; [`Basis`]:
 //!   what sessions consist of.
 //!
 //! A request, as both systems send it:
@@ -33,12 +33,14 @@ mod error;
 mod queues;
 mod request;
 mod server;
+mod status;
 
 pub use client::{
-    Agreed, Client, ClientOptions, Front, Place, Reader, Session, Sink, State, VALUES_MAX, Values,
+    Agreed, Basis, Client, ClientOptions, Front, Place, Reader, Session, Sink, State, VALUES_MAX, Values,
 };
 pub use control::{Hello, NO_RESOURCES, Ready, Terms, WRONG_SHARD, WRONG_VERSION, Wishes};
 pub use error::{PeerError, SetupError, StartError};
 pub use queues::{Depths, Queues, WHICH};
 pub use request::{REQUEST_HEADER_BYTES, Request, RequestKind};
 pub use server::{Advance, Clock, Host, Membership, Server};
+pub use status::Status;

@@ -3,7 +3,7 @@
 use super::{Front, Reader, State};
 use crate::layout::{Reply, Status};
 use crate::logic::Lookup;
-use drover_kv::{OpKind, Outcome, Refusal};
+use drover_kv::{Outcome, Refusal};
 use drover_one_sided::{Reader as _, Sink};
 use drover_verbs::Provider;
 
@@ -53,24 +53,19 @@ impl Reader {
         let place = &front.places[at];
         // A reader that gave up because of torn bytes had not missed anything yet.
         let is_miss = !place.own.lookup.as_ref().is_some_and(Lookup::has_given_up);
-        let outcome = match (reply.status, place.kind) {
-            (Status::Stored, Some(OpKind::Put)) => Outcome::Stored,
-            (Status::Deleted, Some(OpKind::Delete)) => Outcome::Deleted,
-            (Status::NotFound, Some(OpKind::Delete)) => Outcome::NotFound,
-            (Status::NotFound, Some(OpKind::Get)) => {
-                self.stats.confirmed_misses += u64::from(is_miss);
-                Outcome::NotFound
+        match (reply.status, reply.status.outcome(place.kind)) {
+            (status, Some(outcome)) => {
+                let is_confirmed = status == Status::NotFound && !place.is_update();
+                self.stats.confirmed_misses += u64::from(is_confirmed && is_miss);
+                front.finish(at, outcome, sink);
             }
-            (Status::Value | Status::Written, Some(OpKind::Get)) => {
+            (Status::Value | Status::Written, None) => {
                 self.stats.hits += 1;
                 self.stats.false_misses += u64::from(is_miss);
-                Outcome::Value(value)
+                front.finish(at, Outcome::Value(value), sink);
             }
-            (Status::Long, Some(OpKind::Get)) => return self.ask(front, at, true),
-            (Status::Full, _) => Outcome::Refused(Refusal::Full),
-            (Status::TooLarge, _) => Outcome::Refused(Refusal::TooLarge),
-            _ => Outcome::Refused(Refusal::BadRequest),
-        };
-        front.finish(at, outcome, sink);
+            (Status::Long, None) => self.ask(front, at, true),
+            _ => front.finish(at, Outcome::Refused(Refusal::BadRequest), sink),
+        }
     }
 }

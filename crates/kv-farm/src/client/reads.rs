@@ -6,7 +6,7 @@ use crate::logic::{Lookup, Step, TableShape};
 use drover_base::{Cpu, Ns};
 use drover_index::hopscotch::ObjectRef;
 use drover_kv::Outcome;
-use drover_one_sided::{Reader as _, Session as _, Sink};
+use drover_one_sided::{Reader as _, Sink};
 use drover_verbs::{Context, Provider};
 
 /// What the lookup in place `at` says, if its session is still there.
@@ -96,7 +96,7 @@ impl Reader {
         };
         let large = match object.len as usize > SHORT_OBJECT_BYTES {
             false => None,
-            true => match session.values.lend(at) {
+            true => match session.basis.values.lend(at) {
                 Some(large) => Some(large),
                 None => {
                     front.places[at].state = State::Crowded(Wait::Object);
@@ -160,7 +160,7 @@ impl Reader {
             return;
         };
         session.object(at, lookup.object().len as usize, place.large, &mut self.scratch);
-        let now_s = session.agreed().now_s(now);
+        let now_s = session.basis.agreed.now_s(now);
         let step = lookup
             .late(took, lookup.object().len as usize)
             .unwrap_or_else(|| lookup.read(&self.scratch, &mut self.object, &place.key, now_s));

@@ -16,7 +16,7 @@ use crate::logic::{Sender, TableShape};
 use drover_base::Ns;
 use drover_index::hopscotch::{BLOCK_SLOTS, MOVES_OFFSET, ObjectRef, TableOptions, item_bytes, object_bytes};
 use drover_mem::{PageWish, round_up};
-use drover_one_sided::{Agreed, Depths, Queues, VALUES_MAX, Values};
+use drover_one_sided::{Agreed, Basis, VALUES_MAX};
 use drover_verbs::{
     Access, Context, MemoryRegion, PIECES_MAX, Provider, QueuePair, RemoteRegion, SendOp, Watch,
 };
@@ -45,11 +45,9 @@ pub(super) fn places_for(depth: usize) -> usize {
 
 /// One client at one shard.
 pub struct Session<P: Provider> {
-    queues: Queues<P>,
-    agreed: Agreed,
+    pub(super) basis: Basis<P>,
     buffers: P::Mr,
     mailbox: P::Mr,
-    pub(super) values: Values<P>,
     table: RemoteRegion,
     objects: RemoteRegion,
     ring: RemoteRegion,
@@ -109,13 +107,6 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
         let agreed = Agreed::new(&welcome.terms, now)?;
         let ring_bytes = welcome.ring_bytes as usize;
         let object_bytes_max = object_bytes(0, agreed.item_bytes_max - item_bytes(0, 0));
-        let depths = Depths {
-            sends: 2 * slots + FILLERS_MAX,
-            recvs: 0,
-            longs: VALUES_MAX,
-            long_bytes_max: object_bytes_max,
-        };
-        let queues = Queues::<P>::new(ctx, depths)?;
         let slots_bytes = welcome.table.geometry.span.max(BLOCK_SLOTS) * welcome.table.kind.bytes();
         let buffer_bytes = round_up(slots_bytes, 64) + MOVES_BYTES + SHORT_OBJECT_BYTES;
         let memory = |bytes, access| -> Result<P::Mr, SetupError> {
@@ -128,16 +119,15 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
         let reply_bytes = welcome.reply_bytes as usize;
         let buffers = memory(ring_bytes + slots * buffer_bytes, Access::LOCAL)?;
         let mailbox = memory(NOTICE_BYTES + slots * reply_bytes, Access::REMOTE_WRITE)?;
-        let values = Values::<P>::new(ctx, object_bytes_max, both_ways)?;
+        let depths = (2 * slots + FILLERS_MAX, 0);
+        let basis = Basis::<P>::new(ctx, agreed, depths, (object_bytes_max, both_ways))?;
         let table = ctx.import_region(&welcome.slots)?;
         let objects = ctx.import_region(&welcome.objects)?;
         let ring = ctx.import_region(&welcome.ring)?;
         let mut session: Session<P> = Session {
-            queues,
             buffers,
             replies: Mailbox::new(mailbox.region().clone(), reply_bytes, welcome.sums),
             mailbox,
-            values,
             table,
             objects,
             ring,
@@ -150,14 +140,14 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
             slots_bytes: round_up(slots_bytes, 64),
             sender: Sender::new(ring_bytes),
             is_blocked: false,
-            record: Vec::with_capacity(record_bytes(agreed.message_bytes)),
-            agreed,
+            record: Vec::with_capacity(record_bytes(basis.agreed.message_bytes)),
+            basis,
             ctx: ctx.clone(),
         };
         if table.len < welcome.table.bytes() as u64 || ring.len < ring_bytes as u64 {
             return Err(SetupError::Unusable { what: "regions" });
         }
-        session.queues.qp.connect(&welcome.qp)?;
+        session.basis.queues.qp.connect(&welcome.qp)?;
         Ok(session)
     }
 
@@ -172,26 +162,18 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
             false => Vec::new(),
         };
         Ok(Attach {
-            qp: self.queues.qp.export()?,
+            qp: self.basis.queues.qp.export()?,
             mailbox: self.mailbox.export(&watches)?,
-            values: self.values.mr.export(&[])?,
+            values: self.basis.values.mr.export(&[])?,
         })
     }
 
-    fn agreed(&self) -> &Agreed {
-        &self.agreed
+    fn basis(&self) -> &Basis<P> {
+        &self.basis
     }
 
-    fn agreed_mut(&mut self) -> &mut Agreed {
-        &mut self.agreed
-    }
-
-    fn queues(&mut self) -> &mut Queues<P> {
-        &mut self.queues
-    }
-
-    fn values(&mut self) -> &mut Values<P> {
-        &mut self.values
+    fn basis_mut(&mut self) -> &mut Basis<P> {
+        &mut self.basis
     }
 
     /// Stages a record with the request; the ring's tail behind it.
@@ -243,7 +225,7 @@ impl<P: Provider> Session<P> {
             imm: None,
         };
         let sge = self.buffers.sge(offset, bytes.len());
-        self.queues.stage(wr_id, op, sge, signaled);
+        self.basis.queues.stage(wr_id, op, sge, signaled);
     }
 
     /// How far the server has consumed the ring; whether that is news.
@@ -251,7 +233,7 @@ impl<P: Provider> Session<P> {
         let head = self.replies.notice();
         self.sender.told(head).unwrap_or_else(|error| {
             tracing::debug!(%error, head, "the server does not know what it reads");
-            self.agreed.broken = true;
+            self.basis.agreed.broken = true;
             false
         })
     }
@@ -264,13 +246,13 @@ impl<P: Provider> Session<P> {
         large: Option<u8>,
         out: &mut Vec<u8>,
     ) -> Option<Reply> {
-        let values = &self.values;
+        let values = &self.basis.values;
         let room = large.map(|large| (values.mr.region(), values.offset(large), values.bytes()));
         match self.replies.reply(place, sequence, room, out) {
             Ok(reply) => reply,
             Err(error) => {
                 tracing::debug!(%error, "a server that does not know how to answer");
-                self.agreed.broken = true;
+                self.basis.agreed.broken = true;
                 None
             }
         }
@@ -282,7 +264,8 @@ impl<P: Provider> Session<P> {
         let sge = self
             .buffers
             .sge(self.slots_at(place), count * self.shape.table.kind.bytes());
-        self.queues
+        self.basis
+            .queues
             .stage(SLOTS | place as u64, SendOp::Read { remote }, sge, true);
     }
 
@@ -296,7 +279,8 @@ impl<P: Provider> Session<P> {
     pub(super) fn read_moves(&mut self, place: usize) {
         let remote = self.table.at(MOVES_OFFSET);
         let sge = self.buffers.sge(self.moves_at(place), 8);
-        self.queues
+        self.basis
+            .queues
             .stage(MOVES | place as u64, SendOp::Read { remote }, sge, true);
     }
 
@@ -311,10 +295,11 @@ impl<P: Provider> Session<P> {
     pub(super) fn read_object(&mut self, place: usize, object: &ObjectRef, large: Option<u8>) {
         let remote = self.objects.at(object.offset as usize);
         let sge = match large {
-            Some(large) => self.values.sge(large, object.len as usize),
+            Some(large) => self.basis.values.sge(large, object.len as usize),
             None => self.buffers.sge(self.object_at(place), object.len as usize),
         };
-        self.queues
+        self.basis
+            .queues
             .stage(OBJECT | place as u64, SendOp::Read { remote }, sge, true);
     }
 
@@ -322,7 +307,7 @@ impl<P: Provider> Session<P> {
     pub(super) fn object(&self, place: usize, len: usize, large: Option<u8>, out: &mut Vec<u8>) {
         out.resize(len, 0);
         match large {
-            Some(large) => self.values.copy_out(large, out),
+            Some(large) => self.basis.values.copy_out(large, out),
             None => self.buffers.region().copy_out(self.object_at(place), out),
         }
     }
@@ -330,7 +315,7 @@ impl<P: Provider> Session<P> {
 
 impl<P: Provider> Drop for Session<P> {
     fn drop(&mut self) {
-        self.queues.qp.to_error();
+        self.basis.queues.qp.to_error();
         for region in [&self.table, &self.objects, &self.ring] {
             self.ctx.forget_region(region);
         }

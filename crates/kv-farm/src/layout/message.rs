@@ -19,33 +19,10 @@
 
 use super::{u32_at, u64_at};
 use drover_index::Crc64;
+use drover_one_sided::Status;
 
 /// Bytes of a reply behind its value.
 pub const REPLY_TRAILER_BYTES: usize = 32;
-
-/// What the server says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Status {
-    /// PUT: done.
-    Stored = 1,
-    /// DELETE: done.
-    Deleted = 2,
-    /// GET, DELETE: no such key.
-    NotFound = 3,
-    /// GET: the value is before the trailer.
-    Value = 4,
-    /// GET: the value is where the client wanted it.
-    Written = 5,
-    /// GET: the value is longer than the reply and the room.
-    Long = 6,
-    /// No room.
-    Full = 7,
-    /// The item would be longer than the server allows.
-    TooLarge = 8,
-    /// The request contradicts itself.
-    BadRequest = 9,
-}
 
 /// A reply's trailer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,18 +50,7 @@ impl Reply {
     /// Takes a trailer apart; its length may be anything. `None`: nothing that a server says.
     pub fn decode(bytes: &[u8; REPLY_TRAILER_BYTES]) -> Option<Reply> {
         Some(Reply {
-            status: match bytes[12] {
-                1 => Status::Stored,
-                2 => Status::Deleted,
-                3 => Status::NotFound,
-                4 => Status::Value,
-                5 => Status::Written,
-                6 => Status::Long,
-                7 => Status::Full,
-                8 => Status::TooLarge,
-                9 => Status::BadRequest,
-                _ => return None,
-            },
+            status: Status::decode(bytes[12])?,
             value_bytes: u32_at(bytes, 8) as usize,
             sequence: u64_at(bytes, 24),
             sum: u64_at(bytes, 0),
@@ -109,7 +75,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn messages_come_back_as_they_were(sequence in 1u64.., value in proptest::collection::vec(any::<u8>(), 0..100), status in 1u8..10) {
+        fn messages_come_back_as_they_were(sequence in 1u64.., value in proptest::collection::vec(any::<u8>(), 0..100), status in 1u8..11) {
             let mut trailer = [0; 32];
             trailer[12] = status;
             let mut reply = Reply::decode(&trailer).expect("a status");

@@ -10,8 +10,8 @@
 mod message;
 mod record;
 
-pub use drover_one_sided::{REQUEST_HEADER_BYTES, Request, RequestKind};
-pub use message::{REPLY_TRAILER_BYTES, Reply, Status, reply_sum};
+pub use drover_one_sided::{REQUEST_HEADER_BYTES, Request, RequestKind, Status};
+pub use message::{REPLY_TRAILER_BYTES, Reply, reply_sum};
 pub use record::{
     FILLER, Header, RECORD_HEADER_BYTES, encode_record, filler_word, is_whole, record_bytes, trailer,
 };

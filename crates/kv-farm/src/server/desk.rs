@@ -5,7 +5,6 @@ use super::{ServerOptions, ServerStats};
 use crate::layout::{Request, Status};
 use drover_base::{Cpu, KeyHash, KeyHasher, Ns};
 use drover_index::hopscotch::{HopscotchTable, TableOptions};
-use drover_kv::Refusal;
 use drover_mem::round_up;
 use drover_one_sided::{Clock, StartError};
 use drover_verbs::{Access, Context, MemoryRegion, Provider, Sge};
@@ -133,7 +132,7 @@ impl<P: Provider> Desk<P> {
         let expire_s = self.clock.expire_s(request.ttl_s, now);
         match self.shard.put(hash, key, value, expire_s, (now, now_s)) {
             Ok(()) => Status::Stored,
-            Err(refusal) => refused(refusal),
+            Err(refusal) => refusal.into(),
         }
     }
 
@@ -171,13 +170,5 @@ impl<P: Provider> Desk<P> {
 
     fn hash(&self, key: &[u8]) -> KeyHash {
         self.hasher.hash(key)
-    }
-}
-
-pub(super) fn refused(refusal: Refusal) -> Status {
-    match refusal {
-        Refusal::TooLarge => Status::TooLarge,
-        Refusal::Full => Status::Full,
-        _ => Status::BadRequest,
     }
 }

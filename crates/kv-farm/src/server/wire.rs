@@ -1,6 +1,6 @@
 //! [`Wire`]: queues and buffers of one client, and how its requests are answered.
 
-use super::desk::{Desk, refused};
+use super::desk::Desk;
 use super::inbox::Inbox;
 use crate::layout::{NOTICE_BYTES, REPLY_TRAILER_BYTES, Reply, Request, RequestKind, Status, reply_sum};
 use crate::logic::{BadRecord, Receiver};
@@ -350,7 +350,7 @@ impl<P: Provider> Wire<P> {
         ) {
             (None, _) => Some(Status::BadRequest),
             _ if request.value_bytes == 0 => Some(Status::BadRequest),
-            (_, Err(refusal)) => Some(refused(refusal)),
+            (_, Err(refusal)) => Some(refusal.into()),
             _ => None,
         };
         if let Some(status) = refusal {

@@ -7,7 +7,7 @@ use crate::logic::{Step, is_within};
 use drover_base::Cpu;
 use drover_index::cuckoo::RecordRef;
 use drover_kv::Outcome;
-use drover_one_sided::{Reader as _, Session as _, Sink};
+use drover_one_sided::{Reader as _, Sink};
 use drover_verbs::{Context, Provider};
 
 impl Reader {
@@ -55,7 +55,7 @@ impl Reader {
         };
         let large = match record.len as usize > SHORT_RECORD_BYTES {
             false => None,
-            true => match session.values.lend(at) {
+            true => match session.basis.values.lend(at) {
                 Some(large) => Some(large),
                 None => {
                     front.places[at].state = State::Crowded(Wait::Record { told });
@@ -96,7 +96,7 @@ impl Reader {
         };
         let lookup = place.own.lookup();
         session.record(at, lookup.record().len as usize, place.large, &mut self.scratch);
-        let now_s = session.agreed().now_s(now);
+        let now_s = session.basis.agreed.now_s(now);
         let step = match lookup.read(&self.scratch, &place.key, now_s, &session.shape) {
             // The server said where it is, and it has changed since: what counts is what the server says now.
             Step::Retry | Step::Entry(_) if told => Step::Ask,
@@ -112,7 +112,7 @@ impl Reader {
             return;
         };
         if !is_within(record, &session.shape) {
-            session.agreed_mut().broken = true;
+            session.basis.agreed.broken = true;
             return;
         }
         place.own.lookup().told(*record);

@@ -2,7 +2,7 @@
 
 use super::{Front, Reader, State};
 use crate::layout::{Reply, Status};
-use drover_kv::{OpKind, Outcome, Refusal};
+use drover_kv::{Outcome, Refusal};
 use drover_one_sided::Sink;
 use drover_verbs::Provider;
 
@@ -32,20 +32,15 @@ impl Reader {
         if !is_awaited || place.shard != shard {
             return;
         }
-        let outcome = match (reply.status, place.kind) {
-            (Status::Stored, Some(OpKind::Put)) => Outcome::Stored,
-            (Status::Deleted, Some(OpKind::Delete)) => Outcome::Deleted,
-            (Status::NotFound, Some(OpKind::Get | OpKind::Delete)) => Outcome::NotFound,
-            (Status::Value, Some(OpKind::Get)) => {
+        match (reply.status, reply.status.outcome(place.kind)) {
+            (_, Some(outcome)) => front.finish(at, outcome, sink),
+            (Status::Value, None) => {
                 self.stats.hits += 1;
                 self.stats.false_misses += 1;
-                Outcome::Value(value)
+                front.finish(at, Outcome::Value(value), sink);
             }
-            (Status::Location, Some(OpKind::Get)) => return self.told(front, at, &reply.record),
-            (Status::Full, _) => Outcome::Refused(Refusal::Full),
-            (Status::TooLarge, _) => Outcome::Refused(Refusal::TooLarge),
-            _ => Outcome::Refused(Refusal::BadRequest),
-        };
-        front.finish(at, outcome, sink);
+            (Status::Location, None) => self.told(front, at, &reply.record),
+            _ => front.finish(at, Outcome::Refused(Refusal::BadRequest), sink),
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::logic::TableShape;
 use drover_base::Ns;
 use drover_index::cuckoo::{ENTRY_BYTES, RecordRef};
 use drover_mem::{PageWish, round_up};
-use drover_one_sided::{Agreed, Depths, Queues, VALUES_MAX, Values};
+use drover_one_sided::{Agreed, Basis, VALUES_MAX};
 use drover_rt::control::{ControlStream, Frame, Message};
 use drover_verbs::{
     Access, Context, MemoryRegion, PIECES_MAX, Payload, Provider, QueuePair, RemoteAddr, RemoteRegion,
@@ -46,10 +46,8 @@ pub(super) fn places_for(depth: usize) -> usize {
 
 /// One client at one shard.
 pub struct Session<P: Provider> {
-    queues: Queues<P>,
-    agreed: Agreed,
+    pub(super) basis: Basis<P>,
     buffers: P::Mr,
-    pub(super) values: Values<P>,
     tables: Tables<P>,
     extents: RemoteRegion,
     pub(super) shape: TableShape,
@@ -79,21 +77,13 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
     fn new(ctx: &Rc<P::Context>, slots: usize, welcome: &Welcome, now: Ns) -> Result<Session<P>, SetupError> {
         let agreed = Agreed::new(&welcome.terms, now)?;
         let slot_bytes = round_up(2 * agreed.message_bytes, 64) + 64 + SHORT_RECORD_BYTES;
-        let depths = Depths {
-            sends: 2 * slots,
-            recvs: slots,
-            longs: VALUES_MAX,
-            long_bytes_max: agreed.item_bytes_max,
-        };
-        let queues = Queues::<P>::new(ctx, depths)?;
+        let values = (agreed.item_bytes_max, Access::REMOTE_READ);
+        let basis = Basis::<P>::new(ctx, agreed, (2 * slots, slots), values)?;
         let buffers = ctx.register(&ctx.alloc(slots * slot_bytes, PageWish::Small)?, Access::LOCAL)?;
-        let values = Values::<P>::new(ctx, agreed.item_bytes_max, Access::REMOTE_READ)?;
         let tables = Tables::new(ctx, &welcome.table)?;
         let extents = ctx.import_region(&welcome.extents)?;
         let mut session: Session<P> = Session {
-            queues,
             buffers,
-            values,
             shape: TableShape {
                 epoch: tables.epoch(),
                 entry_count: tables.entry_count(),
@@ -102,7 +92,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
             },
             tables,
             extents,
-            agreed,
+            basis,
             slot_bytes,
             reads: 0,
             reads_max: ctx.caps().reads_outstanding_max.clamp(1, READS_MAX),
@@ -111,33 +101,25 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
             table_count: 0,
             ctx: ctx.clone(),
         };
-        session.queues.qp.connect(&welcome.qp)?;
+        session.basis.queues.qp.connect(&welcome.qp)?;
         (0..slots).for_each(|slot| session.expect(slot));
-        session.queues.post(ctx.cpu())?;
+        session.basis.queues.post(ctx.cpu())?;
         Ok(session)
     }
 
     fn attach(&self) -> Result<Attach, SetupError> {
         Ok(Attach {
-            qp: self.queues.qp.export()?,
-            values: self.values.mr.export(&[])?,
+            qp: self.basis.queues.qp.export()?,
+            values: self.basis.values.mr.export(&[])?,
         })
     }
 
-    fn agreed(&self) -> &Agreed {
-        &self.agreed
+    fn basis(&self) -> &Basis<P> {
+        &self.basis
     }
 
-    fn agreed_mut(&mut self) -> &mut Agreed {
-        &mut self.agreed
-    }
-
-    fn queues(&mut self) -> &mut Queues<P> {
-        &mut self.queues
-    }
-
-    fn values(&mut self) -> &mut Values<P> {
-        &mut self.values
+    fn basis_mut(&mut self) -> &mut Basis<P> {
+        &mut self.basis
     }
 
     /// Stages a message; there is always room for it.
@@ -153,7 +135,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
             imm: None,
         };
         let sge = self.buffers.sge(at, len);
-        self.queues.stage(SENT | slot as u64, op, sge, true);
+        self.basis.queues.stage(SENT | slot as u64, op, sge, true);
         Some(0)
     }
 
@@ -192,17 +174,19 @@ impl<P: Provider> Session<P> {
     }
 
     fn entry_at(&self, slot: usize) -> usize {
-        self.at(slot) + round_up(2 * self.agreed.message_bytes, 64)
+        self.at(slot) + round_up(2 * self.basis.agreed.message_bytes, 64)
     }
 
     fn reply_at(&self, slot: usize) -> usize {
-        self.at(slot) + self.agreed.message_bytes
+        self.at(slot) + self.basis.agreed.message_bytes
     }
 
     /// A RECV into slot `slot`'s buffer; whose reply it gets is another matter.
     fn expect(&mut self, slot: usize) {
-        let sge = self.buffers.sge(self.reply_at(slot), self.agreed.message_bytes);
-        self.queues.expect(RECV | slot as u64, sge);
+        let sge = self
+            .buffers
+            .sge(self.reply_at(slot), self.basis.agreed.message_bytes);
+        self.basis.queues.expect(RECV | slot as u64, sge);
     }
 
     /// The reply in the buffer of RECV `slot`, which may get another one from now on.
@@ -225,7 +209,7 @@ impl<P: Provider> Session<P> {
             self.tables.end_read();
         }
         match self.held.pop_front() {
-            Some(read) => self.queues.push(read),
+            Some(read) => self.basis.queues.push(read),
             None => self.reads -= 1,
         }
     }
@@ -241,7 +225,7 @@ impl<P: Provider> Session<P> {
     pub(super) fn read_record(&mut self, slot: usize, record: &RecordRef, large: Option<u8>) {
         let remote = self.extents.at(record.offset as usize);
         let sge = match large {
-            Some(large) => self.values.sge(large, record.len as usize),
+            Some(large) => self.basis.values.sge(large, record.len as usize),
             None => self.buffers.sge(self.entry_at(slot) + 64, record.len as usize),
         };
         self.read(RECORD, slot, remote, sge);
@@ -251,7 +235,7 @@ impl<P: Provider> Session<P> {
     pub(super) fn record(&self, slot: usize, len: usize, large: Option<u8>, out: &mut Vec<u8>) {
         out.resize(len, 0);
         match large {
-            Some(large) => self.values.copy_out(large, out),
+            Some(large) => self.basis.values.copy_out(large, out),
             None => self.buffers.region().copy_out(self.entry_at(slot) + 64, out),
         }
     }
@@ -264,7 +248,7 @@ impl<P: Provider> Session<P> {
             signaled: true,
             fence: false,
         };
-        let pieces = self.queues.pieces;
+        let pieces = self.basis.queues.pieces;
         pieces.of(whole).for_each(|wr| self.push(wr));
     }
 
@@ -277,13 +261,13 @@ impl<P: Provider> Session<P> {
             return self.held.push_back(read);
         }
         self.reads += 1;
-        self.queues.push(read);
+        self.basis.queues.push(read);
     }
 }
 
 impl<P: Provider> Drop for Session<P> {
     fn drop(&mut self) {
-        self.queues.qp.to_error();
+        self.basis.queues.qp.to_error();
         self.ctx.forget_region(&self.extents);
     }
 }

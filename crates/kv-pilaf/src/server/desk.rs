@@ -7,7 +7,6 @@ use crate::control::TableDescriptor;
 use crate::layout::{Request, Status};
 use drover_base::{Cpu, KeyHash, KeyHasher, Ns};
 use drover_index::cuckoo::RECORD_BYTES_MAX;
-use drover_kv::Refusal;
 use drover_mem::AllocError;
 use drover_one_sided::{Clock, StartError};
 use drover_store::ExtentsOptions;
@@ -100,11 +99,7 @@ impl<P: Provider> Desk<P> {
     pub(super) fn draft(&mut self, request: &Request, key: &[u8], now: Ns) -> Result<Draft, Status> {
         let expire_s = self.clock.expire_s(request.ttl_s, now);
         let draft = self.shard.draft(key, request.value_bytes, expire_s, now);
-        draft.map_err(|refusal| match refusal {
-            Refusal::TooLarge => Status::TooLarge,
-            Refusal::Full => Status::Full,
-            _ => Status::BadRequest,
-        })
+        draft.map_err(Status::from)
     }
 
     /// Makes a draft whose value is there the record of its key. A key without a place makes the table grow, a cache that

@@ -1,7 +1,7 @@
 //! [`Room`]: a server, clients on contexts of their own, and a clock that is moved by hand.
 
 use drover_base::{Actor, Cpu, HashSeed, Ns};
-use drover_kv::{Completion, KvClient, Op, Outcome, Refusal, SubmitError, Token};
+use drover_kv::{Completion, KvClient, Op, SubmitError, Token};
 use drover_kv_pilaf::client::{ClientOptions, Dial, PilafClient};
 use drover_kv_pilaf::server::{Server, ServerOptions};
 use drover_mem::PageWish;
@@ -11,29 +11,7 @@ use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
 
 /// What became of an operation.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Ended {
-    Value(Vec<u8>),
-    Stored,
-    Deleted,
-    NotFound,
-    Indeterminate,
-    Refused(Refusal),
-}
-
-impl From<Outcome<'_>> for Ended {
-    fn from(outcome: Outcome<'_>) -> Ended {
-        match outcome {
-            Outcome::Value(value) => Ended::Value(value.to_vec()),
-            Outcome::Stored => Ended::Stored,
-            Outcome::Deleted => Ended::Deleted,
-            Outcome::NotFound => Ended::NotFound,
-            Outcome::Indeterminate => Ended::Indeterminate,
-            Outcome::Refused(refusal) => Ended::Refused(refusal),
-            other => panic!("{other:?}"),
-        }
-    }
-}
+pub use drover_testkit::kv_conformance::Answer as Ended;
 
 pub fn value(value: &[u8]) -> Ended {
     Ended::Value(value.to_vec())

@@ -76,7 +76,9 @@ impl<P: Provider, R: Reader<P>> Front<P, R> {
             Op::Put { value, ttl_s, .. } => (value, ttl_s),
             _ => (&[], 0),
         };
-        let item_bytes_max = self.any_session().map(|session| session.agreed().item_bytes_max);
+        let item_bytes_max = self
+            .any_session()
+            .map(|session| session.basis().agreed.item_bytes_max);
         if item_bytes_max.is_some_and(|max| R::item_bytes(key.len(), value.len()) > max) {
             return Err(SubmitError::TooLarge);
         }
@@ -100,7 +102,7 @@ impl<P: Provider, R: Reader<P>> Front<P, R> {
     pub fn finish(&mut self, at: usize, outcome: Outcome<'_>, sink: Sink<'_>) {
         self.release_large(at);
         if let Some(session) = self.session(at) {
-            session.values().leave(at);
+            session.basis_mut().values.leave(at);
         }
         let place = &mut self.places[at];
         let token = place.token;
@@ -124,7 +126,7 @@ impl<P: Provider, R: Reader<P>> Front<P, R> {
             return;
         };
         if let Some(session) = self.session(at) {
-            session.values().take_back(large);
+            session.basis_mut().values.take_back(large);
             self.stirred = true;
         }
     }
@@ -172,7 +174,7 @@ impl<P: Provider, R: Reader<P>> Front<P, R> {
         let is_idle = self.places[at].is_idle();
         // Whatever it waits for may still come, unless the session ends.
         if !is_idle && let Some(session) = self.session(at) {
-            session.agreed_mut().broken = true;
+            session.basis_mut().agreed.broken = true;
         }
         if is_idle || !self.places[at].is_update() {
             self.finish(at, Outcome::Refused(Refusal::Unavailable), sink);
@@ -187,7 +189,7 @@ impl<P: Provider, R: Reader<P>> Front<P, R> {
             return false;
         };
         let place = &mut self.places[at];
-        place.hash = session.agreed().hasher.hash(&place.key);
+        place.hash = session.basis().agreed.hasher.hash(&place.key);
         place.shard = place.hash.partition_index(shard_count);
         if self.session(at).is_none() {
             return false;
@@ -214,8 +216,8 @@ impl<P: Provider, R: Reader<P>> Front<P, R> {
         let (mut large, mut value) = (None, &place.value[..]);
         if place.kind == Some(OpKind::Put) {
             request.kind = RequestKind::Put;
-            if !session.agreed().fits_message(place.key.len(), value.len()) {
-                let values = session.values();
+            if !session.basis().agreed.fits_message(place.key.len(), value.len()) {
+                let values = &mut session.basis_mut().values;
                 let buffer = values.lend(at)?;
                 values.copy_in(buffer, value);
                 (request.kind, request.value_offset) = (RequestKind::PutLarge, values.offset(buffer) as u64);
@@ -238,12 +240,12 @@ impl<P: Provider, R: Reader<P>> Front<P, R> {
         let session = self.links[place.shard].session()?;
         let large = match is_long {
             false => None,
-            true => Some(session.values().lend(at)?),
+            true => Some(session.basis_mut().values.lend(at)?),
         };
         self.orders += 1;
         // A question of this place may have been answered before.
         place.sequence = self.orders;
-        let values = session.values();
+        let values = &mut session.basis_mut().values;
         let request = Request {
             kind: RequestKind::Get,
             slot: at as u16,
@@ -266,7 +268,7 @@ impl<P: Provider, R: Reader<P>> Front<P, R> {
             }
             None => {
                 if let (Some(large), Some(session)) = (large, self.session(at)) {
-                    session.values().take_back(large);
+                    session.basis_mut().values.take_back(large);
                 }
             }
         }

@@ -71,7 +71,7 @@ impl<P: Provider, S: Session<P>> Handshake for Greeting<P, S> {
     ) -> Result<bool, SetupError> {
         if let Some(session) = session {
             frame.decode::<Ready>()?;
-            self.previous = session.agreed().id;
+            self.previous = session.basis().agreed.id;
             return Ok(true);
         }
         let new = S::new(&self.ctx, self.slots, &frame.decode()?, now)?;
@@ -81,7 +81,7 @@ impl<P: Provider, S: Session<P>> Handshake for Greeting<P, S> {
     }
 
     fn is_broken(session: &S) -> bool {
-        session.agreed().broken
+        session.basis().agreed.broken
     }
 
     fn is_curious(session: &S) -> bool {

@@ -12,7 +12,7 @@ mod session;
 
 pub use front::Front;
 pub use place::{Place, State};
-pub use session::{Agreed, Session, VALUES_MAX, Values};
+pub use session::{Agreed, Basis, Session, VALUES_MAX, Values};
 
 use crate::error::SetupError;
 use drover_base::{Cpu, Ns};
@@ -170,12 +170,12 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
         let Some(session) = self.front.links[shard].session() else {
             return;
         };
-        let count = session.queues().poll(cpu, &mut wcs);
+        let count = session.basis_mut().queues.poll(cpu, &mut wcs);
         for wc in &wcs[..count] {
             if wc.status != WcStatus::Success {
                 tracing::debug!(status = ?wc.status, shard, "a queue pair failed");
                 if let Some(session) = self.front.links[shard].session() {
-                    session.agreed_mut().broken = true;
+                    session.basis_mut().agreed.broken = true;
                 }
                 return;
             }

@@ -3,7 +3,7 @@
 use super::fair_buffers::FairBuffers;
 use crate::control::{Terms, Wishes};
 use crate::error::SetupError;
-use crate::queues::Queues;
+use crate::queues::{Depths, Queues};
 use crate::request::{REQUEST_HEADER_BYTES, Request};
 use drover_base::{KeyHasher, Ns};
 use drover_mem::{PageWish, round_up};
@@ -125,6 +125,42 @@ impl<P: Provider> Values<P> {
     }
 }
 
+/// What every session has.
+pub struct Basis<P: Provider> {
+    /// Its queue pair.
+    pub queues: Queues<P>,
+    /// What both ends know of it.
+    pub agreed: Agreed,
+    /// Its buffers for long values.
+    pub values: Values<P>,
+}
+
+impl<P: Provider> Basis<P> {
+    /// For `sends` requests and `recvs` RECVs under way beside values of up to `value_bytes_max`, which the server accesses as
+    /// `access` says.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    pub fn new(
+        ctx: &P::Context,
+        agreed: Agreed,
+        (sends, recvs): (usize, usize),
+        (value_bytes_max, access): (usize, Access),
+    ) -> Result<Basis<P>, SetupError> {
+        let depths = Depths {
+            sends,
+            recvs,
+            longs: VALUES_MAX,
+            long_bytes_max: value_bytes_max,
+        };
+        Ok(Basis {
+            queues: Queues::new(ctx, depths)?,
+            agreed,
+            values: Values::new(ctx, value_bytes_max, access)?,
+        })
+    }
+}
+
 /// One client at one shard: queues, buffers, the server's memory.
 pub trait Session<P: Provider>: Sized {
     /// What the client says in its `Hello`.
@@ -152,17 +188,11 @@ pub trait Session<P: Provider>: Sized {
     /// What it would have to be told cannot be exported.
     fn attach(&self) -> Result<Self::Attach, SetupError>;
 
-    /// What both ends know of it.
-    fn agreed(&self) -> &Agreed;
+    /// Of which it consists, beside what is the system's own.
+    fn basis(&self) -> &Basis<P>;
 
-    /// The same, to change it.
-    fn agreed_mut(&mut self) -> &mut Agreed;
-
-    /// Its queue pair.
-    fn queues(&mut self) -> &mut Queues<P>;
-
-    /// Its buffers for long values.
-    fn values(&mut self) -> &mut Values<P>;
+    /// The same, to use it.
+    fn basis_mut(&mut self) -> &mut Basis<P>;
 
     /// Stages the request of place `at`: how far the way to the server is used up behind it, if the system counts that; `None`:
     /// there is no room now.
@@ -193,9 +223,10 @@ pub trait Session<P: Provider>: Sized {
 
     /// Posts what is staged.
     fn post(&mut self, cpu: &P::Cpu) {
-        if let Err(error) = self.queues().post(cpu) {
+        let basis = self.basis_mut();
+        if let Err(error) = basis.queues.post(cpu) {
             tracing::debug!(%error, "a request was not taken");
-            self.agreed_mut().broken = true;
+            basis.agreed.broken = true;
         }
     }
 }

@@ -9,12 +9,18 @@ use std::collections::BTreeMap;
 
 /// An outcome with its value owned.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Answer {
+pub enum Answer {
+    /// GET: the value.
     Value(Vec<u8>),
+    /// PUT: done.
     Stored,
+    /// DELETE: done.
     Deleted,
+    /// GET, DELETE: no such key.
     NotFound,
+    /// Nobody knows.
     Indeterminate,
+    /// Nothing was done.
     Refused(Refusal),
 }
 

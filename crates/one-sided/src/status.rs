@@ -1,0 +1,89 @@
+//! [`Status`]: what a server says to a [`Request`](crate::Request), the first word of a reply, whatever else that has.
+
+use drover_kv::{OpKind, Outcome, Refusal};
+
+/// What came of a request. A system whose servers do not say one of these takes it for a refusal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Status {
+    /// PUT: done.
+    Stored = 1,
+    /// DELETE: done.
+    Deleted = 2,
+    /// GET, DELETE: no such key.
+    NotFound = 3,
+    /// GET: the value is in the reply.
+    Value = 4,
+    /// GET: READ the record that the reply names.
+    Location = 5,
+    /// GET: the value is where the client wanted it.
+    Written = 6,
+    /// GET: the value is longer than the reply and the room.
+    Long = 7,
+    /// No room.
+    Full = 8,
+    /// The item would be longer than the server allows.
+    TooLarge = 9,
+    /// The request contradicts itself.
+    BadRequest = 10,
+}
+
+impl Status {
+    const ALL: [Status; 10] = [
+        Status::Stored,
+        Status::Deleted,
+        Status::NotFound,
+        Status::Value,
+        Status::Location,
+        Status::Written,
+        Status::Long,
+        Status::Full,
+        Status::TooLarge,
+        Status::BadRequest,
+    ];
+
+    /// What `byte` stands for, if for anything.
+    pub fn decode(byte: u8) -> Option<Status> {
+        Status::ALL.get(usize::from(byte).wrapping_sub(1)).copied()
+    }
+
+    /// What it means to an operation of `kind`; `None`: a GET for which the rest of the reply counts.
+    pub fn outcome(self, kind: Option<OpKind>) -> Option<Outcome<'static>> {
+        Some(match (self, kind) {
+            (Status::Stored, Some(OpKind::Put)) => Outcome::Stored,
+            (Status::Deleted, Some(OpKind::Delete)) => Outcome::Deleted,
+            (Status::NotFound, Some(OpKind::Get | OpKind::Delete)) => Outcome::NotFound,
+            (Status::Value | Status::Location | Status::Written | Status::Long, Some(OpKind::Get)) => {
+                return None;
+            }
+            (Status::Full, _) => Outcome::Refused(Refusal::Full),
+            (Status::TooLarge, _) => Outcome::Refused(Refusal::TooLarge),
+            _ => Outcome::Refused(Refusal::BadRequest),
+        })
+    }
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Status {
+        match refusal {
+            Refusal::TooLarge => Status::TooLarge,
+            Refusal::Full => Status::Full,
+            _ => Status::BadRequest,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_is_the_status_that_it_encodes_or_none() {
+        for byte in 0..=255 {
+            match Status::decode(byte) {
+                Some(status) => assert_eq!(status as u8, byte),
+                None => assert!(byte == 0 || byte > Status::BadRequest as u8),
+            }
+        }
+    }
+}
