@@ -31,6 +31,11 @@ enum Order {
         indices: Range<u32>,
         window: usize,
     },
+    Churn {
+        key_count: u32,
+        indices: Range<u32>,
+        window: usize,
+    },
     Run {
         client_count: usize,
         window: usize,
@@ -111,6 +116,25 @@ impl Branch {
             // Relaxed: a number for people to look at.
             progress.fetch_add(loaded, Ordering::Relaxed);
         }
+        Ok(())
+    }
+
+    /// As [`Crew::churn`]. Each client there must see the whole turnover at once, so there are no pieces.
+    pub(crate) fn churn(
+        &mut self,
+        key_count: u32,
+        indices: Range<u32>,
+        window: usize,
+        progress: &AtomicU64,
+    ) -> Result<(), Box<TargetError>> {
+        let replaced = u64::from(indices.end - indices.start);
+        self.ask(&Order::Churn {
+            key_count,
+            indices,
+            window,
+        })?;
+        // Relaxed: a number for people to look at.
+        progress.fetch_add(replaced, Ordering::Relaxed);
         Ok(())
     }
 
@@ -196,6 +220,14 @@ fn obey(crew: &Crew, line: &str) -> Result<Answer, Box<TargetError>> {
     match serde_json::from_str(line).map_err(|error| words(&error))? {
         Order::Load { indices, window } => {
             crew.load(indices, window, &Arc::default())?;
+            Ok(Answer::Done)
+        }
+        Order::Churn {
+            key_count,
+            indices,
+            window,
+        } => {
+            crew.churn(key_count, indices, window, &Arc::default())?;
             Ok(Answer::Done)
         }
         Order::Run {

@@ -47,6 +47,8 @@ pub struct CrewOptions {
 
 enum Command {
     Load(Range<u32>, usize, Arc<AtomicU64>),
+    /// Of so many keys these.
+    Churn(u32, Range<u32>, usize, Arc<AtomicU64>),
     /// With so many of the member's clients.
     Run(RunOptions, usize),
 }
@@ -144,6 +146,28 @@ impl Crew {
         window: usize,
         progress: &Arc<AtomicU64>,
     ) -> Result<(), Box<TargetError>> {
+        self.share_out(indices, |range| Command::Load(range, window, progress.clone()))
+    }
+
+    /// Replaces the keys of `indices`, of `key_count` in all, shared among the clients: as [`Client::churn`].
+    pub fn churn(
+        &self,
+        key_count: u32,
+        indices: Range<u32>,
+        window: usize,
+        progress: &Arc<AtomicU64>,
+    ) -> Result<(), Box<TargetError>> {
+        self.share_out(indices, |range| {
+            Command::Churn(key_count, range, window, progress.clone())
+        })
+    }
+
+    /// A command for every client, with its share of `indices`.
+    fn share_out(
+        &self,
+        indices: Range<u32>,
+        command: impl Fn(Range<u32>) -> Command,
+    ) -> Result<(), Box<TargetError>> {
         let client_count: usize = self.members.iter().map(|member| member.clients).sum();
         let count = u64::from(indices.end - indices.start);
         let cut = |client: usize| indices.start + (count * client as u64 / client_count as u64) as u32;
@@ -152,7 +176,7 @@ impl Crew {
             let range = cut(client)..cut(client + member.clients);
             client += member.clients;
             // A client that is gone has left an answer that says why.
-            let _ = member.orders.send(Command::Load(range, window, progress.clone()));
+            let _ = member.orders.send(command(range));
         }
         answers(&self.members).map(drop)
     }
@@ -229,6 +253,9 @@ fn obey<T: Target>(
             Ok(Command::Load(range, window, progress)) => {
                 Some(client.load(range, window, &progress).map(|()| None))
             }
+            Ok(Command::Churn(key_count, range, window, progress)) => {
+                Some(client.churn(key_count, range, window, &progress).map(|()| None))
+            }
             Ok(Command::Run(options, _)) => Some(client.run(&options).map(Some)),
             Err(RecvTimeoutError::Timeout) => client.idle().err().map(Err),
             Err(RecvTimeoutError::Disconnected) => return,
@@ -247,6 +274,9 @@ fn keep(mut branch: Branch, commands: &Receiver<Command>, answer: &Sender<Answer
         done = match commands.recv() {
             Ok(Command::Load(range, window, progress)) => {
                 branch.load(range, window, &progress).map(|()| None)
+            }
+            Ok(Command::Churn(key_count, range, window, progress)) => {
+                branch.churn(key_count, range, window, &progress).map(|()| None)
             }
             Ok(Command::Run(options, client_count)) => branch.run(client_count, &options).map(Some),
             Err(_) => return,

@@ -83,12 +83,14 @@ impl Measured {
 
 /// A target with the operations meant for it. One per client thread.
 pub struct Client<T: Target> {
-    target: T,
+    pub(crate) target: T,
     tape: Tape,
     other_tape: Option<Tape>,
-    keys: KeyText,
-    values: Values,
-    version: u64,
+    pub(crate) keys: KeyText,
+    pub(crate) values: Values,
+    pub(crate) version: u64,
+    /// From an index of the tape to that of the key which stands for it by now: every [turnover](Client::churn) adds to it.
+    pub(crate) key_shift: u64,
     /// Drawn, but the target had no room for it.
     held: Option<Draw>,
 }
@@ -103,6 +105,7 @@ impl<T: Target> Client<T> {
             keys,
             values,
             version: u64::from(client_index) << 40,
+            key_shift: 0,
             held: None,
         }
     }
@@ -304,7 +307,7 @@ impl<T: Target> Client<T> {
     #[inline]
     fn submit(&mut self, draw: Draw, put: bool, token: u32) -> Result<bool, Box<TargetError>> {
         let index = u64::from(draw.index);
-        let key = self.keys.key(index);
+        let key = self.keys.key(index + self.key_shift);
         let op = if put {
             self.version += 1;
             Op::Put {

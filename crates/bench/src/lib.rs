@@ -34,6 +34,7 @@
 
 pub mod bound;
 mod branch;
+mod churn;
 mod crew;
 mod driver;
 mod flight;
@@ -63,5 +64,5 @@ pub use helper::{Helper, helper_main};
 pub use latency::{Latency, LatencyUs, SpreadUs};
 pub use machine::Machine;
 pub use progress::Progress;
-pub use reads::{Reads, ReadsPerGet, Table, TableKind};
+pub use reads::{Churned, Reads, ReadsPerGet, Table, TableKind};
 pub use target::{KvTarget, NullTarget, Target, TargetError};

@@ -60,6 +60,9 @@ const HOPSCOTCH: [(f64, f64); 5] = [
     (0.9, 1.043),
 ];
 
+/// At a load of 0.75 whose every operation is a DELETE or a new key, with the scrubber.
+const CUCKOO_SCRUBBED: f64 = 1.65;
+
 impl TableKind {
     /// READs of the table that a GET takes at `load`, interpolated between what was computed.
     pub fn probes_at(self, load: f64) -> f64 {
@@ -74,6 +77,18 @@ impl TableKind {
             }
         }
         points.last().map_or(1.0, |(_, most)| *most)
+    }
+
+    /// The same where keys come and go at a constant `load`; `None`: nothing was computed for it.
+    ///
+    /// Entries of a cuckoo table stay at their later places when an earlier one becomes free, and would drift to 1.88 READs at
+    /// three quarters; the server's scrubber moves them back, and 1.65 is what it has to keep to. A slot of a hopscotch table that
+    /// becomes free calls a key back from overflow: the table is as if just filled.
+    pub fn probes_under_churn(self, load: f64) -> Option<f64> {
+        match self {
+            TableKind::Cuckoo => ((load - 0.75).abs() < 0.005).then_some(CUCKOO_SCRUBBED),
+            TableKind::Hopscotch => Some(self.probes_at(load)),
+        }
     }
 }
 
@@ -94,17 +109,50 @@ pub struct ReadsPerGet {
 }
 
 impl ReadsPerGet {
-    /// Of these; `None`: no GET found anything.
+    /// Of these, in a table that was filled before; `None`: no GET found anything.
     pub fn of(reads: &Reads, table: Option<&Table>) -> Option<ReadsPerGet> {
+        let computed = table.map(|table| table.kind.probes_at(table.load));
+        ReadsPerGet::beside(reads, computed)
+    }
+
+    /// Of these, in a table whose keys have come and gone since.
+    pub fn under_churn(reads: &Reads, table: Option<&Table>) -> Option<ReadsPerGet> {
+        let computed = table.and_then(|table| table.kind.probes_under_churn(table.load));
+        ReadsPerGet::beside(reads, computed)
+    }
+
+    fn beside(reads: &Reads, computed_probes: Option<f64>) -> Option<ReadsPerGet> {
         let per_get = |count: u64| count as f64 / reads.hits as f64;
         (reads.hits > 0).then(|| ReadsPerGet {
             probes: per_get(reads.probes),
             reads: per_get(reads.probes + reads.records),
             asked: per_get(reads.asked),
             torn: per_get(reads.torn),
-            computed_probes: table.map(|table| table.kind.probes_at(table.load)),
+            computed_probes,
         })
     }
+
+    /// READs in all that were computed: records are as measured, one or none.
+    pub fn computed_reads(&self) -> Option<f64> {
+        Some(self.computed_probes? + self.reads - self.probes)
+    }
+
+    /// How far probes, and READs in all, are from what was computed: 0.01 is 1 % more.
+    pub fn deviation(&self) -> Option<[f64; 2]> {
+        Some([
+            self.probes / self.computed_probes? - 1.0,
+            self.reads / self.computed_reads()? - 1.0,
+        ])
+    }
+}
+
+/// What clients READ after the table's keys were replaced.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Churned {
+    /// How often each of them.
+    pub turnovers: u32,
+    /// For each GET that found its value.
+    pub reads_per_get: ReadsPerGet,
 }
 
 /// A table that clients READ, as it was filled before the run.
@@ -125,6 +173,9 @@ mod tests {
         assert_eq!(TableKind::Cuckoo.probes_at(0.75), 1.56);
         assert_eq!(TableKind::Cuckoo.probes_at(0.0), 1.0);
         assert_eq!(TableKind::Cuckoo.probes_at(1.0), 1.80);
+        assert_eq!(TableKind::Cuckoo.probes_under_churn(0.75), Some(1.65));
+        assert_eq!(TableKind::Cuckoo.probes_under_churn(0.6), None);
+        assert_eq!(TableKind::Hopscotch.probes_under_churn(0.75), Some(1.011));
         let between = TableKind::Cuckoo.probes_at(0.625);
         assert!((between - 1.44).abs() < 1e-9, "{between}");
     }
@@ -150,6 +201,13 @@ mod tests {
         let per_get = ReadsPerGet::of(&late.since(&early), Some(&table)).expect("hits");
         assert_eq!((per_get.probes, per_get.reads), (1.56, 2.56));
         assert_eq!((per_get.asked, per_get.computed_probes), (0.02, Some(1.56)));
+        assert_eq!(per_get.deviation(), Some([0.0, 0.0]));
+        let churned = ReadsPerGet::under_churn(&late.since(&early), Some(&table)).expect("hits");
+        assert_eq!(churned.computed_reads(), Some(2.65));
+        let off = churned
+            .deviation()
+            .map(|parts| parts.map(|part| (part * 1000.0).round()));
+        assert_eq!(off, Some([-55.0, -34.0]));
         assert_eq!(ReadsPerGet::of(&Reads::default(), None), None);
     }
 }

@@ -3,7 +3,7 @@
 use crate::bound::{Bound, Placement};
 use crate::latency::LatencyUs;
 use crate::machine::Machine;
-use crate::reads::{Reads, ReadsPerGet, Table};
+use crate::reads::{Churned, Reads, ReadsPerGet, Table};
 use crate::rivals::Kind;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,9 @@ pub struct Report {
     /// What each GET READ, of clients that read the server's memory; all samples that count together.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reads_per_get: Option<ReadsPerGet>,
+    /// The same after the keys were replaced, at a constant load, if they were.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub churned: Option<Churned>,
     /// The table that they read.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub table: Option<Table>,

@@ -17,7 +17,7 @@ use crate::report::{Lone, Report, RivalResult, Sample, Workload};
 use crate::rivals::{Entrant, Mode, Rival, RivalOptions, RivalTarget, Transport};
 use crate::target::{NullTarget, TargetError};
 use crate::workload::{KeyText, Mix, Popularity, Tape, TapeOptions, Values};
-use crate::{Helper, Table, result_file, server_time};
+use crate::{Churned, Helper, ReadsPerGet, Table, result_file, server_time};
 use drover_base::Ns;
 use drover_mem::timestamp;
 use std::error::Error;
@@ -77,6 +77,8 @@ pub struct Plan {
     pub server_pid: Option<u32>,
     /// The table that one-sided clients read, once the keys are loaded.
     pub table: Option<Table>,
+    /// How often all keys are replaced after the samples, to see what GETs READ then. The mix has no inserts if they are.
+    pub turnovers: u32,
 }
 
 /// A placement to wait for: virtual cores move, and some figures mean something in one placement only.
@@ -179,6 +181,7 @@ pub fn run<S: System>(
             let crew = system.crew(scope, plan)?;
             let mut stage = Stage::set(plan, progress, crew)?;
             stage.run_samples(progress)?;
+            stage.turn_over(progress)?;
             stage.finish()
         })
     })
@@ -243,6 +246,9 @@ pub fn run_by_turns(
                     let sample = stage.sample(&counter)?;
                     stage.report.samples.push(sample);
                 }
+            }
+            for stage in &mut stages {
+                stage.turn_over(progress)?;
             }
             stages.into_iter().map(Stage::finish).collect()
         })
@@ -427,6 +433,34 @@ impl<'a> Stage<'a> {
             throughput_ops: measured.ops_per_s(),
             latency_us: measured.latency.summary(),
         })
+    }
+
+    /// Replaces all keys, as often as is wanted, and looks what GETs READ then. After the samples, which are of the table as it
+    /// was filled.
+    fn turn_over(&mut self, progress: &Progress) -> Result<(), Box<dyn Error>> {
+        let (plan, turnovers) = (self.plan, self.plan.turnovers);
+        if turnovers == 0 {
+            return Ok(());
+        }
+        let all = u64::from(plan.key_count) * u64::from(turnovers);
+        let counter = progress.phase(
+            format!("replacing {} keys, {turnovers} times", plan.key_count),
+            all,
+        );
+        for _ in 0..turnovers {
+            let (count, window) = (plan.key_count, plan.window.max(16));
+            self.crew.churn(count, 0..count, window, &counter)?;
+        }
+        let options = plan.run_options(plan.window, plan.pace, plan.side_time());
+        let measured = self.crew.run(plan.cores.client.len(), &options)?;
+        honest(&measured)?;
+        let reads = measured.reads.unwrap_or_default();
+        self.report.churned =
+            ReadsPerGet::under_churn(&reads, plan.table.as_ref()).map(|reads_per_get| Churned {
+                turnovers,
+                reads_per_get,
+            });
+        Ok(())
     }
 
     fn finish(mut self) -> Result<(Report, Latency), Box<dyn Error>> {

@@ -1,6 +1,7 @@
 //! A [`Report`] as a table for people.
 
 use crate::latency::LatencyUs;
+use crate::reads::ReadsPerGet;
 use crate::report::Report;
 use std::fmt::{self, Display, Formatter};
 
@@ -132,22 +133,34 @@ fn reads(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
     let Some(per_get) = &report.reads_per_get else {
         return Ok(());
     };
-    let (records, load) = (
-        per_get.reads - per_get.probes,
-        report.table.map(|table| table.load),
-    );
-    let computed = match (per_get.computed_probes, load) {
-        (Some(probes), Some(load)) => {
-            format!(
-                " (computed for a load of {load:.2}: {probes:.2}, {:.2})",
-                probes + records
-            )
-        }
+    let load = report.table.map(|table| table.load);
+    reads_line("a GET that hits", per_get, load, f)?;
+    let Some(churned) = &report.churned else {
+        return Ok(());
+    };
+    let when = match churned.turnovers {
+        1 => "after all keys were replaced".to_owned(),
+        more => format!("after all keys were replaced {more} times"),
+    };
+    reads_line(&when, &churned.reads_per_get, load, f)
+}
+
+fn reads_line(when: &str, per_get: &ReadsPerGet, load: Option<f64>, f: &mut Formatter<'_>) -> fmt::Result {
+    let computed = match (
+        per_get.computed_probes.zip(per_get.computed_reads()),
+        per_get.deviation(),
+        load,
+    ) {
+        (Some((probes, reads)), Some([of_probes, of_reads]), Some(load)) => format!(
+            " (computed for a load of {load:.2}: {probes:.2}, {reads:.2}), off by {:+.1} %, {:+.1} %",
+            of_probes * 100.0,
+            of_reads * 100.0
+        ),
         _ => String::new(),
     };
     writeln!(
         f,
-        "a GET that hits: {:.3} probes, {:.3} READs{computed}; {:.4} messages, {:.4} READs made again",
+        "{when}: {:.3} probes, {:.3} READs{computed}; {:.4} messages, {:.4} READs made again",
         per_get.probes, per_get.reads, per_get.asked, per_get.torn
     )
 }

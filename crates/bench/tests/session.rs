@@ -22,9 +22,15 @@ struct Toy {
     refuses: Option<u32>,
 }
 
+enum Done {
+    Stored,
+    Deleted,
+    Read(Option<Vec<u8>>),
+}
+
 struct ToyClient {
     map: Map,
-    staged: Vec<(Token, Option<Vec<u8>>, bool)>,
+    staged: Vec<(Token, Done)>,
 }
 
 impl System for Toy {
@@ -44,23 +50,28 @@ impl System for Toy {
 impl Target for ToyClient {
     fn submit(&mut self, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
         let mut map = self.map.lock().expect("no client panics");
-        let (value, put) = match *op {
+        let done = match *op {
             Op::Put { key, value, .. } => {
                 map.insert(key.to_vec(), value.to_vec());
-                (None, true)
+                Done::Stored
             }
-            _ => (map.get(op.key()).cloned(), false),
+            Op::Delete { key } => match map.remove(key) {
+                Some(_) => Done::Deleted,
+                None => Done::Read(None),
+            },
+            _ => Done::Read(map.get(op.key()).cloned()),
         };
-        self.staged.push((token, value, put));
+        self.staged.push((token, done));
         Ok(())
     }
 
     fn poll(&mut self, _: bool, sink: &mut impl FnMut(Token, Outcome<'_>)) -> Result<(), Box<TargetError>> {
-        for (token, value, put) in self.staged.drain(..) {
-            match &value {
-                _ if put => sink(token, Outcome::Stored),
-                Some(value) => sink(token, Outcome::Value(value)),
-                None => sink(token, Outcome::NotFound),
+        for (token, done) in self.staged.drain(..) {
+            match &done {
+                Done::Stored => sink(token, Outcome::Stored),
+                Done::Deleted => sink(token, Outcome::Deleted),
+                Done::Read(Some(value)) => sink(token, Outcome::Value(value)),
+                Done::Read(None) => sink(token, Outcome::NotFound),
             }
         }
         Ok(())
@@ -98,6 +109,7 @@ fn plan() -> Plan {
         },
         server_pid: None,
         table: None,
+        turnovers: 0,
     }
 }
 
@@ -239,6 +251,60 @@ fn systems_by_turns_are_all_measured_and_those_that_read_say_how_much() {
     assert!(
         text.contains("processor time of the server per operation"),
         "{text}"
+    );
+}
+
+#[test]
+fn all_keys_are_replaced_after_the_samples_and_reads_are_told_beside_what_was_computed() {
+    let counting = Counting(Toy::default());
+    let map = counting.0.map.clone();
+    let all = || -> Vec<Vec<u8>> { map.lock().expect("no client panics").keys().cloned().collect() };
+    let mut fresh = plan();
+    fresh.table = Some(Table {
+        kind: TableKind::Cuckoo,
+        load: 0.75,
+    });
+    let (report, _) = run(&counting, &fresh, &Progress::new(false)).expect("a session");
+    assert_eq!(report.churned, None);
+    let before = all();
+    for turnovers in [1, 3] {
+        let plan = Plan {
+            turnovers,
+            ..fresh.clone()
+        };
+        map.lock().expect("no client panics").clear();
+        let (report, _) = run(&counting, &plan, &Progress::new(false)).expect("a session");
+        let after = all();
+        assert_eq!(after.len(), before.len(), "the load is what it was");
+        assert!(
+            after.iter().all(|key| !before.contains(key)),
+            "every key is another"
+        );
+        let churned = report.churned.expect("GETs found the new keys");
+        assert_eq!(
+            (churned.turnovers, churned.reads_per_get.computed_probes),
+            (turnovers, Some(1.65))
+        );
+        let text = report.to_string();
+        let line =
+            "1.000 probes, 2.000 READs (computed for a load of 0.75: 1.65, 2.65), off by -39.4 %, -24.5 %";
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+/// DELETEs that find nothing would leave the load another one.
+#[test]
+fn keys_that_cannot_be_replaced_end_the_session() {
+    let unloaded = Plan {
+        load: false,
+        turnovers: 1,
+        mix: Mix::parse("c").expect("a mix"),
+        ..plan()
+    };
+    let error = run(&Toy::default(), &unloaded, &Progress::new(false)).expect_err("nothing to delete");
+    assert!(
+        error.to_string().contains("failed while keys were replaced"),
+        "{error}"
     );
 }
 

@@ -250,7 +250,7 @@ fn json_of(output: &Output) -> (serde_json::Value, String) {
 fn a_bench_finds_every_key_and_counts_what_a_get_reads() {
     for system in SYSTEMS {
         let words = format!(
-            "--system {system} --keys 6144 --mix c --seconds 0.05 --warm-up 0 --repeats 1 --no-results --json -"
+            "--system {system} --keys 6144 --mix c --churn 10 --seconds 0.05 --warm-up 0 --repeats 1 --no-results --json -"
         );
         let (report, table) = json_of(&bench(&words));
         assert_eq!(report["system"], *system);
@@ -270,6 +270,19 @@ fn a_bench_finds_every_key_and_counts_what_a_get_reads() {
             "{table}"
         );
         assert_eq!(report["table"]["load"], 0.75);
+        let off = |line: &serde_json::Value| {
+            let figure = |name: &str| line[name].as_f64().unwrap_or_else(|| panic!("{name}: {table}"));
+            figure("probes") / figure("computed_probes") - 1.0
+        };
+        let churned = &report["churned"];
+        assert_eq!(churned["turnovers"], 10, "{table}");
+        for line in [per_get, &churned["reads_per_get"]] {
+            assert!(off(line).abs() < 0.03, "{table}");
+        }
+        assert!(
+            table.contains("after all keys were replaced 10 times: "),
+            "{table}"
+        );
         assert!(table.contains("(computed for a load of 0.75: "), "{table}");
         assert!(
             table.contains("processor time of the server per operation"),
@@ -279,13 +292,41 @@ fn a_bench_finds_every_key_and_counts_what_a_get_reads() {
 }
 
 #[test]
+fn keys_are_replaced_only_where_that_tells_something() {
+    for (words, reason) in [
+        ("--system herd --churn 1", "those of herd READ nothing"),
+        (
+            "--system farm --churn 1 --mix d",
+            "has no inserts beside; mix d has",
+        ),
+        ("--system farm --churn 101", "--churn: 0 to 100"),
+        (
+            "--system farm --churn 9 --keys 4000 --key-size 3",
+            "no 40000 different keys of 3 bytes",
+        ),
+    ] {
+        let output = bench(words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{words}: {said}");
+        assert!(said.contains(reason), "{words}: {said}");
+    }
+}
+
+#[test]
 fn client_processes_count_reads_too() {
-    let words = "--system pilaf --keys 3000 --mix c --seconds 0.02 --warm-up 0 --repeats 1 --no-results --json - \
+    let words = "--system pilaf --keys 3000 --mix c --churn 2 --seconds 0.02 --warm-up 0 --repeats 1 --no-results --json - \
                  --processes 2 --spin-us 20";
     let (report, table) = json_of(&bench(words));
     assert_eq!(report["workload"]["processes"], 2);
     assert!(
         report["reads_per_get"]["reads"]
+            .as_f64()
+            .is_some_and(|reads| reads >= 2.0),
+        "{table}"
+    );
+    // All of them know the new keys: nothing was missed.
+    assert!(
+        report["churned"]["reads_per_get"]["reads"]
             .as_f64()
             .is_some_and(|reads| reads >= 2.0),
         "{table}"

@@ -11,6 +11,7 @@ mod zipf;
 
 pub use keys::{KeyError, KeyText};
 pub use mix::{Mix, MixError};
+pub(crate) use tape::scatter_below;
 pub use tape::{Draw, Popularity, Tape, TapeOptions, Verb};
 pub use values::Values;
 pub use zipf::Zipf;

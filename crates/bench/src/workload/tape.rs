@@ -233,7 +233,7 @@ pub(super) fn scatter(word: u64, bits: u32, salt: u64) -> u64 {
 }
 
 /// A bijection of the numbers below `bound`: scatters until it lands below (at most two tries on average).
-fn scatter_below(number: u64, bound: u64, salt: u64) -> u64 {
+pub(crate) fn scatter_below(number: u64, bound: u64, salt: u64) -> u64 {
     let bits = (64 - (bound - 1).leading_zeros()).max(4);
     let mut x = number;
     loop {

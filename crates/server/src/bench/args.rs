@@ -22,7 +22,7 @@ Medians are those of the samples with the most common placement.
 Every run writes a result file with all samples, and beside it the latencies as HDR text (.hgrm).
 
 --system pilaf and farm measure systems whose GETs READ the server's memory: the table says how many READs a GET took, beside
-what was computed for the table's load. All systems say what an operation costs the server's processor.
+what was computed for the table's load, as it was filled and (--churn) after all keys were replaced by others. All systems say what an operation costs the server's processor.
 
 Examples:
   drover bench
@@ -58,6 +58,10 @@ pub struct Args {
     /// 2^20 places to three quarters]
     #[arg(long, value_name = "N")]
     pub keys: Option<u32>,
+    /// After the samples replace all keys so many times, in random order, and tell what GETs READ then; of systems whose GETs
+    /// are READs [default: 1 over shared memory where bench starts the server, else 0]
+    #[arg(long, value_name = "COUNT")]
+    pub churn: Option<u32>,
     /// Bytes of a key
     #[arg(long, default_value_t = 16, value_name = "BYTES")]
     pub key_size: usize,
@@ -197,6 +201,24 @@ impl Args {
         })
     }
 
+    /// How often all keys are replaced where `system` is measured, with a mix that inserts keys or does not.
+    pub fn turnovers(&self, system: System, inserts: bool) -> Result<u32, Failure> {
+        let of_herd = system == System::Herd;
+        let given = self.churn.filter(|churn| *churn > 0);
+        match (self.churn, given) {
+            (None, _) if of_herd || inserts || self.address.is_some() => Ok(0),
+            (None, _) => Ok(u32::from(self.fabric == "shm")),
+            (_, Some(_)) if inserts => Err(usage(format!(
+                "--churn: a table at a constant load has no inserts beside; mix {} has",
+                self.mix
+            ))),
+            (_, Some(_)) if of_herd && !self.is_auto() => Err(usage(
+                "--churn: tells what GETs READ, and those of herd READ nothing",
+            )),
+            (_, given) => Ok(given.filter(|_| !of_herd).unwrap_or(0)),
+        }
+    }
+
     /// The rivals.
     pub fn rivals(&self) -> Result<Vec<Entrant>, Failure> {
         let named = |name: &String| {
@@ -224,6 +246,7 @@ impl Args {
             () if self.warm_up != 0.0 && bad(self.warm_up) => "--warm-up: 0 to 3600",
             () if bad(self.patience) => "--patience: over 0, at most 3600",
             () if self.repeats == 0 => "--repeats: at least 1",
+            () if self.churn.is_some_and(|churn| churn > 100) => "--churn: 0 to 100",
             () if !(self.zipf > 0.0 && self.zipf < 10.0) => "--zipf: over 0, under 10",
             () if self.rate.is_some_and(|rate| !(1.0..=1e9).contains(&rate)) => "--rate: 1 to 1e9",
             () => return Ok(()),

@@ -178,7 +178,10 @@ fn own_address(args: &Args, system: System) -> ControlAddr {
 fn plan(args: &Args, system: System, value_bytes: [usize; 2], keys: u32) -> Result<Plan, Failure> {
     let mix = args.mix()?;
     let cores = pin::allowed_cores().map_err(os_error)?;
-    KeyText::new(args.key_size, u64::from(keys), args.seed).map_err(usage)?;
+    let mix_inserts = mix.insert_share > 0.0;
+    // Keys that will be replaced, and those that come for them, are all different.
+    let generations = 1 + u64::from(args.turnovers(system, mix_inserts)?);
+    KeyText::new(args.key_size, u64::from(keys) * generations, args.seed).map_err(usage)?;
     Ok(Plan {
         system: system.to_string(),
         fabric: args.fabric.clone(),
@@ -205,6 +208,7 @@ fn plan(args: &Args, system: System, value_bytes: [usize; 2], keys: u32) -> Resu
         helper: Helper::current(&[HELPER]).map_err(os_error)?,
         server_pid: None,
         table: None,
+        turnovers: args.turnovers(system, mix_inserts)?,
     })
 }
 

@@ -211,20 +211,27 @@ impl Turns {
                 let Some(per_get) = &report.reads_per_get else {
                     continue;
                 };
-                let (Some(probes), Some(table)) = (per_get.computed_probes, report.table) else {
-                    continue;
-                };
-                writeln!(
-                    to,
-                    "computed for {} at a load of {:.2}: {probes:.2} probes, {:.2} READs; measured with values of {} B: \
-                     {:.3}, {:.3}",
-                    report.system,
-                    table.load,
-                    probes + per_get.reads - per_get.probes,
-                    span(size.value_size),
-                    per_get.probes,
-                    per_get.reads
-                )?;
+                let churned = report.churned.as_ref().map(|churned| &churned.reads_per_get);
+                for (per_get, when) in [(Some(per_get), ""), (churned, ", keys replaced")] {
+                    let beside = per_get.and_then(|it| {
+                        Some((it, it.computed_probes?, it.computed_reads()?, it.deviation()?))
+                    });
+                    let (Some((per_get, probes, reads, deviation)), Some(table)) = (beside, report.table)
+                    else {
+                        continue;
+                    };
+                    let [of_probes, of_reads] = deviation.map(|part| part * 100.0);
+                    writeln!(
+                        to,
+                        "computed for {} at a load of {:.2}{when}: {probes:.2} probes, {reads:.2} READs; measured with values of \
+                         {} B: {:.3}, {:.3} ({of_probes:+.1} %, {of_reads:+.1} %)",
+                        report.system,
+                        table.load,
+                        span(size.value_size),
+                        per_get.probes,
+                        per_get.reads
+                    )?;
+                }
             }
         }
         Ok(())
