@@ -62,6 +62,8 @@ enum Chore {
     Syscalls,
     /// Kills client or server at random points under load, many times.
     Kill(tests::KillArgs),
+    /// Races of one-sided readers in simulated rooms that tear READs, 2,000 seeds each: shown without confirmation, gone with it.
+    Races,
     /// Records what both kinds of clients ask at once, on a real server and in one thread by seeds, and checks it.
     History(tests::HistoryArgs),
     /// Scenarios over the kernel's software RoCE, in an emulated machine that needs no privileges.
@@ -103,6 +105,7 @@ fn main() -> ExitCode {
         Chore::Sim(args) => sim::run(&mut steps, &args),
         Chore::Syscalls => syscalls::run(&mut steps),
         Chore::Kill(args) => tests::kill(&mut steps, &args),
+        Chore::Races => tests::races(&mut steps),
         Chore::History(args) => tests::history(&mut steps, &args),
         Chore::Guest(args) => guest::run(&mut steps, &args),
         Chore::MemcachedSuite(args) => memcached::suite::run(&mut steps, &args),

@@ -82,6 +82,20 @@ pub fn kill(steps: &mut Steps, args: &KillArgs) {
     });
 }
 
+/// Tests whose names say how many seeds they play: too long for CI, which plays a few of each.
+pub fn races(steps: &mut Steps) {
+    for (package, tests) in [
+        ("drover-kv-pilaf", "race::"),
+        ("drover-kv-pilaf", "growth::"),
+        ("drover-kv-farm", "race::"),
+    ] {
+        steps.run(&format!("races {package} {tests}"), || {
+            let mut command = cargo(&["test", "-p", package, "--test", "conformance", "--"]);
+            run_tests(command.args([tests, "--include-ignored", "--nocapture"]))
+        });
+    }
+}
+
 /// Histories of both kinds of clients, many times longer than in an ordinary run.
 pub fn history(steps: &mut Steps, args: &HistoryArgs) {
     for package in ["drover", "drover-memcached"] {
