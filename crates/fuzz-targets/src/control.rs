@@ -1,6 +1,7 @@
 //! What anybody may type as an address, or send to a listening control channel.
 
-use drover_rt::control::{ControlAddr, fuzz_frames};
+use crate::herd::descriptor;
+use drover_rt::control::{ControlAddr, Frame, Message, Writer, fuzz_frames};
 
 /// Any text is an address or a clear error; an address prints as it was written.
 pub fn address(input: &[u8]) {
@@ -11,6 +12,24 @@ pub fn address(input: &[u8]) {
         Ok(addr) => assert_eq!(addr.to_string(), text),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
+}
+
+/// A frame with `body` and so many descriptors is a message, or refused; what was decoded, encodes to the same bytes. Whether it was
+/// understood.
+pub fn again<M: Message>(body: &[u8], fd_count: u8) -> bool {
+    let frame = Frame {
+        kind: M::KIND,
+        body: body.to_vec(),
+        fds: (0..fd_count % 20).map(|_| descriptor()).collect(),
+    };
+    let Ok(message) = frame.decode::<M>() else {
+        return false;
+    };
+    let mut writer = Writer::new();
+    message.encode(&mut writer);
+    let (bytes, _) = writer.finish().expect("no longer than what was read");
+    assert_eq!(bytes, body);
+    true
 }
 
 /// Any byte stream is cut into frames or refused, however it is chopped.

@@ -53,7 +53,8 @@ pub fn decode_control_message(input: &[u8]) -> Option<Message> {
     Message::decode(u16::from_le_bytes([*low, *high]), body, fds).ok()
 }
 
-fn descriptor() -> Arc<OwnedFd> {
+/// Something to be sent along.
+pub(crate) fn descriptor() -> Arc<OwnedFd> {
     static NULL: OnceLock<Arc<OwnedFd>> = OnceLock::new();
     let open = || {
         Arc::new(OwnedFd::from(

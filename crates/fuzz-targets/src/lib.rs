@@ -4,8 +4,12 @@
 
 mod command_line;
 mod control;
+mod farm;
 pub mod herd;
+mod input;
 mod memcached;
+mod pilaf;
+mod request;
 mod server;
 
 /// One fuzzer.
@@ -50,12 +54,44 @@ pub const TARGETS: &[Target] = &[
         run: herd::control_message,
     },
     Target {
+        name: "farm_control",
+        run: farm::control_message,
+    },
+    Target {
+        name: "farm_lookup",
+        run: farm::lookup,
+    },
+    Target {
+        name: "farm_mailbox",
+        run: farm::mailbox,
+    },
+    Target {
+        name: "farm_ring",
+        run: farm::ring,
+    },
+    Target {
         name: "memcached_parse",
         run: memcached::parse_bytes,
     },
     Target {
         name: "memcached_talk",
         run: memcached::talk,
+    },
+    Target {
+        name: "one_sided_request",
+        run: request::any,
+    },
+    Target {
+        name: "pilaf_control",
+        run: pilaf::control_message,
+    },
+    Target {
+        name: "pilaf_lookup",
+        run: pilaf::lookup,
+    },
+    Target {
+        name: "pilaf_reply",
+        run: pilaf::reply,
     },
     Target {
         name: "server_slots",

@@ -75,6 +75,51 @@ impl Mailbox {
     }
 }
 
+/// Whatever lies in a client's memory, polled as its client does: a reply fits its place or the room, or is none. Input: whether replies
+/// carry sums and are made to fit, then what lies there. For `cargo fuzz`.
+#[doc(hidden)]
+pub fn fuzz_mailbox(input: &[u8]) {
+    const REPLY_BYTES: usize = 128;
+    let page = || Region::private(4096, drover_mem::PageWish::Small);
+    let (Some((how, input)), Ok(region), Ok(room)) = (input.split_first(), page(), page()) else {
+        return;
+    };
+    let mut bytes = [0; NOTICE_BYTES + 2 * REPLY_BYTES];
+    let count = input.len().min(bytes.len());
+    bytes[..count].copy_from_slice(&input[..count]);
+    let sums = how & 1 != 0;
+    for place in 0..2 {
+        let end = NOTICE_BYTES + (place + 1) * REPLY_BYTES;
+        let trailer = bytes[end - REPLY_TRAILER_BYTES..end].first_chunk();
+        let Some(mut reply) = Reply::decode(trailer.expect("a trailer's bytes")) else {
+            continue;
+        };
+        let before = end - REPLY_TRAILER_BYTES;
+        let start = before.saturating_sub(reply.value_bytes);
+        if how & 2 != 0 {
+            let value = if reply.status == Status::Value {
+                start..before
+            } else {
+                0..0
+            };
+            reply.sum = reply_sum(&reply, &bytes[value]);
+            bytes[before..end].copy_from_slice(&reply.encode());
+        }
+    }
+    region.copy_in(0, &bytes);
+    let mailbox = Mailbox::new(region, REPLY_BYTES, sums);
+    let (mut out, _) = (Vec::new(), mailbox.notice());
+    for place in 0..2 {
+        let end = NOTICE_BYTES + (place + 1) * REPLY_BYTES;
+        let sequence = u64::from_le_bytes(bytes[end - 8..end].try_into().expect("8 bytes"));
+        for room in [None, Some((&room, 64, 100))] {
+            if let Ok(Some(reply)) = mailbox.reply(place, sequence, room, &mut out) {
+                assert!(out.len() <= REPLY_BYTES && reply.sequence == sequence);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

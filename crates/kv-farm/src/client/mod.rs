@@ -10,6 +10,8 @@ mod session;
 
 pub use drover_one_sided::SetupError;
 pub use drover_rt::control::Dial;
+#[doc(hidden)]
+pub use mailbox::fuzz_mailbox;
 
 use crate::logic::{Lookup, Miss};
 use drover_base::Ns;

@@ -85,6 +85,46 @@ impl Inbox {
     }
 }
 
+/// Whatever lies in a ring, polled as a server does; payloads go to `taken`. Input: whether records carry sums, then for each record of the
+/// ring a byte that says whether it is made whole, its length, and its bytes. For `cargo fuzz`.
+#[doc(hidden)]
+pub fn fuzz_ring(input: &[u8], mut taken: impl FnMut(&[u8])) {
+    const BYTES: usize = 4096;
+    let (Some((how, mut input)), Ok(ring)) = (
+        input.split_first(),
+        Region::private(BYTES, drover_mem::PageWish::Small),
+    ) else {
+        return;
+    };
+    let sums = how & 1 != 0;
+    let mut inbox = Inbox::new(ring.clone(), Receiver::new(BYTES, 900), sums);
+    let (mut record, mut payload, mut sequence) = (Vec::new(), Vec::new(), 0);
+    while let [how, len, rest @ ..] = input {
+        let (bytes, rest) = rest.split_at((usize::from(*len) * 4).min(rest.len()));
+        input = rest;
+        let at = inbox.receiver.offset();
+        if how & 1 != 0 {
+            sequence += 1;
+            crate::layout::encode_record(&mut record, sequence, &[bytes], sums);
+        } else {
+            record = bytes.to_vec();
+        }
+        // Whole words: a WRITE's bytes come in no smaller pieces.
+        let count = record.len().min(BYTES - at) / 8 * 8;
+        ring.copy_in(at, &record[..count]);
+        match inbox.peek(Ns::ZERO, &mut payload) {
+            Ok(true) => {
+                taken(&payload);
+                inbox.consume(payload.len());
+                let _ = inbox.tell();
+            }
+            Ok(false) => {}
+            // The session ends.
+            Err(BadRecord) => return,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

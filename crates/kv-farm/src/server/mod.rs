@@ -18,6 +18,8 @@ use drover_kv::KEY_BYTES_MAX;
 use drover_mem::round_up;
 use drover_one_sided::{Clock, Host, Membership, PeerError};
 use drover_verbs::{Context, MemoryRegion, Provider};
+#[doc(hidden)]
+pub use inbox::fuzz_ring;
 use std::rc::Rc;
 use wire::{Wire, WireOptions};
 

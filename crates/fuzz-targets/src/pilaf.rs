@@ -1,0 +1,116 @@
+//! What Pilaf's servers and clients say to each other, and what clients READ. Requests are those of `request.rs`.
+
+use crate::control;
+use crate::input::Input;
+use drover_base::KeyHash;
+use drover_index::crc64;
+use drover_index::cuckoo::{ENTRY_BYTES, Entry, RecordRef, Seal, fingerprint};
+use drover_kv_pilaf::control::{Adopted, Attach, Grown, Hello, Ready, Welcome};
+use drover_kv_pilaf::layout::{Record, Reply, Status};
+use drover_kv_pilaf::logic::{Lookup, Miss, Step, TRIES_MAX, TableShape, is_within};
+
+/// Any frame is a message or refused; what was decoded, encodes to the same bytes. Input: which message, descriptor count, body.
+pub fn control_message(input: &[u8]) {
+    let [which, fd_count, body @ ..] = input else {
+        return;
+    };
+    match which % 6 {
+        0 => control::again::<Hello>(body, *fd_count),
+        1 => control::again::<Welcome>(body, *fd_count),
+        2 => control::again::<Attach>(body, *fd_count),
+        3 => control::again::<Ready>(body, *fd_count),
+        4 => control::again::<Grown>(body, *fd_count),
+        _ => control::again::<Adopted>(body, *fd_count),
+    };
+}
+
+/// Any message to a client is a reply whose value is all of the rest, or refused.
+pub fn reply(input: &[u8]) {
+    let Some((reply, value)) = Reply::decode(input) else {
+        return;
+    };
+    assert!(value.is_empty() || reply.status == Status::Value, "{reply:?}");
+    let again = [&reply.encode()[..], value].concat();
+    assert_eq!(again.len(), input.len(), "nothing is left over");
+    assert_eq!(Reply::decode(&again), Some((reply, value)));
+}
+
+const KEY: &[u8] = b"key";
+
+/// Whatever a server's memory says, a GET READs nothing outside of it, ends, and finds its own key only. Input: how to begin, then for
+/// each entry a byte that says whether it is sealed and has our fingerprint, and its bytes; for each record whether its sum fits, its
+/// length, and its bytes.
+pub fn lookup(input: &[u8]) {
+    let mut input = Input::new(input);
+    let hash = KeyHash::from_bytes([7; 16]);
+    let begin = input.byte();
+    let shape = |epoch| TableShape {
+        epoch,
+        entry_count: 1 << (6 + epoch),
+        extents_bytes: 1 << 16,
+        record_bytes_max: 1 << 12,
+    };
+    let mut table = shape(1);
+    let miss = [Miss::Confirmed, Miss::Trusted][usize::from(begin & 1)];
+    let mut lookup = Lookup::new(hash, &table, miss);
+    let mut step = lookup.begin(&table);
+    let mut retries = 0;
+    while !input.is_empty() {
+        step = match step {
+            Step::Entry(index) => {
+                assert!(index < table.entry_count, "entry {index}");
+                let how = input.byte();
+                // The table grows while the READ is under way.
+                if how & 4 != 0 && table.epoch < 4 {
+                    table = shape(table.epoch + 1);
+                }
+                lookup.entry(&entry(&mut input, how, table.epoch, index, hash), &table)
+            }
+            Step::Record(record) => {
+                assert!(is_within(&record, &table), "{record:?}");
+                let how = input.byte();
+                let len = usize::from(input.byte());
+                let bytes = input.take(len);
+                if how & 1 != 0 {
+                    lookup.told(RecordRef {
+                        sum: crc64(bytes),
+                        len: bytes.len() as u32,
+                        ..record
+                    });
+                }
+                let step = lookup.read(bytes, KEY, 100, &table);
+                if step == Step::Found {
+                    let found = Record::open(bytes, lookup.record()).expect("it was found");
+                    assert_eq!(found.key, KEY);
+                }
+                step
+            }
+            Step::Retry => {
+                retries += 1;
+                lookup.begin(&table)
+            }
+            Step::Ask | Step::Miss | Step::Found => return,
+        };
+        assert!(retries <= TRIES_MAX, "{retries} tries");
+    }
+}
+
+/// An entry as a READ might bring it.
+fn entry(input: &mut Input<'_>, how: u8, epoch: u64, index: u64, hash: KeyHash) -> [u8; ENTRY_BYTES] {
+    let bytes: [u8; ENTRY_BYTES] = input.array();
+    if how & 1 == 0 {
+        return bytes;
+    }
+    let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let entry = Entry {
+        record: RecordRef {
+            offset: u64::from(word(0)) * 8,
+            len: word(4) & 0xff_ffff,
+            sum: u64::from(word(8)) | u64::from(word(12)) << 32,
+        },
+        fingerprint: if how & 2 != 0 { fingerprint(hash) } else { word(16) },
+        version: word(20),
+        choice: bytes[7] % 3,
+    };
+    Seal { epoch, index }.close((how & 8 == 0).then_some(&entry))
+}

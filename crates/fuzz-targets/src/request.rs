@@ -1,0 +1,15 @@
+//! What is asked of the servers of Pilaf and FaRM-KV.
+
+use drover_kv::KEY_BYTES_MAX;
+use drover_one_sided::Request;
+
+/// Any message is a request whose key and value are all of the rest, or refused.
+pub fn any(message: &[u8]) {
+    let Some((request, key, value)) = Request::decode(message) else {
+        return;
+    };
+    assert!((1..=KEY_BYTES_MAX).contains(&key.len()), "{request:?}");
+    let again = [&request.encode()[..], key, value].concat();
+    assert_eq!(again.len(), message.len(), "nothing is left over");
+    assert_eq!(Request::decode(&again), Some((request, key, value)));
+}
