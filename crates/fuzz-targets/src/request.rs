@@ -1,7 +1,7 @@
 //! What is asked of the servers of Pilaf and FaRM-KV.
 
 use drover_kv::KEY_BYTES_MAX;
-use drover_one_sided::Request;
+use drover_one_sided::{Request, RequestKind};
 
 /// Any message is a request whose key and value are all of the rest, or refused.
 pub fn any(message: &[u8]) {
@@ -9,6 +9,12 @@ pub fn any(message: &[u8]) {
         return;
     };
     assert!((1..=KEY_BYTES_MAX).contains(&key.len()), "{request:?}");
+    let said = if request.kind == RequestKind::Put {
+        request.value_bytes
+    } else {
+        0
+    };
+    assert_eq!((key.len(), value.len()), (request.key_bytes, said), "{request:?}");
     let again = [&request.encode()[..], key, value].concat();
     assert_eq!(again.len(), message.len(), "nothing is left over");
     assert_eq!(Request::decode(&again), Some((request, key, value)));

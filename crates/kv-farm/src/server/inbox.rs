@@ -90,6 +90,7 @@ impl Inbox {
 #[doc(hidden)]
 pub fn fuzz_ring(input: &[u8], mut taken: impl FnMut(&[u8])) {
     const BYTES: usize = 4096;
+    const PAYLOAD_MAX: usize = 900;
     let (Some((how, mut input)), Ok(ring)) = (
         input.split_first(),
         Region::private(BYTES, drover_mem::PageWish::Small),
@@ -97,7 +98,7 @@ pub fn fuzz_ring(input: &[u8], mut taken: impl FnMut(&[u8])) {
         return;
     };
     let sums = how & 1 != 0;
-    let mut inbox = Inbox::new(ring.clone(), Receiver::new(BYTES, 900), sums);
+    let mut inbox = Inbox::new(ring.clone(), Receiver::new(BYTES, PAYLOAD_MAX), sums);
     let (mut record, mut payload, mut sequence) = (Vec::new(), Vec::new(), 0);
     while let [how, len, rest @ ..] = input {
         let (bytes, rest) = rest.split_at((usize::from(*len) * 4).min(rest.len()));
@@ -114,6 +115,7 @@ pub fn fuzz_ring(input: &[u8], mut taken: impl FnMut(&[u8])) {
         ring.copy_in(at, &record[..count]);
         match inbox.peek(Ns::ZERO, &mut payload) {
             Ok(true) => {
+                assert!(payload.len() <= PAYLOAD_MAX, "{} bytes", payload.len());
                 taken(&payload);
                 inbox.consume(payload.len());
                 let _ = inbox.tell();
