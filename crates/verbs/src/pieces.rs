@@ -27,7 +27,11 @@ impl Pieces {
 
     /// Messages that a transfer of `len` bytes takes.
     pub fn count(self, len: usize) -> usize {
-        len.div_ceil(self.bytes).max(1)
+        // Nearly all are short, and a division is dear beside what posting one costs.
+        match len <= self.bytes {
+            true => 1,
+            false => len.div_ceil(self.bytes),
+        }
     }
 
     /// A READ or WRITE of registered memory in pieces, in order. The last one is signaled, and carries immediate data, as `wr` is
