@@ -259,7 +259,7 @@ impl<T: Target> Client<T> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll(&mut self, flight: &mut Flight, draining: bool) -> Result<(), Box<TargetError>> {
         let values = &self.values;
         self.target.poll(draining, &mut |token, outcome| {
@@ -268,7 +268,7 @@ impl<T: Target> Client<T> {
     }
 
     /// Starts the operation held back, or the next of the tape. False: no room, it is held back.
-    #[inline]
+    #[inline(always)]
     fn start_next(&mut self, flight: &mut Flight, began: u64) -> Result<bool, Box<TargetError>> {
         let draw = match self.held.take() {
             Some(draw) => draw,
@@ -281,7 +281,7 @@ impl<T: Target> Client<T> {
         Ok(started)
     }
 
-    #[inline]
+    #[inline(always)]
     fn start(&mut self, flight: &mut Flight, draw: Draw, began: u64) -> Result<bool, Box<TargetError>> {
         let token = flight.next_token();
         let started = self.submit(draw, draw.verb == Verb::Put, token)?;
@@ -292,7 +292,7 @@ impl<T: Target> Client<T> {
     }
 
     /// Sends the PUTs of read-modify-writes whose GET has finished.
-    #[inline]
+    #[inline(always)]
     fn start_modifies(&mut self, flight: &mut Flight) -> Result<(), Box<TargetError>> {
         while let Some(&token) = flight.modify.last() {
             if !self.submit(flight.draw_of(token), true, token)? {
@@ -304,7 +304,7 @@ impl<T: Target> Client<T> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn submit(&mut self, draw: Draw, put: bool, token: u32) -> Result<bool, Box<TargetError>> {
         let index = u64::from(draw.index);
         let key = self.keys.key(index + self.key_shift);

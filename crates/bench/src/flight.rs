@@ -111,7 +111,7 @@ impl Flight {
     }
 
     /// Takes the next token for `draw`, begun at `began` ticks (0: not sampled).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin(&mut self, draw: Draw, began: u64) {
         let token = self.free.pop().expect("the caller asked for room");
         self.slots[token as usize] = Slot {
@@ -134,7 +134,7 @@ impl Flight {
     }
 
     /// Notes that `token` finished with `outcome`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finish(&mut self, token: Token, outcome: Outcome<'_>, values: &Values) {
         let Some(slot) = self.slots.get_mut(token as usize).filter(|s| s.busy) else {
             self.strays += 1;

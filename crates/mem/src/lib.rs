@@ -28,7 +28,7 @@ mod masked;
 mod native;
 mod region;
 
-pub use arch::{pause, timestamp};
+pub use arch::{hex_digits, pause, timestamp};
 pub use buffer::{Buffer, BufferPool};
 pub use counting::CountingAlloc;
 pub use map::{AllocError, PageKind, PageWish};

@@ -112,7 +112,7 @@ impl Tape {
     }
 
     /// The next operation. About 1 ns.
-    #[inline]
+    #[inline(always)]
     pub fn draw(&mut self) -> Draw {
         let entry = self.entries[self.at];
         self.at += 1;

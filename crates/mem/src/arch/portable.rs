@@ -144,6 +144,21 @@ pub(crate) fn prefetch(_addr: usize) {}
 /// As [`prefetch`].
 pub(crate) fn prefetch_write(_addr: usize) {}
 
+/// The 16 hexadecimal digits of `word` as text, the first in the lowest byte of the first word.
+pub fn hex_digits(word: u64) -> [u64; 2] {
+    [hex_digits_of_32((word >> 32) as u32), hex_digits_of_32(word as u32)]
+}
+
+fn hex_digits_of_32(word: u32) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let mut nibbles = u64::from(word);
+    nibbles = (nibbles | nibbles << 16) & 0x0000_ffff_0000_ffff;
+    nibbles = (nibbles | nibbles << 8) & 0x00ff_00ff_00ff_00ff;
+    nibbles = (nibbles | nibbles << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    let letters = (nibbles + ONES * 6) >> 4 & ONES;
+    (nibbles + ONES * u64::from(b'0') + letters * u64::from(b'a' - b'9' - 1)).swap_bytes()
+}
+
 /// Nanoseconds of the monotonic clock.
 pub fn timestamp() -> u64 {
     crate::native::monotonic_ns()

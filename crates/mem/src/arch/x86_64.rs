@@ -56,6 +56,27 @@ pub fn timestamp() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// The 16 hexadecimal digits of `word` as text, the first in the lowest byte of the first word: a dozen instructions.
+#[inline(always)]
+pub fn hex_digits(word: u64) -> [u64; 2] {
+    // SAFETY: SSE2 is part of every x86-64.
+    unsafe { hex_digits_by_bytes(word) }
+}
+
+#[target_feature(enable = "sse2")]
+#[inline]
+fn hex_digits_by_bytes(word: u64) -> [u64; 2] {
+    use core::arch::x86_64::*;
+    let bytes = _mm_cvtsi64_si128(word.swap_bytes() as i64);
+    let pairs = _mm_unpacklo_epi8(_mm_srli_epi64::<4>(bytes), bytes);
+    let nibbles = _mm_and_si128(pairs, _mm_set1_epi8(0x0f));
+    let letters = _mm_cmpgt_epi8(nibbles, _mm_set1_epi8(9));
+    let gap = _mm_and_si128(letters, _mm_set1_epi8((b'a' - b'9' - 1) as i8));
+    let text = _mm_add_epi8(_mm_add_epi8(nibbles, _mm_set1_epi8(b'0' as i8)), gap);
+    let second = _mm_unpackhi_epi64(text, text);
+    [_mm_cvtsi128_si64(text) as u64, _mm_cvtsi128_si64(second) as u64]
+}
+
 /// Copies `len` bytes as the hardware does it, invisible to the compiler: the one bulk copy that may run
 /// against concurrent writers. Bytes may be torn; nothing is ordered except by what comes before and after.
 ///
