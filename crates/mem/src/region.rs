@@ -204,28 +204,36 @@ impl Region {
     #[inline(always)]
     pub unsafe fn copy_in_release_unchecked(&self, offset: usize, bytes: &[u8]) {
         debug_assert!(self.contains(offset, bytes.len()) && self.writable);
-        let end = offset.wrapping_add(bytes.len());
+        let (len, end) = (bytes.len(), offset.wrapping_add(bytes.len()));
         let Some((body, last)) = bytes.split_last_chunk::<8>() else {
             return self.copy_in_release_slow(offset, bytes);
         };
-        if end & 7 != 0 || body.len() >= BULK_BYTES {
-            return self.copy_in_release_slow(offset, bytes);
-        }
-        let lead = body.len() & 7;
-        if lead != 0 {
-            // SAFETY: the caller's promise; `bytes` is a live slice that cannot overlap a Region.
-            unsafe { arch::copy_under_8(arch::shared_mut(self.ptr(offset)), arch::own(body.as_ptr()), lead) };
+        if (len | end) & 7 != 0 || len > BULK_BYTES {
+            return self.copy_in_release_odd(offset, bytes);
         }
         // By words, which can be forwarded from whatever stores built `bytes` just now.
-        // SAFETY: as above; what is left of `body` are whole words.
+        // SAFETY: the caller's promise; `bytes` is a live slice that cannot overlap a Region.
         unsafe {
             arch::copy_words(
-                arch::shared_mut(self.ptr(offset + lead)),
-                arch::own(body.as_ptr()).wrapping_add(lead),
-                body.len() - lead,
+                arch::shared_mut(self.ptr(offset)),
+                arch::own(body.as_ptr()),
+                body.len(),
             )
         };
         // Release: publishes the body; pairs with the Acquire of whoever polls the last word.
+        self.unchecked_word(end - 8)
+            .store(u64::from_ne_bytes(*last), Ordering::Release);
+    }
+
+    /// What ends with a word, but has more than words before it.
+    #[inline(never)]
+    fn copy_in_release_odd(&self, offset: usize, bytes: &[u8]) {
+        let end = offset.wrapping_add(bytes.len());
+        let Some((body, last)) = bytes.split_last_chunk::<8>().filter(|_| end & 7 == 0) else {
+            return self.copy_in_release_slow(offset, bytes);
+        };
+        self.copy_in(offset, body);
+        // Release: as above.
         self.unchecked_word(end - 8)
             .store(u64::from_ne_bytes(*last), Ordering::Release);
     }

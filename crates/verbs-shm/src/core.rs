@@ -63,25 +63,36 @@ impl Tables {
 /// The registered region that was asked for last: neighbouring RECVs are mostly in the same one.
 pub(crate) struct LastLocal<'t> {
     lkey: u32,
-    local: Option<&'t Local>,
+    region: Option<&'t Region>,
+    /// Bytes of it.
+    len: u64,
 }
 
 impl<'t> LastLocal<'t> {
     pub(crate) fn new() -> LastLocal<'t> {
-        LastLocal { lkey: 0, local: None }
+        LastLocal {
+            lkey: 0,
+            region: None,
+            len: 0,
+        }
     }
 
     /// The memory of `sge`, to be written, as [`Tables::local`] says.
     #[inline(always)]
     pub(crate) fn find(&mut self, sge: Sge, tables: &'t Tables) -> Option<&'t Region> {
         if sge.lkey != self.lkey {
-            let local = tables.local.find(sge.lkey).filter(|local| local.writable);
-            (self.lkey, self.local) = (sge.lkey, local);
+            self.look_up(sge.lkey, tables);
         }
-        let region = &self.local?.region;
-        region
-            .contains(sge.offset as usize, sge.len as usize)
-            .then_some(region)
+        let room = self.len.checked_sub(u64::from(sge.len))?;
+        self.region.filter(|_| sge.offset <= room)
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, lkey: u32, tables: &'t Tables) {
+        let local = tables.local.find(lkey).filter(|local| local.writable);
+        self.region = local.map(|local| &local.region);
+        self.len = self.region.map_or(0, |region| region.len() as u64);
+        self.lkey = lkey;
     }
 }
 

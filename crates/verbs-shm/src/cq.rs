@@ -119,15 +119,17 @@ impl CqShared {
 
     /// Takes what has arrived for queue pairs that use `recvs` and keeps the completions. Messages that find no
     /// RECV are dropped now (UD, UC): this is their arrival.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn ingest(&self, core: &Core, recvs: &Rc<RefCell<RecvQueue>>) {
-        let failed = self.take_for(core, recvs);
-        if let Some(queue) = failed {
+        if self.state.borrow().lanes.have_news()
+            && let Some(queue) = self.take_for(core, recvs)
+        {
             queue.fail();
         }
     }
 
-    #[inline]
+    #[cold]
+    #[inline(never)]
     fn take_for(&self, core: &Core, recvs: &Rc<RefCell<RecvQueue>>) -> Option<Rc<Queue>> {
         let mut failed = None;
         let state = &mut *self.state.borrow_mut();
@@ -204,7 +206,13 @@ impl State {
         let tables = &*core.tables.borrow();
         let (mut n, mut drops, mut rounds) = (0, 0, self.lanes.len());
         loop {
-            n += self.lanes.inbox(index).take_plain(tables, &mut wcs[n..]);
+            loop {
+                let (taken, more) = self.lanes.inbox(index).take_plain(tables, &mut wcs[n..]);
+                n += taken;
+                if !more || taken == 0 {
+                    break;
+                }
+            }
             while n < wcs.len() && drops < DROPS_PER_POLL {
                 let inbox = self.lanes.inbox(index);
                 let step = inbox.step(core, tables, &mut wcs[n]);

@@ -1,13 +1,13 @@
 //! [`Inbox`]: the receiving end of one lane. Everything in it was written by a peer that may be hostile or dead.
 
-use crate::core::{Core, LastLocal, Tables};
+use crate::core::{Core, Tables};
 use crate::lane::{CLAIM, CLOSED, LaneConsumer, LaneMemory, REVOKED, STATE};
 use crate::qp::Queue;
 use crate::ring::{FIRST_BYTES, HEAD_BYTES, Head, Memory};
 use crate::stats::count;
 use drover_base::sync::Ordering;
 use drover_mem::Region;
-use drover_verbs::{GRH_BYTES, Imm, Opcode, QpKind, Qpn, RecvWr, Wc, WcStatus};
+use drover_verbs::{GRH_BYTES, Imm, Opcode, QpKind, Qpn, RecvWr, Sge, Wc, WcStatus};
 use rustix::fs::{FlockOperation, flock};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -123,32 +123,34 @@ impl Inbox {
     }
 
     /// Takes messages as long as they are plain ones: of one line, for a RECV that they fit, to whom they say. Returns
-    /// how many; whatever stopped it is left to [`step`](Inbox::step). What does not change from message to
-    /// message is looked up once.
+    /// how many, and whether it was for want of RECVs in a row that no more were taken; whatever else stopped it is left
+    /// to [`step`](Inbox::step). What does not change from message to message is looked up once.
     #[inline(always)]
-    pub(crate) fn take_plain(&mut self, tables: &Tables, wcs: &mut [Wc]) -> usize {
+    pub(crate) fn take_plain(&mut self, tables: &Tables, wcs: &mut [Wc]) -> (usize, bool) {
         let is_ud = self.kind == QpKind::Ud;
         let gap = if is_ud { GRH_BYTES } else { 0 };
         let (qkey, qpn) = (self.queue.qkey(), self.queue.qpn());
         let (region, mut run) = (self.lane.memory().region(), self.lane.run());
         let mut recvs = self.queue.recvs().borrow_mut();
-        let mut to = LastLocal::new();
+        let in_a_row = recvs.front_run();
+        let first = in_a_row.first().map_or(Sge::default(), |recv| recv.sge);
+        let Ok(memory) = tables.local(first, true) else {
+            return (0, false);
+        };
         let mut taken = 0;
-        for wc in wcs {
-            let (Some((word, head)), Some(recv)) = (self.lane.peek_plain(&mut run), recvs.ahead(taken))
-            else {
+        for (wc, recv) in wcs.iter_mut().zip(in_a_row) {
+            let Some((word, head)) = self.lane.peek_plain(&mut run) else {
                 break;
             };
-            let byte_len = (head.len + gap) as u32;
-            if (is_ud && head.qkey != qkey) || byte_len > recv.sge.len {
+            let (sge, byte_len) = (recv.sge, (head.len + gap) as u32);
+            let fits = sge.lkey == first.lkey && byte_len <= sge.len;
+            let inside = memory.contains(sge.offset as usize, sge.len as usize);
+            if !fits || !inside || (is_ud && head.qkey != qkey) {
                 break;
             }
-            let Some(memory) = to.find(recv.sge, tables) else {
-                break;
-            };
-            let (from, at) = (word * 8 + HEAD_BYTES, recv.sge.offset as usize + gap);
-            // SAFETY: the line is inside the lane (`Geometry` named it) and the payload inside the line; `find`
-            // checked the bytes of the RECV, which are at least as many.
+            let (from, at) = (word * 8 + HEAD_BYTES, sge.offset as usize + gap);
+            // SAFETY: the line is inside the lane (`Geometry` named it) and the payload inside the line; the bytes of
+            // the RECV, which are at least as many, are inside `memory`, which may be written.
             unsafe { region.copy_short_to(from, memory, at, head.len) };
             *wc = Wc {
                 wr_id: recv.wr_id,
@@ -162,12 +164,13 @@ impl Inbox {
             taken += 1;
             self.lane.next_plain(&mut run);
         }
+        let more = taken as usize == in_a_row.len();
         recvs.take(taken);
         drop(recvs);
         if self.lane.end_run(run) {
             self.published();
         }
-        taken as usize
+        (taken as usize, more)
     }
 
     #[inline(always)]

@@ -94,6 +94,12 @@ impl Geometry {
         ((pos >> self.shift) as u32).wrapping_add(1)
     }
 
+    /// Whether line `pos` is the first of a lap.
+    #[inline(always)]
+    pub(crate) fn begins_lap(self, pos: u64) -> bool {
+        pos & self.mask == 0
+    }
+
     /// Word and bit shift of the length of RECV number `index`.
     #[inline]
     fn length_word(self, index: u64) -> (usize, u32) {

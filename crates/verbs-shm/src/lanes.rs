@@ -206,6 +206,12 @@ impl Lanes {
         Some(index)
     }
 
+    /// Whether there is a message in any lane.
+    #[inline(always)]
+    pub(crate) fn have_news(&self) -> bool {
+        self.looks.iter().any(Look::is_new)
+    }
+
     /// The lanes into queue pairs that use `recvs`.
     pub(crate) fn of_recvs(
         &self,

@@ -40,25 +40,33 @@ impl RecvQueue {
         tables: &Tables,
         mut each: impl FnMut(&RecvWr),
     ) -> Result<(), PostError> {
-        let mask = self.wrs.len() - 1;
-        let room = (self.depth - self.len()) as usize;
+        let (wrs, room) = (list.wrs(), (self.depth - self.len()) as usize);
         let mut to = LastLocal::new();
-        for (accepted, wr) in list.wrs().iter().enumerate() {
-            if accepted == room {
-                let kind = PostErrorKind::QueueFull;
-                return Err(PostError { accepted, kind });
-            }
-            if to.find(wr.sge, tables).is_none() {
-                let kind = PostErrorKind::LocalProtection;
-                return Err(PostError { accepted, kind });
-            }
-            if let Some(place) = self.wrs.get_mut(self.added as usize & mask) {
-                *place = *wr;
-            }
-            self.added = self.added.wrapping_add(1);
-            each(wr);
+        let fitting = &wrs[..wrs.len().min(room)];
+        let bad = fitting.iter().position(|wr| to.find(wr.sge, tables).is_none());
+        let (good, kind) = match bad {
+            Some(bad) => (&fitting[..bad], PostErrorKind::LocalProtection),
+            None => (fitting, PostErrorKind::QueueFull),
+        };
+        self.append(good);
+        good.iter().for_each(&mut each);
+        match good.len() {
+            accepted if accepted < wrs.len() => Err(PostError { accepted, kind }),
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Adds RECVs that there is room for.
+    #[inline(always)]
+    fn append(&mut self, wrs: &[RecvWr]) {
+        let at = self.added as usize & (self.wrs.len() - 1);
+        let in_a_row = wrs.len().min(self.wrs.len() - at);
+        let (first, rest) = wrs.split_at(in_a_row);
+        self.wrs[at..at + in_a_row].copy_from_slice(first);
+        if !rest.is_empty() {
+            self.wrs[..rest.len()].copy_from_slice(rest);
+        }
+        self.added = self.added.wrapping_add(wrs.len() as u32);
     }
 
     #[inline(always)]
@@ -73,17 +81,15 @@ impl RecvQueue {
 
     #[inline(always)]
     pub(crate) fn front(&self) -> Option<&RecvWr> {
-        self.ahead(0)
+        self.front_run().first()
     }
 
-    /// The RECV that is `count` behind the front.
+    /// The RECVs from the front on, as far as they lie in a row: around the end of the ring go the rest.
     #[inline(always)]
-    pub(crate) fn ahead(&self, count: u32) -> Option<&RecvWr> {
-        if count >= self.len() {
-            return None;
-        }
-        let at = self.taken.wrapping_add(count) as usize;
-        self.wrs.get(at & (self.wrs.len() - 1))
+    pub(crate) fn front_run(&self) -> &[RecvWr] {
+        let at = self.taken as usize & (self.wrs.len() - 1);
+        let rest = self.wrs.get(at..).unwrap_or_default();
+        &rest[..rest.len().min(self.len() as usize)]
     }
 
     /// Drops `count` RECVs from the front, which are there.

@@ -17,11 +17,11 @@ mod portable;
 #[cfg(any(miri, not(target_arch = "x86_64")))]
 use portable as machine;
 
-pub use machine::{hex_digits, timestamp};
 pub(crate) use machine::{
     Source, Target, bulk_copy, copy_line, copy_under_8, copy_words, equal, match_high16, own, own_mut,
     prefetch, prefetch_write, shared, shared_mut, small_copy,
 };
+pub use machine::{hex_digits, timestamp};
 
 /// Tells the core that we spin.
 #[inline(always)]

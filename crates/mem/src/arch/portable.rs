@@ -146,7 +146,10 @@ pub(crate) fn prefetch_write(_addr: usize) {}
 
 /// The 16 hexadecimal digits of `word` as text, the first in the lowest byte of the first word.
 pub fn hex_digits(word: u64) -> [u64; 2] {
-    [hex_digits_of_32((word >> 32) as u32), hex_digits_of_32(word as u32)]
+    [
+        hex_digits_of_32((word >> 32) as u32),
+        hex_digits_of_32(word as u32),
+    ]
 }
 
 fn hex_digits_of_32(word: u32) -> u64 {

@@ -47,23 +47,27 @@ impl<'t> LastSender<'t> {
         ringing: &mut Ringing<'t>,
     ) -> Option<&'t Sender> {
         if dest.ah != self.ah || dest.qpn != self.qpn {
-            let sender = tables.senders.find(dest.ah)?;
-            if sender.qpn != dest.qpn.0 {
-                return None;
-            }
-            ringing.note(&sender.bell);
-            *self = LastSender {
-                ah: dest.ah,
-                qpn: dest.qpn,
-                sender: Some(sender),
-                // If the first and the last are, so are mostly those in between: it is a hint.
-                run: match wrs.last() {
-                    Some(last) if is_for(last, dest) => wrs.len() as u32,
-                    _ => 1,
-                },
-            };
+            self.look_up(dest, wrs, tables, ringing);
         }
         self.sender
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, dest: UdDest, wrs: &[SendWr], tables: &'t Tables, ringing: &mut Ringing<'t>) {
+        let sender = tables.senders.find(dest.ah);
+        *self = LastSender {
+            ah: dest.ah,
+            qpn: dest.qpn,
+            sender: sender.filter(|sender| sender.qpn == dest.qpn.0),
+            // If the first and the last are, so are mostly those in between: it is a hint.
+            run: match wrs.last() {
+                Some(last) if is_for(last, dest) => wrs.len() as u32,
+                _ => 1,
+            },
+        };
+        if let Some(sender) = self.sender {
+            ringing.note(&sender.bell);
+        }
     }
 }
 
@@ -165,15 +169,16 @@ impl Queue {
         let fitting = wrs.len().min(room);
         let tables = &*self.core.tables.borrow();
         let mut ringing = Ringing::new();
-        let mut last = LastSender::NONE;
-        for (accepted, wr) in wrs[..fitting].iter().enumerate() {
-            if !self.short_datagram(&wrs[accepted..fitting], list, tables, &mut last, &mut ringing) {
-                // It may ring for somebody else: the next short one has to say again for whom.
-                last = LastSender::NONE;
-                self.datagram(wr, list, tables, &mut ringing)
-                    .map_err(|kind| PostError { accepted, kind })?;
-            }
+        let mut accepted = 0;
+        loop {
+            accepted += self.short_datagrams(&wrs[accepted..fitting], list, tables, &mut ringing);
+            let Some(wr) = wrs[..fitting].get(accepted) else {
+                break;
+            };
+            self.datagram(wr, list, tables, &mut ringing)
+                .map_err(|kind| PostError { accepted, kind })?;
             self.complete(wr, WcStatus::Success, 0);
+            accepted += 1;
         }
         if fitting < wrs.len() {
             let (accepted, kind) = (fitting, PostErrorKind::QueueFull);
@@ -182,45 +187,56 @@ impl Queue {
         Ok(())
     }
 
-    /// The usual case: the first of `wrs` is a datagram of one line, with immediate data, to a live handle. False:
-    /// nothing done, let
-    /// [`datagram`](Queue::datagram) see what is special about it.
+    /// The usual case: datagrams of one line, with immediate data, to live handles. Returns how many of the first
+    /// requests were; [`datagram`](Queue::datagram) sees what is special about the next.
     #[inline(always)]
-    fn short_datagram<'t>(
+    fn short_datagrams<'t>(
         &self,
         wrs: &[SendWr],
         list: &SendList,
         tables: &'t Tables,
-        last: &mut LastSender<'t>,
         ringing: &mut Ringing<'t>,
-    ) -> bool {
-        let Some(wr) = wrs.first() else { return false };
-        let (
-            SendOp::Send {
-                dest: Some(dest),
-                imm: Some(imm),
-            },
-            Payload::Inline { start, len },
-        ) = (wr.op, wr.payload)
-        else {
-            return false;
-        };
-        let len = len as usize;
-        if len > FIRST_BYTES || len > self.inline_bytes {
-            return false;
+    ) -> usize {
+        let mut last = LastSender::NONE;
+        let len_max = self.inline_bytes.min(FIRST_BYTES) as u32;
+        let (before, src_qpn) = (self.posted.get(), self.qpn.0);
+        let mut done = 0;
+        for wr in wrs {
+            let (
+                SendOp::Send {
+                    dest: Some(dest),
+                    imm: Some(imm),
+                },
+                Payload::Inline { start, len },
+            ) = (wr.op, wr.payload)
+            else {
+                break;
+            };
+            if len > len_max {
+                break;
+            }
+            let Some(sender) = last.find(dest, &wrs[done as usize..], tables, ringing) else {
+                break;
+            };
+            let head = Head {
+                len: len as usize,
+                flags: Head::IMM,
+                imm: imm.0,
+                src_qpn,
+                qkey: dest.qkey,
+                following: last.following(),
+            };
+            if !sender.lane.push_short(head, list.inline_bytes(start, len)) {
+                break;
+            }
+            done += 1;
+            if wr.signaled {
+                self.posted.set(before.wrapping_add(done));
+                self.push_completion(wr, WcStatus::Success, 0, before.wrapping_add(done));
+            }
         }
-        let Some(sender) = last.find(dest, wrs, tables, ringing) else {
-            return false;
-        };
-        let head = Head {
-            len,
-            flags: Head::IMM,
-            imm: imm.0,
-            src_qpn: self.qpn.0,
-            qkey: dest.qkey,
-            following: last.following(),
-        };
-        sender.lane.push_short(head, list.inline_bytes(start, len as u32))
+        self.posted.set(before.wrapping_add(done));
+        done as usize
     }
 
     /// Sends one datagram, or loses it.
