@@ -447,41 +447,53 @@ impl<P: Provider> HerdClient<P> {
         }
     }
 
-    /// Completion `i` of the last look, if it is the usual end of a small operation; false if it is not.
+    /// Completions of the last look, from number `from` to `count`, as long as they are the usual ends of small
+    /// operations. Returns how many were.
     #[inline(always)]
-    fn take_usual(&mut self, cpu: &P::Cpu, i: usize, sink: &mut impl FnMut(Completion<'_>)) -> bool {
-        let (Some(session), Some(wc)) = (self.session.as_deref_mut(), self.wcs.get(i)) else {
-            return true;
+    fn take_usual(
+        &mut self,
+        cpu: &P::Cpu,
+        from: usize,
+        count: usize,
+        sink: &mut impl FnMut(Completion<'_>),
+    ) -> usize {
+        let wcs = self.wcs.get(from..count).unwrap_or_default();
+        let Some(session) = self.session.as_deref_mut() else {
+            return wcs.len();
         };
-        if wc.opcode != Opcode::Recv || wc.status != WcStatus::Success {
-            return false;
+        let mut done = 0;
+        for wc in wcs {
+            if wc.opcode != Opcode::Recv || wc.status != WcStatus::Success {
+                break;
+            }
+            let Some((at, imm)) = session.answered(wc) else {
+                break;
+            };
+            let slot = session.window.slot(at);
+            let (commit, token, hash) = (slot.commit, slot.token, slot.hash);
+            let outcome = match usual(commit, imm) {
+                GET_OK => match session.receive.payload(wc, &mut self.value) {
+                    Some(value) => Outcome::Value(value),
+                    None => break,
+                },
+                GET_MISS | DELETE_MISS => Outcome::NotFound,
+                PUT_OK | PUT_TTL_OK => Outcome::Stored,
+                DELETE_OK => Outcome::Deleted,
+                _ => break,
+            };
+            session.receive.collect(wc.wr_id);
+            if commit.seq().is_multiple_of(SAMPLE_EVERY) && slot.tries == 0 {
+                self.rto.sample(cpu.now().since(slot.sent));
+            }
+            session.window.release(at);
+            self.conflicts.remove(hash, commit_writes(commit));
+            self.waiting.ended(hash);
+            done += 1;
+            sink(Completion { token, outcome });
         }
-        let Some((at, imm)) = session.answered(wc) else {
-            return false;
-        };
-        let slot = session.window.slot(at);
-        let (commit, token, hash) = (slot.commit, slot.token, slot.hash);
-        let outcome = match usual(commit, imm) {
-            GET_OK => match session.receive.payload(wc, &mut self.value) {
-                Some(value) => Outcome::Value(value),
-                None => return false,
-            },
-            GET_MISS | DELETE_MISS => Outcome::NotFound,
-            PUT_OK | PUT_TTL_OK => Outcome::Stored,
-            DELETE_OK => Outcome::Deleted,
-            _ => return false,
-        };
-        session.receive.collect(wc.wr_id);
-        if commit.seq().is_multiple_of(SAMPLE_EVERY) && slot.tries == 0 {
-            self.rto.sample(cpu.now().since(slot.sent));
-        }
-        session.window.release(at);
-        self.conflicts.remove(hash, commit_writes(commit));
-        self.waiting.ended(hash);
-        self.in_flight -= 1;
-        self.completed += 1;
-        sink(Completion { token, outcome });
-        true
+        self.in_flight -= done;
+        self.completed += done;
+        done
     }
 
     /// Any other completion.
@@ -618,10 +630,11 @@ impl<P: Provider> KvClient<P> for HerdClient<P> {
             let count = session.cq.poll(cpu, &mut self.wcs[..]);
             cpu.charge(LOOK, 1);
             cpu.charge(ANSWER, count as u32);
-            for i in 0..count {
-                if !self.take_usual(cpu, i, sink) {
-                    self.take_rest(cpu, i, sink);
-                }
+            let mut taken = self.take_usual(cpu, 0, count, sink);
+            while taken < count {
+                self.take_rest(cpu, taken, sink);
+                taken += 1;
+                taken += self.take_usual(cpu, taken, count, sink);
             }
             if count > 0
                 && let Some(session) = self.session.as_deref_mut()
