@@ -118,10 +118,11 @@ impl CqShared {
     }
 
     /// Takes what has arrived for queue pairs that use `recvs` and keeps the completions. Messages that find no
-    /// RECV are dropped now (UD, UC): this is their arrival.
+    /// RECV are dropped now (UD, UC): this is their arrival. Where there is one for each, if `posted` may be taken from
+    /// here, they may as well stay where they are.
     #[inline(always)]
-    pub(crate) fn ingest(&self, core: &Core, recvs: &Rc<RefCell<RecvQueue>>) {
-        if self.state.borrow().lanes.have_news()
+    pub(crate) fn ingest(&self, core: &Core, recvs: &Rc<RefCell<RecvQueue>>, posted: u32) {
+        if !self.state.borrow().lanes.hold_at_most(posted)
             && let Some(queue) = self.take_for(core, recvs)
         {
             queue.fail();

@@ -106,6 +106,12 @@ impl Inbox {
         (self.memory().word(word), lap)
     }
 
+    /// Whether there are certainly no more than `count` messages in the lane.
+    #[inline(always)]
+    pub(crate) fn holds_at_most(&self, count: u64) -> bool {
+        self.lane.holds_at_most(count)
+    }
+
     /// Whether nothing can arrive until a RECV is posted.
     #[inline(always)]
     pub(crate) fn can_sleep(&self) -> bool {

@@ -206,10 +206,15 @@ impl Lanes {
         Some(index)
     }
 
-    /// Whether there is a message in any lane.
+    /// Whether there are certainly no more than `count` messages in all lanes together: none, or none beyond an equal
+    /// share of each.
     #[inline(always)]
-    pub(crate) fn have_news(&self) -> bool {
-        self.looks.iter().any(Look::is_new)
+    pub(crate) fn hold_at_most(&self, count: u32) -> bool {
+        if !self.looks.iter().any(Look::is_new) {
+            return true;
+        }
+        let share = u64::from(count) / self.inboxes.len() as u64;
+        self.inboxes.iter().all(|inbox| inbox.holds_at_most(share))
     }
 
     /// The lanes into queue pairs that use `recvs`.

@@ -467,7 +467,8 @@ impl QueuePair<Shm> for ShmQp {
                 result
             }
             _ => {
-                queue.recv_cq.ingest(&queue.core, &queue.recvs);
+                let posted = queue.recvs.borrow().len();
+                queue.recv_cq.ingest(&queue.core, &queue.recvs, posted);
                 queue.recvs.borrow_mut().post(list, &tables, |_| {})
             }
         }

@@ -69,8 +69,9 @@ impl RecvQueue {
         self.added = self.added.wrapping_add(wrs.len() as u32);
     }
 
+    /// How many are posted.
     #[inline(always)]
-    fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         self.added.wrapping_sub(self.taken)
     }
 
@@ -126,9 +127,12 @@ pub struct ShmSrq {
 
 impl SharedReceiveQueue<Shm> for ShmSrq {
     fn post_recv(&mut self, _cpu: &NativeCpu, list: &RecvList) -> Result<(), PostError> {
-        for cq in self.cqs.borrow().iter() {
-            cq.ingest(&self.core, &self.recvs);
+        let cqs = self.cqs.borrow();
+        let share = self.recvs.borrow().len() / (cqs.len() as u32).max(1);
+        for cq in cqs.iter() {
+            cq.ingest(&self.core, &self.recvs, share);
         }
+        drop(cqs);
         self.recvs
             .borrow_mut()
             .post(list, &self.core.tables.borrow(), |_| {})

@@ -325,6 +325,17 @@ impl<M: Memory> Consumer<M> {
         }))
     }
 
+    /// Whether there are certainly no more than `count` messages: the line behind so many of one line each has not been
+    /// written, or there is none.
+    #[inline(always)]
+    pub(crate) fn holds_at_most(&self, count: u64) -> bool {
+        let behind = self.pos + count;
+        let word = self.geometry.line_word(behind);
+        // Relaxed: nothing behind the tag is read.
+        count >= self.geometry.lines()
+            || self.memory.load(word, Ordering::Relaxed) as u32 != self.geometry.lap(behind)
+    }
+
     /// Begins to take messages of one line; [`end_run`](Consumer::end_run) is to follow.
     #[inline(always)]
     pub(crate) fn run(&self) -> Run {

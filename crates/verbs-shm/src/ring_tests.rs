@@ -122,6 +122,29 @@ mod plain {
         }
     }
 
+    /// Before RECVs are posted: as long as there is one for each message, none need be taken.
+    #[test]
+    fn how_many_messages_there_are_at_most_takes_one_look() {
+        for (len, lines) in [(8, 1), (FIRST_BYTES + 1, 2)] {
+            let (_, producer, mut consumer) = ring(4);
+            for lap in 0..3 {
+                for sent in 0..5 {
+                    let counts = (0..20).filter(|&count| consumer.holds_at_most(count));
+                    assert_eq!(
+                        counts.min(),
+                        Some(sent * lines),
+                        "lap {lap}, {sent} of {len} bytes"
+                    );
+                    let (head, bytes) = message(sent, len);
+                    assert!(producer.push(head, &bytes));
+                }
+                while let Ok(Some(head)) = consumer.peek() {
+                    consumer.advance(head);
+                }
+            }
+        }
+    }
+
     /// What a sender says of messages to come is only a hint for whom to ask for their lines: it may lie.
     #[test]
     fn a_hostile_announcement_asks_for_few_lines() {
