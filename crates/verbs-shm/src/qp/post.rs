@@ -52,7 +52,7 @@ impl<'t> LastSender<'t> {
         self.sender
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn look_up(&mut self, dest: UdDest, wrs: &[SendWr], tables: &'t Tables, ringing: &mut Ringing<'t>) {
         let sender = tables.senders.find(dest.ah);
         *self = LastSender {
