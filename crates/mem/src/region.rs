@@ -1,7 +1,7 @@
 //! [`Region`]: a range of memory that somebody else may read and write while we do.
 
-use crate::arch;
 use crate::map::{AllocError, Mapping, PageKind, PageWish};
+use crate::{LINE_BYTES, arch};
 use drover_base::{Cpu, Line};
 use rustix::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -159,6 +159,20 @@ impl Region {
     #[inline]
     pub fn word_ptr(&self, offset: usize) -> *const AtomicU64 {
         std::ptr::from_ref(self.word(offset))
+    }
+
+    /// N lines from `offset` on, a multiple of 64, as words: checked once for whoever goes round them in a loop.
+    /// Panics on a read-only region, because the references could store.
+    #[inline]
+    pub fn lines<const N: usize>(&self, offset: usize) -> &[[AtomicU64; LINE_BYTES / 8]; N] {
+        assert!(
+            offset.is_multiple_of(LINE_BYTES),
+            "offset {offset} is not aligned to {LINE_BYTES}"
+        );
+        self.check_writable(offset, N * LINE_BYTES);
+        // SAFETY: inside (checked), aligned (the base is page-aligned), mapped while `self` is borrowed;
+        // everybody accesses it atomically.
+        unsafe { &*self.ptr(offset).cast() }
     }
 
     /// The 32-bit word at `offset`, a multiple of 4: what a futex needs. Panics on a read-only region, because
@@ -455,6 +469,22 @@ mod tests {
         Region::private(4096, PageWish::Small)
             .expect("memory")
             .load_u64(4096, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn lines_are_the_words_at_their_offset() {
+        let region = Region::private(4096, PageWish::Small).expect("memory");
+        let lines: &[_; 2] = region.lines(128);
+        lines[1][7].store(5, Ordering::Relaxed);
+        assert_eq!(region.load_u64(128 + 64 + 56, Ordering::Relaxed), 5);
+        assert_eq!(region.lines::<64>(0)[3][7].load(Ordering::Relaxed), 5);
+    }
+
+    #[test]
+    #[should_panic(expected = "outside a region")]
+    fn lines_behind_the_end_are_a_bug() {
+        let region = Region::private(4096, PageWish::Small).expect("memory");
+        region.lines::<64>(64);
     }
 
     const LEN_END: usize = if cfg!(miri) { 100 } else { 900 };
