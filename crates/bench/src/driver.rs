@@ -16,6 +16,7 @@ use crate::workload::{Draw, KeyText, Tape, Values, Verb};
 use drover_base::Ns;
 use drover_kv::{Op, SubmitError};
 use drover_mem::{NativeCpu, timestamp};
+use std::hint::cold_path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// At windows over 1, one operation in this many has its latency measured.
@@ -91,8 +92,6 @@ pub struct Client<T: Target> {
     pub(crate) version: u64,
     /// From an index of the tape to that of the key which stands for it by now: every [turnover](Client::churn) adds to it.
     pub(crate) key_shift: u64,
-    /// Drawn, but the target had no room for it.
-    held: Option<Draw>,
 }
 
 impl<T: Target> Client<T> {
@@ -106,7 +105,6 @@ impl<T: Target> Client<T> {
             values,
             version: u64::from(client_index) << 40,
             key_shift: 0,
-            held: None,
         }
     }
 
@@ -192,21 +190,29 @@ impl<T: Target> Client<T> {
         })
     }
 
+    /// A function of its own, so that nothing but the loop has a claim to registers.
+    #[inline(never)]
     fn closed(
         &mut self,
         flight: &mut Flight,
         began: u64,
         options: &RunOptions,
     ) -> Result<Ns, Box<TargetError>> {
-        let sample_mask = if options.window <= 1 { 0 } else { SAMPLE_EVERY - 1 };
-        let mut drawn = 0u64;
+        let sample_every = if options.window <= 1 { 1 } else { SAMPLE_EVERY };
+        let mut until_sample = sample_every;
         loop {
             for _ in 0..POLLS_PER_CLOCK {
                 self.start_modifies(flight)?;
                 while flight.has_room() {
-                    drawn = drawn.wrapping_add(1);
-                    let stamp = if drawn & sample_mask == 0 { timestamp() } else { 0 };
-                    if !self.start_next(flight, stamp)? {
+                    until_sample -= 1;
+                    let began = if until_sample == 0 {
+                        cold_path();
+                        until_sample = sample_every;
+                        timestamp()
+                    } else {
+                        0
+                    };
+                    if !self.start_next(flight, began)? {
                         break;
                     }
                 }
@@ -267,26 +273,25 @@ impl<T: Target> Client<T> {
         })
     }
 
-    /// Starts the operation held back, or the next of the tape. False: no room, it is held back.
+    /// Starts the next operation of the tape. False: no room, it stays the next.
     #[inline(always)]
     fn start_next(&mut self, flight: &mut Flight, began: u64) -> Result<bool, Box<TargetError>> {
-        let draw = match self.held.take() {
-            Some(draw) => draw,
-            None => self.tape.draw(),
-        };
+        let draw = self.tape.peek();
         let started = self.start(flight, draw, began)?;
-        if !started {
-            self.held = Some(draw);
+        if started {
+            self.tape.advance();
         }
         Ok(started)
     }
 
     #[inline(always)]
     fn start(&mut self, flight: &mut Flight, draw: Draw, began: u64) -> Result<bool, Box<TargetError>> {
-        let token = flight.next_token();
-        let started = self.submit(draw, draw.verb == Verb::Put, token)?;
-        if started {
-            flight.begin(draw, began);
+        // Noted before it is submitted: afterwards nothing of it needs to be remembered.
+        let token = flight.begin(draw, began);
+        let started = self.submit(draw.index, draw.verb == Verb::Put, token)?;
+        if !started {
+            cold_path();
+            flight.cancel(token);
         }
         Ok(started)
     }
@@ -295,7 +300,7 @@ impl<T: Target> Client<T> {
     #[inline(always)]
     fn start_modifies(&mut self, flight: &mut Flight) -> Result<(), Box<TargetError>> {
         while let Some(&token) = flight.modify.last() {
-            if !self.submit(flight.draw_of(token), true, token)? {
+            if !self.submit(flight.index_of(token), true, token)? {
                 break;
             }
             flight.modify.pop();
@@ -305,8 +310,8 @@ impl<T: Target> Client<T> {
     }
 
     #[inline(always)]
-    fn submit(&mut self, draw: Draw, put: bool, token: u32) -> Result<bool, Box<TargetError>> {
-        let index = u64::from(draw.index);
+    fn submit(&mut self, index: u32, put: bool, token: usize) -> Result<bool, Box<TargetError>> {
+        let index = u64::from(index);
         let key = self.keys.key(index + self.key_shift);
         let op = if put {
             self.version += 1;
@@ -318,7 +323,7 @@ impl<T: Target> Client<T> {
         } else {
             Op::Get { key }
         };
-        match self.target.submit(&op, u64::from(token)) {
+        match self.target.submit(&op, token as u64) {
             Ok(()) => Ok(true),
             Err(SubmitError::WindowFull) => Ok(false),
             Err(error) => Err(TargetError::new(error.to_string())),

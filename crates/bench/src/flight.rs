@@ -5,6 +5,7 @@ use crate::workload::{Draw, Values, Verb};
 use drover_kv::{Outcome, Token};
 use drover_mem::{NativeCpu, timestamp};
 use serde::{Deserialize, Serialize};
+use std::hint::cold_path;
 
 /// One in this many hits is compared byte by byte with what was written; all are checked for their length.
 const VERIFY_EVERY: u64 = 64;
@@ -40,6 +41,27 @@ impl Counts {
         self.failed += other.failed;
     }
 
+    /// Counts what came of a GET or PUT of key `index`, and looks at the value that it found.
+    #[inline(always)]
+    fn count(&mut self, index: u32, outcome: Outcome<'_>, values: &Values) {
+        match outcome {
+            Outcome::Value(value) => {
+                let index = u64::from(index);
+                self.gets += 1;
+                self.hits += 1;
+                if value.len() != values.len_of(index) {
+                    self.corrupt += 1;
+                } else if self.hits.is_multiple_of(VERIFY_EVERY) {
+                    self.verified += 1;
+                    self.corrupt += u64::from(!values.verify(index, value));
+                }
+            }
+            Outcome::NotFound => self.gets += 1,
+            Outcome::Stored => self.puts += 1,
+            _ => self.failed += 1,
+        }
+    }
+
     /// Hits per GET; 1 when there were no GETs.
     pub fn hit_rate(&self) -> f64 {
         if self.gets == 0 {
@@ -52,18 +74,21 @@ impl Counts {
 
 #[derive(Clone, Copy)]
 struct Slot {
-    draw: Draw,
     /// When it began, in ticks; 0: not sampled.
     began: u64,
-    busy: bool,
+    /// Its key; of a free slot: the next free one.
+    index: u32,
+    /// What finishes it: the PUT or the GET, or first the GET and then the PUT. `None`: the slot is free.
+    verb: Option<Verb>,
 }
 
 /// A table of operations under way, one slot per token. Nothing is allocated after it is made.
 pub(crate) struct Flight {
     slots: Box<[Slot]>,
-    free: Vec<u32>,
+    /// The slot freed last, the first of a list; behind the last slot: all are taken.
+    free: usize,
     /// Read-modify-writes whose GET has finished: their PUT is next.
-    pub(crate) modify: Vec<u32>,
+    pub(crate) modify: Vec<usize>,
     pub(crate) counts: Counts,
     pub(crate) latency: Latency,
     /// Completions of tokens that were not under way. Anything but 0 is a defect of the target.
@@ -72,17 +97,14 @@ pub(crate) struct Flight {
 
 impl Flight {
     pub(crate) fn new(window: usize) -> Flight {
-        let idle = Slot {
-            draw: Draw {
-                verb: Verb::Get,
-                index: 0,
-            },
+        let free = |nth| Slot {
             began: 0,
-            busy: false,
+            index: nth + 1,
+            verb: None,
         };
         Flight {
-            slots: vec![idle; window].into(),
-            free: (0..window as u32).rev().collect(),
+            slots: (0..window as u32).map(free).collect(),
+            free: 0,
             modify: Vec::with_capacity(window),
             counts: Counts::default(),
             latency: Latency::new(),
@@ -91,81 +113,82 @@ impl Flight {
     }
 
     /// Whether another operation may begin.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
-        !self.free.is_empty()
+        self.free < self.slots.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.free.len() == self.slots.len()
+        self.under_way() == 0
     }
 
+    /// Counted, which nobody asks for while a run goes on.
     pub(crate) fn under_way(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.iter().filter(|s| s.verb.is_some()).count()
     }
 
-    /// The token that the next [`begin`](Flight::begin) takes. There must be room.
-    #[inline]
-    pub(crate) fn next_token(&self) -> u32 {
-        *self.free.last().expect("the caller asked for room")
-    }
-
-    /// Takes the next token for `draw`, begun at `began` ticks (0: not sampled).
+    /// `draw` is under way since `began` ticks (0: not sampled). Its token. There must be room.
     #[inline(always)]
-    pub(crate) fn begin(&mut self, draw: Draw, began: u64) {
-        let token = self.free.pop().expect("the caller asked for room");
-        self.slots[token as usize] = Slot {
-            draw,
+    pub(crate) fn begin(&mut self, draw: Draw, began: u64) -> usize {
+        let token = self.free;
+        let slot = &mut self.slots[token];
+        self.free = slot.index as usize;
+        *slot = Slot {
             began,
-            busy: true,
+            index: draw.index,
+            verb: Some(draw.verb),
         };
+        token
     }
 
-    /// The operation of a token whose PUT is due.
+    /// What has just [begun](Flight::begin) with `token` has not: the target had no room for it.
+    pub(crate) fn cancel(&mut self, token: usize) {
+        let slot = &mut self.slots[token];
+        (slot.verb, slot.index) = (None, self.free as u32);
+        self.free = token;
+    }
+
+    /// The key of a token whose PUT is due.
     #[inline]
-    pub(crate) fn draw_of(&self, token: u32) -> Draw {
-        self.slots[token as usize].draw
+    pub(crate) fn index_of(&self, token: usize) -> u32 {
+        self.slots[token].index
     }
 
     /// The PUT of a read-modify-write is on its way: what finishes next is a PUT.
     #[inline]
-    pub(crate) fn now_put(&mut self, token: u32) {
-        self.slots[token as usize].draw.verb = Verb::Put;
+    pub(crate) fn now_put(&mut self, token: usize) {
+        self.slots[token].verb = Some(Verb::Put);
     }
 
     /// Notes that `token` finished with `outcome`.
     #[inline(always)]
     pub(crate) fn finish(&mut self, token: Token, outcome: Outcome<'_>, values: &Values) {
-        let Some(slot) = self.slots.get_mut(token as usize).filter(|s| s.busy) else {
+        let token = token as usize;
+        let Some(slot) = self.slots.get_mut(token) else {
+            cold_path();
             self.strays += 1;
             return;
         };
-        let draw = slot.draw;
-        match outcome {
-            Outcome::Value(value) => {
-                self.counts.gets += 1;
-                self.counts.hits += 1;
-                if value.len() != values.len_of(u64::from(draw.index)) {
-                    self.counts.corrupt += 1;
-                } else if self.counts.hits.is_multiple_of(VERIFY_EVERY) {
-                    self.counts.verified += 1;
-                    self.counts.corrupt += u64::from(!values.verify(u64::from(draw.index), value));
-                }
+        match slot.verb {
+            Some(Verb::Get | Verb::Put) => self.counts.count(slot.index, outcome, values),
+            Some(Verb::Modify) => {
+                self.counts.count(slot.index, outcome, values);
+                self.modify.push(token);
+                return;
             }
-            Outcome::NotFound => self.counts.gets += 1,
-            Outcome::Stored => self.counts.puts += 1,
-            _ => self.counts.failed += 1,
+            None => {
+                cold_path();
+                self.strays += 1;
+                return;
+            }
         }
-        if draw.verb == Verb::Modify {
-            self.modify.push(token as u32);
-            return;
-        }
-        slot.busy = false;
         if slot.began != 0 {
+            cold_path();
             let ticks = timestamp().saturating_sub(slot.began);
             self.latency.record(NativeCpu::ticks_to_ns(ticks));
         }
         self.counts.ops += 1;
-        self.free.push(token as u32);
+        (slot.verb, slot.index) = (None, self.free as u32);
+        self.free = token;
     }
 }

@@ -31,8 +31,8 @@ pub enum KeyError {
 /// Makes keys of one size. Cheap to clone; one per client thread.
 #[derive(Clone, Debug)]
 pub struct KeyText {
-    text: [u8; KEY_BYTES_MAX],
-    bytes: usize,
+    /// As long as every key.
+    text: Box<[u8]>,
     salt: u64,
 }
 
@@ -46,32 +46,31 @@ impl KeyText {
             return Err(KeyError::TooMany { count, bytes });
         }
         Ok(KeyText {
-            text: [b'.'; KEY_BYTES_MAX],
-            bytes,
+            text: vec![b'.'; bytes].into(),
             salt: drover_base::mix(seed),
         })
     }
 
     /// Bytes of every key.
     pub fn key_bytes(&self) -> usize {
-        self.bytes
+        self.text.len()
     }
 
     /// The key of `index`, valid until the next call. About 3 ns.
     #[inline(always)]
     pub fn key(&mut self, index: u64) -> &[u8] {
-        if self.bytes >= DIGITS {
-            *self.text.first_chunk_mut().expect("250 bytes") = hex(drover_base::mix(index ^ self.salt));
-        } else {
-            self.short_key(index);
+        match self.text.first_chunk_mut() {
+            Some(digits) => *digits = hex(drover_base::mix(index ^ self.salt)),
+            None => self.short_key(index),
         }
-        &self.text[..self.bytes]
+        &self.text
     }
 
     #[cold]
     fn short_key(&mut self, index: u64) {
-        let word = super::tape::scatter(index, 4 * self.bytes as u32, self.salt);
-        self.text[..self.bytes].copy_from_slice(&hex(word)[DIGITS - self.bytes..]);
+        let bytes = self.text.len();
+        let word = super::tape::scatter(index, 4 * bytes as u32, self.salt);
+        self.text.copy_from_slice(&hex(word)[DIGITS - bytes..]);
     }
 }
 

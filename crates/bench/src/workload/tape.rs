@@ -80,6 +80,9 @@ pub struct Tape {
     rng: Rng,
 }
 
+/// By the two bits of an entry: a table, because a match became a jump that no core predicts.
+const VERBS: [Verb; 4] = [Verb::Get, Verb::Put, Verb::Modify, Verb::Modify];
+
 const INDEX_BITS: u32 = 30;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 
@@ -114,29 +117,40 @@ impl Tape {
     /// The next operation. About 1 ns.
     #[inline(always)]
     pub fn draw(&mut self) -> Draw {
-        let entry = self.entries[self.at];
-        self.at += 1;
-        if self.at == self.entries.len() {
-            self.next_lap();
-        }
-        let mut index = (entry & INDEX_MASK) + self.shift;
-        if index >= self.index_count {
-            index -= self.index_count;
-        }
-        let verb = match entry >> INDEX_BITS {
-            0 => Verb::Get,
-            1 => Verb::Put,
-            _ => Verb::Modify,
+        let draw = self.peek();
+        self.advance();
+        draw
+    }
+
+    /// The next operation, which stays the next until [`advance`](Tape::advance).
+    #[inline(always)]
+    pub fn peek(&mut self) -> Draw {
+        // The check of the bounds is that for the end of the lap.
+        let entry = match self.entries.get(self.at) {
+            Some(&entry) => entry,
+            None => self.next_lap(),
         };
+        let shifted = (entry & INDEX_MASK) + self.shift;
+        // What is below the count wraps to something huge.
+        let index = shifted.min(shifted.wrapping_sub(self.index_count));
+        let verb = VERBS[(entry >> INDEX_BITS) as usize];
         Draw { verb, index }
     }
 
+    /// The operation that [`peek`](Tape::peek) showed is begun.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        self.at += 1;
+    }
+
+    /// Begins the tape again; its first entry.
     #[cold]
-    fn next_lap(&mut self) {
+    fn next_lap(&mut self) -> u32 {
         self.at = 0;
         if self.uniform {
             self.shift = self.rng.below(u64::from(self.key_count)) as u32;
         }
+        self.entries[0]
     }
 }
 
