@@ -135,19 +135,19 @@ impl<T: Target> Client<T> {
         let mut flight = Flight::new(window);
         let mut next = indices.start;
         while next < indices.end || !flight.is_empty() {
-            while next < indices.end && flight.has_room() {
+            while next < indices.end {
                 let verb = Verb::Put;
-                if !self.start(&mut flight, Draw { verb, index: next }, 0)? {
+                if !self.start(&mut flight, Draw { verb, index: next }, |_, _| {})? {
                     break;
                 }
                 next += 1;
             }
-            let before = flight.counts.ops;
+            let before = flight.counts().ops;
             self.poll(&mut flight, next == indices.end)?;
             // Relaxed: a number for people to look at.
-            progress.fetch_add(flight.counts.ops - before, Ordering::Relaxed);
+            progress.fetch_add(flight.counts().ops - before, Ordering::Relaxed);
         }
-        match flight.counts.failed {
+        match flight.counts().failed {
             0 => Ok(()),
             n => Err(TargetError::new(format!("{n} PUTs failed while loading"))),
         }
@@ -176,7 +176,7 @@ impl<T: Target> Client<T> {
             Pace::Closed => self.closed(&mut flight, began, options)?,
             Pace::Open(rate) => self.open(&mut flight, began, options.time, rate)?,
         };
-        let counts = flight.counts;
+        let counts = flight.counts();
         self.drain(&mut flight)?;
         Ok(Measured {
             counts,
@@ -203,23 +203,18 @@ impl<T: Target> Client<T> {
         loop {
             for _ in 0..POLLS_PER_CLOCK {
                 self.start_modifies(flight)?;
-                while flight.has_room() {
+                while self.start_next(flight, |flight, token| {
                     until_sample -= 1;
-                    let began = if until_sample == 0 {
+                    if until_sample == 0 {
                         cold_path();
                         until_sample = sample_every;
-                        timestamp()
-                    } else {
-                        0
-                    };
-                    if !self.start_next(flight, began)? {
-                        break;
+                        flight.sample(token, timestamp());
                     }
-                }
+                })? {}
                 self.poll(flight, false)?;
             }
             let elapsed = since(began);
-            if elapsed >= options.time && flight.counts.ops >= options.ops_min {
+            if elapsed >= options.time && flight.counts().ops >= options.ops_min {
                 return Ok(elapsed);
             }
         }
@@ -236,7 +231,7 @@ impl<T: Target> Client<T> {
                 return Ok(since(began));
             }
             self.start_modifies(flight)?;
-            while due <= now && flight.has_room() && self.start_next(flight, due)? {
+            while due <= now && self.start_next(flight, |flight, token| flight.sample(token, due))? {
                 due = began + (nth * interval) as u64;
                 nth += 1.0;
             }
@@ -273,11 +268,15 @@ impl<T: Target> Client<T> {
         })
     }
 
-    /// Starts the next operation of the tape. False: no room, it stays the next.
+    /// Starts the next operation of the tape, `sample`d when it has a token. False: no room, it stays the next.
     #[inline(always)]
-    fn start_next(&mut self, flight: &mut Flight, began: u64) -> Result<bool, Box<TargetError>> {
+    fn start_next(
+        &mut self,
+        flight: &mut Flight,
+        sample: impl FnOnce(&mut Flight, usize),
+    ) -> Result<bool, Box<TargetError>> {
         let draw = self.tape.peek();
-        let started = self.start(flight, draw, began)?;
+        let started = self.start(flight, draw, sample)?;
         if started {
             self.tape.advance();
         }
@@ -285,9 +284,17 @@ impl<T: Target> Client<T> {
     }
 
     #[inline(always)]
-    fn start(&mut self, flight: &mut Flight, draw: Draw, began: u64) -> Result<bool, Box<TargetError>> {
+    fn start(
+        &mut self,
+        flight: &mut Flight,
+        draw: Draw,
+        sample: impl FnOnce(&mut Flight, usize),
+    ) -> Result<bool, Box<TargetError>> {
         // Noted before it is submitted: afterwards nothing of it needs to be remembered.
-        let token = flight.begin(draw, began);
+        let Some(token) = flight.begin(draw) else {
+            return Ok(false);
+        };
+        sample(flight, token);
         let started = self.submit(draw.index, draw.verb == Verb::Put, token)?;
         if !started {
             cold_path();

@@ -72,14 +72,28 @@ impl Counts {
     }
 }
 
+/// What a token waits for. One byte says all that finishing asks for, and nearly always it says GET or PUT.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    Get,
+    Put,
+    /// The GET of a read-modify-write, whose PUT comes next.
+    Half,
+    /// A GET or PUT whose latency is measured.
+    Timed,
+    /// A GET whose PUT comes next; the latency of both together is measured.
+    TimedHalf,
+    /// Nothing: the slot is free.
+    Free,
+}
+
 #[derive(Clone, Copy)]
 struct Slot {
-    /// When it began, in ticks; 0: not sampled.
+    /// When it began, in ticks, if it is timed.
     began: u64,
     /// Its key; of a free slot: the next free one.
     index: u32,
-    /// What finishes it: the PUT or the GET, or first the GET and then the PUT. `None`: the slot is free.
-    verb: Option<Verb>,
+    wait: Wait,
 }
 
 /// A table of operations under way, one slot per token. Nothing is allocated after it is made.
@@ -89,7 +103,10 @@ pub(crate) struct Flight {
     free: usize,
     /// Read-modify-writes whose GET has finished: their PUT is next.
     pub(crate) modify: Vec<usize>,
-    pub(crate) counts: Counts,
+    /// But for the operations.
+    counts: Counts,
+    /// GETs of read-modify-writes that finished.
+    halves: u64,
     pub(crate) latency: Latency,
     /// Completions of tokens that were not under way. Anything but 0 is a defect of the target.
     pub(crate) strays: u64,
@@ -100,22 +117,28 @@ impl Flight {
         let free = |nth| Slot {
             began: 0,
             index: nth + 1,
-            verb: None,
+            wait: Wait::Free,
         };
         Flight {
             slots: (0..window as u32).map(free).collect(),
             free: 0,
             modify: Vec::with_capacity(window),
             counts: Counts::default(),
+            halves: 0,
             latency: Latency::new(),
             strays: 0,
         }
     }
 
-    /// Whether another operation may begin.
-    #[inline(always)]
-    pub(crate) fn has_room(&self) -> bool {
-        self.free < self.slots.len()
+    /// What finished so far. Operations are whatever was counted but the first halves: one counter less to keep.
+    pub(crate) fn counts(&self) -> Counts {
+        let Counts {
+            gets, puts, failed, ..
+        } = self.counts;
+        Counts {
+            ops: gets + puts + failed - self.halves,
+            ..self.counts
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -124,27 +147,39 @@ impl Flight {
 
     /// Counted, which nobody asks for while a run goes on.
     pub(crate) fn under_way(&self) -> usize {
-        self.slots.iter().filter(|s| s.verb.is_some()).count()
+        self.slots.iter().filter(|s| s.wait != Wait::Free).count()
     }
 
-    /// `draw` is under way since `began` ticks (0: not sampled). Its token. There must be room.
+    /// `draw` is under way now. Its token; `None`: as many as may be are already.
     #[inline(always)]
-    pub(crate) fn begin(&mut self, draw: Draw, began: u64) -> usize {
+    pub(crate) fn begin(&mut self, draw: Draw) -> Option<usize> {
         let token = self.free;
-        let slot = &mut self.slots[token];
+        let slot = self.slots.get_mut(token)?;
         self.free = slot.index as usize;
-        *slot = Slot {
-            began,
-            index: draw.index,
-            verb: Some(draw.verb),
+        slot.index = draw.index;
+        slot.wait = match draw.verb {
+            Verb::Get => Wait::Get,
+            Verb::Put => Wait::Put,
+            Verb::Modify => Wait::Half,
         };
-        token
+        Some(token)
+    }
+
+    /// The latency of `token` is to be measured, from `began` ticks on.
+    #[inline]
+    pub(crate) fn sample(&mut self, token: usize, began: u64) {
+        let slot = &mut self.slots[token];
+        slot.began = began;
+        slot.wait = match slot.wait {
+            Wait::Half => Wait::TimedHalf,
+            _ => Wait::Timed,
+        };
     }
 
     /// What has just [begun](Flight::begin) with `token` has not: the target had no room for it.
     pub(crate) fn cancel(&mut self, token: usize) {
         let slot = &mut self.slots[token];
-        (slot.verb, slot.index) = (None, self.free as u32);
+        (slot.wait, slot.index) = (Wait::Free, self.free as u32);
         self.free = token;
     }
 
@@ -157,7 +192,11 @@ impl Flight {
     /// The PUT of a read-modify-write is on its way: what finishes next is a PUT.
     #[inline]
     pub(crate) fn now_put(&mut self, token: usize) {
-        self.slots[token].verb = Some(Verb::Put);
+        let slot = &mut self.slots[token];
+        slot.wait = match slot.wait {
+            Wait::TimedHalf => Wait::Timed,
+            _ => Wait::Put,
+        };
     }
 
     /// Notes that `token` finished with `outcome`.
@@ -169,26 +208,29 @@ impl Flight {
             self.strays += 1;
             return;
         };
-        match slot.verb {
-            Some(Verb::Get | Verb::Put) => self.counts.count(slot.index, outcome, values),
-            Some(Verb::Modify) => {
+        // Paths that are not said to be cold make a jump through a table of this.
+        match slot.wait {
+            Wait::Get | Wait::Put => self.counts.count(slot.index, outcome, values),
+            Wait::Timed => {
+                cold_path();
                 self.counts.count(slot.index, outcome, values);
+                let ticks = timestamp().saturating_sub(slot.began);
+                self.latency.record(NativeCpu::ticks_to_ns(ticks));
+            }
+            Wait::Half | Wait::TimedHalf => {
+                cold_path();
+                self.counts.count(slot.index, outcome, values);
+                self.halves += 1;
                 self.modify.push(token);
                 return;
             }
-            None => {
+            Wait::Free => {
                 cold_path();
                 self.strays += 1;
                 return;
             }
         }
-        if slot.began != 0 {
-            cold_path();
-            let ticks = timestamp().saturating_sub(slot.began);
-            self.latency.record(NativeCpu::ticks_to_ns(ticks));
-        }
-        self.counts.ops += 1;
-        (slot.verb, slot.index) = (None, self.free as u32);
+        (slot.wait, slot.index) = (Wait::Free, self.free as u32);
         self.free = token;
     }
 }

@@ -79,27 +79,29 @@ impl Values {
     }
 }
 
+/// Words one after the other: odd multiples are summed up, not multiplied.
 struct Words {
     next: u64,
-    base: u64,
-    factor: u64,
+    after: u64,
+    step: u64,
 }
 
 impl Words {
     #[inline]
     fn new(index: u64, version: u64) -> Words {
+        let base = mix(index ^ version.wrapping_mul(SPREAD));
         Words {
             next: mix(index) ^ version,
-            base: mix(index ^ version.wrapping_mul(SPREAD)),
-            factor: 1,
+            after: base.wrapping_mul(3),
+            step: base.wrapping_mul(2),
         }
     }
 
     #[inline]
     fn next(&mut self) -> u64 {
         let word = self.next;
-        self.factor += 2;
-        self.next = self.base.wrapping_mul(self.factor);
+        self.next = self.after;
+        self.after = self.after.wrapping_add(self.step);
         word
     }
 }
@@ -133,6 +135,15 @@ mod tests {
             prop_assert!((min..=min + more).contains(&bytes.len()));
             prop_assert!(values.verify(index, &bytes));
         }
+    }
+
+    #[test]
+    fn words_are_those_of_the_definition() {
+        let (index, version) = (7, 1 << 40 | 3);
+        let base = mix(index ^ SPREAD.wrapping_mul(version));
+        let mut words = Words::new(index, version);
+        assert_eq!(words.next(), mix(index) ^ version);
+        assert!((1..20).all(|i| words.next() == base.wrapping_mul(2 * i + 1)));
     }
 
     #[test]
