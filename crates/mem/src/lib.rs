@@ -2,7 +2,7 @@
 //! instructions. All shared-memory `unsafe` of drover lives here.
 //!
 //! - [`Region`] is a mapped range, shared (a memfd that can be passed on) or private. It is never a Rust
-//!   reference: it is loaded and stored by words with stated ordering, and copied in and out.
+//!   reference, except to atomics: it is loaded and stored by words with stated ordering, and copied in and out.
 //! - [`MaskedRegion`] and [`LineTable`] are power-of-two pieces of one whose offsets wrap: logs and indexes.
 //! - [`BufferPool`] and [`Buffer`] are private staging: a slice while we hold it, moved into a request
 //!   and returned by its completion.

@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 /// Above this many bytes a copy goes through the string instruction instead of words.
 const BULK_BYTES: usize = 512;
 
-/// A mapped range of memory, cheap to clone. No slice of it ever exists: devices and peers may change any
-/// byte at any time. Offsets count from its start; one that reaches outside is a bug and panics.
+/// A mapped range of memory, cheap to clone. No slice of its bytes ever exists, only atomic words:
+/// devices and peers may change any byte at any time. Offsets count from its start; one that reaches outside
+/// is a bug and panics.
 #[derive(Clone)]
 pub struct Region {
     /// Base, length and right of the mapping, copied here so that an access costs one dereference less.
