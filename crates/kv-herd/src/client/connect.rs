@@ -543,6 +543,11 @@ fn build_session<P: Provider>(
     } else {
         None
     };
+    let signals = Signals::new(send_depth);
+    let post_batch = match options.post_batch {
+        0 => caps.post_batch.max(POST_BATCH),
+        chosen => chosen,
+    };
     Ok(Session {
         window: Window::new(map, lead_bytes, 0),
         hasher: HashSeed::new(welcome.hash_k0, welcome.hash_k1).hasher(),
@@ -560,12 +565,8 @@ fn build_session<P: Provider>(
         receive,
         routes,
         list: SendList::with_capacity(request_count, request_count * block_bytes.min(256)),
-        signals: Signals::new(send_depth),
-        post_batch: if options.post_batch == 0 {
-            caps.post_batch.max(POST_BATCH)
-        } else {
-            options.post_batch
-        },
+        signals,
+        post_batch: post_batch.min(signals.list_max()),
         inline_bytes: caps.inline_bytes_max,
         staging,
         broken: false,

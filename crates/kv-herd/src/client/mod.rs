@@ -56,7 +56,7 @@ use drover_kv::{Completion, KEY_BYTES_MAX, KvClient, Op, Outcome, Refusal, Submi
 use drover_verbs::{CompletionQueue, Opcode, Provider, Wc, WcStatus};
 use request::{Body, LINE_BODY_BYTES};
 use rto::Rto;
-use session::Session;
+use session::{Session, answered};
 use std::rc::Rc;
 use waiting::{Queue, Waiting};
 use window::{Before, Line, Slot, SlotState, commit_writes};
@@ -461,36 +461,50 @@ impl<P: Provider> HerdClient<P> {
         let Some(session) = self.session.as_deref_mut() else {
             return wcs.len();
         };
+        let Session {
+            window,
+            routes,
+            receive,
+            ..
+        } = session;
         let mut done = 0;
         for wc in wcs {
             if wc.opcode != Opcode::Recv || wc.status != WcStatus::Success {
                 break;
             }
-            let Some((at, imm)) = session.answered(wc) else {
+            let Some((_, imm, slot)) = answered(window, routes, wc) else {
                 break;
             };
-            let slot = session.window.slot(at);
-            let (commit, token, hash) = (slot.commit, slot.token, slot.hash);
-            let outcome = match usual(commit, imm) {
-                GET_OK => match session.receive.payload(wc, &mut self.value) {
-                    Some(value) => Outcome::Value(value),
+            let what = usual(slot.commit, imm);
+            // Two of three completions, or more: told apart from the others first.
+            let (outcome, write) = if what == GET_OK {
+                match receive.payload(wc, &mut self.value) {
+                    Some(value) => (Outcome::Value(value), false),
                     None => break,
-                },
-                GET_MISS | DELETE_MISS => Outcome::NotFound,
-                PUT_OK | PUT_TTL_OK => Outcome::Stored,
-                DELETE_OK => Outcome::Deleted,
-                _ => break,
+                }
+            } else {
+                match what {
+                    GET_MISS => (Outcome::NotFound, false),
+                    DELETE_MISS => (Outcome::NotFound, true),
+                    PUT_OK | PUT_TTL_OK => (Outcome::Stored, true),
+                    DELETE_OK => (Outcome::Deleted, true),
+                    _ => break,
+                }
             };
-            session.receive.collect(wc.wr_id);
-            if commit.seq().is_multiple_of(SAMPLE_EVERY) && slot.tries == 0 {
+            if slot.commit.seq().is_multiple_of(SAMPLE_EVERY) && slot.tries == 0 {
                 self.rto.sample(cpu.now().since(slot.sent));
             }
-            session.window.release(at);
-            self.conflicts.remove(hash, commit_writes(commit));
-            self.waiting.ended(hash);
+            slot.state = SlotState::Free;
+            self.conflicts.remove(slot.hash, write);
+            self.waiting.ended(slot.hash);
             done += 1;
-            sink(Completion { token, outcome });
+            sink(Completion {
+                token: slot.token,
+                outcome,
+            });
         }
+        window.freed(done);
+        receive.done(done);
         self.in_flight -= done;
         self.completed += done;
         done
@@ -505,7 +519,7 @@ impl<P: Provider> HerdClient<P> {
         if wc.opcode != Opcode::Recv || wc.status != WcStatus::Success {
             return self.take_other(cpu, &wc, sink);
         }
-        session.receive.collect(wc.wr_id);
+        session.receive.done(1);
         match session.answered(&wc) {
             Some((at, imm)) => self.take_unusual(cpu, &wc, at, imm, sink),
             None => {

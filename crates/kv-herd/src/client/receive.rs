@@ -4,6 +4,9 @@
 //! requests can be outstanding, and every completion, duplicates included, is followed by a new RECV before
 //! the surplus is used up.
 //!
+//! The RECVs of a queue pair complete in the order of their posting. So they go round in lists made once: when all of
+//! one are done, the same list is posted again.
+//!
 //! ```text
 //! piece:  | 24 unused | 40 GRH | payload ..., starts on a cache line |
 //! ```
@@ -12,7 +15,7 @@ use drover_base::Cpu;
 use drover_mem::{PageWish, round_up};
 use drover_verbs::{
     Access, Caps, Context, GRH_BYTES, MemoryRegion, Provider, QpKind, QpOptions, QueuePair, RecvList, RecvWr,
-    Sge, Wc, WrId,
+    Wc, WrId,
 };
 
 /// Where a RECV's memory starts in its piece: the payload after the GRH starts on the next line.
@@ -23,18 +26,21 @@ const SPARE: usize = 16;
 pub(super) struct Receive<P: Provider> {
     pub(super) qp: P::Qp,
     mr: P::Mr,
-    /// The first piece's RECV: others differ in their offset.
-    first: Sge,
     piece_bytes: usize,
-    list: RecvList,
-    /// RECVs collected before they are posted.
+    /// All RECVs, as many in each list, in the order in which they complete.
+    lists: Box<[RecvList]>,
+    /// The list of which RECVs complete now, and how many have.
+    list: usize,
+    done: usize,
+    /// RECVs in a list.
     batch: usize,
 }
 
 impl<P: Provider> Receive<P> {
     /// How many RECVs a window of `request_count` wants.
     pub(super) fn recv_count(request_count: usize) -> usize {
-        request_count + Receive::<P>::batch(request_count) + SPARE
+        let batch = Receive::<P>::batch(request_count);
+        (request_count + batch + SPARE).next_multiple_of(batch)
     }
 
     fn batch(request_count: usize) -> usize {
@@ -62,21 +68,36 @@ impl<P: Provider> Receive<P> {
             qkey: ctx.cpu().random() as u32 & 0x7fff_ffff,
             ..QpOptions::new(QpKind::Ud, cq, caps)
         })?;
-        let first = mr.sge(LEAD_BYTES, GRH_BYTES + payload_bytes);
         let mut receive: Receive<P> = Receive {
             qp,
             mr,
-            first,
             piece_bytes,
-            list: RecvList::with_capacity(count),
+            lists: Box::default(),
+            list: 0,
+            done: 0,
             batch: Receive::<P>::batch(request_count),
         };
-        for piece in 0..count {
-            receive.collect(WrId(piece as u64));
+        let pieces: Vec<usize> = (0..count).collect();
+        let lists = pieces.chunks(receive.batch).map(|some| {
+            let mut list = RecvList::with_capacity(some.len());
+            for &piece in some {
+                list.push(receive.recv(piece, GRH_BYTES + payload_bytes));
+            }
+            list
+        });
+        receive.lists = lists.collect();
+        for list in &receive.lists {
+            receive.qp.post_recv(ctx.cpu(), list)?;
         }
-        let list = std::mem::take(&mut receive.list);
-        receive.qp.post_recv(ctx.cpu(), &list)?;
         Ok(receive)
+    }
+
+    /// The RECV of a piece.
+    fn recv(&self, piece: usize, len: usize) -> RecvWr {
+        RecvWr {
+            wr_id: WrId(piece as u64),
+            sge: self.mr.sge(piece * self.piece_bytes + LEAD_BYTES, len),
+        }
     }
 
     /// The payload of a received datagram; `None` if there is something wrong with its length.
@@ -89,24 +110,28 @@ impl<P: Provider> Receive<P> {
         Some(out)
     }
 
-    /// The RECV of this completion will be posted again. Its payload stays until [`repost`](Receive::repost).
+    /// `count` more RECVs are done. Their payloads stay until [`repost`](Receive::repost).
     #[inline(always)]
-    pub(super) fn collect(&mut self, wr_id: WrId) {
-        let sge = Sge {
-            offset: self.first.offset + wr_id.0 * self.piece_bytes as u64,
-            ..self.first
-        };
-        self.list.push(RecvWr { wr_id, sge });
+    pub(super) fn done(&mut self, count: usize) {
+        self.done += count;
     }
 
-    /// Posts the collected RECVs if there are enough. False if the queue pair refuses them.
+    /// Posts the lists that are done again. False if the queue pair refuses one.
     #[inline(always)]
     pub(super) fn repost(&mut self, cpu: &P::Cpu) -> bool {
-        if self.list.wrs().len() < self.batch {
-            return true;
+        while self.done >= self.batch
+            && let Some(list) = self.lists.get(self.list)
+        {
+            if self.qp.post_recv(cpu, list).is_err() {
+                return false;
+            }
+            self.done -= self.batch;
+            self.list = if self.list + 1 < self.lists.len() {
+                self.list + 1
+            } else {
+                0
+            };
         }
-        let posted = self.qp.post_recv(cpu, &self.list);
-        self.list.clear();
-        posted.is_ok()
+        true
     }
 }

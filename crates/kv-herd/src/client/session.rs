@@ -30,7 +30,8 @@ pub(super) enum Front<P: Provider> {
     },
 }
 
-/// Bookkeeping of a send queue whose requests are mostly unsignaled: one in `period` asks for a completion.
+/// Bookkeeping of a send queue whose requests are mostly unsignaled: the last of a list asks for a completion, once in
+/// `period` requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Signals {
     period: u32,
@@ -46,15 +47,25 @@ impl Signals {
         }
     }
 
-    /// Whether the next request is to be signaled.
+    /// Whether request number `nth` of a list is to be signaled, be it the last or not: lists may be longer than `period`.
+    fn is_due_within(self, nth: usize) -> bool {
+        (nth as u32).is_multiple_of(self.period)
+    }
+
+    /// Most requests in a list that is signaled at its end only.
+    pub(super) fn list_max(self) -> usize {
+        self.period as usize
+    }
+
+    /// Whether the last of the next `count` requests is to be signaled.
     #[inline(always)]
-    fn next(&mut self) -> bool {
-        self.since += 1;
-        let signaled = self.since >= self.period;
-        if signaled {
+    fn is_due(&mut self, count: usize) -> bool {
+        self.since += count as u32;
+        let due = self.since >= self.period;
+        if due {
             self.since = 0;
         }
-        signaled
+        due
     }
 }
 
@@ -130,29 +141,11 @@ impl<P: Provider> Session<P> {
         lane.iter().map(before).max().unwrap_or(Before::Nothing)
     }
 
-    /// Which partition a datagram's sender serves.
+    /// The slot that a datagram answers, where it is, and what its immediate says.
     #[inline(always)]
-    fn partition_of(&self, sender: Qpn) -> Option<usize> {
-        let mask = self.routes.len().wrapping_sub(1);
-        let mut at = sender.0 as usize & mask;
-        loop {
-            let &(qpn, partition) = self.routes.get(at)?;
-            if qpn == sender && partition != u32::MAX {
-                return Some(partition as usize);
-            }
-            if partition == u32::MAX {
-                return None;
-            }
-            at = (at + 1) & mask;
-        }
-    }
-
-    /// The slot that a datagram answers, and what its immediate says.
-    #[inline(always)]
-    pub(super) fn answered(&self, wc: &Wc) -> Option<(usize, ReplyImm)> {
-        let imm = ReplyImm(wc.imm?.0);
-        let partition = self.partition_of(wc.src_qpn)?;
-        Some((self.window.answered(partition, imm)?, imm))
+    pub(super) fn answered(&mut self, wc: &Wc) -> Option<(usize, ReplyImm)> {
+        let (at, imm, _) = answered(&mut self.window, &self.routes, wc)?;
+        Some((at, imm))
     }
 
     /// Adds the request in slot `at` to the list, `len` bytes of its block.
@@ -174,7 +167,7 @@ impl<P: Provider> Session<P> {
             wr_id: WrId(0),
             op,
             payload,
-            signaled: self.signals.next(),
+            signaled: self.signals.is_due_within(self.list.len() + 1),
             fence: false,
         });
     }
@@ -191,7 +184,7 @@ impl<P: Provider> Session<P> {
             wr_id: WrId(0),
             op: SendOp::Write { remote, imm: None },
             payload,
-            signaled: self.signals.next(),
+            signaled: false,
             fence: false,
         });
     }
@@ -244,6 +237,9 @@ impl<P: Provider> Session<P> {
     #[inline(always)]
     pub(super) fn flush(&mut self, cpu: &P::Cpu) {
         if !self.list.is_empty() {
+            if self.signals.is_due(self.list.len()) {
+                self.list.sign_last(WrId(0));
+            }
             let posted = match &mut self.front {
                 Front::Slots { uc, .. } => uc.post_send(cpu, &self.list),
                 Front::Datagrams { .. } => self.receive.qp.post_send(cpu, &self.list),
@@ -262,7 +258,37 @@ impl<P: Provider> Session<P> {
             tracing::warn!(%kind, "a request could not be posted: the session is over");
             self.broken = true;
         }
-        // The next request is signaled: its completion will tell how far the queue has come.
+        // The next list is signaled: its completion will tell how far the queue has come.
         self.signals.since = self.signals.period - 1;
     }
+}
+
+/// Which partition a datagram's sender serves.
+#[inline(always)]
+fn partition_of(routes: &[(Qpn, u32)], sender: Qpn) -> Option<usize> {
+    let mask = routes.len().wrapping_sub(1);
+    let mut at = sender.0 as usize & mask;
+    loop {
+        let &(qpn, partition) = routes.get(at)?;
+        if qpn == sender && partition != u32::MAX {
+            return Some(partition as usize);
+        }
+        if partition == u32::MAX {
+            return None;
+        }
+        at = (at + 1) & mask;
+    }
+}
+
+/// As [`Session::answered`], with the slot itself.
+#[inline(always)]
+pub(super) fn answered<'w>(
+    window: &'w mut Window,
+    routes: &[(Qpn, u32)],
+    wc: &Wc,
+) -> Option<(usize, ReplyImm, &'w mut Slot)> {
+    let imm = ReplyImm(wc.imm?.0);
+    let partition = partition_of(routes, wc.src_qpn)?;
+    let (at, slot) = window.answered(partition, imm)?;
+    Some((at, imm, slot))
 }

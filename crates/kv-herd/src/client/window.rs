@@ -247,15 +247,22 @@ impl Window {
         self.lines[at * self.block_lines..(at + 1) * self.block_lines].as_flattened_mut()
     }
 
-    /// The slot whose request this reply answers; `None` for duplicates, replies to earlier uses of the slot,
-    /// and nonsense.
+    /// The slot whose request this reply answers, and where it is; `None` for duplicates, replies to earlier uses of
+    /// the slot, and nonsense.
     #[inline(always)]
-    pub(crate) fn answered(&self, partition: usize, imm: ReplyImm) -> Option<usize> {
+    pub(crate) fn answered(&mut self, partition: usize, imm: ReplyImm) -> Option<(usize, &mut Slot)> {
         let index = imm.slot_index();
         let at = (partition << self.window_log2) + index;
-        let slot = self.slots.get(at)?;
+        let slot = self.slots.get_mut(at)?;
         let same = slot.commit.seq() & ReplyImm::SEQ_MASK == imm.seq_low();
-        (index <= self.mask && slot.state == SlotState::Posted && same).then_some(at)
+        (index <= self.mask && slot.state == SlotState::Posted && same).then_some((at, slot))
+    }
+
+    /// `count` slots were marked free.
+    #[inline(always)]
+    pub(crate) fn freed(&mut self, count: usize) {
+        debug_assert!(count <= self.busy_count);
+        self.busy_count -= count;
     }
 
     /// Which request of its partition is in a slot, counted from the session's first.
@@ -303,6 +310,10 @@ mod tests {
         ReplyImm::new(Status::Ok, at & 3, seq)
     }
 
+    fn answered(window: &mut Window, partition: usize, imm: ReplyImm) -> Option<usize> {
+        window.answered(partition, imm).map(|(at, _)| at)
+    }
+
     #[test]
     fn requests_follow_the_papers_order() {
         let mut window = Window::new(MAP, 0, 0);
@@ -319,14 +330,14 @@ mod tests {
     fn a_late_reply_to_an_earlier_use_is_refused() {
         let mut window = Window::new(MAP, 0, 0);
         let (at, seq) = post(&mut window, 0).expect("free");
-        assert_eq!(window.answered(0, reply(at, seq)), Some(at));
+        assert_eq!(answered(&mut window, 0, reply(at, seq)), Some(at));
         window.release(at);
-        assert_eq!(window.answered(0, reply(at, seq)), None, "duplicate");
+        assert_eq!(answered(&mut window, 0, reply(at, seq)), None, "duplicate");
         for _ in 0..4 {
             post(&mut window, 0);
         }
-        assert_eq!(window.answered(0, reply(at, seq)), None, "late");
-        assert_eq!(window.answered(0, reply(at, seq + 1)), Some(at));
+        assert_eq!(answered(&mut window, 0, reply(at, seq)), None, "late");
+        assert_eq!(answered(&mut window, 0, reply(at, seq + 1)), Some(at));
     }
 
     #[test]
@@ -335,7 +346,7 @@ mod tests {
         post(&mut window, 2);
         for bits in [0, u32::MAX, 0x0ff0_0001, 0x0040_0001, 0xf000_0000] {
             for partition in 0..3 {
-                assert_eq!(window.answered(partition, ReplyImm(bits)), None);
+                assert_eq!(answered(&mut window, partition, ReplyImm(bits)), None);
             }
         }
     }
@@ -346,17 +357,17 @@ mod tests {
             let mut window = Window::new(MAP, 0, (last_seq - 1) << 2);
             let (at, seq) = post(&mut window, 0).expect("free");
             assert_eq!(u64::from(seq), last_seq);
-            assert_eq!(window.answered(0, reply(at, seq)), Some(at));
+            assert_eq!(answered(&mut window, 0, reply(at, seq)), Some(at));
             window.release(at);
             assert!((0..3).all(|_| post(&mut window, 0).is_some()));
             let (at, next) = post(&mut window, 0).expect("free");
             assert_eq!(u64::from(next), (last_seq + 1) & 0xffff_ffff);
             assert_eq!(
-                window.answered(0, reply(at, seq)),
+                answered(&mut window, 0, reply(at, seq)),
                 None,
                 "the reply before the wrap"
             );
-            assert_eq!(window.answered(0, reply(at, next)), Some(at));
+            assert_eq!(answered(&mut window, 0, reply(at, next)), Some(at));
         }
     }
 
