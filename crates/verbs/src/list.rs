@@ -118,9 +118,10 @@ pub struct SendWr {
 pub struct SendList {
     wrs: Vec<SendWr>,
     /// Inline payloads in the first `used` bytes; what is behind them is left from earlier lists, so that
-    /// room for a payload need not be zeroed first.
+    /// room for a payload need not be zeroed first. The first `kept` bytes are the owner's for good.
     arena: Vec<u8>,
     used: u32,
+    kept: u32,
     sges: Vec<Sge>,
 }
 
@@ -131,7 +132,58 @@ impl SendList {
             wrs: Vec::with_capacity(count),
             arena: vec![0; inline_bytes],
             used: 0,
+            kept: 0,
             sges: Vec::with_capacity(count),
+        }
+    }
+
+    /// A list with room for `count` requests, and with `bytes` that outlive [`clear`](SendList::clear): for who builds
+    /// payloads that may have to be sent again, so that they are built once and posted from there.
+    ///
+    /// # Panics
+    /// If `bytes` has more than 32 bits.
+    pub fn with_kept(count: usize, bytes: usize) -> SendList {
+        let kept = u32::try_from(bytes).expect("kept bytes of a list have 32-bit offsets");
+        SendList {
+            used: kept,
+            kept,
+            ..SendList::with_capacity(count, bytes)
+        }
+    }
+
+    /// The bytes that are kept.
+    #[inline(always)]
+    pub fn kept(&self) -> &[u8] {
+        &self.arena[..self.kept as usize]
+    }
+
+    /// The same, to be changed: of what is in the list, only requests that may go out with the new bytes name them.
+    #[inline(always)]
+    pub fn kept_mut(&mut self) -> &mut [u8] {
+        &mut self.arena[..self.kept as usize]
+    }
+
+    /// The `N` kept bytes before `end`.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    #[inline(always)]
+    pub fn kept_block_mut<const N: usize>(&mut self, end: usize) -> &mut [u8; N] {
+        debug_assert!(end <= self.kept as usize);
+        let block = self
+            .arena
+            .get_mut(..end)
+            .and_then(|before| before.last_chunk_mut());
+        block.expect("a block inside the kept bytes")
+    }
+
+    /// The payload that stands in the `len` kept bytes before `end`.
+    #[inline(always)]
+    pub fn inline_kept(&self, end: usize, len: usize) -> Payload {
+        debug_assert!(len <= end && end <= self.kept as usize);
+        Payload::Inline {
+            start: (end - len) as u32,
+            len: len as u32,
         }
     }
 
@@ -212,26 +264,6 @@ impl SendList {
         }
     }
 
-    /// Lets `fill` build a block of `N` bytes in the arena, whose last `len` bytes are the payload. What `fill`
-    /// leaves alone is whatever stood there before. A block built first and copied with
-    /// [`inline_tail`](SendList::inline_tail) is loaded in other pieces than it was stored, and such a load waits
-    /// for the stores before it.
-    #[inline(always)]
-    pub fn inline_tail_with<const N: usize>(
-        &mut self,
-        len: usize,
-        fill: impl FnOnce(&mut [u8; N]),
-    ) -> Payload {
-        assert!(len <= N, "the last {len} bytes of {N}");
-        let start = self.room(N);
-        let block = self.arena[start..].first_chunk_mut();
-        fill(block.expect("room for N bytes was made"));
-        Payload::Inline {
-            start: (start + N - len) as u32,
-            len: len as u32,
-        }
-    }
-
     /// Adds a gather list.
     pub fn gather(&mut self, sges: &[Sge]) -> Payload {
         let start = self.sges.len() as u32;
@@ -272,11 +304,11 @@ impl SendList {
         self.wrs.is_empty()
     }
 
-    /// Forgets all requests, keeps the memory.
+    /// Forgets all requests, keeps the memory, and what is in the kept part of it.
     #[inline]
     pub fn clear(&mut self) {
         self.wrs.clear();
-        self.used = 0;
+        self.used = self.kept;
         self.sges.clear();
     }
 }

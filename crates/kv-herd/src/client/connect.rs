@@ -549,7 +549,7 @@ fn build_session<P: Provider>(
         chosen => chosen,
     };
     Ok(Session {
-        window: Window::new(map, lead_bytes, 0),
+        window: Window::new(map, 0),
         hasher: HashSeed::new(welcome.hash_k0, welcome.hash_k1).hasher(),
         partition_count: map.partition_count,
         body_bytes_max: map.body_bytes_max(),
@@ -564,7 +564,8 @@ fn build_session<P: Provider>(
         front,
         receive,
         routes,
-        list: SendList::with_capacity(request_count, request_count * block_bytes.min(256)),
+        list: SendList::with_kept(request_count, request_count * block_bytes),
+        block_bytes,
         signals,
         post_batch: post_batch.min(signals.list_max()),
         inline_bytes: caps.inline_bytes_max,

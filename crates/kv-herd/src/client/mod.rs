@@ -54,12 +54,12 @@ use connect::Link;
 use drover_base::{Cpu, KeyHash, Ns, key_words};
 use drover_kv::{Completion, KEY_BYTES_MAX, KvClient, Op, Outcome, Refusal, SubmitError, Token};
 use drover_verbs::{CompletionQueue, Opcode, Provider, Wc, WcStatus};
-use request::{Body, LINE_BODY_BYTES};
+use request::{Body, LINE_BODY_BYTES, Line};
 use rto::Rto;
 use session::{Session, answered};
 use std::rc::Rc;
 use waiting::{Queue, Waiting};
-use window::{Before, Line, Slot, SlotState, commit_writes};
+use window::{Before, Slot, SlotState, commit_writes};
 
 /// Completions taken per look at the completion queue.
 const POLL_MAX: usize = 32;
@@ -250,7 +250,7 @@ impl<P: Provider> HerdClient<P> {
     #[inline(always)]
     fn submit_plain_get(&mut self, cpu: &P::Cpu, key: [u64; 2], token: Token) -> bool {
         let session = match self.session.as_deref_mut() {
-            Some(session) if self.open && session.plain && !session.window.is_full() => session,
+            Some(session) if self.open && session.plain => session,
             _ => return false,
         };
         cpu.charge(SUBMIT_GET, 1);
@@ -272,8 +272,7 @@ impl<P: Provider> HerdClient<P> {
     }
 
     /// Takes the next slot of the key's partition for a request of one line, whose key and value have `body` bytes,
-    /// and stages it; false: the window is full. `build` is called twice, for the list and for retransmission: a copy
-    /// would wait for the stores.
+    /// and stages what `build` makes of it; false: the window is full.
     #[inline(always)]
     #[expect(
         clippy::too_many_arguments,
@@ -288,7 +287,7 @@ impl<P: Provider> HerdClient<P> {
         token: Token,
         submitted: Ns,
         now: Ns,
-        build: impl Fn(&mut Line, Commit),
+        build: impl FnOnce(&mut Line, Commit),
     ) -> bool {
         let partition = hash.partition_index(session.partition_count);
         let Some(claim) = session.window.claim(partition) else {
@@ -296,11 +295,9 @@ impl<P: Provider> HerdClient<P> {
         };
         let commit = Commit::new(op, claim.seq, body.0, body.1, false).with_condition(conditional);
         let len = TRAILER_BYTES + body.0 + body.1;
-        build(claim.line, commit);
         Self::fill(claim.slot, commit, hash, token, submitted, now, len);
         let at = claim.at;
-        let payload = session.list.inline_tail_with(len, |block| build(block, commit));
-        session.stage_plain(at, payload, len);
+        session.stage_plain(at, len, |line| build(line, commit));
         true
     }
 
@@ -362,9 +359,9 @@ impl<P: Provider> HerdClient<P> {
         now: Ns,
     ) {
         let len = if session.paper {
-            request::build_paper(session.window.block_mut(at), body)
+            request::build_paper(session.block_mut(at), body)
         } else {
-            request::build(session.window.block_mut(at), body)
+            request::build(session.block_mut(at), body)
         };
         let slot = session.window.take(partition, at);
         Self::fill(slot, body.commit, body.hash, token, submitted, now, len);

@@ -1,9 +1,11 @@
 //! Building request bytes, right-aligned in a block the size of a slot.
 
-use super::window::Line;
 use crate::layout::{Bulk, Commit, SlotOp, TRAILER_BYTES, paper, request_crc};
 use drover_base::KeyHash;
 use drover_mem::LINE_BYTES;
+
+/// What a short request is built in.
+pub(crate) type Line = [u8; LINE_BYTES];
 
 /// What goes into a request of format D.
 pub(crate) struct Body<'a> {

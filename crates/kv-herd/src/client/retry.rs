@@ -75,7 +75,7 @@ impl<P: Provider> HerdClient<P> {
             slot.commit.with_attempt(u32::from(slot.tries)),
             usize::from(slot.len),
         );
-        let block = session.window.block_mut(at);
+        let block = session.block_mut(at);
         let end = block.len();
         block[end - 8..].copy_from_slice(&commit.0.to_le_bytes());
         session.stage(at, len);
@@ -183,8 +183,8 @@ impl<P: Provider> HerdClient<P> {
             SlotOp::Nop | SlotOp::PutBulk | SlotOp::GetBulk => return None,
         };
         let (key, value, ttl_s) = match session.paper {
-            true => request::parse_paper(session.window.block(at), slot.commit),
-            false => request::parse(session.window.block(at), slot.commit),
+            true => request::parse_paper(session.block(at), slot.commit),
+            false => request::parse(session.block(at), slot.commit),
         };
         Some(Waiting {
             token: slot.token,

@@ -3,6 +3,7 @@
 
 use super::imports::Imports;
 use super::receive::Receive;
+use super::request::Line;
 use super::window::{Before, Slot, Window};
 use crate::layout::{DATAGRAM_HEADER_BYTES, ReplyImm};
 use drover_base::{KeyHash, KeyHasher};
@@ -90,7 +91,12 @@ pub(super) struct Session<P: Provider> {
     pub(super) receive: Receive<P>,
     /// Sender's queue pair number to partition; open addressing, empty entries have partition `u32::MAX`.
     pub(super) routes: Box<[(Qpn, u32)]>,
+    /// Staged requests. The bytes of every slot's request are kept in it, right-aligned in a block each: built once,
+    /// posted from there, and sent again from there. A block is left alone while a request is staged, because slots
+    /// become free in [`poll`](drover_kv::KvClient::poll) only, behind the flush that it begins with.
     pub(super) list: SendList,
+    /// Bytes of a block: the image of a slot, and what stands before it.
+    pub(super) block_bytes: usize,
     pub(super) signals: Signals,
     /// Staged requests that are worth a doorbell.
     pub(super) post_batch: usize,
@@ -159,10 +165,11 @@ impl<P: Provider> Session<P> {
             }
             Front::Datagrams { .. } => self.address_datagram(at, len),
         };
-        let payload = match self.window.block(at).last_chunk::<64>() {
-            Some(line) if len <= 64 && self.inline_bytes >= 64 => self.list.inline_tail(line, len),
-            _ => self.long_payload(at, len),
+        let payload = match len <= self.inline_bytes {
+            true => self.list.inline_kept((at + 1) * self.block_bytes, len),
+            false => self.staged_payload(at, len),
         };
+        debug_assert!(!self.is_staged(at), "slot {at} is staged twice");
         self.list.push(SendWr {
             wr_id: WrId(0),
             op,
@@ -172,14 +179,19 @@ impl<P: Provider> Session<P> {
         });
     }
 
-    /// Adds the request in slot `at` of a [`plain`](Session::plain) session, whose `payload` of `len` bytes is
-    /// already in the list.
+    /// Adds a request of `len` bytes for slot `at` of a [`plain`](Session::plain) session, which `build` puts to the end
+    /// of a line.
     #[inline(always)]
-    pub(super) fn stage_plain(&mut self, at: usize, payload: Payload, len: usize) {
+    pub(super) fn stage_plain(&mut self, at: usize, len: usize, build: impl FnOnce(&mut Line)) {
+        debug_assert!(!self.is_staged(at), "slot {at} is staged twice");
         let Front::Slots { remote, .. } = &self.front else {
             unreachable!("plain sessions have slots");
         };
-        let remote = remote.at((at + 1) * self.window.map().slot_bytes - len);
+        // Nothing stands before the image of a slot: its block is where the slot is.
+        let end = (at + 1) * self.block_bytes;
+        build(self.list.kept_block_mut(end));
+        let payload = self.list.inline_kept(end, len);
+        let remote = remote.at(end - len);
         self.list.push(SendWr {
             wr_id: WrId(0),
             op: SendOp::Write { remote, imm: None },
@@ -209,21 +221,15 @@ impl<P: Provider> Session<P> {
             imm: None,
         };
         let len = len + DATAGRAM_HEADER_BYTES;
-        let block = self.window.block_mut(at);
+        let block = self.block_mut(at);
         let start = block.len() - len;
         block[start..start + DATAGRAM_HEADER_BYTES].copy_from_slice(&header);
         (op, len)
     }
 
-    /// The payload of a request longer than a line.
-    fn long_payload(&mut self, at: usize, len: usize) -> Payload {
-        let block = self.window.block(at);
-        if len <= self.inline_bytes {
-            return match block.last_chunk::<128>() {
-                Some(lines) if len <= 128 => self.list.inline_tail(lines, len),
-                _ => self.list.inline(&block[block.len() - len..]),
-            };
-        }
+    /// The payload of a request that is too long to be inline.
+    fn staged_payload(&mut self, at: usize, len: usize) -> Payload {
+        let block = self.block(at);
         let staging = self
             .staging
             .as_ref()
@@ -231,6 +237,27 @@ impl<P: Provider> Session<P> {
         let offset = (at + 1) * block.len() - len;
         staging.region().copy_in(offset, &block[block.len() - len..]);
         Payload::Region(staging.sge(offset, len))
+    }
+
+    /// The request bytes of a slot.
+    pub(super) fn block(&self, at: usize) -> &[u8] {
+        &self.list.kept()[at * self.block_bytes..][..self.block_bytes]
+    }
+
+    #[inline(always)]
+    pub(super) fn block_mut(&mut self, at: usize) -> &mut [u8] {
+        &mut self.list.kept_mut()[at * self.block_bytes..][..self.block_bytes]
+    }
+
+    /// Whether the list names a slot's block.
+    fn is_staged(&self, at: usize) -> bool {
+        let (start, end) = (at * self.block_bytes, (at + 1) * self.block_bytes);
+        let inside = |offset: u64| (start as u64..end as u64).contains(&offset);
+        self.list.wrs().iter().any(|wr| match wr.payload {
+            Payload::Inline { start, .. } => inside(start.into()),
+            Payload::Region(sge) => inside(sge.offset),
+            Payload::Gather { .. } => false,
+        })
     }
 
     /// Posts what is staged.

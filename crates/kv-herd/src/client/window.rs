@@ -5,10 +5,6 @@
 
 use crate::layout::{Commit, ReplyImm, SlotMap, SlotOp};
 use drover_base::{KeyHash, Ns};
-use drover_mem::LINE_BYTES;
-
-/// What a short request is built in.
-pub(crate) type Line = [u8; LINE_BYTES];
 
 /// What is in a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -104,11 +100,9 @@ pub(crate) struct Claim<'a> {
     pub(crate) at: usize,
     pub(crate) seq: u32,
     pub(crate) slot: &'a mut Slot,
-    /// The last line of its block.
-    pub(crate) line: &'a mut Line,
 }
 
-/// All slots of a session, and the bytes of their requests for retransmission.
+/// All slots of a session.
 #[derive(Debug)]
 pub(crate) struct Window {
     map: SlotMap,
@@ -118,27 +112,20 @@ pub(crate) struct Window {
     /// Next r per partition.
     next_r: Box<[u64]>,
     slots: Box<[Slot]>,
-    /// Request bytes, right-aligned in a block of lines per slot.
-    lines: Box<[Line]>,
-    block_lines: usize,
     /// Slots that are not free.
     busy_count: usize,
 }
 
 impl Window {
-    /// A fresh session's window, with `lead_bytes` (a multiple of 64) before the image of each slot. `first_r`
-    /// is 0 but in tests of wrap-around.
-    pub(crate) fn new(map: SlotMap, lead_bytes: usize, first_r: u64) -> Window {
+    /// A fresh session's window. `first_r` is 0 but in tests of wrap-around.
+    pub(crate) fn new(map: SlotMap, first_r: u64) -> Window {
         let slot_count = map.partition_count * map.window;
-        let block_lines = (map.slot_bytes + lead_bytes) / LINE_BYTES;
         Window {
             map,
             window_log2: map.window.trailing_zeros(),
             mask: map.window - 1,
             next_r: vec![first_r; map.partition_count].into_boxed_slice(),
             slots: vec![Slot::default(); slot_count].into_boxed_slice(),
-            lines: vec![[0; LINE_BYTES]; slot_count * block_lines].into_boxed_slice(),
-            block_lines,
             busy_count: 0,
         }
     }
@@ -177,24 +164,20 @@ impl Window {
         slot
     }
 
-    /// Takes the slot of the partition's next request, if it is free, with the line its request is built in. The
-    /// caller fills both.
+    /// Takes the slot of the partition's next request, if it is free. The caller fills it in.
     #[inline(always)]
     pub(crate) fn claim(&mut self, partition: usize) -> Option<Claim<'_>> {
         let next_r = self.next_r.get_mut(partition)?;
         let r = *next_r;
         let at = (partition << self.window_log2) + (r as usize & self.mask);
         let slot = self.slots.get_mut(at)?;
-        let line = self
-            .lines
-            .get_mut((at * self.block_lines).wrapping_add(self.block_lines - 1))?;
         if slot.state != SlotState::Free {
             return None;
         }
         *next_r = r + 1;
         self.busy_count += 1;
         let seq = ((r >> self.window_log2) as u32).wrapping_add(1);
-        Some(Claim { at, seq, slot, line })
+        Some(Claim { at, seq, slot })
     }
 
     /// The slot may be used again.
@@ -234,17 +217,6 @@ impl Window {
     #[inline(always)]
     pub(crate) fn place(&self, at: usize) -> (usize, usize) {
         (at >> self.window_log2, at & (self.map.window - 1))
-    }
-
-    /// The request bytes of a slot.
-    #[inline(always)]
-    pub(crate) fn block(&self, at: usize) -> &[u8] {
-        self.lines[at * self.block_lines..(at + 1) * self.block_lines].as_flattened()
-    }
-
-    #[inline(always)]
-    pub(crate) fn block_mut(&mut self, at: usize) -> &mut [u8] {
-        self.lines[at * self.block_lines..(at + 1) * self.block_lines].as_flattened_mut()
     }
 
     /// The slot whose request this reply answers, and where it is; `None` for duplicates, replies to earlier uses of
@@ -316,7 +288,7 @@ mod tests {
 
     #[test]
     fn requests_follow_the_papers_order() {
-        let mut window = Window::new(MAP, 0, 0);
+        let mut window = Window::new(MAP, 0);
         let taken: Vec<_> = (0..5).map_while(|_| post(&mut window, 1)).collect();
         assert_eq!(taken, [(4, 1), (5, 1), (6, 1), (7, 1)]);
         assert!(window.next(1).is_none() && window.next(0).is_some() && !window.is_full());
@@ -328,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_late_reply_to_an_earlier_use_is_refused() {
-        let mut window = Window::new(MAP, 0, 0);
+        let mut window = Window::new(MAP, 0);
         let (at, seq) = post(&mut window, 0).expect("free");
         assert_eq!(answered(&mut window, 0, reply(at, seq)), Some(at));
         window.release(at);
@@ -342,7 +314,7 @@ mod tests {
 
     #[test]
     fn nonsense_replies_are_refused() {
-        let mut window = Window::new(MAP, 0, 0);
+        let mut window = Window::new(MAP, 0);
         post(&mut window, 2);
         for bits in [0, u32::MAX, 0x0ff0_0001, 0x0040_0001, 0xf000_0000] {
             for partition in 0..3 {
@@ -354,7 +326,7 @@ mod tests {
     #[test]
     fn seq_wraps_at_32_bits_and_replies_at_20() {
         for last_seq in [(1u64 << 20) - 1, (1 << 32) - 1] {
-            let mut window = Window::new(MAP, 0, (last_seq - 1) << 2);
+            let mut window = Window::new(MAP, (last_seq - 1) << 2);
             let (at, seq) = post(&mut window, 0).expect("free");
             assert_eq!(u64::from(seq), last_seq);
             assert_eq!(answered(&mut window, 0, reply(at, seq)), Some(at));
@@ -373,7 +345,7 @@ mod tests {
 
     #[test]
     fn requests_are_counted() {
-        let mut window = Window::new(MAP, 0, 0);
+        let mut window = Window::new(MAP, 0);
         for r in 0..11 {
             let (at, _) = post(&mut window, 1).expect("free");
             assert_eq!(window.r_of(at), r);
@@ -387,7 +359,7 @@ mod tests {
 
     #[test]
     fn open_positions_hold_the_server_back() {
-        let mut window = Window::new(MAP, 0, 0);
+        let mut window = Window::new(MAP, 0);
         assert_eq!(window.first_open_r(0), 0);
         assert!((0..4).all(|_| post(&mut window, 0).is_some()));
         assert_eq!(window.first_open_r(0), 0);
