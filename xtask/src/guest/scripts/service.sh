@@ -10,6 +10,9 @@ fail() {
 }
 
 serve() {
+    # Emptied here: the shell that becomes the server does it too, but perhaps after we looked, and what the server before
+    # said is not what this one says.
+    : >serve.log
     ./drover serve --listen "$server?device=$A" -t 1 -m 16 --cores none >serve.log 2>&1 &
     pid=$!
     tries=0
