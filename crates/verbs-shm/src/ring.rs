@@ -163,19 +163,32 @@ impl<M: Memory> Producer<M> {
         &self.memory
     }
 
-    /// Sends a message of at most [`FIRST_BYTES`]; false: no room. About 5 ns.
+    /// Sends up to `count` messages of at most [`FIRST_BYTES`], which `each` names one after the other until there is none;
+    /// returns how many it sent: fewer also if there is no room.
     #[inline(always)]
-    pub(crate) fn push_short(&self, head: Head, payload: &[u8]) -> bool {
-        debug_assert!(payload.len() == head.len && head.len <= FIRST_BYTES);
-        let pos = self.pos.get();
-        if pos >= self.limit.get() && !self.refresh(1) {
-            return false;
+    pub(crate) fn push_run<'p>(
+        &self,
+        count: usize,
+        mut each: impl FnMut(usize) -> Option<(Head, &'p [u8])>,
+    ) -> usize {
+        let (begin, count) = (self.pos.get(), count as u64);
+        if begin + count > self.limit.get() {
+            self.refresh(count);
         }
-        let word = self.geometry.line_word(pos);
-        self.memory.put(word + 3, payload);
-        self.publish(pos, word, head);
-        self.pos.set(pos + 1);
-        true
+        let end = self.limit.get().min(begin + count);
+        // Copies, or every store would have them loaded again.
+        let (geometry, mut pos) = (self.geometry, begin);
+        while pos < end
+            && let Some((head, payload)) = each((pos - begin) as usize)
+        {
+            debug_assert!(payload.len() == head.len && head.len <= FIRST_BYTES);
+            let word = geometry.line_word(pos);
+            self.memory.put(word + 3, payload);
+            self.publish(geometry.lap(pos), word, head);
+            pos += 1;
+        }
+        self.pos.set(pos);
+        (pos - begin) as usize
     }
 
     /// Sends a message of any length up to half the ring: `fill(byte offset in the lane, payload offset, bytes)`
@@ -194,7 +207,7 @@ impl<M: Memory> Producer<M> {
             self.memory
                 .store(self.geometry.line_word(pos + line), lap, Ordering::Relaxed);
         }
-        self.publish(pos, self.geometry.line_word(pos), head);
+        self.publish(self.geometry.lap(pos), self.geometry.line_word(pos), head);
         self.pos.set(pos + count);
         true
     }
@@ -203,7 +216,7 @@ impl<M: Memory> Producer<M> {
     #[inline]
     pub(crate) fn push(&self, head: Head, payload: &[u8]) -> bool {
         if payload.len() <= FIRST_BYTES {
-            return self.push_short(head, payload);
+            return self.push_run(1, |_| Some((head, payload))) == 1;
         }
         self.push_with(head, |memory, to, from, n| {
             memory.put(to / 8, &payload[from..from + n])
@@ -216,7 +229,7 @@ impl<M: Memory> Producer<M> {
     }
 
     #[inline(always)]
-    fn publish(&self, pos: u64, word: usize, head: Head) {
+    fn publish(&self, lap: u32, word: usize, head: Head) {
         self.memory.store(
             word + 1,
             u64::from(head.imm) | u64::from(head.src_qpn) << 32,
@@ -227,7 +240,7 @@ impl<M: Memory> Producer<M> {
             u64::from(head.qkey) | u64::from(head.following) << 32,
             Ordering::Relaxed,
         );
-        let tag = u64::from(self.geometry.lap(pos)) | (head.len as u64) << 32 | u64::from(head.flags) << 56;
+        let tag = u64::from(lap) | (head.len as u64) << 32 | u64::from(head.flags) << 56;
         // Release: publishes all lines of the message; pairs with the Acquire in `Consumer::peek`.
         self.memory.store(word, tag, Ordering::Release);
     }

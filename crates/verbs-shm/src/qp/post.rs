@@ -8,67 +8,8 @@ use crate::execute::{Attempt, execute};
 use crate::ring::{FIRST_BYTES, Head, lines_of};
 use crate::stats::count;
 use drover_verbs::{
-    Imm, Payload, PostError, PostErrorKind, QpKind, Qpn, SendList, SendOp, SendWr, UdDest, WcStatus,
+    Imm, Payload, PostError, PostErrorKind, QpKind, SendList, SendOp, SendWr, UdDest, WcStatus,
 };
-
-/// Where the datagram before went: lists mostly stay with one receiver for a while, and to look it up again costs
-/// more than to compare.
-struct LastSender<'t> {
-    ah: u32,
-    qpn: Qpn,
-    sender: Option<&'t Sender>,
-    /// Requests of the list that are left for it.
-    run: u32,
-}
-
-impl<'t> LastSender<'t> {
-    /// No handle is 0.
-    const NONE: LastSender<'static> = LastSender {
-        ah: 0,
-        qpn: Qpn(0),
-        sender: None,
-        run: 0,
-    };
-
-    /// How many short datagrams to the same receiver come right behind this one, if they are as short.
-    fn following(&mut self) -> u32 {
-        self.run = self.run.saturating_sub(1);
-        self.run
-    }
-
-    /// The sender to `dest`, which the first of `wrs` is for; its bell will be rung.
-    #[inline(always)]
-    fn find(
-        &mut self,
-        dest: UdDest,
-        wrs: &[SendWr],
-        tables: &'t Tables,
-        ringing: &mut Ringing<'t>,
-    ) -> Option<&'t Sender> {
-        if dest.ah != self.ah || dest.qpn != self.qpn {
-            self.look_up(dest, wrs, tables, ringing);
-        }
-        self.sender
-    }
-
-    #[inline(always)]
-    fn look_up(&mut self, dest: UdDest, wrs: &[SendWr], tables: &'t Tables, ringing: &mut Ringing<'t>) {
-        let sender = tables.senders.find(dest.ah);
-        *self = LastSender {
-            ah: dest.ah,
-            qpn: dest.qpn,
-            sender: sender.filter(|sender| sender.qpn == dest.qpn.0),
-            // If the first and the last are, so are mostly those in between: it is a hint.
-            run: match wrs.last() {
-                Some(last) if is_for(last, dest) => wrs.len() as u32,
-                _ => 1,
-            },
-        };
-        if let Some(sender) = self.sender {
-            ringing.note(&sender.bell);
-        }
-    }
-}
 
 /// Lines of a READ that are asked for before it is its turn. *(our choice: a neighbourhood of FaRM-KV)*
 const LINES_AHEAD: usize = 6;
@@ -92,10 +33,20 @@ fn ask_for_reads(wrs: &[SendWr], tables: &Tables) {
     }
 }
 
+/// Where a datagram goes, if there is such a receiver.
+#[inline(always)]
+fn receiver<'t>(wr: &SendWr, tables: &'t Tables) -> Option<(UdDest, &'t Sender)> {
+    let SendOp::Send { dest: Some(dest), .. } = wr.op else {
+        return None;
+    };
+    let sender = tables.senders.find(dest.ah)?;
+    (sender.qpn == dest.qpn.0).then_some((dest, sender))
+}
+
 /// Whether `wr` is a datagram to `dest`.
 #[inline(always)]
 fn is_for(wr: &SendWr, to: UdDest) -> bool {
-    matches!(wr.op, SendOp::Send { dest: Some(dest), .. } if dest.ah == to.ah && dest.qpn == to.qpn)
+    matches!(wr.op, SendOp::Send { dest: Some(dest), .. } if dest == to)
 }
 
 /// The imported region that a WRITE goes into, if it may; and the key that names it.
@@ -131,7 +82,11 @@ impl Queue {
         let mut ringing = Ringing::new();
         let mut accepted = 0;
         loop {
-            accepted += self.short_datagrams(&wrs[accepted..fitting], list, tables, &mut ringing);
+            let count = self.short_datagrams(&wrs[accepted..fitting], list, tables, &mut ringing);
+            accepted += count;
+            if count > 0 {
+                continue;
+            }
             let Some(wr) = wrs[..fitting].get(accepted) else {
                 break;
             };
@@ -147,8 +102,8 @@ impl Queue {
         Ok(())
     }
 
-    /// The usual case: datagrams of one line, with immediate data, to live handles. Returns how many of the first
-    /// requests were; [`datagram`](Queue::datagram) sees what is special about the next.
+    /// The usual case: datagrams of one line, with immediate data, to one receiver. Returns how many of the first requests
+    /// were; [`datagram`](Queue::datagram) sees what is special about the next.
     #[inline(always)]
     fn short_datagrams<'t>(
         &self,
@@ -157,46 +112,50 @@ impl Queue {
         tables: &'t Tables,
         ringing: &mut Ringing<'t>,
     ) -> usize {
-        let mut last = LastSender::NONE;
+        let Some((dest, sender)) = wrs.first().and_then(|wr| receiver(wr, tables)) else {
+            return 0;
+        };
         let len_max = self.inline_bytes.min(FIRST_BYTES) as u32;
         let (before, src_qpn) = (self.posted.get(), self.qpn.0);
-        let mut done = 0;
-        for wr in wrs {
+        // If the last is for the same receiver, so are mostly those in between: it is a hint.
+        let behind = match wrs {
+            [_, .., last] if is_for(last, dest) => wrs.len() - 1,
+            _ => 0,
+        };
+        let sent = sender.lane.push_run(wrs.len(), |nth| {
+            let wr = wrs.get(nth)?;
             let (
                 SendOp::Send {
-                    dest: Some(dest),
+                    dest: Some(to),
                     imm: Some(imm),
                 },
                 Payload::Inline { start, len },
             ) = (wr.op, wr.payload)
             else {
-                break;
+                return None;
             };
-            if len > len_max {
-                break;
+            if to != dest || len > len_max {
+                return None;
             }
-            let Some(sender) = last.find(dest, &wrs[done as usize..], tables, ringing) else {
-                break;
-            };
+            if wr.signaled {
+                let up_to = before.wrapping_add(nth as u32 + 1);
+                self.push_completion(wr, WcStatus::Success, 0, up_to);
+            }
             let head = Head {
                 len: len as usize,
                 flags: Head::IMM,
                 imm: imm.0,
                 src_qpn,
                 qkey: dest.qkey,
-                following: last.following(),
+                following: behind.saturating_sub(nth) as u32,
             };
-            if !sender.lane.push_short(head, list.inline_bytes(start, len)) {
-                break;
-            }
-            done += 1;
-            if wr.signaled {
-                self.posted.set(before.wrapping_add(done));
-                self.push_completion(wr, WcStatus::Success, 0, before.wrapping_add(done));
-            }
+            Some((head, list.inline_bytes(start, len)))
+        });
+        if sent > 0 {
+            ringing.note(&sender.bell);
         }
-        self.posted.set(before.wrapping_add(done));
-        done as usize
+        self.posted.set(before.wrapping_add(sent as u32));
+        sent
     }
 
     /// Sends one datagram, or loses it.
