@@ -35,6 +35,7 @@
 pub mod bound;
 mod branch;
 mod churn;
+mod counted;
 mod crew;
 mod driver;
 mod flight;

@@ -45,6 +45,12 @@ pub struct Report {
     /// The placement that was asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub wanted_placement: Option<Placement>,
+    /// Samples were to be taken with both cores at full speed.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub wants_full_speed: bool,
+    /// What the quickest core took for the fixed work of [`Sample::core_ns`], nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub quickest_core_ns: Option<f64>,
     /// The placement of the samples that count.
     pub placement: Option<Placement>,
     /// How many samples count.
@@ -108,6 +114,9 @@ pub struct Sample {
     pub rtt_ns: [f64; 3],
     /// What that says about the cores.
     pub placement: Option<Placement>,
+    /// What client and server core took for the same fixed work, before and after the throughput run, nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub core_ns: Option<[[f64; 2]; 2]>,
     /// What clients READ, if they do.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reads: Option<Reads>,
@@ -215,25 +224,10 @@ pub struct Workload {
 }
 
 impl Report {
-    /// How many samples were taken in the placement that was asked for.
-    pub fn wanted_count(&self) -> usize {
-        let wanted = |s: &&Sample| self.wanted_placement.is_none() || s.placement == self.wanted_placement;
-        self.samples.iter().filter(wanted).count()
-    }
-
-    /// Fills the medians, ranges and ratios from the samples that share the placement asked for, or the most common
-    /// one.
+    /// Fills the medians, ranges and ratios from the samples that [count](Report::counts).
     pub fn summarize(&mut self) {
-        let places: Vec<Placement> = self.samples.iter().filter_map(|s| s.placement).collect();
-        self.placement = match self.wanted_placement {
-            Some(wanted) if places.contains(&wanted) => Some(wanted),
-            _ => Placement::most_common(&places),
-        };
-        let counted: Vec<&Sample> = self
-            .samples
-            .iter()
-            .filter(|s| s.placement == self.placement)
-            .collect();
+        self.placement = self.counted_placement();
+        let counted: Vec<&Sample> = self.samples.iter().filter(|s| self.counts(s)).collect();
         self.samples_counted = counted.len();
         let all = |of: &dyn Fn(&Sample) -> f64| counted.iter().map(|s| of(s)).collect::<Vec<f64>>();
         let ops = all(&|s| s.throughput_ops);

@@ -6,7 +6,7 @@
 //! ```
 //! Sample by sample in turn, so that whatever the machine does happens to all of them.
 
-use crate::bound::{Bound, Echo, Pairs, Placement};
+use crate::bound::{Bound, Echo, EchoError, Pairs, Placement};
 use crate::crew::{Crew, CrewOptions, System};
 use crate::driver::{Client, Measured, Pace, RunOptions, SAMPLE_EVERY, since};
 use crate::latency::Latency;
@@ -86,6 +86,8 @@ pub struct Plan {
 pub struct Wanted {
     /// How far apart the cores are to be.
     pub placement: Placement,
+    /// Whether both are to be at full speed, too.
+    pub full_speed: bool,
     /// For how long the whole run looks for samples in it.
     pub patience: Ns,
 }
@@ -321,6 +323,7 @@ impl<'a> Stage<'a> {
         let counter = progress.phase("measuring", (self.plan.repeats * steps) as u64);
         let began = timestamp();
         self.report.wanted_placement = self.plan.wanted.map(|wanted| wanted.placement);
+        self.report.wants_full_speed = self.plan.wanted.is_some_and(|wanted| wanted.full_speed);
         while self.report.wanted_count() < self.plan.repeats && self.await_placement(began)? {
             let sample = self.sample(&counter)?;
             self.report.samples.push(sample);
@@ -339,11 +342,16 @@ impl<'a> Stage<'a> {
         let Some(wanted) = self.plan.wanted else {
             return Ok(true);
         };
-        while Placement::of(self.echo.probe_ns()?) != wanted.placement {
+        while !self.is_as(wanted)? {
             if since(began) > wanted.patience {
                 self.report.notes.push(format!(
-                    "the cores were not {} for long enough: {} of {} samples after {:.0} s",
+                    "the cores were not {}{} for long enough: {} of {} samples after {:.0} s",
                     wanted.placement,
+                    if wanted.full_speed {
+                        " and at full speed"
+                    } else {
+                        ""
+                    },
                     self.report.wanted_count(),
                     self.plan.repeats,
                     since(began).0 as f64 / 1e9
@@ -353,6 +361,13 @@ impl<'a> Stage<'a> {
             std::thread::sleep(LOOK_EVERY.to_duration());
         }
         Ok(true)
+    }
+
+    /// Whether the cores are now as they are wanted.
+    fn is_as(&mut self, wanted: Wanted) -> Result<bool, EchoError> {
+        let full_speed = self.report.note_core_speed(&self.echo.core_ns()?);
+        let in_place = Placement::of(self.echo.probe_ns()?) == wanted.placement;
+        Ok(in_place && (full_speed || !wanted.full_speed))
     }
 
     /// Everything once, in turn.
@@ -381,11 +396,14 @@ impl<'a> Stage<'a> {
     fn sample_system(&mut self) -> Result<Sample, Box<dyn Error>> {
         let plan = self.plan;
         let options = plan.run_options(plan.window, plan.pace, plan.time);
+        let speed_before = self.echo.core_ns()?;
         let before = self.echo.probe_ns()?;
         let used = plan.server_pid.and_then(server_time::cpu_ns);
         let measured = self.crew.run(plan.cores.client.len(), &options)?;
         let used_now = plan.server_pid.and_then(server_time::cpu_ns);
         let after = self.echo.probe_ns()?;
+        let core_ns = [speed_before, self.echo.core_ns()?];
+        self.report.note_core_speed(core_ns.as_flattened());
         honest(&measured)?;
         self.latency.merge(&measured.latency);
         Ok(Sample {
@@ -396,6 +414,7 @@ impl<'a> Stage<'a> {
             elapsed_ns: measured.elapsed.0,
             latency_us: measured.latency.summary(),
             rtt_ns: [before, after, after],
+            core_ns: Some(core_ns),
             reads: measured.reads,
             server_ns: server_time::per_op(used, used_now, measured.counts.ops),
             ..Sample::default()

@@ -46,15 +46,20 @@ fn head(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
 
 fn samples(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
     for (nth, sample) in report.samples.iter().enumerate() {
-        let counted = if sample.placement == report.placement {
+        let counted = if report.counts(sample) {
             ""
         } else {
             "   (not counted)"
         };
+        let speed = sample
+            .core_speed(report.quickest_core_ns.unwrap_or(0.0))
+            .map_or_else(String::new, |speed| {
+                format!(", slower core at {:.0} %", 100.0 * speed)
+            });
         let placement = sample.placement.map_or_else(String::new, |p| p.to_string());
         writeln!(
             f,
-            "sample {}: {:>8}  round trip before {:.0} ns, after {:.0} ns, after the rest {:.0} ns: {placement}{counted}",
+            "sample {}: {:>8}  round trip before {:.0} ns, after {:.0} ns, after the rest {:.0} ns: {placement}{speed}{counted}",
             nth + 1,
             rate(sample.throughput_ops),
             sample.rtt_ns[0],

@@ -5,6 +5,7 @@
 
 use super::ring::{self, Asker, WINDOW_MAX};
 use super::socket;
+use super::speed;
 use crate::driver::since;
 use crate::{Helper, pin};
 use drover_base::Ns;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 const RING: u64 = 1;
 const SOCKET: u64 = 2;
+const SPEED: u64 = 3;
 const ACK: u64 = 0x6f6b;
 
 /// Looks (of 4096 polls) after which a silent child counts as dead: some seconds.
@@ -131,6 +133,16 @@ impl Echo {
         Ok(all[all.len() / 2] as f64 / 1e3)
     }
 
+    /// What a fixed piece of work takes on this core and on the echo process's, both at once, nanoseconds.
+    pub fn core_ns(&mut self) -> Result<[f64; 2], EchoError> {
+        self.command(SPEED, 0)?;
+        let ours = speed::burst_ns();
+        let mut theirs = [0; 8];
+        self.control.read_exact(&mut theirs)?;
+        self.acknowledged()?;
+        Ok([ours, f64::from_le_bytes(theirs)])
+    }
+
     fn ring<R>(
         &mut self,
         window: usize,
@@ -196,6 +208,7 @@ fn obey() -> Result<(), EchoError> {
         match word(code) {
             RING => ring::serve(&region, (word(argument) as usize).clamp(1, WINDOW_MAX)),
             SOCKET => socket::serve(control.as_fd())?,
+            SPEED => control.write_all(&speed::burst_ns().to_le_bytes())?,
             _ => return Err(EchoError::Silent),
         }
         control.write_all(&ACK.to_le_bytes())?;

@@ -10,6 +10,7 @@ mod pairs;
 mod placement;
 mod ring;
 mod socket;
+mod speed;
 
 pub(crate) use echo::echo_main;
 pub use echo::{Echo, EchoError};

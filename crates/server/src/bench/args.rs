@@ -89,6 +89,10 @@ pub struct Args {
     /// Count only samples with the two cores this far apart, and wait for such; virtual cores move
     #[arg(long, value_parser = ["smt", "near", "far"], value_name = "WHERE")]
     pub placement: Option<String>,
+    /// With --placement: also wait for both cores to be at full speed, and count only samples before and after which they
+    /// were; a virtual core may share a real one with somebody else's work
+    #[arg(long, requires = "placement")]
+    pub full_speed: bool,
     /// With --placement: give up after this long
     #[arg(long, default_value_t = 120.0, value_name = "S", requires = "placement")]
     pub patience: f64,

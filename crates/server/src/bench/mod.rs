@@ -216,6 +216,7 @@ fn wanted(args: &Args) -> Option<Wanted> {
     let placement = Placement::named(args.placement.as_deref()?)?;
     Some(Wanted {
         placement,
+        full_speed: args.full_speed,
         patience: seconds(args.patience),
     })
 }

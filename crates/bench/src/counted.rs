@@ -1,0 +1,114 @@
+//! Which samples count: virtual cores move, and share real cores with others.
+
+use crate::bound::Placement;
+use crate::report::{Report, Sample};
+
+/// A core this much slower than the quickest seen in the run shares its real core with somebody *(our choice: seen are some
+/// 0.6 with a busy sibling, 0.95 and more without)*.
+const FULL_SPEED: f64 = 0.9;
+
+impl Sample {
+    /// The speed of the slower core, before or after the throughput run, against `quickest_ns`.
+    pub fn core_speed(&self, quickest_ns: f64) -> Option<f64> {
+        let slowest = self.core_ns?.as_flattened().iter().copied().fold(0.0, f64::max);
+        (quickest_ns > 0.0 && slowest > 0.0).then(|| quickest_ns / slowest)
+    }
+}
+
+impl Report {
+    /// Another look at the cores, nanoseconds for the same work on each. Whether all of them are at full speed, as far as is
+    /// known.
+    pub fn note_core_speed(&mut self, core_ns: &[f64]) -> bool {
+        let known = self.quickest_core_ns.unwrap_or(f64::INFINITY);
+        let quickest = core_ns.iter().copied().fold(known, f64::min);
+        self.quickest_core_ns = Some(quickest);
+        core_ns.iter().all(|&ns| quickest / ns >= FULL_SPEED)
+    }
+
+    /// How many samples were taken in the placement, and at the speed, that were asked for.
+    pub fn wanted_count(&self) -> usize {
+        let wanted = |s: &&Sample| self.wanted_placement.is_none() || s.placement == self.wanted_placement;
+        let all = self.samples.iter().filter(wanted);
+        all.filter(|s| self.is_quick_enough(s)).count()
+    }
+
+    /// Whether the speed of the cores is no reason not to count a sample.
+    fn is_quick_enough(&self, sample: &Sample) -> bool {
+        let quickest = self.quickest_core_ns.unwrap_or(0.0);
+        !self.wants_full_speed
+            || sample
+                .core_speed(quickest)
+                .is_none_or(|speed| speed >= FULL_SPEED)
+    }
+
+    /// Whether a sample counts, once the placement of those that do is known. Where full speed was asked for and never had, all
+    /// in the placement do.
+    pub fn counts(&self, sample: &Sample) -> bool {
+        let in_place = |s: &Sample| s.placement == self.placement;
+        let any_quick = || {
+            self.samples
+                .iter()
+                .any(|s| in_place(s) && self.is_quick_enough(s))
+        };
+        in_place(sample) && (self.is_quick_enough(sample) || !any_quick())
+    }
+
+    /// The placement of the samples that count: the one asked for, if there are any, or else the most common one.
+    pub(crate) fn counted_placement(&self) -> Option<Placement> {
+        let places: Vec<Placement> = self.samples.iter().filter_map(|s| s.placement).collect();
+        match self.wanted_placement {
+            Some(wanted) if places.contains(&wanted) => Some(wanted),
+            _ => Placement::most_common(&places),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::sample;
+
+    fn at(core_ns: f64, ops: f64) -> Sample {
+        Sample {
+            core_ns: Some([[10e3, 10e3], [10e3, core_ns]]),
+            ..sample(ops, Placement::Near)
+        }
+    }
+
+    #[test]
+    fn samples_of_slowed_cores_count_unless_full_speed_is_asked_for() {
+        let mut report = Report {
+            quickest_core_ns: Some(10e3),
+            samples: vec![at(10.5e3, 10e6), at(17e3, 6e6), at(16e3, 7e6)],
+            ..Report::default()
+        };
+        report.summarize();
+        assert_eq!((report.samples_counted, report.throughput_ops), (3, 7e6));
+        report.wants_full_speed = true;
+        report.summarize();
+        assert_eq!((report.samples_counted, report.throughput_ops), (1, 10e6));
+        assert_eq!(report.wanted_count(), 1);
+    }
+
+    #[test]
+    fn without_full_speed_all_of_the_placement_count() {
+        let mut report = Report {
+            quickest_core_ns: Some(10e3),
+            wants_full_speed: true,
+            samples: vec![at(17e3, 6e6), at(16e3, 7e6), sample(1e6, Placement::Far)],
+            ..Report::default()
+        };
+        report.summarize();
+        assert_eq!((report.samples_counted, report.wanted_count()), (2, 1));
+    }
+
+    #[test]
+    fn the_quickest_look_is_what_others_are_held_against() {
+        let mut report = Report::default();
+        assert!(report.note_core_speed(&[16e3, 16e3]), "the first is all we know");
+        assert!(!report.note_core_speed(&[10e3, 16e3]));
+        assert!(report.note_core_speed(&[10e3, 11e3]));
+        assert_eq!(report.quickest_core_ns, Some(10e3));
+        assert_eq!(at(20e3, 1.0).core_speed(10e3), Some(0.5));
+    }
+}
