@@ -354,3 +354,37 @@ impl RecvList {
         self.wrs.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes_of(list: &SendList, payload: Payload) -> Vec<u8> {
+        match payload {
+            Payload::Inline { start, len } => list.inline_bytes(start, len).to_vec(),
+            other => panic!("{other:?} is not inline"),
+        }
+    }
+
+    #[test]
+    fn kept_bytes_outlive_what_is_in_the_list() {
+        let mut list = SendList::with_kept(4, 128);
+        list.kept_block_mut::<64>(128)[60..].copy_from_slice(b"kept");
+        let kept = list.inline_kept(128, 4);
+        let passing = list.inline(b"passing");
+        assert_eq!(bytes_of(&list, kept), b"kept");
+        assert_eq!(bytes_of(&list, passing), b"passing");
+        list.clear();
+        let next = list.inline(&[7; 300]);
+        assert_eq!(bytes_of(&list, kept), b"kept", "neither cleared nor built over");
+        assert_eq!(bytes_of(&list, next), [7; 300]);
+        assert_eq!((list.kept().len(), &list.kept()[124..]), (128, &b"kept"[..]));
+    }
+
+    #[test]
+    #[should_panic(expected = "a block inside the kept bytes")]
+    fn a_block_before_the_kept_bytes_is_refused() {
+        let mut list = SendList::with_kept(1, 128);
+        list.kept_block_mut::<64>(40);
+    }
+}

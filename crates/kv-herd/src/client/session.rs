@@ -319,3 +319,45 @@ pub(super) fn answered<'w>(
     let (at, slot) = window.answered(partition, imm)?;
     Some((at, imm, slot))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Requests in a row without a completion, at most, when lists of these lengths are posted by turns.
+    fn longest_silence(depth: usize, lengths: &[usize]) -> usize {
+        let mut signals = Signals::new(depth);
+        let (mut silence, mut longest) = (0, 0);
+        for &length in lengths.iter().cycle().take(1000) {
+            let due_at_end = signals.is_due(length);
+            for nth in 1..=length {
+                silence += 1;
+                longest = longest.max(silence);
+                if (nth == length && due_at_end) || signals.is_due_within(nth) {
+                    silence = 0;
+                }
+            }
+        }
+        longest
+    }
+
+    #[test]
+    fn a_queue_never_fills_with_requests_that_nobody_hears_of() {
+        for depth in [1usize, 2, 4, 16, 128, 1024] {
+            for lengths in [
+                &[1][..],
+                &[8],
+                &[1, 7, 3],
+                &[16, 1],
+                &[depth.div_ceil(4)],
+                &[200, 1],
+            ] {
+                let longest = longest_silence(depth, lengths);
+                assert!(
+                    longest <= depth.div_ceil(2).max(1),
+                    "{longest} of {depth}: {lengths:?}"
+                );
+            }
+        }
+    }
+}
