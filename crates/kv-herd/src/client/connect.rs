@@ -27,8 +27,10 @@ const BACKOFF_MAX: Ns = Ns::from_ms(200);
 const HANDSHAKE_MAX: Ns = Ns::from_s(5);
 /// The control channel is looked at this often (a system call) while no answer is due.
 const LOOK_EVERY: Ns = Ns::from_ms(1);
-/// Requests staged before they are posted: on shared memory their lines travel together (8 were 1 to 7 % faster than 4).
-const POST_BATCH: usize = 8;
+/// Requests staged before they are posted, on any fabric: on shared memory their lines travel together (8 were 1 to 7 %
+/// faster than 4), and in large windows half a window is the server's share of a sweep, too (in a window of 32, 16 were
+/// about a tenth faster than 8).
+const POST_BATCH: std::ops::RangeInclusive<usize> = 8..=32;
 /// Control messages taken per look.
 const MESSAGES_MAX: usize = 64;
 /// Before the image of a slot in its block: room for a datagram's header.
@@ -545,7 +547,9 @@ fn build_session<P: Provider>(
     };
     let signals = Signals::new(send_depth);
     let post_batch = match options.post_batch {
-        0 => caps.post_batch.max(POST_BATCH),
+        0 => caps
+            .post_batch
+            .max((map.window / 2).clamp(*POST_BATCH.start(), *POST_BATCH.end())),
         chosen => chosen,
     };
     Ok(Session {
