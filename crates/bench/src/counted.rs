@@ -3,8 +3,8 @@
 use crate::bound::Placement;
 use crate::report::{Report, Sample};
 
-/// A core this much slower than the quickest seen in the run shares its real core with somebody *(our choice: seen are some
-/// 0.6 with a busy sibling, 0.95 and more without)*.
+/// A core this much slower than the quickest seen in the run shares its real core with somebody *(our choice: seen
+/// with busy siblings are 0.6 to 0.9)*.
 const FULL_SPEED: f64 = 0.9;
 
 impl Sample {

@@ -25,6 +25,13 @@ fn ring_and_socket_answer_in_any_order_of_sessions() {
         assert!(echo.socket_rtt_us(Ns::from_ms(1)).expect("a socket") > 0.0);
     }
     assert!(echo.probe_ns().expect("a probe") > 0.0);
+    // Both processes worked, and the echo process obeys afterwards.
+    let core_ns = echo.core_ns().expect("the speed of both cores");
+    assert!(
+        core_ns.iter().all(|ns| ns.is_finite() && *ns > 0.0),
+        "{core_ns:?}"
+    );
+    assert!(echo.probe_ns().expect("a probe") > 0.0);
 }
 
 #[test]

@@ -17,9 +17,10 @@ pub enum Placement {
     Moved,
 }
 
-/// Ring round trips below this, nanoseconds, are those of SMT siblings *(our choice, between what we saw)*.
-const SMT_BELOW_NS: f64 = 80.0;
-/// Above this the cores share no cache *(seen: about 100-140 near, 460 far)*.
+/// Ring round trips below this, nanoseconds, are those of SMT siblings *(our choice, between what we saw: 55-62, and 75 and
+/// more)*.
+const SMT_BELOW_NS: f64 = 70.0;
+/// Above this the cores share no cache *(seen: 75-120 near, 270-460 far)*.
 const FAR_ABOVE_NS: f64 = 250.0;
 
 impl Placement {

@@ -30,7 +30,7 @@ type Words = [AtomicU64; LINE / 8];
 type Lines = [Words; WINDOW_MAX];
 
 /// How far ahead of the line being polled both sides ask for lines: between distant cores that gives half as much
-/// again at window 16 *(measured by us: 4.6 to 7 Mops at a round trip of 400 ns)*; at small windows it would take
+/// again at window 16 *(measured by us with an earlier, slower form of this ring: 4.6 to 7 Mops at a round trip of 400 ns)*; at small windows it would take
 /// lines away from the other side while it writes them.
 fn lines_ahead(window: usize) -> usize {
     (window / 4).min(8)
