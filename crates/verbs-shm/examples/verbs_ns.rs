@@ -279,7 +279,7 @@ fn exchange(
         while sent < rounds && sent - done < window {
             let mut body = [5u8; 48];
             body[40..].copy_from_slice(&word(*sequence).to_le_bytes());
-            let payload = list.inline_tail(&body, 48);
+            let payload = list.inline(&body);
             let slot = (*sequence % SLOTS as u64) as usize;
             let at = remote.at((slot + 1) * SLOT_BYTES - 48);
             list.push(SendWr {
@@ -376,7 +376,7 @@ fn serve() {
             }
             let mut value = [0; 32];
             slots.copy_out((slot + 1) * SLOT_BYTES - 48, &mut value);
-            let payload = list.inline_tail(&value, 32);
+            let payload = list.inline(&value);
             list.push(SendWr {
                 wr_id: WrId(0),
                 op: SendOp::Send {

@@ -122,6 +122,30 @@ mod plain {
         }
     }
 
+    /// Many at once: as many as there is room for, until the caller names no more, each as if sent alone.
+    #[test]
+    fn a_run_ends_with_the_room_or_with_its_messages() {
+        let (_, producer, mut consumer) = ring(2);
+        let all: Vec<_> = (0..12).map(|number| message(number, 24)).collect();
+        let name = |from: usize, end: usize| {
+            let all = &all;
+            move |nth: usize| all[from..end].get(nth).map(|(head, bytes)| (*head, &bytes[..]))
+        };
+        assert_eq!(producer.push_run(6, name(0, 3)), 3, "no more messages");
+        assert_eq!(producer.push_run(6, name(3, 12)), 1, "no more room");
+        let mut taken = 0;
+        for (head, bytes) in &all[..8] {
+            assert_eq!(consumer.peek(), Ok(Some(*head)));
+            assert_eq!(&payload(&consumer, *head), bytes);
+            consumer.advance(*head);
+            taken += 1;
+            if taken == 4 {
+                assert_eq!(producer.push_run(4, name(4, 12)), 4, "around the end");
+            }
+        }
+        assert_eq!(consumer.peek(), Ok(None));
+    }
+
     /// Before RECVs are posted: as long as there is one for each message, none need be taken.
     #[test]
     fn how_many_messages_there_are_at_most_takes_one_look() {

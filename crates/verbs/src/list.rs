@@ -251,19 +251,6 @@ impl SendList {
         (payload, &mut self.arena[start..start + len])
     }
 
-    /// Copies `block` into the arena and makes its last `len` bytes the payload. For short payloads this is
-    /// the cheapest way in: a copy of fixed length, done in registers.
-    #[inline]
-    pub fn inline_tail<const N: usize>(&mut self, block: &[u8; N], len: usize) -> Payload {
-        assert!(len <= N, "the last {len} bytes of {N}");
-        let start = self.room(N);
-        self.arena[start..start + N].copy_from_slice(block);
-        Payload::Inline {
-            start: (start + N - len) as u32,
-            len: len as u32,
-        }
-    }
-
     /// Adds a gather list.
     pub fn gather(&mut self, sges: &[Sge]) -> Payload {
         let start = self.sges.len() as u32;

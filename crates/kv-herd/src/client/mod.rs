@@ -473,7 +473,7 @@ impl<P: Provider> HerdClient<P> {
                 break;
             };
             let what = usual(slot.commit, imm);
-            // Two of three completions, or more: told apart from the others first.
+            // The most frequent end of all, told apart from the others first.
             let (outcome, write) = if what == GET_OK {
                 match receive.payload(wc, &mut self.value) {
                     Some(value) => (Outcome::Value(value), false),

@@ -24,7 +24,8 @@ pub struct ClientOptions {
     pub crc: bool,
     /// An operation that has no result after this time gets `Indeterminate` or `Refused(Unavailable)`.
     pub deadline: Ns,
-    /// Staged requests that are posted without waiting for the next poll; 0: as the fabric likes it, at least 8.
+    /// Staged requests that are posted without waiting for the next poll; 0: as the fabric likes it, at least 8
+    /// and, in large windows, half a window up to 32. Never more than the send queue has between two completions.
     pub post_batch: usize,
     /// Operations that may wait (for a session, or for an earlier operation on their key) before `submit`
     /// says `WindowFull`. At most 16384.

@@ -32,8 +32,6 @@ pub(super) struct Receive<P: Provider> {
     /// The list of which RECVs complete now, and how many have.
     list: usize,
     done: usize,
-    /// RECVs in a list.
-    batch: usize,
 }
 
 impl<P: Provider> Receive<P> {
@@ -75,12 +73,11 @@ impl<P: Provider> Receive<P> {
             lists: Box::default(),
             list: 0,
             done: 0,
-            batch: Receive::<P>::batch(request_count),
         };
-        let pieces: Vec<usize> = (0..count).collect();
-        let lists = pieces.chunks(receive.batch).map(|some| {
-            let mut list = RecvList::with_capacity(some.len());
-            for &piece in some {
+        let batch = Receive::<P>::batch(request_count);
+        let lists = (0..count).step_by(batch).map(|first| {
+            let mut list = RecvList::with_capacity(batch);
+            for piece in first..first + batch {
                 list.push(receive.recv(piece, GRH_BYTES + payload_bytes));
             }
             list
@@ -119,13 +116,13 @@ impl<P: Provider> Receive<P> {
     /// Posts the lists that are done again. False if the queue pair refuses one.
     #[inline(always)]
     pub(super) fn repost(&mut self, cpu: &P::Cpu) -> bool {
-        while self.done >= self.batch
-            && let Some(list) = self.lists.get(self.list)
+        while let Some(list) = self.lists.get(self.list)
+            && self.done >= list.wrs().len()
         {
             if self.qp.post_recv(cpu, list).is_err() {
                 return false;
             }
-            self.done -= self.batch;
+            self.done -= list.wrs().len();
             self.list = if self.list + 1 < self.lists.len() {
                 self.list + 1
             } else {
