@@ -1,7 +1,7 @@
 //! [`Cache`]: cache mode, an index that forgets over a log that overwrites.
 //!
 //! ```text
-//! get:  for each slot with our tag:   dead? empty it.   other hash or key? go on.   expired? empty it, miss.
+//! get:  for each slot with our tag:   dead? empty it.   other key? go on.   expired? empty it, miss.
 //!       hit -> the item (moved to the head of the log if it is old and the mode wants it)
 //! put:  own item of the same lengths -> overwrite its value
 //!       else look at the whole bucket.  own item with room -> overwrite it
@@ -12,7 +12,7 @@
 //! after a look at the whole bucket.
 
 use crate::frozen::State;
-use crate::item::{self, Body, ItemRef, Key, Lens, Match, Meta};
+use crate::item::{self, Body, ItemRef, Key, Lens, Meta};
 use crate::log::Log;
 use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
 use crate::reader::{Reader, View};
@@ -52,8 +52,8 @@ pub(crate) struct Cache<S, const BITS: u32> {
 
 /// What the scan of a bucket for a PUT found.
 struct Found {
-    /// The key's slot and its item's offset, or those of another key with the same hash.
-    own: Option<(usize, u64, Match)>,
+    /// The key's slot and its item's offset.
+    own: Option<(usize, u64)>,
     /// Slots with our tag whose items are gone.
     ghosts: SlotMask,
 }
@@ -158,7 +158,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             let place = self.log.place(slot.word());
             cpu.touch(place.line(0));
             let (lens, meta) = (Lens::load(place), Meta::load(place));
-            if item::compare(place, lens, key) == Match::Own && !meta.is_expired(now_s) {
+            if item::is_own(place, lens, key) && !meta.is_expired(now_s) {
                 self.counters.hits += 1;
                 item::touch_rest(cpu, place, lens);
                 return Some(slot.word());
@@ -216,7 +216,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             }
             let place = self.log.place(slot.word());
             cpu.touch(place.line(0));
-            if item::compare(place, Lens::load(place), key) != Match::Own {
+            if !item::is_own(place, Lens::load(place), key) {
                 continue;
             }
             if Meta::load(place).is_expired(now_s) {
@@ -296,8 +296,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         if !slot.is_empty() && slot.is_within(self.log.head(), self.live) && condition == Condition::Always {
             let place = self.log.place(slot.word());
             let lens = Lens::load(place);
-            if item::compare(place, lens, key) == Match::Own && lens.same_plain(key.bytes.len(), value.len())
-            {
+            if item::is_own(place, lens, key) && lens.same_plain(key.bytes.len(), value.len()) {
                 self.version = next_version(self.version);
                 self.sharing.begin_write(key.hash);
                 item::rewrite_value(place, lens, value, Meta::new(expire_s, self.version as u32));
@@ -351,7 +350,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         found: Found,
     ) -> u64 {
         let need = item::bytes_of(key, body);
-        if let Some((_, at, Match::Own)) = found.own {
+        if let Some((_, at)) = found.own {
             let place = self.log.place(at);
             let reserved = Lens::load(place).item_size();
             if reserved >= need {
@@ -382,10 +381,12 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             }
             let place = self.log.place(slot.word());
             cpu.touch(place.line(0));
-            match item::compare(place, Lens::load(place), key) {
-                Match::Other => {}
-                _ if found.own.is_some() => self.drop_slot(key.hash, i),
-                relation => found.own = Some((i, slot.offset(), relation)),
+            if !item::is_own(place, Lens::load(place), key) {
+                continue;
+            }
+            match found.own {
+                Some(_) => self.drop_slot(key.hash, i),
+                None => found.own = Some((i, slot.offset())),
             }
         }
         found
@@ -396,7 +397,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     fn append<C: Cpu, B: Body>(&mut self, cpu: &C, key: Key<'_>, body: &B, meta: Meta, found: Found) -> u64 {
         let need = item::bytes_of(key, body);
         if self.watch.is_some() {
-            self.foresee(need, found.own.map(|(_, at, _)| at));
+            self.foresee(need, found.own.map(|(_, at)| at));
         }
         let slot_index = self.take_slot(key.hash, &found);
         let before = self.log.head();
@@ -417,11 +418,8 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     #[inline]
     fn take_slot(&mut self, hash: KeyHash, found: &Found) -> usize {
         let count = &mut self.counters;
-        if let Some((i, _, relation)) = found.own {
-            match relation {
-                Match::Own => count.updates_moved += 1,
-                _ => count.hash_collision += 1,
-            }
+        if let Some((i, _)) = found.own {
+            count.updates_moved += 1;
             return i;
         }
         let choice = self
@@ -446,10 +444,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         if condition == Condition::Always {
             return None;
         }
-        let present = match found.own {
-            Some((_, at, Match::Own)) => Some(Meta::load(self.log.place(at))),
-            _ => None,
-        };
+        let present = found.own.map(|(_, at)| Meta::load(self.log.place(at)));
         condition.refuse(present.filter(|meta| !meta.is_expired(now_s)).map(Meta::version))
     }
 

@@ -4,23 +4,28 @@
 //! |---|---|---|---|
 //! | 0 | 4 | item_size | bytes reserved including this header, a multiple of 8; bit 0 set in a skip marker |
 //! | 4 | 4 | kv_len | value length in bits 0-22, bit 23 set if there are no extras, key length in bits 24-31 |
-//! | 8 | 16 | hash | all 128 bits of the key hash |
-//! | 24 | 4 | expire_s | absolute seconds since server start, 0 = never |
-//! | 28 | 4 | version | new with every update |
-//! | 32 | key length, padded to 8 | key | absent in hash-only mode |
+//! | 8 | 4 | expire_s | absolute seconds since server start, 0 = never |
+//! | 12 | 4 | version | new with every update |
+//! | 16 | key length, padded to 8; 16 if that is 0 | name | the key, or all 128 bits of its hash where there is no key (hash-only) |
 //! | then | 16 or none | [extras](crate::extras) | what memcached's commands ask for |
 //! | then | value length, padded to 8 | value | |
 //!
-//! Little-endian, 8-byte aligned, padding zeroed, written by the partition's owner only. A 32-byte value under
-//! a bare hash takes exactly one cache line *(the 48 bytes of `[HERD §5.3]` plus our 16 of length and time)*.
+//! Little-endian, 8-byte aligned, padding zeroed, written by the partition's owner only. A 32-byte value under a
+//! 16-byte key or a bare hash takes exactly one cache line *(the 48 bytes of `[HERD §5.3]` plus our 16 of length and
+//! time)*: a log of such items is read one line at a time. The hash of a key is not kept beside it. To compare keys
+//! takes no more than to compare hashes, and whoever needs the hash of an item's key can compute it again
+//! (`docs/decisions/0014`).
 
 use crate::extras::{EXTRAS_BYTES, Extras, Mark, NewCas};
 use crate::sharing::Sharing;
 use drover_base::{Cpu, KeyHash};
 use drover_mem::{LINE_BYTES, Place, Region};
 
-/// Bytes before the key.
-pub(crate) const HEADER_BYTES: usize = 32;
+/// Bytes before the name.
+pub(crate) const HEADER_BYTES: usize = 16;
+
+/// Bytes of a hash that stands for its key.
+const HASH_BYTES: usize = 16;
 
 /// The longest key: memcached's limit.
 pub const KEY_BYTES_MAX: usize = 250;
@@ -44,7 +49,7 @@ pub struct Key<'a> {
 /// Memory that an item takes, header and padding included; [`EXTRAS_BYTES`] more if it has extras.
 #[inline(always)]
 pub const fn item_bytes(key_len: usize, value_len: usize) -> usize {
-    HEADER_BYTES + ((key_len + 7) & !7) + ((value_len + 7) & !7)
+    body_start(key_len) + ((value_len + 7) & !7)
 }
 
 /// What comes behind the key: a bare value, or extras and a value.
@@ -150,7 +155,7 @@ impl Lens {
     }
 }
 
-/// Fourth word of an item.
+/// Second word of an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Meta(u64);
 
@@ -162,12 +167,12 @@ impl Meta {
 
     #[inline(always)]
     pub(crate) fn load(place: Place<'_>) -> Meta {
-        Meta(place.load(24))
+        Meta(place.load(8))
     }
 
     #[inline(always)]
     pub(crate) fn store(self, place: Place<'_>) {
-        place.store(24, self.0);
+        place.store(8, self.0);
     }
 
     #[inline(always)]
@@ -187,43 +192,40 @@ impl Meta {
     }
 }
 
-/// How the item at hand relates to the key asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Match {
-    /// Another hash.
-    Other,
-    /// The same hash but another key: two keys that cannot be told apart by 128 bits.
-    Collision,
-    /// The key.
-    Own,
-}
-
-/// Compares the item at `place`, whose first word is `lens`, with `key`: hash first, then length, then bytes.
+/// Whether the item at `place`, whose first word is `lens`, is that of `key`.
 #[inline(always)]
-pub(crate) fn compare(place: Place<'_>, lens: Lens, key: Key<'_>) -> Match {
-    if place.load(8) != key.hash.low || place.load(16) != key.hash.high {
-        return Match::Other;
-    }
-    let same = lens.key_len() == key.bytes.len() && place.equals(HEADER_BYTES, key.bytes);
-    if same { Match::Own } else { Match::Collision }
+pub(crate) fn is_own(place: Place<'_>, lens: Lens, key: Key<'_>) -> bool {
+    lens.key_len() == key.bytes.len()
+        && match key.bytes.is_empty() {
+            true => hash_at(place) == key.hash,
+            false => place.equals(HEADER_BYTES, key.bytes),
+        }
 }
 
 /// Where extras or value start in an item.
 #[inline(always)]
-pub(crate) fn body_start(key_len: usize) -> usize {
-    HEADER_BYTES + ((key_len + 7) & !7)
+pub(crate) const fn body_start(key_len: usize) -> usize {
+    let name_bytes = if key_len == 0 {
+        HASH_BYTES
+    } else {
+        (key_len + 7) & !7
+    };
+    HEADER_BYTES + name_bytes
 }
 
 /// Writes a whole item.
 #[inline(always)]
 pub(crate) fn write<B: Body>(place: Place<'_>, item_size: usize, key: Key<'_>, body: &B, meta: Meta) {
-    place.store(8, key.hash.low);
-    place.store(16, key.hash.high);
-    place.copy_in_padded(HEADER_BYTES, key.bytes);
+    if key.bytes.is_empty() {
+        place.store(HEADER_BYTES, key.hash.low);
+        place.store(HEADER_BYTES + 8, key.hash.high);
+    } else {
+        place.copy_in_padded(HEADER_BYTES, key.bytes);
+    }
     write_body(place, item_size, key.bytes.len(), body, meta);
 }
 
-/// Writes all of an item but hash and key, which stay.
+/// Writes all of an item but its name, which stays.
 #[inline(always)]
 pub(crate) fn write_body<B: Body>(place: Place<'_>, item_size: usize, key_len: usize, body: &B, meta: Meta) {
     let plain = Lens::plain(item_size, key_len, body.value_len());
@@ -372,9 +374,9 @@ impl<'p> ItemRef<'p> {
         self.extras().access.is_won()
     }
 
-    /// The hash of the key.
-    pub fn hash(&self) -> KeyHash {
-        hash_at(self.place)
+    /// The hash that is its key; `None` if it has a key, whose hash is not kept.
+    pub fn hash_key(&self) -> Option<KeyHash> {
+        (self.key_len() == 0).then(|| hash_at(self.place))
     }
 
     /// Copies the value to the start of `out`; returns its length.
@@ -425,16 +427,17 @@ impl<'p> ItemRef<'p> {
         Meta::new(mark.expire_s.unwrap_or(meta.expire_s()), version)
     }
 
-    /// Changes what `mark` says, as far as the item has room for it; `next` is the partition's next version.
-    pub(crate) fn mark<S: Sharing>(&self, mark: &Mark, now_s: u32, next: u64, sharing: &S) {
+    /// Changes what `mark` says, as far as the item has room for it; `hash` is that of its key, `next` is the
+    /// partition's next version.
+    pub(crate) fn mark<S: Sharing>(&self, mark: &Mark, hash: KeyHash, now_s: u32, next: u64, sharing: &S) {
         let (meta, extras) = (self.marked_meta(mark, next), self.extras());
         let marked = extras.marked(mark, now_s, next);
         // Stored only if it is another: a line that is read often stays as it is in the caches for a second. Readers
         // on other threads look at the meta word only.
         if meta != self.meta() {
-            sharing.begin_write(self.hash());
+            sharing.begin_write(hash);
             meta.store(self.place);
-            sharing.end_write(self.hash());
+            sharing.end_write(hash);
         }
         if self.has_extras() && marked != extras {
             marked.store(self.place, body_start(self.key_len()));
@@ -504,11 +507,12 @@ pub(crate) fn touch_rest<C: Cpu>(cpu: &C, place: Place<'_>, lens: Lens) {
     }
 }
 
-/// The hash of the item at `place`.
-pub(crate) fn hash_at(place: Place<'_>) -> KeyHash {
+/// The hash that is the name of the item at `place`, which has no key.
+#[inline(always)]
+fn hash_at(place: Place<'_>) -> KeyHash {
     KeyHash {
-        low: place.load(8),
-        high: place.load(16),
+        low: place.load(HEADER_BYTES),
+        high: place.load(HEADER_BYTES + 8),
     }
 }
 
@@ -527,7 +531,7 @@ mod tests {
         assert_eq!(lens.with_extras().value_len(), lens.value_len());
         assert_eq!(
             (lens.value_start(), lens.with_extras().value_start()),
-            (32 + 256, 32 + 256 + 16)
+            (16 + 256, 16 + 256 + 16)
         );
         let meta = Meta::new(7, u32::MAX);
         assert_eq!((meta.expire_s(), meta.version()), (7, u32::MAX));

@@ -8,7 +8,7 @@
 
 use crate::frozen::State;
 use crate::heap::Heap;
-use crate::item::{self, Body, ItemRef, Key, Lens, Match, Meta};
+use crate::item::{self, Body, ItemRef, Key, Lens, Meta};
 use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
 use crate::reader::{Reader, View};
 use crate::sharing::{Crew, Sharing};
@@ -36,8 +36,8 @@ pub(crate) struct Lossless<S, const BITS: u32> {
     scratch: Vec<u8>,
 }
 
-/// The key's slot and its item's offset, or those of another key with the same hash.
-type Found = Option<(SlotPlace, u64, Match)>;
+/// The key's slot and its item's offset.
+type Found = Option<(SlotPlace, u64)>;
 
 impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
     /// In zeroed memory of [`Partition::memory_bytes`](crate::Partition::memory_bytes).
@@ -149,7 +149,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
             let place = self.heap.place(slot.word());
             cpu.touch(place.line(0));
             let (lens, meta) = (Lens::load(place), Meta::load(place));
-            if item::compare(place, lens, key) == Match::Own && !meta.is_expired(now_s) {
+            if item::is_own(place, lens, key) && !meta.is_expired(now_s) {
                 self.counters.hits += 1;
                 item::touch_rest(cpu, place, lens);
                 return Some(slot.offset());
@@ -172,9 +172,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
 
     /// The key's slot and item, unless its time is over: then it is removed.
     fn find_live<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<(SlotPlace, u64)> {
-        let (slot_place, offset, Match::Own) = self.find(cpu, key)? else {
-            return None;
-        };
+        let (slot_place, offset) = self.find(cpu, key)?;
         if Meta::load(self.heap.place(offset)).is_expired(now_s) {
             self.remove(key.hash, slot_place, offset);
             self.counters.expired += 1;
@@ -192,9 +190,8 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
                 let offset = bucket.slot(i).offset();
                 let place = self.heap.place(offset);
                 cpu.touch(place.line(0));
-                match item::compare(place, Lens::load(place), key) {
-                    Match::Other => {}
-                    relation => return Some((bucket.place(i), offset, relation)),
+                if item::is_own(place, Lens::load(place), key) {
+                    return Some((bucket.place(i), offset));
                 }
             }
             at = self.table.next(bucket);
@@ -257,9 +254,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         found: Found,
     ) -> Option<u64> {
         match found {
-            Some((slot_place, offset, relation)) => {
-                self.replace(cpu, key, body, meta, slot_place, offset, relation)
-            }
+            Some((slot_place, offset)) => self.replace(cpu, key, body, meta, slot_place, offset),
             None => self.insert(cpu, key, body, meta),
         }
     }
@@ -274,14 +269,9 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         meta: Meta,
         slot_place: SlotPlace,
         old: u64,
-        relation: Match,
     ) -> Option<u64> {
         let need = item::bytes_of(key, body);
-        let room = if relation == Match::Own {
-            Lens::load(self.heap.place(old)).item_size()
-        } else {
-            0
-        };
+        let room = Lens::load(self.heap.place(old)).item_size();
         if room >= need && room - need <= WASTE_BYTES_MAX {
             return Some(self.overwrite(cpu, key, body, meta, old, room));
         }
@@ -295,10 +285,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
             .set(slot_place.slot_index, Slot::new(key.hash.tag(), new));
         self.sharing.end_write(key.hash);
         self.heap.free(old);
-        match relation {
-            Match::Own => self.counters.updates_moved += 1,
-            _ => self.counters.hash_collision += 1,
-        }
+        self.counters.updates_moved += 1;
         Some(new)
     }
 
@@ -350,10 +337,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
 
     /// What `condition` says to the PUT, if it forbids it.
     fn refuse(&self, found: Found, now_s: u32, condition: Condition) -> Option<PutOutcome> {
-        let present = match found {
-            Some((_, offset, Match::Own)) => Some(Meta::load(self.heap.place(offset))),
-            _ => None,
-        };
+        let present = found.map(|(_, offset)| Meta::load(self.heap.place(offset)));
         condition.refuse(present.filter(|meta| !meta.is_expired(now_s)).map(Meta::version))
     }
 

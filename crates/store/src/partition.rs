@@ -414,11 +414,21 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         (cursor + 1 < bucket_count).then_some(cursor + 1)
     }
 
-    /// From now on notes who goes to make room, or no longer; in store mode nobody does. Cost: a look at the whole index;
-    /// while it is on, an allocation for each item that goes.
-    pub fn watch_evictions(&mut self, on: bool) {
+    /// From now on notes who goes to make room; in store mode nobody does. Cost: a look at the whole index;
+    /// while it is on, an allocation for each item that goes and one or two for each that the log writes over.
+    /// `hash_of` is asked for the hashes of their keys, which are not kept.
+    pub fn watch_evictions(&mut self, hash_of: impl Fn(&[u8]) -> KeyHash + Send + 'static) {
+        if let Inner::Cache(cache) = &mut self.inner
+            && !cache.is_watched()
+        {
+            cache.watch_evictions(Box::new(hash_of));
+        }
+    }
+
+    /// No longer notes who goes.
+    pub fn unwatch_evictions(&mut self) {
         if let Inner::Cache(cache) = &mut self.inner {
-            cache.watch_evictions(on);
+            cache.unwatch_evictions();
         }
     }
 

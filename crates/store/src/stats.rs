@@ -42,8 +42,6 @@ counters! {
     updates_in_place,
     /// PUTs of a present key whose item had to move.
     updates_moved,
-    /// PUTs that replaced another key with the same 128-bit hash.
-    hash_collision,
     /// PUTs refused because there was no room (store mode).
     full,
     /// PUTs refused because key or value is too long.
@@ -70,6 +68,6 @@ impl PartitionStats {
 
     /// All PUTs that were stored.
     pub fn puts(&self) -> u64 {
-        self.inserts + self.updates_in_place + self.updates_moved + self.hash_collision
+        self.inserts + self.updates_in_place + self.updates_moved
     }
 }

@@ -54,7 +54,7 @@ fn a_get_touches_bucket_and_item_and_both_were_asked_for() {
             .map(|k| (hash_at(k, k as u16 + 1, k), k.to_le_bytes()))
             .collect();
         for (hash, bytes) in &keys {
-            put(&mut p, &cpu, Key { hash: *hash, bytes }, &[1; 32]); // 72 bytes: two lines, or three at worst.
+            put(&mut p, &cpu, Key { hash: *hash, bytes }, &[1; 48]); // 72 bytes: two lines, or three at worst.
         }
         for (hash, bytes) in &keys {
             cpu.lines();
@@ -76,11 +76,19 @@ fn a_get_touches_bucket_and_item_and_both_were_asked_for() {
 
 #[test]
 fn one_line_items_cost_one_line() {
+    // A hash for a key, or a key of the same 16 bytes.
+    for key_len in [0, 16] {
+        one_line_each(key_len);
+    }
+}
+
+fn one_line_each(key_len: usize) {
     let cpu = Notes::default();
     let mut p = partition(FIFO, 1 << 16, 64);
+    let bytes: Vec<[u8; 16]> = (0..2000u128).map(u128::to_le_bytes).collect();
     let key = |k: u64| Key {
         hash: hash_at(k, 1, k),
-        bytes: b"",
+        bytes: &bytes[k as usize][..key_len],
     };
     for k in 0..40 {
         cpu.lines();

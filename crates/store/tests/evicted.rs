@@ -3,7 +3,7 @@
 mod common;
 
 use common::{FIFO, hash_at, options};
-use drover_base::Rng;
+use drover_base::{KeyHash, Rng};
 use drover_mem::NativeCpu;
 use drover_store::{Key, Mode, Partition};
 use std::collections::BTreeSet;
@@ -22,6 +22,14 @@ fn key_of(number: u64) -> Vec<u8> {
     format!("key-{number}").into_bytes()
 }
 
+/// The hash that the key of that name was stored under.
+fn hash_of(key: &[u8]) -> KeyHash {
+    let number = str::from_utf8(key).ok().and_then(|key| key.strip_prefix("key-"));
+    let number: u64 = number.and_then(|number| number.parse().ok()).expect("a key of ours");
+    let buckets = 32;
+    hash_at(number % buckets, (number / buckets) as u16 + 1, number)
+}
+
 impl Watched {
     fn new(mode: Mode, log_bytes: usize, bucket_count: usize) -> Watched {
         Watched {
@@ -33,9 +41,10 @@ impl Watched {
 
     fn with_key<T>(&mut self, number: u64, run: impl FnOnce(&mut Partition, &NativeCpu, Key<'_>) -> T) -> T {
         let bytes = key_of(number);
-        let buckets = 32;
-        let hash = hash_at(number % buckets, (number / buckets) as u16 + 1, number);
-        let key = Key { hash, bytes: &bytes };
+        let key = Key {
+            hash: hash_of(&bytes),
+            bytes: &bytes,
+        };
         run(&mut self.partition, &self.cpu, key)
     }
 
@@ -95,7 +104,7 @@ fn hears_of_everything(mode: Mode, log_bytes: usize, bucket_count: usize, watch_
     watched.there = (0..KEYS)
         .filter(|&number| watched.with_key(number, |p, cpu, key| p.get(cpu, key, 1).is_some()))
         .collect();
-    watched.partition.watch_evictions(true);
+    watched.partition.watch_evictions(hash_of);
     for _ in 0..STEPS {
         watched.step(&mut rng);
     }
@@ -125,10 +134,10 @@ fn nothing_is_kept_for_who_does_not_watch() {
     };
     fill(&mut watched);
     assert!(watched.partition.take_evicted().is_empty());
-    watched.partition.watch_evictions(true);
+    watched.partition.watch_evictions(hash_of);
     fill(&mut watched);
     assert!(!watched.partition.take_evicted().is_empty());
-    watched.partition.watch_evictions(false);
+    watched.partition.unwatch_evictions();
     fill(&mut watched);
     assert!(watched.partition.take_evicted().is_empty());
 }

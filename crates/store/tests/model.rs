@@ -526,7 +526,9 @@ impl<const BITS: u32> Run<BITS> {
         let mut wrong = None;
         while let Some(at) = cursor {
             cursor = self.partition.scan(at, self.now_s, |item| {
-                let k = (item.hash().high >> 40) as u8;
+                // Without a key, the hash is the key.
+                let by_hash = item.hash_key().map(|hash| (hash.high >> 40) as u8);
+                let k = by_hash.unwrap_or_else(|| item.to_key()[0]);
                 let stored = Stored::seen(item);
                 seen += 1;
                 if self.model.get(&k) != Some(&stored) {

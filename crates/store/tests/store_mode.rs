@@ -72,7 +72,7 @@ fn a_full_heap_refuses_and_keeps_the_old_value() {
     while is_stored(put(&mut p, hash(stored), b"key", &[1; 40])) {
         stored += 1;
     }
-    assert_eq!(stored, 4096 / (32 + 8 + 40 + 16));
+    assert_eq!(stored, 4096 / (16 + 8 + 40 + 16));
     assert_eq!(
         put(&mut p, hash(0), b"key", &[2; 400]),
         PutOutcome::Full,
@@ -89,11 +89,11 @@ fn a_full_heap_refuses_and_keeps_the_old_value() {
     );
     assert_eq!(get(&mut p, hash(0), b"key"), Some(vec![3; 40]));
     assert_eq!(get(&mut p, hash(1), b"key"), Some(vec![4; 1]));
-    // Five neighbours freed are one chunk.
-    (2..7).for_each(|k| assert!(delete(&mut p, hash(k), b"key")));
+    // Six neighbours freed are one chunk.
+    (2..8).for_each(|k| assert!(delete(&mut p, hash(k), b"key")));
     assert!(is_stored(put(&mut p, hash(0), b"key", &[5; 400])));
     assert_eq!(get(&mut p, hash(0), b"key"), Some(vec![5; 400]));
-    assert_eq!(get(&mut p, hash(7), b"key"), Some(vec![1; 40]));
+    assert_eq!(get(&mut p, hash(8), b"key"), Some(vec![1; 40]));
 }
 
 #[test]
@@ -123,16 +123,20 @@ fn an_expired_item_gives_its_memory_back_when_met() {
 }
 
 #[test]
-fn the_same_hash_with_another_key_replaces_it_and_is_counted() {
+fn two_keys_of_the_same_hash_live_side_by_side() {
     let mut p = partition(Mode::Store, 1 << 16, 16);
     let hash = hash_at(0, 1, 1);
     put(&mut p, hash, b"first", b"1");
     put(&mut p, hash, b"other", b"2");
+    put(&mut p, hash, b"", b"3");
     assert_eq!(
         (get(&mut p, hash, b"first"), get(&mut p, hash, b"other")),
-        (None, Some(b"2".to_vec()))
+        (Some(b"1".to_vec()), Some(b"2".to_vec()))
     );
-    assert_eq!((p.stats().hash_collision, p.stats().items), (1, 1));
+    assert_eq!(p.stats().items, 3);
+    assert!(delete(&mut p, hash, b"other"));
+    assert_eq!(get(&mut p, hash, b"other"), None);
+    assert_eq!(get(&mut p, hash, b""), Some(b"3".to_vec()));
 }
 
 #[test]

@@ -127,7 +127,7 @@ impl ServerStats {
         line("total_connections", self.clients_total);
         line("datagram_connections", self.datagram_clients as u64);
         type Field = fn(&WorkerStats) -> u64;
-        let sums: [(&str, Field); 28] = [
+        let sums: [(&str, Field); 27] = [
             ("curr_items", |w| w.partition.items),
             ("bytes", |w| w.partition.bytes),
             ("limit_maxbytes", |w| w.partition.bytes_max),
@@ -135,7 +135,6 @@ impl ServerStats {
                 w.partition.evicted_bucket_full + w.partition.evicted_log_wrapped
             }),
             ("expired", |w| w.partition.expired),
-            ("hash_collisions", |w| w.partition.hash_collision),
             ("cmd_get", |w| w.counters.gets),
             ("get_hits", |w| w.counters.get_hits),
             ("get_misses", |w| w.counters.gets - w.counters.get_hits),

@@ -84,7 +84,12 @@ impl<C: Cpu> Desk<'_, C> {
     pub(crate) fn begin_watched_step(&mut self, kinds: u32) {
         self.core.watched = kinds;
         let watches = kinds & kind::EVICTIONS != 0;
-        self.partition.watch_evictions(watches);
+        if watches {
+            let hasher = self.server.hasher.clone();
+            self.partition.watch_evictions(move |key| hasher.hash(key));
+        } else {
+            self.partition.unwatch_evictions();
+        }
         if kinds != 0 {
             let seconds = self.server.start_unix_s + u64::from(self.now_s);
             let micros = self.cpu.now().0 / 1000 % 1_000_000;

@@ -126,11 +126,6 @@ const FAMILIES: &[Family] = &[
         "Items that a GET saved from being overwritten soon.",
         |all, out| per_partition(all, out, |p| p.renewed),
     ),
-    counter(
-        "drover_hash_collisions_total",
-        "Items replaced by another key of the same 128-bit hash.",
-        |all, out| per_partition(all, out, |p| p.hash_collision),
-    ),
     gauge(
         "drover_current_connections",
         "Clients connected.",

@@ -2,7 +2,7 @@
 
 use super::{Cache, Found};
 use crate::extras::{EXTRAS_BYTES, ExtraOutcome, ExtraPut, Extras, Mark, NewCas, WithExtras};
-use crate::item::{Body, ItemRef, Key, Match, Meta};
+use crate::item::{Body, ItemRef, Key, Meta};
 use crate::partition::next_version;
 use crate::sharing::Sharing;
 use drover_base::Cpu;
@@ -31,7 +31,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         }
         let item = ItemRef::new(self.log.place(at));
         if item.has_extras() || !mark.needs_extras() {
-            item.mark(&mark, now_s, next, &self.sharing);
+            item.mark(&mark, key.hash, now_s, next, &self.sharing);
             return ItemRef::new(self.log.place(at));
         }
         let extras = item.extras().marked(&mark, now_s, next);
@@ -97,9 +97,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     }
 
     fn live_item(&self, found: &Found, now_s: u32) -> Option<ItemRef<'_>> {
-        let Some((_, at, Match::Own)) = found.own else {
-            return None;
-        };
+        let (_, at) = found.own?;
         let item = ItemRef::new(self.log.place(at));
         (!item.is_expired(now_s)).then_some(item)
     }

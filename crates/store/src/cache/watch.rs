@@ -2,9 +2,11 @@
 //! written over what it forgot; so this looks at what stands where the head is about to go.
 
 use super::Cache;
-use crate::item::{ItemRef, Lens, hash_at};
+use crate::item::{ItemRef, Lens};
 use crate::sharing::Sharing;
+use drover_base::KeyHash;
 use drover_index::Slot;
+use std::fmt;
 
 /// Items that went and were not told yet; what goes meanwhile is not told.
 const TOLD_LATER_MAX: usize = 256;
@@ -36,32 +38,39 @@ impl Evicted {
     }
 }
 
+/// What hashes keys as they were hashed for the partition: items that have a key do not keep its hash.
+pub(crate) type HashOf = Box<dyn Fn(&[u8]) -> KeyHash + Send>;
+
 /// While somebody watches.
-#[derive(Debug)]
 pub(crate) struct Watch {
+    hash_of: HashOf,
     /// Virtual offset of an item; whatever was appended before it is gone or does not count.
     tail: u64,
     evicted: Vec<Evicted>,
 }
 
 impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
-    /// Begins to watch, which costs a look at the whole index, or ends it.
-    pub(crate) fn watch_evictions(&mut self, on: bool) {
-        if on == self.watch.is_some() {
-            return;
-        }
-        self.watch = on.then(|| {
-            let head = self.log.head();
-            let buckets = (0..self.table.bucket_count()).map(|index| self.table.bucket_at(index));
-            let slots = buckets.flat_map(|bucket| bucket.slots());
-            let live = slots.filter(|slot| !slot.is_empty() && slot.is_within(head, self.live));
-            // The oldest item that is there: from here on to the head, one item follows the other.
-            let oldest = live.map(|slot| slot.distance(head)).max().unwrap_or(0);
-            Box::new(Watch {
-                tail: head - oldest,
-                evicted: Vec::new(),
-            })
-        });
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watch.is_some()
+    }
+
+    /// Begins to watch, which costs a look at the whole index.
+    pub(crate) fn watch_evictions(&mut self, hash_of: HashOf) {
+        let head = self.log.head();
+        let buckets = (0..self.table.bucket_count()).map(|index| self.table.bucket_at(index));
+        let slots = buckets.flat_map(|bucket| bucket.slots());
+        let live = slots.filter(|slot| !slot.is_empty() && slot.is_within(head, self.live));
+        // The oldest item that is there: from here on to the head, one item follows the other.
+        let oldest = live.map(|slot| slot.distance(head)).max().unwrap_or(0);
+        self.watch = Some(Box::new(Watch {
+            hash_of,
+            tail: head - oldest,
+            evicted: Vec::new(),
+        }));
+    }
+
+    pub(crate) fn unwatch_evictions(&mut self) {
+        self.watch = None;
     }
 
     /// Takes what went since the last call.
@@ -87,7 +96,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             let lens = Lens::load(place);
             if !lens.is_skip()
                 && own != Some(Slot::<BITS>::new(1, watch.tail).offset())
-                && self.has_slot_for(watch.tail)
+                && self.has_slot_for(watch.tail, &watch.hash_of)
             {
                 watch.note(ItemRef::new(place));
             }
@@ -105,11 +114,21 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         }
     }
 
-    fn has_slot_for(&self, offset: u64) -> bool {
-        let hash = hash_at(self.log.place(offset));
+    fn has_slot_for(&self, offset: u64, hash_of: &HashOf) -> bool {
+        let item = ItemRef::new(self.log.place(offset));
+        let hash = item.hash_key().unwrap_or_else(|| hash_of(&item.to_key()));
         let slots = self.table.bucket(hash).slots();
         let wanted = Slot::<BITS>::new(hash.tag(), offset);
         slots.into_iter().any(|slot| slot.word() == wanted.word())
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("tail", &self.tail)
+            .field("evicted", &self.evicted)
+            .finish_non_exhaustive()
     }
 }
 

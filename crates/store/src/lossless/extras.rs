@@ -2,7 +2,7 @@
 
 use super::{Found, Lossless};
 use crate::extras::{EXTRAS_BYTES, ExtraOutcome, ExtraPut, Extras, Mark, NewCas, WithExtras};
-use crate::item::{Body, ItemRef, Key, Match, Meta};
+use crate::item::{Body, ItemRef, Key, Meta};
 use crate::partition::next_version;
 use crate::sharing::Sharing;
 use drover_base::Cpu;
@@ -30,7 +30,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         }
         let item = ItemRef::new(self.heap.place(at));
         if item.has_extras() || !mark.needs_extras() {
-            item.mark(&mark, now_s, next, &self.sharing);
+            item.mark(&mark, key.hash, now_s, next, &self.sharing);
             return ItemRef::new(self.heap.place(at));
         }
         let extras = item.extras().marked(&mark, now_s, next);
@@ -99,9 +99,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
     }
 
     fn live_item(&self, found: Found, now_s: u32) -> Option<ItemRef<'_>> {
-        let Some((_, at, Match::Own)) = found else {
-            return None;
-        };
+        let (_, at) = found?;
         let item = ItemRef::new(self.heap.place(at));
         (!item.is_expired(now_s)).then_some(item)
     }
