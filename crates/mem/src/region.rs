@@ -329,6 +329,24 @@ impl Region {
         };
     }
 
+    /// As [`copy_in`](Region::copy_in), for who has checked the range already, and for memory that nobody looks at before
+    /// he is told: words may be split.
+    ///
+    /// # Safety
+    /// `[offset, offset + bytes.len())` is inside this region, which is writable.
+    #[inline(always)]
+    pub unsafe fn copy_short_in(&self, offset: usize, bytes: &[u8]) {
+        debug_assert!(self.contains(offset, bytes.len()) && self.writable);
+        // SAFETY: the caller's promise; the mapping outlives the call, and a slice cannot overlap a Region.
+        unsafe {
+            arch::small_copy(
+                arch::shared_mut(self.ptr(offset)),
+                arch::own(bytes.as_ptr()),
+                bytes.len(),
+            )
+        };
+    }
+
     /// As [`copy_to`](Region::copy_to), and the last word becomes visible last, as for
     /// [`copy_in_release`](Region::copy_in_release).
     pub fn copy_to_release(&self, offset: usize, to: &Region, to_offset: usize, len: usize) {

@@ -16,7 +16,7 @@
 //! A lock that the receiver can have means that nothing will come. Both sides have it writable, so neither believes a word of
 //! it: positions are kept privately, lengths are checked, and whatever a peer writes here harms only this lane.
 
-use crate::ring::{Consumer, Memory, Producer, partial_word};
+use crate::ring::{Consumer, FIRST_BYTES, Memory, Producer, partial_word};
 use drover_base::sync::Ordering;
 use drover_mem::Region;
 use std::sync::atomic::AtomicU64;
@@ -178,10 +178,22 @@ impl Memory for LaneMemory {
         unsafe { &*self.word(word) }.store(value.to_le(), order);
     }
 
-    /// As it would be without, but the address is computed once.
+    /// As it would be without, but the address is computed once, and what fits the first line of a message is copied
+    /// by its ends, without a loop.
     #[inline(always)]
     fn put(&self, word: usize, bytes: &[u8]) {
         debug_assert!(word + bytes.len().div_ceil(8) <= self.words);
+        if bytes.len() <= FIRST_BYTES {
+            // SAFETY: as for `store`; `Geometry` gave room for all of `bytes` from `word` on.
+            return unsafe { self.region.copy_short_in(word * 8, bytes) };
+        }
+        self.put_words(word, bytes);
+    }
+}
+
+impl LaneMemory {
+    #[inline(never)]
+    fn put_words(&self, word: usize, bytes: &[u8]) {
         let mut to = self.word(word);
         let mut put_one = |word: u64| {
             // SAFETY: as for `store`; `Geometry` gave room for all of `bytes` from `word` on.

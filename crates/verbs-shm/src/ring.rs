@@ -53,7 +53,7 @@ pub(crate) trait Memory {
         let _ = word;
     }
 
-    /// Bytes from a word on, to be published by a later Release store. Zeroes what is left of the last word.
+    /// Bytes from a word on, to be published by a later Release store. What is left of the last word may be anything.
     #[inline(always)]
     fn put(&self, word: usize, bytes: &[u8]) {
         let (words, tail) = bytes.as_chunks::<8>();
