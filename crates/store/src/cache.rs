@@ -216,7 +216,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             }
             let place = self.log.place(slot.word());
             cpu.touch(place.line(0));
-            if !item::is_own(place, Lens::load(place), key) {
+            if !item::is_own_there(place, key) {
                 continue;
             }
             if Meta::load(place).is_expired(now_s) {
@@ -381,7 +381,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             }
             let place = self.log.place(slot.word());
             cpu.touch(place.line(0));
-            if !item::is_own(place, Lens::load(place), key) {
+            if !item::is_own_there(place, key) {
                 continue;
             }
             match found.own {

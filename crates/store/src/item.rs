@@ -202,6 +202,12 @@ pub(crate) fn is_own(place: Place<'_>, lens: Lens, key: Key<'_>) -> bool {
         }
 }
 
+/// [`is_own`] of an item at `place`, out of line: for loops over candidates, whose registers it would take.
+#[inline(never)]
+pub(crate) fn is_own_there(place: Place<'_>, key: Key<'_>) -> bool {
+    is_own(place, Lens::load(place), key)
+}
+
 /// Where extras or value start in an item.
 #[inline(always)]
 pub(crate) const fn body_start(key_len: usize) -> usize {

@@ -57,12 +57,12 @@
 //! | | cache | store |
 //! |---|---|---|
 //! | `prefetch_bucket` + `prefetch_item` | 32 | 32 |
-//! | GET hit with its copy | 88 | 111 |
-//! | the same after both prefetches, which are included, by its hint | 115 | 139 |
-//! | GET miss | 23 | 140 |
-//! | PUT of the same length | 118 | 205 |
-//! | PUT of a new key | 237 | 414 |
-//! | DELETE and a PUT | 419 | 717 |
+//! | GET hit with its copy | 85 | 111 |
+//! | the same after both prefetches, which are included, by its hint | 109 | 138 |
+//! | GET miss | 23 | 130 |
+//! | PUT of the same length | 114 | 226 |
+//! | PUT of a new key | 239 | 393 |
+//! | DELETE and a PUT | 363 | 683 |
 //!
 //! Sources: `[MICA §4]` as `[HERD §4.1]` uses it.
 #![forbid(unsafe_code)]

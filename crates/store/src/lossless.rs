@@ -190,7 +190,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
                 let offset = bucket.slot(i).offset();
                 let place = self.heap.place(offset);
                 cpu.touch(place.line(0));
-                if item::is_own(place, Lens::load(place), key) {
+                if item::is_own_there(place, key) {
                     return Some((bucket.place(i), offset));
                 }
             }

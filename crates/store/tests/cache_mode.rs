@@ -336,7 +336,10 @@ fn two_keys_of_the_same_hash_live_side_by_side() {
     assert_eq!(get(&mut p, hash, b"other"), Some(b"2".to_vec()));
     assert_eq!(get(&mut p, hash, b""), Some(b"3".to_vec()));
     assert_eq!(p.stats().items, 3);
-    let other = Key { hash, bytes: b"other" };
+    let other = Key {
+        hash,
+        bytes: b"other",
+    };
     assert!(p.delete(&NativeCpu::new(1), other, 1));
     assert_eq!(get(&mut p, hash, b"other"), None);
     assert_eq!(get(&mut p, hash, b"first"), Some(b"1".to_vec()));
@@ -486,5 +489,8 @@ fn items_are_read_in_parts_and_into_registered_memory() {
     assert_eq!(item.copy_value_to(&to, 13), 256);
     let mut out = vec![0; 256];
     to.copy_out(13, &mut out);
-    assert_eq!((out, item.hash_key(), item.to_key()), (value, None, b"key".to_vec()));
+    assert_eq!(
+        (out, item.hash_key(), item.to_key()),
+        (value, None, b"key".to_vec())
+    );
 }

@@ -90,10 +90,7 @@ fn read(reader: &Reader, seed: HashSeed, done: &AtomicBool) -> u64 {
         reader.scan(rng.below(16), 1, &mut items);
         for item in &items {
             let k = u64::from_le_bytes(item.key.as_slice().try_into().expect("8 bytes"));
-            assert!(
-                is_whole(k, &item.value) && item.hash_key.is_none(),
-                "{item:?}"
-            );
+            assert!(is_whole(k, &item.value) && item.hash_key.is_none(), "{item:?}");
         }
         if last_round {
             return hits;

@@ -25,7 +25,9 @@ fn key_of(number: u64) -> Vec<u8> {
 /// The hash that the key of that name was stored under.
 fn hash_of(key: &[u8]) -> KeyHash {
     let number = str::from_utf8(key).ok().and_then(|key| key.strip_prefix("key-"));
-    let number: u64 = number.and_then(|number| number.parse().ok()).expect("a key of ours");
+    let number: u64 = number
+        .and_then(|number| number.parse().ok())
+        .expect("a key of ours");
     let buckets = 32;
     hash_at(number % buckets, (number / buckets) as u16 + 1, number)
 }
