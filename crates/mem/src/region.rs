@@ -465,6 +465,27 @@ mod tests {
         assert_eq!(peer.load_u64(0, Ordering::Relaxed), 8);
     }
 
+    /// Moved by both ends, so every length has its own pair of overlapping moves.
+    #[test]
+    fn short_copies_of_every_length_change_their_bytes_only() {
+        let region = Region::private(4096, PageWish::Small).expect("memory");
+        let bytes: Vec<u8> = (1..=64).collect();
+        for at in [64, 67, 72] {
+            for len in 0..=bytes.len() {
+                (0..256)
+                    .step_by(8)
+                    .for_each(|at| region.store_u64(at, u64::MAX, Ordering::Relaxed));
+                // SAFETY: inside of a region of our own.
+                unsafe { region.copy_short_in(at, &bytes[..len]) };
+                let mut got = [0; 256];
+                region.copy_out(0, &mut got);
+                let mut want = [0xff; 256];
+                want[at..at + len].copy_from_slice(&bytes[..len]);
+                assert_eq!(got, want, "{len} bytes at {at}");
+            }
+        }
+    }
+
     /// 240 partitions of 64 KiB took half a gigabyte, and a PUT waited 4 to 40 ms for the kernel to zero its page.
     #[test]
     fn little_memory_takes_no_huge_page() {

@@ -109,8 +109,7 @@ fn write_meta(line: &mut crate::line::LineBuffer, item: ItemRef<'_>, key: &[u8],
     } else {
         b" fetch=no"
     });
-    let bytes = drover_store::item_bytes(item.key_len(), item.value_len());
-    line.push(b" cls=1 size=").number(bytes as u64).push(b"\n");
+    line.push(b" cls=1 size=").number(item.bytes() as u64).push(b"\n");
 }
 
 fn write_key(line: &mut crate::line::LineBuffer, key: &[u8]) {

@@ -11,10 +11,9 @@
 //! | then | value length, padded to 8 | value | |
 //!
 //! Little-endian, 8-byte aligned, padding zeroed, written by the partition's owner only. A 32-byte value under a
-//! 16-byte key or a bare hash takes exactly one cache line *(the 48 bytes of `[HERD §5.3]` plus our 16 of length and
-//! time)*: a log of such items is read one line at a time. The hash of a key is not kept beside it. To compare keys
-//! takes no more than to compare hashes, and whoever needs the hash of an item's key can compute it again
-//! (`docs/decisions/0014`).
+//! 16-byte key or a bare hash takes 64 bytes *(the 48 of `[HERD §5.3]` plus our 16 of length and time)*: a cache's
+//! log of nothing but such items is read one line at a time. The hash of a key is not kept beside it: keys have to be
+//! compared anyway, and whoever needs the hash of an item's key can compute it again (`docs/decisions/0014`).
 
 use crate::extras::{EXTRAS_BYTES, Extras, Mark, NewCas};
 use crate::sharing::Sharing;
@@ -42,7 +41,8 @@ const SKIP: u64 = 1;
 pub struct Key<'a> {
     /// The keyed hash of the key.
     pub hash: KeyHash,
-    /// The key, up to [`KEY_BYTES_MAX`] bytes. Empty: the hash *is* the key.
+    /// The key, up to [`KEY_BYTES_MAX`] bytes. Empty: the hash *is* the key, and names another item than any key
+    /// of that hash.
     pub bytes: &'a [u8],
 }
 
@@ -309,6 +309,11 @@ impl<'p> ItemRef<'p> {
     #[inline(always)]
     pub fn value_len(&self) -> usize {
         self.lens().value_len()
+    }
+
+    /// Memory that it needs, header, padding and extras included: [`item_bytes`] for one that is there.
+    pub fn bytes(&self) -> usize {
+        self.lens().bytes()
     }
 
     /// Bytes of the key; 0 if the hash is the key.

@@ -62,7 +62,7 @@
 //! | GET miss | 23 | 130 |
 //! | PUT of the same length | 114 | 226 |
 //! | PUT of a new key | 239 | 393 |
-//! | DELETE and a PUT | 363 | 683 |
+//! | DELETE and a PUT | 335 | 683 |
 //!
 //! Sources: `[MICA §4]` as `[HERD §4.1]` uses it.
 #![forbid(unsafe_code)]

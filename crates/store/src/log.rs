@@ -109,7 +109,7 @@ mod tests {
     fn first_byte_outside(place: Place) -> Option<u64> {
         let (size, mut head) = (SIZE as u64, 0);
         for i in 0u64.. {
-            let need = 32 + 8 * (i * 7 % 41);
+            let need = 24 + 8 * (i * 7 % 41);
             let at = place(head, size, need);
             let physical = at & (size - 1);
             if physical + need > size {

@@ -261,7 +261,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         dispatch!(&self.inner, mode => mode.bucket_lines())
     }
 
-    /// Looks through the bucket's tags and asks for the items that may be meant, two lines each. The hint makes
+    /// Looks through the bucket's tags and asks for the items that may be meant, the lines of their first 64 bytes each. The hint makes
     /// the operation that follows cheaper; that one checks everything again.
     #[inline(always)]
     pub fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> Hint {
@@ -416,8 +416,9 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
 
     /// From now on notes who goes to make room; in store mode nobody does. Cost: a look at the whole index;
     /// while it is on, an allocation for each item that goes and one or two for each that the log writes over.
-    /// `hash_of` is asked for the hashes of their keys, which are not kept.
-    pub fn watch_evictions(&mut self, hash_of: impl Fn(&[u8]) -> KeyHash + Send + 'static) {
+    /// `hash_of` is asked for the hashes of their keys, which are not kept: of an item that was stored under another
+    /// hash than that of its key nothing is noted. While somebody watches already, nothing changes.
+    pub fn watch_evictions(&mut self, hash_of: impl Fn(&[u8]) -> KeyHash + Send + Sync + 'static) {
         if let Inner::Cache(cache) = &mut self.inner
             && !cache.is_watched()
         {

@@ -17,7 +17,7 @@
 //!
 //! The owner keeps the full hash of the key of every entry beside the table (24 bytes each, private): moving an entry
 //! needs its key's other places, and looking into records for them would miss the cache up to 2000 times.
-//! Two keys with one 128-bit hash are one key here, as in MICA's tables.
+//! Two keys with one 128-bit hash are one key here.
 //!
 //! *(3-1, 75 %: stated in `[HERD §5.1]`; order of moves: read in public code; the rest: our choice.)*
 

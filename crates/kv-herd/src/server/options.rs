@@ -43,9 +43,11 @@ pub struct ServerOptions {
     pub slot_clients_max: usize,
     /// Batch or pipeline.
     pub mode: ServeMode,
-    /// Clients may speak the paper's format.
+    /// Clients may speak the paper's format. What they store has no key but its hash; clients that send keys do not
+    /// see it, nor it theirs.
     pub paper_format: bool,
-    /// Requests of format D may have no key: the hash is the key, as in the paper.
+    /// Requests of format D may have no key: the hash is the key, as in the paper, and names another item than the key
+    /// that was hashed.
     pub hash_only: bool,
     /// Requests must end with a checksum even if the fabric keeps the order of a WRITE's bytes.
     pub crc: bool,

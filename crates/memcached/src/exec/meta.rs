@@ -296,8 +296,9 @@ impl<C: Cpu> Desk<'_, C> {
             } else {
                 b" fetch=no"
             });
-            let bytes = drover_store::item_bytes(item.key_len(), item.value_len());
-            line.push(b" cls=1 size=").number(bytes as u64).push(b"\r\n");
+            line.push(b" cls=1 size=")
+                .number(item.bytes() as u64)
+                .push(b"\r\n");
             Mark::default()
         });
         self.core.counters.cmd_meta += 1;

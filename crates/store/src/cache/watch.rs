@@ -39,7 +39,7 @@ impl Evicted {
 }
 
 /// What hashes keys as they were hashed for the partition: items that have a key do not keep its hash.
-pub(crate) type HashOf = Box<dyn Fn(&[u8]) -> KeyHash + Send>;
+pub(crate) type HashOf = Box<dyn Fn(&[u8]) -> KeyHash + Send + Sync>;
 
 /// While somebody watches.
 pub(crate) struct Watch {
