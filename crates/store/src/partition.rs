@@ -261,8 +261,8 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         dispatch!(&self.inner, mode => mode.bucket_lines())
     }
 
-    /// Looks through the bucket's tags and asks for the items that may be meant, the lines of their first 64 bytes each. The hint makes
-    /// the operation that follows cheaper; that one checks everything again.
+    /// Looks through the bucket's tags and asks for the items that may be meant, the lines of their first 64 bytes
+    /// each. The hint makes the operation that follows cheaper; that one checks everything again.
     #[inline(always)]
     pub fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> Hint {
         dispatch!(&self.inner, mode => mode.prefetch_item(cpu, hash))

@@ -9,7 +9,7 @@ use drover_store::{Key, Mode, Partition};
 use std::collections::BTreeSet;
 
 const KEYS: u64 = 400;
-/// Several laps of the log.
+/// Several laps of the smaller logs; under Miri two.
 const STEPS: u64 = if cfg!(miri) { 600 } else { 6000 };
 
 struct Watched {

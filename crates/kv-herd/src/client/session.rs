@@ -139,14 +139,12 @@ impl<P: Provider> Session<P> {
     /// What stands before an operation in its lane.
     pub(super) fn before(&self, hash: KeyHash, write: bool) -> Before {
         let lane = self.window.lane(hash.partition_index(self.partition_count));
-        // One comparison a slot, and the rest where it holds: with skewed keys one operation in twenty asks.
-        let same = lane.iter().filter(|slot| slot.hash.low == hash.low);
-        let before = |slot: &Slot| match slot.conflicts_with(hash, write) {
-            false => Before::Nothing,
-            true if self.keeps_order => slot.as_before(),
-            true => Before::Unsure,
+        let conflicting = lane.iter().filter(|slot| slot.conflicts_with(hash, write));
+        let before = |slot: &Slot| match self.keeps_order {
+            true => slot.as_before(),
+            false => Before::Unsure,
         };
-        same.map(before).max().unwrap_or(Before::Nothing)
+        conflicting.map(before).max().unwrap_or(Before::Nothing)
     }
 
     /// The slot that a datagram answers, where it is, and what its immediate says.

@@ -53,9 +53,11 @@ pub(crate) fn commit_writes(commit: Commit) -> bool {
 }
 
 impl Slot {
-    /// Whether an operation on `hash` that is a `write` or not conflicts with the one in here.
+    /// Whether an operation on `hash` that is a `write` or not conflicts with the one in here. The hash comes first:
+    /// it tells nearly all slots of a lane apart.
+    #[inline(always)]
     pub(crate) fn conflicts_with(&self, hash: KeyHash, write: bool) -> bool {
-        self.state != SlotState::Free && self.hash == hash && (write || commit_writes(self.commit))
+        self.hash == hash && self.state != SlotState::Free && (write || commit_writes(self.commit))
     }
 
     /// What it means for an operation that conflicts with the one in here, and is posted behind it where requests are

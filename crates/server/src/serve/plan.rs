@@ -11,10 +11,11 @@ use drover_store::{Mode, PartitionOptions, VALUE_BYTES_MAX};
 use drover_verbs::Caps;
 use drover_verbs_shm::{ShmDevice, ShmOptions};
 
-/// Items of 64 bytes (16-byte keys, 32-byte values) fill half of the index when they fill the log: 0.84 % of them
-/// find their bucket full, where an index of half the size would lose 14 % (`index_losses_at_three_loads`), and with
-/// `-M` be full long before the log is. Larger items leave slots free, items of 32 bytes are evicted a little early.
-const LOG_BYTES_PER_BUCKET: usize = 4 * 64;
+/// The usual items (16-byte keys, 32-byte values) fill half of the index's 8 slots a bucket when they fill the log: then
+/// 0.84 % find their bucket full, where half the index would lose 14 % (`index_losses_at_three_loads`). Larger items
+/// leave slots free, items of half the size lose those 14 %.
+const LOG_BYTES_PER_BUCKET: usize = 4 * drover_store::item_bytes(16, 32);
+const _: () = assert!(LOG_BYTES_PER_BUCKET.is_power_of_two());
 /// The smallest log that makes sense.
 const LOG_BYTES_MIN: usize = 1 << 16;
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// | part | bytes |
 /// |---|---|
 /// | items and index | `-m` and a quarter |
-/// | program, stacks, what allocators keep | 24 MiB |
+/// | program, stacks, what allocators keep | 16 MiB |
 /// | each worker | its budgets, for requests that are slow to come and replies that are slow to go, and 4 MiB |
 /// | each connection | 3 KiB |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +31,7 @@ pub struct Bounds {
 impl Bounds {
     /// All of it.
     pub fn bytes(&self) -> u64 {
-        let mib = self.memory_mib + self.memory_mib / 4 + 24 + self.workers * (self.budgets_mib + 4);
+        let mib = self.memory_mib + self.memory_mib / 4 + 16 + self.workers * (self.budgets_mib + 4);
         (mib << 20) + self.connections * (3 << 10)
     }
 }
