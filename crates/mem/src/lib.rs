@@ -33,7 +33,7 @@ pub use buffer::{Buffer, BufferPool};
 pub use counting::CountingAlloc;
 pub use map::{AllocError, PageKind, PageWish};
 pub use masked::{LineAddrs, LineRef, LineTable, MaskedRegion, Place};
-pub use native::NativeCpu;
+pub use native::{NativeCpu, entropy};
 pub use region::Region;
 
 /// Bytes of a cache line.

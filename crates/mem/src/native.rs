@@ -60,6 +60,19 @@ impl Cpu for NativeCpu {
     }
 }
 
+/// A number that nobody can foresee, from the system's randomness: what secrets and fresh seeds are made of. One system
+/// call.
+///
+/// # Panics
+/// If the system has no randomness, which no Linux since 3.17 lacks.
+pub fn entropy() -> u64 {
+    use rustix::rand::{GetRandomFlags, getrandom};
+    let mut bytes = [0; 8];
+    // Reads of up to 256 bytes are never cut short.
+    getrandom(&mut bytes, GetRandomFlags::empty()).expect("the system's randomness");
+    u64::from_le_bytes(bytes)
+}
+
 /// ns = ticks * multiplier / 2^32.
 #[derive(Clone, Copy, Debug)]
 struct Scale {

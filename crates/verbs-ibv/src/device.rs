@@ -9,6 +9,7 @@ use crate::ffi::{self, Library};
 use crate::qp::HOP_LIMIT;
 use crate::raw::{Channel, Completions, DeviceList, Opened, Pair, Protection};
 use drover_base::Ns;
+use drover_mem::entropy;
 use drover_verbs::{Caps, Device, OpenError};
 use std::io;
 use std::rc::Rc;
@@ -20,7 +21,8 @@ use std::sync::Arc;
 pub struct IbvOptions {
     /// Which device, port and address.
     pub wish: Wish,
-    /// Seed of the random streams of its contexts' cores.
+    /// Seed of the random streams of its contexts' cores. Servers draw their epoch and the secret of their hash from
+    /// those, so the default is not to be foreseen.
     pub seed: u64,
     /// RC: how long to wait for an answer, as the code of verbs: 4.096 us times 2 to this power.
     pub timeout_code: u8,
@@ -41,7 +43,7 @@ impl Default for IbvOptions {
     fn default() -> IbvOptions {
         IbvOptions {
             wish: Wish::default(),
-            seed: 0x5eed,
+            seed: entropy(),
             timeout_code: 14,
             retry_count: 6,
             mtu_bytes: None,

@@ -5,6 +5,7 @@ use crate::context::ShmContext;
 use crate::lane::Geometry;
 use crate::ring::{FIRST_BYTES, LENGTH_MAX, MORE_BYTES};
 use drover_base::Ns;
+use drover_mem::entropy;
 use drover_verbs::{Caps, Device, OpenError};
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ShmOptions {
-    /// Seed of the random streams of its contexts' cores.
+    /// Seed of the random streams of its contexts' cores. Servers draw their epoch and the secret of their hash from
+    /// those, so the default is not to be foreseen.
     pub seed: u64,
     /// Longest single sleep in [`park`](drover_verbs::Context::park), whatever the deadline. Bounds what a
     /// hostile peer, which shares our bell page, can delay.
@@ -25,7 +27,7 @@ pub struct ShmOptions {
 impl Default for ShmOptions {
     fn default() -> ShmOptions {
         ShmOptions {
-            seed: 0x5eed,
+            seed: entropy(),
             park_max: Ns::from_s(1),
             ring_lines_per_recv: 8,
         }
