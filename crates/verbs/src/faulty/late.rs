@@ -1,6 +1,5 @@
 //! [`Late`]: messages that are on their way for longer than they should be, with their bytes.
 
-use super::fate::cut;
 use crate::{MemoryRegion, Payload, Provider, Qpn, QueuePair, RemoteAddr, SendList, SendOp, SendWr, WrId};
 use drover_base::{Cpu, Ns};
 use drover_mem::{Buffer, BufferPool};
@@ -11,7 +10,7 @@ use std::rc::Weak;
 pub(super) const LATE_DEPTH: usize = 256;
 /// Late messages of one context at most; what would be more is lost.
 const LATE_MAX: usize = 512;
-/// Bytes of a piece of staging memory, at most one page of a WRITE.
+/// Bytes of a piece of staging memory: longer messages cannot be late.
 pub(super) const PIECE_BYTES: usize = 4096;
 /// Our own work request ids.
 const OURS: u64 = 0xfa17_fa17 << 32;
@@ -63,8 +62,9 @@ impl<P: Provider> LateQueue<P> {
         self.waiting.is_empty()
     }
 
-    /// Takes a message to be delivered late. A WRITE longer than a piece is cut; its last piece carries the
-    /// immediate data. False if it cannot be: then nothing was taken.
+    /// Takes a message to be delivered late, whole: one request of ours, which the inner provider delivers or loses as
+    /// such. (Cut into several, a part of it could be lost, which no fabric does to a message of one packet.) False if
+    /// it is longer than a piece or there is no room: then nothing was taken.
     pub(super) fn add(
         &mut self,
         qp: &Weak<RefCell<P::Qp>>,
@@ -72,32 +72,21 @@ impl<P: Provider> LateQueue<P> {
         bytes: &[u8],
         late: Lateness,
     ) -> bool {
-        let pieces = match op {
-            _ if bytes.is_empty() => std::iter::once(0..0).collect(),
-            SendOp::Write { remote, .. } => cut(remote.offset, bytes.len(), PIECE_BYTES),
-            _ => std::iter::once(0..bytes.len()).collect(),
-        };
-        let fits = pieces.iter().all(|piece| piece.len() <= PIECE_BYTES);
-        let room = self
-            .pool
-            .as_ref()
-            .is_some_and(|(pool, _)| pool.free_count() >= pieces.len());
-        if !fits || !room || self.waiting.len() + pieces.len() > LATE_MAX {
+        if bytes.len() > PIECE_BYTES || self.waiting.len() >= LATE_MAX {
             return false;
         }
-        let (pool, _) = self.pool.as_ref().expect("checked above");
-        for piece in &pieces {
-            let mut buffer = pool.take().expect("counted above");
-            buffer[..piece.len()].copy_from_slice(&bytes[piece.clone()]);
-            self.waiting.push(Late {
-                qp: qp.clone(),
-                op: part_of(op, piece.start, piece.end == bytes.len()),
-                bytes: buffer,
-                len: piece.len(),
-                polls: late.polls,
-                due: late.due,
-            });
-        }
+        let Some(mut buffer) = self.pool.as_ref().and_then(|(pool, _)| pool.take()) else {
+            return false;
+        };
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        self.waiting.push(Late {
+            qp: qp.clone(),
+            op,
+            bytes: buffer,
+            len: bytes.len(),
+            polls: late.polls,
+            due: late.due,
+        });
         true
     }
 

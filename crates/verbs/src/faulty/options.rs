@@ -25,6 +25,9 @@ pub struct FaultOptions {
     pub late_polls_max: u32,
     /// ... and for at most this long (both, drawn evenly).
     pub late_max: Ns,
+    /// A mistake, for tests of tests: late WRITEs are cut into lines, each of which may be lost by itself, though
+    /// [`Caps::ordered_writes`] says that a WRITE lands whole or not at all.
+    pub splits_late: bool,
 }
 
 impl FaultOptions {
@@ -40,6 +43,7 @@ impl FaultOptions {
             rc_break: 0.0,
             late_polls_max: 64,
             late_max: Ns::ZERO,
+            splits_late: false,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Faulty;
 use super::context::Shared;
-use super::fate::{Fate, tear};
+use super::fate::{Fate, cut, tear};
 use super::late::{Lateness, is_ours, part_of};
 use super::options::count;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     SendOp, SendWr, UdDest,
 };
 use drover_base::Cpu;
-use drover_mem::AllocError;
+use drover_mem::{AllocError, LINE_BYTES};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -106,10 +106,23 @@ impl<P: Provider> FaultyQp<P> {
     /// One late copy. What cannot be kept is lost instead, which an unreliable message may be.
     fn late_whole(&self, wr: &SendWr, bytes: &[u8], late: Lateness, counter: &std::sync::atomic::AtomicU64) {
         let qp = Rc::downgrade(&self.inner);
-        match self.shared.late.borrow_mut().add(&qp, wr.op, bytes, late) {
-            true => count(counter),
-            false => count(&self.shared.counters.overflowed),
-        }
+        let mut queue = self.shared.late.borrow_mut();
+        let kept = match wr.op {
+            SendOp::Write { remote, .. } if self.shared.options.splits_late => {
+                let lines = cut(remote.offset, bytes.len(), LINE_BYTES);
+                let mut kept = lines.into_iter().map(|line| {
+                    let op = part_of(wr.op, line.start, line.end == bytes.len());
+                    queue.add(&qp, op, &bytes[line], late)
+                });
+                kept.all(|kept| kept)
+            }
+            _ => queue.add(&qp, wr.op, bytes, late),
+        };
+        count(if kept {
+            counter
+        } else {
+            &self.shared.counters.overflowed
+        });
     }
 
     fn late_pieces(&self, cpu: &P::Cpu, wr: &SendWr, bytes: &[u8]) {
