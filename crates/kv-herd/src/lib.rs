@@ -28,3 +28,4 @@ pub mod costs;
 pub mod layout;
 pub mod logic;
 pub mod server;
+mod staging;

@@ -90,7 +90,7 @@ struct Worker {
 impl Worker {
     fn new(rules: Rules) -> Worker {
         Worker {
-            state: SlotState::adopt(0),
+            state: SlotState::UNUSED,
             executed: Vec::new(),
             rules,
         }

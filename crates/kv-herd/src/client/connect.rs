@@ -12,6 +12,7 @@ use super::{BulkMemory, HerdClient, POLL_MAX, Sink, TICK, commit_writes};
 use super::{Conflicts, Rto};
 use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message, PROTOCOL_VERSION, Welcome};
 use crate::layout::SlotMap;
+use crate::staging::Staging;
 use drover_base::{Cpu, HashSeed, Ns};
 use drover_kv::{KvClient, Outcome, Refusal};
 use drover_mem::{LINE_BYTES, PageWish};
@@ -539,13 +540,16 @@ fn build_session<P: Provider>(
         (_, true) => PAPER_LEAD_BYTES,
     };
     let block_bytes = map.slot_bytes + lead_bytes;
+    let signals = Signals::new(send_depth);
     let staging = if block_bytes > caps.inline_bytes_max {
-        let region = ctx.alloc(request_count * block_bytes, PageWish::Small)?;
-        Some(ctx.register(&region, Access::LOCAL_READ)?)
+        // A window of requests, their retransmissions, and those that have left without our knowing it.
+        let count = 2 * request_count + 2 * signals.list_max();
+        let region = ctx.alloc(count * block_bytes, PageWish::Small)?;
+        let mr = ctx.register(&region, Access::LOCAL_READ)?;
+        Some(Staging::new(mr, count, block_bytes))
     } else {
         None
     };
-    let signals = Signals::new(send_depth);
     let post_batch = match options.post_batch {
         0 => caps
             .post_batch
@@ -574,6 +578,8 @@ fn build_session<P: Provider>(
         post_batch: post_batch.min(signals.list_max()),
         inline_bytes: caps.inline_bytes_max,
         staging,
+        posted: 0,
+        left: 0,
         broken: false,
         cq,
         imports,

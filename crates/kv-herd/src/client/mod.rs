@@ -524,6 +524,7 @@ impl<P: Provider> HerdClient<P> {
             None => {
                 self.stats.stale_replies += 1;
                 self.rto.was_early();
+                self.urgent = true; // more may stand behind it: this look had a bound
             }
         }
     }
@@ -594,7 +595,11 @@ impl<P: Provider> HerdClient<P> {
     fn take_other(&mut self, cpu: &P::Cpu, wc: &Wc, sink: Sink<'_>) {
         match (wc.status, wc.opcode) {
             (WcStatus::Success, _) if bulk::is_bulk(wc.wr_id) => self.bulk_moved(cpu, wc, sink),
-            (WcStatus::Success, Opcode::Write | Opcode::Send) => {}
+            (WcStatus::Success, Opcode::Write | Opcode::Send) => {
+                if let Some(session) = &mut self.session {
+                    session.has_left(wc.wr_id);
+                }
+            }
             (WcStatus::Success, _) => self.stats.garbage += 1,
             (status, _) => {
                 tracing::debug!(?status, "a request of the session failed");

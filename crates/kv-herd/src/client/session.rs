@@ -6,10 +6,11 @@ use super::receive::Receive;
 use super::request::Line;
 use super::window::{Before, Slot, Window};
 use crate::layout::{DATAGRAM_HEADER_BYTES, ReplyImm};
+use crate::staging::Staging;
 use drover_base::{KeyHash, KeyHasher};
 use drover_verbs::{
-    MemoryRegion, Payload, PostErrorKind, Provider, Qpn, QueuePair, RemoteRegion, SendList, SendOp, SendWr,
-    UdDest, Wc, WrId,
+    Payload, PostErrorKind, Provider, Qpn, QueuePair, RemoteRegion, SendList, SendOp, SendWr, UdDest, Wc,
+    WrId,
 };
 
 /// How requests travel.
@@ -58,6 +59,11 @@ impl Signals {
         self.period as usize
     }
 
+    /// The next list is signaled: its completion will tell how far the queue has come.
+    fn hurry(&mut self) {
+        self.since = self.period - 1;
+    }
+
     /// Whether the last of the next `count` requests is to be signaled.
     #[inline(always)]
     fn is_due(&mut self, count: usize) -> bool {
@@ -101,8 +107,12 @@ pub(super) struct Session<P: Provider> {
     /// Staged requests that are worth a doorbell.
     pub(super) post_batch: usize,
     pub(super) inline_bytes: usize,
-    /// Where requests too long to be inline are sent from: one block per slot.
-    pub(super) staging: Option<P::Mr>,
+    /// Where requests too long to be inline are sent from.
+    pub(super) staging: Option<Staging<P>>,
+    /// Number of the last request posted, counted from 1.
+    pub(super) posted: u64,
+    /// Number of the last one known to have left the queue, and all before it.
+    pub(super) left: u64,
     /// A queue pair failed: the session is over.
     pub(super) broken: bool,
     pub(super) cq: P::Cq,
@@ -167,11 +177,16 @@ impl<P: Provider> Session<P> {
         };
         let payload = match len <= self.inline_bytes {
             true => self.list.inline_kept((at + 1) * self.block_bytes, len),
-            false => self.staged_payload(at, len),
+            false => match self.staged_payload(at, len) {
+                Some(payload) => payload,
+                // It goes the way of lost requests: it is sent when its time is over.
+                None => return self.signals.hurry(),
+            },
         };
         debug_assert!(!self.is_staged(at), "slot {at} is staged twice");
+        let number = self.next_number();
         self.list.push(SendWr {
-            wr_id: WrId(0),
+            wr_id: WrId(number),
             op,
             payload,
             signaled: self.signals.is_due_within(self.list.len() + 1),
@@ -227,16 +242,27 @@ impl<P: Provider> Session<P> {
         (op, len)
     }
 
-    /// The payload of a request that is too long to be inline.
-    fn staged_payload(&mut self, at: usize, len: usize) -> Payload {
-        let block = self.block(at);
+    /// The number of the request that is staged next.
+    fn next_number(&self) -> u64 {
+        self.posted + self.list.len() as u64 + 1
+    }
+
+    /// The payload of a request that is too long to be inline; `None`: there is no memory free to send it from.
+    fn staged_payload(&mut self, at: usize, len: usize) -> Option<Payload> {
+        let (number, left) = (self.next_number(), self.left);
+        let block = &self.list.kept()[at * self.block_bytes..][..self.block_bytes];
         let staging = self
             .staging
-            .as_ref()
+            .as_mut()
             .expect("made when slots are longer than inline payloads");
-        let offset = (at + 1) * block.len() - len;
-        staging.region().copy_in(offset, &block[block.len() - len..]);
-        Payload::Region(staging.sge(offset, len))
+        staging.payload(number, left, len, |region, piece| {
+            region.copy_in(piece, &block[block.len() - len..]);
+        })
+    }
+
+    /// A completion says that request `number` has left the queue.
+    pub(super) fn has_left(&mut self, number: WrId) {
+        self.left = self.left.max(number.0);
     }
 
     /// The request bytes of a slot.
@@ -255,8 +281,7 @@ impl<P: Provider> Session<P> {
         let inside = |offset: u64| (start as u64..end as u64).contains(&offset);
         self.list.wrs().iter().any(|wr| match wr.payload {
             Payload::Inline { start, .. } => inside(start.into()),
-            Payload::Region(sge) => inside(sge.offset),
-            Payload::Gather { .. } => false,
+            Payload::Region(_) | Payload::Gather { .. } => false,
         })
     }
 
@@ -264,15 +289,17 @@ impl<P: Provider> Session<P> {
     #[inline(always)]
     pub(super) fn flush(&mut self, cpu: &P::Cpu) {
         if !self.list.is_empty() {
+            let count = self.list.len() as u64;
             if self.signals.is_due(self.list.len()) {
-                self.list.sign_last(WrId(0));
+                self.list.sign_last(WrId(self.posted + count));
             }
+            self.posted += count;
             let posted = match &mut self.front {
                 Front::Slots { uc, .. } => uc.post_send(cpu, &self.list),
                 Front::Datagrams { .. } => self.receive.qp.post_send(cpu, &self.list),
             };
             if let Err(error) = posted {
-                self.not_posted(error.kind);
+                self.not_posted(error.accepted, error.kind);
             }
             self.list.clear();
         }
@@ -280,13 +307,16 @@ impl<P: Provider> Session<P> {
 
     /// What a full queue did not take goes the way of lost requests: it is sent again when its time is over.
     #[cold]
-    fn not_posted(&mut self, kind: PostErrorKind) {
+    fn not_posted(&mut self, accepted: usize, kind: PostErrorKind) {
+        if let Some(staging) = &mut self.staging {
+            let refused = &self.list.wrs()[accepted..];
+            refused.iter().for_each(|wr| staging.refused(wr.payload));
+        }
         if kind != PostErrorKind::QueueFull {
             tracing::warn!(%kind, "a request could not be posted: the session is over");
             self.broken = true;
         }
-        // The next list is signaled: its completion will tell how far the queue has come.
-        self.signals.since = self.signals.period - 1;
+        self.signals.hurry();
     }
 }
 

@@ -69,7 +69,7 @@ mod tests {
 
     /// Requests 0, 1, 2 ... arrive in order, so many before each look at a slot as `arrivals` says; those taken.
     fn taken(arrivals: &[u8], mut around: LookAround) -> Vec<u64> {
-        let mut states = vec![SlotState::adopt(0); WINDOW as usize];
+        let mut states = vec![SlotState::UNUSED; WINDOW as usize];
         let mut turn = Turn::FIRST;
         let (looks, here) = (Cell::new(0), Cell::new(0u64));
         let load = |slot: u32| {
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_is_behind_a_lost_one_is_found() {
-        let states = vec![SlotState::adopt(0); WINDOW as usize];
+        let states = vec![SlotState::UNUSED; WINDOW as usize];
         let load = |slot: u32| Commit::new(SlotOp::Put, 1, 3, 0, false).0 * u64::from(slot == 5);
         let mut around = LookAround::from(Turn::FIRST);
         let found = around.next(Turn::FIRST, &states, load).expect("there");

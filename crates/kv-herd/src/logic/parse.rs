@@ -186,7 +186,7 @@ pub fn fuzz_slots(input: &[u8]) -> usize {
         hash_only: input.first().is_some_and(|b| b & 1 != 0),
         crc_required: input.first().is_some_and(|b| b & 2 != 0),
     };
-    let mut states = vec![SlotState::adopt(0); map.window];
+    let mut states = vec![SlotState::UNUSED; map.window];
     let mut turn = Turn::FIRST;
     let mut executed = 0;
     for image in input.chunks_exact(map.slot_bytes) {

@@ -40,17 +40,12 @@ pub struct Judgement {
 }
 
 impl SlotState {
-    /// A slot in which `word` stands when the server starts to look. If that is a request it is a leftover:
-    /// somebody else may have executed it, so we never do.
-    pub fn adopt(word: u64) -> SlotState {
-        let commit = Commit(word);
-        let valid = commit.is_valid();
-        SlotState {
-            last_commit: word,
-            last_seq: if valid { commit.seq() } else { 0 },
-            outcome: if valid { FORGOTTEN } else { RULED_OUT },
-        }
-    }
+    /// A slot that nobody has used: the first request in it has seq 1.
+    pub const UNUSED: SlotState = SlotState {
+        last_commit: 0,
+        last_seq: 0,
+        outcome: RULED_OUT,
+    };
 
     /// The word that is nothing new.
     #[inline(always)]
@@ -165,19 +160,23 @@ impl SlotState {
         }
     }
 
-    /// Nobody knows any more how the last request ended.
+    /// The worker restarts with an empty partition: how the last request ended no longer says what is stored. Its
+    /// number, and that it was ruled out, stay known: an older request may still arrive, and must not execute.
     pub fn forget(&mut self) {
         if self.outcome != RULED_OUT {
             self.outcome = FORGOTTEN;
         }
     }
 
-    /// Seq and all before it were somebody else's business: a retransmission is answered `StaleEpoch`.
-    pub fn forget_up_to(&mut self, seq: u32) {
-        if (self.last_seq.wrapping_sub(seq) as i32) < 0 {
-            self.last_seq = seq;
-            self.outcome = FORGOTTEN;
+    /// As [`forget`](SlotState::forget), of a slot in which `word` stands: it may be what the worker failed at, so it
+    /// does not execute. An older word, which came late, changes nothing.
+    pub fn forget_at(&mut self, word: u64) {
+        let commit = Commit(word);
+        self.forget();
+        if self.is_new(commit) {
+            self.take(commit);
         }
+        self.note(commit);
     }
 }
 
@@ -191,7 +190,7 @@ mod tests {
     }
 
     fn executed(op: SlotOp, seq: u32, status: Status) -> SlotState {
-        let mut state = SlotState::adopt(0);
+        let mut state = SlotState::UNUSED;
         assert_eq!(state.judge(word(op, seq, 0)), Verdict::Execute);
         state.take(word(op, seq, 0));
         state.finish(status);
@@ -229,7 +228,7 @@ mod tests {
 
     #[test]
     fn seq_wraps() {
-        let mut state = SlotState::adopt(0);
+        let mut state = SlotState::UNUSED;
         state.rule_out(0x7fff_ffff);
         state.rule_out(0xffff_fffe);
         for seq in [u32::MAX, 0, 1] {
@@ -266,7 +265,8 @@ mod tests {
     #[test]
     fn leftovers_are_nobodys() {
         let leftover = word(SlotOp::Put, 7, 0);
-        let mut state = SlotState::adopt(leftover.0);
+        let mut state = executed(SlotOp::Put, 6, Status::Ok);
+        state.forget_at(leftover.0);
         assert_eq!(state.last_commit(), leftover.0);
         assert_eq!(state.judge(leftover.with_attempt(1)), Verdict::Again);
         assert_eq!(state.again(SlotOp::Put), Some(Status::StaleEpoch));
@@ -276,20 +276,51 @@ mod tests {
         assert_eq!((judgement.executed, judgement.status), (true, Status::StaleEpoch));
     }
 
+    /// A WRITE that was overtaken lands last: an older word stands in the slot when the worker restarts.
+    #[test]
+    fn an_older_word_does_not_bring_an_executed_request_back() {
+        let mut state = executed(SlotOp::Put, 30, Status::Ok);
+        state.forget_at(word(SlotOp::Put, 15, 0).0);
+        assert_eq!(state.last_seq(), 30);
+        assert_eq!(state.judge(word(SlotOp::Put, 30, 1)), Verdict::Again);
+        assert_eq!(state.again(SlotOp::Put), Some(Status::StaleEpoch));
+    }
+
+    #[test]
+    fn a_restart_does_not_bring_back_what_was_ruled_out() {
+        let mut state = executed(SlotOp::Put, 4, Status::Ok);
+        state.rule_out(5);
+        state.forget_at(word(SlotOp::Put, 4, 0).0);
+        assert_eq!(state.judge(word(SlotOp::Put, 5, 0)), Verdict::Ignore);
+        assert!(
+            !state.rule_out(5).executed,
+            "the client was told so, and sent it anew"
+        );
+        assert_eq!(state.judge(word(SlotOp::Put, 6, 0)), Verdict::Execute);
+    }
+
     proptest! {
         /// The plainest model: the set of seqs that executed. No update executes twice, none that is older
         /// than one that did or was ruled out, whatever words appear.
         #[test]
-        fn no_update_executes_twice(steps in prop::collection::vec((0u32..6, 0u32..8, any::<bool>()), 1..60)) {
-            let mut state = SlotState::adopt(0);
+        fn no_update_executes_twice(steps in prop::collection::vec((0u32..6, 0u32..8, 0u8..4), 1..60)) {
+            let mut state = SlotState::UNUSED;
             let mut highest = 0;
-            for (seq, attempt, resync) in steps {
-                if resync {
-                    state.rule_out(seq);
-                    highest = highest.max(seq);
-                    continue;
-                }
+            for (seq, attempt, what) in steps {
                 let commit = word(SlotOp::Put, seq, attempt);
+                match what {
+                    0 => {
+                        state.rule_out(seq);
+                        highest = highest.max(seq);
+                        continue;
+                    }
+                    1 => {
+                        state.forget_at(commit.0);
+                        highest = highest.max(seq);
+                        continue;
+                    }
+                    _ => {}
+                }
                 if commit.0 != state.last_commit() {
                     let verdict = state.judge(commit);
                     prop_assert_eq!(verdict == Verdict::Execute, seq > highest);

@@ -63,35 +63,6 @@ impl Turn {
         self
     }
 
-    /// Where a server that finds `states` already in use begins: behind the furthest request it finds. All
-    /// positions before that count as forgotten.
-    pub fn adopt(states: &mut [SlotState]) -> Turn {
-        let window = states.len() as u32;
-        let mut furthest: Option<Turn> = None;
-        for (slot, state) in (0..window).zip(states.iter()) {
-            let here = Turn {
-                slot,
-                seq: state.last_seq(),
-            };
-            let used = here.seq != 0;
-            let further = |than: Turn| {
-                let ahead = here.seq.wrapping_sub(than.seq) as i32;
-                ahead > 0 || (ahead == 0 && here.slot > than.slot)
-            };
-            if used && furthest.is_none_or(further) {
-                furthest = Some(here);
-            }
-        }
-        let Some(furthest) = furthest else {
-            return Turn::FIRST;
-        };
-        let turn = furthest.next(window);
-        for (slot, state) in (0..window).zip(states.iter_mut()) {
-            state.forget_up_to(turn.last_before(slot));
-        }
-        turn
-    }
-
     /// The seq of the last position before this one in `slot`.
     pub fn last_before(self, slot: u32) -> u32 {
         if slot < self.slot {
@@ -105,10 +76,9 @@ impl Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{Commit, SlotOp};
 
     fn fresh(window: usize) -> Vec<SlotState> {
-        vec![SlotState::adopt(0); window]
+        vec![SlotState::UNUSED; window]
     }
 
     #[test]
@@ -147,25 +117,5 @@ mod tests {
             state.rule_out(1 << 30);
         }
         Turn::FIRST.skip_done(&states);
-    }
-
-    #[test]
-    fn a_restarted_worker_begins_behind_the_leftovers() {
-        // Positions 0..=5 of window 4 were sent, but number 5 (slot 1, seq 2) never arrived.
-        let seqs = [2, 1, 1, 1];
-        let mut states: Vec<_> = seqs
-            .iter()
-            .map(|&seq| SlotState::adopt(Commit::new(SlotOp::Put, seq, 1, 1, false).0))
-            .collect();
-        let turn = Turn::adopt(&mut states);
-        assert_eq!(turn, Turn { slot: 1, seq: 2 }, "the lost one is awaited");
-        let mut gap = states.clone();
-        gap[3].forget_up_to(2);
-        assert_eq!(Turn::adopt(&mut gap), Turn { slot: 0, seq: 3 });
-        assert!(
-            gap.iter().all(|s| s.last_seq() == 2),
-            "what is before it is forgotten"
-        );
-        assert_eq!(Turn::adopt(&mut fresh(4)), Turn::FIRST);
     }
 }

@@ -2,12 +2,13 @@
 
 use super::inbox::BulkMemory;
 use super::intake::PlainClient;
+use super::options::Flaw;
 use crate::control::{Format, FrontEnd, Resync, Resynced};
 use crate::layout::{Commit, SlotMap, TRAILER_BYTES};
 use crate::logic::{Hold, KeyRule, SlotState, Turn};
 use drover_base::Ns;
-use drover_mem::{MaskedRegion, PageWish, Region};
-use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, UdDest};
+use drover_mem::{MaskedRegion, Region};
+use drover_verbs::{Context, Export, Provider, UdDest};
 
 /// What a worker is told of a new client.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ pub(super) struct Lane {
 const _: () = assert!(size_of::<Lane>() == 128);
 
 /// One client as one worker sees it.
-pub(super) struct Client<P: Provider> {
+pub(super) struct Client {
     pub(super) id: u32,
     pub(super) generation: u32,
     pub(super) format: Format,
@@ -69,38 +70,22 @@ pub(super) struct Client<P: Provider> {
     pub(super) states: Box<[SlotState]>,
     /// Which of its conditional requests are refused.
     pub(super) hold: Hold,
-    /// Replies too long to be inline: a piece per slot. Free again when the slot's next request comes, which
-    /// proves that the reply before arrived.
-    pub(super) area: Option<P::Mr>,
     pub(super) bulk: Option<BulkMemory>,
     /// Since when a request's checksum has not fitted; `MAX`: it does.
     pub(super) torn_since: Ns,
 }
 
-/// Bytes of a slot's piece of the reply area.
-const AREA_PIECE_BYTES: usize = 1024;
-
-impl<P: Provider> Client<P> {
-    /// Takes a client up. What stands in its slots now is somebody else's business.
-    pub(super) fn new(
+impl Client {
+    /// A client that has sent nothing yet.
+    pub(super) fn new<P: Provider>(
         ctx: &P::Context,
         partition_index: usize,
         new: &NewClient,
         quota: usize,
         inline_bytes_max: usize,
-    ) -> Result<Client<P>, String> {
+    ) -> Result<Client, String> {
         let dest = ctx.create_ah(&new.replies).map_err(|error| error.to_string())?;
-        let area = match new.map.body_bytes_max() > inline_bytes_max {
-            true => match reply_area::<P>(ctx, new.map.window) {
-                Ok(area) => Some(area),
-                Err(error) => {
-                    ctx.destroy_ah(&dest);
-                    return Err(error);
-                }
-            },
-            false => None,
-        };
-        let mut client = Client {
+        Ok(Client {
             id: new.id,
             generation: new.generation,
             format: new.format,
@@ -119,32 +104,32 @@ impl<P: Provider> Client<P> {
             quota,
             dest,
             turn: Turn::FIRST,
-            states: vec![SlotState::adopt(0); new.map.window].into_boxed_slice(),
+            states: vec![SlotState::UNUSED; new.map.window].into_boxed_slice(),
             hold: Hold::NONE,
-            area,
             bulk: None,
             torn_since: Ns::MAX,
-        };
-        if let (Some(slots), Format::D) = (&new.slots, new.format) {
-            client.adopt(slots);
-        }
-        Ok(client)
+        })
     }
 
-    /// Forgets what it knew; from now on what stands in the slots is history.
-    pub(super) fn adopt(&mut self, slots: &MaskedRegion) {
-        for slot in 0..self.window {
-            let word = slots.load(self.commit_at(slot));
-            self.states[slot as usize] = SlotState::adopt(word);
-        }
-        self.turn = Turn::adopt(&mut self.states);
-    }
-
-    /// As [`adopt`](Client::adopt), without slots to look at: nothing that was sent so far is executed.
-    pub(super) fn forget(&mut self) {
+    /// The worker restarts with an empty partition: nothing that has been taken executes again.
+    fn forget(&mut self) {
+        self.torn_since = Ns::MAX;
         for state in &mut self.states {
             state.forget();
         }
+    }
+
+    /// As [`forget`](Client::forget), of a client that writes slots: what stands there does not execute, either.
+    fn forget_slots(&mut self, slots: &MaskedRegion, flaw: Option<Flaw>) {
+        for slot in 0..self.window {
+            let word = slots.load(self.commit_at(slot));
+            let state = &mut self.states[slot as usize];
+            if flaw == Some(Flaw::RestartBelievesSlots) {
+                *state = SlotState::UNUSED;
+            }
+            state.forget_at(word);
+        }
+        self.turn = self.turn.skip_done(&self.states);
     }
 
     /// Where the commit word of `slot` is.
@@ -212,22 +197,6 @@ impl<P: Provider> Client<P> {
         self.turn = self.turn.skip_done(&self.states);
         resynced
     }
-
-    /// The reply area's piece of `slot`.
-    pub(super) fn area_piece(&self, slot: usize) -> Option<(&P::Mr, usize)> {
-        self.area.as_ref().map(|area| (area, slot * AREA_PIECE_BYTES))
-    }
-}
-
-fn reply_area<P: Provider>(ctx: &P::Context, window: usize) -> Result<P::Mr, String> {
-    let region = ctx
-        .alloc(window * AREA_PIECE_BYTES, PageWish::Small)
-        .map_err(|error| error.to_string())?;
-    let mr = ctx
-        .register(&region, Access::LOCAL_READ)
-        .map_err(|error| error.to_string())?;
-    debug_assert!(mr.region().len() >= window * AREA_PIECE_BYTES);
-    Ok(mr)
 }
 
 impl BulkMemory {
@@ -248,8 +217,8 @@ impl BulkMemory {
 }
 
 /// The clients of a worker: state by id, and the polled lanes in two groups.
-pub(super) struct Clients<P: Provider> {
-    by_id: Vec<Option<Client<P>>>,
+pub(super) struct Clients {
+    by_id: Vec<Option<Client>>,
     /// `[..hot]` are polled in every sweep, the rest (silent for long) in one of eight.
     pub(super) lanes: Vec<Lane>,
     pub(super) hot: usize,
@@ -258,8 +227,8 @@ pub(super) struct Clients<P: Provider> {
     datagram_count: usize,
 }
 
-impl<P: Provider> Clients<P> {
-    pub(super) fn new() -> Clients<P> {
+impl Clients {
+    pub(super) fn new() -> Clients {
         Clients {
             by_id: Vec::new(),
             lanes: Vec::new(),
@@ -280,17 +249,17 @@ impl<P: Provider> Clients<P> {
     }
 
     #[inline(always)]
-    pub(super) fn get(&self, id: u32) -> Option<&Client<P>> {
+    pub(super) fn get(&self, id: u32) -> Option<&Client> {
         self.by_id.get(id as usize)?.as_ref()
     }
 
     #[inline(always)]
-    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Client<P>> {
+    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Client> {
         self.by_id.get_mut(id as usize)?.as_mut()
     }
 
     /// Adds a client, with a hot lane if it writes slots.
-    pub(super) fn insert(&mut self, client: Client<P>, slots: Option<MaskedRegion>) {
+    pub(super) fn insert(&mut self, client: Client, slots: Option<MaskedRegion>) {
         let id = client.id as usize;
         self.datagram_count += usize::from(client.front_end == FrontEnd::Datagrams);
         if self.by_id.len() <= id {
@@ -315,7 +284,7 @@ impl<P: Provider> Clients<P> {
     }
 
     /// Drops a client and its lane.
-    pub(super) fn remove(&mut self, ctx: &P::Context, id: u32) {
+    pub(super) fn remove<P: Provider>(&mut self, ctx: &P::Context, id: u32) {
         if let Some(index) = self.lanes.iter().position(|lane| lane.client == id) {
             let index = self.cool(index);
             self.lanes.swap_remove(index);
@@ -348,16 +317,15 @@ impl<P: Provider> Clients<P> {
         self.hot
     }
 
-    /// After a worker's restart: everybody's past is history.
-    pub(super) fn adopt_all(&mut self) {
+    /// The worker restarts with an empty partition.
+    pub(super) fn forget_all(&mut self, flaw: Option<Flaw>) {
         for client in self.by_id.iter_mut().flatten() {
-            client.torn_since = Ns::MAX;
             client.forget();
         }
         for lane in &mut self.lanes {
             if let Some(client) = self.by_id[lane.client as usize].as_mut() {
                 if client.format == Format::D {
-                    client.adopt(&lane.slots);
+                    client.forget_slots(&lane.slots, flaw);
                 }
                 client.aim(lane);
             }
@@ -394,7 +362,7 @@ impl<P: Provider> Clients<P> {
 
     /// A lane and its client, apart from each other.
     #[inline(always)]
-    pub(super) fn lane_and_client(&mut self, index: usize) -> Option<(&mut Lane, &mut Client<P>)> {
+    pub(super) fn lane_and_client(&mut self, index: usize) -> Option<(&mut Lane, &mut Client)> {
         let lane = &mut self.lanes[index];
         let client = self.by_id.get_mut(lane.client as usize)?.as_mut()?;
         Some((lane, client))

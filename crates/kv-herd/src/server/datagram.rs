@@ -2,6 +2,7 @@
 //! polled for `[HERD §5.5]`. Costs a RECV per request; from the intake on everything is the same.
 
 use super::intake::{Found, Taken};
+use super::options::Flaw;
 use super::worker::Worker;
 use crate::control::FrontEnd;
 use crate::layout::{Commit, DATAGRAM_HEADER_BYTES, SLOT_BYTES_MAX, TRAILER_BYTES};
@@ -88,19 +89,19 @@ impl Header {
 }
 
 impl<P: Provider> Worker<P> {
-    /// Takes datagrams that have arrived, as far as intake `at` has room. Costs nothing while nobody sends any.
+    /// Takes datagrams that have arrived, as far as intake `at` has room. Returns whether there were any: even if all of
+    /// them are to be ignored, more may stand behind them, and no event tells of those. Costs nothing while nobody sends
+    /// any.
     #[inline(always)]
-    pub(super) fn receive_datagrams(&mut self, cpu: &P::Cpu, at: usize) {
-        if self.clients.any_sends_datagrams() {
-            self.poll_datagrams(cpu, at);
-        }
+    pub(super) fn receive_datagrams(&mut self, cpu: &P::Cpu, at: usize) -> bool {
+        self.clients.any_sends_datagrams() && self.poll_datagrams(cpu, at)
     }
 
     #[inline(never)]
-    fn poll_datagrams(&mut self, cpu: &P::Cpu, at: usize) {
+    fn poll_datagrams(&mut self, cpu: &P::Cpu, at: usize) -> bool {
         // Out of `self` for the time being, so that both can be worked on.
         let Some(mut datagrams) = self.datagrams.take() else {
-            return;
+            return false;
         };
         let room = self.intakes[at].room().min(datagrams.wcs.len());
         let count = datagrams.recv_cq.poll(cpu, &mut datagrams.wcs[..room]);
@@ -119,6 +120,7 @@ impl<P: Provider> Worker<P> {
             tracing::error!("the RECVs of request datagrams were refused");
         }
         self.datagrams = Some(datagrams);
+        count > 0 && self.options.flaw != Some(Flaw::IdlesBehindDatagrams)
     }
 
     /// Takes one datagram; `None` if it is not from a client of ours.

@@ -13,8 +13,9 @@ use crate::costs::{EXECUTE, GET, PUT};
 use crate::layout::{ReplyImm, SlotOp, Status};
 use crate::logic::Turn;
 use drover_base::Cpu;
+use drover_mem::Region;
 use drover_store::{ItemRef, Key, Partition, PutOutcome};
-use drover_verbs::{MemoryRegion, Payload, Provider, SendList};
+use drover_verbs::{Payload, Provider};
 
 impl<P: Provider> Worker<P> {
     /// Executes the requests in intake `at`, in order, and adds their replies to the list.
@@ -178,7 +179,7 @@ struct Desk<'w, P: Provider> {
 
 impl<P: Provider> Desk<'_, P> {
     #[inline(always)]
-    fn get(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client<P>) {
+    fn get(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client) {
         cpu.charge(GET, 1);
         self.counters.gets += 1;
         let key = key_of(request);
@@ -192,12 +193,12 @@ impl<P: Provider> Desk<'_, P> {
             value.copy_out(room);
             return self.finish(request, client, Status::Ok, payload);
         }
-        let (status, payload) = long_value(client, &mut self.replies.list, item, request.about);
+        let (status, payload) = long_value(cpu, client, self.replies, item, request.about, self.counters);
         self.finish(request, client, status, payload);
     }
 
     #[inline(always)]
-    fn put(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client<P>, expire_s: u32) {
+    fn put(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client, expire_s: u32) {
         cpu.charge(PUT, 1);
         self.counters.puts += 1;
         let (key, value) = (key_of(request), request.value());
@@ -208,7 +209,7 @@ impl<P: Provider> Desk<'_, P> {
     }
 
     #[inline(always)]
-    fn finish(&mut self, request: &Request, client: &mut Client<P>, status: Status, payload: Payload) {
+    fn finish(&mut self, request: &Request, client: &mut Client, status: Status, payload: Payload) {
         let about = request.about;
         client.states[usize::from(about.slot)].finish(status);
         self.replies.push(&client.dest, imm_of(about, status), payload);
@@ -237,25 +238,33 @@ fn position_of(about: About, window: u32) -> u32 {
     turn.position(window)
 }
 
-/// The payload of a value that cannot be inline: in the reply area, or only its length.
+/// The answer to a GET of a value that cannot be inline: from memory that the card reads, or only its length, or, if no
+/// such memory is free, that the client shall ask again.
 #[cold]
 #[inline(never)]
 fn long_value<P: Provider>(
-    client: &mut Client<P>,
-    list: &mut SendList,
+    cpu: &P::Cpu,
+    client: &mut Client,
+    replies: &mut Replies<P>,
     item: ItemRef<'_>,
     about: About,
+    counters: &mut Counters,
 ) -> (Status, Payload) {
     let len = item.value_len();
-    match client.area_piece(usize::from(about.slot)) {
-        Some((area, piece)) if len <= client.body_bytes_max => {
-            item.copy_value_to(area.region(), piece);
-            (Status::Ok, Payload::Region(area.sge(piece, len)))
+    let long = len > client.body_bytes_max;
+    if !long {
+        let fill = |region: &Region, at| {
+            item.copy_value_to(region, at);
+        };
+        if let Some(payload) = replies.long_payload(cpu, len, counters, fill) {
+            return (Status::Ok, payload);
         }
-        _ => {
-            client.hold.note(position_of(about, client.window));
-            (Status::Bulk, list.inline(&(len as u32).to_le_bytes()))
-        }
+    }
+    // The client asks again, behind what it posted on this key meanwhile: that must not execute now.
+    client.hold.note(position_of(about, client.window));
+    match long {
+        true => (Status::Bulk, replies.list.inline(&(len as u32).to_le_bytes())),
+        false => (Status::Retry, Payload::EMPTY),
     }
 }
 

@@ -19,7 +19,6 @@ use drover_base::sync::{Ordering, fence};
 use drover_base::{KeyHash, Ns};
 use drover_mem::{LINE_BYTES, MaskedRegion, Place};
 use drover_store::Hint;
-use drover_verbs::Provider;
 
 /// How long a request's checksum may be wrong before we wait for a retransmission instead.
 pub(super) const TORN_NS_MAX: Ns = Ns::from_ms(1);
@@ -329,12 +328,7 @@ impl Intake {
     }
 
     /// Takes what was found of `client`. There must be room.
-    pub(super) fn take<P: Provider>(
-        &mut self,
-        client: &mut Client<P>,
-        found: Found<'_>,
-        counters: &mut Counters,
-    ) -> Taken {
+    pub(super) fn take(&mut self, client: &mut Client, found: Found<'_>, counters: &mut Counters) -> Taken {
         let (whose, at) = (client.plain(), found.slots.place(found.commit_at));
         let state = &mut client.states[found.slot as usize];
         let place = &mut self.places[self.len];
@@ -360,12 +354,7 @@ impl Intake {
     /// As [`take`](Intake::take), for anything.
     #[cold]
     #[inline(never)]
-    fn take_other<P: Provider>(
-        &mut self,
-        client: &mut Client<P>,
-        found: Found<'_>,
-        counters: &mut Counters,
-    ) -> Taken {
+    fn take_other(&mut self, client: &mut Client, found: Found<'_>, counters: &mut Counters) -> Taken {
         let Found {
             slots,
             slot,
@@ -383,7 +372,7 @@ impl Intake {
             return self.refuse(client, slot, commit, again, Status::BadRequest, counters);
         };
         let place = &mut self.places[self.len];
-        let end = Client::<P>::body_end(commit_at);
+        let end = Client::body_end(commit_at);
         let hash = KeyHash {
             low: slots.load(end),
             high: slots.load(end + 8),
@@ -430,9 +419,9 @@ impl Intake {
         self.len += 1;
     }
 
-    fn note_again<P: Provider>(
+    fn note_again(
         &self,
-        client: &mut Client<P>,
+        client: &mut Client,
         slot: u32,
         commit: Commit,
         op: SlotOp,
@@ -451,9 +440,9 @@ impl Intake {
     }
 
     /// A request that is answered without being executed. It has had its turn all the same.
-    fn refuse<P: Provider>(
+    fn refuse(
         &mut self,
-        client: &mut Client<P>,
+        client: &mut Client,
         slot: u32,
         commit: Commit,
         again: bool,

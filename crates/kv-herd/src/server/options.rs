@@ -113,6 +113,12 @@ pub enum Flaw {
     ForgetsRefusals,
     /// Workers do not say what they did.
     KeepsSilent,
+    /// A worker that restarts takes the number of a slot's last request from the slot, where an older one may stand.
+    RestartBelievesSlots,
+    /// A long reply is built where an earlier one may still be sent from.
+    RebuildsReplies,
+    /// A worker that received only datagrams to be ignored says that it is idle.
+    IdlesBehindDatagrams,
 }
 
 impl Default for ServerOptions {

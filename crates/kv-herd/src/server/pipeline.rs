@@ -54,9 +54,7 @@ impl<P: Provider> Worker<P> {
         if self.intakes[at].is_empty() {
             self.sweep(cpu, at);
         }
-        if self.intakes[at].is_empty() {
-            self.receive_datagrams(cpu, at);
-        }
+        let received = self.intakes[at].is_empty() && self.receive_datagrams(cpu, at);
         if !self.intakes[at].is_empty() {
             self.pipeline.failed_polls = 0;
             self.advance_pipeline(cpu, Some(at));
@@ -69,13 +67,13 @@ impl<P: Provider> Worker<P> {
             return false;
         }
         if drain {
-            return self.drain_pipeline(cpu);
+            return self.drain_pipeline(cpu) | received;
         }
         if self.pipeline.failed_polls >= NOP_AFTER_POLLS {
             self.pipeline.failed_polls = 0;
             self.advance_pipeline(cpu, None);
         }
-        self.pipeline.is_busy()
+        self.pipeline.is_busy() || received
     }
 
     /// Everything that is under way, to its end. Returns whether there was something.

@@ -1,16 +1,21 @@
 //! [`Replies`]: SENDs over the worker's one UD queue pair, built in place, posted as one list.
 
+use super::options::Flaw;
 use super::stats::Counters;
 use crate::costs::REPLY;
-use crate::layout::ReplyImm;
+use crate::layout::{ReplyImm, SLOT_BYTES_MAX};
+use crate::staging::Staging;
 use drover_base::{Cpu, Ns};
+use drover_mem::{PageWish, Region};
 use drover_verbs::{
-    CompletionQueue, Context, CreateError, Imm, Payload, PostErrorKind, Provider, QpKind, QpOptions,
+    Access, CompletionQueue, Context, CreateError, Imm, Payload, PostErrorKind, Provider, QpKind, QpOptions,
     QueuePair, SendList, SendOp, SendWr, UdDest, Wc, WcStatus, WrId,
 };
 
 /// A fabric that completes nothing for so long will not complete at all: then replies count as lost.
 const SILENT_MAX: Ns = Ns::from_ms(100);
+/// Bytes of a reply that is not inline: at most a slot.
+const PIECE_BYTES: usize = SLOT_BYTES_MAX;
 
 /// The worker's sending side.
 ///
@@ -22,13 +27,20 @@ pub(super) struct Replies<P: Provider> {
     pub(super) list: SendList,
     /// Longest payload that travels in the request to the fabric itself.
     pub(super) inline_bytes_max: usize,
+    /// Longer payloads, from the first client on that may ask for one.
+    staging: Option<Staging<P>>,
+    /// The mistake of [`Flaw::RebuildsReplies`].
+    rebuilds: bool,
+    depth: usize,
     period: usize,
     /// Replies until the next that asks, that one included.
     until_signal: usize,
     /// Number of the last one posted.
     posted: u64,
-    /// Number of the last one known to have left the queue.
+    /// Number of the last one that counts as gone from the queue.
     left: u64,
+    /// Number of the last one that a completion said has left: what it was sent from may be filled again.
+    completed: u64,
     /// There has been no room since then.
     full_since: Option<Ns>,
     /// Beside so many a batch has room in the queue.
@@ -62,10 +74,14 @@ impl<P: Provider> Replies<P> {
             send_cq,
             list: SendList::with_capacity(batch, batch * 1024),
             inline_bytes_max,
+            staging: None,
+            rebuilds: false,
+            depth,
             period,
             until_signal: period,
             posted: 0,
             left: 0,
+            completed: 0,
             full_since: None,
             spare: depth.saturating_sub(batch) as u64,
             wcs: [Wc::default(); 16],
@@ -111,12 +127,7 @@ impl<P: Provider> Replies<P> {
     #[cold]
     #[inline(never)]
     fn reclaim(&mut self, cpu: &P::Cpu, counters: &mut Counters) -> bool {
-        let polled = self.send_cq.poll(cpu, &mut self.wcs);
-        for wc in &self.wcs[..polled] {
-            // What was flushed unasked has no number.
-            self.left = self.left.max(wc.wr_id.0);
-            counters.replies_failed += u64::from(wc.status != WcStatus::Success);
-        }
+        self.poll_completions(cpu, counters);
         let since = *self.full_since.get_or_insert(cpu.now());
         if cpu.now().since(since) >= SILENT_MAX {
             tracing::error!("replies were not completed: they count as lost");
@@ -127,6 +138,56 @@ impl<P: Provider> Replies<P> {
             self.full_since = None;
         }
         has_room
+    }
+
+    fn poll_completions(&mut self, cpu: &P::Cpu, counters: &mut Counters) {
+        let polled = self.send_cq.poll(cpu, &mut self.wcs);
+        for wc in &self.wcs[..polled] {
+            // What was flushed unasked has no number.
+            self.completed = self.completed.max(wc.wr_id.0);
+            counters.replies_failed += u64::from(wc.status != WcStatus::Success);
+        }
+        self.left = self.left.max(self.completed);
+    }
+
+    /// Makes memory for payloads that are too long to be inline, if there is none: a piece per place in the queue.
+    pub(super) fn stage_long_payloads(&mut self, ctx: &P::Context, flaw: Option<Flaw>) -> Result<(), String> {
+        if self.staging.is_none() {
+            self.rebuilds = flaw == Some(Flaw::RebuildsReplies);
+            let count = if self.rebuilds { 1 } else { self.depth };
+            let region = ctx
+                .alloc(count * PIECE_BYTES, PageWish::Small)
+                .map_err(|error| error.to_string())?;
+            let mr = ctx
+                .register(&region, Access::LOCAL_READ)
+                .map_err(|error| error.to_string())?;
+            self.staging = Some(Staging::new(mr, count, PIECE_BYTES));
+        }
+        Ok(())
+    }
+
+    /// The payload of the next reply where it is too long to be inline: `len` bytes that `fill` builds. `None`: an
+    /// earlier reply may still be sent from there, or there is no such memory.
+    pub(super) fn long_payload(
+        &mut self,
+        cpu: &P::Cpu,
+        len: usize,
+        counters: &mut Counters,
+        fill: impl Fn(&Region, usize),
+    ) -> Option<Payload> {
+        let number = self.posted + self.list.len() as u64 + 1;
+        let left = if self.rebuilds { number } else { self.completed };
+        let payload = self.staging.as_mut()?.payload(number, left, len, &fill);
+        if payload.is_some() {
+            return payload;
+        }
+        self.poll_completions(cpu, counters);
+        let payload = self.staging.as_mut()?.payload(number, self.completed, len, fill);
+        if payload.is_none() {
+            counters.replies_deferred += 1;
+            self.until_signal = 1; // the next completion comes as soon as it can
+        }
+        payload
     }
 
     /// Posts what was added. There must be [room](Replies::has_room).
@@ -168,6 +229,9 @@ impl<P: Provider> Replies<P> {
             counters.replies_failed += 1;
             counters.replies -= 1;
             self.posted -= 1;
+            if let Some(staging) = &mut self.staging {
+                staging.refused(refused.payload);
+            }
             // Those behind move up by one. If the refused one was to ask for a completion, the next one does.
             let mut asks = refused.signaled;
             let behind = &self.list.wrs()[accepted + 1..];

@@ -45,6 +45,8 @@ pub struct Counters {
     pub replies: u64,
     /// Replies that the fabric did not take.
     pub replies_failed: u64,
+    /// GETs told to ask again because no memory was free to send their long value from.
+    pub replies_deferred: u64,
     /// Lists of replies posted: doorbells.
     pub doorbells: u64,
     /// Positions ruled out by `Resync`.
@@ -127,7 +129,7 @@ impl ServerStats {
         line("total_connections", self.clients_total);
         line("datagram_connections", self.datagram_clients as u64);
         type Field = fn(&WorkerStats) -> u64;
-        let sums: [(&str, Field); 27] = [
+        let sums: [(&str, Field); 28] = [
             ("curr_items", |w| w.partition.items),
             ("bytes", |w| w.partition.bytes),
             ("limit_maxbytes", |w| w.partition.bytes_max),
@@ -154,6 +156,7 @@ impl ServerStats {
             ("stray_datagrams", |w| w.counters.stray_datagrams),
             ("replies", |w| w.counters.replies),
             ("replies_failed", |w| w.counters.replies_failed),
+            ("replies_deferred", |w| w.counters.replies_deferred),
             ("doorbells", |w| w.counters.doorbells),
             ("resyncs", |w| w.counters.resyncs),
             ("restarts", |w| w.restarts),

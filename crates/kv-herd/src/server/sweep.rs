@@ -244,7 +244,7 @@ impl<P: Provider> Worker<P> {
 /// a line of the client's cache: better to ask for all at once than to wait for one after the other. As many as
 /// there were the last time: to ask for more would take lines from a client that is just writing them.
 #[inline(always)]
-fn look_ahead<P: Provider>(cpu: &P::Cpu, client: &Client<P>, lane: &Lane, most: usize) {
+fn look_ahead<C: Cpu>(cpu: &C, client: &Client, lane: &Lane, most: usize) {
     // Not around the end of the window: it comes once in a window, and the first slots seldom have news then.
     let count = most
         .min(LOOK_AHEAD)
@@ -259,11 +259,11 @@ fn look_ahead<P: Provider>(cpu: &P::Cpu, client: &Client<P>, lane: &Lane, most: 
 /// Takes up to `most` requests of a client in turn, as long as they are [plain](Request::take_plain) and nothing was
 /// done out of turn; returns how many. What the loop changes of the client's turn is in registers meanwhile.
 #[inline(never)]
-fn take_plain<P: Provider>(
-    cpu: &P::Cpu,
+fn take_plain<C: Cpu>(
+    cpu: &C,
     partition: &Partition,
     intake: &mut Intake,
-    client: &mut Client<P>,
+    client: &mut Client,
     lane: &mut Lane,
     most: usize,
 ) -> usize {
@@ -312,7 +312,7 @@ fn take_plain<P: Provider>(
 
 /// Whether a torn request is given up: then its word is no news any more, and a retransmission is waited for.
 #[cold]
-fn torn_too_long<P: Provider>(client: &mut Client<P>, slot: u32, commit: Commit, now: Ns) -> bool {
+fn torn_too_long(client: &mut Client, slot: u32, commit: Commit, now: Ns) -> bool {
     if client.torn_since == Ns::MAX {
         client.torn_since = now;
     }

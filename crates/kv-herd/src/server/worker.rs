@@ -36,7 +36,7 @@ pub struct Worker<P: Provider> {
     pub(super) options: Rc<ServerOptions>,
     index: usize,
     pub(super) partition: Partition,
-    pub(super) clients: Clients<P>,
+    pub(super) clients: Clients,
     pub(super) replies: Replies<P>,
     pub(super) datagrams: Option<Box<Datagrams<P>>>,
     /// One in batch mode, one per stage of a pipeline.
@@ -238,7 +238,7 @@ impl<P: Provider> Worker<P> {
         self.pipeline = Pipeline::default();
         self.replies.discard();
         if self.options.flaw != Some(Flaw::ExecutesLeftovers) {
-            self.clients.adopt_all();
+            self.clients.forget_all(self.options.flaw);
         } else {
             self.clients.unlearn_all();
         }
@@ -259,7 +259,7 @@ impl<P: Provider> Worker<P> {
                     self.events.push(Event::Added { client, result });
                 }
                 Command::Remove { client } => {
-                    self.clients.remove(&self.ctx, client);
+                    self.clients.remove::<P>(&self.ctx, client);
                     self.events.push(Event::Removed { client });
                 }
                 Command::Resync { client, resync } => {
@@ -299,8 +299,11 @@ impl<P: Provider> Worker<P> {
             _ => self.options.batch().min((new.map.window / 2).max(1)),
         };
         let inline = self.replies.inline_bytes_max;
-        let client = Client::new(&*self.ctx, self.index, &new, quota, inline)?;
-        self.clients.remove(&self.ctx, new.id);
+        if new.map.body_bytes_max() > inline {
+            self.replies.stage_long_payloads(&self.ctx, self.options.flaw)?;
+        }
+        let client = Client::new::<P>(&self.ctx, self.index, &new, quota, inline)?;
+        self.clients.remove::<P>(&self.ctx, new.id);
         self.clients.insert(client, new.slots);
         Ok(())
     }
@@ -319,8 +322,8 @@ impl<P: Provider> Worker<P> {
         match self.options.mode {
             ServeMode::Batch { .. } => {
                 self.look_around(cpu, 0, Around::All);
-                self.receive_datagrams(cpu, 0);
-                self.finish_batch(cpu)
+                let received = self.receive_datagrams(cpu, 0);
+                self.finish_batch(cpu) | received
             }
             ServeMode::Pipeline { drain } => {
                 let at = self.pipeline.next_intake();
@@ -391,12 +394,12 @@ impl<P: Provider> Worker<P> {
     }
 }
 
-impl<P: Provider> Clients<P> {
+impl Clients {
     /// The mistake of [`Flaw::ExecutesLeftovers`]: whatever stands in the slots is taken for new.
     fn unlearn_all(&mut self) {
         for index in 0..self.lanes.len() {
             if let Some((lane, client)) = self.lane_and_client(index) {
-                client.states.fill(SlotState::adopt(0));
+                client.states.fill(SlotState::UNUSED);
                 client.aim(lane);
             }
         }

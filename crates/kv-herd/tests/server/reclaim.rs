@@ -161,6 +161,79 @@ fn flaw_executes_leftovers_is_caught() {
     assert!(executed);
 }
 
+/// Slot 0 has seen two PUTs of `k`; then somebody else wrote. A late copy of the first PUT lands, the worker restarts, and
+/// the second PUT is sent again. Returns the answer to it, and what `k` is afterwards.
+fn restart_behind_a_late_write(flaw: Option<Flaw>) -> (Vec<Status>, Option<Vec<u8>>) {
+    let mut world = World::new(&ServerOptions { flaw, ..options() });
+    let (mut one, mut two) = (world.connect(), world.connect());
+    let first = one.send(SlotOp::Put, b"k", b"first");
+    one.reply(&mut world);
+    (0..3).for_each(|_| drop(one.call(&mut world, SlotOp::Nop, b"k", b"")));
+    let second = one.send(SlotOp::Put, b"k", b"second");
+    assert_eq!((first.1, second.1), (0, 0), "the same slot");
+    one.reply(&mut world);
+    one.again(&first, 1); // the network delivers it now; the worker has not looked
+    world.workers[0].restart().expect("restart");
+    two.put(&mut world, b"k", b"newest");
+    one.again(&second, 1);
+    world.settle();
+    let statuses = one.replies().iter().map(|reply| reply.status).collect();
+    (statuses, two.get(&mut world, b"k"))
+}
+
+#[test]
+fn a_late_write_before_a_restart_brings_no_request_back() {
+    let (statuses, value) = restart_behind_a_late_write(None);
+    assert_eq!(statuses, [Status::StaleEpoch]);
+    assert_eq!(value.as_deref(), Some(&b"newest"[..]));
+}
+
+#[test]
+fn flaw_restart_believes_slots_is_caught() {
+    let (statuses, value) = restart_behind_a_late_write(Some(Flaw::RestartBelievesSlots));
+    assert_eq!(statuses, [Status::Ok]);
+    assert_eq!(value.as_deref(), Some(&b"second"[..]));
+}
+
+/// A request is ruled out, the worker restarts, and the request arrives: its client has sent it anew long ago.
+fn ruled_out_and_restarted(flaw: Option<Flaw>) -> Option<Vec<u8>> {
+    let mut world = World::new(&ServerOptions { flaw, ..options() });
+    let mut fake = world.connect();
+    let late = fake.next(SlotOp::Put, b"k", b"late", 0);
+    let seq = late.2.commit.seq();
+    assert!(!fake.resync(&mut world, late.0, late.1, seq, 1).executed);
+    world.workers[0].restart().expect("restart");
+    fake.put(&mut world, b"k", b"anew");
+    fake.again(&late, 1);
+    world.settle();
+    fake.replies();
+    fake.get(&mut world, b"k")
+}
+
+#[test]
+fn what_was_ruled_out_stays_so_after_a_restart() {
+    assert_eq!(ruled_out_and_restarted(None).as_deref(), Some(&b"anew"[..]));
+    let flaw = Some(Flaw::RestartBelievesSlots);
+    assert_eq!(ruled_out_and_restarted(flaw).as_deref(), Some(&b"late"[..]));
+}
+
+/// A lost request is still awaited after a restart: nothing that was not taken is forgotten.
+#[test]
+fn a_request_that_arrives_after_a_restart_executes() {
+    let mut world = World::new(&options());
+    let mut fake = world.connect();
+    let lost = fake.next(SlotOp::Put, b"a", b"1", 0);
+    fake.send(SlotOp::Put, b"b", b"2");
+    world.workers[0].restart().expect("restart");
+    world.settle();
+    assert!(fake.replies().is_empty(), "what stood in a slot does not execute");
+    fake.again(&lost, 1);
+    world.settle();
+    assert_eq!(fake.replies()[0].status, Status::Ok);
+    assert_eq!(fake.get(&mut world, b"a"), Some(b"1".to_vec()));
+    assert_eq!(fake.get(&mut world, b"b"), None);
+}
+
 #[test]
 fn a_server_that_stops_says_goodbye() {
     let mut world = World::new(&options());

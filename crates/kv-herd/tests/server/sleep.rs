@@ -1,9 +1,10 @@
 //! Sleeping workers: woken by a request, once, and never asleep while one waits.
 
-use crate::fake::{World, options};
+use crate::fake::{World, hello, options};
 use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_kv_herd::control::{FrontEnd, Hello};
 use drover_kv_herd::layout::{SlotOp, Status};
-use drover_kv_herd::server::ServerOptions;
+use drover_kv_herd::server::{Flaw, ServeMode, ServerOptions};
 use drover_verbs::Context;
 
 /// Announces sleep, looks once more, sleeps: what a run loop does. Returns whether something ended the sleep.
@@ -86,4 +87,40 @@ fn the_control_thread_wakes_a_sleeping_worker() {
     assert!(ctx.cpu().now() < deadline);
     assert_eq!(world.step(0), Progress::Busy);
     assert!(world.workers[0].is_stopped());
+}
+
+/// Behind many copies of a datagram that was answered long ago stands a new one. Returns the replies by the time the
+/// worker says that it is idle.
+fn replies_behind_stale_datagrams(mode: ServeMode, flaw: Option<Flaw>) -> usize {
+    let mut world = World::new(&ServerOptions {
+        datagram_recvs: 256,
+        mode,
+        flaw,
+        ..options()
+    });
+    let mut fake = world.connect_as(Hello {
+        front_end: FrontEnd::Datagrams,
+        ..hello()
+    });
+    let old = fake.send(SlotOp::Put, b"k", b"v");
+    fake.reply(&mut world);
+    (0..60).for_each(|_| fake.again(&old, 0));
+    fake.send(SlotOp::Get, b"k", b"");
+    while world.step(0) == Progress::Busy {}
+    fake.replies().len()
+}
+
+/// The receive queue is not empty as long as the last look at it found something, whatever that was.
+#[test]
+fn a_worker_is_not_idle_while_datagrams_wait() {
+    let batch = ServeMode::Batch { batch: 4 };
+    for mode in [
+        batch,
+        ServeMode::Pipeline { drain: true },
+        ServeMode::Pipeline { drain: false },
+    ] {
+        assert_eq!(replies_behind_stale_datagrams(mode, None), 1, "{mode:?}");
+    }
+    let flaw = Some(Flaw::IdlesBehindDatagrams);
+    assert_eq!(replies_behind_stale_datagrams(batch, flaw), 0);
 }

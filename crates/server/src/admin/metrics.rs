@@ -246,7 +246,11 @@ const FAMILIES: &[Family] = &[
             by_status(
                 all,
                 out,
-                &[("posted", |c| c.replies), ("failed", |c| c.replies_failed)],
+                &[
+                    ("posted", |c| c.replies),
+                    ("failed", |c| c.replies_failed),
+                    ("deferred", |c| c.replies_deferred),
+                ],
             )
         },
     ),

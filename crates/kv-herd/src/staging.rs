@@ -1,0 +1,65 @@
+//! [`Staging`]: memory from which a send queue takes payloads that are too long to be inline.
+//!
+//! A card reads such a payload some time after the post: at once, or much later if the network holds it up. The bytes
+//! must stay until then, and neither a reply nor a retransmission proves that an *earlier* request has left the queue.
+//! Only completions do. So requests are numbered as they are posted, some completions say "this number and all before it
+//! have left", and a piece is filled again only when the number it was last posted under has left.
+//!
+//! Pieces are taken in turn. With as many pieces as the queue has places the oldest is always free in a healthy queue.
+
+use drover_mem::Region;
+use drover_verbs::{MemoryRegion, Payload, Provider};
+
+/// Pieces of registered memory for one send queue.
+pub(crate) struct Staging<P: Provider> {
+    mr: P::Mr,
+    piece_bytes: usize,
+    /// Per piece, the number of the request that was last posted from it; 0: none.
+    numbers: Box<[u64]>,
+    /// The piece to be taken next.
+    next: usize,
+}
+
+impl<P: Provider> Staging<P> {
+    /// `count` pieces of `piece_bytes` in `mr`, which allows local reads.
+    pub(crate) fn new(mr: P::Mr, count: usize, piece_bytes: usize) -> Staging<P> {
+        assert!(
+            mr.region().len() >= count * piece_bytes,
+            "{count} pieces of {piece_bytes}"
+        );
+        Staging {
+            mr,
+            piece_bytes,
+            numbers: vec![0; count].into_boxed_slice(),
+            next: 0,
+        }
+    }
+
+    /// The payload of request `number`: `len` bytes of the next piece, which `fill` builds (it gets the region and where
+    /// the piece starts). `None`: the piece may still be read, because more than `left` requests would have to have left
+    /// the queue; then nothing was taken.
+    pub(crate) fn payload(
+        &mut self,
+        number: u64,
+        left: u64,
+        len: usize,
+        fill: impl FnOnce(&Region, usize),
+    ) -> Option<Payload> {
+        debug_assert!(len <= self.piece_bytes);
+        if self.numbers[self.next] > left {
+            return None;
+        }
+        let offset = self.next * self.piece_bytes;
+        self.numbers[self.next] = number;
+        self.next = (self.next + 1) % self.numbers.len();
+        fill(self.mr.region(), offset);
+        Some(Payload::Region(self.mr.sge(offset, len)))
+    }
+
+    /// The request with this payload was refused: its piece is free.
+    pub(crate) fn refused(&mut self, payload: Payload) {
+        if let Payload::Region(sge) = payload {
+            self.numbers[sge.offset as usize / self.piece_bytes] = 0;
+        }
+    }
+}
