@@ -3,6 +3,7 @@
 use crate::exit::{self, Failure, USAGE};
 use crate::figure::jobs;
 use drover_bench::{COMMIT, Progress};
+use drover_mem::entropy;
 use drover_swarm::campaign::{self, Finding, Tally};
 use drover_swarm::kind::Kind;
 use drover_swarm::planted::{self, Planted};
@@ -16,19 +17,23 @@ use std::process::ExitCode;
 Examples:
   drover sim --list                              scenarios and kinds of trouble
   drover sim --scenario loss --seed 7            one run; the last line is its trace hash
-  drover sim --seeds 2000                        seeds 1 to 2000 of the default scenario, on all cores
+  drover sim --seeds 2000                        2000 seeds that nobody ran before, on all cores
+  drover sim --seed 1 --seeds 2000               seeds 1 to 2000 of the default scenario
   drover sim --seed 7 --without stalls,skew      the same run with less trouble
   drover sim --planted                           whether mistakes put in on purpose are found
 
 Exit status 1: something was found. What was found is shrunk, and the command that shows it again is printed.")]
 pub struct Args {
-    /// Which selection of trouble
-    #[arg(long, default_value = "default", value_name = "NAME")]
-    scenario: String,
-    /// The seed, or the first one of a campaign
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    seed: u64,
-    /// A campaign of so many seeds [of `--planted`: at most so many per mistake, default 200]
+    /// Which system
+    #[arg(long, default_value = "herd", value_name = "NAME", value_parser = ["herd"])]
+    system: String,
+    /// Which selection of trouble [default: `default`; of `--planted`: the one that each mistake is searched in]
+    #[arg(long, value_name = "NAME")]
+    scenario: Option<String>,
+    /// The seed, or the first one of a campaign [default: 1; of a campaign: drawn at random, and printed]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// A campaign of so many seeds [of `--planted`: at most so many per mistake, default 300]
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
     /// Scenarios and kinds of trouble
@@ -58,7 +63,9 @@ pub struct Args {
 }
 
 /// Mistakes are found within so many seeds.
-const PLANTED_SEEDS: u64 = 200;
+const PLANTED_SEEDS: u64 = 300;
+/// Seeds are drawn below this: nine digits are easily typed.
+const FRESH_BELOW: u64 = 1_000_000_000;
 /// Of a campaign's findings, so many are shrunk.
 const SHRUNK_MAX: usize = 5;
 
@@ -76,7 +83,7 @@ fn sim(args: &Args) -> Result<(), Failure> {
         return search_planted(args);
     }
     match args.seeds {
-        None => one(args, &case(args, args.seed)?),
+        None => one(args, &case(args, "default", args.seed.unwrap_or(1))?),
         Some(seeds) => many(args, seeds),
     }
 }
@@ -90,19 +97,25 @@ fn list() {
     println!("kinds of trouble:\n  {}", names.join(" "));
     println!("mistakes to plant:");
     for planted in planted::ALL {
-        println!("  {:<12} {}", planted.name, planted.about);
+        println!("  {:<14} {}", planted.name, planted.about);
     }
 }
 
-/// What was typed, for one seed.
-fn case(args: &Args, seed: u64) -> Result<Case, Failure> {
+/// The first seed of a campaign: the one that was typed, or one that nobody is likely to have run.
+fn first_seed(args: &Args) -> u64 {
+    args.seed.unwrap_or_else(|| entropy() % FRESH_BELOW)
+}
+
+/// What was typed, for one seed; `scenario` unless another one was.
+fn case(args: &Args, scenario: &str, seed: u64) -> Result<Case, Failure> {
     let unknown = |what: &str, name: &str| {
         Failure::new(
             USAGE,
             format!("there is no {what} `{name}`; see drover sim --list"),
         )
     };
-    let scenario = Scenario::named(&args.scenario).ok_or_else(|| unknown("scenario", &args.scenario))?;
+    let name = args.scenario.as_deref().unwrap_or(scenario);
+    let scenario = Scenario::named(name).ok_or_else(|| unknown("scenario", name))?;
     let mut case = Case::new(scenario, seed);
     for name in &args.without {
         let kind = Kind::named(name).ok_or_else(|| unknown("kind of trouble", name))?;
@@ -168,13 +181,19 @@ fn complain(args: &Args, case: &Case, outcome: &Outcome) -> usize {
 }
 
 fn many(args: &Args, seeds: u64) -> Result<(), Failure> {
-    let cases: Vec<Case> = (args.seed..args.seed + seeds)
-        .map(|seed| case(args, seed))
-        .collect::<Result<_, _>>()?;
-    let (tally, seconds) = campaign(args, &format!("scenario {}", args.scenario), &cases, false);
+    let first = first_seed(args);
+    let scenario = args.scenario.as_deref().unwrap_or("default");
     println!(
-        "{} seeds of scenario {}: {} operations ({} indeterminate), {} faults of messages, {} events",
-        tally.cases, args.scenario, tally.operations, tally.unknown, tally.message_faults, tally.events
+        "scenario {scenario}, seeds {first} to {}",
+        first + seeds.saturating_sub(1)
+    );
+    let cases: Vec<Case> = (first..first + seeds)
+        .map(|seed| case(args, scenario, seed))
+        .collect::<Result<_, _>>()?;
+    let (tally, seconds) = campaign(args, &format!("scenario {scenario}"), &cases, false);
+    println!(
+        "{} seeds of scenario {scenario}: {} operations ({} indeterminate), {} faults of messages, {} events",
+        tally.cases, tally.operations, tally.unknown, tally.message_faults, tally.events
     );
     println!(
         "{seconds:.1} s, {:.1} seeds/s, {:.2} M events/s; {} keys overlapped too much to be judged",
@@ -201,14 +220,15 @@ fn many(args: &Args, seeds: u64) -> Result<(), Failure> {
 
 /// Every mistake must be found, and nothing where there is none.
 fn search_planted(args: &Args) -> Result<(), Failure> {
-    let seeds = args.seeds.unwrap_or(PLANTED_SEEDS);
+    let (first, seeds) = (first_seed(args), args.seeds.unwrap_or(PLANTED_SEEDS));
+    println!("mistakes, each in up to {seeds} seeds from {first} on");
     let mut missed = Vec::new();
     for planted in planted::ALL {
-        let cases = (args.seed..args.seed + seeds).map(|seed| {
-            let planted = Some(planted);
+        let cases = (first..first + seeds).map(|seed| {
+            let case = case(args, planted.scenario, seed)?;
             Ok(Case {
-                planted,
-                ..case(args, seed)?
+                planted: Some(planted),
+                ..case
             })
         });
         let cases: Vec<Case> = cases.collect::<Result<_, Failure>>()?;
@@ -216,8 +236,12 @@ fn search_planted(args: &Args) -> Result<(), Failure> {
         match tally.findings.first() {
             None => missed.push(planted.name),
             Some(finding) => println!(
-                "{:<12} found at seed {} by `{}` ({seconds:.1} s): {}",
-                planted.name, finding.case.seed, finding.violation.rule, planted.about
+                "{:<14} found at seed {} of scenario {} by `{}` ({seconds:.1} s): {}",
+                planted.name,
+                finding.case.seed,
+                finding.case.scenario.name,
+                finding.violation.rule,
+                planted.about
             ),
         }
     }

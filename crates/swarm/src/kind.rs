@@ -16,7 +16,8 @@
 //! or may not happen.
 //!
 //! *Cores* stop for microseconds to milliseconds, or for seconds, until the other end gives them up for dead; then they
-//! go on where they were. Clocks of cores differ by a constant.
+//! go on where they were. Some stop for about as long as a timer of the protocol runs ([`TIMERS`]), a little shorter or
+//! longer. Clocks of cores differ by a constant.
 //!
 //! *Control channels* are reliable, ordered streams, as TCP and Unix sockets are; they end when an end does.
 
@@ -75,11 +76,15 @@ pub enum Kind {
     Goodbyes,
     /// Clients speak the paper's format, which knows neither retransmission nor DELETE: messages are lost at most.
     Paper,
+    /// Cores stop for about as long as a timer runs.
+    Pauses,
+    /// Workers restart again and again, while many messages come late.
+    Restarts,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 22] = [
+    pub const ALL: [Kind; 24] = [
         Kind::Loss,
         Kind::Packets,
         Kind::Duplicates,
@@ -102,6 +107,8 @@ impl Kind {
         Kind::ShortQueues,
         Kind::Goodbyes,
         Kind::Paper,
+        Kind::Pauses,
+        Kind::Restarts,
     ];
 
     /// As it is typed.
@@ -129,6 +136,8 @@ impl Kind {
             Kind::ShortQueues => "short-queues",
             Kind::Goodbyes => "goodbyes",
             Kind::Paper => "paper",
+            Kind::Pauses => "pauses",
+            Kind::Restarts => "restarts",
         }
     }
 
@@ -182,6 +191,17 @@ impl Kind {
                 options.client.format = Format::P;
                 options.server.paper_format = true;
             }
+            Kind::Pauses => {
+                options.machines.pauses = between(dice, 1, 12) as u32;
+                options.machines.horizon = time(dice, Ns::from_ms(50), Ns::from_s(2));
+                slow(options);
+            }
+            Kind::Restarts => {
+                options.machines.worker_restarts = between(dice, 10, 40) as u32;
+                options.messages.delay = 2.0 * rate(dice);
+                options.messages.duplicate = 2.0 * rate(dice);
+                late(options, dice);
+            }
             Kind::Narrow => {
                 options.client.window = pick(dice, &[1, 2]);
                 options.client.slot_bytes = pick(dice, &[64, 128]);
@@ -212,6 +232,20 @@ impl Kind {
         }
     }
 }
+
+/// Times after which something happens: pauses are about as long as one of them.
+pub const TIMERS: [Ns; 10] = [
+    Ns::from_us(250), // the client looks at its timers
+    Ns::from_ms(1),   // first retransmission at the earliest; a torn request is given up
+    Ns::from_ms(2),   // second retransmission
+    Ns::from_ms(32),  // last retransmission
+    Ns::from_ms(63),  // a request is given up and asked about
+    Ns::from_ms(100), // replies that no completion tells of count as lost
+    Ns::from_ms(200), // longest wait before another attempt to connect
+    Ns::from_s(1),    // heartbeat
+    Ns::from_s(3),    // a silent peer is given up
+    Ns::from_s(5),    // a handshake is given up
+];
 
 /// How late late messages are.
 fn late(options: &mut Options, dice: &Stream) {

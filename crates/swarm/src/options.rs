@@ -85,6 +85,8 @@ pub struct Machines {
     pub stalls: u32,
     /// The longest while.
     pub stall_max: Ns,
+    /// Cores that do nothing for about as long as one of [`TIMERS`](crate::kind::TIMERS).
+    pub pauses: u32,
 }
 
 /// One of `choices`.
@@ -140,6 +142,7 @@ impl Options {
                 worker_restarts: 0,
                 stalls: 0,
                 stall_max: Ns::ZERO,
+                pauses: 0,
             },
             look_every: time(dice, Ns::from_us(20), Ns::from_us(200)),
         }

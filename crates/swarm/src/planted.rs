@@ -1,5 +1,6 @@
-//! Mistakes that a campaign must find. Each is a switch of the server's options that no binary sets.
+//! Mistakes that a campaign must find. Each is a switch that no binary sets: of the server's options, or of the fabric.
 
+use crate::options::Options;
 use drover_kv_herd::server::Flaw;
 
 /// A mistake.
@@ -9,8 +10,17 @@ pub struct Planted {
     pub name: &'static str,
     /// What is wrong then.
     pub about: &'static str,
-    /// The switch.
-    pub flaw: Flaw,
+    /// The scenario in which it is searched for.
+    pub scenario: &'static str,
+    mistake: Mistake,
+}
+
+/// Where the switch is.
+#[derive(Clone, Copy, Debug)]
+enum Mistake {
+    Server(Flaw),
+    /// [`FaultOptions::splits_late`](drover_verbs::faulty::FaultOptions::splits_late).
+    Fabric,
 }
 
 /// All of them.
@@ -18,36 +28,74 @@ pub const ALL: &[Planted] = &[
     Planted {
         name: "no-seq-check",
         about: "a request is executed whatever its sequence number says",
-        flaw: Flaw::ForgetsResync,
+        scenario: "default",
+        mistake: Mistake::Server(Flaw::ForgetsResync),
     },
     Planted {
         name: "put-twice",
         about: "an update that arrives again is executed again",
-        flaw: Flaw::ExecutesTwice,
+        scenario: "default",
+        mistake: Mistake::Server(Flaw::ExecutesTwice),
     },
     Planted {
         name: "leftovers",
         about: "a worker that begins again executes what stands in the slots",
-        flaw: Flaw::ExecutesLeftovers,
+        scenario: "default",
+        mistake: Mistake::Server(Flaw::ExecutesLeftovers),
     },
     Planted {
         name: "no-checksum",
         about: "a request is executed though its checksum says that it has not landed",
-        flaw: Flaw::IgnoresCrc,
+        scenario: "default",
+        mistake: Mistake::Server(Flaw::IgnoresCrc),
     },
     Planted {
         name: "ids-at-once",
         about: "a client's number is given out again before the workers have let go of it",
-        flaw: Flaw::ReusesIdsAtOnce,
+        scenario: "default",
+        mistake: Mistake::Server(Flaw::ReusesIdsAtOnce),
     },
     Planted {
         name: "no-nop",
         about: "the pipeline is pushed on by new requests alone",
-        flaw: Flaw::NoNop,
+        scenario: "default",
+        mistake: Mistake::Server(Flaw::NoNop),
+    },
+    Planted {
+        name: "believes-slots",
+        about: "a worker that restarts learns the number of a slot's last request from the slot",
+        scenario: "restart",
+        mistake: Mistake::Server(Flaw::RestartBelievesSlots),
+    },
+    Planted {
+        name: "rebuilds",
+        about: "a long reply is built where an earlier one may still be sent from",
+        scenario: "default",
+        mistake: Mistake::Server(Flaw::RebuildsReplies),
+    },
+    Planted {
+        name: "idles",
+        about: "a worker says that it is idle though datagrams wait, because it ignored the last ones",
+        scenario: "backlog",
+        mistake: Mistake::Server(Flaw::IdlesBehindDatagrams),
+    },
+    Planted {
+        name: "splits-late",
+        about: "the fabric cuts late WRITEs into lines and loses some of them",
+        scenario: "packet",
+        mistake: Mistake::Fabric,
     },
 ];
 
 impl Planted {
+    /// Switches it on.
+    pub(crate) fn plant(&self, options: &mut Options) {
+        match self.mistake {
+            Mistake::Server(flaw) => options.server.flaw = Some(flaw),
+            Mistake::Fabric => options.messages.splits_late = true,
+        }
+    }
+
     /// The mistake of this name.
     pub fn named(name: &str) -> Option<&'static Planted> {
         ALL.iter().find(|planted| planted.name == name)

@@ -11,8 +11,8 @@
 
 use crate::asker::Wish;
 use crate::check::{self, Circumstances, Violation};
-use crate::kind::Kind;
-use crate::options::Options;
+use crate::kind::{Kind, TIMERS};
+use crate::options::{Options, pick, time};
 use crate::planted::Planted;
 use crate::record::End;
 use crate::room::{Room, SERVER, Seated};
@@ -57,7 +57,9 @@ impl Case {
         let mut options = self.scenario.options(self.seed, &self.kinds);
         options.load.ops = self.ops.unwrap_or(options.load.ops);
         options.clients = self.clients.unwrap_or(options.clients);
-        options.server.flaw = self.planted.map(|planted| planted.flaw);
+        if let Some(planted) = self.planted {
+            planted.plant(&mut options);
+        }
         options
     }
 
@@ -291,6 +293,17 @@ fn plan(options: &Options, seed: u64) -> Vec<(Ns, Trouble)> {
                 },
             )
         }));
+    }
+    let dice = Stream::new(seed, 0, "pauses");
+    for _ in 0..machines.pauses {
+        let at = Ns(dice.below(machines.horizon.0));
+        let machine = dice.below(1 + options.client_machines as u64) as usize;
+        let timer = pick(&dice, &TIMERS);
+        let kind = FaultKind::Stall {
+            core_index: dice.below(1 << 16) as u32,
+            time: time(&dice, Ns(timer.0 * 4 / 5), Ns(timer.0 * 5 / 4)),
+        };
+        plan.push((at, Trouble::Machine { machine, kind }));
     }
     let dice = Stream::new(seed, 0, "workers");
     for _ in 0..machines.worker_restarts {

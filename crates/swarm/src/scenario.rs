@@ -135,6 +135,42 @@ pub const ALL: &[Scenario] = &[
         ],
     },
     Scenario {
+        name: "pause",
+        about: "cores stop for about as long as a timer runs",
+        always: &[Pauses],
+        maybe: &[
+            Loss,
+            Skew,
+            Narrow,
+            Conflicts,
+            Large,
+            Servers,
+            Workers,
+            Clients,
+            ShortQueues,
+        ],
+    },
+    Scenario {
+        name: "backlog",
+        about: "requests as datagrams pile up while cores stop, machines crash, or both",
+        always: &[Datagrams, Pauses],
+        maybe: &[
+            Silence, Loss, Duplicates, Delays, Servers, Clients, Workers, Narrow, Conflicts, Pipeline,
+        ],
+    },
+    Scenario {
+        name: "restart",
+        about: "workers restart again and again, while messages come late or twice",
+        always: &[Restarts],
+        maybe: &[Loss, Narrow, Conflicts, Datagrams, Pauses, Pipeline, Large],
+    },
+    Scenario {
+        name: "packet",
+        about: "the network loses packets, and messages come late",
+        always: &[Packets, Delays],
+        maybe: &[Duplicates, Loss, Narrow, Conflicts, Large, Pauses],
+    },
+    Scenario {
         name: "conflict",
         about: "everybody wants the same few keys",
         always: &[Conflicts],
