@@ -196,9 +196,10 @@ fn many(args: &Args, seeds: u64) -> Result<(), Failure> {
         tally.cases, tally.operations, tally.unknown, tally.message_faults, tally.events
     );
     println!(
-        "{seconds:.1} s, {:.1} seeds/s, {:.2} M events/s; {} keys overlapped too much to be judged",
+        "{seconds:.1} s, {:.1} seeds/s, {:.2} M events/s; {} keys judged, {} keys overlapped too much to be judged",
         tally.cases as f64 / seconds,
         tally.events as f64 / seconds / 1e6,
+        tally.judged,
         tally.unjudged
     );
     for finding in tally.findings.iter().take(SHRUNK_MAX) {

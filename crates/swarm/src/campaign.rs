@@ -49,6 +49,8 @@ pub struct Tally {
     pub message_faults: u64,
     /// Operations whose fate nobody could know.
     pub unknown: u64,
+    /// Keys whose histories were judged.
+    pub judged: u64,
     /// Keys whose histories overlapped too much to be judged.
     pub unjudged: u64,
     /// What was found, by seed.
@@ -103,6 +105,7 @@ impl Tally {
                 self.events += outcome.summary.events;
                 self.message_faults += outcome.summary.message_faults;
                 self.unknown += outcome.summary.unknown as u64;
+                self.judged += outcome.summary.judged as u64;
                 self.unjudged += outcome.summary.unjudged as u64;
                 outcome.violations.into_iter().next()
             }

@@ -42,6 +42,8 @@ const EXPIRY_SLACK: Ns = Ns::from_ms(1);
 pub struct Verdict {
     /// What must not be.
     pub violations: Vec<Violation>,
+    /// Keys whose histories were searched to an answer.
+    pub judged: usize,
     /// Keys whose histories overlap too much to be judged.
     pub unjudged: usize,
 }
@@ -79,7 +81,9 @@ fn linearizability(record: &Record, options: &Options, settled_at: u64, verdict:
         false => Model::Register,
     };
     for (key, events) in record.history().keys() {
-        match strict.is_linearizable(events, model) {
+        let answer = strict.is_linearizable(events, model);
+        verdict.judged += usize::from(answer.is_some());
+        match answer {
             Some(true) => {}
             None => verdict.unjudged += 1,
             Some(false) => {

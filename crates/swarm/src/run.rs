@@ -123,6 +123,8 @@ pub struct Summary {
     pub reconnects: u64,
     /// Values moved in bulk, by those.
     pub bulk: u64,
+    /// Keys whose histories were judged.
+    pub judged: usize,
     /// Keys whose histories overlap too much to be judged.
     pub unjudged: usize,
     /// Virtual time in all.
@@ -218,6 +220,7 @@ pub fn run(case: &Case) -> Outcome {
     Outcome {
         violations: found,
         summary: Summary {
+            judged: verdict.judged,
             unjudged: verdict.unjudged,
             until_ready,
             ..summary(&room)
