@@ -9,6 +9,7 @@ mod check;
 mod ci;
 mod command;
 mod counts;
+mod coverage;
 mod fuzz;
 mod guest;
 mod instructions;
@@ -58,6 +59,8 @@ enum Chore {
     Instructions(instructions::Args),
     /// Servers and clients in simulated rooms where things go wrong, thousands of seeds.
     Sim(sim::Args),
+    /// Branches of the protocol that the campaigns of simulated rooms never reach, against docs/sim-coverage.md.
+    Coverage(coverage::Args),
     /// System calls of a server under load, counted by strace.
     Syscalls,
     /// Kills client or server at random points under load, many times.
@@ -103,6 +106,7 @@ fn main() -> ExitCode {
         Chore::Bench => bench::run(&mut steps),
         Chore::Instructions(args) => instructions::run(&mut steps, &args),
         Chore::Sim(args) => sim::run(&mut steps, &args),
+        Chore::Coverage(args) => coverage::run(&mut steps, &args),
         Chore::Syscalls => syscalls::run(&mut steps),
         Chore::Kill(args) => tests::kill(&mut steps, &args),
         Chore::Races => tests::races(&mut steps),
