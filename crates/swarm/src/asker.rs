@@ -130,6 +130,9 @@ impl<P: Provider<Cpu = VirtualCpu>> Asker<P> {
             Ok(()) => true,
             Err(error) => {
                 record.undo();
+                if error == SubmitError::TooLarge && value.len() as u64 > self.load.refused_above {
+                    return true;
+                }
                 if error != SubmitError::WindowFull {
                     record
                         .nonsense
@@ -152,6 +155,9 @@ impl<P: Provider<Cpu = VirtualCpu>> Asker<P> {
         while !self.closing && self.left > 0 && self.client.in_flight() < self.load.in_flight {
             if cpu.now() < self.next_at {
                 return self.next_at;
+            }
+            if self.load.stats_percent > 0 && self.dice.below(100) < self.load.stats_percent {
+                self.client.ask_server_stats();
             }
             let wish = self.draw();
             if !self.ask(cpu, wish) {
@@ -203,7 +209,14 @@ impl<P: Provider<Cpu = VirtualCpu>> Actor<VirtualCpu> for Asker<P> {
                 .borrow_mut()
                 .complete(completion.token, completion.outcome, now);
         };
-        match self.client.poll(cpu, &mut take) {
+        let done = self.client.poll(cpu, &mut take);
+        if let Some(text) = self.client.take_server_stats()
+            && !text.contains("curr_connections ")
+        {
+            let text = format!("statistics without connections: {text}");
+            self.record.borrow_mut().nonsense.push(text);
+        }
+        match done {
             0 => Progress::Idle {
                 wake_at: self.client.next_timer().min(again_at),
             },

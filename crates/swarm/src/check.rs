@@ -162,6 +162,7 @@ fn refusals(record: &Record, options: &Options, troubled: bool, found: &mut Vec<
     for (token, entry) in record.entries.iter().enumerate() {
         let wrong = match entry.end {
             End::Refused(_, Refusal::Full) => !store,
+            End::Refused(_, Refusal::TooLarge) => u64::from(entry.value_len) <= options.load.refused_above,
             End::Refused(_, Refusal::Unavailable) | End::Unknown(_) => !troubled,
             End::Refused(..) => true,
             End::Pending | End::Answered(_) | End::Orphaned => false,

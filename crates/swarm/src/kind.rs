@@ -19,7 +19,10 @@
 //! go on where they were. Some stop for about as long as a timer of the protocol runs ([`TIMERS`]), a little shorter or
 //! longer. Clocks of cores differ by a constant.
 //!
-//! *Control channels* are reliable, ordered streams, as TCP and Unix sockets are; they end when an end does.
+//! *Control channels* are reliable, ordered streams, as TCP and Unix sockets are; they end when an end does. Strangers may
+//! knock, who say nothing, nonsense, or less than it takes to be let in.
+//!
+//! *Shutdowns* are not crashes: the server says goodbye to everybody, and another one takes its place.
 
 use crate::options::{Options, between, pick, rate, time};
 use drover_base::Ns;
@@ -80,11 +83,27 @@ pub enum Kind {
     Pauses,
     /// Workers restart again and again, while many messages come late.
     Restarts,
+    /// Most messages are lost: requests are given up though they were executed.
+    Storm,
+    /// The fabric promises that no WRITE is lost or overtaken, if nothing else in the room belies that.
+    Ordered,
+    /// Ten to fourteen clients, most of them silent most of the time.
+    Crowd,
+    /// The server takes no more clients than there are: who comes anew waits for who has gone.
+    FullHouse,
+    /// The server says goodbye to everybody, and another one takes its place.
+    Shutdowns,
+    /// Others knock who are no clients; clients ask for statistics.
+    Strangers,
+    /// Values longer than the server takes.
+    Oversize,
+    /// Few operations may wait in a client.
+    ShortWaits,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 24] = [
+    pub const ALL: [Kind; 32] = [
         Kind::Loss,
         Kind::Packets,
         Kind::Duplicates,
@@ -109,6 +128,14 @@ impl Kind {
         Kind::Paper,
         Kind::Pauses,
         Kind::Restarts,
+        Kind::Storm,
+        Kind::Ordered,
+        Kind::Crowd,
+        Kind::FullHouse,
+        Kind::Shutdowns,
+        Kind::Strangers,
+        Kind::Oversize,
+        Kind::ShortWaits,
     ];
 
     /// As it is typed.
@@ -138,6 +165,14 @@ impl Kind {
             Kind::Paper => "paper",
             Kind::Pauses => "pauses",
             Kind::Restarts => "restarts",
+            Kind::Storm => "storm",
+            Kind::Ordered => "ordered",
+            Kind::Crowd => "crowd",
+            Kind::FullHouse => "full-house",
+            Kind::Shutdowns => "shutdowns",
+            Kind::Strangers => "strangers",
+            Kind::Oversize => "oversize",
+            Kind::ShortWaits => "short-waits",
         }
     }
 
@@ -229,6 +264,25 @@ impl Kind {
                     batch: pick(dice, &[1, 2, 32]),
                 };
             }
+            Kind::Storm => options.messages.drop = 0.3 + 0.6 * dice.unit(),
+            Kind::Ordered => options.lossless = true,
+            Kind::Crowd => {
+                options.clients = between(dice, 10, 14) as usize;
+                options.client.window = options.client.window.min(4);
+                options.load.ops = options.load.ops.min(40);
+                options.load.pause_percent = 100;
+            }
+            Kind::FullHouse => options.full_house = true,
+            Kind::Shutdowns => options.machines.shutdowns = between(dice, 1, 3) as u32,
+            Kind::Strangers => strangers(options, dice),
+            Kind::Oversize => {
+                options.server.item_bytes_max = pick(dice, &[1_500, 20_000]);
+                options.server.partition.log_bytes = 4 << 20;
+                options.load.refused_above = options.server.item_bytes_max as u64;
+                options.load.large_percent = pick(dice, &[5, 30]);
+                options.load.large_bytes_max = 2 * options.load.refused_above;
+            }
+            Kind::ShortWaits => options.client.waiting_max = pick(dice, &[1, 2, 8]),
         }
     }
 }
@@ -276,6 +330,20 @@ fn slow(options: &mut Options) {
     options.look_every = options.look_every * 4;
 }
 
+/// Who is no client comes and goes; in some rooms he stays until he is sent away.
+fn strangers(options: &mut Options, dice: &Stream) {
+    options.machines.strangers = between(dice, 1, 12) as u32;
+    options.load.stats_percent = pick(dice, &[0, 3, 20]);
+    if dice.chance(0.5) {
+        options.server.auth = b"open".to_vec();
+        options.client.auth = b"open".to_vec();
+    }
+    if dice.chance(0.1) {
+        options.machines.horizon = Ns::from_s(11);
+        options.look_every = Ns::from_ms(5);
+    }
+}
+
 fn datagrams(options: &mut Options, dice: &Stream) {
     options.server.datagram_recvs = 64 << between(dice, 0, 4);
     match dice.below(3) {
@@ -289,7 +357,8 @@ fn datagrams(options: &mut Options, dice: &Stream) {
 pub fn reconcile(options: &mut Options, kinds: &[Kind]) {
     let has = |kind| kinds.contains(&kind);
     // How many large values fit is nobody's promise: only caches get them.
-    if has(Kind::Large) && options.server.partition.mode == Mode::Store {
+    let has_large = has(Kind::Large) || has(Kind::Oversize);
+    if has_large && options.server.partition.mode == Mode::Store {
         options.server.partition.mode = Mode::Cache { move_to_head: 1.0 };
     }
     if has(Kind::Paper) {

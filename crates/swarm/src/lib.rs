@@ -34,3 +34,4 @@ pub mod record;
 mod room;
 pub mod run;
 pub mod scenario;
+mod stranger;

@@ -29,6 +29,10 @@ pub struct Options {
     pub loss: f64,
     /// Lines of a message become visible one by one, in ascending order.
     pub torn: bool,
+    /// The fabric promises that WRITEs are neither lost nor overtaken, unless messages go wrong.
+    pub lossless: bool,
+    /// The server takes no more clients than there are.
+    pub full_house: bool,
     /// Clocks of cores differ by up to this.
     pub skew_max: Ns,
     /// What happens to machines and cores.
@@ -62,6 +66,10 @@ pub struct Load {
     pub large_percent: u64,
     /// Longest large value, bytes.
     pub large_bytes_max: u64,
+    /// Values longer than this are refused.
+    pub refused_above: u64,
+    /// Before so many of 100 operations the server is asked for its statistics.
+    pub stats_percent: u64,
     /// Of 100 operations, so many come after a pause; the others follow the completion of one before.
     pub pause_percent: u64,
 }
@@ -77,6 +85,10 @@ pub struct Machines {
     pub client_crashes: u32,
     /// Clients that say goodbye, each followed by another one.
     pub goodbyes: u32,
+    /// Servers that say goodbye to everybody, each followed by another one.
+    pub shutdowns: u32,
+    /// Those who knock and are no clients.
+    pub strangers: u32,
     /// A crashed machine is away for so long at most.
     pub down_max: Ns,
     /// Workers that begin again with an empty partition, as after a panic.
@@ -132,12 +144,16 @@ impl Options {
             messages: FaultOptions::quiet(seed),
             loss: 0.0,
             torn: false,
+            lossless: false,
+            full_house: false,
             skew_max: Ns::ZERO,
             machines: Machines {
                 horizon,
                 server_crashes: 0,
                 client_crashes: 0,
                 goodbyes: 0,
+                shutdowns: 0,
+                strangers: 0,
                 down_max: Ns::from_ms(20),
                 worker_restarts: 0,
                 stalls: 0,
@@ -156,7 +172,7 @@ impl Options {
             || self.load.large_percent > 0;
         (small && self.server.partition.mode != Mode::Store)
             || self.load.ttl_percent > 0
-            || machines.server_crashes + machines.worker_restarts > 0
+            || machines.server_crashes + machines.worker_restarts + machines.shutdowns > 0
     }
 }
 
@@ -202,6 +218,8 @@ fn load(dice: &Stream) -> Load {
         value_bytes_max: pick(dice, &[8, 40, 200, 700]),
         large_percent: 0,
         large_bytes_max: 0,
+        refused_above: u64::MAX,
+        stats_percent: 0,
         pause_percent: pick(dice, &[5, 30, 100]),
     }
 }

@@ -3,6 +3,7 @@
 use crate::asker::{Asker, Shared};
 use crate::options::Options;
 use crate::record::Record;
+use crate::stranger::Stranger;
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
 use drover_kv_herd::client::{Dial, HerdClient};
 use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
@@ -94,6 +95,9 @@ pub struct Room {
     pub served: Option<Served>,
     pub seated: Vec<Seated>,
     pub record: Rc<RefCell<Record>>,
+    strangers: Vec<Rc<RefCell<Stranger>>>,
+    /// The server that is up says goodbye.
+    leaving: bool,
     devices: Vec<FaultyDevice<Sim>>,
     door: SharedDoor,
     options: Options,
@@ -114,6 +118,8 @@ impl Room {
             served: None,
             seated: Vec::new(),
             record: Rc::default(),
+            strangers: Vec::new(),
+            leaving: false,
             devices: Vec::new(),
             door: SharedDoor::default(),
             options: options.clone(),
@@ -155,6 +161,10 @@ impl Room {
         let options = ServerOptions {
             epoch: Some(self.epoch),
             hash_seed: Some(HashSeed::new(self.options.messages.seed, self.epoch)),
+            clients_max: match self.options.full_house {
+                true => self.options.clients,
+                false => self.options.server.clients_max,
+            },
             ..self.options.server.clone()
         };
         let (acceptor, workers) =
@@ -227,6 +237,7 @@ impl Room {
             door.knocking.clear();
             drop(door);
             self.served = None;
+            self.leaving = false;
         }
         let (gone, here): (Vec<Seated>, _) = std::mem::take(&mut self.seated)
             .into_iter()
@@ -261,6 +272,35 @@ impl Room {
         self.seat(seated.machine, ops);
     }
 
+    /// The server, if it is up, says goodbye to everybody. Whoever knocks from now on is told so.
+    pub fn shut_down(&mut self) {
+        if let Some(served) = &self.served {
+            let mut acceptor = served.acceptor.borrow_mut();
+            acceptor.stop();
+            acceptor.context().waker().wake();
+            self.leaving = true;
+        }
+    }
+
+    /// Another server takes the place of one that has said goodbye.
+    pub fn succeed(&mut self) {
+        if self.leaving {
+            self.crash(SERVER);
+            self.restart(SERVER);
+        }
+    }
+
+    /// Somebody who is no client knocks, if the door is open.
+    pub fn knock(&mut self, index: usize) {
+        let Ok(stream) = self.dial().attempt() else {
+            return;
+        };
+        let device = self.device(1);
+        let core = Rc::new(device.context().expect("a context on this thread"));
+        let stranger = self.host(&core, Stranger::new(stream, index));
+        self.strangers.push(stranger);
+    }
+
     /// A worker of the server, if that is up, begins again with an empty partition.
     pub fn restart_worker(&mut self, index: usize) {
         let Some(served) = &self.served else {
@@ -292,6 +332,9 @@ impl Room {
 
     /// From now on nothing goes wrong any more; what is late still arrives.
     pub fn calm_down(&mut self) {
+        self.strangers
+            .drain(..)
+            .for_each(|stranger| stranger.borrow_mut().leave());
         self.devices.iter().for_each(|device| device.set_active(false));
         self.world.set_loss(0.0);
     }
@@ -339,6 +382,7 @@ fn world_options(options: &Options) -> WorldOptions {
         },
         loss: options.loss,
         torn: options.torn,
+        lossless: options.lossless,
         // Values of a hundred kilobytes are copied in one step.
         step_cap: Ns::from_ms(1),
         rc_timeout: Ns::from_us(500),

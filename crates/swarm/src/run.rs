@@ -20,6 +20,7 @@ use crate::scenario::Scenario;
 use drover_base::Ns;
 use drover_kv::{KvClient, OpKind, Refusal};
 use drover_sim::{FaultKind, FaultOptions, FaultPlan, Ps, Stream};
+use std::cell::Cell;
 use std::fmt;
 
 /// What to run.
@@ -178,6 +179,9 @@ enum Trouble {
     Machine { machine: usize, kind: FaultKind },
     Worker { index: usize },
     Goodbye { index: usize },
+    Shutdown,
+    Successor,
+    Stranger { index: usize },
 }
 
 /// Runs it.
@@ -244,6 +248,11 @@ fn is_troubled(kinds: &[Kind]) -> bool {
         Pipeline,
         ShortQueues,
         Paper,
+        Ordered,
+        Crowd,
+        FullHouse,
+        Oversize,
+        ShortWaits,
     ];
     kinds.iter().any(|kind| !sizes.contains(kind))
 }
@@ -318,6 +327,20 @@ fn plan(options: &Options, seed: u64) -> Vec<(Ns, Trouble)> {
         let (at, index) = (Ns(dice.below(machines.horizon.0)), dice.below(1 << 16) as usize);
         plan.push((at, Trouble::Goodbye { index }));
     }
+    let dice = Stream::new(seed, 0, "shutdowns");
+    for _ in 0..machines.shutdowns {
+        let at = Ns(dice.below(machines.horizon.0));
+        let away = dice.log_uniform(Ns::from_us(50).0 as f64, Ns::from_ms(20).0 as f64);
+        plan.push((at, Trouble::Shutdown));
+        plan.push((at + Ns(away as u64), Trouble::Successor));
+    }
+    let dice = Stream::new(seed, 0, "strangers");
+    for _ in 0..machines.strangers {
+        // Many come early: those who stay are sent away in the end.
+        let at = Ns((dice.unit().powi(4) * machines.horizon.0 as f64) as u64);
+        let index = dice.below(1 << 16) as usize;
+        plan.push((at, Trouble::Stranger { index }));
+    }
     plan.sort_by_key(|(at, _)| *at);
     plan
 }
@@ -343,6 +366,9 @@ fn tell(trouble: Trouble) -> String {
     match trouble {
         Trouble::Worker { index } => format!("worker {index} (modulo their number) begins again"),
         Trouble::Goodbye { index } => format!("client {index} (modulo) says goodbye, another one comes"),
+        Trouble::Shutdown => "the server says goodbye".to_owned(),
+        Trouble::Successor => "another server takes its place".to_owned(),
+        Trouble::Stranger { index } => format!("a stranger knocks ({})", crate::stranger::tell(index)),
         Trouble::Machine { machine, kind } => match kind {
             FaultKind::Crash => format!("{} crashes", whose(machine)),
             FaultKind::Restart => format!("{} is there again", whose(machine)),
@@ -360,6 +386,9 @@ fn afflict(room: &mut Room, trouble: Trouble) {
     match trouble {
         Trouble::Worker { index } => room.restart_worker(index),
         Trouble::Goodbye { index } => room.goodbye(index),
+        Trouble::Shutdown => room.shut_down(),
+        Trouble::Successor => room.succeed(),
+        Trouble::Stranger { index } => room.knock(index),
         Trouble::Machine { machine, kind } => match kind {
             FaultKind::Crash => room.crash(machine),
             FaultKind::Restart => room.restart(machine),
@@ -371,14 +400,21 @@ fn afflict(room: &mut Room, trouble: Trouble) {
 /// Everything under way must end.
 fn quiet(room: &Room, options: &Options, found: &mut Vec<Violation>) {
     let until = room.world.now() + options.client.deadline + QUIET_SLACK;
-    let pending = || room.record.borrow().count(|end| *end == End::Pending);
-    if pending() > 0 && room.world.run_while(until, || pending() > 0) {
+    // What has ended stays ended: no look at it again with every event.
+    let ended = Cell::new(0);
+    let pending = || {
+        let record = room.record.borrow();
+        let more = record.entries[ended.get()..].iter();
+        ended.set(ended.get() + more.take_while(|entry| entry.end != End::Pending).count());
+        ended.get() < record.entries.len()
+    };
+    if pending() && room.world.run_while(until, pending) {
         let record = room.record.borrow();
         let mut entries = record.entries.iter().enumerate();
         let first = entries.find(|(_, entry)| entry.end == End::Pending);
         let text = format!(
             "{} operations hang past their deadline; the first: {first:?}",
-            pending()
+            record.count(|end| *end == End::Pending)
         );
         found.push(Violation::new("ends", text));
     }
@@ -423,7 +459,8 @@ fn probe(room: &Room, options: &Options, found: &mut Vec<Violation>) {
         let puts = (0..fill).map(|key| wish(OpKind::Put, own + key));
         asker.wishes.extend(reads.chain(puts));
         if options.load.large_percent > 0 {
-            let value_len = options.load.large_bytes_max as usize;
+            let load = &options.load;
+            let value_len = load.large_bytes_max.min(load.refused_above) as usize;
             asker.wishes.push_back(Wish {
                 value_len,
                 ..wish(OpKind::Put, own)

@@ -176,6 +176,53 @@ pub const ALL: &[Scenario] = &[
         always: &[Conflicts],
         maybe: &[Loss, Duplicates, Delays, Stalls, Skew],
     },
+    Scenario {
+        name: "storm",
+        about: "most messages are lost",
+        always: &[Storm],
+        maybe: &[Delays, Workers, Narrow, Conflicts, Pressure, Large, Datagrams],
+    },
+    Scenario {
+        name: "ordered",
+        about: "a fabric that keeps WRITEs and their order: operations on one key behind one another",
+        always: &[Ordered],
+        maybe: &[
+            Skew,
+            Large,
+            Narrow,
+            Conflicts,
+            Pressure,
+            Pipeline,
+            ShortQueues,
+            Oversize,
+        ],
+    },
+    Scenario {
+        name: "crowd",
+        about: "more clients than are polled all the time, and no place for more",
+        always: &[Crowd],
+        maybe: &[
+            Loss, Clients, Goodbyes, Stalls, Narrow, Datagrams, Pipeline, FullHouse,
+        ],
+    },
+    Scenario {
+        name: "shutdown",
+        about: "the server says goodbye, another one takes its place",
+        always: &[Shutdowns],
+        maybe: &[Loss, Stalls, Conflicts, Large, Datagrams, FullHouse],
+    },
+    Scenario {
+        name: "stranger",
+        about: "others knock who are no clients",
+        always: &[Strangers],
+        maybe: &[Loss, Clients, Goodbyes, Servers, Datagrams, Crowd, FullHouse],
+    },
+    Scenario {
+        name: "limits",
+        about: "values longer than the server takes, little room for what waits",
+        always: &[Oversize, ShortWaits],
+        maybe: &[Loss, Delays, Breaks, Narrow, Conflicts, Servers, Datagrams],
+    },
 ];
 
 impl Scenario {

@@ -33,6 +33,8 @@ pub struct WorldOptions {
     pub loss: f64,
     /// Lines of messages become visible, and those of a READ are sampled, one by one.
     pub torn: bool,
+    /// Cards say that UC loses no WRITE and keeps their order, which is so where no packet is lost and nothing torn.
+    pub lossless: bool,
     /// Torn mode: up to so much time from line to line.
     pub tear_max: Ns,
     /// An RC request is sent again when nothing has been answered for so long.
@@ -57,6 +59,7 @@ impl WorldOptions {
             phase: Phase::Uniform,
             loss: 0.0,
             torn: false,
+            lossless: false,
             tear_max: Ns(50),
             rc_timeout: Ns(4_096 << 14),
             rc_retries: 7,
@@ -81,6 +84,7 @@ impl WorldOptions {
         caps.reads_outstanding_max = p.qp.reads_max as usize;
         // Lines become visible in ascending order, torn or not.
         (caps.ordered_writes, caps.memory_wait) = (true, true);
+        caps.lossless_writes = self.lossless && self.loss == 0.0 && !self.torn;
         caps.post_batch = 16;
         caps
     }

@@ -1,0 +1,110 @@
+//! [`Stranger`]: somebody at the server's door who is no client: asks something and goes, says nothing, or nonsense.
+
+use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_kv_herd::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION};
+use drover_rt::control::ControlStream;
+use drover_rt::control::service::Enquiry;
+
+/// How it is told, and what is said.
+type Manner = (&'static str, fn(&mut ControlStream));
+
+const MANNERS: [Manner; 9] = [
+    ("and says nothing", |_| {}),
+    ("and asks what this is", |stream| {
+        let _ = stream.send_message(&Enquiry);
+    }),
+    ("and asks for statistics", |stream| {
+        say(stream, &Message::StatsRequest);
+    }),
+    ("with another version", |stream| {
+        let protocol_version = PROTOCOL_VERSION + 1;
+        let hello = Hello {
+            protocol_version,
+            ..hello()
+        };
+        say(stream, &Message::Hello(hello));
+    }),
+    ("without a word of welcome", |stream| {
+        let auth = b"ajar".to_vec();
+        say(stream, &Message::Hello(Hello { auth, ..hello() }));
+    }),
+    ("and wants what the paper had, as datagrams", |stream| {
+        let (format, front_end) = (Format::P, FrontEnd::Datagrams);
+        let hello = Hello {
+            format,
+            front_end,
+            ..hello()
+        };
+        say(stream, &Message::Hello(hello));
+    }),
+    ("and begins in the middle", |stream| {
+        say(stream, &Message::BulkOpen { chunk_count: 1 });
+    }),
+    ("and talks nonsense", |stream| {
+        let frame = Message::Hello(hello()).encode();
+        let _ = stream.send(frame.kind, &frame.bytes[1..], &[]);
+    }),
+    ("and thinks better of it", |stream| {
+        say(stream, &Message::Hello(hello()));
+        say(stream, &Message::Bye);
+    }),
+];
+
+fn hello() -> Hello {
+    Hello {
+        protocol_version: PROTOCOL_VERSION,
+        format: Format::D,
+        front_end: FrontEnd::Slots,
+        window: 1,
+        slot_bytes: 64,
+        crc: false,
+        resume_epoch: 0,
+        auth: b"open".to_vec(),
+    }
+}
+
+fn say(stream: &mut ControlStream, message: &Message) {
+    let frame = message.encode();
+    // Whoever does not listen does not hear.
+    let _ = stream.send(frame.kind, &frame.bytes, &frame.fds);
+}
+
+/// Which stranger number `index` is.
+pub fn tell(index: usize) -> &'static str {
+    MANNERS[index % MANNERS.len()].0
+}
+
+/// Keeps a channel open, shows that it is alive, and has no more to say.
+pub struct Stranger(Option<ControlStream>);
+
+/// Heartbeats are answered this often.
+const LOOK_EVERY: Ns = Ns::from_ms(100);
+
+impl Stranger {
+    /// Stranger number `index` at this end of a channel.
+    pub fn new(mut stream: ControlStream, index: usize) -> Stranger {
+        MANNERS[index % MANNERS.len()].1(&mut stream);
+        Stranger(Some(stream))
+    }
+
+    /// Goes.
+    pub fn leave(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl<C: Cpu> Actor<C> for Stranger {
+    fn step(&mut self, cpu: &C) -> Progress {
+        if let Some(stream) = &mut self.0 {
+            match stream.recv(cpu.now()) {
+                Ok(Some(_)) => return Progress::Busy,
+                Ok(None) => {
+                    let wake_at = cpu.now() + LOOK_EVERY;
+                    return Progress::Idle { wake_at };
+                }
+                Err(_) => self.leave(),
+            }
+        }
+        Progress::Idle { wake_at: Ns::MAX }
+    }
+}
