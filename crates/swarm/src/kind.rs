@@ -81,7 +81,7 @@ pub enum Kind {
     Paper,
     /// Cores stop for about as long as a timer runs.
     Pauses,
-    /// Workers restart again and again, while many messages come late.
+    /// Workers hang and then restart, again and again, while many messages are lost, late, or come twice.
     Restarts,
     /// Most messages are lost: requests are given up though they were executed.
     Storm,
@@ -99,11 +99,13 @@ pub enum Kind {
     Oversize,
     /// Few operations may wait in a client.
     ShortWaits,
+    /// Workers stop while many datagrams are sent to them, longer than clients wait before they give requests up.
+    Backlog,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 32] = [
+    pub const ALL: [Kind; 33] = [
         Kind::Loss,
         Kind::Packets,
         Kind::Duplicates,
@@ -136,6 +138,7 @@ impl Kind {
         Kind::Strangers,
         Kind::Oversize,
         Kind::ShortWaits,
+        Kind::Backlog,
     ];
 
     /// As it is typed.
@@ -173,6 +176,7 @@ impl Kind {
             Kind::Strangers => "strangers",
             Kind::Oversize => "oversize",
             Kind::ShortWaits => "short-waits",
+            Kind::Backlog => "backlog",
         }
     }
 
@@ -231,12 +235,8 @@ impl Kind {
                 options.machines.horizon = time(dice, Ns::from_ms(50), Ns::from_s(2));
                 slow(options);
             }
-            Kind::Restarts => {
-                options.machines.worker_restarts = between(dice, 10, 40) as u32;
-                options.messages.delay = 2.0 * rate(dice);
-                options.messages.duplicate = 2.0 * rate(dice);
-                late(options, dice);
-            }
+            Kind::Restarts => restarts(options, dice),
+            Kind::Backlog => backlog(options, dice),
             Kind::Narrow => {
                 options.client.window = pick(dice, &[1, 2]);
                 options.client.slot_bytes = pick(dice, &[64, 128]);
@@ -353,6 +353,37 @@ fn datagrams(options: &mut Options, dice: &Stream) {
     }
 }
 
+/// At any moment some client waits for a reply that was lost, and older copies of its requests are still to land.
+fn restarts(options: &mut Options, dice: &Stream) {
+    let (machines, messages) = (&mut options.machines, &mut options.messages);
+    machines.worker_relapses = between(dice, 40, 120) as u32;
+    machines.horizon = time(dice, Ns::from_ms(60), Ns::from_ms(300));
+    messages.drop = 0.05 + 0.15 * dice.unit();
+    messages.duplicate = 0.1 + 0.3 * dice.unit();
+    (messages.late_polls_max, messages.late_max) = (1, time(dice, Ns::from_us(300), Ns::from_ms(5)));
+    options.client.window = 1;
+    options.clients = between(dice, 4, 6) as usize;
+    options.load.ops = 400;
+    options.load.pause_percent = 5;
+    options.load.keys = between(dice, 1, 3);
+    options.load.put_percent = pick(dice, &[20, 50]);
+}
+
+fn backlog(options: &mut Options, dice: &Stream) {
+    options.server.datagram_recvs = 1024;
+    options.server.mode = ServeMode::Batch {
+        batch: pick(dice, &[1, 1, 4]),
+    };
+    options.client.front_end = FrontEnd::Datagrams;
+    options.client.window = 16;
+    options.clients = between(dice, 3, 6) as usize;
+    options.load.in_flight = 32;
+    options.load.ops = 250;
+    options.load.pause_percent = 10;
+    options.machines.worker_hangs = between(dice, 3, 10) as u32;
+    options.machines.horizon = time(dice, Ns::from_ms(50), Ns::from_ms(500));
+}
+
 /// What does not go together gives way.
 pub fn reconcile(options: &mut Options, kinds: &[Kind]) {
     let has = |kind| kinds.contains(&kind);
@@ -364,7 +395,14 @@ pub fn reconcile(options: &mut Options, kinds: &[Kind]) {
     if has(Kind::Paper) {
         speak_as_the_paper(options);
     }
+    // A crowd that waits for seconds costs a minute and shows nothing new.
+    if has(Kind::Crowd) && options.machines.horizon > CROWD_HORIZON_MAX {
+        options.clients = options.clients.min(6);
+    }
 }
+
+/// Longest run of a crowd.
+const CROWD_HORIZON_MAX: Ns = Ns::from_ms(300);
 
 /// What the paper's format cannot say is not asked; what it cannot survive does not happen.
 fn speak_as_the_paper(options: &mut Options) {

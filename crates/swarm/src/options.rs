@@ -99,6 +99,10 @@ pub struct Machines {
     pub stall_max: Ns,
     /// Cores that do nothing for about as long as one of [`TIMERS`](crate::kind::TIMERS).
     pub pauses: u32,
+    /// Workers that do nothing for longer than clients wait before they give a request up.
+    pub worker_hangs: u32,
+    /// Workers that do nothing for a while, and then begin again with an empty partition.
+    pub worker_relapses: u32,
 }
 
 /// One of `choices`.
@@ -159,6 +163,8 @@ impl Options {
                 stalls: 0,
                 stall_max: Ns::ZERO,
                 pauses: 0,
+                worker_hangs: 0,
+                worker_relapses: 0,
             },
             look_every: time(dice, Ns::from_us(20), Ns::from_us(200)),
         }
@@ -172,7 +178,8 @@ impl Options {
             || self.load.large_percent > 0;
         (small && self.server.partition.mode != Mode::Store)
             || self.load.ttl_percent > 0
-            || machines.server_crashes + machines.worker_restarts + machines.shutdowns > 0
+            || machines.server_crashes + machines.shutdowns > 0
+            || machines.worker_restarts + machines.worker_relapses > 0
     }
 }
 

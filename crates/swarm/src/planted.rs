@@ -28,13 +28,13 @@ pub const ALL: &[Planted] = &[
     Planted {
         name: "no-seq-check",
         about: "a request is executed whatever its sequence number says",
-        scenario: "default",
+        scenario: "delay",
         mistake: Mistake::Server(Flaw::ForgetsResync),
     },
     Planted {
         name: "put-twice",
         about: "an update that arrives again is executed again",
-        scenario: "default",
+        scenario: "loss",
         mistake: Mistake::Server(Flaw::ExecutesTwice),
     },
     Planted {
@@ -92,7 +92,11 @@ impl Planted {
     pub(crate) fn plant(&self, options: &mut Options) {
         match self.mistake {
             Mistake::Server(flaw) => options.server.flaw = Some(flaw),
-            Mistake::Fabric => options.messages.splits_late = true,
+            Mistake::Fabric => {
+                options.messages.splits_late = true;
+                // Often enough for a few hundred seeds.
+                (options.messages.delay, options.loss) = (0.1, 0.1);
+            }
         }
     }
 

@@ -317,6 +317,26 @@ fn plan(options: &Options, seed: u64) -> Vec<(Ns, Trouble)> {
         };
         plan.push((at, Trouble::Machine { machine, kind }));
     }
+    let dice = Stream::new(seed, 0, "hangs");
+    for hang in 0..machines.worker_hangs + machines.worker_relapses {
+        let index = dice.below(options.server.partition_count as u64) as usize;
+        let at = Ns(dice.below(machines.horizon.0));
+        let longest = match hang < machines.worker_hangs {
+            true => Ns::from_ms(400),
+            false => Ns::from_ms(4),
+        };
+        let time = time(&dice, Ns(longest.0 / 8), longest);
+        // The acceptor's core is the first of the server's machine.
+        let kind = FaultKind::Stall {
+            core_index: 1 + index as u32,
+            time,
+        };
+        let machine = SERVER;
+        plan.push((at, Trouble::Machine { machine, kind }));
+        if hang >= machines.worker_hangs {
+            plan.push((at + Ns(time.0 * 9 / 10), Trouble::Worker { index }));
+        }
+    }
     let dice = Stream::new(seed, 0, "workers");
     for _ in 0..machines.worker_restarts {
         let (at, index) = (Ns(dice.below(machines.horizon.0)), dice.below(1 << 16) as usize);

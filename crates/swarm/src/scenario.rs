@@ -153,16 +153,17 @@ pub const ALL: &[Scenario] = &[
     Scenario {
         name: "backlog",
         about: "requests as datagrams pile up while cores stop, machines crash, or both",
-        always: &[Datagrams, Pauses],
+        always: &[Datagrams, Backlog],
         maybe: &[
-            Silence, Loss, Duplicates, Delays, Servers, Clients, Workers, Narrow, Conflicts, Pipeline,
+            Pauses, Stalls, Silence, Loss, Duplicates, Delays, Servers, Clients, Workers, Narrow, Conflicts,
+            Pipeline,
         ],
     },
     Scenario {
         name: "restart",
         about: "workers restart again and again, while messages come late or twice",
         always: &[Restarts],
-        maybe: &[Loss, Narrow, Conflicts, Datagrams, Pauses, Pipeline, Large],
+        maybe: &[Loss, Narrow, Datagrams, Pauses, Pipeline, Large],
     },
     Scenario {
         name: "packet",
