@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod campaign;
 mod check;
 mod ci;
 mod command;
@@ -17,6 +18,7 @@ mod loom;
 mod memcached;
 mod miri;
 mod package;
+mod seed;
 mod setup;
 mod sim;
 mod steps;
@@ -59,6 +61,8 @@ enum Chore {
     Instructions(instructions::Args),
     /// Servers and clients in simulated rooms where things go wrong, thousands of seeds.
     Sim(sim::Args),
+    /// Every scenario in turn, with fresh seeds, until the time is over; writes down what was played.
+    Campaign(campaign::Args),
     /// Branches of the protocol that the campaigns of simulated rooms never reach, against docs/sim-coverage.md.
     Coverage(coverage::Args),
     /// System calls of a server under load, counted by strace.
@@ -106,6 +110,7 @@ fn main() -> ExitCode {
         Chore::Bench => bench::run(&mut steps),
         Chore::Instructions(args) => instructions::run(&mut steps, &args),
         Chore::Sim(args) => sim::run(&mut steps, &args),
+        Chore::Campaign(args) => campaign::run(&mut steps, &args),
         Chore::Coverage(args) => coverage::run(&mut steps, &args),
         Chore::Syscalls => syscalls::run(&mut steps),
         Chore::Kill(args) => tests::kill(&mut steps, &args),

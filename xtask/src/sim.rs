@@ -1,6 +1,7 @@
 //! Campaigns of simulated rooms, by `drover sim` in a build that is nearly as fast as a release and keeps every
 //! assertion.
 
+use crate::campaign;
 use crate::command::{self, cargo};
 use crate::counts::Counts;
 use crate::steps::Steps;
@@ -14,16 +15,17 @@ pub struct Args {
     /// Which scenario, or `all`: each of them.
     #[arg(long, default_value = "default")]
     pub scenario: String,
-    /// The first seed.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    /// The first seed; drawn at random, and printed, unless given.
+    #[arg(long)]
+    pub seed: Option<u64>,
     /// Instead: whether mistakes put in on purpose are found.
     #[arg(long)]
     pub planted: bool,
 }
 
-/// What CI runs: few seeds, always the same.
-const SEEDS_IN_CI: &str = "50";
+/// What CI plays: a few seeds that are always the same, and many that nobody ran before.
+const FIXED_IN_CI: &[&str] = &["--seed", "1", "--seeds", "50"];
+const FRESH_IN_CI: &[&str] = &["--seeds", "1000"];
 
 /// A campaign.
 pub fn run(steps: &mut Steps, args: &Args) {
@@ -31,59 +33,47 @@ pub fn run(steps: &mut Steps, args: &Args) {
         steps.run("sim planted", || drover_sim(&["--planted".into()]));
         return;
     }
-    for scenario in scenarios(&args.scenario) {
+    let scenarios = match args.scenario.as_str() {
+        "all" => {
+            let built = steps.run("sim build", || drover_sim(&["--list".into()]));
+            if built { campaign::list("herd") } else { return }
+        }
+        one => Ok(vec![one.to_string()]),
+    };
+    let scenarios = match scenarios {
+        Ok(scenarios) => scenarios,
+        Err(why) => {
+            steps.run("sim scenarios", || Err(why));
+            return;
+        }
+    };
+    for scenario in scenarios {
         steps.run(&format!("sim {scenario}"), || {
-            drover_sim(&[
+            let mut arguments = vec![
                 format!("--scenario={scenario}"),
-                format!("--seed={}", args.seed),
                 format!("--seeds={}", args.seeds),
-            ])
+            ];
+            arguments.extend(args.seed.map(|seed| format!("--seed={seed}")));
+            drover_sim(&arguments)
         });
     }
 }
 
-/// The fixed few seeds of CI, with the release that it has built anyway, and the mistakes.
+/// What CI plays, with the release that it has built anyway.
 pub fn smoke(steps: &mut Steps) {
-    steps.run("sim", || {
-        command::run(&mut cargo(&[
-            "run",
-            "--release",
-            "--quiet",
-            "--",
-            "sim",
-            "--seeds",
-            SEEDS_IN_CI,
-        ]))
-        .map(|_| Counts::ONE)
-    });
-    steps.run("sim planted", || {
-        command::run(&mut cargo(&[
-            "run",
-            "--release",
-            "--quiet",
-            "--",
-            "sim",
-            "--planted",
-        ]))
-        .map(|_| Counts::ONE)
-    });
-}
-
-fn scenarios(wanted: &str) -> Vec<String> {
-    if wanted != "all" {
-        return vec![wanted.to_string()];
+    for (name, arguments) in [
+        ("sim fixed", FIXED_IN_CI),
+        ("sim fresh", FRESH_IN_CI),
+        ("sim planted", &["--planted"][..]),
+    ] {
+        steps.run(name, || {
+            let mut sim = cargo(&["run", "--release", "--quiet", "--", "sim"]);
+            command::run(sim.args(arguments)).map(|_| Counts::ONE)
+        });
     }
-    let mut list = campaign();
-    let text = command::output(list.arg("--list")).unwrap_or_default();
-    // The lines between `scenarios:` and the next title, which begin with two blanks and a name.
-    let lines = text.lines().skip(1).take_while(|line| line.starts_with("  "));
-    lines
-        .filter_map(|line| line.split_whitespace().next())
-        .map(str::to_string)
-        .collect()
 }
 
-fn campaign() -> std::process::Command {
+fn drover() -> std::process::Command {
     cargo(&[
         "run",
         "--profile",
@@ -97,5 +87,5 @@ fn campaign() -> std::process::Command {
 }
 
 fn drover_sim(arguments: &[String]) -> crate::steps::StepResult {
-    command::run(campaign().args(arguments)).map(|_| Counts::ONE)
+    command::run(drover().args(arguments)).map(|_| Counts::ONE)
 }
