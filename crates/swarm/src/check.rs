@@ -34,6 +34,8 @@ impl std::fmt::Display for Violation {
 
 /// Sets of done operations remembered per key before a history counts as too wide to be judged.
 const CONFIGURATIONS_MAX: usize = 1 << 17;
+/// An operation may end so much after its deadline: clients look at their timers every millisecond at least.
+pub const DEADLINE_SLACK: Ns = Ns::from_ms(5);
 /// An item may be seen so much later than it expires: servers look at the clock once per step.
 const EXPIRY_SLACK: Ns = Ns::from_ms(1);
 
@@ -66,6 +68,7 @@ pub fn check(record: &Record, options: &Options, circumstances: Circumstances) -
         .extend(nonsense.map(|text| Violation::new("nonsense", text)));
     refusals(record, options, circumstances.troubled, &mut verdict.violations);
     expiry(record, &mut verdict.violations);
+    ends(record, options.client.deadline, &mut verdict.violations);
     linearizability(record, options, circumstances.settled_at, &mut verdict);
     verdict
 }
@@ -174,6 +177,31 @@ fn refusals(record: &Record, options: &Options, troubled: bool, found: &mut Vec<
     }
 }
 
+/// Every operation ends within its deadline, in time in which its client's core runs.
+fn ends(record: &Record, deadline: Ns, found: &mut Vec<Violation>) {
+    let longest = Ps::from(deadline + DEADLINE_SLACK).0;
+    for (token, entry) in record.entries.iter().enumerate() {
+        let (End::Answered(at) | End::Unknown(at) | End::Refused(at, _)) = entry.end else {
+            continue;
+        };
+        let took = at - entry.called_at;
+        if took <= longest {
+            continue;
+        }
+        let own = record.stalls.iter().filter(|stall| stall.client == entry.client);
+        let stood: u64 = own
+            .map(|stall| {
+                let until = at.min(stall.from + stall.time);
+                until.saturating_sub(entry.called_at.max(stall.from))
+            })
+            .sum();
+        if took > longest + stood {
+            let text = format!("operation {token} took {}: {entry:?}", Ps(took));
+            found.push(Violation::new("ends", text));
+        }
+    }
+}
+
 /// What has expired is not read.
 fn expiry(record: &Record, found: &mut Vec<Violation>) {
     for get in &record.entries {
@@ -202,6 +230,7 @@ fn expiry(record: &Record, found: &mut Vec<Violation>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Stall;
     use crate::scenario::Scenario;
 
     fn options() -> Options {
@@ -231,7 +260,7 @@ mod tests {
     fn rules(entries: &[Entry], troubled: bool) -> Vec<&'static str> {
         let record = Record {
             entries: entries.to_vec(),
-            nonsense: Vec::new(),
+            ..Record::default()
         };
         let verdict = check(&record, &options(), circumstances(troubled));
         verdict
@@ -242,6 +271,31 @@ mod tests {
     }
 
     const SECOND: u64 = 1_000_000_000_000;
+
+    #[test]
+    fn an_operation_ends_in_time_in_which_its_client_runs() {
+        let deadline = options().client.deadline;
+        let late = Ps::from(deadline + DEADLINE_SLACK).0 + 2;
+        let mut record = Record {
+            entries: vec![entry(Call::Get(None), 1, End::Answered(late + 1))],
+            ..Record::default()
+        };
+        let rules = |record: &Record| {
+            let mut found = Vec::new();
+            ends(record, deadline, &mut found);
+            found.len()
+        };
+        assert_eq!(rules(&record), 1);
+        let stall = |client| Stall {
+            client,
+            from: 5,
+            time: 10,
+        };
+        record.stalls.push(stall(1));
+        assert_eq!(rules(&record), 1, "another client stood still");
+        record.stalls.push(stall(0));
+        assert_eq!(rules(&record), 0);
+    }
 
     #[test]
     fn what_expired_may_not_be_read() {
@@ -270,7 +324,7 @@ mod tests {
         entries.extend((0..20).map(|n| entry(Call::Get(Some(1)), 10 + n, End::Answered(11 + n))));
         let record = Record {
             entries,
-            nonsense: Vec::new(),
+            ..Record::default()
         };
         let verdict = check(&record, &options(), circumstances(true));
         assert_eq!(verdict.violations.len(), 1);

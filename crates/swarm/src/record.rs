@@ -46,6 +46,19 @@ pub struct Record {
     pub entries: Vec<Entry>,
     /// Answers that no state of a store explains.
     pub nonsense: Vec<String>,
+    /// When clients' cores stood still.
+    pub stalls: Vec<Stall>,
+}
+
+/// A client's core stood still.
+#[derive(Clone, Copy, Debug)]
+pub struct Stall {
+    /// Whose.
+    pub client: u32,
+    /// Since when, in picoseconds.
+    pub from: u64,
+    /// For how long, in picoseconds.
+    pub time: u64,
 }
 
 impl Record {

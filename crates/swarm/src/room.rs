@@ -2,13 +2,13 @@
 
 use crate::asker::{Asker, Shared};
 use crate::options::Options;
-use crate::record::Record;
+use crate::record::{Record, Stall};
 use crate::stranger::Stranger;
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
 use drover_kv_herd::client::{Dial, HerdClient};
 use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
 use drover_rt::control::{ControlStream, DialError};
-use drover_sim::{Noise, VirtualCpu};
+use drover_sim::{Noise, Ps, VirtualCpu};
 use drover_verbs::faulty::{FaultCounts, FaultOptions, Faulty, FaultyContext, FaultyDevice};
 use drover_verbs::{Context, Device};
 use drover_verbs_sim::profile::Profile;
@@ -325,8 +325,19 @@ impl Room {
             cores.push(served.acceptor.borrow().context());
             cores.extend(served.workers.iter().map(|worker| worker.borrow().context()));
         }
-        if !cores.is_empty() {
-            self.world.stall(cores[core_index % cores.len()].inner(), time);
+        if cores.is_empty() {
+            return;
+        }
+        let index = core_index % cores.len();
+        self.world.stall(cores[index].inner(), time);
+        // Cores of clients come first.
+        let mut here = self.seated.iter().filter(|seated| seated.machine == machine);
+        if let Some(seated) = here.nth(index) {
+            self.record.borrow_mut().stalls.push(Stall {
+                client: seated.asker.borrow().id,
+                from: Ps::from(self.world.now()).0,
+                time: Ps::from(time).0,
+            });
         }
     }
 

@@ -10,7 +10,7 @@
 //! ```
 
 use crate::asker::Wish;
-use crate::check::{self, Circumstances, Violation};
+use crate::check::{self, Circumstances, DEADLINE_SLACK, Violation};
 use crate::kind::{Kind, TIMERS};
 use crate::options::{Options, pick, time};
 use crate::planted::Planted;
@@ -156,10 +156,8 @@ impl fmt::Display for Summary {
     }
 }
 
-/// After the last operation's deadline everything must have ended within this.
-const QUIET_SLACK: Ns = Ns::from_ms(5);
-/// A handshake that hangs is given up after five seconds; the next one must succeed.
-const READY_MAX: Ns = Ns::from_s(7);
+/// A handshake that hangs is given up after five seconds, and the next attempt comes at most 200 ms later.
+const READY_MAX: Ns = Ns::from_ms(5_300);
 /// Questions in a room where nothing goes wrong any more are answered within this.
 const PROBE_MAX: Ns = Ns::from_ms(200);
 /// Requests that were given up have been ruled out by the server within this.
@@ -419,7 +417,7 @@ fn afflict(room: &mut Room, trouble: Trouble) {
 
 /// Everything under way must end.
 fn quiet(room: &Room, options: &Options, found: &mut Vec<Violation>) {
-    let until = room.world.now() + options.client.deadline + QUIET_SLACK;
+    let until = room.world.now() + options.client.deadline + DEADLINE_SLACK;
     // What has ended stays ended: no look at it again with every event.
     let ended = Cell::new(0);
     let pending = || {

@@ -12,6 +12,7 @@ use drover_verbs::{
     Payload, PostErrorKind, Provider, Qpn, QueuePair, RemoteRegion, SendList, SendOp, SendWr, UdDest, Wc,
     WrId,
 };
+use std::hint::cold_path;
 
 /// How requests travel.
 pub(super) enum Front<P: Provider> {
@@ -175,23 +176,28 @@ impl<P: Provider> Session<P> {
             }
             Front::Datagrams { .. } => self.address_datagram(at, len),
         };
-        let payload = match len <= self.inline_bytes {
-            true => self.list.inline_kept((at + 1) * self.block_bytes, len),
-            false => match self.staged_payload(at, len) {
-                Some(payload) => payload,
+        let payload = if len <= self.inline_bytes {
+            self.list.inline_kept((at + 1) * self.block_bytes, len)
+        } else {
+            cold_path();
+            let Some(payload) = self.staged_payload(at, len) else {
                 // It goes the way of lost requests: it is sent when its time is over.
-                None => return self.signals.hurry(),
-            },
+                return self.signals.hurry();
+            };
+            payload
         };
         debug_assert!(!self.is_staged(at), "slot {at} is staged twice");
-        let number = self.next_number();
         self.list.push(SendWr {
-            wr_id: WrId(number),
+            wr_id: WrId(0),
             op,
             payload,
-            signaled: self.signals.is_due_within(self.list.len() + 1),
+            signaled: false,
             fence: false,
         });
+        if self.signals.is_due_within(self.list.len()) {
+            cold_path();
+            self.list.sign_last(WrId(self.posted + self.list.len() as u64));
+        }
     }
 
     /// Adds a request of `len` bytes for slot `at` of a [`plain`](Session::plain) session, which `build` puts to the end
@@ -248,6 +254,7 @@ impl<P: Provider> Session<P> {
     }
 
     /// The payload of a request that is too long to be inline; `None`: there is no memory free to send it from.
+    #[inline(never)]
     fn staged_payload(&mut self, at: usize, len: usize) -> Option<Payload> {
         let (number, left) = (self.next_number(), self.left);
         let block = &self.list.kept()[at * self.block_bytes..][..self.block_bytes];

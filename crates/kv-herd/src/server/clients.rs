@@ -164,6 +164,7 @@ impl Client {
     }
 
     /// The request `commit` in the slot whose turn it is was taken: points `lane` at the next one.
+    #[inline]
     pub(super) fn advance(&mut self, lane: &mut Lane, commit: Commit) {
         let here = Turn {
             slot: self.turn.slot,
@@ -297,6 +298,7 @@ impl Clients {
     }
 
     /// Polls lane `index` in every sweep from now on; returns where it is.
+    #[inline]
     pub(super) fn heat(&mut self, index: usize) -> usize {
         if index < self.hot {
             return index;
@@ -308,6 +310,7 @@ impl Clients {
     }
 
     /// Polls lane `index` only now and then from now on; returns where it is.
+    #[inline]
     pub(super) fn cool(&mut self, index: usize) -> usize {
         if index >= self.hot {
             return index;

@@ -328,6 +328,7 @@ impl Intake {
     }
 
     /// Takes what was found of `client`. There must be room.
+    #[inline]
     pub(super) fn take(&mut self, client: &mut Client, found: Found<'_>, counters: &mut Counters) -> Taken {
         let (whose, at) = (client.plain(), found.slots.place(found.commit_at));
         let state = &mut client.states[found.slot as usize];

@@ -54,7 +54,9 @@ impl<P: Provider> Worker<P> {
         if self.intakes[at].is_empty() {
             self.sweep(cpu, at);
         }
-        let received = self.intakes[at].is_empty() && self.receive_datagrams(cpu, at);
+        if self.intakes[at].is_empty() {
+            self.receive_datagrams(cpu, at);
+        }
         if !self.intakes[at].is_empty() {
             self.pipeline.failed_polls = 0;
             self.advance_pipeline(cpu, Some(at));
@@ -67,13 +69,13 @@ impl<P: Provider> Worker<P> {
             return false;
         }
         if drain {
-            return self.drain_pipeline(cpu) | received;
+            return self.drain_pipeline(cpu);
         }
         if self.pipeline.failed_polls >= NOP_AFTER_POLLS {
             self.pipeline.failed_polls = 0;
             self.advance_pipeline(cpu, None);
         }
-        self.pipeline.is_busy() || received
+        self.pipeline.is_busy()
     }
 
     /// Everything that is under way, to its end. Returns whether there was something.

@@ -317,7 +317,8 @@ impl<P: Provider> Worker<P> {
         }
     }
 
-    /// A look at every slot, and what comes of it. Returns whether there was anything.
+    /// A look at every slot and at the receive queue, and what comes of it. Returns whether there was anything, be it
+    /// datagrams to be ignored: only then is an idle worker's receive queue empty.
     fn work_around(&mut self, cpu: &P::Cpu) -> bool {
         match self.options.mode {
             ServeMode::Batch { .. } => {
@@ -328,7 +329,8 @@ impl<P: Provider> Worker<P> {
             ServeMode::Pipeline { drain } => {
                 let at = self.pipeline.next_intake();
                 self.look_around(cpu, at, Around::All);
-                self.pipeline(cpu, drain)
+                let received = self.intakes[at].is_empty() && self.receive_datagrams(cpu, at);
+                self.pipeline(cpu, drain) | received
             }
         }
     }
