@@ -126,6 +126,7 @@ impl Context<Sim> for SimContext {
                 reads_out: 0,
                 departed_at: Ps::ZERO,
                 ingested_at: Ps::ZERO,
+                fetches: 0,
                 fetch_at: Ps::ZERO,
                 landed_at: Ps::ZERO,
                 rc: Reliable {

@@ -24,18 +24,21 @@ impl Net {
                 self.fetch_list(machine, first, end, queue);
                 continue;
             }
-            // Not before an earlier list of its queue pair, which takes longer to fetch.
-            let ingested_at = match self.qps.get_mut(self.ops[first].qp) {
+            // Not before an earlier list of its queue pair, which takes longer to fetch, nor before a request that waits
+            // for such a list.
+            let (ingested_at, waits) = match self.qps.get_mut(self.ops[first].qp) {
                 Some(qp) => {
                     qp.ingested_at = end.max(qp.ingested_at);
-                    qp.ingested_at
+                    let waits = qp.ingested_at > end || qp.fetches > 0;
+                    qp.fetches += u32::from(waits);
+                    (qp.ingested_at, waits)
                 }
-                None => end,
+                None => (end, false),
             };
             self.ops[first].ingested_at = ingested_at;
-            match ingested_at == end {
-                true => self.ingested(machine, first, queue),
-                false => queue.schedule(ingested_at, Event::new(kind::FETCHED, machine, first)),
+            match waits {
+                false => self.ingested(machine, first, queue),
+                true => queue.schedule(ingested_at, Event::new(kind::FETCHED, machine, first)),
             }
         }
     }
@@ -82,12 +85,18 @@ impl Net {
             };
             op = o.next;
         }
+        if let Some(qp) = self.qps.get_mut(self.ops[first].qp) {
+            qp.fetches += 1;
+        }
         let at = self.ops[first].ingested_at;
         queue.schedule(at, Event::new(kind::FETCHED, machine, first));
     }
 
     /// A list of requests is in the card.
     pub(crate) fn fetched(&mut self, machine: u16, first: u32, queue: &mut Queue) {
+        if let Some(qp) = self.qps.get_mut(self.ops[first].qp) {
+            qp.fetches -= 1;
+        }
         let mut op = first;
         while op != NONE {
             let next = self.ops[op].next;

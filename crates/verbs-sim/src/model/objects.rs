@@ -56,6 +56,8 @@ pub(crate) struct Qp {
     pub(crate) departed_at: Ps,
     /// When its last request is in the card: requests enter in the order of posting.
     pub(crate) ingested_at: Ps,
+    /// Lists that the card is fetching, and requests that wait behind them.
+    pub(crate) fetches: u32,
     /// When the card may fetch the next request of a list.
     pub(crate) fetch_at: Ps,
     /// When the last message to it is wholly visible.
