@@ -1,7 +1,7 @@
 //! Laws that hold whatever the numbers: Little's, conservation, determinism.
 
 use crate::bench::{Plan, Verb, run};
-use crate::pair::{Pair, write};
+use crate::pair::{Pair, send, write};
 use drover_verbs::MemoryRegion;
 use drover_verbs::QpKind::{Rc, Uc, Ud};
 use drover_verbs_sim::World;
@@ -98,5 +98,25 @@ fn a_single_request_does_not_overtake_a_list() {
         let mut now = [0; 10];
         pair.there_mr.region().copy_out(0, &mut now);
         assert_eq!(&now, b"on its own");
+    }
+}
+
+/// Nor does a second single request overtake one that waits for the list, whenever it is posted.
+#[test]
+fn single_requests_behind_a_list_keep_their_order() {
+    for kind in [Rc, Uc, Ud] {
+        for gap_ns in (0..1_500).step_by(3) {
+            let world = World::new(Profile::named("apt").expect("a profile"), 2, 1);
+            let mut pair = Pair::new(&world, kind, 64);
+            (0..6).for_each(|id| pair.post_recv(id));
+            pair.post(&[0, 1, 2].map(|n| send(&pair, n, &[0; 200])));
+            pair.post(&[send(&pair, 3, b"waits for the list")]);
+            world.run_for(drover_base::Ns(gap_ns));
+            pair.post(&[send(&pair, 4, b"posted later")]);
+            pair.post(&[send(&pair, 5, b"last")]);
+            world.run_for(drover_base::Ns::from_us(20));
+            let order: Vec<u64> = pair.completions().iter().map(|wc| wc.wr_id.0).collect();
+            assert_eq!(order, [0, 1, 2, 3, 4, 5], "{kind:?}, {gap_ns} ns later");
+        }
     }
 }
