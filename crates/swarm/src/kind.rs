@@ -276,7 +276,7 @@ impl Kind {
             Kind::Shutdowns => options.machines.shutdowns = between(dice, 1, 3) as u32,
             Kind::Strangers => strangers(options, dice),
             Kind::Oversize => {
-                options.server.item_bytes_max = pick(dice, &[1_500, 20_000]);
+                options.server.item_bytes_max = pick(dice, &[300, 1_500, 20_000]);
                 options.server.partition.log_bytes = 4 << 20;
                 options.load.refused_above = options.server.item_bytes_max as u64;
                 options.load.large_percent = pick(dice, &[5, 30]);

@@ -181,7 +181,9 @@ pub const ALL: &[Scenario] = &[
         name: "storm",
         about: "most messages are lost",
         always: &[Storm],
-        maybe: &[Delays, Workers, Narrow, Conflicts, Pressure, Large, Datagrams],
+        maybe: &[
+            Delays, Workers, Narrow, Conflicts, Pressure, Large, Datagrams, Oversize,
+        ],
     },
     Scenario {
         name: "ordered",
