@@ -6,9 +6,9 @@
 //! meanwhile (`cargo xtask abuse`). [`lie`] changes answers on their way, which real clients' rounds must notice.
 //!
 //! ```
-//! use drover_versus::differ::{CasPairs, compare};
+//! use drover_versus::differ::{Relation, compare};
 //!
-//! let mut pairs = CasPairs::default();
+//! let mut pairs = Relation::default();
 //! // The numbers that stand for versions differ, but the same ones do on both sides.
 //! assert_eq!(compare(b"VALUE k 0 1 7\r\nx\r\nEND\r\n", b"VALUE k 0 1 91\r\nx\r\nEND\r\n", &mut pairs), None);
 //! assert!(compare(b"VALUE k 0 1 8\r\nx\r\nEND\r\n", b"VALUE k 0 1 91\r\nx\r\nEND\r\n", &mut pairs).is_some());

@@ -104,6 +104,9 @@ struct Differ {
     /// Make mistakes on purpose, one kind after another: each must be noticed
     #[arg(long)]
     canaries: bool,
+    /// The command that shows a failure again, without its seed and stream
+    #[arg(long)]
+    again: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -197,6 +200,7 @@ impl Differ {
             left: self.left,
             right: self.right,
             canary: None,
+            late_s: 0,
         }
     }
 }
@@ -218,29 +222,26 @@ fn differ(args: &Differ) -> std::io::Result<bool> {
         }
         return Ok(true);
     };
+    let again = args.again.clone();
+    let again = again.unwrap_or_else(|| format!("versus differ --left {} --right {}", args.left, args.right));
     println!(
-        "stream {} differs; again: versus differ --left {} --right {} --seed {} --first {} --streams 1",
-        found.stream, args.left, args.right, args.seed, found.stream
+        "stream {} differs; again: {again} --seed {} --first {} --streams 1",
+        found.stream, args.seed, found.stream
     );
-    println!("{}\nshrunk:\n{}\nafter:", found.mismatch, found.shrunk_mismatch);
-    for element in &found.shrunk {
+    println!("{}", found.mismatch);
+    let (elements, mismatch) = found.shrink(&args.sides())?;
+    println!("shrunk:\n{mismatch}\nafter:");
+    for element in &elements {
         println!("    {}", shown(element));
     }
     Ok(false)
 }
 
+/// A command in text, with `_` before every key; where the number of a version stands, the key whose version it is.
 fn shown(element: &Element) -> String {
-    let names = differ::Names {
-        prefix: "_".to_string(),
-        ..differ::Names::default()
-    };
     match element {
         Element::End(end) => format!("(all answers awaited: {end:?})"),
-        Element::Command(command) => {
-            let mut bytes = Vec::new();
-            names.render(command, &mut bytes);
-            bytes.escape_ascii().to_string()
-        }
+        Element::Command(command) => command.to_string(),
     }
 }
 
@@ -257,7 +258,7 @@ fn canaries(args: &Differ) -> std::io::Result<bool> {
                 "noticed: {} (of {} commands: {})",
                 canary.name,
                 report.commands,
-                found.shrunk.len()
+                found.shrink(&sides)?.0.len()
             ),
             None => {
                 println!("NOT noticed in {} commands: {}", report.commands, canary.name);

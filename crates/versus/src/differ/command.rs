@@ -1,6 +1,8 @@
 //! What a stream is made of, independent of the server: keys and versions are put in when it is sent.
 
+use super::reply::WireKey;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// One word of a command line.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,11 +68,11 @@ pub struct Names {
     /// Begins every key, so that no two plays share one.
     pub prefix: String,
     /// Versions last seen, by key.
-    pub cas: BTreeMap<Vec<u8>, u64>,
+    pub cas: BTreeMap<WireKey, u64>,
 }
 
 /// A version that no server gives.
-const NO_CAS: u64 = 1 << 63;
+pub const NO_CAS: u64 = 1 << 63;
 /// Of these numbers keys are as long as they may be, and one byte longer.
 pub const LONGEST: u8 = 10;
 pub const TOO_LONG: u8 = 11;
@@ -92,13 +94,14 @@ impl Names {
             Piece::Text(text) => out.extend_from_slice(text),
             Piece::Key(number) => out.extend_from_slice(&self.key(*number)),
             Piece::Key64(number) => out.extend_from_slice(&self.key64(*number)),
-            Piece::Cas(text, number) => self.write_cas(text, &self.key(*number), out),
-            Piece::Cas64(text, number) => self.write_cas(text, &self.key64(*number), out),
+            Piece::Cas(text, number) => self.write_cas(text, self.key(*number), false, out),
+            Piece::Cas64(text, number) => self.write_cas(text, self.key64(*number), true, out),
         }
     }
 
-    fn write_cas(&self, text: &str, key: &[u8], out: &mut Vec<u8>) {
-        let cas = self.cas.get(key).copied().unwrap_or(NO_CAS);
+    fn write_cas(&self, text: &str, key: Vec<u8>, base64: bool, out: &mut Vec<u8>) {
+        let cas = self.cas.get(&WireKey { text: key, base64 });
+        let cas = cas.copied().unwrap_or(NO_CAS);
         out.extend_from_slice(format!("{text}{cas}").as_bytes());
     }
 
@@ -129,6 +132,28 @@ impl Names {
             out.extend_from_slice(body);
             out.extend_from_slice(b"\r\n");
         }
+    }
+}
+
+impl fmt::Display for Command {
+    /// Keys begin with `_`. A version is shown as the key it belongs to, because each server counts its own.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Names {
+            prefix: "_".to_string(),
+            ..Names::default()
+        };
+        let mut command = self.clone();
+        for word in &mut command.words {
+            let (text, key) = match word {
+                Piece::Cas(text, number) => (*text, names.key(*number)),
+                Piece::Cas64(text, number) => (*text, names.key64(*number)),
+                _ => continue,
+            };
+            *word = Piece::Text(format!("{text}<version of {}>", key.escape_ascii()).into_bytes());
+        }
+        let mut bytes = Vec::new();
+        names.render(&command, &mut bytes);
+        write!(f, "{}", bytes.escape_ascii())
     }
 }
 
@@ -180,12 +205,18 @@ mod tests {
         };
         let mut out = Vec::new();
         names.render(&command, &mut out);
-        names.cas.insert(b"pk3".to_vec(), 5);
+        let [base64, plain] = [true, false].map(|base64| WireKey {
+            text: b"pk3".to_vec(),
+            base64,
+        });
+        names.cas.insert(base64, 4);
+        names.cas.insert(plain, 5);
         names.render(&command, &mut out);
         assert_eq!(
             String::from_utf8(out).expect("text"),
             "cas pk3 9223372036854775808\r\nv\r\ncas pk3 5\r\nv\r\n"
         );
+        assert_eq!(command.to_string(), "cas _k3 <version of _k3>\\r\\nv\\r\\n");
         assert_eq!((names.key(LONGEST).len(), names.key(TOO_LONG).len()), (250, 251));
     }
 }

@@ -1,6 +1,6 @@
 //! Whether two servers said the same.
 
-use super::reply::{self, Reply, Token};
+use super::reply::{self, Reply, Token, WireKey};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -20,8 +20,20 @@ pub const DIFFERENCES: &[Difference] = &[
         why: "each server counts its own, and drover on each core; of a key the same must stand for the same, and never for two",
     },
     Difference {
-        what: "seconds left, and since the last access, by one",
+        what: "the version of one key is not drawn as a condition on another key",
+        why: "memcached orders the versions of all keys; drover only those of keys on the same core, and two cores use the same numbers",
+    },
+    Difference {
+        what: "seconds left by one",
         why: "both count whole seconds, from moments of their own",
+    },
+    Difference {
+        what: "seconds left until a moment are more in memcached, as many as it started late",
+        why: "memcached reads the wall clock when it starts, and counts from when it is ready: seconds later on a busy machine",
+    },
+    Difference {
+        what: "seconds since the last access by one, and memcached may show more",
+        why: "memcached does not write down every access: without its LRU thread it writes one down a minute",
     },
     Difference {
         what: "the sign of exp of `me`",
@@ -41,11 +53,11 @@ pub const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         what: "values of blanks alone, and minus signs in numbers, are not drawn",
-        why: "counting them memcached looks for digits, and for the sign, behind the value in whatever lay there before",
+        why: "counting them memcached looks for digits, and for the sign, behind the value in whatever lay there before; for the sign also behind other numbers from 2^63 on, so it runs with unused space in each item",
     },
     Difference {
         what: "numbers are not counted and read in one batch",
-        why: "memcached counts in place, or in a new item, by whether somebody is just being sent the old one",
+        why: "memcached counts in place, or in a new item, by whether somebody is just being sent the old one, or its LRU thread has it; so it runs without that thread",
     },
     Difference {
         what: "T of ma is drawn with numbers that fall",
@@ -77,18 +89,34 @@ pub const DIFFERENCES: &[Difference] = &[
     },
 ];
 
-/// Which versions stand for the same on the two sides.
+/// Which numbers stand for the same on the two sides.
 #[derive(Clone, Default, Debug)]
-pub struct CasPairs {
+pub struct Relation {
+    /// Until a moment, the left one may show so many seconds more.
+    late_s: i64,
+    /// Versions.
     left: BTreeMap<u64, u64>,
     /// By key, too.
-    right: BTreeMap<(Vec<u8>, u64), u64>,
+    right: BTreeMap<(WireKey, u64), u64>,
 }
 
-impl CasPairs {
-    fn agree(&mut self, key: Option<&[u8]>, left: u64, right: u64) -> bool {
-        let known = key.is_none_or(|key| *self.right.entry((key.to_vec(), right)).or_insert(left) == left);
+impl Relation {
+    /// Of two servers of which memcached shows up to `late_s` seconds more until a moment.
+    pub fn new(late_s: i64) -> Relation {
+        Relation {
+            late_s,
+            ..Relation::default()
+        }
+    }
+
+    fn agree(&mut self, key: Option<&WireKey>, left: u64, right: u64) -> bool {
+        let known = key.is_none_or(|key| *self.right.entry((key.clone(), right)).or_insert(left) == left);
         *self.left.entry(left).or_insert(right) == right && known
+    }
+
+    /// Whether two times left are the same.
+    fn is_near(&self, left: i64, right: i64, slack_s: i64) -> bool {
+        (-slack_s..=self.late_s + slack_s).contains(&(left - right))
     }
 }
 
@@ -99,6 +127,8 @@ pub struct Mismatch {
     pub left: String,
     /// The other.
     pub right: String,
+    /// Nothing but numbers of seconds differs. A server that gets no processor for some seconds shows that, too.
+    pub only_seconds: bool,
 }
 
 impl fmt::Display for Mismatch {
@@ -125,19 +155,25 @@ impl Mismatch {
         Mismatch {
             left: text(left),
             right: text(right),
+            only_seconds: false,
         }
     }
 }
 
-/// The first place where the answers differ, modulo [`DIFFERENCES`].
-pub fn compare(mut left: &[u8], mut right: &[u8], pairs: &mut CasPairs) -> Option<Mismatch> {
+/// The first place where the answers differ, modulo [`DIFFERENCES`]; `left` are memcached's.
+pub fn compare(mut left: &[u8], mut right: &[u8], relation: &mut Relation) -> Option<Mismatch> {
     loop {
         match (reply::next(&mut left), reply::next(&mut right)) {
             (None, None) => return None,
-            (Some(a), Some(b)) if same(&a, &b, pairs) => {}
+            (Some(a), Some(b)) if same(&a, &b, relation, SLACK_S) => {}
+            (Some(a), Some(b)) => {
+                return Some(Mismatch {
+                    only_seconds: same(&a, &b, relation, i64::from(u32::MAX)),
+                    ..Mismatch::new(a.bytes, b.bytes)
+                });
+            }
             (a, b) => {
-                let bytes =
-                    |reply: Option<Reply<'_>>| reply.map(|reply| reply.bytes.to_vec()).unwrap_or_default();
+                let bytes = |reply: Option<Reply<'_>>| reply.map_or(Vec::new(), |reply| reply.bytes.to_vec());
                 return Some(Mismatch::new(&bytes(a), &bytes(b)));
             }
         }
@@ -146,25 +182,29 @@ pub fn compare(mut left: &[u8], mut right: &[u8], pairs: &mut CasPairs) -> Optio
 
 /// No number of seconds.
 const FOR_EVER: i64 = -1;
+/// Two clocks of whole seconds differ by so much.
+const SLACK_S: i64 = 1;
 
-fn same(left: &Reply<'_>, right: &Reply<'_>, pairs: &mut CasPairs) -> bool {
+/// Whether two answers mean the same, if clocks may differ by `slack_s`.
+fn same(left: &Reply<'_>, right: &Reply<'_>, relation: &mut Relation, slack_s: i64) -> bool {
     left.tokens.len() == right.tokens.len()
         && left.tokens.iter().zip(&right.tokens).all(|(a, b)| match (a, b) {
-            (Token::Cas(a), Token::Cas(b)) => pairs.agree(right.key, *a, *b),
+            (Token::Cas(a), Token::Cas(b)) => relation.agree(right.key.as_ref(), *a, *b),
             (Token::Seconds(a), Token::Seconds(b)) => {
-                a == b || ![*a, *b].contains(&FOR_EVER) && (a - b).abs() <= 1
+                a == b || ![*a, *b].contains(&FOR_EVER) && relation.is_near(*a, *b, slack_s)
             }
-            (Token::Left(a), Token::Left(b)) => left_alike(*a, *b),
+            (Token::Idle(memcached), Token::Idle(other)) => other - memcached <= slack_s,
+            (Token::Left(a), Token::Left(b)) => left_alike(*a, *b, relation, slack_s),
             (Token::Own, _) | (_, Token::Own) => true,
             _ => a == b,
         })
 }
 
-/// Times left of `me`, whatever their signs, may be off by one; -1 may be a second, where it stands beside so few.
-fn left_alike(a: i64, b: i64) -> bool {
+/// Times left of `me`, whatever their signs, may be off by `slack_s`; -1 may be one second if the other is that near.
+fn left_alike(a: i64, b: i64, relation: &Relation, slack_s: i64) -> bool {
     match (a, b) {
-        (FOR_EVER, few) | (few, FOR_EVER) => (FOR_EVER..=2).contains(&few),
-        _ => (a.abs() - b.abs()).abs() <= 1,
+        (FOR_EVER, few) | (few, FOR_EVER) => (FOR_EVER..=1 + SLACK_S).contains(&few),
+        _ => relation.is_near(a.abs(), b.abs(), slack_s),
     }
 }
 
@@ -173,7 +213,7 @@ mod tests {
     use super::*;
 
     fn differ(left: &str, right: &str) -> bool {
-        compare(left.as_bytes(), right.as_bytes(), &mut CasPairs::default()).is_some()
+        compare(left.as_bytes(), right.as_bytes(), &mut Relation::default()).is_some()
     }
 
     #[test]
@@ -200,6 +240,45 @@ mod tests {
         let me = |exp: i64| format!("ME k exp={exp} la=3\r\n");
         assert!(!differ(&me(-99), &me(100)) && differ(&me(-98), &me(100)));
         assert!(!differ(&me(-1), &me(-1)) && !differ(&me(-1), &me(2)) && differ(&me(-1), &me(3)));
+    }
+
+    #[test]
+    fn differences_of_nothing_but_seconds_are_told_apart() {
+        let only_seconds = |left: &str, right: &str| {
+            let mismatch = compare(left.as_bytes(), right.as_bytes(), &mut Relation::default());
+            mismatch.expect("they differ").only_seconds
+        };
+        assert!(only_seconds("HD t90 l0\r\n", "HD t95 l0\r\n"));
+        assert!(only_seconds("HD l0\r\n", "HD l2\r\n"));
+        assert!(!only_seconds("HD t90 s1\r\n", "HD t95 s2\r\n"));
+        assert!(!only_seconds("HD t-1\r\n", "HD t95\r\n"));
+        assert!(!only_seconds("HD t90\r\n", "EN\r\n"));
+    }
+
+    #[test]
+    fn the_last_access_may_be_longer_ago_for_memcached_only() {
+        assert!(!differ("HD l2\r\n", "HD l0\r\n") && !differ("HD l2\r\n", "HD l3\r\n"));
+        assert!(differ("HD l0\r\n", "HD l2\r\n"));
+        assert!(!differ("ME k la=9\r\n", "ME k la=0\r\n") && differ("ME k la=0\r\n", "ME k la=2\r\n"));
+    }
+
+    /// Two items on two cores, whose versions are by chance the same number.
+    #[test]
+    fn a_key_in_base64_is_another_one_than_the_same_letters() {
+        assert!(!differ(
+            "HD c1 kAAAA\r\nHD c2 kAAAA b\r\n",
+            "HD c7 kAAAA\r\nHD c7 kAAAA b\r\n"
+        ));
+    }
+
+    #[test]
+    fn memcached_may_have_begun_to_count_late_and_no_other() {
+        let differ = |left: &str, right: &str| {
+            compare(left.as_bytes(), right.as_bytes(), &mut Relation::new(3)).is_some()
+        };
+        assert!(!differ("HD t104\r\n", "HD t100\r\n") && differ("HD t105\r\n", "HD t100\r\n"));
+        assert!(!differ("HD t99\r\n", "HD t100\r\n") && differ("HD t98\r\n", "HD t100\r\n"));
+        assert!(!differ("ME k exp=-104\r\n", "ME k exp=100\r\n"));
     }
 
     #[test]

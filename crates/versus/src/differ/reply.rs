@@ -7,12 +7,24 @@ pub enum Token<'a> {
     Text(&'a [u8]),
     /// The version of an item.
     Cas(u64),
-    /// A time to live or since the last access.
+    /// A time to live.
     Seconds(i64),
+    /// Seconds since the last access.
+    Idle(i64),
     /// A time to live as `me` shows it: -1 is for ever, other times are negative in memcached 1.6.18, positive in newer ones.
     Left(i64),
     /// Nothing that two servers need have in common.
     Own,
+}
+
+/// The key of an item as it is written on a line. Plain text and base64 name two different items, even if they have the
+/// same letters.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct WireKey {
+    /// Its letters.
+    pub text: Vec<u8>,
+    /// They are base64 of the item's key: flag `b`.
+    pub base64: bool,
 }
 
 /// One answer: where it lies in what was received, and its tokens.
@@ -23,7 +35,7 @@ pub struct Reply<'a> {
     /// Its line, word by word, and its body.
     pub tokens: Vec<Token<'a>>,
     /// The key it names, if it does.
-    pub key: Option<&'a [u8]>,
+    pub key: Option<WireKey>,
 }
 
 impl Reply<'_> {
@@ -75,12 +87,21 @@ fn number<T: std::str::FromStr>(word: &[u8]) -> Option<T> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 
-fn tokens_of<'a>(words: &[&'a [u8]]) -> (Vec<Token<'a>>, Option<&'a [u8]>) {
+fn tokens_of<'a>(words: &[&'a [u8]]) -> (Vec<Token<'a>>, Option<WireKey>) {
+    let named = |text: &[u8], base64| WireKey {
+        text: text.to_vec(),
+        base64,
+    };
     match words[0] {
-        b"VALUE" if words.len() >= 4 => (words.iter().enumerate().map(classic).collect(), Some(words[1])),
+        b"VALUE" if words.len() >= 4 => {
+            let key = named(words[1], false);
+            (words.iter().enumerate().map(classic).collect(), Some(key))
+        }
         b"VA" | b"HD" | b"NS" | b"EX" | b"NF" | b"EN" => {
+            let base64 = words.contains(&&b"b"[..]);
             let key = words.iter().find_map(|word| word.strip_prefix(b"k"));
-            (words.iter().map(|word| flag(word)).collect(), key)
+            let tokens = words.iter().map(|word| flag(word)).collect();
+            (tokens, key.map(|text| named(text, base64)))
         }
         b"ME" => (words.iter().map(|word| debug_field(word)).collect(), None),
         _ => (words.iter().map(|word| Token::Text(word)).collect(), None),
@@ -98,7 +119,8 @@ fn flag(word: &[u8]) -> Token<'_> {
     let rest = word.get(1..).unwrap_or_default();
     match (word.first(), number(rest), number(rest)) {
         (Some(b'c'), Some(cas), _) => Token::Cas(cas),
-        (Some(b't' | b'l'), _, Some(seconds)) => Token::Seconds(seconds),
+        (Some(b't'), _, Some(seconds)) => Token::Seconds(seconds),
+        (Some(b'l'), _, Some(seconds)) => Token::Idle(seconds),
         _ => Token::Text(word),
     }
 }
@@ -108,7 +130,7 @@ fn debug_field(word: &[u8]) -> Token<'_> {
     let text = std::str::from_utf8(word).unwrap_or_default();
     match text.split_once('=') {
         Some(("exp", seconds)) => seconds.parse().map_or(Token::Text(word), Token::Left),
-        Some(("la", seconds)) => seconds.parse().map_or(Token::Text(word), Token::Seconds),
+        Some(("la", seconds)) => seconds.parse().map_or(Token::Text(word), Token::Idle),
         Some(("cas", cas)) => cas.parse().map_or(Token::Text(word), Token::Cas),
         Some(("cls" | "size", _)) => Token::Own,
         _ => Token::Text(word),
@@ -126,12 +148,24 @@ mod tests {
     #[test]
     fn bodies_belong_to_their_lines() {
         let replies = all(b"VALUE k 5 4 77\r\na\r\nb\r\nEND\r\nVA 2 kq c9 t-1\r\nxy\r\nHD c8\r\nrest");
+        let key = |text: &[u8]| {
+            Some(WireKey {
+                text: text.to_vec(),
+                base64: false,
+            })
+        };
         let lens: Vec<usize> = replies.iter().map(|reply| reply.bytes.len()).collect();
         assert_eq!(lens, [22, 5, 20, 7, 4]);
-        assert_eq!((replies[0].cas(), replies[0].key), (Some(77), Some(&b"k"[..])));
-        assert_eq!((replies[2].cas(), replies[2].key), (Some(9), Some(&b"q"[..])));
+        assert_eq!((replies[0].cas(), &replies[0].key), (Some(77), &key(b"k")));
+        assert_eq!((replies[2].cas(), &replies[2].key), (Some(9), &key(b"q")));
         assert!(replies[2].tokens.contains(&Token::Seconds(-1)));
-        assert_eq!((replies[3].cas(), replies[3].key), (Some(8), None));
+        assert_eq!((replies[3].cas(), &replies[3].key), (Some(8), &None));
+    }
+
+    #[test]
+    fn base64_names_another_item_than_the_same_letters_as_text() {
+        let replies = all(b"HD c9 kAAAA b\r\nHD c9 kAAAA\r\n");
+        assert_ne!(replies[0].key, replies[1].key);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::canary::Canary;
 use super::command::{CONNECTIONS, Element, End, Names};
-use super::compare::{CasPairs, Mismatch, compare};
+use super::compare::{Mismatch, Relation, compare};
 use super::cut::Cuts;
 use super::reply;
 use super::unread::Unread;
@@ -20,6 +20,8 @@ pub struct Sides {
     pub right: SocketAddr,
     /// A mistake to make in what the right one says.
     pub canary: Option<Canary>,
+    /// So many seconds after its start the left one, memcached, began to count: see the differences.
+    pub late_s: i64,
 }
 
 /// Connections to each of two servers.
@@ -27,10 +29,11 @@ pub struct Pair {
     sides: Sides,
     left: Side,
     right: Side,
-    pairs: CasPairs,
+    relation: Relation,
     /// None: this kernel does not tell.
     unread: Option<Unread>,
     bytes: u64,
+    silence: Timespec,
 }
 
 struct Side {
@@ -45,8 +48,11 @@ struct Side {
     closed: bool,
 }
 
-/// A server that says nothing for so long has left something unanswered.
-const SILENCE_SECONDS: i64 = 5;
+/// A server that says nothing for so long has left something unanswered. Long, because on a busy machine a server may
+/// get no processor for many seconds.
+const SILENCE_SECONDS: i64 = 60;
+/// The same while a stream is shrunk, which waits for a thousand such answers.
+const SILENCE_SECONDS_SHRINKING: i64 = 5;
 /// So many `mn` end a batch: more than a body that lacks bytes can swallow.
 const SYNCS: usize = 4;
 /// Looks at what a server has not read, before others may use the core in between.
@@ -58,10 +64,22 @@ const LOOKS_MAX: usize = 2_000_000;
 static PLAYS: AtomicU64 = AtomicU64::new(0);
 
 impl Pair {
+    /// Connects to both, in order to shrink a stream that is known to differ.
+    ///
+    /// # Errors
+    ///
+    /// A server cannot be reached.
+    pub fn connect_to_shrink(sides: &Sides) -> io::Result<Pair> {
+        let mut pair = Pair::connect(sides)?;
+        pair.silence.tv_sec = SILENCE_SECONDS_SHRINKING;
+        Ok(pair)
+    }
+
     /// Connects to both.
     pub fn connect(sides: &Sides) -> io::Result<Pair> {
         let nth = PLAYS.fetch_add(1, Ordering::Relaxed);
-        let prefix = format!("{:04x}{nth:06x}", std::process::id() & 0xffff);
+        // No flag begins with `z`: so a key that stands where a flag should means the same in every process.
+        let prefix = format!("z{:03x}{nth:06x}", std::process::id() & 0xfff);
         let left = Side::connect(sides.left, &prefix)?;
         let unread = Unread::new()
             .ok()
@@ -70,9 +88,13 @@ impl Pair {
             right: Side::connect(sides.right, &prefix)?,
             sides: sides.clone(),
             left,
-            pairs: CasPairs::default(),
+            relation: Relation::new(sides.late_s),
             unread,
             bytes: 0,
+            silence: Timespec {
+                tv_sec: SILENCE_SECONDS,
+                tv_nsec: 0,
+            },
         })
     }
 
@@ -114,7 +136,7 @@ impl Pair {
     }
 
     fn judge(&mut self) -> Option<Mismatch> {
-        if let Some(mismatch) = compare(&self.left.received, &self.right.received, &mut self.pairs) {
+        if let Some(mismatch) = compare(&self.left.received, &self.right.received, &mut self.relation) {
             return Some(mismatch);
         }
         let word = |closed| if closed { &b"(closed)"[..] } else { b"(open)" };
@@ -132,7 +154,7 @@ impl Pair {
             let piece = cuts.next();
             let (left, right) = (&mut self.left, &mut self.right);
             // Both work on it at the same time.
-            if !(left.push(piece)? && right.push(piece)?) {
+            if !(left.push(piece, &self.silence)? && right.push(piece, &self.silence)?) {
                 return Ok(());
             }
             let more = left.has_unsent() || right.has_unsent();
@@ -147,7 +169,7 @@ impl Pair {
             if self.left.is_done(end) && self.right.is_done(end) {
                 return Ok(());
             }
-            if !moved && !wait(&[&self.left, &self.right], end)? {
+            if !moved && !wait(&[&self.left, &self.right], end, &self.silence)? {
                 return Ok(());
             }
         }
@@ -155,14 +177,10 @@ impl Pair {
 }
 
 /// Waits for whichever side has something left to do; false if nothing came of it.
-fn wait(sides: &[&Side], end: &[u8]) -> io::Result<bool> {
+fn wait(sides: &[&Side], end: &[u8], silence: &Timespec) -> io::Result<bool> {
     let open = sides.iter().filter(|side| !side.is_done(end));
     let mut fds: Vec<PollFd<'_>> = open.map(|side| side.poll_fd()).collect();
-    let time = Timespec {
-        tv_sec: SILENCE_SECONDS,
-        tv_nsec: 0,
-    };
-    Ok(poll(&mut fds, Some(&time))? > 0)
+    Ok(poll(&mut fds, Some(silence))? > 0)
 }
 
 impl Side {
@@ -221,13 +239,13 @@ impl Side {
     }
 
     /// Sends the next `piece` bytes; receives meanwhile. False: the server takes nothing and says nothing.
-    fn push(&mut self, piece: usize) -> io::Result<bool> {
+    fn push(&mut self, piece: usize, silence: &Timespec) -> io::Result<bool> {
         let end = self.out.len().min(self.sent + piece);
         while self.sent < end && !self.closed {
             match self.streams[self.on].write(&self.out[self.sent..end]) {
                 Ok(n) => self.sent += n,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    if !self.pull()? && !wait(&[&*self], b"")? {
+                    if !self.pull()? && !wait(&[&*self], b"", silence)? {
                         return Ok(false);
                     }
                 }
@@ -285,8 +303,9 @@ impl Side {
     fn learn(&mut self) {
         let mut bytes = &self.received[..];
         while let Some(reply) = reply::next(&mut bytes) {
-            if let (Some(key), Some(cas)) = (reply.key, reply.cas()) {
-                self.names.cas.insert(key.to_vec(), cas);
+            let cas = reply.cas();
+            if let (Some(key), Some(cas)) = (reply.key, cas) {
+                self.names.cas.insert(key, cas);
             }
         }
     }

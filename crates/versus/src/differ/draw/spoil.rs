@@ -1,10 +1,13 @@
 //! Commands that are not as they should be.
 
 use super::Draw;
-use crate::differ::command::{Command, Piece, TOO_LONG};
+use crate::differ::command::{Command, NO_CAS, Piece, TOO_LONG};
+use crate::differ::prepare::NUMBER_MAX;
 
 /// Bodies of spoilt commands stay shorter than the longest line that a server reads.
 const SPOILT_BODY_MAX: usize = 900;
+// Their lengths may stand where a version should.
+const _: () = assert!(SPOILT_BODY_MAX <= NUMBER_MAX);
 /// And so do their lines.
 const SPOILT_WORDS_MAX: usize = 40;
 
@@ -52,6 +55,26 @@ fn forget_short_times(command: &mut Command) {
         && [&b"1"[..], b"+3"].iter().any(|few| is_text(word, few))
     {
         *word = Piece::Text(b"0".to_vec());
+    }
+}
+
+/// See the differences: a version is compared only with that of the item it belongs to. Where the command now means
+/// another item, because its key was replaced, or is taken for base64 or for text, a number that no item has takes its
+/// place.
+fn forget_other_versions(command: &mut Command) {
+    let is_base64 = command.words[2.min(command.words.len())..]
+        .iter()
+        .any(|word| is_text(word, b"b"));
+    let key = command.words.get(1).cloned();
+    for word in &mut command.words {
+        let (text, is_own) = match *word {
+            Piece::Cas(text, number) => (text, !is_base64 && key == Some(Piece::Key(number))),
+            Piece::Cas64(text, number) => (text, is_base64 && key == Some(Piece::Key64(number))),
+            _ => continue,
+        };
+        if !is_own {
+            *word = Piece::Text(format!("{text}{NO_CAS}").into_bytes());
+        }
     }
 }
 
@@ -103,6 +126,7 @@ impl Draw {
             // See the differences: of such an item memcached forgets that its key came in base64.
             command.words.retain(|word| !is_text(word, b"b"));
         }
+        forget_other_versions(command);
     }
 
     fn junk(&mut self) -> Piece {
@@ -145,6 +169,32 @@ impl Draw {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_of_other_items_are_none() {
+        let text = |word: &str| Piece::Text(word.into());
+        let cas = |words: &[Piece]| {
+            let mut command = Command {
+                words: words.to_vec(),
+                gap: " ",
+                ending: "\r\n",
+                body: None,
+            };
+            forget_other_versions(&mut command);
+            command.words.pop().expect("the version")
+        };
+        let own = |number| Piece::Cas("C", number);
+        let none = text("C9223372036854775808");
+        assert_eq!(cas(&[text("md"), Piece::Key(3), own(3)]), own(3));
+        assert_eq!(cas(&[text("md"), text("abc"), own(3)]), none);
+        assert_eq!(cas(&[text("md"), Piece::Key(TOO_LONG), own(3)]), none);
+        assert_eq!(cas(&[text("md"), Piece::Key(3), text("b"), own(3)]), none);
+        assert_eq!(cas(&[own(3)]), none);
+        let own = Piece::Cas64("C", 3);
+        let key = || Piece::Key64(3);
+        assert_eq!(cas(&[text("md"), key(), text("b"), own.clone()]), own);
+        assert_eq!(cas(&[text("md"), key(), own]), none);
+    }
 
     #[test]
     fn no_time_is_a_few_seconds() {

@@ -1,0 +1,33 @@
+//! What is done to a fresh server before its first stream.
+
+use std::io::{self, BufRead, BufReader, Error, Write};
+use std::net::{SocketAddr, TcpStream};
+
+/// Lengths, counts and `C1` are drawn up to this number, and a spoilt command may compare one of them with a version.
+pub const NUMBER_MAX: usize = 1000;
+/// So many items leave every core of a server with a few cores beyond [`NUMBER_MAX`].
+const ITEMS: usize = 8 * NUMBER_MAX;
+/// In May 2033: a moment, and no number of seconds.
+const MOMENT_UNIX_S: u64 = 2_000_000_000;
+
+/// Stores so many items that no later item of this server has a version up to [`NUMBER_MAX`]: on a fresh server such a
+/// number is the version of an item by chance, and of another item on each server. Returns how many seconds are left
+/// until a fixed moment by the server's clock.
+///
+/// # Errors
+///
+/// The server cannot be reached, or does not answer as memcached does.
+pub fn prepare(address: SocketAddr) -> io::Result<i64> {
+    let mut stream = TcpStream::connect(address)?;
+    let mut lines = Vec::new();
+    for nth in 0..ITEMS {
+        lines.extend_from_slice(format!("set first{nth} 0 {MOMENT_UNIX_S} 0 noreply\r\n\r\n").as_bytes());
+    }
+    lines.extend_from_slice(b"mg first0 t\r\n");
+    stream.write_all(&lines)?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer)?;
+    let seconds = answer.trim_end().strip_prefix("HD t");
+    let seconds = seconds.and_then(|seconds| seconds.parse().ok());
+    seconds.ok_or_else(|| Error::other(format!("{address} answered {answer:?}")))
+}
