@@ -47,6 +47,28 @@ fn the_limit_is_memcacheds_to_the_byte() {
     }
 }
 
+/// What is joined counts as one item, with the flags that it had before.
+#[test]
+fn the_limit_of_a_joined_value_is_memcacheds_to_the_byte() {
+    let most = (1 << 20) - 48 - 8 - 2 - 2;
+    for (flags, before, join, want) in [
+        (0, most - 5, "append a 7 0 5", "STORED\r\n"),
+        (0, most - 4, "append a 0 0 5", "NOT_STORED\r\n"),
+        (7, most - 4 - 5, "prepend a 0 0 5", "STORED\r\n"),
+        (7, most - 4 - 4, "prepend a 0 0 5", "NOT_STORED\r\n"),
+        (7, most - 4 - 4, "ms a 5 MA", "NS\r\n"),
+        (7, most - 4 - 4, "ms a 5 MA C12345678", "EX\r\n"),
+    ] {
+        let (mut bed, mut client) = (Bed::new(), Client::new());
+        let mut set = format!("set a {flags} 0 {before}\r\n").into_bytes();
+        set.extend(vec![b'x'; before]);
+        set.extend(b"\r\n");
+        assert_eq!(text(&bed.say(&mut client, &set)), "STORED\r\n");
+        let line = format!("{join}\r\nyyyyy\r\n");
+        assert_eq!(text(&bed.say(&mut client, line.as_bytes())), want, "{join}");
+    }
+}
+
 #[test]
 fn room_for_a_long_value_is_asked_for_once() {
     let (mut bed, mut client) = (Bed::new(), Client::new());

@@ -3,12 +3,12 @@
 use super::{NO_MEMORY, answer, say};
 use crate::Desk;
 use crate::detail::Seen;
-use crate::parse::TOO_LARGE;
+use crate::parse::{TOO_LARGE, is_too_large};
 use crate::request::{Store, StoreMode};
 use crate::watch::kind;
 use drover_base::Cpu;
 use drover_net::Output;
-use drover_store::{ExtraCondition, ExtraOutcome, ExtraPut, Join, Key};
+use drover_store::{ExtraCondition, ExtraOutcome, ExtraPut, Join, Key, Mark};
 
 impl<C: Cpu> Desk<'_, C> {
     pub(super) fn store(&mut self, store: &Store<'_>, key: Key<'_>, output: &mut Output) {
@@ -54,7 +54,11 @@ impl<C: Cpu> Desk<'_, C> {
         if self.core.watched & kind::FETCHERS != 0 {
             self.tell_lookup(key);
         }
-        let outcome = self.partition.put_extra(self.cpu, key, &put, self.now_s);
+        let outcome = if put.join != Join::Replace && self.joins_too_much(key, &put) {
+            ExtraOutcome::TooLarge
+        } else {
+            self.partition.put_extra(self.cpu, key, &put, self.now_s)
+        };
         if self.core.watched & (kind::MUTATIONS | kind::EVICTIONS) != 0 {
             self.tell_stored(key, &put, name, outcome);
         }
@@ -72,6 +76,24 @@ impl<C: Cpu> Desk<'_, C> {
             _ => {}
         }
         outcome
+    }
+
+    /// Whether `put` would make the value of the item that is there longer than memcached allows. The item keeps its
+    /// own flags, which count. A condition that does not hold goes before.
+    fn joins_too_much(&mut self, key: Key<'_>, put: &ExtraPut<'_>) -> bool {
+        let more: usize = put.value.iter().map(|piece| piece.len()).sum();
+        let bytes_max = self.server.settings.item_bytes_max;
+        let mut too_much = false;
+        self.partition.mark(self.cpu, key, self.now_s, |item| {
+            let holds = match put.condition {
+                ExtraCondition::IfCas(cas) => cas == item.cas(),
+                _ => true,
+            };
+            let len = item.value_len() + more;
+            too_much = holds && is_too_large(key.bytes.len(), item.flags(), len, bytes_max);
+            Mark::default()
+        });
+        too_much
     }
 }
 
