@@ -3,6 +3,7 @@
 //!
 //! - [`history`] records who called what when, and what came back.
 //! - [`linear`] says whether a history of one key could have happened one operation at a time.
+//! - [`seeds`] says which seeds a test plays, fixed ones and fresh ones, and how to repeat one.
 //! - [`kv_conformance`] is the suite; a system supplies a [`kv_conformance::Bed`].
 //!
 //! Nothing here is used outside tests, examples and campaigns.
@@ -11,3 +12,4 @@
 pub mod history;
 pub mod kv_conformance;
 pub mod linear;
+pub mod seeds;
