@@ -158,3 +158,27 @@ fn who_cannot_make_its_lodger_has_no_server() {
         Some("no room".to_owned())
     );
 }
+
+/// Items expire by this clock on every core, so laying out the memory of one core must not delay another core's start.
+#[test]
+fn all_workers_count_from_the_moment_they_are_given_or_from_one_moment() {
+    for given in [None, Some(Ns(1))] {
+        let (starts, seen) = mpsc::channel();
+        let starts = Mutex::new(starts);
+        let make: MakeLodger<Shm> = Arc::new(move |seat| {
+            let starts = starts.lock().expect("nobody panicked with it");
+            starts.send(seat.started).expect("somebody receives");
+            Err("seen enough".to_owned())
+        });
+        let options = ServerOptions {
+            partition_count: 2,
+            started: given,
+            ..ServerOptions::default()
+        };
+        let server = Server::<Shm>::start_with(&ShmDevice::default(), None, &options, |_| {}, Some(make));
+        assert!(server.is_err());
+        let [first, second] = [0, 1].map(|_| seen.recv().expect("each worker makes one"));
+        assert_eq!(first, second);
+        assert_eq!(given.unwrap_or(first), first);
+    }
+}

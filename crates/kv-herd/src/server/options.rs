@@ -1,7 +1,7 @@
 //! [`ServerOptions`]: what a server offers and how it works.
 
 use crate::layout::{SLOT_BYTES_MAX, WINDOW_MAX};
-use drover_base::HashSeed;
+use drover_base::{HashSeed, Ns};
 use drover_rt::Idle;
 use drover_store::{PartitionOptions, WarmFile};
 use std::sync::Arc;
@@ -59,6 +59,9 @@ pub struct ServerOptions {
     /// What the clock that items expire by shows when the server starts, in seconds: how long ago it began, in whatever
     /// process that was.
     pub start_s: u32,
+    /// When that was, on the clock of the provider's cores ([`Cpu::now`](drover_base::Cpu::now)); `None`: when the
+    /// server is started, the same moment for all workers.
+    pub started: Option<Ns>,
     /// Secret of the key hash; `None`: random.
     pub hash_seed: Option<HashSeed>,
     /// The server's epoch; `None`: random.
@@ -138,6 +141,7 @@ impl Default for ServerOptions {
             auth: Vec::new(),
             warm: None,
             start_s: 0,
+            started: None,
             hash_seed: None,
             epoch: None,
             datagram_recvs: 0,

@@ -65,6 +65,7 @@ impl<P: Provider> Server<P> {
         lodgers: Option<MakeLodger<P>>,
     ) -> Result<Server<P>, StartError> {
         check::<P>(device, options)?;
+        let started = start_of::<P>(device, options)?;
         let events = Inbox::new();
         let on_worker: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(on_worker);
         let mut threads = Vec::new();
@@ -75,7 +76,8 @@ impl<P: Provider> Server<P> {
             let (events, on_worker, lodgers) = (events.clone(), on_worker.clone(), lodgers.clone());
             let work = move || {
                 on_worker(index);
-                run_worker::<P>(&device, &options, index, &events, lodgers.as_ref(), &hello);
+                let lodgers = lodgers.as_ref();
+                run_worker::<P>(&device, &options, index, started, &events, lodgers, &hello);
             };
             threads.push(spawn(format!("drover-worker-{index}"), work)?);
             starting.push(said);
@@ -101,7 +103,7 @@ impl<P: Provider> Server<P> {
         let (ended, alive) = std::io::pipe().map_err(|error| control_failed(error.to_string()))?;
         let control = spawn("drover-control".to_owned(), move || {
             let _at_the_end = (stop, alive);
-            run_acceptor::<P>(&device, &options, workers, events, listener, &hello)
+            run_acceptor::<P>(&device, &options, workers, events, listener, started, &hello)
         })?;
         let early = || control_failed("it ended before it was ready".to_owned());
         let asks = said.recv().unwrap_or_else(|_| Err(early()))?;
@@ -126,7 +128,7 @@ impl<P: Provider> Server<P> {
     ) -> Result<(Acceptor<P>, Vec<Worker<P>>), StartError> {
         check::<P>(device, options)?;
         let events = Inbox::new();
-        let started = device.context()?.cpu().now();
+        let started = start_of::<P>(device, options)?;
         let workers = (0..options.partition_count)
             .map(|index| Worker::new(device, options, index, started, events.clone()))
             .collect::<Result<Vec<_>, _>>()?;
@@ -266,19 +268,25 @@ fn control_failed(reason: String) -> StartError {
     }
 }
 
+/// The start of the server. Workers take what time they need to lay out their memory; their clocks still agree with
+/// each other and with the wall clock.
+fn start_of<P: Provider>(device: &P::Device, options: &ServerOptions) -> Result<Ns, StartError> {
+    match options.started {
+        Some(started) => Ok(started),
+        None => Ok(device.context()?.cpu().refresh()),
+    }
+}
+
 fn run_worker<P: Provider>(
     device: &P::Device,
     options: &ServerOptions,
     index: usize,
+    started: Ns,
     events: &Arc<Inbox<Event>>,
     lodgers: Option<&MakeLodger<P>>,
     hello: &mpsc::Sender<Result<Introduction, StartError>>,
 ) {
-    let made = device
-        .context()
-        .map(|ctx| ctx.cpu().refresh())
-        .map_err(StartError::from);
-    let made = made.and_then(|started| Worker::<P>::new(device, options, index, started, events.clone()));
+    let made = Worker::<P>::new(device, options, index, started, events.clone());
     let made = made.and_then(|worker| Ok((make_lodger(&worker, options, index, lodgers)?, worker)));
     let (mut lodger, mut worker) = match made {
         Ok(made) => made,
@@ -399,14 +407,10 @@ fn run_acceptor<P: Provider>(
     workers: Vec<Introduction>,
     events: Arc<Inbox<Event>>,
     listener: Option<ControlListener>,
+    started: Ns,
     hello: &mpsc::Sender<Result<Arc<Inbox<Ask>>, StartError>>,
 ) -> Result<(), ServeError> {
-    let made = device
-        .context()
-        .map(|ctx| ctx.cpu().refresh())
-        .map_err(StartError::from);
-    let made = made
-        .and_then(|started| Acceptor::<P>::new(device, options, workers, events.clone(), listener, started));
+    let made = Acceptor::<P>::new(device, options, workers, events.clone(), listener, started);
     let made = made.and_then(|acceptor| Ok((acceptor, alarm()?)));
     let (mut acceptor, alarm) = match made {
         Ok(made) => made,

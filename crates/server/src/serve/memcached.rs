@@ -45,12 +45,13 @@ pub struct Memcached {
 }
 
 impl Memcached {
-    /// A server for `core_count` workers, whose clock shows `start_s`. Errors: no descriptors or memory left.
+    /// A server for `core_count` workers, whose clock shows `start_s` when the wall clock shows `now_unix_s`. Errors: no
+    /// descriptors or memory left.
     pub fn new(
         settings: &Settings,
         files: Arc<Files>,
         hash_seed: HashSeed,
-        start_s: u32,
+        (now_unix_s, start_s): (u64, u32),
         core_count: usize,
         listeners: Vec<Listener>,
     ) -> io::Result<Memcached> {
@@ -64,7 +65,7 @@ impl Memcached {
         let hasher = hash_seed.hasher();
         let server = Server::new(
             hasher,
-            unix_time_s() - u64::from(start_s),
+            now_unix_s - u64::from(start_s),
             core_count,
             Limits {
                 began_s: start_s,

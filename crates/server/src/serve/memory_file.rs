@@ -11,8 +11,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Opens the file, if there is to be one, for a server of `options`, which learn of it. Keys are hashed under `seed`
-/// unless the file has items already, and its own. Says whether it starts cold, and why. Errors: it cannot be used.
-pub fn open(settings: &Settings, options: &mut ServerOptions, seed: HashSeed) -> Result<(), Failure> {
+/// unless the file has items already, and its own. `now_s` is the wall clock at the server's start. Says whether it
+/// starts cold, and why. Errors: it cannot be used.
+pub fn open(
+    settings: &Settings,
+    options: &mut ServerOptions,
+    seed: HashSeed,
+    now_s: u64,
+) -> Result<(), Failure> {
     let Some(path) = &settings.memory_file.value else {
         return Ok(());
     };
@@ -21,7 +27,6 @@ pub fn open(settings: &Settings, options: &mut ServerOptions, seed: HashSeed) ->
         value_bytes_max: options.item_bytes_max,
         ..options.partition
     };
-    let now_s = unix_time_s();
     let (warm, doubt) = WarmFile::open(path, &partition, options.partition_count, seed, None, now_s)
         .map_err(|error| {
             let text = format!("memory file {}: {error}", path.display());

@@ -1,7 +1,7 @@
 //! A running server: workers and control thread belong to HERD; this thread waits for signals and for clients
 //! that come another way.
 
-use super::memcached::Memcached;
+use super::memcached::{Memcached, unix_time_s};
 use super::ops::{Files, Ops, Signal, Signals};
 use super::settings::Settings;
 use super::{limits, listen, memory_file, ops, plan, ways};
@@ -83,8 +83,8 @@ impl Job for Serve<'_> {
         let fabric = self.listeners.remove(0);
         let cores = self.settings.cores.value.clone();
         let pin = move |worker: usize| pin_worker(worker, cores.as_deref());
-        self.choose_seed::<P>(device)?;
-        let memcached = self.memcached()?;
+        let now_unix_s = self.prepare_items::<P>(device)?;
+        let memcached = self.memcached(now_unix_s)?;
         let front = memcached.as_ref().map(|memcached| memcached.front());
         let lodgers = memcached.map(Memcached::lodgers::<P>);
         let server = Server::<P>::start_with(device, Some(fabric), &self.options, pin, lodgers)
@@ -108,22 +108,27 @@ impl Job for Serve<'_> {
 }
 
 impl Serve<'_> {
-    /// Under which seed keys are hashed, if anybody but the server must know: all ways in must find the same items, and
-    /// so must the next start.
-    fn choose_seed<P: Provider<Cpu = NativeCpu>>(&mut self, device: &P::Device) -> Result<(), Failure> {
+    /// Chooses the seed that keys are hashed under, because memcached's clients and the next start must find the same
+    /// items, and opens the memory file. Reads the server's clock and the wall clock at the same moment and returns the
+    /// latter: whatever takes time after that, an item expires when its client said.
+    fn prepare_items<P: Provider<Cpu = NativeCpu>>(&mut self, device: &P::Device) -> Result<u64, Failure> {
+        let now_unix_s = unix_time_s();
         if self.sockets.is_empty() && self.settings.memory_file.value.is_none() {
-            return Ok(());
+            return Ok(now_unix_s);
         }
         let context = device
             .context()
             .map_err(|error| Failure::new(exit::OS_ERROR, format!("hash seed: {error}")))?;
         let seed = HashSeed::new(context.cpu().random(), context.cpu().random());
         self.options.hash_seed = Some(seed);
-        memory_file::open(self.settings, &mut self.options, seed)
+        let now_unix_s = unix_time_s();
+        self.options.started = Some(context.cpu().refresh());
+        memory_file::open(self.settings, &mut self.options, seed, now_unix_s)?;
+        Ok(now_unix_s)
     }
 
     /// What serves memcached clients, if any may come.
-    fn memcached(&mut self) -> Result<Option<Arc<Memcached>>, Failure> {
+    fn memcached(&mut self, now_unix_s: u64) -> Result<Option<Arc<Memcached>>, Failure> {
         let Some(seed) = self.options.hash_seed.filter(|_| !self.sockets.is_empty()) else {
             return Ok(None);
         };
@@ -134,7 +139,7 @@ impl Serve<'_> {
             self.settings,
             self.ops.files(),
             seed,
-            self.options.start_s,
+            (now_unix_s, self.options.start_s),
             count,
             sockets,
         );
