@@ -18,7 +18,7 @@ pub struct HistoryArgs {
     /// Rounds on a real server.
     #[arg(long, default_value_t = 300)]
     pub rounds: u32,
-    /// Seeds in one thread.
+    /// Fresh seeds in one thread; DROVER_SEED=S in the environment begins with S instead.
     #[arg(long, default_value_t = 5000)]
     pub seeds: u32,
 }
@@ -82,7 +82,8 @@ pub fn kill(steps: &mut Steps, args: &KillArgs) {
     });
 }
 
-/// Tests whose names say how many seeds they play: too long for CI, which plays a few of each.
+/// Tests whose names say how many seeds they play, fresh ones in every run: too long for CI, which plays a few fixed ones
+/// of each. `DROVER_SEED` in the environment, which a failure prints, repeats one.
 pub fn races(steps: &mut Steps) {
     for (package, tests) in [
         ("drover-kv-pilaf", "race::"),

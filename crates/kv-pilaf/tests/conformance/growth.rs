@@ -10,6 +10,7 @@ use drover_kv::{KvClient, Op, Outcome};
 use drover_kv_pilaf::client::PilafClient;
 use drover_kv_pilaf::server::ServerOptions;
 use drover_testkit::kv_conformance::{Bed, BedOptions, Faults};
+use drover_testkit::seeds::Seeds;
 use drover_verbs::loopback::Loopback;
 use drover_verbs_shm::Shm;
 use drover_verbs_sim::Sim;
@@ -185,7 +186,9 @@ fn records_are_reused_at_once_and_nothing_wrong_is_read() {
 #[test]
 #[ignore = "takes minutes"]
 fn a_table_grows_under_load_500_seeds() {
-    for seed in 0..500 {
+    let seeds = Seeds::new(0, 500);
+    println!("{seeds}");
+    seeds.each(|seed| {
         let faults = Faults {
             drop: if seed % 2 == 0 { 0.0 } else { 0.002 },
             tear: 1.0,
@@ -195,5 +198,5 @@ fn a_table_grows_under_load_500_seeds() {
             faults,
             ..options(seed)
         });
-    }
+    });
 }
