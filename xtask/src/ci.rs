@@ -48,6 +48,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
         &fuzz::Args {
             target: None,
             seconds: FUZZ_SECONDS,
+            seed: None,
         },
     );
 }

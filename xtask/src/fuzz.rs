@@ -16,6 +16,9 @@ pub struct Args {
     /// Seconds for each target.
     #[arg(long, default_value_t = 30)]
     pub seconds: u32,
+    /// libFuzzer's seed; without it a fresh one, which is printed
+    #[arg(long)]
+    pub seed: Option<u32>,
 }
 
 /// The target that must crash.
@@ -55,11 +58,14 @@ pub fn run_all(steps: &mut Steps, args: &Args) {
         }
     };
     let seconds = format!("-max_total_time={}", args.seconds);
+    let seed = args.seed.map_or_else(crate::seed::fresh, u64::from).max(1); // 0 lets libFuzzer choose
+    println!("fuzz: --seed {seed}");
+    let seed = format!("-seed={seed}");
     let wanted = names
         .iter()
         .filter(|name| args.target.as_ref().is_none_or(|wanted| wanted == *name));
     let works = wanted.map(|name| -> Work<'_> {
-        let options = [&*seconds, "-timeout=5", "-verbosity=0"];
+        let options = [&*seconds, &*seed, "-timeout=5", "-verbosity=0"];
         (
             format!("fuzz {name}"),
             Box::new(move || fuzz(name, &options).map(|()| Counts::ONE)),
