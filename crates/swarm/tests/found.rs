@@ -1,6 +1,8 @@
 //! What campaigns have found, each as a small case that stays.
 
+use drover_swarm::campaign;
 use drover_swarm::kind::Kind;
+use drover_swarm::planted::Planted;
 use drover_swarm::run::{Case, run};
 use drover_swarm::scenario::Scenario;
 
@@ -39,4 +41,58 @@ fn the_papers_requests_given_up() {
     for seed in [39, 49, 50] {
         finds_nothing(&Case::new(paper, seed));
     }
+}
+
+/// Seeds beyond those that campaigns always played: an executed PUT that executed again, mixed bytes, a foreign value,
+/// workers that were idle behind datagrams, requests that overtook each other in the simulated card.
+#[test]
+fn seeds_that_nobody_had_run() {
+    for (name, seeds) in [
+        (
+            "default",
+            &[7020698, 7013576, 7023272, 5001762, 7002323, 588927661][..],
+        ),
+        ("worker", &[9001337]),
+        ("silence", &[9002416]),
+        ("calm", &[7001513]),
+    ] {
+        let scenario = Scenario::named(name).expect("in the table");
+        for &seed in seeds {
+            finds_nothing(&Case::new(scenario, seed));
+        }
+    }
+}
+
+/// The first of these seeds in which `mistake` shows, and that nothing shows without it.
+fn shows(mistake: &str, scenario: &str, seeds: std::ops::Range<u64>) {
+    let scenario = Scenario::named(scenario).expect("in the table");
+    let planted = Planted::named(mistake);
+    assert!(planted.is_some(), "{mistake} is in the table");
+    let with = |seed| Case {
+        planted,
+        ..Case::new(scenario, seed)
+    };
+    let found = seeds.clone().find(|&seed| campaign::wrong(&with(seed)).is_some());
+    let seed = found.unwrap_or_else(|| panic!("{mistake} does not show in {seeds:?}"));
+    finds_nothing(&Case::new(scenario, seed));
+}
+
+#[test]
+fn long_replies_are_sent_whole() {
+    shows("rebuilds", "large", 1..200);
+}
+
+#[test]
+fn late_messages_arrive_whole() {
+    shows("splits-late", "packet", 1..200);
+}
+
+#[test]
+fn no_worker_is_idle_behind_datagrams() {
+    shows("idles", "backlog", 1..200);
+}
+
+#[test]
+fn a_restarted_worker_knows_what_it_did() {
+    shows("believes-slots", "restart", 1..300);
 }

@@ -1,5 +1,5 @@
 //! Every mistake that can be planted is found, by the scenario that is about it, and shrinks to little.
-//! That the default scenario finds each within 200 seeds is `cargo xtask sim --planted`.
+//! That fresh seeds find each within 300 is `cargo xtask sim --planted`.
 
 use drover_swarm::campaign::{self, Finding};
 use drover_swarm::planted::Planted;

@@ -16,7 +16,6 @@
 //! ```
 
 use std::fmt;
-use std::io::Read;
 use std::ops::Range;
 
 /// Fresh seeds are below this number, so that they are easy to type.
@@ -36,7 +35,7 @@ impl Seeds {
     ///
     /// # Panics
     ///
-    /// A variable is no number, or the system has no `/dev/urandom`.
+    /// A variable is no number, or the system has no randomness.
     pub fn new(fixed: u64, fresh: u64) -> Seeds {
         Seeds::choose(fixed, fresh, number("DROVER_SEED"), number("DROVER_SEEDS"), start)
     }
@@ -118,10 +117,7 @@ fn number(name: &str) -> Option<u64> {
 
 /// A number below [`FRESH_MAX`] that no run has had before, as far as anybody can tell.
 fn start() -> u64 {
-    let mut bytes = [0; 8];
-    let mut file = std::fs::File::open("/dev/urandom").expect("the system has /dev/urandom");
-    file.read_exact(&mut bytes).expect("/dev/urandom never ends");
-    u64::from_ne_bytes(bytes) % FRESH_MAX
+    drover_mem::entropy() % FRESH_MAX
 }
 
 #[cfg(test)]
@@ -172,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "Miri reads no files")]
+    #[cfg_attr(miri, ignore = "Miri has no getrandom here")]
     fn fresh_ones_differ() {
         assert!((0..8).any(|_| start() != start()));
     }

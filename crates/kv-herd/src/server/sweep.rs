@@ -223,6 +223,8 @@ impl<P: Provider> Worker<P> {
                 Taken::New | Taken::Again => {
                     cpu.charge(TAKE, 1);
                     lane.served = true;
+                    // Else the worker would wake up for a torn request that is whole by now, again and again.
+                    client.torn_since = Ns::MAX;
                     self.partition.prefetch_bucket(cpu, intake.last_hash(), false);
                     self.counters.out_of_turn += u64::from(slot != client.turn.slot);
                     client.turn = client.turn.skip_done(&client.states);
