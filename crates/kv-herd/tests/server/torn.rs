@@ -1,7 +1,7 @@
 //! Test 6: fabrics that show a request's bytes in any order, and those that show them from left to right.
 
 use crate::fake::{Fake, Request, World, hello, options};
-use drover_base::{Ns, Rng};
+use drover_base::{Ns, Progress, Rng};
 use drover_kv_herd::control::{Format, Hello, Message};
 use drover_kv_herd::layout::{SlotOp, Status};
 use drover_kv_herd::server::{Flaw, ServerOptions};
@@ -148,4 +148,23 @@ fn a_client_may_ask_for_checksums() {
     assert!(fake.welcome.crc);
     fake.put(&mut world, b"k", b"v");
     assert_eq!(fake.get(&mut world, b"k"), Some(b"v".to_vec()));
+}
+
+/// Behind a lost request stands a torn one, which a look around finds, and takes when it is whole. Afterwards the worker
+/// has nothing to wake up for.
+#[test]
+fn a_torn_request_that_was_taken_wakes_nobody() {
+    let mut world = World::unordered(&options());
+    let mut fake = world.connect();
+    let _lost = fake.next(SlotOp::Put, b"k", b"lost", 0);
+    let (partition, slot, request) = fake.next(SlotOp::Put, b"k", b"torn", 0);
+    let mut torn = request.clone();
+    torn.body[0] ^= 1;
+    fake.write(partition, slot, &torn);
+    world.step(0);
+    assert_eq!(world.counters().crc_mismatches > 0, fake.replies().is_empty());
+    fake.again(&(partition, slot, request), 1);
+    world.settle();
+    assert_eq!(fake.replies()[0].status, Status::Ok);
+    assert_eq!(world.step(0), Progress::Idle { wake_at: Ns::MAX });
 }
