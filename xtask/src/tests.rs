@@ -2,7 +2,7 @@
 
 use crate::command::{self, cargo, has, root, run_tests, target_dir};
 use crate::counts::Counts;
-use crate::steps::Steps;
+use crate::steps::{StepResult, Steps};
 
 /// Options of the kill campaign.
 #[derive(clap::Args)]
@@ -54,32 +54,19 @@ fn workspace_tests() -> std::process::Command {
     }
 }
 
-/// The package whose tests kill processes, and the test that does.
-const KILL: (&str, &str) = ("drover", "kill");
-
 /// kill -9 of client or server at random points under load.
 pub fn kill(steps: &mut Steps, args: &KillArgs) {
-    let (package, test) = KILL;
-    steps.run("kill", || {
-        if !root()
-            .join("crates/server/tests")
-            .join(format!("{test}.rs"))
-            .exists()
-        {
-            return Err(format!("there is no test `{test}` in `{package}` yet"));
-        }
-        let mut command = cargo(&[
-            "test",
-            "-p",
-            package,
-            "--test",
-            test,
-            "--release",
-            "--",
-            "--include-ignored",
-        ]);
-        run_tests(command.env("DROVER_KILLS", args.count.to_string()))
-    });
+    steps.run("kill", || campaign("kill::", "DROVER_KILLS", args.count));
+}
+
+/// The campaigns of one module, `count` rounds each.
+fn campaign(module: &str, variable: &str, count: u32) -> StepResult {
+    let mut command = cargo(&["test", "-p", "drover", "--test", "campaigns", "--release", "--"]);
+    run_tests(
+        command
+            .args([module, "--nocapture"])
+            .env(variable, count.to_string()),
+    )
 }
 
 /// Tests whose names say how many seeds they play, fresh ones in every run: too long for CI, which plays a few fixed ones

@@ -2,8 +2,8 @@
 
 use crate::journal::{Answer, Ask, Command, Key, Record, now};
 use drover_base::{Ns, Rng};
-use drover_kv::{Op, Outcome};
-use drover_kv_herd::client::{BlockingClient, ClientOptions, Dial};
+use drover_kv::{Op, Outcome, Refusal};
+use drover_kv_herd::client::{BlockingClient, ClientOptions, Dial, OpError};
 use drover_kv_herd::control::FrontEnd;
 use drover_testkit::kv_conformance::{value_bytes, value_id};
 use drover_verbs::Device;
@@ -27,8 +27,56 @@ const BATCH_MAX: u64 = 8;
 const LONG_BYTES: usize = 3000;
 /// Operations per round at full speed, so that histories stay short whatever the parent waits for.
 const OPS_PER_ROUND: u64 = 8_000;
-/// Longer than the watchdog's patience: no operation may need it.
-const DEADLINE: Ns = Ns::from_s(60);
+/// For the first connection: a loaded machine takes its time.
+const CONNECT_MAX: Ns = Ns::from_s(60);
+
+/// What a client process is told when it starts, in an environment variable.
+#[derive(Clone, Debug)]
+pub struct Role {
+    /// Of the server.
+    pub addr: String,
+    /// No two clients of a campaign have the same.
+    pub id: u32,
+    /// From 0 to [`CLIENT_COUNT`]; a client that takes over from another one has its place.
+    pub place: u8,
+    pub seed: u64,
+    /// Whether it asks for datagrams instead of slots.
+    pub datagrams: bool,
+    /// Of its operations, ms.
+    pub deadline_ms: u64,
+    /// Between two batches once it has done [`OPS_PER_ROUND`], ms.
+    pub rest_ms: u64,
+}
+
+impl Role {
+    /// One line.
+    pub fn encode(&self) -> String {
+        let Role {
+            addr,
+            id,
+            place,
+            seed,
+            datagrams,
+            deadline_ms,
+            rest_ms,
+        } = self;
+        format!("{id}|{place}|{seed}|{datagrams}|{deadline_ms}|{rest_ms}|{addr}")
+    }
+
+    fn decode(text: &str) -> Role {
+        let words: Vec<&str> = text.splitn(7, '|').collect();
+        let number = |at: usize| words[at].parse::<u64>().expect("a number");
+        Role {
+            addr: words[6].to_owned(),
+            id: number(0) as u32,
+            place: number(1) as u8,
+            seed: number(2),
+            datagrams: words[3] == "true",
+            deadline_ms: number(4),
+            rest_ms: number(5),
+        }
+    }
+}
 
 struct Client {
     kv: BlockingClient<Shm>,
@@ -36,30 +84,25 @@ struct Client {
     rng: Rng,
     id: u64,
     place: u8,
+    rest: Duration,
     op_count: u64,
     values: u64,
 }
 
-/// Everything a client process does. `role` is `address|id|place|seed|front end`. Ends when the parent does.
+/// Everything a client process does. Ends when the parent does.
 pub fn run(role: &str) {
-    let [addr, id, place, seed, front_end] = role.split('|').collect::<Vec<_>>()[..] else {
-        panic!("{role}")
-    };
-    let number = |text: &str| text.parse::<u64>().expect("a number");
+    let role = Role::decode(role);
     let stdin = std::io::stdin().as_fd().try_clone_to_owned().expect("dup");
     let journal = UnixStream::from(stdin);
     let commands = listen(journal.try_clone().expect("dup"));
-    let rng = Rng::new(number(seed), number(id), 0xc11e);
-    let front_end = match front_end {
-        "datagrams" => FrontEnd::Datagrams,
-        _ => FrontEnd::Slots,
-    };
+    let rng = Rng::new(role.seed, role.id.into(), 0xc11e);
     let mut client = Client {
-        kv: connect(addr, rng.clone(), front_end),
+        kv: connect(&role, rng.clone()),
         journal,
         rng,
-        id: number(id),
-        place: number(place) as u8,
+        id: role.id.into(),
+        place: role.place,
+        rest: Duration::from_millis(role.rest_ms),
         op_count: 0,
         values: 0,
     };
@@ -88,17 +131,20 @@ fn listen(mut from: UnixStream) -> Receiver<Command> {
 }
 
 /// Every client is a bit different.
-fn connect(addr: &str, mut rng: Rng, front_end: FrontEnd) -> BlockingClient<Shm> {
+fn connect(role: &Role, mut rng: Rng) -> BlockingClient<Shm> {
     let options = ClientOptions {
         window: 1 << rng.below(5),
         slot_bytes: [128, 256, 1024][rng.below(3) as usize],
-        front_end,
-        deadline: DEADLINE,
+        front_end: match role.datagrams {
+            true => FrontEnd::Datagrams,
+            false => FrontEnd::Slots,
+        },
+        deadline: Ns::from_ms(role.deadline_ms),
         ..ClientOptions::default()
     };
     let ctx = Rc::new(ShmDevice::default().context().expect("a context"));
-    let dial = Dial::to(addr.parse().expect("an address"));
-    BlockingClient::connect(ctx, dial, options.clone(), DEADLINE)
+    let dial = Dial::to(role.addr.parse().expect("an address"));
+    BlockingClient::connect(ctx, dial, options.clone(), CONNECT_MAX)
         .unwrap_or_else(|error| panic!("{error} ({options:?})"))
 }
 
@@ -110,12 +156,13 @@ impl Client {
         }
     }
 
-    /// A long value, so that whatever is made on first use is there when the parent counts.
+    /// A long value, so that everything that is made on first use exists when the parent counts. Tries until it
+    /// succeeds: the parent has the watch.
     fn use_everything(&mut self) {
         let key = format!("client{}", self.id);
         let value = value_bytes(self.id, LONG_BYTES);
-        self.kv.put(key.as_bytes(), &value, 0).expect("a server");
-        let read = self.kv.get(key.as_bytes()).expect("a server");
+        persist(|| self.kv.put(key.as_bytes(), &value, 0));
+        let read = persist(|| self.kv.get(key.as_bytes()));
         assert_eq!(read, Some(value));
     }
 
@@ -124,9 +171,7 @@ impl Client {
         loop {
             let told = match self.op_count < until {
                 true => commands.try_recv(),
-                false => commands
-                    .recv_timeout(Duration::from_millis(1))
-                    .map_err(|_| TryRecvError::Empty),
+                false => commands.recv_timeout(self.rest).map_err(|_| TryRecvError::Empty),
             };
             if told.is_ok() {
                 return;
@@ -138,7 +183,7 @@ impl Client {
         }
     }
 
-    /// What is there in the end, whoever wrote it.
+    /// Reads every key of the round until a server has answered for each of them.
     fn audit(&mut self, round: u32) {
         let own = (0..CLIENT_COUNT).flat_map(|place| (0..OWN_KEYS).map(move |i| (place, i)));
         let shared = (0..SHARED_KEYS).map(|i| (Key::SHARED, i));
@@ -146,7 +191,7 @@ impl Client {
             .chain(shared)
             .map(|(owner, index)| (Key { round, owner, index }, Ask::Get))
             .collect();
-        self.execute(&keys);
+        while !self.execute(&keys) {}
     }
 
     fn put(&mut self) -> Ask {
@@ -180,7 +225,8 @@ impl Client {
         value_bytes(id, len)
     }
 
-    fn execute(&mut self, batch: &[(Key, Ask)]) {
+    /// Whether all operations were executed, as far as the client knows.
+    fn execute(&mut self, batch: &[(Key, Ask)]) -> bool {
         let keys: Vec<String> = batch.iter().map(|(key, _)| key.text()).collect();
         let values: Vec<Vec<u8>> = batch
             .iter()
@@ -212,6 +258,23 @@ impl Client {
             })
             .unwrap_or_else(|error| panic!("{error}: {batch:?}"));
         self.say(&returns);
+        !returns.iter().any(|record| {
+            let Record::Return { answer, .. } = record else {
+                return false;
+            };
+            matches!(answer, Answer::Unknown | Answer::Refused)
+        })
+    }
+}
+
+/// Calls `once` until an operation succeeds.
+fn persist<T>(mut once: impl FnMut() -> Result<T, OpError>) -> T {
+    loop {
+        match once() {
+            Ok(done) => return done,
+            Err(OpError::Indeterminate | OpError::Refused(Refusal::Unavailable)) => {}
+            Err(error) => panic!("{error}"),
+        }
     }
 }
 
@@ -224,13 +287,14 @@ fn op<'a>(ask: Ask, key: &'a str, value: &'a [u8]) -> Op<'a> {
     }
 }
 
-/// GETs always get an answer; PUTs and DELETEs may have to say that nobody knows.
+/// A GET has an answer or was refused; of a PUT or DELETE nobody may know whether it was executed.
 fn answer((key, ask): (Key, Ask), outcome: Outcome<'_>) -> Answer {
     match (ask, outcome) {
         (Ask::Get, Outcome::Value(bytes)) => Answer::Value(value_id(bytes)),
         (Ask::Get | Ask::Delete, Outcome::NotFound) => Answer::Missing,
         (Ask::Put(_), Outcome::Stored) | (Ask::Delete, Outcome::Deleted) => Answer::Done,
         (Ask::Put(_) | Ask::Delete, Outcome::Indeterminate) => Answer::Unknown,
+        (_, Outcome::Refused(Refusal::Unavailable)) => Answer::Refused,
         other => panic!("{}: {other:?}", key.text()),
     }
 }

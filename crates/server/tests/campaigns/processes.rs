@@ -1,7 +1,10 @@
-//! The processes of a campaign: a server, clients with their journals, and what the kernel says they hold.
-//! Every wait has an end, and every process ends with its guard.
+//! The processes of a campaign: a server, and clients with their journals. Every wait has an end, and every
+//! process ends with its guard.
 
-use crate::journal::{Answer, Ask, Command, Key, Record};
+use crate::client::Role;
+use crate::footprint::Footprint;
+use crate::journal::{Answer, Ask, Command, Key, Record, in_future, now};
+use rustix::process::{Pid, Signal};
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
@@ -11,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Names the role of a process that is this test binary once more.
-pub const ROLE: &str = "DROVER_KILL_CLIENT";
+pub const ROLE: &str = "DROVER_CAMPAIGN_CLIENT";
 
 /// Nothing takes longer, or it hangs.
 pub const WATCHDOG: Duration = Duration::from_secs(20);
@@ -29,6 +32,14 @@ impl Guard {
         let _ = self.0.kill(); // it may have ended by itself
         let _ = self.0.wait();
     }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.0)
+    }
+
+    fn send(&self, signal: Signal) {
+        rustix::process::kill_process(self.pid(), signal).expect("it is our child");
+    }
 }
 
 impl Drop for Guard {
@@ -44,10 +55,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one with `more` arguments; it serves when this returns.
+    /// Starts one with these arguments besides the usual ones; it serves when this returns.
     pub fn start(addr: &str, more: &[&str]) -> Server {
         let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_drover"))
-            .args(["serve", "--fabric", addr, "-p", "0", "-t", "1", "-m", MEMORY_MIB])
+            .args(["serve", "--fabric", addr, "-p", "0", "-m", MEMORY_MIB])
             .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -78,8 +89,7 @@ impl Server {
 
     /// SIGTERM; whether it ended well.
     pub fn stop(mut self) -> bool {
-        let pid = rustix::process::Pid::from_child(&self.child.0);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is our child");
+        self.child.send(Signal::TERM);
         // The pipe closes when it ends, and then so does the reader's channel.
         while self.lines.recv_timeout(WATCHDOG).is_ok() {}
         matches!(self.child.0.try_wait(), Ok(Some(status)) if status.success())
@@ -109,8 +119,8 @@ pub struct Known {
     /// Operations of this round; the first has number `first_op`.
     pub ops: Vec<OpRecord>,
     first_op: u64,
-    /// The latest call that was answered.
-    pub answered_call_at: u64,
+    /// The latest call that a server answered.
+    pub served_call_at: u64,
     ended: bool,
 }
 
@@ -128,7 +138,9 @@ impl Known {
             Record::Return { op, answer, at } => {
                 let op = &mut self.ops[(op - self.first_op) as usize];
                 op.returned = Some((answer, at));
-                self.answered_call_at = self.answered_call_at.max(op.called_at);
+                if !matches!(answer, Answer::Unknown | Answer::Refused) {
+                    self.served_call_at = self.served_call_at.max(op.called_at);
+                }
             }
         }
     }
@@ -145,11 +157,11 @@ pub struct Client {
 
 impl Client {
     /// Starts one; it is connected when it says [`Known::ready`].
-    pub fn start(addr: &str, id: u32, place: u8, seed: u64, front_end: &str) -> Client {
+    pub fn start(role: &Role) -> Client {
         let (control, theirs) = UnixStream::pair().expect("a socket pair");
         let child = std::process::Command::new(std::env::current_exe().expect("we run"))
             .args(["client_process", "--exact", "--nocapture"])
-            .env(ROLE, format!("{addr}|{id}|{place}|{seed}|{front_end}"))
+            .env(ROLE, role.encode())
             .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .spawn()
@@ -162,7 +174,7 @@ impl Client {
             move || read_all(from, &known)
         }));
         Client {
-            id,
+            id: role.id,
             child,
             control,
             known,
@@ -177,26 +189,42 @@ impl Client {
             .unwrap_or_else(|e| panic!("client {} is gone: {e}", self.id));
     }
 
-    /// Waits until it has said so. Panics if that takes too long or can no longer happen.
-    pub fn wait_for(&self, what: &str, mut done: impl FnMut(&Known) -> bool) {
+    /// Waits until it has said so.
+    ///
+    /// # Panics
+    /// If that takes too long or can no longer happen.
+    pub fn wait_for(&self, what: &str, done: impl FnMut(&Known) -> bool) {
+        self.wait_until(in_future(WATCHDOG), what, done)
+            .unwrap_or_else(|why| panic!("{why}"));
+    }
+
+    /// The same until [`now`] is `deadline`.
+    ///
+    /// # Errors
+    /// It has not said so by then, or its process has ended.
+    pub fn wait_until(
+        &self,
+        deadline: u64,
+        what: &str,
+        mut done: impl FnMut(&Known) -> bool,
+    ) -> Result<(), String> {
         let (known, moved) = &*self.known;
         let known = known.lock().expect("the reader does not panic");
+        let left = Duration::from_nanos(deadline.saturating_sub(now()));
         let (known, _) = moved
-            .wait_timeout_while(known, WATCHDOG, |known| !done(known) && !known.ended)
+            .wait_timeout_while(known, left, |known| !done(known) && !known.ended)
             .expect("the reader does not panic");
-        assert!(
-            done(&known),
-            "client {} {} while we wait for {what}; ready {}, {} operations, without an answer: {:?}",
+        if done(&known) {
+            return Ok(());
+        }
+        let pending: Vec<_> = known.ops.iter().filter(|op| op.returned.is_none()).collect();
+        Err(format!(
+            "client {} {} while we wait for {what}; ready {}, {} operations, without an answer: {pending:?}",
             self.id,
             if known.ended { "ended" } else { "hangs" },
             known.ready,
             known.ops.len(),
-            known
-                .ops
-                .iter()
-                .filter(|op| op.returned.is_none())
-                .collect::<Vec<_>>()
-        );
+        ))
     }
 
     /// SIGKILL; what it said stays known.
@@ -233,53 +261,5 @@ fn read_all(from: UnixStream, (known, moved): &(Mutex<Known>, Condvar)) {
         if known.ended {
             return;
         }
-    }
-}
-
-/// What a process holds, as the kernel counts it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Footprint {
-    pub fd_count: usize,
-    pub map_count: usize,
-    /// Mappings of shared memory: ours, and what was imported from peers.
-    pub shared_map_count: usize,
-    pub thread_count: usize,
-    /// Memory of its own, KiB.
-    pub anon_kib: usize,
-}
-
-impl Footprint {
-    fn of(pid: u32) -> Footprint {
-        let count = |name: &str| std::fs::read_dir(format!("/proc/{pid}/{name}")).map_or(0, Iterator::count);
-        let text = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
-        let maps = text("maps");
-        assert!(
-            !maps.contains("/dev/shm"),
-            "something has a name in /dev/shm:\n{maps}"
-        );
-        let anon = text("status").lines().find_map(|line| {
-            line.strip_prefix("RssAnon:")?
-                .split_whitespace()
-                .next()?
-                .parse()
-                .ok()
-        });
-        Footprint {
-            fd_count: count("fd"),
-            map_count: maps.lines().count(),
-            shared_map_count: maps.lines().filter(|line| line.contains("/memfd:")).count(),
-            thread_count: count("task"),
-            anon_kib: anon.unwrap_or(0),
-        }
-    }
-
-    /// No more than `before`. Only what the allocator keeps for later may be more, by a little that does not
-    /// grow with the number of kills, and the items of a server.
-    pub fn is_within(&self, before: &Footprint, items_kib: usize) -> bool {
-        self.fd_count <= before.fd_count
-            && self.thread_count <= before.thread_count
-            && self.shared_map_count <= before.shared_map_count
-            && self.map_count <= before.map_count + 8
-            && self.anon_kib <= before.anon_kib + 4096 + items_kib
     }
 }

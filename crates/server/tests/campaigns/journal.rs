@@ -2,6 +2,7 @@
 //! Whoever is killed is known up to its last word.
 
 use std::io::{Read, Result, Write};
+use std::time::Duration;
 
 /// One record: five words, little endian.
 pub const RECORD_BYTES: usize = 40;
@@ -10,6 +11,11 @@ pub const RECORD_BYTES: usize = 40;
 pub fn now() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// [`now`] as it will be after `time`.
+pub fn in_future(time: Duration) -> u64 {
+    now() + time.as_nanos() as u64
 }
 
 /// A key: used in one round only, by one client or by all.
@@ -61,6 +67,8 @@ pub enum Answer {
     Missing,
     Done,
     Value(u64),
+    /// No server answered in time, and the operation was not executed.
+    Refused,
 }
 
 /// What a client says.
@@ -100,6 +108,7 @@ impl Record {
                 Answer::Missing => [2, op, 1, 0, at],
                 Answer::Done => [2, op, 2, 0, at],
                 Answer::Value(id) => [2, op, 3, id, at],
+                Answer::Refused => [2, op, 4, 0, at],
             },
             Record::Audited { round } => [3, round, 0, 0, 0],
         })
@@ -117,7 +126,13 @@ impl Record {
             },
             2 => Record::Return {
                 op: first,
-                answer: [Answer::Unknown, Answer::Missing, Answer::Done, Answer::Value(id)][kind as usize],
+                answer: match kind {
+                    0 => Answer::Unknown,
+                    1 => Answer::Missing,
+                    2 => Answer::Done,
+                    3 => Answer::Value(id),
+                    _ => Answer::Refused,
+                },
                 at,
             },
             _ => Record::Audited { round: first },
