@@ -1,7 +1,7 @@
 //! Everything that CI runs, in the order in which it is likely to fail.
 //!
 //! On two cores, from a bare clone, it takes about 45 minutes, more than it should, and more than half of it compiling. What
-//! takes longer has a command of its own: `miri`, `kill -N 200`, `fuzz --seconds 600`.
+//! takes longer has a command of its own: `miri`, `kill -N 200`, `pause --rounds 100`, `fuzz --seconds 600`.
 
 use crate::command::{self, cargo};
 use crate::counts::Counts;

@@ -69,6 +69,8 @@ enum Chore {
     Syscalls,
     /// Kills client or server at random points under load, many times.
     Kill(tests::KillArgs),
+    /// Stops client, server or both for up to 10 s under load (SIGSTOP), many times: all clients are served again.
+    Pause(tests::PauseArgs),
     /// Races of one-sided readers in simulated rooms that tear READs, 2,000 seeds each: shown without confirmation, gone with it.
     Races,
     /// Records what both kinds of clients ask at once, on a real server and in one thread by seeds, and checks it.
@@ -114,6 +116,7 @@ fn main() -> ExitCode {
         Chore::Coverage(args) => coverage::run(&mut steps, &args),
         Chore::Syscalls => syscalls::run(&mut steps),
         Chore::Kill(args) => tests::kill(&mut steps, &args),
+        Chore::Pause(args) => tests::pause(&mut steps, &args),
         Chore::Races => tests::races(&mut steps),
         Chore::History(args) => tests::history(&mut steps, &args),
         Chore::Guest(args) => guest::run(&mut steps, &args),

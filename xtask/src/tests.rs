@@ -12,6 +12,14 @@ pub struct KillArgs {
     pub count: u32,
 }
 
+/// Options of the pause campaign.
+#[derive(clap::Args)]
+pub struct PauseArgs {
+    /// Rounds per setting (slots, datagrams, both), each with a pause of up to 10 s; 100 take six minutes.
+    #[arg(long, default_value_t = 100)]
+    pub rounds: u32,
+}
+
 /// Options of the recorded histories.
 #[derive(clap::Args)]
 pub struct HistoryArgs {
@@ -57,6 +65,11 @@ fn workspace_tests() -> std::process::Command {
 /// kill -9 of client or server at random points under load.
 pub fn kill(steps: &mut Steps, args: &KillArgs) {
     steps.run("kill", || campaign("kill::", "DROVER_KILLS", args.count));
+}
+
+/// SIGSTOP and SIGCONT of client, server or both at random points under load.
+pub fn pause(steps: &mut Steps, args: &PauseArgs) {
+    steps.run("pause", || campaign("pause::", "DROVER_ROUNDS", args.rounds));
 }
 
 /// The campaigns of one module, `count` rounds each.

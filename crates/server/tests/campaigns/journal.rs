@@ -18,6 +18,11 @@ pub fn in_future(time: Duration) -> u64 {
     now() + time.as_nanos() as u64
 }
 
+/// Time since it was `at` by [`now`].
+pub fn since(at: u64) -> Duration {
+    Duration::from_nanos(now().saturating_sub(at))
+}
+
 /// A key: used in one round only, by one client or by all.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Key {

@@ -1,5 +1,6 @@
 //! Campaigns of signals against real processes over shared memory: the binary as the server, clients under load,
-//! and in every round a signal. [`kill`] ends processes.
+//! and in every round a signal that stops some of them. [`kill`] ends processes, [`pause`] lets them stand still for a
+//! while.
 //!
 //! `DROVER_SEED` repeats the choices of a campaign; how the processes meet is up to the machine. A test that fails
 //! prints the command that repeats it.
@@ -9,6 +10,7 @@ mod client;
 mod footprint;
 mod journal;
 mod kill;
+mod pause;
 mod processes;
 
 /// The number in an environment variable.

@@ -1,10 +1,10 @@
 //! The processes of a campaign: a server, and clients with their journals. Every wait has an end, and every
-//! process ends with its guard.
+//! process ends with its guard, even one that is stopped.
 
 use crate::client::Role;
 use crate::footprint::Footprint;
 use crate::journal::{Answer, Ask, Command, Key, Record, in_future, now};
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
@@ -39,6 +39,17 @@ impl Guard {
 
     fn send(&self, signal: Signal) {
         rustix::process::kill_process(self.pid(), signal).expect("it is our child");
+    }
+
+    /// SIGSTOP, and all threads stand still when this returns.
+    fn pause(&self) {
+        self.send(Signal::STOP);
+        rustix::process::waitid(WaitId::Pid(self.pid()), WaitIdOptions::STOPPED).expect("it is our child");
+    }
+
+    /// SIGCONT.
+    fn resume(&self) {
+        self.send(Signal::CONT);
     }
 }
 
@@ -85,6 +96,16 @@ impl Server {
     /// SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill();
+    }
+
+    /// SIGSTOP: all its threads stand still until [`resume`](Server::resume).
+    pub fn pause(&self) {
+        self.child.pause();
+    }
+
+    /// SIGCONT.
+    pub fn resume(&self) {
+        self.child.resume();
     }
 
     /// SIGTERM; whether it ended well.
@@ -225,6 +246,16 @@ impl Client {
             known.ready,
             known.ops.len(),
         ))
+    }
+
+    /// SIGSTOP: it stands still until [`resume`](Client::resume).
+    pub fn pause(&self) {
+        self.child.pause();
+    }
+
+    /// SIGCONT.
+    pub fn resume(&self) {
+        self.child.resume();
     }
 
     /// SIGKILL; what it said stays known.
