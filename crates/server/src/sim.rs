@@ -3,7 +3,6 @@
 use crate::exit::{self, Failure, USAGE};
 use crate::figure::jobs;
 use drover_bench::{COMMIT, Progress};
-use drover_mem::entropy;
 use drover_swarm::campaign::{self, Finding, Tally};
 use drover_swarm::kind::Kind;
 use drover_swarm::planted::{self, Planted};
@@ -64,8 +63,6 @@ pub struct Args {
 
 /// Mistakes are found within so many seeds.
 const PLANTED_SEEDS: u64 = 300;
-/// Seeds are drawn below this: nine digits are easily typed.
-const FRESH_BELOW: u64 = 1_000_000_000;
 /// Of a campaign's findings, so many are shrunk.
 const SHRUNK_MAX: usize = 5;
 
@@ -103,7 +100,7 @@ fn list() {
 
 /// The first seed of a campaign: the one that was typed, or one that nobody is likely to have run.
 fn first_seed(args: &Args) -> u64 {
-    args.seed.unwrap_or_else(|| entropy() % FRESH_BELOW)
+    args.seed.unwrap_or_else(campaign::fresh_seed)
 }
 
 /// What was typed, for one seed; `scenario` unless another one was.

@@ -37,7 +37,13 @@ impl Seeds {
     ///
     /// A variable is no number, or the system has no randomness.
     pub fn new(fixed: u64, fresh: u64) -> Seeds {
-        Seeds::choose(fixed, fresh, number("DROVER_SEED"), number("DROVER_SEEDS"), start)
+        Seeds::choose(
+            fixed,
+            fresh,
+            number("DROVER_SEED"),
+            number("DROVER_SEEDS"),
+            fresh_seed,
+        )
     }
 
     fn choose(
@@ -115,8 +121,8 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|e| panic!("{name}={text}: {e}")))
 }
 
-/// A number below [`FRESH_MAX`] that no run has had before, as far as anybody can tell.
-fn start() -> u64 {
+/// A random seed below 10^9, which is unlikely to have been played before.
+pub fn fresh_seed() -> u64 {
     drover_mem::entropy() % FRESH_MAX
 }
 
@@ -170,6 +176,6 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no getrandom here")]
     fn fresh_ones_differ() {
-        assert!((0..8).any(|_| start() != start()));
+        assert!((0..8).any(|_| fresh_seed() != fresh_seed()));
     }
 }
