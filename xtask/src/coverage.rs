@@ -470,7 +470,7 @@ impl Door {
         Region { line, column, count }
     }
 
-    /// Of the three arms only the first is taken; nobody closes.
+    /// Only the first of the three arms is executed; the channel stays open.
     fn door() -> Files {
         let regions = [
             (2, 5, 1),

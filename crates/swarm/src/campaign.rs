@@ -3,6 +3,7 @@
 use crate::check::Violation;
 use crate::kind::Kind;
 use crate::run::{Case, Outcome, run};
+pub use drover_testkit::seeds::fresh_seed;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -19,8 +19,8 @@
 //! go on where they were. Some stop for about as long as a timer of the protocol runs ([`TIMERS`]), a little shorter or
 //! longer. Clocks of cores differ by a constant.
 //!
-//! *Control channels* are reliable, ordered streams, as TCP and Unix sockets are; they end when an end does. Strangers may
-//! knock, who say nothing, nonsense, or less than it takes to be let in.
+//! *Control channels* are reliable, ordered streams, as TCP and Unix sockets are; they end when an end does. Peers
+//! that are no clients may connect; they say nothing, malformed messages, or too little to be admitted.
 //!
 //! *Shutdowns* are not crashes: the server says goodbye to everybody, and another one takes its place.
 
@@ -89,12 +89,12 @@ pub enum Kind {
     Ordered,
     /// Ten to fourteen clients, most of them silent most of the time.
     Crowd,
-    /// The server takes no more clients than there are: who comes anew waits for who has gone.
+    /// The server takes no more clients than there are: a new client waits until an old one has gone.
     FullHouse,
     /// The server says goodbye to everybody, and another one takes its place.
     Shutdowns,
-    /// Others knock who are no clients; clients ask for statistics.
-    Strangers,
+    /// Peers that are no clients connect; clients ask for statistics.
+    NonClients,
     /// Values longer than the server takes.
     Oversize,
     /// Few operations may wait in a client.
@@ -135,7 +135,7 @@ impl Kind {
         Kind::Crowd,
         Kind::FullHouse,
         Kind::Shutdowns,
-        Kind::Strangers,
+        Kind::NonClients,
         Kind::Oversize,
         Kind::ShortWaits,
         Kind::Backlog,
@@ -173,7 +173,7 @@ impl Kind {
             Kind::Crowd => "crowd",
             Kind::FullHouse => "full-house",
             Kind::Shutdowns => "shutdowns",
-            Kind::Strangers => "strangers",
+            Kind::NonClients => "non-clients",
             Kind::Oversize => "oversize",
             Kind::ShortWaits => "short-waits",
             Kind::Backlog => "backlog",
@@ -274,7 +274,7 @@ impl Kind {
             }
             Kind::FullHouse => options.full_house = true,
             Kind::Shutdowns => options.machines.shutdowns = between(dice, 1, 3) as u32,
-            Kind::Strangers => strangers(options, dice),
+            Kind::NonClients => non_clients(options, dice),
             Kind::Oversize => {
                 options.server.item_bytes_max = pick(dice, &[300, 1_500, 20_000]);
                 options.server.partition.log_bytes = 4 << 20;
@@ -331,8 +331,8 @@ fn slow(options: &mut Options) {
 }
 
 /// Who is no client comes and goes; in some rooms he stays until he is sent away.
-fn strangers(options: &mut Options, dice: &Stream) {
-    options.machines.strangers = between(dice, 1, 12) as u32;
+fn non_clients(options: &mut Options, dice: &Stream) {
+    options.machines.non_clients = between(dice, 1, 12) as u32;
     options.load.stats_percent = pick(dice, &[0, 3, 20]);
     if dice.chance(0.5) {
         options.server.auth = b"open".to_vec();

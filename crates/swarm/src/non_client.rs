@@ -1,14 +1,15 @@
-//! [`Stranger`]: somebody at the server's door who is no client: asks something and goes, says nothing, or nonsense.
+//! [`NonClient`]: a peer that connects to the server and is no client: it asks something and leaves, says nothing, or sends
+//! malformed messages.
 
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_kv_herd::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION};
 use drover_rt::control::ControlStream;
 use drover_rt::control::service::Enquiry;
 
-/// How it is told, and what is said.
-type Manner = (&'static str, fn(&mut ControlStream));
+/// Its description in the timeline, and what it sends.
+type Behaviour = (&'static str, fn(&mut ControlStream));
 
-const MANNERS: [Manner; 9] = [
+const BEHAVIOURS: [Behaviour; 9] = [
     ("and says nothing", |_| {}),
     ("and asks what this is", |stream| {
         let _ = stream.send_message(&Enquiry);
@@ -65,26 +66,26 @@ fn hello() -> Hello {
 
 fn say(stream: &mut ControlStream, message: &Message) {
     let frame = message.encode();
-    // Whoever does not listen does not hear.
+    // The server may have closed the channel.
     let _ = stream.send(frame.kind, &frame.bytes, &frame.fds);
 }
 
-/// Which stranger number `index` is.
+/// Describes non-client number `index`.
 pub fn tell(index: usize) -> &'static str {
-    MANNERS[index % MANNERS.len()].0
+    BEHAVIOURS[index % BEHAVIOURS.len()].0
 }
 
 /// Keeps a channel open, shows that it is alive, and has no more to say.
-pub struct Stranger(Option<ControlStream>);
+pub struct NonClient(Option<ControlStream>);
 
 /// Heartbeats are answered this often.
 const LOOK_EVERY: Ns = Ns::from_ms(100);
 
-impl Stranger {
-    /// Stranger number `index` at this end of a channel.
-    pub fn new(mut stream: ControlStream, index: usize) -> Stranger {
-        MANNERS[index % MANNERS.len()].1(&mut stream);
-        Stranger(Some(stream))
+impl NonClient {
+    /// Non-client number `index` at this end of a channel.
+    pub fn new(mut stream: ControlStream, index: usize) -> NonClient {
+        BEHAVIOURS[index % BEHAVIOURS.len()].1(&mut stream);
+        NonClient(Some(stream))
     }
 
     /// Goes.
@@ -93,7 +94,7 @@ impl Stranger {
     }
 }
 
-impl<C: Cpu> Actor<C> for Stranger {
+impl<C: Cpu> Actor<C> for NonClient {
     fn step(&mut self, cpu: &C) -> Progress {
         if let Some(stream) = &mut self.0 {
             match stream.recv(cpu.now()) {

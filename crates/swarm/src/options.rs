@@ -87,8 +87,8 @@ pub struct Machines {
     pub goodbyes: u32,
     /// Servers that say goodbye to everybody, each followed by another one.
     pub shutdowns: u32,
-    /// Those who knock and are no clients.
-    pub strangers: u32,
+    /// Peers that connect and are no clients.
+    pub non_clients: u32,
     /// A crashed machine is away for so long at most.
     pub down_max: Ns,
     /// Workers that begin again with an empty partition, as after a panic.
@@ -157,7 +157,7 @@ impl Options {
                 client_crashes: 0,
                 goodbyes: 0,
                 shutdowns: 0,
-                strangers: 0,
+                non_clients: 0,
                 down_max: Ns::from_ms(20),
                 worker_restarts: 0,
                 stalls: 0,

@@ -1,9 +1,9 @@
 //! [`Room`]: a server and its clients on simulated machines, which crash, restart and stall when they are told to.
 
 use crate::asker::{Asker, Shared};
+use crate::non_client::NonClient;
 use crate::options::Options;
 use crate::record::{Record, Stall};
-use crate::stranger::Stranger;
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
 use drover_kv_herd::client::{Dial, HerdClient};
 use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
@@ -95,7 +95,7 @@ pub struct Room {
     pub served: Option<Served>,
     pub seated: Vec<Seated>,
     pub record: Rc<RefCell<Record>>,
-    strangers: Vec<Rc<RefCell<Stranger>>>,
+    non_clients: Vec<Rc<RefCell<NonClient>>>,
     /// The server that is up says goodbye.
     leaving: bool,
     devices: Vec<FaultyDevice<Sim>>,
@@ -118,7 +118,7 @@ impl Room {
             served: None,
             seated: Vec::new(),
             record: Rc::default(),
-            strangers: Vec::new(),
+            non_clients: Vec::new(),
             leaving: false,
             devices: Vec::new(),
             door: SharedDoor::default(),
@@ -297,8 +297,8 @@ impl Room {
         };
         let device = self.device(1);
         let core = Rc::new(device.context().expect("a context on this thread"));
-        let stranger = self.host(&core, Stranger::new(stream, index));
-        self.strangers.push(stranger);
+        let non_client = self.host(&core, NonClient::new(stream, index));
+        self.non_clients.push(non_client);
     }
 
     /// A worker of the server, if that is up, begins again with an empty partition.
@@ -343,9 +343,9 @@ impl Room {
 
     /// From now on nothing goes wrong any more; what is late still arrives.
     pub fn calm_down(&mut self) {
-        self.strangers
+        self.non_clients
             .drain(..)
-            .for_each(|stranger| stranger.borrow_mut().leave());
+            .for_each(|non_client| non_client.borrow_mut().leave());
         self.devices.iter().for_each(|device| device.set_active(false));
         self.world.set_loss(0.0);
     }

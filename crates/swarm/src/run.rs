@@ -179,7 +179,7 @@ enum Trouble {
     Goodbye { index: usize },
     Shutdown,
     Successor,
-    Stranger { index: usize },
+    NonClient { index: usize },
 }
 
 /// Runs it.
@@ -352,12 +352,12 @@ fn plan(options: &Options, seed: u64) -> Vec<(Ns, Trouble)> {
         plan.push((at, Trouble::Shutdown));
         plan.push((at + Ns(away as u64), Trouble::Successor));
     }
-    let dice = Stream::new(seed, 0, "strangers");
-    for _ in 0..machines.strangers {
+    let dice = Stream::new(seed, 0, "non-clients");
+    for _ in 0..machines.non_clients {
         // Many come early: those who stay are sent away in the end.
         let at = Ns((dice.unit().powi(4) * machines.horizon.0 as f64) as u64);
         let index = dice.below(1 << 16) as usize;
-        plan.push((at, Trouble::Stranger { index }));
+        plan.push((at, Trouble::NonClient { index }));
     }
     plan.sort_by_key(|(at, _)| *at);
     plan
@@ -386,7 +386,10 @@ fn tell(trouble: Trouble) -> String {
         Trouble::Goodbye { index } => format!("client {index} (modulo) says goodbye, another one comes"),
         Trouble::Shutdown => "the server says goodbye".to_owned(),
         Trouble::Successor => "another server takes its place".to_owned(),
-        Trouble::Stranger { index } => format!("a stranger knocks ({})", crate::stranger::tell(index)),
+        Trouble::NonClient { index } => format!(
+            "a peer that is no client connects ({})",
+            crate::non_client::tell(index)
+        ),
         Trouble::Machine { machine, kind } => match kind {
             FaultKind::Crash => format!("{} crashes", whose(machine)),
             FaultKind::Restart => format!("{} is there again", whose(machine)),
@@ -406,7 +409,7 @@ fn afflict(room: &mut Room, trouble: Trouble) {
         Trouble::Goodbye { index } => room.goodbye(index),
         Trouble::Shutdown => room.shut_down(),
         Trouble::Successor => room.succeed(),
-        Trouble::Stranger { index } => room.knock(index),
+        Trouble::NonClient { index } => room.knock(index),
         Trouble::Machine { machine, kind } => match kind {
             FaultKind::Crash => room.crash(machine),
             FaultKind::Restart => room.restart(machine),

@@ -215,9 +215,9 @@ pub const ALL: &[Scenario] = &[
         maybe: &[Loss, Stalls, Conflicts, Large, Datagrams, FullHouse],
     },
     Scenario {
-        name: "stranger",
-        about: "others knock who are no clients",
-        always: &[Strangers],
+        name: "non-client",
+        about: "peers that are no clients connect",
+        always: &[NonClients],
         maybe: &[Loss, Clients, Goodbyes, Servers, Datagrams, Crowd, FullHouse],
     },
     Scenario {

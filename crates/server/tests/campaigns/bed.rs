@@ -20,7 +20,7 @@ pub struct Setting {
     pub serve: &'static [&'static str],
     /// Clients at these places ask for datagrams, the others for slots.
     pub datagram_places: &'static [u8],
-    /// Of the clients' operations, ms.
+    /// Deadline of the clients' operations, ms.
     pub deadline_ms: u64,
     /// Clients rest so long between two batches once they have done a round's operations at full speed, ms.
     pub rest_ms: u64,

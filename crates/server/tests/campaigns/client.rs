@@ -33,7 +33,7 @@ const CONNECT_MAX: Ns = Ns::from_s(60);
 /// What a client process is told when it starts, in an environment variable.
 #[derive(Clone, Debug)]
 pub struct Role {
-    /// Of the server.
+    /// Address of the server.
     pub addr: String,
     /// No two clients of a campaign have the same.
     pub id: u32,
@@ -42,7 +42,7 @@ pub struct Role {
     pub seed: u64,
     /// Whether it asks for datagrams instead of slots.
     pub datagrams: bool,
-    /// Of its operations, ms.
+    /// Deadline of its operations, ms.
     pub deadline_ms: u64,
     /// Between two batches once it has done [`OPS_PER_ROUND`], ms.
     pub rest_ms: u64,

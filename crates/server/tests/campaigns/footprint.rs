@@ -13,7 +13,7 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// Of the process with this number.
+    /// Reads the footprint of process `pid`.
     pub fn of(pid: u32) -> Footprint {
         let count = |name: &str| std::fs::read_dir(format!("/proc/{pid}/{name}")).map_or(0, Iterator::count);
         let text = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
