@@ -158,3 +158,53 @@ pub(super) fn part_of(op: SendOp, start: usize, last: bool) -> SendOp {
         whole => whole,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{FaultOptions, Faulty, FaultyDevice};
+    use crate::loopback::{Loopback, LoopbackDevice};
+    use crate::{
+        Access, Context, Device, MemoryRegion, QpKind, QpOptions, QueuePair, SendList, SendOp, SendWr, WrId,
+    };
+    use drover_mem::PageWish;
+
+    /// How many requests of ours a late WRITE of 76 bytes across a page becomes.
+    fn parts_of_a_late_write(splits_late: bool) -> usize {
+        let options = FaultOptions {
+            delay: 1.0,
+            splits_late,
+            ..FaultOptions::quiet(1)
+        };
+        let device = FaultyDevice::<Loopback>::new(LoopbackDevice::new(), options);
+        let ctx = device.context().expect("a context");
+        let cq = ctx.create_cq(8).expect("a queue");
+        let uc = QpOptions::<Faulty<Loopback>>::new(QpKind::Uc, &cq, ctx.caps());
+        let (mut here, mut there) = (ctx.create_qp(&uc).expect("qp"), ctx.create_qp(&uc).expect("qp"));
+        here.connect(&there.export().expect("export")).expect("connected");
+        there.connect(&here.export().expect("export")).expect("connected");
+        let region = ctx.alloc(8192, PageWish::Small).expect("memory");
+        let mr = ctx.register(&region, Access::ALL).expect("registered");
+        let remote = ctx
+            .import_region(&mr.export(&[]).expect("export"))
+            .expect("imported")
+            .at(4096 - 30);
+        let mut list = SendList::default();
+        let payload = list.inline(&[7; 76]);
+        list.push(SendWr {
+            wr_id: WrId(1),
+            op: SendOp::Write { remote, imm: None },
+            payload,
+            signaled: false,
+            fence: false,
+        });
+        here.post_send(ctx.cpu(), &list).expect("room");
+        here.shared.late.borrow().waiting.len()
+    }
+
+    /// A part by itself could be lost by the fabric below: no fabric does that to a message of one packet.
+    #[test]
+    fn a_late_write_stays_one_request() {
+        assert_eq!(parts_of_a_late_write(false), 1);
+        assert_eq!(parts_of_a_late_write(true), 2);
+    }
+}
