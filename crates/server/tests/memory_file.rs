@@ -223,12 +223,8 @@ fn items_come_back_with_flags_cas_time_left_and_marks() {
         ),
         "STORED\r\nEXISTS\r\n"
     );
-    let newest = before
-        .lines()
-        .filter(|line| line.contains(" c"))
-        .map(|line| flag(line, 'c'))
-        .max();
-    assert!(Some(flag(&ask(&server, "mg plain c\r\n"), 'c')) >= newest);
+    // Each partition counts its own versions, so the number is compared with the same key's, not with other keys'.
+    assert!(flag(&ask(&server, "mg plain c\r\n"), 'c') > cas);
     assert_eq!(
         server.ask(&["get", "timed"]).1,
         "cd\n",
