@@ -16,7 +16,7 @@ use crate::staging::Staging;
 use drover_base::{Cpu, HashSeed, Ns};
 use drover_kv::{KvClient, Outcome, Refusal};
 use drover_mem::{LINE_BYTES, PageWish};
-use drover_rt::control::{ControlError, ControlStream, Dial, Keeper};
+use drover_rt::control::{ATTEMPT_MAX, ControlError, ControlStream, Dial, Keeper};
 use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, SendList, UdDest, Wc};
 use std::rc::Rc;
 
@@ -26,6 +26,9 @@ const BACKOFF_MIN: Ns = Ns::from_ms(1);
 const BACKOFF_MAX: Ns = Ns::from_ms(200);
 /// A handshake that takes longer has failed.
 const HANDSHAKE_MAX: Ns = Ns::from_s(5);
+/// A client that can reach its server has a session within this: a handshake that hangs is given up, then comes the
+/// longest wait, then one attempt. `docs/operations.md` promises it to users.
+pub const RECONNECT_MAX: Ns = Ns(HANDSHAKE_MAX.0 + BACKOFF_MAX.0 + ATTEMPT_MAX.0);
 /// The control channel is looked at this often (a system call) while no answer is due.
 const LOOK_EVERY: Ns = Ns::from_ms(1);
 /// Requests staged before they are posted, on any fabric: on shared memory their lines travel together (8 were 1 to 7 %

@@ -41,6 +41,7 @@ mod window;
 
 pub use asynch::{AsyncClient, OpError};
 pub use blocking::BlockingClient;
+pub use connect::RECONNECT_MAX;
 pub use drover_rt::control::Dial;
 pub use options::{ClientOptions, SetupError};
 pub use stats::ClientStats;

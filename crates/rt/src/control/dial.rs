@@ -4,7 +4,7 @@ use super::{ControlAddr, ControlStream, Desk, DialError};
 use drover_base::Ns;
 
 /// How long an attempt at an address may block.
-const ATTEMPT_MAX: Ns = Ns::from_s(1);
+pub const ATTEMPT_MAX: Ns = Ns::from_s(1);
 
 /// How to reach a server, again and again.
 pub struct Dial(Box<dyn FnMut() -> Result<ControlStream, DialError> + Send>);

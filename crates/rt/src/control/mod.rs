@@ -47,7 +47,7 @@ pub use addr::{AddrError, ControlAddr, Place, Scheme};
 pub use bind::{ControlListener, ListenError};
 pub use codec::{DecodeError, EncodeError, Message, Reader, Writer};
 pub use desk::Desk;
-pub use dial::Dial;
+pub use dial::{ATTEMPT_MAX, Dial};
 pub use error::{ControlError, DialError};
 pub use frame::{
     BODY_BYTES_MAX, FDS_MAX, Frame, FrameError, FrameReader, HEADER_BYTES, Header, MAGIC, VERSION,
