@@ -67,11 +67,12 @@ for side in 0 1; do
     done
 done
 
-# Sets how many of a hundred packets the wire loses in each direction.
-lose() {
+# Sets what the wire does to packets in each direction: how many of a hundred it loses, how many ms it holds them.
+wire() {
     for side in 0 1; do
         /usr/sbin/tc qdisc del dev v$side root 2>/dev/null
-        [ "$1" = 0 ] || /usr/sbin/tc qdisc add dev v$side root netem loss "$1%" || give_up "no lossy wire"
+        [ "$1 $2" = "0 0" ] || /usr/sbin/tc qdisc add dev v$side root netem loss "$1%" delay "$2ms" limit 100000 ||
+            give_up "no such wire"
     done
 }
 
@@ -81,7 +82,7 @@ for name in $(cat /scenarios/order); do
     set -a
     . "/scenarios/$name/environment"
     set +a
-    lose "$LOSS"
+    wire "$LOSS" "$DELAY"
     cd /app
     timeout -k 2 "$SECONDS_MAX" sh "/scenarios/$name/script"
     status=$?

@@ -162,12 +162,13 @@ fn write_initrd(scenarios: &[&Scenario], args: &Args, to: &Path) -> std::io::Res
 
 /// What `init.sh` needs to know of a scenario.
 fn environment(scenario: &Scenario, args: &Args) -> String {
-    let (b, b_addr, loss) = match scenario.network {
-        Network::Itself => ("rxe0", "10.9.0.1", 0),
-        Network::Wire { loss } => ("rxe1", "10.9.0.2", args.loss.unwrap_or(loss)),
+    let (b, b_addr, loss, delay) = match scenario.network {
+        Network::Itself => ("rxe0", "10.9.0.1", 0, 0),
+        Network::Wire { loss } => ("rxe1", "10.9.0.2", args.loss.unwrap_or(loss), 0),
+        Network::SlowWire { delay } => ("rxe1", "10.9.0.2", 0, delay),
     };
     let seconds = scenario.seconds * args.patience;
-    format!("A=rxe0\nA_ADDR=10.9.0.1\nB={b}\nB_ADDR={b_addr}\nLOSS={loss}\nSECONDS_MAX={seconds}\n")
+    format!("A=rxe0\nA_ADDR=10.9.0.1\nB={b}\nB_ADDR={b_addr}\nLOSS={loss}\nDELAY={delay}\nSECONDS_MAX={seconds}\n")
 }
 
 #[cfg(test)]
@@ -205,11 +206,11 @@ mod tests {
         };
         assert_eq!(
             environment(&scenario(Network::Wire { loss: 5 }), &args),
-            "A=rxe0\nA_ADDR=10.9.0.1\nB=rxe1\nB_ADDR=10.9.0.2\nLOSS=7\nSECONDS_MAX=30\n"
+            "A=rxe0\nA_ADDR=10.9.0.1\nB=rxe1\nB_ADDR=10.9.0.2\nLOSS=7\nDELAY=0\nSECONDS_MAX=30\n"
         );
         assert_eq!(
             environment(&scenario(Network::Itself), &args),
-            "A=rxe0\nA_ADDR=10.9.0.1\nB=rxe0\nB_ADDR=10.9.0.1\nLOSS=0\nSECONDS_MAX=30\n"
+            "A=rxe0\nA_ADDR=10.9.0.1\nB=rxe0\nB_ADDR=10.9.0.1\nLOSS=0\nDELAY=0\nSECONDS_MAX=30\n"
         );
     }
 }

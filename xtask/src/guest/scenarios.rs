@@ -23,6 +23,11 @@ pub enum Network {
         /// Percent.
         loss: u32,
     },
+    /// Two devices with a wire between them, on which packets stay for so long in each direction.
+    SlowWire {
+        /// Milliseconds.
+        delay: u32,
+    },
 }
 
 /// One thing to do in the guest.
@@ -112,6 +117,13 @@ pub const SCENARIOS: &[Scenario] = &[
         programs: &[PROCESSES],
         script: "./herd_processes calm $A $B",
         seconds: 120,
+    },
+    Scenario {
+        name: "processes-late",
+        network: Network::SlowWire { delay: 100 },
+        programs: &[PROCESSES],
+        script: include_str!("scripts/late.sh"),
+        seconds: 180,
     },
     Scenario {
         name: "processes-killed",

@@ -14,12 +14,31 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Keys of a phase: few, so that clients meet.
-const KEYS: u64 = 12;
-/// Under way at a time: more overlap makes histories that take long to check.
-const IN_FLIGHT_MAX: usize = 4;
-/// Longest value, bytes: half of them do not fit a slot.
-const VALUE_BYTES_MAX: u64 = 700;
+/// What a client does all the time.
+struct Habit {
+    /// Keys of a phase: few, so that clients meet.
+    keys: u64,
+    /// Operations under way at a time: more overlap makes histories that take long to check.
+    in_flight: usize,
+    slot_bytes: usize,
+    /// Longest value, bytes.
+    value_bytes_max: u64,
+}
+
+/// Half of the values do not fit a slot.
+const USUAL: Habit = Habit {
+    keys: 12,
+    in_flight: 4,
+    slot_bytes: 320,
+    value_bytes_max: 700,
+};
+/// All values fit a slot, most are too long to be inline, and there are more replies than a slow wire holds.
+const CROWDED: Habit = Habit {
+    keys: 24,
+    in_flight: 32,
+    slot_bytes: 1024,
+    value_bytes_max: 900,
+};
 /// A phase that is none: end.
 const THE_END: u64 = u64::MAX;
 
@@ -42,18 +61,23 @@ fn phases(first: u64) -> Arc<AtomicU64> {
     phase
 }
 
-pub fn run(device_name: &str, addr: &str, number: &str, phase: &str) -> Result<(), Failure> {
+pub fn run(device_name: &str, addr: &str, number: &str, phase: &str, habit: &str) -> Result<(), Failure> {
+    let habit = match habit {
+        "crowded" => CROWDED,
+        _ => USUAL,
+    };
     let number: u64 = number.parse()?;
     let ctx = Rc::new(IbvDevice::named(Some(device_name))?.context()?);
     let options = ClientOptions {
-        window: 8,
-        slot_bytes: 320,
+        window: 2 * habit.in_flight,
+        slot_bytes: habit.slot_bytes,
         ..ClientOptions::default()
     };
     let dial = Dial::to(addr.parse()?);
     let mut client = HerdClient::<Ibv>::connect_blocking(ctx.clone(), dial, options, Ns::from_s(20))?;
     let phase = phases(phase.parse()?);
     let mut work = Work {
+        habit,
         rng: Rng::new(number, 0, 0xc11e),
         number,
         calls: Vec::new(),
@@ -96,6 +120,7 @@ fn rest(client: &mut HerdClient<Ibv>, ctx: &IbvContext, work: &mut Work) {
 }
 
 struct Work {
+    habit: Habit,
     rng: Rng,
     number: u64,
     /// By token.
@@ -107,16 +132,16 @@ struct Work {
 impl Work {
     /// Begins operations, as many as may be under way.
     fn submit(&mut self, client: &mut HerdClient<Ibv>, ctx: &IbvContext, phase: u64) -> Result<(), Failure> {
-        while client.in_flight() < IN_FLIGHT_MAX {
+        while client.in_flight() < self.habit.in_flight {
             let token = self.calls.len() as u64;
             let id = self.number << 32 | token;
-            let key = self.rng.below(KEYS);
+            let key = self.rng.below(self.habit.keys);
             let text = format!("phase {phase} key {key}");
             let value;
             let (op, call) = match self.rng.below(10) {
                 0..5 => (Op::Get { key: text.as_bytes() }, Call::Get(None)),
                 5..9 => {
-                    value = value_bytes(id, 8 + self.rng.below(VALUE_BYTES_MAX) as usize);
+                    value = value_bytes(id, 8 + self.rng.below(self.habit.value_bytes_max) as usize);
                     let put = Op::Put {
                         key: text.as_bytes(),
                         value: &value,

@@ -1,6 +1,8 @@
-//! HERD between processes over real devices, with its history checked: `herd_processes calm|kills A B` plays a server on
+//! HERD between processes over real devices, with its history checked: `herd_processes calm|kills|late A B` plays a server on
 //! device A and clients on device B, each in a process of its own. With `kills`, server and clients are killed under
-//! load (SIGKILL) and others take their place.
+//! load (SIGKILL) and others take their place. `late` is for a wire on which messages stay so long that replies wait in
+//! the server's queue when their requests come again; `late-rebuilds` is the same with a server that builds replies where
+//! earlier ones may still be read from, which must be noticed.
 //!
 //! A program and not a test, because it needs devices: `cargo xtask guest` makes some in a virtual machine.
 //! `play.rs` says what is played and judged, `client.rs` what a client does, `record.rs` the lines in between.
@@ -9,7 +11,7 @@ mod client;
 mod play;
 mod record;
 
-use drover_kv_herd::server::{Server, ServerOptions};
+use drover_kv_herd::server::{Flaw, Server, ServerOptions};
 use drover_mem::PageWish;
 use drover_rt::control::{ControlAddr, ControlListener};
 use drover_store::{Mode, PartitionOptions};
@@ -24,11 +26,13 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words[..] {
-        ["serve", device, addr] => serve(device, addr),
-        ["client", device, addr, number, phase] => client::run(device, addr, number, phase),
+        ["serve", device, addr, how] => serve(device, addr, how),
+        ["client", device, addr, number, phase, habit] => client::run(device, addr, number, phase, habit),
         ["calm", a, b] => play::calm(a, b),
         ["kills", a, b] => play::kills(a, b),
-        _ => Err("usage: herd_processes calm|kills SERVER-DEVICE CLIENT-DEVICE".into()),
+        ["late", a, b] => play::late(a, b, "alone"),
+        ["late-rebuilds", a, b] => play::late(a, b, "rebuilds"),
+        _ => Err("usage: herd_processes calm|kills|late|late-rebuilds SERVER-DEVICE CLIENT-DEVICE".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -39,10 +43,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Serves, says where, and ends with its standard input.
-fn serve(device_name: &str, addr: &str) -> Result<(), Failure> {
+/// Serves, says where, and ends with its standard input. `how`: with two workers, with one `alone`, or with one that
+/// `rebuilds` replies too early.
+fn serve(device_name: &str, addr: &str, how: &str) -> Result<(), Failure> {
     let options = ServerOptions {
-        partition_count: 2,
+        partition_count: if how == "two" { 2 } else { 1 },
+        flaw: (how == "rebuilds").then_some(Flaw::RebuildsReplies),
         partition: PartitionOptions {
             mode: Mode::Cache { move_to_head: 1.0 },
             log_bytes: 16 << 20,

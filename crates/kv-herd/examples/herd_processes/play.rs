@@ -25,7 +25,17 @@ const KILLS: usize = 3;
 
 /// Clients and server do their work, on whatever wire there is.
 pub fn calm(a: &str, b: &str) -> Result<(), Failure> {
-    let mut troupe = Troupe::new(a, b)?;
+    let mut troupe = Troupe::new(a, b, ["two", "usual"])?;
+    for _ in 0..3 {
+        troupe.add_client(2)?;
+    }
+    troupe.wait(3 * STRETCH)?;
+    troupe.end()
+}
+
+/// The same with more under way than the wire holds, at a server that works `how`.
+pub fn late(a: &str, b: &str, how: &'static str) -> Result<(), Failure> {
+    let mut troupe = Troupe::new(a, b, [how, "crowded"])?;
     for _ in 0..3 {
         troupe.add_client(2)?;
     }
@@ -35,7 +45,7 @@ pub fn calm(a: &str, b: &str) -> Result<(), Failure> {
 
 /// The server is killed a few times, then a client.
 pub fn kills(a: &str, b: &str) -> Result<(), Failure> {
-    let mut troupe = Troupe::new(a, b)?;
+    let mut troupe = Troupe::new(a, b, ["two", "usual"])?;
     for _ in 0..3 {
         troupe.add_client(1)?;
     }
@@ -65,6 +75,8 @@ struct Client {
 
 struct Troupe {
     devices: [String; 2],
+    /// How the server works, and the clients.
+    ways: [&'static str; 2],
     server: Child,
     addr: String,
     clients: Vec<Client>,
@@ -83,8 +95,8 @@ fn actor(words: &[&str]) -> Result<Child, Failure> {
 }
 
 /// A server at `addr`, and where it is.
-fn server(device: &str, addr: &str) -> Result<(Child, String), Failure> {
-    let mut child = actor(&["serve", device, addr])?;
+fn server(device: &str, addr: &str, how: &str) -> Result<(Child, String), Failure> {
+    let mut child = actor(&["serve", device, addr, how])?;
     let mut line = String::new();
     let out = child.stdout.take().expect("stdout is piped");
     BufReader::new(out).read_line(&mut line)?;
@@ -95,11 +107,12 @@ fn server(device: &str, addr: &str) -> Result<(Child, String), Failure> {
 }
 
 impl Troupe {
-    fn new(a: &str, b: &str) -> Result<Troupe, Failure> {
-        let (server, addr) = server(a, "tcp://127.0.0.1:0")?;
+    fn new(a: &str, b: &str, ways: [&'static str; 2]) -> Result<Troupe, Failure> {
+        let (server, addr) = server(a, "tcp://127.0.0.1:0", ways[0])?;
         let (tell, told) = channel();
         Ok(Troupe {
             devices: [a.to_owned(), b.to_owned()],
+            ways,
             server,
             addr,
             clients: Vec::new(),
@@ -116,6 +129,7 @@ impl Troupe {
             &self.addr,
             &(index + 1).to_string(),
             &phase.to_string(),
+            self.ways[1],
         ])?;
         let mut out = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let orders = child.stdin.take().expect("stdin is piped");
@@ -190,7 +204,7 @@ impl Troupe {
                 Err(_) => break,
             }
         }
-        self.server = server(&self.devices[0], &self.addr)?.0;
+        self.server = server(&self.devices[0], &self.addr, self.ways[0])?.0;
         Ok(())
     }
 
