@@ -1,6 +1,6 @@
 //! libFuzzer over the target that `DROVER_FUZZ_TARGET` names; `list` prints all names and ends.
 //!
-//! One program for all targets, so that adding one is one line in `crates/fuzz-targets`. Run it with
+//! One program for all targets, so that adding one is one line in `crates/lab/fuzz-targets`. Run it with
 //! `cargo xtask fuzz`, which builds it with coverage.
 #![no_main]
 

@@ -28,7 +28,7 @@ pub struct Args {
 /// What the explanations are about.
 const SEEDS: u64 = 10_000;
 /// The sources that are looked at.
-const SOURCES: &str = "crates/kv-herd/src/";
+const SOURCES: &str = "crates/systems/kv-herd/src/";
 /// Why branches are not reached.
 const FILE: &str = "docs/sim-coverage.md";
 /// The scenario with the largest share.

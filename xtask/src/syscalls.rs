@@ -1,4 +1,4 @@
-//! System calls of a server's worker under load, counted by strace: see `crates/server/tests/syscalls.rs`, which
+//! System calls of a server's worker under load, counted by strace: see `crates/drover/tests/syscalls.rs`, which
 //! also plants a worker that makes one per operation. There it runs with all tests; here it must not be skipped.
 
 use crate::command::{cargo, run_tests};

@@ -168,7 +168,9 @@ fn environment(scenario: &Scenario, args: &Args) -> String {
         Network::SlowWire { delay } => ("rxe1", "10.9.0.2", 0, delay),
     };
     let seconds = scenario.seconds * args.patience;
-    format!("A=rxe0\nA_ADDR=10.9.0.1\nB={b}\nB_ADDR={b_addr}\nLOSS={loss}\nDELAY={delay}\nSECONDS_MAX={seconds}\n")
+    format!(
+        "A=rxe0\nA_ADDR=10.9.0.1\nB={b}\nB_ADDR={b_addr}\nLOSS={loss}\nDELAY={delay}\nSECONDS_MAX={seconds}\n"
+    )
 }
 
 #[cfg(test)]

@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const TABLE: &str = "ARCHITECTURE.md";
 /// First line of the table.
 const FENCE: &str = "```dependencies";
-/// Package names are crate folders with this in front.
+/// Package names are crate folders with this in front; the binary's is its folder.
 const PREFIX: &str = "drover-";
 /// Crates that may name a provider: they choose one at run time.
-const LEAVES: &[&str] = &["server", "bench", "examples", "figures", "fuzz", "room", "swarm"];
+const LEAVES: &[&str] = &["drover", "bench", "examples", "figures", "fuzz", "room", "swarm"];
 
 #[derive(Default, PartialEq, Debug)]
 struct Edges {
@@ -38,14 +38,14 @@ pub fn edges(tree: &Tree) -> Vec<Violation> {
         let name = short(&package["name"]);
         let actual = edges_of(package);
         let allowed = table.remove(&name).unwrap_or_default();
-        found.extend(compare(&name, "", &actual.normal, &allowed.normal));
-        found.extend(compare(&name, "dev: ", &actual.dev, &allowed.dev));
+        found.extend(compare(package, "", &actual.normal, &allowed.normal));
+        found.extend(compare(package, "dev: ", &actual.dev, &allowed.dev));
         found.extend(
             actual
                 .normal
                 .iter()
                 .filter_map(|to| forbidden(&name, to))
-                .map(|why| at(&name, why)),
+                .map(|why| at(package, why)),
         );
     }
     found.extend(
@@ -82,10 +82,16 @@ fn has_sentence(line: &str) -> bool {
         .is_some_and(|(_, why)| why.split_whitespace().count() >= 3)
 }
 
-fn compare(name: &str, kind: &str, actual: &BTreeSet<String>, allowed: &BTreeSet<String>) -> Vec<Violation> {
+fn compare(
+    package: &Value,
+    kind: &str,
+    actual: &BTreeSet<String>,
+    allowed: &BTreeSet<String>,
+) -> Vec<Violation> {
+    let name = short(&package["name"]);
     let new = actual.difference(allowed).map(|to| {
         at(
-            name,
+            package,
             format!("`{name}` uses `{kind}{to}`, which the table in {TABLE} does not allow"),
         )
     });
@@ -124,8 +130,11 @@ fn forbidden(from: &str, to: &str) -> Option<String> {
     (!floor.contains(&to)).then(|| format!("`{from}` uses `{to}`: it rests on {} only", floor.join(", ")))
 }
 
-fn at(name: &str, message: impl Into<String>) -> Violation {
-    Violation::new(&format!("crates/{name}/Cargo.toml"), 0, message)
+/// In the package's Cargo.toml.
+fn at(package: &Value, message: impl Into<String>) -> Violation {
+    let manifest = package["manifest_path"].as_str().unwrap_or_default();
+    let start = manifest.rfind("/crates/").map_or(0, |slash| slash + 1);
+    Violation::new(&manifest[start..], 0, message)
 }
 
 fn edges_of(package: &Value) -> Edges {
@@ -144,12 +153,10 @@ fn edges_of(package: &Value) -> Edges {
 }
 
 fn short(name: &Value) -> String {
-    let name = name.as_str().unwrap_or_default();
-    if name == "drover" {
-        "server".to_string()
-    } else {
-        name.trim_start_matches(PREFIX).to_string()
-    }
+    name.as_str()
+        .unwrap_or_default()
+        .trim_start_matches(PREFIX)
+        .to_string()
 }
 
 fn parse_table(text: &str) -> BTreeMap<String, Edges> {
@@ -234,7 +241,7 @@ mod tests {
             assert_eq!(found.len(), 1, "{from} -> {to}: {found:?}");
         }
         assert!(messages("kv-a: | dev: verbs-shm", &[package("kv-a", &[], &["verbs-shm"])]).is_empty());
-        assert!(messages("server: verbs-shm", &[package("server", &["verbs-shm"], &[])]).is_empty());
+        assert!(messages("bench: verbs-shm", &[package("bench", &["verbs-shm"], &[])]).is_empty());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod dependencies;
 mod docs;
+mod floors;
 mod licences;
 mod sizes;
 mod sources;
@@ -45,6 +46,7 @@ type Rule = fn(&Tree) -> Vec<Violation>;
 /// Name and function of every rule.
 const RULES: &[(&str, Rule)] = &[
     ("dependency edges", dependencies::edges),
+    ("floors", floors::floors),
     ("dependency sentences", dependencies::sentences),
     ("dependency licences", licences::allowed),
     ("file sizes", sizes::lines_and_bytes),

@@ -4,7 +4,11 @@ use super::tree::{File, code_of};
 use super::{Tree, Violation};
 
 /// The crates that may use it: shared memory, and providers that talk to the machine below.
-const HOMES: &[&str] = &["crates/mem/", "crates/verbs-shm/", "crates/verbs-ibv/"];
+const HOMES: &[&str] = &[
+    "crates/foundation/mem/",
+    "crates/fabrics/verbs-shm/",
+    "crates/fabrics/verbs-ibv/",
+];
 /// Lines of comments and statement above an `unsafe` that are searched for its reason.
 const LINES_ABOVE: usize = 10;
 /// The type of a pointer to a foreign function, as `code_of` leaves it: calling one is what needs a reason.
@@ -116,26 +120,26 @@ mod tests {
     #[test]
     fn unsafe_outside_its_homes_is_caught() {
         let found = in_its_place(&tree(&[(
-            "crates/rt/src/lib.rs",
+            "crates/runtime/rt/src/lib.rs",
             "fn a() {\n    unsafe { b() }\n}\n",
         )]));
         assert_eq!(found[0].line, 2);
         assert_eq!(
             in_its_place(&tree(&[(
-                "crates/rt/src/lib.rs",
+                "crates/runtime/rt/src/lib.rs",
                 "// unsafe { }\nlet a = \"unsafe { }\";\n"
             )])),
             []
         );
         assert_eq!(
-            in_its_place(&tree(&[("crates/mem/src/lib.rs", "unsafe { b() }")])),
+            in_its_place(&tree(&[("crates/foundation/mem/src/lib.rs", "unsafe { b() }")])),
             []
         );
     }
 
     #[test]
     fn unsafe_without_a_reason_is_caught() {
-        let check = |text: &str| explained(&tree(&[("crates/mem/src/a.rs", text)])).len();
+        let check = |text: &str| explained(&tree(&[("crates/foundation/mem/src/a.rs", text)])).len();
         assert_eq!(check("let a = 1;\nunsafe { b() }\n"), 1);
         assert_eq!(check("// SAFETY: ours alone.\nunsafe { b() }\n"), 0);
         assert_eq!(check("// SAFETY: far away.\n\nunsafe { b() }\n"), 1);
@@ -161,12 +165,15 @@ mod tests {
             "workspace_root": "/x",
             "workspace_members": ["rt", "mem"],
             "packages": [
-                {"id": "rt", "targets": [{"kind": ["lib"], "src_path": "/x/crates/rt/src/lib.rs"}]},
-                {"id": "mem", "targets": [{"kind": ["lib"], "src_path": "/x/crates/mem/src/lib.rs"}]},
+                {"id": "rt", "targets": [{"kind": ["lib"], "src_path": "/x/crates/runtime/rt/src/lib.rs"}]},
+                {"id": "mem", "targets": [{"kind": ["lib"], "src_path": "/x/crates/foundation/mem/src/lib.rs"}]},
             ],
         });
         let check = |text: &str| {
-            let mut tree = tree(&[("crates/rt/src/lib.rs", text), ("crates/mem/src/lib.rs", "")]);
+            let mut tree = tree(&[
+                ("crates/runtime/rt/src/lib.rs", text),
+                ("crates/foundation/mem/src/lib.rs", ""),
+            ]);
             tree.metadata = metadata.clone();
             forbidden_elsewhere(&tree).len()
         };

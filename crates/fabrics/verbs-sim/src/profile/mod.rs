@@ -1,0 +1,303 @@
+//! Profiles: everything the model knows about one machine room, as numbers with a source and bounds.
+//!
+//! A profile is a TOML file in `crates/fabrics/verbs-sim/profiles/` whose every parameter says its value, unit, source, how it is
+//! known ([`Tag`]) and between which bounds a fit may move it. Unknown and missing keys are errors. Times are
+//! nanoseconds as `f64`; the simulator turns them into its own units once, when a world is made.
+//!
+//! A file may name a `base`: what it leaves out is as said there. The [`hash`](Profile::hash) covers the completed
+//! parameters, so whoever prints it says which numbers were used, wherever they stand.
+
+mod curve;
+mod field;
+mod file;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+pub use curve::Curve;
+pub use field::{Key, Shape, Value};
+pub use schema::*;
+
+use std::collections::BTreeMap;
+
+/// Where a parameter's value comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tag {
+    /// A source says it in words or in a table.
+    Stated,
+    /// Read from a published plot.
+    Plot,
+    /// From a published artifact's data files.
+    Artifact,
+    /// Fitted to calibration rows, or derived from fitted values.
+    Fitted,
+    /// Our guess, with bounds.
+    Estimate,
+    /// From the literature, not checked by us.
+    Recalled,
+    /// Chosen after somebody saw a held-out figure: what depends on it is no prediction.
+    Leak,
+}
+
+const TAGS: [(Tag, &str); 7] = [
+    (Tag::Stated, "stated"),
+    (Tag::Plot, "plot"),
+    (Tag::Artifact, "artifact"),
+    (Tag::Fitted, "fitted"),
+    (Tag::Estimate, "estimate"),
+    (Tag::Recalled, "recalled"),
+    (Tag::Leak, "leak"),
+];
+
+impl Tag {
+    fn from_word(word: &str) -> Option<Tag> {
+        TAGS.iter().find(|(_, w)| *w == word).map(|(tag, _)| *tag)
+    }
+
+    /// As in profile files.
+    pub fn word(self) -> &'static str {
+        let (_, word) = TAGS
+            .iter()
+            .find(|(tag, _)| *tag == self)
+            .expect("every tag has a word");
+        word
+    }
+}
+
+/// One parameter with what is known about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its value.
+    pub value: Value,
+    /// Least value (of every point of a curve) that is possible.
+    pub low: f64,
+    /// Greatest value that is possible.
+    pub high: f64,
+    /// How it is known.
+    pub tag: Tag,
+    /// Which rows, which section.
+    pub source: String,
+}
+
+/// A profile could not be loaded or changed.
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// Not TOML.
+    #[error("profile is not TOML: {reason}")]
+    Syntax {
+        /// What the parser said.
+        reason: String,
+    },
+    /// A key the simulator does not know.
+    #[error("unknown key `{path}`")]
+    Unknown {
+        /// `group.parameter`.
+        path: String,
+    },
+    /// A key that neither the file nor its base has.
+    #[error("missing key `{path}`")]
+    Missing {
+        /// `group.parameter`.
+        path: String,
+    },
+    /// A key with something wrong.
+    #[error("`{path}` {reason}")]
+    Malformed {
+        /// `group.parameter`.
+        path: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// No profile of that name.
+    #[error("no profile `{name}`; there are {}", Profile::names().join(", "))]
+    NoSuch {
+        /// The name asked for.
+        name: String,
+    },
+}
+
+impl ProfileError {
+    fn missing(path: &str) -> ProfileError {
+        ProfileError::Missing {
+            path: path.to_string(),
+        }
+    }
+}
+
+/// A complete profile. Dereference [`parameters`](Profile::parameters) for the numbers.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    name: String,
+    about: String,
+    base: Option<String>,
+    own: BTreeMap<&'static str, Entry>,
+    inherited: BTreeMap<&'static str, Entry>,
+    parameters: Parameters,
+}
+
+/// The profiles that come with the program.
+const FILES: &[(&str, &str)] = &[
+    ("apt", include_str!("../../profiles/apt.toml")),
+    ("susitna_ib", include_str!("../../profiles/susitna_ib.toml")),
+    ("susitna_roce", include_str!("../../profiles/susitna_roce.toml")),
+    ("rfp", include_str!("../../profiles/rfp.toml")),
+    ("cx6", include_str!("../../profiles/cx6.toml")),
+    ("cib", include_str!("../../profiles/cib.toml")),
+    ("prism", include_str!("../../profiles/prism.toml")),
+];
+
+impl Profile {
+    /// Names of the profiles that come with the program.
+    pub fn names() -> Vec<&'static str> {
+        FILES.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// The profile `name` that comes with the program. Parses it (about a millisecond): keep it.
+    pub fn named(name: &str) -> Result<Profile, ProfileError> {
+        let text = FILES.iter().find(|(n, _)| *n == name);
+        let (_, text) = text.ok_or_else(|| ProfileError::NoSuch {
+            name: name.to_string(),
+        })?;
+        Profile::parse(text)
+    }
+
+    /// Reads the text of a profile file. A base it names is one of those that come with the program.
+    pub fn parse(text: &str) -> Result<Profile, ProfileError> {
+        let file = file::read(text)?;
+        let base = match &file.base {
+            Some(base) if *base == file.name => {
+                return Err(ProfileError::Malformed {
+                    path: "base".to_string(),
+                    reason: "is the profile itself",
+                });
+            }
+            Some(base) => Some(Profile::named(base)?),
+            None => None,
+        };
+        Profile::complete(file, base.as_ref())
+    }
+
+    /// Takes from `base` what the file leaves out.
+    fn complete(file: file::File, base: Option<&Profile>) -> Result<Profile, ProfileError> {
+        let mut profile = Profile {
+            name: file.name,
+            about: file.about,
+            base: file.base,
+            inherited: BTreeMap::new(),
+            own: file.entries,
+            parameters: Parameters::default(),
+        };
+        for key in KEYS {
+            if !profile.own.contains_key(key.path) {
+                let entry = base.and_then(|base| base.entry(key.path));
+                let entry = entry.ok_or_else(|| ProfileError::missing(key.path))?;
+                profile.inherited.insert(key.path, entry.clone());
+            }
+            profile.refresh(key.path)?;
+        }
+        Ok(profile)
+    }
+
+    /// Copies the entry of `path` into the typed parameters.
+    fn refresh(&mut self, path: &'static str) -> Result<(), ProfileError> {
+        let value = &self
+            .own
+            .get(path)
+            .or(self.inherited.get(path))
+            .expect("complete")
+            .value;
+        let field = self.parameters.field(path).expect("in the schema");
+        if field.put(value) {
+            return Ok(());
+        }
+        Err(ProfileError::Malformed {
+            path: path.to_string(),
+            reason: "is of another kind (a whole number, not negative, say)",
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// One line about it.
+    pub fn about(&self) -> &str {
+        &self.about
+    }
+
+    /// The numbers.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// What is known about the parameter `path`.
+    pub fn entry(&self, path: &str) -> Option<&Entry> {
+        self.own.get(path).or_else(|| self.inherited.get(path))
+    }
+
+    /// True when the file itself, not its base, gives `path`.
+    pub fn is_own(&self, path: &str) -> bool {
+        self.own.contains_key(path)
+    }
+
+    /// True if `path` is a whole number.
+    pub fn is_count(&self, path: &str) -> bool {
+        KEYS.iter()
+            .any(|key| key.path == path && key.shape == Shape::Count)
+    }
+
+    /// Replaces number `index` (0, or the point of a curve) of `path` by `number`, held within its bounds. What came
+    /// from the base becomes the profile's own.
+    pub fn set(&mut self, path: &str, index: usize, number: f64) -> Result<(), ProfileError> {
+        let unknown = || ProfileError::Unknown {
+            path: path.to_string(),
+        };
+        let key = KEYS.iter().find(|key| key.path == path).ok_or_else(unknown)?;
+        let mut entry = self.entry(path).ok_or_else(unknown)?.clone();
+        if index >= entry.value.numbers().len() {
+            return Err(unknown());
+        }
+        entry.value = entry
+            .value
+            .with_number(index, number.clamp(entry.low, entry.high));
+        self.own.insert(key.path, entry);
+        self.refresh(key.path)
+    }
+
+    /// Says how `path`, one of the profile's own, is known now.
+    pub fn set_source(&mut self, path: &str, tag: Tag, source: &str) {
+        if let Some(entry) = self.own.get_mut(path) {
+            entry.tag = tag;
+            entry.source = source.to_string();
+        }
+    }
+
+    /// Sixteen hexadecimal digits that stand for all its numbers (FNV-1a over paths and values).
+    pub fn hash(&self) -> String {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        let mut eat = |text: &str| {
+            for byte in text.bytes() {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        };
+        for key in KEYS {
+            eat(key.path);
+            let value = &self.entry(key.path).expect("complete").value;
+            if let Value::Curve(curve) = value {
+                curve.points().iter().for_each(|(x, _)| eat(&file::short(*x)));
+            }
+            value.numbers().iter().for_each(|y| {
+                eat("=");
+                eat(&file::short(*y));
+            });
+        }
+        format!("{hash:016x}")
+    }
+
+    /// The text of its file.
+    pub fn to_toml(&self) -> String {
+        file::write(&self.name, &self.about, self.base.as_deref(), &self.own)
+    }
+}

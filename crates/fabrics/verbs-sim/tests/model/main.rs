@@ -1,0 +1,9 @@
+//! The model behaves as the cards it stands for. Expected values are published ones, from the rows that the
+//! profiles were fitted to; see `crates/lab/figures` for all of them.
+
+mod bench;
+mod engines;
+mod failures;
+mod laws;
+mod limits;
+mod pair;

@@ -1,0 +1,28 @@
+//! A client that lists the shards of a service in another order is refused. In Pilaf's released code it looks for keys in
+//! the wrong place, and finds none.
+
+#[path = "../../../../lab/testkit/shards/lists.rs"]
+mod lists;
+
+mod system {
+    pub use drover_kv_pilaf::client::{ClientOptions, PilafClient as Client, SetupError};
+    pub use drover_kv_pilaf::server::{Server, ServerOptions};
+}
+
+use drover_kv_pilaf::control::WRONG_SHARD;
+use drover_rt::control::ControlError;
+use lists::connect;
+use system::{ServerOptions, SetupError};
+
+#[test]
+fn pilaf_a_client_with_another_list_of_shards_is_refused() {
+    let small = ServerOptions {
+        entry_count: 64,
+        ..ServerOptions::default()
+    };
+    assert!(connect([0, 1], &small).is_ok());
+    match connect([1, 0], &small) {
+        Err(SetupError::Control(ControlError::Refused { code, .. })) => assert_eq!(code, WRONG_SHARD),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,149 @@
+//! The folders of `crates/` are floors: no dependency points from a lower one to a higher one.
+
+use super::{Tree, Violation};
+use serde_json::Value;
+use std::path::Path;
+
+/// From the bottom up. The binary has a folder of its own above them.
+const FLOORS: &[&str] = &[
+    "foundation",
+    "fabrics",
+    "runtime",
+    "stores",
+    "systems",
+    "service",
+    "lab",
+    "drover",
+];
+/// Tests that are crates of their own may use everything, as tests may.
+const TESTS: &[&str] = &["fuzz-targets"];
+
+/// Every crate stands on a floor, in a folder that has its name, and uses crates of its floor and of those below.
+pub fn floors(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for package in tree.members() {
+        let name = package["name"].as_str().unwrap_or_default();
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
+        let Some(place) = manifest.parent().and_then(Place::of) else {
+            continue;
+        };
+        let report = |message| Violation::new(&place.manifest(), 0, message);
+        let Some(floor) = place.floor() else {
+            found.push(report(format!(
+                "`{}` is no floor: {}",
+                place.floor,
+                FLOORS.join(", ")
+            )));
+            continue;
+        };
+        if name != place.package() {
+            found.push(report(format!("`{name}` belongs in a folder of that name")));
+        }
+        if TESTS.contains(&place.folder.as_str()) {
+            continue;
+        }
+        for to in uses(package).filter(|to| to.floor() > Some(floor)) {
+            found.push(report(format!(
+                "`{}` ({}) uses `{}` ({}), which is above it",
+                place.folder, place.floor, to.folder, to.floor
+            )));
+        }
+    }
+    found
+}
+
+/// What a package uses outside its tests.
+fn uses(package: &Value) -> impl Iterator<Item = Place> {
+    let dependencies = package["dependencies"].as_array().into_iter().flatten();
+    dependencies
+        .filter(|dependency| dependency["kind"].as_str() != Some("dev"))
+        .filter_map(|dependency| Place::of(Path::new(dependency["path"].as_str()?)))
+}
+
+/// Where a crate stands.
+struct Place {
+    floor: String,
+    folder: String,
+}
+
+impl Place {
+    /// Of a crate in `crates/`; others stand on no floor.
+    fn of(folder: &Path) -> Option<Place> {
+        let mut names = folder.iter().map(|name| name.to_string_lossy().into_owned());
+        names.by_ref().find(|name| name == "crates")?;
+        let floor = names.next()?;
+        let folder = names.next().unwrap_or_else(|| floor.clone());
+        Some(Place { floor, folder })
+    }
+
+    fn floor(&self) -> Option<usize> {
+        FLOORS.iter().position(|&floor| floor == self.floor)
+    }
+
+    fn package(&self) -> String {
+        match self.folder.as_str() {
+            "drover" => self.folder.clone(),
+            folder => format!("drover-{folder}"),
+        }
+    }
+
+    fn manifest(&self) -> String {
+        match self.floor == self.folder {
+            true => format!("crates/{}/Cargo.toml", self.folder),
+            false => format!("crates/{}/{}/Cargo.toml", self.floor, self.folder),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::planted::tree;
+    use super::*;
+    use serde_json::json;
+
+    /// What is said of a package in `crates/<folder>` that uses, and whose tests use, crates in such folders.
+    fn messages(name: &str, folder: &str, uses: &[&str], dev: &[&str]) -> Vec<String> {
+        let edge = |to: &&str, kind: Value| json!({"path": format!("/x/crates/{to}"), "kind": kind});
+        let mut edges: Vec<Value> = uses.iter().map(|to| edge(to, Value::Null)).collect();
+        edges.extend(dev.iter().map(|to| edge(to, json!("dev"))));
+        let manifest = format!("/x/crates/{folder}/Cargo.toml");
+        let package = json!({"name": name, "id": name, "manifest_path": manifest, "dependencies": edges});
+        let mut tree = tree(&[]);
+        tree.metadata = json!({"workspace_members": [name], "packages": [package]});
+        floors(&tree).into_iter().map(|v| v.message).collect()
+    }
+
+    #[test]
+    fn an_edge_that_points_up_is_caught() {
+        assert_eq!(
+            messages("drover-rt", "runtime/rt", &["systems/kv"], &[]),
+            ["`rt` (runtime) uses `kv` (systems), which is above it"]
+        );
+        assert_eq!(messages("drover-perf", "lab/perf", &["drover"], &[]).len(), 1);
+    }
+
+    #[test]
+    fn other_edges_are_fine() {
+        let none: Vec<String> = Vec::new();
+        assert_eq!(
+            messages("drover-kv", "systems/kv", &["runtime/rt", "systems/x"], &[]),
+            none
+        );
+        assert_eq!(
+            messages("drover-kv", "systems/kv", &[], &["lab/testkit"]),
+            none,
+            "a test's"
+        );
+        assert_eq!(messages("drover", "drover", &["lab/swarm"], &[]), none);
+        assert_eq!(
+            messages("drover-fuzz-targets", "lab/fuzz-targets", &["drover"], &[]),
+            none
+        );
+    }
+
+    #[test]
+    fn a_crate_stands_on_a_floor_under_its_own_name() {
+        assert_eq!(messages("drover-a", "attic/a", &[], &[]).len(), 1);
+        assert_eq!(messages("drover-a", "lab/b", &[], &[]).len(), 1);
+    }
+}
