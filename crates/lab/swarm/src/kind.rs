@@ -325,9 +325,10 @@ fn silence(options: &mut Options, dice: &Stream) {
     slow(options);
 }
 
-/// A room for seconds: looks that nobody waits for are rarer.
+/// A room for seconds: looks that nobody waits for are rarer. Several kinds may ask for that; still, a client's first long
+/// value needs two answers of the acceptor, and a request that was given up one more, all within the deadline.
 fn slow(options: &mut Options) {
-    options.look_every = options.look_every * 4;
+    options.look_every = (options.look_every * 4).min(Ns(options.client.deadline.0 / 8));
 }
 
 /// Who is no client comes and goes; in some rooms he stays until he is sent away.

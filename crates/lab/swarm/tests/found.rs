@@ -44,13 +44,14 @@ fn the_papers_requests_given_up() {
 }
 
 /// Seeds beyond those that campaigns always played: an executed PUT that executed again, mixed bytes, a foreign value,
-/// workers that were idle behind datagrams, requests that overtook each other in the simulated card.
+/// workers that were idle behind datagrams, requests that overtook each other in the simulated card; and a room whose
+/// acceptor looked more rarely than operations had time (703788599).
 #[test]
 fn seeds_that_nobody_had_run() {
     for (name, seeds) in [
         (
             "default",
-            &[7020698, 7013576, 7023272, 5001762, 7002323, 588927661][..],
+            &[7020698, 7013576, 7023272, 5001762, 7002323, 588927661, 703788599][..],
         ),
         ("worker", &[9001337]),
         ("silence", &[9002416]),

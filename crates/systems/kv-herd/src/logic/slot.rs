@@ -207,6 +207,19 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_asks_about_is_ruled_out_too() {
+        let mut state = executed(SlotOp::Put, 3, Status::Ok);
+        state.rule_out_silently(5);
+        assert_ne!(state.judge(word(SlotOp::Put, 5, 1)), Verdict::Execute);
+        assert_eq!(state.judge(word(SlotOp::Put, 6, 0)), Verdict::Execute);
+        // What is known of a later request stays known.
+        let mut state = executed(SlotOp::Put, 3, Status::Ok);
+        state.rule_out_silently(2);
+        assert_eq!(state.judge(word(SlotOp::Put, 3, 1)), Verdict::Again);
+        assert_eq!(state.again(SlotOp::Put), Some(Status::Ok));
+    }
+
+    #[test]
     fn a_get_is_executed_again() {
         let state = executed(SlotOp::Get, 1, Status::Ok);
         assert_eq!(state.judge(word(SlotOp::Get, 1, 1)), Verdict::Again);
