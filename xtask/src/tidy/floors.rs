@@ -24,28 +24,28 @@ pub fn floors(tree: &Tree) -> Vec<Violation> {
     for package in tree.members() {
         let name = package["name"].as_str().unwrap_or_default();
         let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
-        let Some(place) = manifest.parent().and_then(Place::of) else {
+        let Some(location) = manifest.parent().and_then(Location::of) else {
             continue;
         };
-        let report = |message| Violation::new(&place.manifest(), 0, message);
-        let Some(floor) = place.floor() else {
+        let report = |message| Violation::new(&location.manifest(), 0, message);
+        let Some(floor) = location.floor() else {
             found.push(report(format!(
                 "`{}` is no floor: {}",
-                place.floor,
+                location.floor,
                 FLOORS.join(", ")
             )));
             continue;
         };
-        if name != place.package() {
+        if name != location.package() {
             found.push(report(format!("`{name}` belongs in a folder of that name")));
         }
-        if TESTS.contains(&place.folder.as_str()) {
+        if TESTS.contains(&location.folder.as_str()) {
             continue;
         }
         for to in uses(package).filter(|to| to.floor() > Some(floor)) {
             found.push(report(format!(
                 "`{}` ({}) uses `{}` ({}), which is above it",
-                place.folder, place.floor, to.folder, to.floor
+                location.folder, location.floor, to.folder, to.floor
             )));
         }
     }
@@ -53,27 +53,27 @@ pub fn floors(tree: &Tree) -> Vec<Violation> {
 }
 
 /// What a package uses outside its tests.
-fn uses(package: &Value) -> impl Iterator<Item = Place> {
+fn uses(package: &Value) -> impl Iterator<Item = Location> {
     let dependencies = package["dependencies"].as_array().into_iter().flatten();
     dependencies
         .filter(|dependency| dependency["kind"].as_str() != Some("dev"))
-        .filter_map(|dependency| Place::of(Path::new(dependency["path"].as_str()?)))
+        .filter_map(|dependency| Location::of(Path::new(dependency["path"].as_str()?)))
 }
 
-/// Where a crate stands.
-struct Place {
+/// The floor and the folder of a crate.
+struct Location {
     floor: String,
     folder: String,
 }
 
-impl Place {
-    /// Of a crate in `crates/`; others stand on no floor.
-    fn of(folder: &Path) -> Option<Place> {
+impl Location {
+    /// The location of a crate folder below `crates/`; `None` for other folders.
+    fn of(folder: &Path) -> Option<Location> {
         let mut names = folder.iter().map(|name| name.to_string_lossy().into_owned());
         names.by_ref().find(|name| name == "crates")?;
         let floor = names.next()?;
         let folder = names.next().unwrap_or_else(|| floor.clone());
-        Some(Place { floor, folder })
+        Some(Location { floor, folder })
     }
 
     fn floor(&self) -> Option<usize> {
