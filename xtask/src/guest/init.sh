@@ -19,8 +19,12 @@ switch_off() {
     exit # the kernel cannot go on without its first program: that ends the machine too
 }
 
+# Says a line about the run, with $2 before it. The shell's own echo loses the line when a child of the shell ends
+# during the write: the signal interrupts it. Orphans become this shell's children; a process of its own has none.
+say() { /usr/bin/busybox printf "$2guest: %s\n" "$1"; }
+
 give_up() {
-    echo "guest: $1"
+    say "$1"
     switch_off
 }
 
@@ -76,9 +80,9 @@ wire() {
     done
 }
 
-echo "guest: ready"
+say ready
 for name in $(cat /scenarios/order); do
-    echo "guest: begin $name"
+    say "begin $name"
     set -a
     . "/scenarios/$name/environment"
     set +a
@@ -94,6 +98,6 @@ for name in $(cat /scenarios/order); do
     kill -9 -1
     # Nothing of a scenario outlives it: not its programs, nor what they left.
     rm -rf $TMPDIR/* /dev/shm/*
-    printf '\nguest: end %s %s\n' "$name" "$status"
+    say "end $name $status" '\n'
 done
 switch_off

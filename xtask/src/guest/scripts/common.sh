@@ -1,5 +1,10 @@
 # What scripts share; it stands before each of them.
 
+# The shell's own echo and printf lose a line when a child of the shell ends during their write: the signal interrupts
+# it. A process of its own has no children.
+echo() { /usr/bin/busybox echo "$@"; }
+printf() { /usr/bin/busybox printf "$@"; }
+
 # Waits until somebody listens at the port.
 listening() {
     tries=0
