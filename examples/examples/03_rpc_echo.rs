@@ -34,7 +34,7 @@ impl<P: Provider> Actor<P::Cpu> for Echo<P> {
         let payload = self.list.inline(&double.to_le_bytes());
         let op = SendOp::Send { dest: Some(self.client), imm: Some(Imm(seq as u32)) };
         self.list.push(request(seq, op, payload));
-        self.replies.post_send(cpu, &self.list).expect("the queue has room for 32 replies");
+        self.replies.post_send(cpu, &self.list).expect("the queue has space for 32 replies");
         self.cq.poll(cpu, &mut [Wc::default()]);
         Progress::Busy
     }

@@ -51,7 +51,7 @@ fn fail(why: &str) -> ExitCode {
 }
 
 /// The `number`th request of its queue pair. One in 32 is signaled: a completion says that all requests before
-/// it are done, and only then does the queue have room for more.
+/// it are done, and only then does the queue have space for more.
 pub fn request(number: u64, op: SendOp, payload: Payload) -> SendWr {
     let signaled = number % 32 == 31;
     let wr_id = WrId(number);

@@ -1,4 +1,4 @@
-//! Which branches of the protocol the campaigns of simulated rooms never reach.
+//! Which branches of the protocol the campaigns of simulated clusters never reach.
 //!
 //! The simulator is built with the compiler's own instrumentation, runs every scenario for a share of the seeds, and
 //! `xtask/coverage` reads what was counted. A branch is told by its file, its function and the text of its line, not by

@@ -59,11 +59,11 @@ enum Chore {
     Bench,
     /// Instructions per GET and PUT, against docs/instructions.toml; fails above +3 %.
     Instructions(instructions::Args),
-    /// Servers and clients in simulated rooms where things go wrong, thousands of seeds.
+    /// Servers and clients in simulated clusters where things go wrong, thousands of seeds.
     Sim(sim::Args),
     /// Every scenario in turn, with fresh seeds, until the time is over; writes down what was played.
     Campaign(campaign::Args),
-    /// Branches of the protocol that the campaigns of simulated rooms never reach, against docs/sim-coverage.md.
+    /// Branches of the protocol that the campaigns of simulated clusters never reach, against docs/sim-coverage.md.
     Coverage(coverage::Args),
     /// System calls of a server under load, counted by strace.
     Syscalls,
@@ -71,7 +71,7 @@ enum Chore {
     Kill(tests::KillArgs),
     /// Stops client, server or both for up to 10 s under load (SIGSTOP), many times: all clients are served again.
     Pause(tests::PauseArgs),
-    /// Races of one-sided readers in simulated rooms that tear READs, 2,000 seeds each: shown without confirmation, gone with it.
+    /// Races of one-sided readers in simulated clusters that tear READs, 2,000 seeds each: shown without confirmation, gone with it.
     Races,
     /// Records what both kinds of clients ask at once, on a real server and in one thread by seeds, and checks it.
     History(tests::HistoryArgs),

@@ -1,4 +1,4 @@
-//! Campaigns of simulated rooms, by `drover sim` in a build that is nearly as fast as a release and keeps every
+//! Campaigns of simulated clusters, by `drover sim` in a build that is nearly as fast as a release and keeps every
 //! assertion.
 
 use crate::campaign;

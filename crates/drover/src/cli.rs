@@ -54,7 +54,7 @@ pub enum Command {
     Figure(figure::Args),
     /// Fit the simulator's profiles to published microbenchmarks, or say how near they are
     Calibrate(calibrate::Args),
-    /// Run servers and clients in a simulated room where things go wrong, and check what they did
+    /// Run servers and clients in a simulated cluster where things go wrong, and check what they did
     Sim(sim::Args),
     /// What bench starts beside itself
     #[command(name = bench::HELPER, hide = true)]

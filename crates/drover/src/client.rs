@@ -231,7 +231,8 @@ fn ask_stats(whom: &Whom) -> Result<String, Box<dyn Error>> {
     match shards::system_at(&mut stream, &cpu, timeout)? {
         (System::Herd, _) => ask_herd(&mut stream, &cpu, timeout),
         _ => {
-            let figures: service::Figures = service::ask(&mut stream, &cpu, &service::Question, timeout)?;
+            let figures: service::StatsReply =
+                service::ask(&mut stream, &cpu, &service::StatsQuery, timeout)?;
             Ok(figures.text)
         }
     }

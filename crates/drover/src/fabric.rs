@@ -10,7 +10,7 @@
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
 use drover_mem::NativeCpu;
-use drover_rt::control::{ControlAddr, Place, Scheme};
+use drover_rt::control::{ControlAddr, Endpoint, Scheme};
 use drover_verbs::Provider;
 use drover_verbs_ibv::{Ibv, IbvDevice};
 use drover_verbs_shm::{Shm, ShmDevice};
@@ -158,7 +158,7 @@ const OPTIONS: [&str; 3] = ["device", "port", "gid"];
 
 /// The address that a server at `addr` says it has; none if it takes any, or one of its own machine only.
 fn address_of(addr: &ControlAddr) -> Option<IpAddr> {
-    let Place::Host { host, port } = addr.place() else {
+    let Endpoint::HostPort { host, port } = addr.place() else {
         return None;
     };
     let endpoint = (host.as_str(), *port).to_socket_addrs().ok()?.next()?;
@@ -167,7 +167,7 @@ fn address_of(addr: &ControlAddr) -> Option<IpAddr> {
 
 /// The address that this machine sends from to reach `addr`. Asks the system's routes; nothing is sent.
 fn local_address_towards(addr: &ControlAddr) -> Option<IpAddr> {
-    let Place::Host { host, port } = addr.place() else {
+    let Endpoint::HostPort { host, port } = addr.place() else {
         return None;
     };
     let endpoint = (host.as_str(), *port).to_socket_addrs().ok()?.next()?;

@@ -1,4 +1,4 @@
-//! `drover sim`: real servers and clients in a simulated room where things go wrong, and a check of what they did.
+//! `drover sim`: real servers and clients in a simulated cluster where things go wrong, and a check of what they did.
 
 use crate::exit::{self, Failure, USAGE};
 use crate::figure::jobs;

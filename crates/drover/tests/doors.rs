@@ -152,7 +152,7 @@ fn sockets_of_a_service_manager() {
     // Whoever comes before the server waits.
     let mut early = TcpStream::connect(addr).expect("it listens");
     early.set_read_timeout(Some(WATCHDOG)).expect("a socket");
-    early.write_all(b"version\r\n").expect("room");
+    early.write_all(b"version\r\n").expect("space");
     let fabric = format!("shm:{}", folder("activation").join("s.sock").display());
     let mut child = Command::new("sh")
         .args([

@@ -84,7 +84,7 @@ fn a_watcher_hears_of_every_core() {
     let mut watcher = server.connect();
     watcher
         .write_all(b"watch mutations connevents\r\n")
-        .expect("room");
+        .expect("space");
     let mut lines = BufReader::new(watcher)
         .lines()
         .map(|line| line.expect("a line in time"));
@@ -221,7 +221,7 @@ fn the_port_that_was_taken_is_written_down() {
             break stream;
         }
     };
-    stream.write_all(b"shutdown\r\n").expect("room");
+    stream.write_all(b"shutdown\r\n").expect("space");
     assert_eq!(server.0.wait().expect("it ends").code(), Some(0));
 }
 

@@ -14,14 +14,14 @@ use std::process::Command;
 
 const SIZES: [&str; 6] = ["-m", "8", "-t", "2", "-p", "-1"];
 
-struct Place(PathBuf);
+struct TestFolder(PathBuf);
 
-impl Place {
-    fn new(name: &str) -> Place {
+impl TestFolder {
+    fn new(name: &str) -> TestFolder {
         let folder = folder(name);
         let _ = std::fs::remove_dir_all(&folder); // of an earlier run under the same process number
         std::fs::create_dir_all(&folder).expect("temporary folder");
-        Place(folder)
+        TestFolder(folder)
     }
 
     fn file(&self) -> String {
@@ -79,7 +79,7 @@ fn hits(server: &Serving) -> usize {
 
 #[test]
 fn items_outlive_a_clean_stop_by_either_signal() {
-    let place = Place::new("warm-clean");
+    let place = TestFolder::new("warm-clean");
     let server = place.serve(&SIZES);
     assert!(
         server
@@ -102,7 +102,7 @@ fn items_outlive_a_clean_stop_by_either_signal() {
 
 #[test]
 fn a_killed_server_leaves_nothing() {
-    let place = Place::new("warm-killed");
+    let place = TestFolder::new("warm-killed");
     let server = place.serve(&SIZES);
     fill(&server);
     server.kill();
@@ -113,7 +113,7 @@ fn a_killed_server_leaves_nothing() {
 
 #[test]
 fn other_sizes_start_cold_and_the_log_says_why() {
-    let place = Place::new("warm-other");
+    let place = TestFolder::new("warm-other");
     let server = place.serve(&SIZES);
     fill(&server);
     assert_eq!(server.stop(), 0);
@@ -130,7 +130,7 @@ fn other_sizes_start_cold_and_the_log_says_why() {
 
 #[test]
 fn a_file_in_use_is_refused() {
-    let place = Place::new("warm-in-use");
+    let place = TestFolder::new("warm-in-use");
     let _server = place.serve(&SIZES);
     let other = format!("shm:{}", place.0.join("other.sock").display());
     let args = [
@@ -166,7 +166,7 @@ fn flag(line: &str, flag: char) -> i64 {
 
 #[test]
 fn items_come_back_with_flags_cas_time_left_and_marks() {
-    let place = Place::new("warm-whole");
+    let place = TestFolder::new("warm-whole");
     let server = place.serve(&SIZES);
     let stored = "set plain 4294967295 0 2\r\nab\r\nset timed 7 1000 2\r\ncd\r\nset counted 0 0 2\r\n41\r\nincr counted 1\r\n\
                   set stale 5 0 2\r\nef\r\nmd stale I T500\r\nset empty 1 0 0\r\n\r\nms recached 2 T20\r\ngh\r\n";
@@ -234,7 +234,7 @@ fn items_come_back_with_flags_cas_time_left_and_marks() {
 
 #[test]
 fn what_is_to_be_forgotten_later_is_forgotten_by_the_next_server() {
-    let place = Place::new("warm-flush");
+    let place = TestFolder::new("warm-flush");
     let server = place.serve(&SIZES);
     let keys: Vec<String> = (0..20).map(|i| format!("key{i}")).collect();
     let sets: String = keys
@@ -271,15 +271,15 @@ fn flip(path: &Path, at: u64, count: usize) {
     let mut bytes = vec![0; count];
     file.read_exact_at(&mut bytes, at).expect("so long");
     bytes.iter_mut().for_each(|byte| *byte ^= 0x5a);
-    file.write_all_at(&bytes, at).expect("room");
+    file.write_all_at(&bytes, at).expect("space");
 }
 
 fn set_len(path: &Path, len: u64) {
     let file = OpenOptions::new().write(true).open(path).expect("it is there");
-    file.set_len(len).expect("room");
+    file.set_len(len).expect("space");
 }
 
-type Damage = fn(&Place);
+type Damage = fn(&TestFolder);
 
 #[test]
 fn every_doubt_is_a_cold_start_with_one_line() {
@@ -344,7 +344,7 @@ fn every_doubt_is_a_cold_start_with_one_line() {
             "the longest value was 1048576 and is 524288",
         ),
     ];
-    let place = Place::new("warm-doubts");
+    let place = TestFolder::new("warm-doubts");
     let check = |more: &[&str], why: &str| {
         let others = SIZES.chunks(2).filter(|pair| more.first() != pair.first());
         let sizes: Vec<&str> = others.flatten().chain(more).copied().collect();
@@ -389,7 +389,7 @@ fn every_doubt_is_a_cold_start_with_one_line() {
 #[test]
 fn a_damaged_partition_starts_cold_alone() {
     for (at, what) in [(0, "an item"), (4 << 20, "the index")] {
-        let place = Place::new("warm-partition");
+        let place = TestFolder::new("warm-partition");
         let server = place.serve(&SIZES);
         fill(&server);
         assert_eq!(server.stop(), 0);
@@ -409,9 +409,9 @@ fn a_damaged_partition_starts_cold_alone() {
 
 #[test]
 fn a_file_that_cannot_be_used_is_said_so_and_nothing_is_served() {
-    let place = Place::new("warm-unusable");
+    let place = TestFolder::new("warm-unusable");
     let folder = place.0.join("folder");
-    std::fs::create_dir(&folder).expect("room");
+    std::fs::create_dir(&folder).expect("space");
     let folder = folder.to_str().expect("UTF-8").to_owned();
     let is_told = |(code, said): (i32, String), file: &str, want: i32| {
         assert!(
@@ -423,11 +423,11 @@ fn a_file_that_cannot_be_used_is_said_so_and_nothing_is_served() {
         is_told(place.refuses(file), file, 71);
     }
     if rustix::process::geteuid().is_root() {
-        File::create(place.items()).expect("room");
+        File::create(place.items()).expect("space");
         chown(place.items(), Some(12345), None).expect("we are root");
         is_told(place.refuses(&place.file()), &place.file(), 77);
     } else {
-        File::create(place.items()).expect("room");
+        File::create(place.items()).expect("space");
         std::fs::set_permissions(place.items(), Permissions::from_mode(0o400)).expect("it is ours");
         is_told(place.refuses(&place.file()), &place.file(), 71);
     }
@@ -436,9 +436,9 @@ fn a_file_that_cannot_be_used_is_said_so_and_nothing_is_served() {
 /// Memory that the file system does not have must be refused at the start: later it would be a signal that kills.
 #[test]
 fn a_full_disk_is_noticed_at_the_start() {
-    let place = Place::new("warm-full-disk");
+    let place = TestFolder::new("warm-full-disk");
     let disk = place.0.join("disk");
-    std::fs::create_dir(&disk).expect("room");
+    std::fs::create_dir(&disk).expect("space");
     let script = "mount -t tmpfs -o size=4m none \"$1\" || exit 99; shift; exec \"$@\"";
     let out = Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])

@@ -227,7 +227,7 @@ fn clients_beyond_the_limit_and_who_wants_no_shard_are_turned_away() {
     }
     // A client of another system.
     let mut stream = Dial::to(addr).attempt().expect("it listens");
-    stream.send(kind::APPLICATION + 1, b"hello", &[]).expect("room");
+    stream.send(kind::APPLICATION + 1, b"hello", &[]).expect("space");
     let error = stream.recv_until(&cpu, cpu.refresh() + Ns::from_s(10));
     let error = error.expect_err("a refusal").to_string();
     assert!(error.contains("this is a service of pilaf"), "{error}");

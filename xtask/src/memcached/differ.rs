@@ -40,9 +40,9 @@ const STREAMS: u64 = 500;
 const CANARY_STREAMS: u64 = 20;
 
 /// One thread, which never leaves a batch half done for another connection's sake, and none that moves items between
-/// LRU lists: an item that such a thread has in hand is not counted up in place. Items have much more room than they
+/// LRU lists: an item that such a thread has in hand is not counted up in place. Items have much more space than they
 /// need: behind a number from 2^63 on memcached looks for a minus sign up to the next zero byte, which is then mostly in
-/// the same item's room, and not behind the pointers of its neighbour. So memcached always answers a stream alike.
+/// the same item's space, and not behind the pointers of its neighbour. So memcached always answers a stream alike.
 const MEMCACHED: &[&str] = &[
     "-A",
     "-m",

@@ -67,7 +67,7 @@ fn long(path: &str, lines: usize, allowed: Option<usize>) -> Option<Violation> {
         None if lines > LINES_MAX => Some(Violation::new(
             path,
             0,
-            format!("{lines} lines, over {LINES_MAX}: is it one room, or several?"),
+            format!("{lines} lines, over {LINES_MAX}: is it one space, or several?"),
         )),
         None if lines > LINES_HINT => {
             let hint = Violation::new(

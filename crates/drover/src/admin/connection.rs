@@ -52,7 +52,7 @@ impl Connection {
             if !self.read() {
                 return false;
             }
-            match http::look(&self.input) {
+            match http::parse(&self.input) {
                 Asked::More => return true,
                 Asked::Get(path) => self.answer = answer(path),
                 Asked::Refused(status, why) => {
@@ -66,8 +66,8 @@ impl Connection {
     /// `false` at the end of the stream.
     fn read(&mut self) -> bool {
         let mut bytes = [0; REQUEST_BYTES_MAX];
-        let room = REQUEST_BYTES_MAX - self.input.len();
-        match self.stream.read(&mut bytes[..room]) {
+        let space = REQUEST_BYTES_MAX - self.input.len();
+        match self.stream.read(&mut bytes[..space]) {
             Ok(0) => false,
             Ok(count) => {
                 self.input.extend_from_slice(&bytes[..count]);

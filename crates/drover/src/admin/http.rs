@@ -45,7 +45,7 @@ impl Status {
 }
 
 /// Looks at everything that came on a connection. Headers are read past: none of them changes an answer.
-pub fn look(input: &[u8]) -> Asked<'_> {
+pub fn parse(input: &[u8]) -> Asked<'_> {
     let Some(end) = input.windows(4).position(|four| four == b"\r\n\r\n") else {
         return match input.len() < REQUEST_BYTES_MAX {
             true => Asked::More,
@@ -91,15 +91,15 @@ mod tests {
     fn a_request_is_whole_after_an_empty_line() {
         let whole = b"GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n";
         for len in 0..whole.len() {
-            assert_eq!(look(&whole[..len]), Asked::More, "{len}");
+            assert_eq!(parse(&whole[..len]), Asked::More, "{len}");
         }
-        assert_eq!(look(whole), Asked::Get("/metrics"));
-        assert_eq!(look(b"GET /healthz HTTP/1.0\r\n\r\n"), Asked::Get("/healthz"));
+        assert_eq!(parse(whole), Asked::Get("/metrics"));
+        assert_eq!(parse(b"GET /healthz HTTP/1.0\r\n\r\n"), Asked::Get("/healthz"));
     }
 
     #[test]
     fn other_requests_are_refused_with_the_reason() {
-        let status = |input: &[u8]| match look(input) {
+        let status = |input: &[u8]| match parse(input) {
             Asked::Refused(status, _) => status,
             other => panic!("{other:?}"),
         };
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(status(b"GET http://x/ HTTP/1.1\r\n\r\n"), Status::BadRequest);
         assert_eq!(status(b"\xff\xff\r\n\r\n"), Status::BadRequest);
         assert_eq!(status(&[b'a'; REQUEST_BYTES_MAX]), Status::TooLarge);
-        assert_eq!(look(&[b'a'; REQUEST_BYTES_MAX - 1]), Asked::More);
+        assert_eq!(parse(&[b'a'; REQUEST_BYTES_MAX - 1]), Asked::More);
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
         #[test]
         fn any_bytes_get_an_answer(input in proptest::collection::vec(any::<u8>(), 0..5000)) {
             let whole = input.len() >= REQUEST_BYTES_MAX;
-            prop_assert!(!whole || look(&input) != Asked::More);
+            prop_assert!(!whole || parse(&input) != Asked::More);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::exposition::{Exposition, Kind, Samples};
 use super::process::{self, Process};
-use super::sockets::Front;
+use super::sockets::SocketStats;
 use drover_base::Spread;
 use drover_kv_herd::server::{Counters, Server, ServerStats, WorkerStats};
 use drover_store::PartitionStats;
@@ -101,7 +101,7 @@ const FAMILIES: &[Family] = &[
     }),
     counter(
         "drover_items_evicted_total",
-        "Items that made room for others.",
+        "Items that made space for others.",
         |all, out| {
             per_reason(
                 all,
@@ -384,7 +384,7 @@ pub struct Whole<'a, P: Provider> {
     /// Most native clients.
     pub clients_max: usize,
     /// memcached's clients, if there may be some.
-    pub front: Option<Front>,
+    pub front: Option<SocketStats>,
 }
 
 impl<P: Provider> super::Source for Whole<'_, P> {
@@ -392,7 +392,7 @@ impl<P: Provider> super::Source for Whole<'_, P> {
         Ok(Snapshot {
             server: self.server.ask(patience).map_err(|silence| silence.to_string())?,
             clients_max: self.clients_max,
-            sockets: self.front.as_ref().map(Front::read).unwrap_or_default(),
+            sockets: self.front.as_ref().map(SocketStats::read).unwrap_or_default(),
         })
     }
 }

@@ -16,7 +16,7 @@ mod strict;
 mod tests;
 
 pub use metrics::{Snapshot, Whole};
-pub use sockets::Front;
+pub use sockets::SocketStats;
 
 use crate::exit::{self, Failure};
 use connection::Connection;

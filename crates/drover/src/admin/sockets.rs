@@ -2,18 +2,18 @@
 
 use super::metrics::Sockets;
 use drover_memcached::Board;
-use drover_net::Lobby;
+use drover_net::ConnTable;
 use std::sync::Arc;
 
 /// Where the cores hang out what they count.
-pub struct Front {
+pub struct SocketStats {
     /// Of connections.
-    pub lobby: Arc<Lobby>,
+    pub conn_table: Arc<ConnTable>,
     /// Of commands, one per core.
     pub boards: Vec<Arc<Board>>,
 }
 
-impl Front {
+impl SocketStats {
     /// As it is now; nobody is asked.
     pub fn read(&self) -> Sockets {
         let mut all = drover_memcached::Counters::default();
@@ -24,9 +24,9 @@ impl Front {
             all.add(&counters);
         }
         Sockets {
-            connections: self.lobby.all_counters(),
+            connections: self.conn_table.all_counters(),
             durations: (0..self.boards.len())
-                .map(|core| self.lobby.durations(core).read())
+                .map(|core| self.conn_table.durations(core).read())
                 .collect(),
             operations,
             commands: commands_of(&all).to_vec(),

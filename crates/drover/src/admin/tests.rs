@@ -141,7 +141,7 @@ fn a_server_that_hangs_is_down_and_unhealthy_but_still_scraped() {
 }
 
 #[test]
-fn monitors_that_say_nothing_make_room_for_others() {
+fn monitors_that_say_nothing_make_space_for_others() {
     with_port(&Fixed(Ok(full())), |addr| {
         let idle: Vec<TcpStream> = (0..40)
             .map(|_| TcpStream::connect(addr).expect("it listens"))

@@ -28,28 +28,28 @@ pub struct Herd<P: Provider> {
     /// Where the server is.
     pub addr: ControlAddr,
     /// How its clients go about it.
-    pub manner: Manner,
+    pub settings: ClientSettings,
     /// What leads there.
     pub device: P::Device,
 }
 
 /// How clients ask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Manner {
+pub struct ClientSettings {
     /// Slots per client and partition.
     pub window: usize,
     /// They poll so long in vain before they sleep, microseconds; `None`: for ever.
     pub spin_us: Option<u64>,
 }
 
-impl Manner {
+impl ClientSettings {
     fn arguments(self) -> [String; 2] {
         let spin = self.spin_us.map_or(FOR_EVER.to_owned(), |us| us.to_string());
         [self.window.to_string(), spin]
     }
 
-    fn from_arguments(window: &str, spin: &str) -> Option<Manner> {
-        Some(Manner {
+    fn from_arguments(window: &str, spin: &str) -> Option<ClientSettings> {
+        Some(ClientSettings {
             window: window.parse().ok()?,
             spin_us: match spin {
                 FOR_EVER => None,
@@ -73,14 +73,14 @@ impl<P: Provider<Cpu = NativeCpu>> Tested for Herd<P> {
         };
         let ctx = Rc::new(self.device.context().map_err(|e| words(&e))?);
         let options = ClientOptions {
-            window: self.manner.window.next_power_of_two(),
+            window: self.settings.window.next_power_of_two(),
             ..ClientOptions::default()
         };
         let dial = Dial::to(self.addr.clone());
         let client =
             HerdClient::connect_blocking(ctx.clone(), dial, options, CONNECT).map_err(|e| words(&e))?;
         let target = KvTarget::new(ctx, client);
-        Ok(match self.manner.spin_us {
+        Ok(match self.settings.spin_us {
             None => target,
             Some(us) => target.sleeping_after(Ns::from_us(us)),
         })
@@ -89,14 +89,14 @@ impl<P: Provider<Cpu = NativeCpu>> Tested for Herd<P> {
     fn process(&self, helper: &Helper) -> Option<Command> {
         let mut command = Command::new(&helper.program);
         command.args(&helper.arguments).arg("clients");
-        command.args(client_arguments(System::Herd, &self.addr, self.manner));
+        command.args(client_arguments(System::Herd, &self.addr, self.settings));
         Some(command)
     }
 }
 
 /// What [`clients`] is told.
-pub fn client_arguments(system: System, addr: &ControlAddr, manner: Manner) -> [String; 4] {
-    let [window, spin] = manner.arguments();
+pub fn client_arguments(system: System, addr: &ControlAddr, settings: ClientSettings) -> [String; 4] {
+    let [window, spin] = settings.arguments();
     [system.to_string(), addr.to_string(), window, spin]
 }
 
@@ -107,7 +107,7 @@ pub fn clients(arguments: Vec<OsString>) -> ExitCode {
         [system, addr, window, spin] => Some(Clients {
             system: System::named(system)?,
             addr: addr.parse().ok()?,
-            manner: Manner::from_arguments(window, spin)?,
+            settings: ClientSettings::from_arguments(window, spin)?,
         }),
         _ => None,
     });
@@ -127,7 +127,7 @@ pub fn clients(arguments: Vec<OsString>) -> ExitCode {
 struct Clients {
     system: System,
     addr: ControlAddr,
-    manner: Manner,
+    settings: ClientSettings,
 }
 
 impl Job for Clients {
@@ -135,11 +135,15 @@ impl Job for Clients {
 
     fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> ExitCode {
         let device = device.clone();
-        let (addr, manner) = (self.addr, self.manner);
+        let (addr, settings) = (self.addr, self.settings);
         match self.system {
-            System::Herd => client_process(&Herd::<P> { addr, manner, device }),
-            System::Pilaf => client_process(&pilaf::<P>(addr, manner, device)),
-            System::Farm => client_process(&farm::<P>(addr, manner, device)),
+            System::Herd => client_process(&Herd::<P> {
+                addr,
+                settings,
+                device,
+            }),
+            System::Pilaf => client_process(&pilaf::<P>(addr, settings, device)),
+            System::Farm => client_process(&farm::<P>(addr, settings, device)),
         }
     }
 }
@@ -419,15 +423,15 @@ mod tests {
     #[test]
     fn a_manner_survives_the_command_line() {
         for spin_us in [None, Some(0), Some(50)] {
-            let manner = Manner { window: 7, spin_us };
-            let [window, spin] = manner.arguments();
-            assert_eq!(Manner::from_arguments(&window, &spin), Some(manner));
+            let settings = ClientSettings { window: 7, spin_us };
+            let [window, spin] = settings.arguments();
+            assert_eq!(ClientSettings::from_arguments(&window, &spin), Some(settings));
         }
-        assert_eq!(Manner::from_arguments("7", "often"), None);
+        assert_eq!(ClientSettings::from_arguments("7", "often"), None);
     }
 
     #[test]
-    fn the_index_has_room_to_spare() {
+    fn the_index_has_space_to_spare() {
         let plan = ServerPlan {
             system: System::Herd,
             cores: vec![1],

@@ -22,7 +22,7 @@ use drover_bench::{Helper, Latency, Pace, Progress, helper_main, result_file};
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlAddr, ControlStream};
 use drover_verbs::Provider;
-use herd::{Herd, Manner, ServerPlan, ServerProcess};
+use herd::{ClientSettings, Herd, ServerPlan, ServerProcess};
 use std::error::Error;
 use std::ffi::OsString;
 use std::fs::File;
@@ -84,7 +84,7 @@ fn bench(args: &Args) -> Result<(), Failure> {
     let result = fabric.run(Measure {
         system,
         addr,
-        manner: manner(args),
+        settings: settings(args),
         plan: &plan,
         progress: &progress,
     });
@@ -107,8 +107,8 @@ fn start(plan: &mut Plan, server: &ServerPlan, addr: &ControlAddr) -> Result<Ser
     Ok(process)
 }
 
-fn manner(args: &Args) -> Manner {
-    Manner {
+fn settings(args: &Args) -> ClientSettings {
+    ClientSettings {
         window: args.window,
         spin_us: args.spin_us,
     }
@@ -137,7 +137,7 @@ const ANSWER: Ns = Ns::from_s(5);
 struct Measure<'a> {
     system: System,
     addr: ControlAddr,
-    manner: Manner,
+    settings: ClientSettings,
     plan: &'a Plan,
     progress: &'a Progress,
 }
@@ -147,18 +147,22 @@ impl Job for Measure<'_> {
 
     fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer {
         let device = device.clone();
-        let (addr, manner) = (self.addr, self.manner);
+        let (addr, settings) = (self.addr, self.settings);
         match self.system {
             System::Herd => {
-                let herd = Herd::<P> { addr, manner, device };
+                let herd = Herd::<P> {
+                    addr,
+                    settings,
+                    device,
+                };
                 session::run(&herd, self.plan, self.progress)
             }
             System::Pilaf => {
-                let pilaf = one_sided::pilaf::<P>(addr, manner, device);
+                let pilaf = one_sided::pilaf::<P>(addr, settings, device);
                 session::run(&pilaf, self.plan, self.progress)
             }
             System::Farm => {
-                let farm = one_sided::farm::<P>(addr, manner, device);
+                let farm = one_sided::farm::<P>(addr, settings, device);
                 session::run(&farm, self.plan, self.progress)
             }
         }

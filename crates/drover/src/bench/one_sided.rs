@@ -1,6 +1,6 @@
 //! One-sided systems under test: clients of all shards of a service.
 
-use super::herd::{Manner, client_arguments};
+use super::herd::{ClientSettings, client_arguments};
 use crate::shards::System;
 use crate::shards::client::{ShardClient, connect, system_at};
 use drover_base::Ns;
@@ -21,7 +21,7 @@ const CONNECT: Ns = Ns::from_s(10);
 pub struct OneSided<P: Provider, C> {
     system: System,
     addr: ControlAddr,
-    manner: Manner,
+    settings: ClientSettings,
     device: P::Device,
     _client: PhantomData<fn() -> C>,
 }
@@ -29,24 +29,28 @@ pub struct OneSided<P: Provider, C> {
 /// Pilaf's.
 pub fn pilaf<P: Provider>(
     addr: ControlAddr,
-    manner: Manner,
+    settings: ClientSettings,
     device: P::Device,
 ) -> OneSided<P, PilafClient<P>> {
     OneSided {
         system: System::Pilaf,
         addr,
-        manner,
+        settings,
         device,
         _client: PhantomData,
     }
 }
 
 /// FaRM-KV's.
-pub fn farm<P: Provider>(addr: ControlAddr, manner: Manner, device: P::Device) -> OneSided<P, FarmClient<P>> {
+pub fn farm<P: Provider>(
+    addr: ControlAddr,
+    settings: ClientSettings,
+    device: P::Device,
+) -> OneSided<P, FarmClient<P>> {
     OneSided {
         system: System::Farm,
         addr,
-        manner,
+        settings,
         device,
         _client: PhantomData,
     }
@@ -65,10 +69,10 @@ impl<P: Provider<Cpu = NativeCpu>, C: ShardClient<P>> Tested for OneSided<P, C> 
         let ctx = Rc::new(self.device.context().map_err(|e| words(&e))?);
         let mut stream = ControlStream::connect(&self.addr, CONNECT).map_err(|e| words(&e))?;
         let (_, shards) = system_at(&mut stream, ctx.cpu(), CONNECT).map_err(|e| words(&e))?;
-        let client =
-            connect::<P, C>(&ctx, &self.addr, shards, self.manner.window, CONNECT).map_err(|e| words(&e))?;
+        let client = connect::<P, C>(&ctx, &self.addr, shards, self.settings.window, CONNECT)
+            .map_err(|e| words(&e))?;
         let target = KvTarget::new(ctx, client).counting(C::reads);
-        Ok(match self.manner.spin_us {
+        Ok(match self.settings.spin_us {
             None => target,
             Some(us) => target.sleeping_after(Ns::from_us(us)),
         })
@@ -77,7 +81,7 @@ impl<P: Provider<Cpu = NativeCpu>, C: ShardClient<P>> Tested for OneSided<P, C> 
     fn process(&self, helper: &Helper) -> Option<Command> {
         let mut command = Command::new(&helper.program);
         command.args(&helper.arguments).arg("clients");
-        command.args(client_arguments(self.system, &self.addr, self.manner));
+        command.args(client_arguments(self.system, &self.addr, self.settings));
         Some(command)
     }
 }

@@ -1,8 +1,8 @@
 //! `--system auto`: all systems by turns, with the same operations, at each size of value; which won where.
 
 use super::args::{Args, usage};
-use super::herd::{Herd, Manner, ServerProcess};
-use super::{manner, one_sided, own_address, plan, server_plan, start, write_json, write_result};
+use super::herd::{ClientSettings, Herd, ServerProcess};
+use super::{one_sided, own_address, plan, server_plan, settings, start, write_json, write_result};
 use crate::exit::{self, Failure};
 use crate::fabric::{self, Fabric, Job};
 use crate::shards::System;
@@ -93,7 +93,7 @@ fn one_size(
     }
     let result = fabric.run(ByTurns {
         entrants: &entrants,
-        manner: manner(args),
+        settings: settings(args),
         progress,
     });
     result.map_err(|error| {
@@ -113,7 +113,7 @@ struct Entrant {
 
 struct ByTurns<'a> {
     entrants: &'a [Entrant],
-    manner: Manner,
+    settings: ClientSettings,
     progress: &'a Progress,
 }
 
@@ -123,11 +123,15 @@ impl Job for ByTurns<'_> {
     fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer {
         let contestant = |entrant: &Entrant| {
             let addr: ControlAddr = entrant.process.addr.clone();
-            let (manner, device) = (self.manner, device.clone());
+            let (settings, device) = (self.settings, device.clone());
             let contestant: Box<dyn Contestant> = match entrant.system {
-                System::Herd => Box::new(Herd::<P> { addr, manner, device }),
-                System::Pilaf => Box::new(one_sided::pilaf::<P>(addr, manner, device)),
-                System::Farm => Box::new(one_sided::farm::<P>(addr, manner, device)),
+                System::Herd => Box::new(Herd::<P> {
+                    addr,
+                    settings,
+                    device,
+                }),
+                System::Pilaf => Box::new(one_sided::pilaf::<P>(addr, settings, device)),
+                System::Farm => Box::new(one_sided::farm::<P>(addr, settings, device)),
             };
             contestant
         };

@@ -79,7 +79,7 @@ fn transparent(machine: &Machine, what: &'static str, path: &str, wanted: &[&str
     )
 }
 
-/// Memory of a server's slots and bulk values under its default settings, and of clients beside it, with room to
+/// Memory of a server's slots and bulk values under its default settings, and of clients beside it, with space to
 /// spare. Our choice.
 const LOCKED_WANTED: u64 = 256 << 20;
 

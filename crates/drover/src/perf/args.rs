@@ -83,7 +83,7 @@ pub struct Args {
     /// TCP port of the control channel of SERVER, or to serve at
     #[arg(short, long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// Of a simulated room
+    /// Of a simulated cluster
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
     /// One JSON object instead of a table
@@ -99,11 +99,11 @@ const PORT: u16 = 18_515;
 
 /// Where the two ends are.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum Endpoints {
     /// Both in this process, over shared memory.
     Threads,
-    /// Both in a simulated room of this profile.
-    Room(String),
+    /// Both in a simulated cluster of this profile.
+    Cluster(String),
     /// This one measures with the one there.
     Client(ControlAddr),
     /// This one serves.
@@ -115,22 +115,22 @@ impl Args {
     ///
     /// # Errors
     /// An address or fabric that is none, and no test where one is needed.
-    pub fn place(&self) -> Result<Place, Failure> {
+    pub fn place(&self) -> Result<Endpoints, Failure> {
         let place = self.place_of()?;
         match (&place, self.test) {
-            (Place::Server(_), _) | (_, Some(_)) => Ok(place),
+            (Endpoints::Server(_), _) | (_, Some(_)) => Ok(place),
             _ => Err(usage(
                 "which test? drover perf write-lat, for example; --help lists them",
             )),
         }
     }
 
-    fn place_of(&self) -> Result<Place, Failure> {
+    fn place_of(&self) -> Result<Endpoints, Failure> {
         if let Some(addr) = &self.listen {
-            return Ok(Place::Server(addr.clone()));
+            return Ok(Endpoints::Server(addr.clone()));
         }
         if let Some(text) = &self.server {
-            return Ok(Place::Client(self.server_addr(text)?));
+            return Ok(Endpoints::Client(self.server_addr(text)?));
         }
         let fabric = match &self.fabric {
             Some(name) => name.as_str(),
@@ -138,12 +138,12 @@ impl Args {
             None => "shm",
         };
         match fabric.split_once(':').unwrap_or((fabric, "")) {
-            ("shm", "") => Ok(Place::Threads),
-            ("sim", "") => Ok(Place::Room("apt".to_string())),
-            ("sim", profile) => Ok(Place::Room(profile.to_string())),
+            ("shm", "") => Ok(Endpoints::Threads),
+            ("sim", "") => Ok(Endpoints::Cluster("apt".to_string())),
+            ("sim", profile) => Ok(Endpoints::Cluster(profile.to_string())),
             ("rdma", "") => {
                 let any = format!("rdma://0.0.0.0:{}", self.port.unwrap_or(PORT));
-                Ok(Place::Server(any.parse().expect("an address")))
+                Ok(Endpoints::Server(any.parse().expect("an address")))
             }
             _ => Err(usage(format!(
                 "--fabric {fabric}: there are shm, sim, sim:PROFILE and rdma"
@@ -272,7 +272,7 @@ mod tests {
         Line::try_parse_from(words).expect(line).args
     }
 
-    fn place(line: &str) -> Place {
+    fn place(line: &str) -> Endpoints {
         parse(line).place().expect(line)
     }
 
@@ -282,22 +282,29 @@ mod tests {
 
     #[test]
     fn who_is_where() {
-        assert_eq!(place("write-lat"), Place::Threads);
-        assert_eq!(place("write-lat --fabric shm"), Place::Threads);
-        assert_eq!(place("write-lat --fabric sim"), Place::Room("apt".into()));
-        assert_eq!(place("write-lat --fabric sim:cx6"), Place::Room("cx6".into()));
-        let any = |port: u16| Place::Server(addr(&format!("rdma://0.0.0.0:{port}")));
+        assert_eq!(place("write-lat"), Endpoints::Threads);
+        assert_eq!(place("write-lat --fabric shm"), Endpoints::Threads);
+        assert_eq!(place("write-lat --fabric sim"), Endpoints::Cluster("apt".into()));
+        assert_eq!(
+            place("write-lat --fabric sim:cx6"),
+            Endpoints::Cluster("cx6".into())
+        );
+        let any = |port: u16| Endpoints::Server(addr(&format!("rdma://0.0.0.0:{port}")));
         assert_eq!(place("ib_write_lat -d mlx5_0"), any(18515));
         assert_eq!(place("-p 7 -x 3"), any(7));
         assert_eq!(place("--fabric rdma"), any(18515));
-        assert_eq!(place("--listen shm:x"), Place::Server(addr("shm:x")));
-        assert_eq!(place("write-lat shm:x"), Place::Client(addr("shm:x")));
+        assert_eq!(place("--listen shm:x"), Endpoints::Server(addr("shm:x")));
+        assert_eq!(place("write-lat shm:x"), Endpoints::Client(addr("shm:x")));
         for line in [
             "write-lat node7",
             "write-lat node7:18515",
             "write-lat -d mlx5_0 -p 18515 node7",
         ] {
-            assert_eq!(place(line), Place::Client(addr("rdma://node7:18515")), "{line}");
+            assert_eq!(
+                place(line),
+                Endpoints::Client(addr("rdma://node7:18515")),
+                "{line}"
+            );
         }
     }
 

@@ -1,13 +1,13 @@
 //! `drover perf`: latency and rate of single verbs, as perftest measures them, on every fabric.
 
 mod args;
+mod cluster;
 mod ends;
-mod room;
 
 pub use args::Args;
 
 use crate::exit::{self, Failure};
-use args::Place;
+use args::Endpoints;
 use drover_perf::{PerfError, Plan, Row, head};
 use serde_json::json;
 use std::io::Write;
@@ -20,10 +20,10 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn perf(args: &Args) -> Result<(), Failure> {
     match args.place()? {
-        Place::Threads => ends::threads(args),
-        Place::Room(profile) => room::measure(args, &profile),
-        Place::Client(addr) => ends::client(args, &addr),
-        Place::Server(addr) => ends::server(args, &addr),
+        Endpoints::Threads => ends::threads(args),
+        Endpoints::Cluster(profile) => cluster::measure(args, &profile),
+        Endpoints::Client(addr) => ends::client(args, &addr),
+        Endpoints::Server(addr) => ends::server(args, &addr),
     }
 }
 

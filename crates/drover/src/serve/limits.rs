@@ -40,14 +40,14 @@ fn raise_files() -> Option<u64> {
 /// start. Returns whether all clients can be served.
 fn check_files(clients: u64, per_client: u64, limit: Option<u64>) -> bool {
     const OWN: u64 = 64;
-    let room = limit.map_or(u64::MAX, |limit| limit.saturating_sub(OWN) / per_client);
-    if room < clients {
+    let space = limit.map_or(u64::MAX, |limit| limit.saturating_sub(OWN) / per_client);
+    if space < clients {
         tracing::warn!(
-            "open files: the limit of this process is enough for some {room} clients, not for {clients} (-c); raise \
+            "open files: the limit of this process is enough for some {space} clients, not for {clients} (-c); raise \
              it with LimitNOFILE=infinity (systemd), --ulimit nofile (docker) or `ulimit -n`"
         );
     }
-    room >= clients
+    space >= clients
 }
 
 /// Locks what is mapped and what will be.

@@ -3,15 +3,17 @@
 use super::ops::Files;
 use super::settings::Settings;
 use super::ways::PLAIN;
-use crate::admin::Front;
+use crate::admin::SocketStats;
 use drover_base::{Cpu, HashSeed, Ns, Progress};
-use drover_kv_herd::server::{Lodger, MakeLodger, Seat};
+use drover_kv_herd::server::{CoActor, CoreInfo, MakeCoActor};
 use drover_mem::NativeCpu;
-use drover_memcached::{Connections, Core, Desk, Host, Receiver, Rings, Server, Session, Settings as Limits};
+use drover_memcached::{
+    Connections, Core, Executor, Receiver, Rings, Server, ServerHooks, Session, Settings as Limits,
+};
 use drover_memcached::{Guest, TlsSettings};
 use drover_net::{
-    Address, ClientCertificates, Hole, Known, Listener, Lobby, Output, SocketOptions, Sockets, TlsAcceptor,
-    TlsOptions, Token,
+    Address, ClientCertificates, ConnTable, Known, Listener, Output, PendingReply, SocketOptions, Sockets,
+    TlsAcceptor, TlsOptions, Token,
 };
 use drover_store::{Hint, Partition};
 use drover_verbs::Provider;
@@ -32,7 +34,7 @@ const RING_BYTES: usize = 64 << 10;
 /// What all cores share of the memcached side.
 pub struct Memcached {
     server: Arc<Server>,
-    lobby: Arc<Lobby>,
+    conn_table: Arc<ConnTable>,
     options: SocketOptions,
     /// Users and certificates.
     files: Arc<Files>,
@@ -55,10 +57,10 @@ impl Memcached {
         core_count: usize,
         listeners: Vec<Listener>,
     ) -> io::Result<Memcached> {
-        let lobby = Arc::new(Lobby::new(core_count, settings.conn_limit.value)?);
+        let conn_table = Arc::new(ConnTable::new(core_count, settings.conn_limit.value)?);
         let rings = Rings::between(core_count, RING_BYTES).map_err(io::Error::other)?;
         let program = Box::new(Program {
-            lobby: lobby.clone(),
+            conn_table: conn_table.clone(),
             files: files.clone(),
             saves: settings.memory_file.value.is_some(),
         });
@@ -85,7 +87,7 @@ impl Memcached {
         announce(settings, core_count, &options);
         Ok(Memcached {
             server: Arc::new(server),
-            lobby,
+            conn_table,
             options,
             files,
             listeners: Mutex::new(listeners),
@@ -95,24 +97,26 @@ impl Memcached {
     }
 
     /// Where its cores hang out what they count.
-    pub fn front(&self) -> Front {
-        Front {
-            lobby: self.lobby.clone(),
+    pub fn front(&self) -> SocketStats {
+        SocketStats {
+            conn_table: self.conn_table.clone(),
             boards: self.server.boards.clone(),
         }
     }
 
-    /// What makes the lodger of each worker.
-    pub fn lodgers<P: Provider<Cpu = NativeCpu>>(self: Arc<Self>) -> MakeLodger<P> {
-        Arc::new(move |seat| {
-            let table = self.table(&seat).map_err(|error| format!("sockets: {error}"))?;
+    /// What makes the co-actor of each worker.
+    pub fn co_actors<P: Provider<Cpu = NativeCpu>>(self: Arc<Self>) -> MakeCoActor<P> {
+        Arc::new(move |core_info| {
+            let table = self
+                .table(&core_info)
+                .map_err(|error| format!("sockets: {error}"))?;
             Ok(Box::new(table))
         })
     }
 
-    fn table<C: Cpu + 'static>(&self, seat: &Seat) -> io::Result<Table<C>> {
+    fn table<C: Cpu + 'static>(&self, core_info: &CoreInfo) -> io::Result<Table<C>> {
         let options = SocketOptions {
-            core: seat.index,
+            core: core_info.index,
             ..self.options.clone()
         };
         let must_log_in = self.files.auth.is_some();
@@ -120,8 +124,10 @@ impl Memcached {
         let greet = move |token: Token, _, known: &Known| {
             Session::new(must_log_in).with_guest(guest(token, known), watchers.clone())
         };
-        let mut sockets = Sockets::new(options, self.lobby.clone(), greet)?;
-        self.server.watchers.set_waker(seat.index, seat.waker.clone());
+        let mut sockets = Sockets::new(options, self.conn_table.clone(), greet)?;
+        self.server
+            .watchers
+            .set_waker(core_info.index, core_info.waker.clone());
         if self.files.tls.is_some() {
             let files = self.files.clone();
             // As memcached: Unix sockets are guarded by their rights, and `notls:` means what it says.
@@ -133,7 +139,7 @@ impl Memcached {
                     .map(TlsAcceptor::layer)
             });
         }
-        if seat.index == 0 {
+        if core_info.index == 0 {
             for listener in self
                 .listeners
                 .lock()
@@ -143,9 +149,9 @@ impl Memcached {
                 sockets.listen(listener)?;
             }
         }
-        let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner)[seat.index].take();
-        let rings = rings.ok_or_else(|| io::Error::other("a second lodger for one worker"))?;
-        rings.set_waker(seat.waker.clone());
+        let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner)[core_info.index].take();
+        let rings = rings.ok_or_else(|| io::Error::other("a second co_actor for one worker"))?;
+        rings.set_waker(core_info.waker.clone());
         Ok(Table {
             sockets,
             rings,
@@ -211,52 +217,52 @@ struct Table<C: Cpu + 'static> {
 
 /// What comes from other cores.
 struct Incoming<'a, 'd, C: Cpu + 'static> {
-    desk: &'a mut Desk<'d, C>,
+    executor: &'a mut Executor<'d, C>,
     sockets: &'a mut Sockets<Session<C>>,
 }
 
 impl<C: Cpu> Receiver for Incoming<'_, '_, C> {
-    fn foresee(&mut self, message: &[u8]) {
-        self.desk.foresee(message);
+    fn prefetch(&mut self, message: &[u8]) {
+        self.executor.prefetch(message);
     }
 
     fn hint(&mut self, message: &[u8]) -> Hint {
-        self.desk.hint(message)
+        self.executor.hint(message)
     }
 
     fn serve(&mut self, message: &[u8], hint: Hint, reply: &mut Output) {
-        self.desk.serve(message, hint, reply);
+        self.executor.serve(message, hint, reply);
     }
 
-    fn fill(&mut self, hole: Hole, reply: &[u8]) {
-        self.sockets.fill(hole, reply);
+    fn fill(&mut self, pending_reply: PendingReply, reply: &[u8]) {
+        self.sockets.fill(pending_reply, reply);
     }
 }
 
-/// How long a core that owes another a reply sleeps, if it has nothing else to do, before it looks whether there is room.
+/// How long a core that owes another a reply sleeps, if it has nothing else to do, before it looks whether there is space.
 const OWING: Ns = Ns::from_us(100);
 
 /// What is over is said to have ended in the server's first second, so for memcached's clients there is none before it.
 const FIRST_S: u32 = 1;
 
-impl<C: Cpu> Lodger<C> for Table<C> {
+impl<C: Cpu> CoActor<C> for Table<C> {
     fn step(&mut self, cpu: &C, partition: &mut Partition, now: Ns, now_s: u32) -> Progress {
-        let mut desk = Desk {
+        let mut executor = Executor {
             partition,
             cpu,
             now_s: now_s.max(FIRST_S),
             core: &mut self.core,
             server: &self.server,
-            elsewhere: &mut self.rings.outbound,
+            router: &mut self.rings.outbound,
         };
-        desk.begin_step();
+        executor.begin_step();
         let mut incoming = Incoming {
-            desk: &mut desk,
+            executor: &mut executor,
             sockets: &mut self.sockets,
         };
         let crossed = self.rings.inbound.step(&mut incoming, &mut self.reply);
-        let mut progress = self.sockets.step(&mut desk, now, now_s);
-        let (own, sockets) = (desk.elsewhere.own(), &mut self.sockets);
+        let mut progress = self.sockets.step(&mut executor, now, now_s);
+        let (own, sockets) = (executor.router.own(), &mut self.sockets);
         self.server.watchers.each_waiting(own, |token| {
             if sockets.news(Token(token)) {
                 progress = Progress::Busy;
@@ -264,11 +270,11 @@ impl<C: Cpu> Lodger<C> for Table<C> {
         });
         if crossed || progress == Progress::Busy {
             // Before the replies leave: who has read one finds its command counted.
-            desk.publish();
+            executor.publish();
         }
         self.rings.outbound.publish();
-        if self.rings.outbound.has_room_again() {
-            self.sockets.room_for_others();
+        if self.rings.outbound.has_space_again() {
+            self.sockets.space_for_others();
         }
         self.sockets.flush();
         if self.leaving == Some(true) && self.sockets.is_empty() {
@@ -317,13 +323,13 @@ fn guest(token: Token, known: &Known) -> Guest {
 
 /// The process, as its memcached clients may see and use it.
 struct Program {
-    lobby: Arc<Lobby>,
+    conn_table: Arc<ConnTable>,
     files: Arc<Files>,
     /// There is a memory file, so that a graceful end leaves items behind.
     saves: bool,
 }
 
-impl Host for Program {
+impl ServerHooks for Program {
     fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
         self.files
             .auth
@@ -353,7 +359,7 @@ impl Host for Program {
     fn write_connections(&self, out: &mut dyn Write, now_s: u32) {
         // Oldest first, whichever core has them.
         let mut told = BTreeMap::new();
-        self.lobby.each_known(|known| {
+        self.conn_table.each_known(|known| {
             let id = known.number;
             let mut lines = String::new();
             let mut tell = |name: &str, value: &dyn Display| {
@@ -381,7 +387,7 @@ impl Host for Program {
     }
 
     fn connections(&self) -> Connections {
-        let counters = self.lobby.all_counters();
+        let counters = self.conn_table.all_counters();
         Connections {
             current: counters.current,
             total: counters.total,
@@ -391,7 +397,7 @@ impl Host for Program {
             yields: counters.yields,
             idle_kicks: counters.idle_kicks,
             listen_disabled: counters.listen_disabled,
-            accepting: !self.lobby.is_full(),
+            accepting: !self.conn_table.is_full(),
         }
     }
 }

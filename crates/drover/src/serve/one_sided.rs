@@ -143,7 +143,7 @@ impl Serve<'_> {
     }
 }
 
-/// For the service manager's watchdog, which only wants to know who does not answer.
+/// For the service manager's watchdog, which only need to know who does not answer.
 impl Source for Shards {
     fn snapshot(&self, patience: Duration) -> Result<Snapshot, String> {
         self.figures(patience).map(|_| Snapshot::default())

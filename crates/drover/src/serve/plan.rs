@@ -25,7 +25,7 @@ const DATAGRAM_RECVS: usize = 1024;
 /// 64 KiB, several times what one client may have under way.
 const RING_LINES_PER_RECV: usize = 1;
 
-/// Shared memory as such a server wants it.
+/// Shared memory as such a server need it.
 pub fn shm_device() -> ShmDevice {
     let mut options = ShmOptions::default();
     options.ring_lines_per_recv = RING_LINES_PER_RECV;

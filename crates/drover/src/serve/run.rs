@@ -12,7 +12,7 @@ use drover_base::{Cpu, HashSeed};
 use drover_kv_herd::server::{Server, ServerOptions, StartError};
 use drover_mem::NativeCpu;
 use drover_net::Listener;
-use drover_rt::control::{ControlListener, Place};
+use drover_rt::control::{ControlListener, Endpoint};
 use drover_verbs::{Context, Device, Provider};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
@@ -48,7 +48,7 @@ pub fn serve(settings: &Settings) -> Result<(), Failure> {
 pub(super) fn socket_files(settings: &Settings, listeners: &[ControlListener]) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = settings.unix_socket.value.iter().cloned().collect();
     for listener in listeners {
-        if let Place::Path(path) = listener.addr().place() {
+        if let Endpoint::Path(path) = listener.addr().place() {
             let mut lock = path.as_os_str().to_owned();
             lock.push(".lock");
             files.extend([path.clone(), PathBuf::from(lock)]);
@@ -86,8 +86,8 @@ impl Job for Serve<'_> {
         let now_unix_s = self.prepare_items::<P>(device)?;
         let memcached = self.memcached(now_unix_s)?;
         let front = memcached.as_ref().map(|memcached| memcached.front());
-        let lodgers = memcached.map(Memcached::lodgers::<P>);
-        let server = Server::<P>::start_with(device, Some(fabric), &self.options, pin, lodgers)
+        let co_actors = memcached.map(Memcached::co_actors::<P>);
+        let server = Server::<P>::start_with(device, Some(fabric), &self.options, pin, co_actors)
             .map_err(|error| failure(&error))?;
         let status = format!("serving at {}", ways.join(" and "));
         tracing::info!("{status}");

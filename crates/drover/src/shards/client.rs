@@ -97,7 +97,7 @@ pub fn system_at(
     cpu: &impl Cpu,
     patience: Ns,
 ) -> Result<(System, usize), Box<dyn std::error::Error>> {
-    let said: service::Announcement = service::ask(stream, cpu, &service::Enquiry, patience)?;
+    let said: service::ServiceInfo = service::ask(stream, cpu, &service::ServiceQuery, patience)?;
     let system = System::named(&said.system)
         .ok_or_else(|| format!("the server speaks {}, which this program does not", said.system))?;
     Ok((system, usize::from(said.shard_count)))

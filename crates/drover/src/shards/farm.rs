@@ -1,6 +1,6 @@
 //! FaRM-KV's server as a [`Shard`].
 
-use super::{Figures, Shard, ShardPlan, TableShape};
+use super::{Shard, ShardPlan, ShardStats, TableShape};
 use drover_base::HashSeed;
 use drover_index::hopscotch::SlotKind;
 use drover_kv_farm::server::{Server, ServerOptions};
@@ -61,9 +61,9 @@ impl<P: Provider> Shard<P> for FarmShard<P> {
         self.server.client_count()
     }
 
-    fn figures(&self) -> Figures {
+    fn figures(&self) -> ShardStats {
         let stats = self.server.stats();
-        Figures {
+        ShardStats {
             gets: stats.gets,
             puts: stats.puts,
             deletes: stats.deletes,

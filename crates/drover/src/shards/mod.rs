@@ -1,7 +1,7 @@
 //! Services of one-sided systems: a shard per core, one address for all of them.
 //!
 //! ```text
-//! client --Visit{shard}--> reception (a thread, all listeners) --the channel, by mail--> shard (a thread, a core)
+//! client --SelectShard{shard}--> reception (a thread, all listeners) --the channel, by mail--> shard (a thread, a core)
 //! client ==READs, messages=====================================================> shard's memory, its queue pairs
 //! ```
 //! A system takes part by implementing [`Shard`] for its server: adding one is that, and a line in every `match` on
@@ -82,7 +82,7 @@ impl fmt::Display for System {
 
 /// What a shard has done and holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Figures {
+pub struct ShardStats {
     /// GETs that came as messages: misses to confirm, and readers who gave up. Other GETs no server sees.
     pub gets: u64,
     /// PUTs.
@@ -95,7 +95,7 @@ pub struct Figures {
     pub items: u64,
     /// Bytes of their records, where the system counts them.
     pub bytes: Option<u64>,
-    /// Keys forgotten to make room, where the system counts them.
+    /// Keys forgotten to make space, where the system counts them.
     pub evictions: Option<u64>,
     /// Places of the table.
     pub places: u64,
@@ -103,7 +103,7 @@ pub struct Figures {
     pub clients: u64,
 }
 
-impl Figures {
+impl ShardStats {
     /// Names and values, in the order of `drover stats`; those that the system counts.
     pub fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         let all = [
@@ -122,11 +122,11 @@ impl Figures {
 }
 
 /// Lines `name value`: of the service, and of each shard.
-pub fn text_of(system: System, shards: &[Figures]) -> String {
+pub fn text_of(system: System, shards: &[ShardStats]) -> String {
     let mut text = format!("system {system}\nshards {}\n", shards.len());
-    let names = shards.first().map(Figures::rows);
+    let names = shards.first().map(ShardStats::rows);
     for (name, _) in names.into_iter().flatten() {
-        let rows = shards.iter().flat_map(Figures::rows);
+        let rows = shards.iter().flat_map(ShardStats::rows);
         let values = rows.filter(|(row, _)| *row == name).map(|(_, value)| value);
         // A client has a session with every shard: adding those up would count it several times.
         let total = match name {
@@ -161,7 +161,7 @@ pub trait Shard<P: Provider>: Actor<P::Cpu> + Sized {
     fn client_count(&self) -> usize;
 
     /// What it has done and holds.
-    fn figures(&self) -> Figures;
+    fn figures(&self) -> ShardStats;
 }
 
 #[cfg(test)]
@@ -178,11 +178,11 @@ mod tests {
 
     #[test]
     fn shards_add_up_and_clients_are_counted_once() {
-        let shard = |items, clients| Figures {
+        let shard = |items, clients| ShardStats {
             items,
             clients,
             bytes: Some(10),
-            ..Figures::default()
+            ..ShardStats::default()
         };
         let text = text_of(System::Pilaf, &[shard(3, 2), shard(4, 2)]);
         for line in [

@@ -1,6 +1,6 @@
 //! Pilaf's server as a [`Shard`].
 
-use super::{Figures, Shard, ShardPlan};
+use super::{Shard, ShardPlan, ShardStats};
 use drover_base::HashSeed;
 use drover_kv_pilaf::server::{Server, ServerOptions};
 use drover_rt::control::ControlStream;
@@ -38,9 +38,9 @@ impl<P: Provider> Shard<P> for Server<P> {
         Server::client_count(self)
     }
 
-    fn figures(&self) -> Figures {
+    fn figures(&self) -> ShardStats {
         let stats = self.stats();
-        Figures {
+        ShardStats {
             gets: stats.gets,
             puts: stats.puts,
             deletes: stats.deletes,

@@ -107,7 +107,7 @@ impl ShardPlan {
     }
 
     /// Shards for `item_count` items of `item_bytes` (key and value) in all, whose tables are less than full, and with
-    /// room for as many records again: replaced ones wait a while.
+    /// space for as many records again: replaced ones wait a while.
     pub fn of_items(table: TableShape, item_count: u64, item_bytes: usize, shard_count: usize) -> ShardPlan {
         let share = (item_count as usize).div_ceil(shard_count.max(1));
         let entry_count = (share * 100 / FULL_PERCENT).max(1 << 10).next_power_of_two();

@@ -1,10 +1,10 @@
 //! [`Reception`]: who comes in at the one address of a service is asked which shard it wants, and passed on.
 
 use super::threads::Mail;
-use super::{Figures, System, text_of};
+use super::{ShardStats, System, text_of};
 use drover_base::Ns;
 use drover_rt::acceptor::{ConnId, ControlHandler, Peers};
-use drover_rt::control::service::{Announcement, Enquiry, Figures as Text, Question, Visit};
+use drover_rt::control::service::{SelectShard, ServiceInfo, ServiceQuery, StatsQuery, StatsReply as Text};
 use drover_rt::control::{Frame, Message, refusal};
 use drover_rt::{MailError, Mailer};
 use drover_verbs::Waker;
@@ -41,8 +41,8 @@ struct Asked {
 
 /// What shards answer.
 pub(super) struct Answers {
-    receiver: Receiver<(usize, Figures)>,
-    figures: Vec<Option<Figures>>,
+    receiver: Receiver<(usize, ShardStats)>,
+    figures: Vec<Option<ShardStats>>,
 }
 
 impl Answers {
@@ -56,7 +56,7 @@ impl Answers {
                 bell: bell.cloned(),
             };
             // A shard that is gone or drowns in mail does not answer: whoever asks gives up.
-            let _ = door.mailer.send(Mail::Question(answer));
+            let _ = door.mailer.send(Mail::StatsQuery(answer));
         }
         Answers {
             receiver,
@@ -65,7 +65,7 @@ impl Answers {
     }
 
     /// All answers, once they are there.
-    pub(super) fn complete(&mut self) -> Option<Vec<Figures>> {
+    pub(super) fn complete(&mut self) -> Option<Vec<ShardStats>> {
         for (index, figures) in self.receiver.try_iter() {
             self.figures[index] = Some(figures);
         }
@@ -74,7 +74,7 @@ impl Answers {
 
     /// Shards that have not answered.
     pub(super) fn missing(&self) -> Vec<usize> {
-        let missing = |(index, figures): (usize, &Option<Figures>)| figures.is_none().then_some(index);
+        let missing = |(index, figures): (usize, &Option<ShardStats>)| figures.is_none().then_some(index);
         self.figures.iter().enumerate().filter_map(missing).collect()
     }
 
@@ -91,13 +91,13 @@ impl Answers {
 /// Where one shard's answer goes.
 pub(super) struct Reply {
     index: usize,
-    sender: Sender<(usize, Figures)>,
+    sender: Sender<(usize, ShardStats)>,
     bell: Option<Waker>,
 }
 
 impl Reply {
     /// Answers.
-    pub(super) fn say(self, figures: Figures) {
+    pub(super) fn reply(self, figures: ShardStats) {
         // Whoever asked may have stopped waiting.
         let _ = self.sender.send((self.index, figures));
         if let Some(bell) = self.bell {
@@ -121,7 +121,7 @@ impl Reception {
         self.bell = Some(bell);
     }
 
-    fn visit(&mut self, peers: &mut Peers, conn: ConnId, visit: Visit) {
+    fn visit(&mut self, peers: &mut Peers, conn: ConnId, visit: SelectShard) {
         let Some(door) = self.doors.get(usize::from(visit.shard)) else {
             let text = format!(
                 "there is no shard {}: there are {}",
@@ -147,18 +147,18 @@ impl Reception {
 impl ControlHandler for Reception {
     fn on_frame(&mut self, peers: &mut Peers, conn: ConnId, frame: Frame) {
         let known = match frame.kind {
-            Enquiry::KIND => {
-                let announcement = Announcement {
+            ServiceQuery::KIND => {
+                let announcement = ServiceInfo {
                     system: self.system.name().to_owned(),
                     shard_count: self.doors.len() as u16,
                 };
                 peers.send_message(conn, &announcement).is_ok()
             }
-            Visit::KIND => match frame.decode::<Visit>() {
+            SelectShard::KIND => match frame.decode::<SelectShard>() {
                 Ok(visit) => return self.visit(peers, conn, visit),
                 Err(_) => false,
             },
-            Question::KIND => {
+            StatsQuery::KIND => {
                 self.questions.push(Asked {
                     conn,
                     answers: Answers::ask(&self.doors, self.bell.as_ref()),

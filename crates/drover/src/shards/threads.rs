@@ -1,7 +1,7 @@
 //! [`Shards`]: every shard in a thread of its own, and one thread that lets clients in.
 
 use super::reception::{Answers, Door, Reception, Reply};
-use super::{Figures, Shard, ShardPlan, System};
+use super::{Shard, ShardPlan, ShardStats, System};
 use drover_base::{Actor, Cpu, HashSeed, Progress};
 use drover_mem::NativeCpu;
 use drover_rt::acceptor::{ControlServer, ServerOptions};
@@ -27,7 +27,7 @@ pub(super) enum Mail {
     /// Serve the client at the other end.
     Adopt(ControlStream),
     /// Say what you have done.
-    Question(Reply),
+    StatsQuery(Reply),
 }
 
 /// A service that runs. Stops when dropped.
@@ -154,7 +154,7 @@ impl Shards {
     ///
     /// # Errors
     /// Who does not answer.
-    pub fn figures(&self, patience: Duration) -> Result<Vec<Figures>, String> {
+    pub fn figures(&self, patience: Duration) -> Result<Vec<ShardStats>, String> {
         let mut answers = Answers::ask(&self.doors, None);
         loop {
             if let Some(all) = answers.complete() {
@@ -238,7 +238,7 @@ impl<S> Resident<S> {
             any = true;
             match mail {
                 Mail::Adopt(stream) => self.shard.adopt(stream),
-                Mail::Question(reply) => reply.say(self.shard.figures()),
+                Mail::StatsQuery(reply) => reply.reply(self.shard.figures()),
             }
         }
         any

@@ -38,8 +38,8 @@ pub fn folder(name: &str) -> PathBuf {
 /// What a server says to a memcached client until it has answered `mn`, which comes last.
 #[allow(dead_code, reason = "not every test does")]
 pub fn ask_memcached(stream: &mut (impl Read + Write), request: &str) -> String {
-    stream.write_all(request.as_bytes()).expect("room");
-    stream.write_all(b"mn\r\n").expect("room");
+    stream.write_all(request.as_bytes()).expect("space");
+    stream.write_all(b"mn\r\n").expect("space");
     let mut answer = Vec::new();
     let mut buffer = [0; 4096];
     while !answer.ends_with(b"MN\r\n") {

@@ -9,7 +9,7 @@ pub(crate) const CHAIN_MAX: usize = 256;
 /// Elements per request that we ask devices for. Our choice: longer gather lists make larger work-queue entries.
 pub(crate) const SGE_MAX: usize = 8;
 
-/// Room for one chain of SENDs or of RECVs. A list of one has a place of its own, which is never linked to another.
+/// Space for one chain of SENDs or of RECVs. A list of one has a place of its own, which is never linked to another.
 pub(crate) struct Chains {
     pub(crate) send: (ffi::SendWr, ffi::Sge),
     pub(crate) recv: (ffi::RecvWr, ffi::Sge),
@@ -25,12 +25,12 @@ pub(crate) struct Chains {
 
 /// The elements of requests that have several, one after the other.
 pub(crate) struct Pieces {
-    room: Box<[ffi::Sge; CHAIN_MAX]>,
+    space: Box<[ffi::Sge; CHAIN_MAX]>,
     used: usize,
 }
 
 impl Pieces {
-    /// All of the room is free again: the chain before has been posted.
+    /// All of the space is free again: the chain before has been posted.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.used = 0;
@@ -38,7 +38,7 @@ impl Pieces {
 
     /// What is free.
     pub(crate) fn free(&mut self) -> &mut [ffi::Sge] {
-        &mut self.room[self.used..]
+        &mut self.space[self.used..]
     }
 
     /// The first `count` of what was free are taken.
@@ -65,7 +65,7 @@ impl Chains {
             recvs: filled(recv),
             sges: filled(sge),
             pieces: Pieces {
-                room: filled(sge),
+                space: filled(sge),
                 used: 0,
             },
         }

@@ -51,8 +51,8 @@ impl CompletionQueue<Ibv> for IbvCq {
 impl IbvCq {
     /// Takes no more than a batch, as it comes.
     #[inline(always)]
-    fn take_batch(&mut self, room: usize) -> usize {
-        let asked = room.min(BATCH);
+    fn take_batch(&mut self, space: usize) -> usize {
+        let asked = space.min(BATCH);
         self.raw.poll(&mut self.batch[..asked])
     }
 

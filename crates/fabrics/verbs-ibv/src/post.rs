@@ -49,11 +49,11 @@ pub(crate) fn build_send(
     match bounds.fill::<true>(to, sge, &mut chains.pieces, tables, list, wr) {
         Ok(()) => Ok(()),
         Err(Stop::Refused(kind)) => Err(kind),
-        Err(Stop::NoRoom) => unreachable!("there is room for the pieces of one request"),
+        Err(Stop::Full) => unreachable!("there is space for the pieces of one request"),
     }
 }
 
-/// Builds a chain of as many of `wrs` as there is room for.
+/// Builds a chain of as many of `wrs` as there is space for.
 #[inline(always)]
 pub(crate) fn build_sends(
     chains: &mut Chains,
@@ -80,7 +80,7 @@ pub(crate) fn build_sends(
                 refused = Some(kind);
                 break;
             }
-            Err(Stop::NoRoom) => break,
+            Err(Stop::Full) => break,
         }
     }
     if count > 0 {
@@ -166,7 +166,7 @@ fn element(sge: &Sge) -> ffi::Sge {
 enum Stop {
     Refused(PostErrorKind),
     /// For the pieces of the next request. It begins the next chain.
-    NoRoom,
+    Full,
 }
 
 impl From<PostErrorKind> for Stop {
@@ -232,15 +232,15 @@ impl Bounds {
 
     /// Several pieces.
     #[inline(never)]
-    fn gather(&self, to: &mut ffi::SendWr, room: &mut Pieces, pieces: &[Sge]) -> Result<(), Stop> {
+    fn gather(&self, to: &mut ffi::SendWr, space: &mut Pieces, pieces: &[Sge]) -> Result<(), Stop> {
         let (mut bytes, mut count) = (0, 0);
-        let free = room.free();
+        let free = space.free();
         to.sg_list = free.as_mut_ptr();
         for piece in pieces.iter().filter(|piece| piece.len > 0) {
             if count == self.sge_max {
                 return Err(PostErrorKind::MessageTooLong.into());
             }
-            *free.get_mut(count).ok_or(Stop::NoRoom)? = element(piece);
+            *free.get_mut(count).ok_or(Stop::Full)? = element(piece);
             bytes += piece.len as usize;
             count += 1;
         }
@@ -248,7 +248,7 @@ impl Bounds {
             return Err(PostErrorKind::MessageTooLong.into());
         }
         to.num_sge = count as i32;
-        room.take(count);
+        space.take(count);
         Ok(())
     }
 

@@ -192,7 +192,7 @@ impl IbvQp {
         }
     }
 
-    /// A list of any length, as few chains as there is room for: usually one.
+    /// A list of any length, as few chains as there is space for: usually one.
     #[inline(never)]
     fn post_list(&mut self, list: &SendList) -> Result<(), PostError> {
         // SAFETY: one thread, and nothing until the end of this function calls what could come here again.

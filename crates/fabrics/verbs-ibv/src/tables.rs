@@ -100,11 +100,11 @@ mod tests {
     #[test]
     fn a_removed_key_finds_nothing_even_when_its_place_is_taken_again() {
         let table = Lookup::<u32>::default();
-        let (first, second) = (table.insert(7).expect("room"), table.insert(8).expect("room"));
+        let (first, second) = (table.insert(7).expect("space"), table.insert(8).expect("space"));
         assert_eq!((table.find(first), table.find(second)), (Some(7), Some(8)));
         assert_eq!(table.remove(first), Some(7));
         assert_eq!((table.find(first), table.remove(first)), (None, None));
-        let again = table.insert(9).expect("room");
+        let again = table.insert(9).expect("space");
         assert_eq!((table.find(first), table.find(again)), (None, Some(9)));
         assert_eq!(table.find(second), Some(8));
         assert_eq!((table.find(0), table.find(NO_KEY)), (None, None));

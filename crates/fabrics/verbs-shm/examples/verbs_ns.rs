@@ -70,7 +70,9 @@ impl Mailbox {
                 sge: self.mr.sge(id as usize * RECV_BYTES + 24, 104),
             });
         }
-        self.qp.post_recv(ctx.cpu(), &self.recvs).expect("room for RECVs");
+        self.qp
+            .post_recv(ctx.cpu(), &self.recvs)
+            .expect("space for RECVs");
     }
 }
 

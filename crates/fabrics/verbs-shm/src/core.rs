@@ -83,8 +83,8 @@ impl<'t> LastLocal<'t> {
         if sge.lkey != self.lkey {
             self.look_up(sge.lkey, tables);
         }
-        let room = self.len.checked_sub(u64::from(sge.len))?;
-        self.region.filter(|_| sge.offset <= room)
+        let space = self.len.checked_sub(u64::from(sge.len))?;
+        self.region.filter(|_| sge.offset <= space)
     }
 
     #[inline(never)]
@@ -194,7 +194,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Sends it as one message; false: no room in the ring. The pieces have been checked.
+    /// Sends it as one message; false: no space in the ring. The pieces have been checked.
     #[inline(always)]
     pub(crate) fn push(&self, lane: &LaneProducer, head: Head, tables: &Tables) -> bool {
         match self {

@@ -25,7 +25,7 @@ pub struct ShmCq {
 /// What the queue pairs of a completion queue share with it.
 pub(crate) struct CqShared {
     state: RefCell<State>,
-    /// Queue pairs with requests that wait for a RECV or for room.
+    /// Queue pairs with requests that wait for a RECV or for space.
     waiting: RefCell<Vec<Rc<Queue>>>,
     waiting_count: Cell<usize>,
 }
@@ -61,7 +61,7 @@ impl CqShared {
         }
     }
 
-    /// Makes room for what `count` more outstanding requests may complete, so that pushing never allocates.
+    /// Makes space for what `count` more outstanding requests may complete, so that pushing never allocates.
     pub(crate) fn reserve(&self, count: usize) {
         let state = &mut *self.state.borrow_mut();
         state.reserved += count;
@@ -93,7 +93,7 @@ impl CqShared {
         self.state.borrow_mut().lanes.wake(queue);
     }
 
-    /// Forgets everything of a queue pair that is being destroyed, and gives back the room it had.
+    /// Forgets everything of a queue pair that is being destroyed, and gives back the space it had.
     pub(crate) fn forget(&self, queue: &Rc<Queue>, count: usize) {
         self.drop_lanes(queue);
         let state = &mut *self.state.borrow_mut();

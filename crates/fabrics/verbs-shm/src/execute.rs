@@ -7,7 +7,7 @@
 use crate::bell::Ringing;
 use crate::core::{Remote, Source, Tables};
 use crate::lane::POSTED;
-use crate::qp::{Peer, Queue};
+use crate::qp::{Queue, RemoteEnd};
 use crate::ring::{Head, Memory};
 use crate::stats::count;
 use drover_base::sync::Ordering;
@@ -26,7 +26,7 @@ pub(crate) enum Attempt {
 /// Attempts one request whose local side has been checked.
 pub(crate) fn execute<'t>(
     queue: &Queue,
-    peer: &'t Peer,
+    peer: &'t RemoteEnd,
     op: &SendOp,
     source: &Source<'_>,
     tables: &'t Tables,
@@ -153,7 +153,7 @@ fn atomic<'t>(
 }
 
 /// Whether the peer has a RECV for the next message, and of what length; `None`: not yet.
-fn recv_for_next(peer: &Peer) -> Option<usize> {
+fn recv_for_next(peer: &RemoteEnd) -> Option<usize> {
     if peer.geometry.recv_slots() == 0 {
         return Some(usize::MAX);
     }
@@ -171,17 +171,17 @@ fn recv_for_next(peer: &Peer) -> Option<usize> {
 
 fn send<'t>(
     queue: &Queue,
-    peer: &'t Peer,
+    peer: &'t RemoteEnd,
     source: &Source<'_>,
     imm: Option<Imm>,
     tables: &'t Tables,
     ringing: &mut Ringing<'t>,
 ) -> Attempt {
     let len = source.len();
-    let Some(room) = recv_for_next(peer) else {
+    let Some(space) = recv_for_next(peer) else {
         return Attempt::Wait { for_recv: true };
     };
-    let too_long = len > room;
+    let too_long = len > space;
     let pushed = if too_long {
         peer.lane.push(
             Head {
@@ -194,7 +194,7 @@ fn send<'t>(
         source.push(&peer.lane, queue.head(len, imm), tables)
     };
     if !pushed {
-        return no_room(queue);
+        return no_space(queue);
     }
     ringing.note(&peer.bell);
     peer.sent.set(peer.sent.get() + 1);
@@ -207,7 +207,7 @@ fn send<'t>(
 
 fn write_imm<'t>(
     queue: &Queue,
-    peer: &'t Peer,
+    peer: &'t RemoteEnd,
     remote: RemoteAddr,
     source: &Source<'_>,
     imm: Option<Imm>,
@@ -217,8 +217,8 @@ fn write_imm<'t>(
     if recv_for_next(peer).is_none() {
         return Attempt::Wait { for_recv: true };
     }
-    if !peer.lane.has_room(1) {
-        return no_room(queue);
+    if !peer.lane.has_space(1) {
+        return no_space(queue);
     }
     let len = match write(remote, source, tables, ringing) {
         Ok(len) => len,
@@ -230,7 +230,7 @@ fn write_imm<'t>(
         ..queue.head(0, imm)
     };
     let pushed = peer.lane.push(head, &[]);
-    debug_assert!(pushed, "room was there");
+    debug_assert!(pushed, "space was there");
     ringing.note(&peer.bell);
     peer.sent.set(peer.sent.get() + 1);
     Attempt::Done(len)
@@ -238,7 +238,7 @@ fn write_imm<'t>(
 
 /// RC waits; a UC message is lost: its receiver takes none, or not fast enough.
 #[cold]
-fn no_room(queue: &Queue) -> Attempt {
+fn no_space(queue: &Queue) -> Attempt {
     if queue.kind() == QpKind::Rc {
         return Attempt::Wait { for_recv: false };
     }

@@ -257,7 +257,7 @@ impl Inbox {
         }
     }
 
-    /// A quarter ring became free: a sender that waits for room may go on.
+    /// A quarter ring became free: a sender that waits for space may go on.
     #[cold]
     fn published(&self) {
         self.queue.ring_waiting_peer();

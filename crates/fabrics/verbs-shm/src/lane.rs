@@ -6,7 +6,7 @@
 //!    8     1   receiver    consumed: ring lines read, published every quarter ring
 //!    9     1   receiver    posted: RECVs posted so far (RC)
 //!   16     2   sender      closed: 1 when the sender is gone
-//!   17     2   sender      waiting: 1 while a request waits for a RECV or for room
+//!   17     2   sender      waiting: 1 while a request waits for a RECV or for space
 //!   24     3   receiver    state: 1 when the queue pair is gone or failed
 //!   32     4.. receiver    lengths of posted RECVs (RC), two u32 per word, ring of `recv_slots`
 //!    R         sender      the ring, a power of two of 64-byte lines; R is a multiple of 8
@@ -184,7 +184,7 @@ impl Memory for LaneMemory {
     fn put(&self, word: usize, bytes: &[u8]) {
         debug_assert!(word + bytes.len().div_ceil(8) <= self.words);
         if bytes.len() <= FIRST_BYTES {
-            // SAFETY: as for `store`; `Geometry` gave room for all of `bytes` from `word` on.
+            // SAFETY: as for `store`; `Geometry` gave space for all of `bytes` from `word` on.
             return unsafe { self.region.copy_short_in(word * 8, bytes) };
         }
         self.put_words(word, bytes);
@@ -196,7 +196,7 @@ impl LaneMemory {
     fn put_words(&self, word: usize, bytes: &[u8]) {
         let mut to = self.word(word);
         let mut put_one = |word: u64| {
-            // SAFETY: as for `store`; `Geometry` gave room for all of `bytes` from `word` on.
+            // SAFETY: as for `store`; `Geometry` gave space for all of `bytes` from `word` on.
             unsafe { &*to }.store(word.to_le(), Ordering::Relaxed);
             to = to.wrapping_add(1);
         };

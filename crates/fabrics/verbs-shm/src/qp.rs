@@ -57,7 +57,7 @@ pub(crate) struct Queue {
     retired: Cell<u32>,
     /// The lane into a connected queue pair.
     lane: Option<OwnLane>,
-    peer: OnceCell<Peer>,
+    peer: OnceCell<RemoteEnd>,
     pending: RefCell<Pending>,
     pending_count: Cell<usize>,
     /// The lane of a connected queue pair is being observed.
@@ -72,7 +72,7 @@ struct OwnLane {
 }
 
 /// The other end of a connected queue pair.
-pub(crate) struct Peer {
+pub(crate) struct RemoteEnd {
     pub(crate) lane: LaneProducer,
     pub(crate) geometry: Geometry,
     pub(crate) bell: Rc<RemoteBell>,
@@ -81,7 +81,7 @@ pub(crate) struct Peer {
     pub(crate) posted_seen: Cell<u64>,
 }
 
-impl Peer {
+impl RemoteEnd {
     /// Whether the other end is gone or failed. One load of a line that changes once.
     #[inline(always)]
     pub(crate) fn is_gone(&self) -> bool {
@@ -225,7 +225,7 @@ impl Queue {
     }
 
     #[inline(always)]
-    fn room(&self) -> usize {
+    fn space(&self) -> usize {
         (self.send_depth - self.posted.get().wrapping_sub(self.retired.get())) as usize
     }
 
@@ -301,7 +301,7 @@ impl Queue {
         }
     }
 
-    /// Rings the peer's bell if it told us that it waits for RECVs or room.
+    /// Rings the peer's bell if it told us that it waits for RECVs or space.
     #[cold]
     pub(crate) fn ring_waiting_peer(&self) {
         if let (Some(peer), Some(lane)) = (self.peer.get(), &self.lane)
@@ -404,7 +404,7 @@ impl QueuePair<Shm> for ShmQp {
             let reason = "this export is in use: it is for one peer";
             return Err(ImportError::Malformed { reason }.into());
         }
-        let peer = Peer {
+        let peer = RemoteEnd {
             lane,
             geometry,
             bell,

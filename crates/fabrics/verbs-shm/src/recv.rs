@@ -40,9 +40,9 @@ impl RecvQueue {
         tables: &Tables,
         mut each: impl FnMut(&RecvWr),
     ) -> Result<(), PostError> {
-        let (wrs, room) = (list.wrs(), (self.depth - self.len()) as usize);
+        let (wrs, space) = (list.wrs(), (self.depth - self.len()) as usize);
         let mut to = LastLocal::new();
-        let fitting = &wrs[..wrs.len().min(room)];
+        let fitting = &wrs[..wrs.len().min(space)];
         let bad = fitting.iter().position(|wr| to.find(wr.sge, tables).is_none());
         let (good, kind) = match bad {
             Some(bad) => (&fitting[..bad], PostErrorKind::LocalProtection),
@@ -56,7 +56,7 @@ impl RecvQueue {
         }
     }
 
-    /// Adds RECVs that there is room for.
+    /// Adds RECVs that there is space for.
     #[inline(always)]
     fn append(&mut self, wrs: &[RecvWr]) {
         let at = self.added as usize & (self.wrs.len() - 1);

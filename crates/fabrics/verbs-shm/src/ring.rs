@@ -124,7 +124,7 @@ pub(crate) fn lines_of(len: usize) -> u64 {
 fn by_line(geometry: Geometry, pos: u64, len: usize, mut piece: impl FnMut(usize, usize, usize)) {
     let mut at = 0;
     while at < len {
-        let (line, inside, room) = if at < FIRST_BYTES {
+        let (line, inside, space) = if at < FIRST_BYTES {
             (0, HEAD_BYTES + at, FIRST_BYTES - at)
         } else {
             let behind = at - FIRST_BYTES;
@@ -134,7 +134,7 @@ fn by_line(geometry: Geometry, pos: u64, len: usize, mut piece: impl FnMut(usize
                 MORE_BYTES - behind % MORE_BYTES,
             )
         };
-        let n = room.min(len - at);
+        let n = space.min(len - at);
         piece(geometry.line_word(pos + line as u64) * 8 + inside, at, n);
         at += n;
     }
@@ -164,7 +164,7 @@ impl<M: Memory> Producer<M> {
     }
 
     /// Sends up to `count` messages of at most [`FIRST_BYTES`], which `each` names one after the other until there is none;
-    /// returns how many it sent: fewer also if there is no room.
+    /// returns how many it sent: fewer also if there is no space.
     #[inline(always)]
     pub(crate) fn push_run<'p>(
         &self,
@@ -192,7 +192,7 @@ impl<M: Memory> Producer<M> {
     }
 
     /// Sends a message of any length up to half the ring: `fill(byte offset in the lane, payload offset, bytes)`
-    /// is called for every piece of it. False: no room.
+    /// is called for every piece of it. False: no space.
     #[inline]
     pub(crate) fn push_with(&self, head: Head, mut fill: impl FnMut(&M, usize, usize, usize)) -> bool {
         let (pos, count) = (self.pos.get(), lines_of(head.len));
@@ -212,7 +212,7 @@ impl<M: Memory> Producer<M> {
         true
     }
 
-    /// Sends bytes of any length up to half the ring. False: no room.
+    /// Sends bytes of any length up to half the ring. False: no space.
     #[inline]
     pub(crate) fn push(&self, head: Head, payload: &[u8]) -> bool {
         if payload.len() <= FIRST_BYTES {
@@ -224,7 +224,7 @@ impl<M: Memory> Producer<M> {
     }
 
     /// Whether `count` lines are free.
-    pub(crate) fn has_room(&self, count: u64) -> bool {
+    pub(crate) fn has_space(&self, count: u64) -> bool {
         self.pos.get() + count <= self.limit.get() || self.refresh(count)
     }
 

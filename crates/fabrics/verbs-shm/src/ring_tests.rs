@@ -122,9 +122,9 @@ mod plain {
         }
     }
 
-    /// Many at once: as many as there is room for, until the caller names no more, each as if sent alone.
+    /// Many at once: as many as there is space for, until the caller names no more, each as if sent alone.
     #[test]
-    fn a_run_ends_with_the_room_or_with_its_messages() {
+    fn a_run_ends_with_the_space_or_with_its_messages() {
         let (_, producer, mut consumer) = ring(2);
         let all: Vec<_> = (0..12).map(|number| message(number, 24)).collect();
         let name = |from: usize, end: usize| {
@@ -132,7 +132,7 @@ mod plain {
             move |nth: usize| all[from..end].get(nth).map(|(head, bytes)| (*head, &bytes[..]))
         };
         assert_eq!(producer.push_run(6, name(0, 3)), 3, "no more messages");
-        assert_eq!(producer.push_run(6, name(3, 12)), 1, "no more room");
+        assert_eq!(producer.push_run(6, name(3, 12)), 1, "no more space");
         let mut taken = 0;
         for (head, bytes) in &all[..8] {
             assert_eq!(consumer.peek(), Ok(Some(*head)));
@@ -205,7 +205,7 @@ mod modelled {
     use super::*;
 
     /// Four messages, three of them of two lines, through a ring of four: it laps, and the producer waits for
-    /// room. Two preemptions, as everywhere.
+    /// space. Two preemptions, as everywhere.
     const MESSAGES: [(u64, usize); 4] = [(1, 41), (2, 0), (3, 41), (4, 41)];
 
     fn exchange(consume: impl Fn(&mut Consumer<Words>, Head) + Sync + Send + Copy + 'static) {

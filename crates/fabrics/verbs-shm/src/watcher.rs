@@ -108,7 +108,7 @@ mod tests {
         let deadline = ctx.cpu().refresh() + LONG;
         for early in [true, false, true, false] {
             ctx.arm();
-            let write = || rustix::io::write(&event, &1u64.to_ne_bytes()).expect("room");
+            let write = || rustix::io::write(&event, &1u64.to_ne_bytes()).expect("space");
             std::thread::scope(|scope| {
                 if early {
                     write();
@@ -150,7 +150,7 @@ mod tests {
         ctx.waker().wake();
         ctx.park_beside(deadline, event.as_fd());
         // It became ready between two sleeps: the second begins after it was served, and lasts.
-        rustix::io::write(&event, &1u64.to_ne_bytes()).expect("room");
+        rustix::io::write(&event, &1u64.to_ne_bytes()).expect("space");
         rustix::io::read(&event, &mut [0; 8]).expect("it was written");
         let until = ctx.cpu().refresh() + Ns::from_ms(20);
         let mut parks = 0;

@@ -3,7 +3,7 @@
 use crate::device::NEVER;
 use crate::handles::{SimCq, SimMr, SimQp, SimSrq};
 use crate::model::objects::{Ah, Cq, Qp, RecvQueue, Reliable};
-use crate::world::Room;
+use crate::world::SimNet;
 use crate::{Sim, SimDevice};
 use drover_base::{Cpu, Ns};
 use drover_mem::{AllocError, PageWish, Region};
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A thread's view of its card. Creating things takes no virtual time.
 #[derive(Debug)]
 pub struct SimContext {
-    sim: Room,
+    sim: SimNet,
     id: u32,
     cpu: VirtualCpu,
     device: SimDevice,
@@ -28,7 +28,7 @@ pub struct SimContext {
 }
 
 impl SimContext {
-    pub(crate) fn new(sim: Room, id: u32, cpu: VirtualCpu, device: &SimDevice) -> SimContext {
+    pub(crate) fn new(sim: SimNet, id: u32, cpu: VirtualCpu, device: &SimDevice) -> SimContext {
         SimContext {
             sim,
             id,
@@ -195,7 +195,7 @@ impl Context<Sim> for SimContext {
 
     fn disarm(&self) {}
 
-    /// Runs the room until something arrives here or `deadline` comes. For whoever drives a context from outside;
+    /// Runs the space until something arrives here or `deadline` comes. For whoever drives a context from outside;
     /// an actor returns [`Progress::Idle`](drover_base::Progress::Idle) instead.
     fn park(&self, deadline: Ns) {
         let deadline_ps = match deadline {

@@ -49,7 +49,7 @@ impl SimDevice {
 
     /// A core of the profile's kind. Cores are dealt out socket by socket, then as siblings of the first ones,
     /// which slows both down.
-    fn add_core(&self, sim: &world::Room) -> VirtualCpu {
+    fn add_core(&self, sim: &world::SimNet) -> VirtualCpu {
         let (options, siblings) = sim.with(|net, _| {
             let machine = &net.prices.p.machine;
             let siblings = (machine.cores, machine.sibling_factor);
@@ -135,7 +135,7 @@ impl Device<Sim> for SimDevice {
 
 /// How a process is opened.
 impl SimDevice {
-    pub(crate) fn open(sim: &world::Room, world: u64, machine: u16, doorbells: Doorbells) -> SimDevice {
+    pub(crate) fn open(sim: &world::SimNet, world: u64, machine: u16, doorbells: Doorbells) -> SimDevice {
         let (registers, caps) = sim.with(|net, _| {
             assert!(
                 usize::from(machine) < net.nics.len(),

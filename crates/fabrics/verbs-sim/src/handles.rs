@@ -3,7 +3,7 @@
 use crate::Sim;
 use crate::model::objects::{Frees, Mr};
 use crate::model::post::{POST_RECV, POST_RECV_LIST};
-use crate::world::Room;
+use crate::world::SimNet;
 use drover_base::{Cost, Cpu};
 use drover_mem::{AllocError, Region};
 use drover_sim::VirtualCpu;
@@ -21,12 +21,12 @@ const POLL_EMPTY: Cost = Cost::new("verbs.poll_empty");
 /// A queue pair.
 #[derive(Debug)]
 pub struct SimQp {
-    sim: Room,
+    sim: SimNet,
     qpn: u32,
 }
 
 impl SimQp {
-    pub(crate) fn new(sim: Room, qpn: u32) -> SimQp {
+    pub(crate) fn new(sim: SimNet, qpn: u32) -> SimQp {
         SimQp { sim, qpn }
     }
 }
@@ -97,12 +97,12 @@ impl Drop for SimQp {
 /// hardware, too.
 #[derive(Debug)]
 pub struct SimCq {
-    sim: Room,
+    sim: SimNet,
     pub(crate) id: u32,
 }
 
 impl SimCq {
-    pub(crate) fn new(sim: Room, id: u32) -> SimCq {
+    pub(crate) fn new(sim: SimNet, id: u32) -> SimCq {
         SimCq { sim, id }
     }
 }
@@ -138,12 +138,12 @@ impl Drop for SimCq {
 /// A shared receive queue.
 #[derive(Debug)]
 pub struct SimSrq {
-    sim: Room,
+    sim: SimNet,
     pub(crate) id: u32,
 }
 
 impl SimSrq {
-    pub(crate) fn new(sim: Room, id: u32) -> SimSrq {
+    pub(crate) fn new(sim: SimNet, id: u32) -> SimSrq {
         SimSrq { sim, id }
     }
 }
@@ -164,13 +164,13 @@ impl Drop for SimSrq {
 /// A registered region; deregistered on drop: its keys are unknown from then on.
 #[derive(Debug)]
 pub struct SimMr {
-    sim: Room,
+    sim: SimNet,
     region: Region,
     lkey: u32,
 }
 
 impl SimMr {
-    pub(crate) fn new(sim: Room, ctx: u32, region: Region, access: Access) -> SimMr {
+    pub(crate) fn new(sim: SimNet, ctx: u32, region: Region, access: Access) -> SimMr {
         let mr = Mr {
             ctx,
             region: region.clone(),

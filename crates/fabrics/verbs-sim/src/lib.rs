@@ -1,6 +1,6 @@
 //! The provider `sim`: network cards, links and hosts of a modelled kind, in virtual time.
 //!
-//! A [`World`] is a room of machines. Every machine has a card that [`SimDevice`] opens; contexts made from it are
+//! A [`World`] is a cluster of machines. Every machine has a card that [`SimDevice`] opens; contexts made from it are
 //! threads on virtual cores of their own, and actors hosted there run the same protocol code as anywhere else. What
 //! a request costs on its way (MMIO, engines, caches, PCIe, links, memory) stands in a [`profile`], and a [`Report`]
 //! says which part was busy for how long and which one binds.

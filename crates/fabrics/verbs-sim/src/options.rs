@@ -1,4 +1,4 @@
-//! [`WorldOptions`]: everything about a simulated room that is not its seed.
+//! [`WorldOptions`]: everything about a simulated cluster that is not its seed.
 
 use crate::profile::{Parameters, Profile};
 use drover_base::Ns;
@@ -18,7 +18,7 @@ pub struct Ablations {
     pub cpu: bool,
 }
 
-/// How a room is made. Start from [`WorldOptions::new`].
+/// How a cluster is made. Start from [`WorldOptions::new`].
 #[derive(Clone, Debug)]
 pub struct WorldOptions {
     /// What its parts cost.
@@ -50,7 +50,7 @@ pub struct WorldOptions {
 }
 
 impl WorldOptions {
-    /// A quiet, lossless room of `profile`. Timeouts are the usual 4.096 us x 2^14, seven retries.
+    /// A quiet, lossless cluster of `profile`. Timeouts are the usual 4.096 us x 2^14, seven retries.
     pub fn new(profile: Profile) -> WorldOptions {
         WorldOptions {
             profile,
@@ -69,7 +69,7 @@ impl WorldOptions {
         }
     }
 
-    /// What every card of the room offers.
+    /// What every card of the cluster offers.
     pub(crate) fn caps(&self) -> Caps {
         let p = self.profile.parameters();
         let mut caps = Caps::none();

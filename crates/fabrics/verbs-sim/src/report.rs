@@ -1,7 +1,7 @@
 //! [`Report`]: what every part did, and which of them binds.
 
 use crate::counters::Counters;
-use crate::world::Room;
+use crate::world::SimNet;
 use drover_sim::{CoreReport, Ps, Usage};
 use std::fmt;
 
@@ -64,9 +64,9 @@ pub struct Binding {
 const BINDS: f64 = 0.9;
 
 impl Report {
-    pub(crate) fn of(room: &Room) -> Report {
-        let cores = room.cores();
-        room.with(|net, queue| {
+    pub(crate) fn of(cluster: &SimNet) -> Report {
+        let cores = cluster.cores();
+        cluster.with(|net, queue| {
             let mut machines: Vec<MachineReport> = net
                 .nics
                 .iter()

@@ -1,4 +1,4 @@
-//! [`World`]: a room of machines, their cards and the network between them, in virtual time.
+//! [`World`]: a cluster of machines, their cards and the network between them, in virtual time.
 
 use crate::SimContext;
 use crate::SimDevice;
@@ -15,25 +15,25 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The simulation that all handles of a world share.
-pub(crate) type Room = drover_sim::Sim<Net>;
+pub(crate) type SimNet = drover_sim::Sim<Net>;
 
 thread_local! {
     /// Worlds of this thread, by id: devices find theirs here, because they may not hold it themselves.
-    static WORLDS: RefCell<BTreeMap<u64, Room>> = const { RefCell::new(BTreeMap::new()) };
+    static WORLDS: RefCell<BTreeMap<u64, SimNet>> = const { RefCell::new(BTreeMap::new()) };
 }
 
 /// The world of a device; an error says why there is none.
-pub(crate) fn find(id: u64) -> Result<Room, OpenError> {
+pub(crate) fn find(id: u64) -> Result<SimNet, OpenError> {
     let found = WORLDS.with_borrow(|worlds| worlds.get(&id).cloned());
     found.ok_or_else(|| OpenError::Unavailable {
         fabric: "sim",
         reason: format!(
-            "simulated room {id} lives on another thread, or has ended: everything of a room runs on the thread that made it"
+            "simulated cluster {id} lives on another thread, or has ended: everything of a cluster runs on the thread that made it"
         ),
     })
 }
 
-/// A room. Whatever belongs to it stays on the thread that made it; time passes only while one of its `run_*` methods
+/// A cluster. Whatever belongs to it stays on the thread that made it; time passes only while one of its `run_*` methods
 /// runs.
 ///
 /// ```compile_fail
@@ -43,7 +43,7 @@ pub(crate) fn find(id: u64) -> Result<Room, OpenError> {
 /// ```
 pub struct World {
     id: u64,
-    room: Room,
+    cluster: SimNet,
 }
 
 impl World {
@@ -60,9 +60,9 @@ impl World {
         static MADE: AtomicU64 = AtomicU64::new(1);
         let id = MADE.fetch_add(1, Ordering::Relaxed);
         let machines = u16::try_from(machines).expect("at most 65,535 machines");
-        let room = Room::new(Net::new(id, options, machines, seed), seed);
-        WORLDS.with_borrow_mut(|worlds| worlds.insert(id, room.clone()));
-        World { id, room }
+        let cluster = SimNet::new(Net::new(id, options, machines, seed), seed);
+        WORLDS.with_borrow_mut(|worlds| worlds.insert(id, cluster.clone()));
+        World { id, cluster }
     }
 
     /// A process opens the card of `machine`; clones of the device are the same process.
@@ -75,7 +75,7 @@ impl World {
     /// # Panics
     /// If there is no such machine.
     pub fn device_with(&self, machine: usize, doorbells: Doorbells) -> SimDevice {
-        SimDevice::open(&self.room, self.id, machine as u16, doorbells)
+        SimDevice::open(&self.cluster, self.id, machine as u16, doorbells)
     }
 
     /// The core of `ctx` steps `actor` from now on.
@@ -85,81 +85,81 @@ impl World {
 
     /// `cpu` steps `actor` from now on.
     pub fn spawn_on(&self, cpu: &VirtualCpu, actor: Box<dyn Actor<VirtualCpu>>) {
-        self.room.host(cpu, actor);
+        self.cluster.host(cpu, actor);
     }
 
     /// All cores, in the order of their making.
     pub fn cores(&self) -> Vec<VirtualCpu> {
-        self.room.cores()
+        self.cluster.cores()
     }
 
-    /// The time since the making of the room.
+    /// The time since the making of the cluster.
     pub fn now(&self) -> Ns {
-        self.room.now().floor()
+        self.cluster.now().floor()
     }
 
     /// Lets time pass until `time`.
     pub fn run_until(&self, time: Ns) {
-        self.room.run_until(time);
+        self.cluster.run_until(time);
     }
 
     /// Lets `time` pass.
     pub fn run_for(&self, time: Ns) {
-        self.room.run_for(time);
+        self.cluster.run_for(time);
     }
 
     /// Lets time pass until `until`, or until `going` says no; it is asked after every step of a core. Returns its
     /// last answer: false is "stopped early".
     pub fn run_while(&self, until: Ns, going: impl FnMut() -> bool) -> bool {
-        self.room.run_while(until, going)
+        self.cluster.run_while(until, going)
     }
 
     /// A hash over everything that happened: equal for equal seeds.
     pub fn trace_hash(&self) -> u64 {
-        self.room.trace_hash()
+        self.cluster.trace_hash()
     }
 
     /// Events so far.
     pub fn events(&self) -> u64 {
-        self.room.events()
+        self.cluster.events()
     }
 
     /// Requests that are on their way, or whose completion nobody has caused yet.
     pub fn requests_alive(&self) -> usize {
-        self.room.with(|net, _| net.ops.alive())
+        self.cluster.with(|net, _| net.ops.alive())
     }
 
     /// Everything that was counted so far. Keep one from the end of the warm-up and ask the later one for what came
     /// [since](Report::since).
     pub fn report(&self) -> Report {
-        Report::of(&self.room)
+        Report::of(&self.cluster)
     }
 
     /// A machine crashes: its cores stop, its card falls silent. Actors and what they own are dropped.
     pub fn crash(&self, machine: usize) {
-        self.room.with(|net, _| net.nic(machine as u16).down = true);
-        self.room.crash(machine as u16);
+        self.cluster.with(|net, _| net.nic(machine as u16).down = true);
+        self.cluster.crash(machine as u16);
     }
 
     /// A crashed machine is there again; open its card anew.
     pub fn restart(&self, machine: usize) {
-        self.room.with(|net, _| net.nic(machine as u16).down = false);
+        self.cluster.with(|net, _| net.nic(machine as u16).down = false);
     }
 
     /// The core of `ctx` does nothing for `time`.
     pub fn stall(&self, ctx: &SimContext, time: Ns) {
-        self.room.stall(ctx.cpu(), time);
+        self.cluster.stall(ctx.cpu(), time);
     }
 
     /// Probability that a packet is lost from now on.
     pub fn set_loss(&self, loss: f64) {
-        self.room.with(|net, _| net.options.loss = loss);
+        self.cluster.with(|net, _| net.options.loss = loss);
     }
 }
 
 impl Drop for World {
     fn drop(&mut self) {
-        self.room.dismiss();
+        self.cluster.dismiss();
         WORLDS.with_borrow_mut(|worlds| worlds.remove(&self.id));
     }
 }

@@ -194,7 +194,7 @@ fn by_ring(streams: &[TcpStream], stop: &AtomicBool) {
     for (nth, buffer) in buffers.iter_mut().enumerate() {
         let entry = read(nth, buffer);
         // SAFETY: the buffer outlives the ring, which is dropped first, and is touched when its read is done.
-        unsafe { ring.submission().push(&entry) }.expect("room for all");
+        unsafe { ring.submission().push(&entry) }.expect("space for all");
     }
     let mut finished = Vec::with_capacity(256);
     loop {

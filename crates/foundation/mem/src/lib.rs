@@ -32,7 +32,7 @@ pub use arch::{hex_digits, pause, timestamp};
 pub use buffer::{Buffer, BufferPool};
 pub use counting::CountingAlloc;
 pub use map::{AllocError, PageKind, PageWish};
-pub use masked::{LineAddrs, LineRef, LineTable, MaskedRegion, Place};
+pub use masked::{LineAddrs, LineRef, LineTable, MaskedRef, MaskedRegion};
 pub use native::{NativeCpu, entropy};
 pub use region::Region;
 

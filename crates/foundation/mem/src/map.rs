@@ -68,7 +68,7 @@ pub enum AllocError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// No room.
+    /// No space.
     #[error(
         "cannot reserve {bytes} bytes of shared memory: {source} (is the memory limit of this container or cgroup reached?)"
     )]

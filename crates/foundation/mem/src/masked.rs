@@ -20,7 +20,7 @@ pub struct MaskedRegion {
     base: NonNull<u8>,
     /// Length - 8: clears the bits above the length and the three below a word.
     mask: usize,
-    /// Mapped bytes from `base` on: at least the length and [`Place::REACH`].
+    /// Mapped bytes from `base` on: at least the length and [`MaskedRef::REACH`].
     span: usize,
 }
 
@@ -32,10 +32,10 @@ unsafe impl Sync for MaskedRegion {}
 impl MaskedRegion {
     /// Bytes that must be mapped for a range of `bytes`.
     pub const fn mapped_bytes(bytes: usize) -> usize {
-        bytes + Place::REACH
+        bytes + MaskedRef::REACH
     }
 
-    /// `bytes` from `start` of `region`, which goes on for at least [`Place::REACH`] after them.
+    /// `bytes` from `start` of `region`, which goes on for at least [`MaskedRef::REACH`] after them.
     ///
     /// # Panics
     /// If `bytes` is not a power of two of at least one line, `start` not a multiple of a line, the region too
@@ -85,9 +85,9 @@ impl MaskedRegion {
 
     /// The bytes from `offset` on, masked once.
     #[inline(always)]
-    pub fn place(&self, offset: u64) -> Place<'_> {
+    pub fn place(&self, offset: u64) -> MaskedRef<'_> {
         let offset = offset as usize & self.mask;
-        Place {
+        MaskedRef {
             // SAFETY: the masked offset is at most length - 8, and `new` checked that the length is mapped.
             ptr: unsafe { self.base.add(offset) },
             left: self.span - offset,
@@ -119,17 +119,17 @@ impl std::fmt::Debug for MaskedRegion {
     }
 }
 
-/// The bytes from a masked offset on. At least [`REACH`](Place::REACH) of them are mapped, so words within that
+/// The bytes from a masked offset on. At least [`REACH`](MaskedRef::REACH) of them are mapped, so words within that
 /// distance cost one instruction; an item is in one piece, whatever lies behind the end of the range.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct MaskedRef<'a> {
     ptr: NonNull<u8>,
     /// Mapped bytes from `ptr` on.
     left: usize,
     region: PhantomData<&'a MaskedRegion>,
 }
 
-impl Place<'_> {
+impl MaskedRef<'_> {
     /// Bytes at every place that are mapped for certain.
     pub const REACH: usize = 512;
 
@@ -139,14 +139,14 @@ impl Place<'_> {
         Line(self.ptr.as_ptr() as usize + at)
     }
 
-    /// The word `at` bytes further: at most [`REACH`](Place::REACH) - 8, a multiple of 8. Other values are
+    /// The word `at` bytes further: at most [`REACH`](MaskedRef::REACH) - 8, a multiple of 8. Other values are
     /// masked into that, at no cost for a constant.
     #[inline(always)]
     pub fn load(self, at: usize) -> u64 {
         u64::from_le(self.word(at).load(Ordering::Relaxed))
     }
 
-    /// Stores the word `at` bytes further, as for [`load`](Place::load).
+    /// Stores the word `at` bytes further, as for [`load`](MaskedRef::load).
     #[inline(always)]
     pub fn store(self, at: usize, value: u64) {
         self.word(at).store(value.to_le(), Ordering::Relaxed);
@@ -237,11 +237,11 @@ impl Place<'_> {
     }
 
     /// True if the bytes from `at` bytes further are `bytes`. False for those that reach beyond
-    /// [`REACH`](Place::REACH).
+    /// [`REACH`](MaskedRef::REACH).
     #[inline(always)]
     pub fn equals(self, at: usize, bytes: &[u8]) -> bool {
         let len = bytes.len();
-        if at > Place::REACH || len > Place::REACH - at {
+        if at > MaskedRef::REACH || len > MaskedRef::REACH - at {
             return false;
         }
         // SAFETY: the bytes are within REACH, so they are mapped.
@@ -256,7 +256,7 @@ impl Place<'_> {
         let end = at.wrapping_add(len);
         // What is within reach needs no look at how much more there is.
         assert!(
-            end <= Place::REACH || end <= self.left,
+            end <= MaskedRef::REACH || end <= self.left,
             "a copy leaves the mapping"
         );
         (at, len)
@@ -271,7 +271,7 @@ impl Place<'_> {
 
     #[inline(always)]
     fn word(&self, at: usize) -> &AtomicU64 {
-        let at = at & (Place::REACH - 8);
+        let at = at & (MaskedRef::REACH - 8);
         // SAFETY: `at` is below REACH, which is mapped; it and the place are multiples of 8 from a page-aligned
         // base; all accesses are atomic or opaque copies; the region outlives the place.
         unsafe { AtomicU64::from_ptr(self.ptr.as_ptr().wrapping_add(at).cast()) }
@@ -449,7 +449,7 @@ mod tests {
         let m = region(128);
         m.store(u64::MAX, 5);
         assert_eq!((m.load(120), m.load(127), m.load(120 + 128)), (5, 5, 5));
-        m.place(0).store(Place::REACH, 6);
+        m.place(0).store(MaskedRef::REACH, 6);
         assert_eq!(m.load(0), 6, "what is out of reach is masked into it");
         let t = LineTable::new(Region::private(4096, PageWish::Small).expect("memory"), 64, 128);
         t.at(64 + 256 + 7).store(15, 9);
@@ -533,7 +533,7 @@ mod tests {
             let mut out = vec![0; len];
             place.copy_out(8, &mut out);
             prop_assert_eq!(&out, &bytes);
-            prop_assert_eq!(place.equals(8, &bytes), len <= Place::REACH - 8);
+            prop_assert_eq!(place.equals(8, &bytes), len <= MaskedRef::REACH - 8);
             let mut padded = vec![9; crate::round_up(len, 8)];
             place.copy_out(8, &mut padded);
             prop_assert!(padded[len..].iter().all(|&b| b == 0));

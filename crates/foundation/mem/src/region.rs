@@ -57,7 +57,7 @@ impl Region {
     }
 
     /// `bytes` of a file from `offset` on, a multiple of its pages: what is stored goes to the file and outlives the
-    /// process. Room is reserved first where the file system can. The file must not become shorter meanwhile; whoever
+    /// process. Space is reserved first where the file system can. The file must not become shorter meanwhile; whoever
     /// shortens it kills this process. Errors: [`AllocError`].
     pub fn file(file: &std::fs::File, offset: u64, bytes: usize) -> Result<Region, AllocError> {
         Ok(Region::new(Mapping::file(file, offset, bytes)?))

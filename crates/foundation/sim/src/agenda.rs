@@ -10,7 +10,7 @@
 //!     sorted    not sorted; one bit says whether there is any
 //! ```
 //!
-//! Most of what happens in a room of machines happens within microseconds of its making, a few entries per slice. So
+//! Most of what happens in a cluster of machines happens within microseconds of its making, a few entries per slice. So
 //! an entry is chained to its slice, and sorted among its few neighbours when the cursor gets there. A calendar queue
 //! `[Brown88]` whose year never changes its length.
 
@@ -40,7 +40,7 @@ impl Entry {
     }
 }
 
-/// A slice is 8,192 ps: busy rooms have one event or two in it.
+/// A slice is 8,192 ps: busy clusters have one event or two in it.
 const SLICE_BITS: u32 = 13;
 /// Slices that have a chain of their own.
 const SLICES: usize = 2048;

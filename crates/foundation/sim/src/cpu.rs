@@ -70,7 +70,7 @@ pub struct CoreReport {
     pub index: u16,
     /// Time in steps that found work.
     pub busy: Ps,
-    /// Part of it that was waiting: for locks, for room in buffers.
+    /// Part of it that was waiting: for locks, for cluster in buffers.
     pub waited: Ps,
     /// Time in between, polling in vain.
     pub idle: Ps,
@@ -199,7 +199,7 @@ impl VirtualCpu {
         local
     }
 
-    /// Does nothing until `until`, and writes the time down as `cost`: waiting for a lock, for room in a buffer.
+    /// Does nothing until `until`, and writes the time down as `cost`: waiting for a lock, for cluster in a buffer.
     pub fn wait_until(&self, until: Ps, cost: Cost) {
         let core = &*self.0;
         let wait = until.since(self.local());

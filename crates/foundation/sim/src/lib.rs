@@ -1,4 +1,4 @@
-//! A discrete-event simulation of a room of machines: virtual time, cores, servers with queues, seeds.
+//! A discrete-event simulation of a cluster of machines: virtual time, cores, servers with queues, seeds.
 //!
 //! It knows neither verbs nor keys and values: what a network card does is a [`Model`] of another crate.
 //!

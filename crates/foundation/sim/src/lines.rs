@@ -63,7 +63,7 @@ const EMPTY: Way = Way {
 pub(crate) struct Lines {
     prices: LinePrices,
     last_level: LastLevel,
-    /// Set by set, most recently used first. Empty until the first use: most cores of a room never ask for a line.
+    /// Set by set, most recently used first. Empty until the first use: most cores of a cluster never ask for a line.
     near: Vec<[Way; WAYS]>,
     /// When the last lines that were asked for ahead of time are there: number `n` in place `n % IN_FLIGHT_MAX`.
     fills: [Ps; IN_FLIGHT_MAX],
@@ -118,7 +118,7 @@ impl Lines {
             self.bring(tag, now + self.prices.last_level, false);
             return price;
         }
-        // Lines come in the order in which they were asked for, so there is room when that one has come.
+        // Lines come in the order in which they were asked for, so there is cluster when that one has come.
         let wait = match self.asked.checked_sub(self.prices.in_flight_max) {
             Some(before) => self.fills[before % IN_FLIGHT_MAX].since(now),
             None => Ps::ZERO,

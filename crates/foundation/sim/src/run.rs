@@ -21,7 +21,7 @@ pub trait Model {
 
 type BoxedActor = Box<dyn Actor<VirtualCpu>>;
 
-struct Host {
+struct CoreSlot {
     cpu: VirtualCpu,
     /// Away while they step.
     actors: Vec<BoxedActor>,
@@ -35,7 +35,7 @@ struct Inner<M> {
     clock: Rc<Cell<Ps>>,
     queue: RefCell<Queue>,
     model: RefCell<M>,
-    hosts: RefCell<Vec<Host>>,
+    hosts: RefCell<Vec<CoreSlot>>,
     wakes: Arc<Wakes>,
 }
 
@@ -72,7 +72,7 @@ impl<M: Model> Sim<M> {
         let id = CoreId(hosts.len() as u32);
         let place = (machine, index as u16);
         let cpu = VirtualCpu::new(id, place, self.0.seed, self.0.clock.clone(), options);
-        hosts.push(Host {
+        hosts.push(CoreSlot {
             cpu: cpu.clone(),
             actors: Vec::new(),
         });

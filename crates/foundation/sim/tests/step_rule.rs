@@ -47,8 +47,8 @@ fn options(work_ns: f64) -> CpuOptions {
     }
 }
 
-/// A room with one core that hosts `play`, and the times of its steps.
-fn room(
+/// A cluster with one core that hosts `play`, and the times of its steps.
+fn cluster(
     options: CpuOptions,
     mut play: impl FnMut(&VirtualCpu) -> Progress + 'static,
 ) -> (Sim<Doorbell>, VirtualCpu, Rc<RefCell<Vec<Ns>>>) {
@@ -71,7 +71,7 @@ fn arrive(sim: &Sim<Doorbell>, at: Ns) {
 
 #[test]
 fn a_busy_actor_steps_when_its_clock_says_so() {
-    let (sim, cpu, times) = room(options(100.0), |cpu| {
+    let (sim, cpu, times) = cluster(options(100.0), |cpu| {
         cpu.charge(WORK, 3);
         Progress::Busy
     });
@@ -82,7 +82,7 @@ fn a_busy_actor_steps_when_its_clock_says_so() {
 
 #[test]
 fn an_idle_actor_makes_no_events_until_something_arrives() {
-    let (sim, cpu, times) = room(options(10.0), |cpu| {
+    let (sim, cpu, times) = cluster(options(10.0), |cpu| {
         cpu.charge(WORK, 1);
         IDLE
     });
@@ -95,7 +95,7 @@ fn an_idle_actor_makes_no_events_until_something_arrives() {
 
 #[test]
 fn what_arrives_during_an_idle_step_is_not_missed() {
-    let (sim, _, times) = room(options(100.0), |cpu| {
+    let (sim, _, times) = cluster(options(100.0), |cpu| {
         cpu.charge(WORK, 1);
         IDLE
     });
@@ -110,7 +110,7 @@ fn a_uniform_phase_is_less_than_a_round_of_polling() {
         phase: Phase::Uniform,
         ..options(100.0)
     };
-    let (sim, _, times) = room(phased, |cpu| {
+    let (sim, _, times) = cluster(phased, |cpu| {
         cpu.charge(WORK, 1);
         IDLE
     });
@@ -126,7 +126,7 @@ fn a_uniform_phase_is_less_than_a_round_of_polling() {
 #[test]
 fn timers_wake_and_an_earlier_one_replaces_a_later_one() {
     let mut wakes = [Ns(900), Ns(300), Ns(700), Ns::MAX].into_iter();
-    let (sim, _, times) = room(options(0.0), move |_| Progress::Idle {
+    let (sim, _, times) = cluster(options(0.0), move |_| Progress::Idle {
         wake_at: wakes.next().unwrap_or(Ns::MAX),
     });
     arrive(&sim, Ns(100));
@@ -141,7 +141,7 @@ fn a_step_that_takes_too_long_is_a_bug() {
         step_cap: Ps::from_ns(50.0),
         ..options(100.0)
     };
-    let (sim, ..) = room(capped, |cpu| {
+    let (sim, ..) = cluster(capped, |cpu| {
         cpu.charge(WORK, 1);
         IDLE
     });
@@ -150,7 +150,7 @@ fn a_step_that_takes_too_long_is_a_bug() {
 
 #[test]
 fn wakers_of_other_threads_and_other_cores_are_heard() {
-    let (sim, cpu, times) = room(options(0.0), |_| IDLE);
+    let (sim, cpu, times) = cluster(options(0.0), |_| IDLE);
     sim.run_until(Ns(100));
     let waker = sim.waker(&cpu);
     std::thread::spawn(waker).join().expect("a waker does not panic");
@@ -160,7 +160,7 @@ fn wakers_of_other_threads_and_other_cores_are_heard() {
 
 #[test]
 fn a_stalled_core_does_nothing_and_a_crashed_one_never_again() {
-    let (sim, cpu, times) = room(options(100.0), |cpu| {
+    let (sim, cpu, times) = cluster(options(100.0), |cpu| {
         cpu.charge(WORK, 1);
         Progress::Busy
     });

@@ -74,7 +74,7 @@ impl<T: Target> Client<T> {
         }
     }
 
-    /// Submits one half of a replacement. False: no room.
+    /// Submits one half of a replacement. False: no space.
     fn replace(&mut self, index: u64, key_count: u32, half: u64) -> Result<bool, Box<TargetError>> {
         let op = match half {
             GOES => Op::Delete {

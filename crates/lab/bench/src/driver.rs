@@ -268,7 +268,7 @@ impl<T: Target> Client<T> {
         })
     }
 
-    /// Starts the next operation of the tape, `sample`d when it has a token. False: no room, it stays the next.
+    /// Starts the next operation of the tape, `sample`d when it has a token. False: no space, it stays the next.
     #[inline(always)]
     fn start_next(
         &mut self,

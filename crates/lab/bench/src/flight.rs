@@ -176,7 +176,7 @@ impl Flight {
         };
     }
 
-    /// What has just [begun](Flight::begin) with `token` has not: the target had no room for it.
+    /// What has just [begun](Flight::begin) with `token` has not: the target had no space for it.
     pub(crate) fn cancel(&mut self, token: usize) {
         let slot = &mut self.slots[token];
         (slot.wait, slot.index) = (Wait::Free, self.free as u32);

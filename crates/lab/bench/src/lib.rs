@@ -4,7 +4,7 @@
 //! [`System`]. The rivals of [`rivals`] are targets too, so all are driven by the same loop.
 //!
 //! - [`workload`]: what to ask; a [`Tape`](workload::Tape) is drawn before the clock starts.
-//! - [`Client`] drives one target, a [`Crew`] is all client threads (of several processes, if wanted),
+//! - [`Client`] drives one target, a [`LoadThreads`] is all client threads (of several processes, if wanted),
 //!   [`session::run`] is a whole `bench`.
 //! - [`bound`]: what the machine could do at best, measured in the same seconds.
 //! - [`report`], [`result_file`]: what is written down.
@@ -33,14 +33,14 @@
 #![forbid(unsafe_code)]
 
 pub mod bound;
-mod branch;
 mod churn;
 mod counted;
-mod crew;
 mod driver;
 mod flight;
 mod helper;
 mod latency;
+mod load_process;
+mod load_threads;
 mod machine;
 pub mod pin;
 mod progress;
@@ -57,12 +57,12 @@ pub mod workload;
 /// The commit this program was built from, or `unknown`.
 pub const COMMIT: &str = env!("DROVER_COMMIT");
 
-pub use branch::client_process;
-pub use crew::{Crew, CrewOptions, System};
 pub use driver::{Client, Measured, Pace, RunOptions, SAMPLE_EVERY};
 pub use flight::Counts;
 pub use helper::{Helper, helper_main};
 pub use latency::{Latency, LatencyUs, SpreadUs};
+pub use load_process::client_process;
+pub use load_threads::{LoadOptions, LoadThreads, System};
 pub use machine::Machine;
 pub use progress::Progress;
 pub use reads::{Churned, Reads, ReadsPerGet, Table, TableKind};

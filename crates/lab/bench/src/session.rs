@@ -7,9 +7,9 @@
 //! Sample by sample in turn, so that whatever the machine does happens to all of them.
 
 use crate::bound::{Bound, Echo, EchoError, Pairs, Placement};
-use crate::crew::{Crew, CrewOptions, System};
 use crate::driver::{Client, Measured, Pace, RunOptions, SAMPLE_EVERY, since};
 use crate::latency::Latency;
+use crate::load_threads::{LoadOptions, LoadThreads, System};
 use crate::machine::Machine;
 use crate::pin::{self, Cores};
 use crate::progress::Progress;
@@ -113,8 +113,8 @@ impl Plan {
         }
     }
 
-    fn crew(&self) -> CrewOptions {
-        CrewOptions {
+    fn load_threads(&self) -> LoadOptions {
+        LoadOptions {
             cores: self.cores.client.clone(),
             tape: TapeOptions {
                 client_count: self.cores.client.len() as u32,
@@ -180,8 +180,8 @@ pub fn run<S: System>(
 ) -> Result<(Report, Latency), Box<dyn Error>> {
     tied(plan, || {
         std::thread::scope(|scope| {
-            let crew = system.crew(scope, plan)?;
-            let mut stage = Stage::set(plan, progress, crew)?;
+            let load_threads = system.load_threads(scope, plan)?;
+            let mut stage = Stage::set(plan, progress, load_threads)?;
             stage.run_samples(progress)?;
             stage.turn_over(progress)?;
             stage.finish()
@@ -200,22 +200,24 @@ pub trait Contestant {
     ///
     /// # Errors
     /// One that could not connect.
-    fn crew<'scope, 'env>(
+    fn load_threads<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
         plan: &Plan,
-    ) -> Result<Crew, Box<TargetError>>;
+    ) -> Result<LoadThreads, Box<TargetError>>;
 }
 
 impl<S: System> Contestant for S {
-    fn crew<'scope, 'env>(
+    fn load_threads<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
         plan: &Plan,
-    ) -> Result<Crew, Box<TargetError>> {
+    ) -> Result<LoadThreads, Box<TargetError>> {
         match plan.processes {
-            0 | 1 => Crew::start(scope, self, &plan.crew()),
-            processes => Crew::start_processes(scope, self, &plan.helper, &plan.crew(), processes),
+            0 | 1 => LoadThreads::start(scope, self, &plan.load_threads()),
+            processes => {
+                LoadThreads::start_processes(scope, self, &plan.helper, &plan.load_threads(), processes)
+            }
         }
     }
 }
@@ -237,8 +239,8 @@ pub fn run_by_turns(
         std::thread::scope(|scope| {
             let mut stages = Vec::new();
             for &(contestant, plan) in contestants {
-                let crew = contestant.crew(scope, plan)?;
-                stages.push(Stage::set(plan, progress, crew)?);
+                let load_threads = contestant.load_threads(scope, plan)?;
+                stages.push(Stage::set(plan, progress, load_threads)?);
             }
             let count = stages.len();
             let counter = progress.phase("measuring, by turns", (repeats * count * 2) as u64);
@@ -260,16 +262,20 @@ pub fn run_by_turns(
 /// Everything that is up and running during the samples.
 struct Stage<'a> {
     plan: &'a Plan,
-    crew: Crew,
+    load_threads: LoadThreads,
     echo: Echo,
     pairs: Option<Pairs>,
-    rivals: Vec<Contender>,
+    rivals: Vec<SystemUnderTest>,
     report: Report,
     latency: Latency,
 }
 
 impl<'a> Stage<'a> {
-    fn set(plan: &'a Plan, progress: &Progress, crew: Crew) -> Result<Stage<'a>, Box<dyn Error>> {
+    fn set(
+        plan: &'a Plan,
+        progress: &Progress,
+        load_threads: LoadThreads,
+    ) -> Result<Stage<'a>, Box<dyn Error>> {
         let mut report = Report {
             system: plan.system.clone(),
             fabric: plan.fabric.clone(),
@@ -285,9 +291,9 @@ impl<'a> Stage<'a> {
                 format!("loading {} keys", plan.key_count),
                 u64::from(plan.key_count),
             );
-            crew.load(0..plan.key_count, plan.window.max(16), &counter)?;
+            load_threads.load(0..plan.key_count, plan.window.max(16), &counter)?;
         }
-        let rivals = contenders(plan, progress, &mut report.rivals_missing);
+        let rivals = systems_under_test(plan, progress, &mut report.rivals_missing);
         let echo = Echo::start(&plan.helper, plan.cores.server[0])?;
         let pairs = match plan.bound {
             true => Some(Pairs::new(
@@ -305,11 +311,11 @@ impl<'a> Stage<'a> {
         progress.phase("warming up", 1);
         if plan.warm_up > Ns::ZERO {
             let options = plan.run_options(plan.window, plan.pace, plan.warm_up);
-            crew.run(plan.cores.client.len(), &options)?;
+            load_threads.run(plan.cores.client.len(), &options)?;
         }
         Ok(Stage {
             plan,
-            crew,
+            load_threads,
             echo,
             pairs,
             rivals,
@@ -399,7 +405,7 @@ impl<'a> Stage<'a> {
         let speed_before = self.echo.core_ns()?;
         let before = self.echo.probe_ns()?;
         let used = plan.server_pid.and_then(server_time::cpu_ns);
-        let measured = self.crew.run(plan.cores.client.len(), &options)?;
+        let measured = self.load_threads.run(plan.cores.client.len(), &options)?;
         let used_now = plan.server_pid.and_then(server_time::cpu_ns);
         let after = self.echo.probe_ns()?;
         let core_ns = [speed_before, self.echo.core_ns()?];
@@ -431,7 +437,7 @@ impl<'a> Stage<'a> {
             other_tape: true,
             ..plan.run_options(plan.window, plan.pace, plan.time)
         };
-        let measured = self.crew.run(plan.cores.client.len(), &options)?;
+        let measured = self.load_threads.run(plan.cores.client.len(), &options)?;
         honest(&measured)?;
         Ok(Some(measured.ops_per_s()))
     }
@@ -446,7 +452,7 @@ impl<'a> Stage<'a> {
             });
         }
         let options = plan.run_options(1, Pace::Closed, plan.side_time());
-        let measured = self.crew.run(1, &options)?;
+        let measured = self.load_threads.run(1, &options)?;
         honest(&measured)?;
         Ok(Lone {
             throughput_ops: measured.ops_per_s(),
@@ -468,10 +474,10 @@ impl<'a> Stage<'a> {
         );
         for _ in 0..turnovers {
             let (count, window) = (plan.key_count, plan.window.max(16));
-            self.crew.churn(count, 0..count, window, &counter)?;
+            self.load_threads.churn(count, 0..count, window, &counter)?;
         }
         let options = plan.run_options(plan.window, plan.pace, plan.side_time());
-        let measured = self.crew.run(plan.cores.client.len(), &options)?;
+        let measured = self.load_threads.run(plan.cores.client.len(), &options)?;
         honest(&measured)?;
         let reads = measured.reads.unwrap_or_default();
         self.report.churned =
@@ -554,7 +560,7 @@ fn notes(plan: &Plan) -> Vec<String> {
 }
 
 /// A rival in one mode, its client connected. The server process is shared by the modes of one transport.
-struct Contender {
+struct SystemUnderTest {
     name: String,
     mode: Mode,
     client: Client<RivalTarget>,
@@ -562,7 +568,7 @@ struct Contender {
     server: std::rc::Rc<Rival>,
 }
 
-fn contenders(plan: &Plan, progress: &Progress, missing: &mut Vec<String>) -> Vec<Contender> {
+fn systems_under_test(plan: &Plan, progress: &Progress, missing: &mut Vec<String>) -> Vec<SystemUnderTest> {
     let mut all = Vec::new();
     for entrant in &plan.rivals {
         if entrant.find().is_none() {
@@ -570,7 +576,7 @@ fn contenders(plan: &Plan, progress: &Progress, missing: &mut Vec<String>) -> Ve
             continue;
         }
         for transport in [Transport::Unix, Transport::Tcp] {
-            match contenders_over(entrant, transport, plan, progress) {
+            match systems_over(entrant, transport, plan, progress) {
                 Ok(some) => all.extend(some),
                 // A rival that does not work here is no reason to measure nothing.
                 Err(error) => missing.push(format!("{} over {transport:?}: {error}", entrant.name())),
@@ -578,7 +584,7 @@ fn contenders(plan: &Plan, progress: &Progress, missing: &mut Vec<String>) -> Ve
         }
     }
     // All rivals in one mode one after the other: what is compared is measured within the same seconds.
-    all.sort_by_key(|contender: &Contender| Mode::ALL.iter().position(|mode| *mode == contender.mode));
+    all.sort_by_key(|contender: &SystemUnderTest| Mode::ALL.iter().position(|mode| *mode == contender.mode));
     all
 }
 
@@ -592,12 +598,12 @@ impl Plan {
     }
 }
 
-fn contenders_over(
+fn systems_over(
     entrant: &Entrant,
     transport: Transport,
     plan: &Plan,
     progress: &Progress,
-) -> Result<Vec<Contender>, Box<dyn Error>> {
+) -> Result<Vec<SystemUnderTest>, Box<dyn Error>> {
     let options = RivalOptions {
         cores: plan.cores.server.clone(),
         item_count: u64::from(plan.key_count),
@@ -624,7 +630,7 @@ fn contenders_over(
             let counter = progress.phase(format!("loading {name}"), u64::from(plan.key_count));
             client.load(0..plan.key_count, mode.window(), &counter)?;
         }
-        all.push(Contender {
+        all.push(SystemUnderTest {
             name: name.clone(),
             mode,
             client,
@@ -634,7 +640,7 @@ fn contenders_over(
     Ok(all)
 }
 
-impl Contender {
+impl SystemUnderTest {
     fn sample(&mut self, plan: &Plan) -> Result<RivalResult, Box<dyn Error>> {
         let options = plan.run_options(self.mode.window(), Pace::Closed, plan.side_time());
         let before = self.server.cpu_ns();

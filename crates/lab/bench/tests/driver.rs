@@ -20,7 +20,7 @@ enum Lie {
 struct Toy {
     map: BTreeMap<Vec<u8>, Vec<u8>>,
     pending: Vec<(Token, Option<Option<Vec<u8>>>)>,
-    room: usize,
+    space: usize,
     rng: Rng,
     lie: Lie,
     accepted: u64,
@@ -28,11 +28,11 @@ struct Toy {
 }
 
 impl Toy {
-    fn new(room: usize, lie: Lie) -> Toy {
+    fn new(space: usize, lie: Lie) -> Toy {
         Toy {
             map: BTreeMap::new(),
             pending: Vec::new(),
-            room,
+            space,
             rng: Rng::new(1, 2, 3),
             lie,
             accepted: 0,
@@ -43,7 +43,7 @@ impl Toy {
 
 impl Target for Toy {
     fn submit(&mut self, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
-        if self.pending.len() == self.room {
+        if self.pending.len() == self.space {
             return Err(SubmitError::WindowFull);
         }
         let result = match *op {
@@ -131,15 +131,15 @@ fn the_other_tape_is_played_when_asked_for_and_only_then() {
 
 #[test]
 fn every_operation_is_counted_once() {
-    // More window than the target has room, and less; every kind of operation.
-    for (mix, window, room) in [
+    // More window than the target has space, and less; every kind of operation.
+    for (mix, window, space) in [
         ("a", 16, 7),
         ("b", 1, 4),
         ("f", 8, 8),
         ("c", 3, 100),
         ("d", 16, 16),
     ] {
-        let mut client = client(mix, Toy::new(room, Lie::None));
+        let mut client = client(mix, Toy::new(space, Lie::None));
         let progress = AtomicU64::new(0);
         client.load(0..KEYS, window, &progress).expect("loading");
         assert_eq!(progress.load(Ordering::Relaxed), u64::from(KEYS));

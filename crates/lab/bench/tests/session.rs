@@ -38,7 +38,7 @@ impl System for Toy {
 
     fn connect(&self, client_index: u32) -> Result<ToyClient, Box<TargetError>> {
         if self.refuses == Some(client_index) {
-            return Err(TargetError::new("no room for this client"));
+            return Err(TargetError::new("no space for this client"));
         }
         Ok(ToyClient {
             map: self.map.clone(),
@@ -315,7 +315,7 @@ fn a_client_that_cannot_connect_ends_the_session_with_its_reason() {
         ..Toy::default()
     };
     let error = run(&toy, &plan(), &Progress::new(false)).expect_err("a refusal");
-    assert!(error.to_string().contains("no room for this client"), "{error}");
+    assert!(error.to_string().contains("no space for this client"), "{error}");
 }
 
 #[test]

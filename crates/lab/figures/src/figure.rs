@@ -70,7 +70,7 @@ impl Metric {
         if self.unit() == "us" { 0.20 } else { 0.15 }
     }
 
-    /// Its value in `outcome`; `None` if the room could not tell.
+    /// Its value in `outcome`; `None` if the cluster could not tell.
     pub fn of(self, outcome: &Outcome) -> Option<f64> {
         match self {
             Metric::Throughput => Some(outcome.mops),

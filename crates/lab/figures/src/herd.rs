@@ -1,15 +1,15 @@
-//! [`Herd`]: the real key-value system in a simulated room, as a point of a figure.
+//! [`Herd`]: the real key-value system in a simulated cluster, as a point of a figure.
 //!
 //! Nothing is emulated: the servers and clients are those of `drover-kv-herd`, their tables hold items, every GET finds
 //! its value or counts as a miss. Cores are unsteady as an ordinary system's are.
 
 use crate::figure::{Job, Point};
-use crate::in_room::{Asked, InRoom, outcome};
+use crate::in_cluster::{Asked, InCluster, outcome};
 use crate::micro::Outcome;
 use drover_kv_herd::client::ClientOptions;
 use drover_kv_herd::control::Format;
 use drover_kv_herd::server::{ServeMode, ServerOptions};
-use drover_room::{Load, Setup};
+use drover_simcluster::{Load, Setup};
 
 /// How server and clients work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,8 +83,8 @@ impl Herd {
     }
 
     /// The system.
-    pub fn service(&self) -> drover_room::Herd {
-        drover_room::Herd {
+    pub fn service(&self) -> drover_simcluster::Herd {
+        drover_simcluster::Herd {
             server: ServerOptions {
                 partition_count: self.cores,
                 inline_bytes_max: self.inline_bytes_max,
@@ -97,7 +97,7 @@ impl Herd {
         }
     }
 
-    /// The room.
+    /// The cluster.
     pub fn setup(&self, job: &Job<'_>) -> Setup {
         let asked = Asked {
             clients: self.clients,
@@ -109,7 +109,7 @@ impl Herd {
     }
 }
 
-impl InRoom for Herd {
+impl InCluster for Herd {
     fn clients(&self) -> usize {
         self.clients
     }
@@ -123,7 +123,7 @@ impl InRoom for Herd {
 
     fn run(&self, job: &Job<'_>) -> Outcome {
         let setup = self.setup(job);
-        outcome(&setup, &drover_room::run(&setup, &self.service()))
+        outcome(&setup, &drover_simcluster::run(&setup, &self.service()))
     }
 }
 

@@ -5,11 +5,11 @@
 //! that rates a core binds, and latencies, are a little too good.
 
 use crate::figure::Job;
-use crate::in_room::{Asked, InRoom, outcome};
+use crate::in_cluster::{Asked, InCluster, outcome};
 use crate::micro::Outcome;
 use drover_base::Ns;
 use drover_index::hopscotch::SlotKind;
-use drover_room::{Farm, Load, Pilaf, run};
+use drover_simcluster::{Farm, Load, Pilaf, run};
 
 /// Which.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,7 +63,7 @@ impl OneSided {
     }
 }
 
-impl InRoom for OneSided {
+impl InCluster for OneSided {
     fn clients(&self) -> usize {
         self.clients
     }

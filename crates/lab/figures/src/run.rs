@@ -1,11 +1,11 @@
 //! Runs figures: every point of every figure is a task of its own, done by as many threads as wanted.
 //!
-//! A room lives on one thread, so points, not rooms, run side by side; which thread ran a point changes nothing.
+//! A cluster lives on one thread, so points, not clusters, run side by side; which thread ran a point changes nothing.
 
+use crate::cluster::Clusters;
 use crate::figure::{Figure, Job, Metric, Point, Work};
 use crate::micro::{self, Outcome, Span};
 use crate::published::{Expected, Published};
-use crate::room::Rooms;
 use drover_verbs_sim::Ablations;
 use drover_verbs_sim::profile::Profile;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ pub struct Row {
     pub metric: Metric,
     /// What was published, if anything.
     pub expected: Option<Published>,
-    /// Mean over seeds; `None` if the room could not tell.
+    /// Mean over seeds; `None` if the cluster could not tell.
     pub simulated: Option<f64>,
     /// Least and greatest over seeds.
     pub range: (f64, f64),
@@ -109,20 +109,20 @@ impl Profiles {
     }
 }
 
-/// Makes rooms under a profile.
-pub trait MakeRooms: Sync {
-    /// What it makes rooms with.
-    type Rooms: Rooms;
-    /// Rooms whose machines are as `profile` says.
-    fn under(&self, profile: &Profile) -> Self::Rooms;
-    /// What its machines are relieved of, for work that makes rooms of its own.
+/// Makes clusters under a profile.
+pub trait MakeClusters: Sync {
+    /// What it makes clusters with.
+    type Clusters: Clusters;
+    /// Clusters whose machines are as `profile` says.
+    fn under(&self, profile: &Profile) -> Self::Clusters;
+    /// What its machines are relieved of, for work that makes clusters of its own.
     fn ablations(&self) -> Ablations {
         Ablations::default()
     }
 }
 
 /// The outcome of one point.
-pub fn run_point<M: MakeRooms>(
+pub fn run_point<M: MakeClusters>(
     make: &M,
     point: &Point,
     profile: &Profile,
@@ -144,7 +144,7 @@ pub fn run_point<M: MakeRooms>(
 }
 
 /// Runs `points`, counting finished runs in `progress`. The outcomes are in the order of points, one per seed.
-pub fn run_points<M: MakeRooms>(
+pub fn run_points<M: MakeClusters>(
     make: &M,
     points: &[Point],
     profiles: &Profiles,
@@ -179,7 +179,7 @@ pub fn run_points<M: MakeRooms>(
 }
 
 /// Runs figures, all their points side by side.
-pub fn run_figures<M: MakeRooms>(
+pub fn run_figures<M: MakeClusters>(
     make: &M,
     figures: &[Figure],
     profiles: &Profiles,

@@ -1,8 +1,8 @@
-//! Rooms of simulated machines: where this crate names its provider, and the only place.
+//! Clusters of simulated machines: where this crate names its provider, and the only place.
 
+use crate::cluster::{self, BusyTimes, Cluster, ClusterOptions, Clusters, Thread};
 use crate::micro;
-use crate::room::{self, BusyTimes, Room, RoomOptions, Rooms, Thread};
-use crate::run::MakeRooms;
+use crate::run::MakeClusters;
 use drover_base::{Actor, Ns};
 use drover_sim::VirtualCpu;
 use drover_verbs::Device;
@@ -10,21 +10,21 @@ use drover_verbs_sim::profile::Profile;
 use drover_verbs_sim::{Ablations, Doorbells, Report, Sim, SimContext, SimDevice, World, WorldOptions};
 use std::collections::BTreeMap;
 
-/// Makes rooms of simulated machines, relieved of whatever shall not cost anything.
+/// Makes clusters of simulated machines, relieved of whatever shall not cost anything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Simulated {
     /// What machines are relieved of.
     pub ablations: Ablations,
 }
 
-impl MakeRooms for Simulated {
-    type Rooms = SimRooms;
+impl MakeClusters for Simulated {
+    type Clusters = SimClusters;
 
     fn ablations(&self) -> Ablations {
         self.ablations
     }
 
-    fn under(&self, profile: &Profile) -> SimRooms {
+    fn under(&self, profile: &Profile) -> SimClusters {
         let mut options = WorldOptions::new(profile.clone());
         options.ablations = self.ablations;
         let costs = micro::costs(profile.parameters());
@@ -32,24 +32,24 @@ impl MakeRooms for Simulated {
             .into_iter()
             .map(|(name, ns)| (name.to_string(), ns))
             .collect();
-        SimRooms { options }
+        SimClusters { options }
     }
 }
 
-/// Rooms under one profile.
-pub struct SimRooms {
+/// Clusters under one profile.
+pub struct SimClusters {
     options: WorldOptions,
 }
 
-impl Rooms for SimRooms {
-    type Room = SimRoom;
+impl Clusters for SimClusters {
+    type Cluster = SimCluster;
 
-    fn room(&self, options: &RoomOptions) -> SimRoom {
-        SimRoom {
+    fn cluster(&self, options: &ClusterOptions) -> SimCluster {
+        SimCluster {
             world: World::with_options(self.options.clone(), options.machines, options.seed),
             doorbells: match options.doorbells {
-                room::Doorbells::Driver => Doorbells::Driver,
-                room::Doorbells::PerThread => Doorbells::PerContext,
+                cluster::Doorbells::Driver => Doorbells::Driver,
+                cluster::Doorbells::PerThread => Doorbells::PerContext,
             },
             processes: BTreeMap::new(),
             contexts: BTreeMap::new(),
@@ -57,8 +57,8 @@ impl Rooms for SimRooms {
     }
 }
 
-/// One simulated room.
-pub struct SimRoom {
+/// One simulated cluster.
+pub struct SimCluster {
     world: World,
     doorbells: Doorbells,
     /// By machine and process.
@@ -66,7 +66,7 @@ pub struct SimRoom {
     contexts: BTreeMap<Thread, SimContext>,
 }
 
-impl Room for SimRoom {
+impl Cluster for SimCluster {
     type Provider = Sim;
 
     fn context(&mut self, thread: Thread) -> &SimContext {
@@ -74,7 +74,7 @@ impl Room for SimRoom {
         let process = self.processes.entry((thread.machine, thread.process));
         let device = process.or_insert_with(|| world.device_with(thread.machine, doorbells));
         let context = self.contexts.entry(thread);
-        context.or_insert_with(|| device.context().expect("the room lives on this thread"))
+        context.or_insert_with(|| device.context().expect("the cluster lives on this thread"))
     }
 
     fn spawn(&mut self, thread: Thread, actor: Box<dyn Actor<VirtualCpu>>) {

@@ -1,4 +1,4 @@
-//! The emulations in simulated rooms: what follows from READ rates, and the order of systems. Nothing here is compared
+//! The emulations in simulated clusters: what follows from READ rates, and the order of systems. Nothing here is compared
 //! with a published rate of the emulations themselves.
 #![allow(missing_docs, reason = "tests are named after what they show")]
 

@@ -4,7 +4,7 @@
 use drover_figures::catalogue;
 use drover_figures::figure::{Metric, Point};
 use drover_figures::herd::{Herd, Style};
-use drover_figures::in_room::InRoom;
+use drover_figures::in_cluster::InCluster;
 use drover_figures::micro::Outcome;
 use drover_figures::run::{Profiles, RunOptions, run_points};
 use drover_figures::sim::Simulated;
@@ -54,7 +54,7 @@ fn nothing_fails_nothing_is_missed_and_littles_law_holds() {
         assert_eq!(named(&outcome, "failed"), 0.0, "{place}");
         assert!(named(&outcome, "hits") > 0.995, "{place}");
         let law = named(&outcome, "rate times latency over outstanding");
-        // With a window to each core a client waits for room with one core while others have some.
+        // With a window to each core a client waits for cluster with one core while others have some.
         let least = if point.series.ends_with("each core") {
             0.0
         } else {
@@ -64,7 +64,7 @@ fn nothing_fails_nothing_is_missed_and_littles_law_holds() {
     }
 }
 
-/// A room whose tables are empty is noticed by the share of hits: the test above can fail.
+/// A cluster whose tables are empty is noticed by the share of hits: the test above can fail.
 #[test]
 fn an_empty_table_is_noticed() {
     let profile = Profiles::builtin();
@@ -76,7 +76,7 @@ fn an_empty_table_is_noticed() {
     };
     let mut setup = Herd::published().setup(&job);
     setup.filled = false;
-    assert!(drover_room::run(&setup, &Herd::published().service()).hit_share < 0.5);
+    assert!(drover_simcluster::run(&setup, &Herd::published().service()).hit_share < 0.5);
 }
 
 #[test]

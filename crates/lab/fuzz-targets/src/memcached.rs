@@ -3,8 +3,8 @@
 use drover_base::HashSeed;
 use drover_mem::{NativeCpu, PageWish};
 use drover_memcached::parse::{self, Parsed};
-use drover_memcached::{Core, Desk, NoHost, Nowhere, Server, Session, Settings};
-use drover_net::{Output, Talk, Wants};
+use drover_memcached::{Core, Executor, NoHooks, Server, Session, Settings, SingleCore};
+use drover_net::{Need, Output, Protocol};
 use drover_store::{Partition, PartitionOptions};
 use std::io::IoSlice;
 
@@ -39,19 +39,19 @@ fn told(input: &[u8], piece_bytes: usize, output_limit: usize) -> Vec<u8> {
     for piece in input.chunks(piece_bytes) {
         rest.extend_from_slice(piece);
         loop {
-            let mut nowhere = Nowhere;
-            let advance = session.advance(&mut bed.desk(&mut nowhere), &rest, &mut output);
+            let mut single_core = SingleCore;
+            let advance = session.advance(&mut bed.executor(&mut single_core), &rest, &mut output);
             rest.drain(..advance.used);
             drain(&mut output, &mut told);
-            match advance.wants {
-                Wants::Input { at_least } => {
+            match advance.need {
+                Need::Input { at_least } => {
                     assert!(at_least > rest.len(), "it waits for what it has");
                     break;
                 }
-                Wants::Close => return told,
-                Wants::Room | Wants::Turn => {}
-                Wants::Others => panic!("there are no others"),
-                Wants::News => break,
+                Need::Close => return told,
+                Need::OutputSpace | Need::Turn => {}
+                Need::Others => panic!("there are no others"),
+                Need::Notification => break,
             }
         }
     }
@@ -102,19 +102,19 @@ impl Bed {
                 1_700_000_000,
                 1,
                 settings,
-                Box::new(NoHost),
+                Box::new(NoHooks),
             ),
         }
     }
 
-    fn desk<'d>(&'d mut self, nowhere: &'d mut Nowhere) -> Desk<'d, NativeCpu> {
-        Desk {
+    fn executor<'d>(&'d mut self, single_core: &'d mut SingleCore) -> Executor<'d, NativeCpu> {
+        Executor {
             partition: &mut self.partition,
             cpu: &self.cpu,
             now_s: 100,
             core: &mut self.core,
             server: &self.server,
-            elsewhere: nowhere,
+            router: single_core,
         }
     }
 }

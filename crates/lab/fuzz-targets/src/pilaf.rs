@@ -80,7 +80,7 @@ pub fn lookup(input: &[u8]) {
                 let len = usize::from(input.byte());
                 let bytes = input.take(len);
                 if how & 1 != 0 {
-                    lookup.told(RecordRef {
+                    lookup.notified(RecordRef {
                         sum: crc64(bytes),
                         len: bytes.len() as u32,
                         ..record

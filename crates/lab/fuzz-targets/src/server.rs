@@ -58,21 +58,21 @@ impl Bed {
             stream,
         };
         bed.acceptor.adopt(theirs);
-        bed.say(&Message::Hello(hello()));
-        let Message::Welcome(welcome) = bed.hear() else {
+        bed.send(&Message::Hello(hello()));
+        let Message::Welcome(welcome) = bed.receive() else {
             panic!("no welcome")
         };
         uc.connect(&welcome.uc).expect("connected");
         bed.region = bed.client.import_region(&welcome.region).expect("a region");
-        bed.say(&Message::Attach {
+        bed.send(&Message::Attach {
             uc: uc.export().expect("an export"),
         });
         bed.uc = uc;
-        bed.say(&Message::Replies {
+        bed.send(&Message::Replies {
             partition: 0,
             ud: ud.export().expect("an export"),
         });
-        let Message::Ready = bed.hear() else {
+        let Message::Ready = bed.receive() else {
             panic!("not ready")
         };
         bed
@@ -106,7 +106,7 @@ impl Bed {
         }
     }
 
-    fn say(&mut self, message: &Message) {
+    fn send(&mut self, message: &Message) {
         let frame = message.encode();
         self.stream
             .send(frame.kind, &frame.bytes, &frame.fds)
@@ -114,7 +114,7 @@ impl Bed {
         self.settle();
     }
 
-    fn hear(&mut self) -> Message {
+    fn receive(&mut self) -> Message {
         let frame = self
             .stream
             .recv(drover_base::Ns::ZERO)

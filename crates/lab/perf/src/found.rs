@@ -22,7 +22,7 @@ pub enum Found {
     },
 }
 
-/// Where an actor leaves its result for whoever runs it: the actor itself may be owned by a room. Clones share it.
+/// Where an actor leaves its result for whoever runs it: the actor itself may be owned by a space. Clones share it.
 #[derive(Clone, Default)]
 pub struct Outcome {
     done: Rc<Cell<bool>>,

@@ -14,7 +14,7 @@
 //! - [`Pinger`] and [`Ponger`], [`Fetcher`], [`Issuer`] and [`Sink`] are the actors: the same ones on real and on
 //!   simulated cores. [`players`] makes those of a plan.
 //! - [`client`] and [`server`] are both ends of a session over a control channel; where both ends live in one thread
-//!   (a simulated room), [`join`] connects them and whoever owns the room steps them.
+//!   (a simulated cluster), [`join`] connects them and whoever owns the space steps them.
 //! - [`LatencyRow`], [`RateRow`] are lines of the table.
 //!
 //! It is not a benchmark of key-value systems: that is `drover-bench`, whose histograms are used here.

@@ -12,7 +12,7 @@ use drover_verbs::{
 /// Completions taken per poll.
 const POLL: usize = 16;
 
-/// The end that measures: posts whenever there is room, counts what completes.
+/// The end that measures: posts whenever there is space, counts what completes.
 pub struct Issuer<P: Provider> {
     end: End<P>,
     bytes: usize,
@@ -143,9 +143,9 @@ impl<P: Provider> Issuer<P> {
     #[inline]
     fn allowed(&self) -> u64 {
         let plan = &self.end.plan;
-        let room = u64::from(plan.tx_depth) - (self.posted - self.done);
+        let space = u64::from(plan.tx_depth) - (self.posted - self.done);
         let list = u64::from(plan.post_list);
-        if room < list { 0 } else { list }
+        if space < list { 0 } else { list }
     }
 
     #[inline]

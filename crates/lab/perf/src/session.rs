@@ -50,7 +50,7 @@ pub fn client<P: Provider>(
     check_events(plan, ctx.caps(), options)?;
     let _keeper = stream.keeper()?;
     stream.send_message(&Hello(plan.clone()))?;
-    hear::<Taken, P>(stream, ctx)?;
+    receive::<Taken, P>(stream, ctx)?;
     let mut end = End::<P>::new(ctx, plan)?;
     say_exports::<P>(stream, ctx, &end)?;
     end.meet(ctx, &hear_exports::<P>(stream, ctx)?)?;
@@ -93,7 +93,7 @@ fn measure<P: Provider>(
     let found = outcome.take().expect("driven until it is there");
     let found = found.map_err(|error| last_words(stream, ctx.cpu(), error))?;
     stream.send_message(&Done)?;
-    let Count(received) = hear::<Count, P>(stream, ctx)?;
+    let Count(received) = receive::<Count, P>(stream, ctx)?;
     let lost = client.posted().saturating_sub(received);
     let lost = if op.verb == Verb::Send { lost } else { 0 };
     Ok((Row::new(op, bytes, &found, lost), client.into_end()))
@@ -110,7 +110,7 @@ pub fn server<P: Provider>(
     options: Options,
 ) -> Result<Plan, PerfError> {
     let _keeper = stream.keeper()?;
-    let Hello(plan) = hear::<Hello, P>(stream, ctx)?;
+    let Hello(plan) = receive::<Hello, P>(stream, ctx)?;
     let agreed = given.check(&plan).map_err(PerfError::Plan);
     let agreed = agreed.and_then(|()| check_events(&plan, ctx.caps(), options));
     let mut end = match agreed.and_then(|()| End::<P>::new(ctx, &plan)) {
@@ -208,7 +208,7 @@ fn next<P: Provider>(stream: &mut ControlStream, ctx: &P::Context) -> Result<Fra
     Ok(stream.recv_until(ctx.cpu(), ctx.cpu().refresh() + SETUP_WAIT)?)
 }
 
-fn hear<M: Message, P: Provider>(stream: &mut ControlStream, ctx: &P::Context) -> Result<M, PerfError> {
+fn receive<M: Message, P: Provider>(stream: &mut ControlStream, ctx: &P::Context) -> Result<M, PerfError> {
     decoded(&next::<P>(stream, ctx)?)
 }
 

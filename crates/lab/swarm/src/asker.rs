@@ -148,7 +148,7 @@ impl<P: Provider<Cpu = VirtualCpu>> Asker<P> {
     fn submit(&mut self, cpu: &VirtualCpu) -> Ns {
         while let Some(&wish) = self.wishes.front() {
             if !self.ask(cpu, wish) {
-                return Ns::MAX; // a completion will make room
+                return Ns::MAX; // a completion will make space
             }
             self.wishes.pop_front();
         }

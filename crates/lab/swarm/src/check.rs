@@ -1,4 +1,4 @@
-//! What must hold of a run, whatever the room did: pure checks over the record.
+//! What must hold of a run, whatever the cluster did: pure checks over the record.
 
 use crate::options::Options;
 use crate::record::{End, Entry, Record};
@@ -53,7 +53,7 @@ pub struct Verdict {
 /// What is known of a run besides its record.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
-    /// Something went wrong in the room, so operations may fail.
+    /// Something went wrong in the cluster, so operations may fail.
     pub troubled: bool,
     /// From then on no operation whose fate is unknown happens: everybody had a session, with nothing under way.
     pub settled_at: u64,

@@ -1,6 +1,6 @@
 //! [`Kind`]: the kinds of trouble, each of which a seed switches on or off as a whole.
 //!
-//! **Fault model.** Trouble begins with the room and ends at its *horizon*; afterwards every machine is up, the network
+//! **Fault model.** Trouble begins with the cluster and ends at its *horizon*; afterwards every machine is up, the network
 //! delivers everything, and nobody is stopped.
 //!
 //! *Messages* that are unreliable by contract (WRITEs over UC, datagrams) may be lost, arrive twice, arrive late or
@@ -85,7 +85,7 @@ pub enum Kind {
     Restarts,
     /// Most messages are lost: requests are given up though they were executed.
     Storm,
-    /// The fabric promises that no WRITE is lost or overtaken, if nothing else in the room belies that.
+    /// The fabric promises that no WRITE is lost or overtaken, if nothing else in the cluster belies that.
     Ordered,
     /// Ten to fourteen clients, most of them silent most of the time.
     Crowd,
@@ -185,7 +185,7 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Puts it into a room. Every kind draws from a stream of its own, so that leaving one out changes no other.
+    /// Puts it into a cluster. Every kind draws from a stream of its own, so that leaving one out changes no other.
     pub fn apply(self, options: &mut Options, seed: u64) {
         let dice = &Stream::new(seed, self as u64, "kind");
         match self {
@@ -325,13 +325,13 @@ fn silence(options: &mut Options, dice: &Stream) {
     slow(options);
 }
 
-/// A room for seconds: looks that nobody waits for are rarer. Several kinds may ask for that; still, a client's first long
+/// A cluster for seconds: looks that nobody waits for are rarer. Several kinds may ask for that; still, a client's first long
 /// value needs two answers of the acceptor, and a request that was given up one more, all within the deadline.
 fn slow(options: &mut Options) {
     options.look_every = (options.look_every * 4).min(Ns(options.client.deadline.0 / 8));
 }
 
-/// Who is no client comes and goes; in some rooms he stays until he is sent away.
+/// Who is no client comes and goes; in some clusters he stays until he is sent away.
 fn non_clients(options: &mut Options, dice: &Stream) {
     options.machines.non_clients = between(dice, 1, 12) as u32;
     options.load.stats_percent = pick(dice, &[0, 3, 20]);

@@ -1,5 +1,5 @@
-//! Simulation testing: real HERD servers and clients, unchanged, as actors in a simulated room in which things go
-//! wrong; every operation is recorded, and what the room did is checked afterwards.
+//! Simulation testing: real HERD servers and clients, unchanged, as actors in a simulated cluster in which things go
+//! wrong; every operation is recorded, and what the cluster did is checked afterwards.
 //!
 //! One run is a scenario and a seed. The seed draws the sizes, switches whole kinds of trouble on or off (*swarm
 //! testing* `[Groce12]`: a run without loss reaches states that a run with a little of everything never does), and
@@ -8,7 +8,7 @@
 //!
 //! - [`scenario`] is the table of scenarios, [`kind`] the kinds of trouble and **the fault model in prose**.
 //! - [`run`] runs one: trouble, then calm, then questions to which everybody must have an answer.
-//! - [`check`] says what must hold; it knows nothing of how the room was run.
+//! - [`check`] says what must hold; it knows nothing of how the cluster was run.
 //! - [`campaign`] runs many seeds on several threads, and shrinks what it finds.
 //! - [`planted`] are mistakes that a campaign must find: a search that cannot fail proves nothing.
 //!
@@ -27,11 +27,11 @@
 mod asker;
 pub mod campaign;
 pub mod check;
+mod cluster;
 pub mod kind;
 mod non_client;
 pub mod options;
 pub mod planted;
 pub mod record;
-mod room;
 pub mod run;
 pub mod scenario;

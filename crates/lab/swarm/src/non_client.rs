@@ -4,7 +4,7 @@
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_kv_herd::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION};
 use drover_rt::control::ControlStream;
-use drover_rt::control::service::Enquiry;
+use drover_rt::control::service::ServiceQuery;
 
 /// Its description in the timeline, and what it sends.
 type Behaviour = (&'static str, fn(&mut ControlStream));
@@ -12,10 +12,10 @@ type Behaviour = (&'static str, fn(&mut ControlStream));
 const BEHAVIOURS: [Behaviour; 9] = [
     ("and says nothing", |_| {}),
     ("and asks what this is", |stream| {
-        let _ = stream.send_message(&Enquiry);
+        let _ = stream.send_message(&ServiceQuery);
     }),
     ("and asks for statistics", |stream| {
-        say(stream, &Message::StatsRequest);
+        send(stream, &Message::StatsRequest);
     }),
     ("with another version", |stream| {
         let protocol_version = PROTOCOL_VERSION + 1;
@@ -23,11 +23,11 @@ const BEHAVIOURS: [Behaviour; 9] = [
             protocol_version,
             ..hello()
         };
-        say(stream, &Message::Hello(hello));
+        send(stream, &Message::Hello(hello));
     }),
     ("without a word of welcome", |stream| {
         let auth = b"ajar".to_vec();
-        say(stream, &Message::Hello(Hello { auth, ..hello() }));
+        send(stream, &Message::Hello(Hello { auth, ..hello() }));
     }),
     ("and wants what the paper had, as datagrams", |stream| {
         let (format, front_end) = (Format::P, FrontEnd::Datagrams);
@@ -36,18 +36,18 @@ const BEHAVIOURS: [Behaviour; 9] = [
             front_end,
             ..hello()
         };
-        say(stream, &Message::Hello(hello));
+        send(stream, &Message::Hello(hello));
     }),
     ("and begins in the middle", |stream| {
-        say(stream, &Message::BulkOpen { chunk_count: 1 });
+        send(stream, &Message::BulkOpen { chunk_count: 1 });
     }),
     ("and talks nonsense", |stream| {
         let frame = Message::Hello(hello()).encode();
         let _ = stream.send(frame.kind, &frame.bytes[1..], &[]);
     }),
     ("and thinks better of it", |stream| {
-        say(stream, &Message::Hello(hello()));
-        say(stream, &Message::Bye);
+        send(stream, &Message::Hello(hello()));
+        send(stream, &Message::Bye);
     }),
 ];
 
@@ -64,14 +64,14 @@ fn hello() -> Hello {
     }
 }
 
-fn say(stream: &mut ControlStream, message: &Message) {
+fn send(stream: &mut ControlStream, message: &Message) {
     let frame = message.encode();
     // The server may have closed the channel.
     let _ = stream.send(frame.kind, &frame.bytes, &frame.fds);
 }
 
 /// Describes non-client number `index`.
-pub fn tell(index: usize) -> &'static str {
+pub fn describe(index: usize) -> &'static str {
     BEHAVIOURS[index % BEHAVIOURS.len()].0
 }
 

@@ -126,7 +126,7 @@ pub fn rate(dice: &Stream) -> f64 {
 }
 
 impl Options {
-    /// A room without trouble, of sizes that `seed` draws.
+    /// A cluster without trouble, of sizes that `seed` draws.
     pub fn calm(seed: u64) -> Options {
         let dice = &Stream::new(seed, 0, "sizes");
         let horizon = time(dice, Ns::from_ms(5), Ns::from_ms(250));
@@ -173,8 +173,8 @@ impl Options {
     /// Whether an item may vanish without anybody deleting it.
     pub fn forgets(&self) -> bool {
         let machines = &self.machines;
-        let small = self.server.partition.log_bytes < ROOMY_LOG_BYTES
-            || self.server.partition.bucket_count < ROOMY_BUCKETS
+        let small = self.server.partition.log_bytes < LARGE_LOG_BYTES
+            || self.server.partition.bucket_count < LARGE_BUCKETS
             || self.load.large_percent > 0;
         (small && self.server.partition.mode != Mode::Store)
             || self.load.ttl_percent > 0
@@ -184,9 +184,9 @@ impl Options {
 }
 
 /// Nothing that runs here fills a log of this size with small values ...
-const ROOMY_LOG_BYTES: usize = 2 << 20;
+const LARGE_LOG_BYTES: usize = 2 << 20;
 /// ... or so many buckets.
-const ROOMY_BUCKETS: usize = 1 << 12;
+const LARGE_BUCKETS: usize = 1 << 12;
 
 fn server(dice: &Stream) -> ServerOptions {
     ServerOptions {
@@ -198,8 +198,8 @@ fn server(dice: &Stream) -> ServerOptions {
                     move_to_head: pick(dice, &[1.0, 0.5]),
                 },
             },
-            log_bytes: ROOMY_LOG_BYTES,
-            bucket_count: ROOMY_BUCKETS,
+            log_bytes: LARGE_LOG_BYTES,
+            bucket_count: LARGE_BUCKETS,
             pages: PageWish::Small,
             ..PartitionOptions::default()
         },

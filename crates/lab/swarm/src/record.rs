@@ -32,7 +32,7 @@ pub struct Entry {
     pub value_len: u32,
     /// PUT: its time to live, 0 = for ever.
     pub ttl_s: u32,
-    /// When, in picoseconds of the room's own clock.
+    /// When, in picoseconds of the cluster's own clock.
     pub called_at: u64,
     /// How it ended.
     pub end: End,

@@ -11,11 +11,11 @@
 
 use crate::asker::Wish;
 use crate::check::{self, Circumstances, DEADLINE_SLACK, Violation};
+use crate::cluster::{Cluster, SERVER, Seated};
 use crate::kind::{Kind, TIMERS};
 use crate::options::{Options, pick, time};
 use crate::planted::Planted;
 use crate::record::End;
-use crate::room::{Room, SERVER, Seated};
 use crate::scenario::Scenario;
 use drover_base::Ns;
 use drover_kv::{KvClient, OpKind, Refusal};
@@ -99,7 +99,7 @@ pub struct Outcome {
     pub summary: Summary,
     /// Of machines and cores, in order.
     pub timeline: Vec<String>,
-    /// Over every event of the room: equal for equal cases.
+    /// Over every event of the cluster: equal for equal cases.
     pub trace_hash: u64,
 }
 
@@ -158,9 +158,9 @@ impl fmt::Display for Summary {
     }
 }
 
-/// No attempt to connect blocks in a simulated room; the handshake itself takes well under 100 ms.
+/// No attempt to connect blocks in a simulated cluster; the handshake itself takes well under 100 ms.
 const READY_MAX: Ns = Ns(RECONNECT_MAX.0 - ATTEMPT_MAX.0 + Ns::from_ms(100).0);
-/// Questions in a room where nothing goes wrong any more are answered within this.
+/// Questions in a cluster where nothing goes wrong any more are answered within this.
 const PROBE_MAX: Ns = Ns::from_ms(200);
 /// Requests that were given up have been ruled out by the server within this.
 const RULED_OUT: Ns = Ns::from_ms(5);
@@ -188,38 +188,45 @@ enum Trouble {
 pub fn run(case: &Case) -> Outcome {
     let options = case.options();
     let plan = plan(&options, case.seed);
-    let mut room = Room::new(&options, case.seed);
+    let mut cluster = Cluster::new(&options, case.seed);
     let mut found = Vec::new();
     let mut timeline = Vec::new();
     for &(at, trouble) in &plan {
-        room.world.run_until(at);
-        timeline.push(format!("{at}: {}", tell(trouble)));
-        afflict(&mut room, trouble);
+        cluster.world.run_until(at);
+        timeline.push(format!("{at}: {}", send(trouble)));
+        afflict(&mut cluster, trouble);
     }
-    let running = |room: &Room| !room.seated.iter().all(|seated| seated.asker.borrow().is_done());
-    room.world.run_while(options.machines.horizon, || running(&room));
-    room.calm_down();
-    room.world.run_until(last_stall(&plan));
-    timeline.push(format!("{}: trouble ends", room.world.now()));
-    let began = room.world.now();
-    for seated in &room.seated {
+    let running = |cluster: &Cluster| {
+        !cluster
+            .seated
+            .iter()
+            .all(|seated| seated.asker.borrow().is_done())
+    };
+    cluster
+        .world
+        .run_while(options.machines.horizon, || running(&cluster));
+    cluster.calm_down();
+    cluster.world.run_until(last_stall(&plan));
+    timeline.push(format!("{}: trouble ends", cluster.world.now()));
+    let began = cluster.world.now();
+    for seated in &cluster.seated {
         seated.asker.borrow_mut().closing = true;
     }
-    quiet(&room, &options, &mut found);
-    let is_ready = ready(&room, &mut found);
-    let until_ready = room.world.now().since(began);
-    room.world.run_for(RULED_OUT);
+    quiet(&cluster, &options, &mut found);
+    let is_ready = ready(&cluster, &mut found);
+    let until_ready = cluster.world.now().since(began);
+    cluster.world.run_for(RULED_OUT);
     let circumstances = Circumstances {
         troubled: is_troubled(&case.kinds),
-        settled_at: Ps::from(room.world.now()).0,
+        settled_at: Ps::from(cluster.world.now()).0,
     };
     if is_ready {
-        probe(&room, &options, &mut found);
-        room.world.run_for(SETTLE);
-        read_again(&room, &options, &mut found);
-        settle(&room, &mut found);
+        probe(&cluster, &options, &mut found);
+        cluster.world.run_for(SETTLE);
+        read_again(&cluster, &options, &mut found);
+        settle(&cluster, &mut found);
     }
-    let verdict = check::check(&room.record.borrow(), &options, circumstances);
+    let verdict = check::check(&cluster.record.borrow(), &options, circumstances);
     found.extend(verdict.violations);
     Outcome {
         violations: found,
@@ -227,10 +234,10 @@ pub fn run(case: &Case) -> Outcome {
             judged: verdict.judged,
             unjudged: verdict.unjudged,
             until_ready,
-            ..summary(&room)
+            ..summary(&cluster)
         },
         timeline,
-        trace_hash: room.world.trace_hash(),
+        trace_hash: cluster.world.trace_hash(),
     }
 }
 
@@ -378,7 +385,7 @@ fn last_stall(plan: &[(Ns, Trouble)]) -> Ns {
         .fold(Ns::ZERO, Ns::max)
 }
 
-fn tell(trouble: Trouble) -> String {
+fn send(trouble: Trouble) -> String {
     let whose = |machine| match machine {
         SERVER => "the server's machine".to_owned(),
         machine => format!("machine {machine}"),
@@ -390,7 +397,7 @@ fn tell(trouble: Trouble) -> String {
         Trouble::Successor => "another server takes its place".to_owned(),
         Trouble::NonClient { index } => format!(
             "a peer that is no client connects ({})",
-            crate::non_client::tell(index)
+            crate::non_client::describe(index)
         ),
         Trouble::Machine { machine, kind } => match kind {
             FaultKind::Crash => format!("{} crashes", whose(machine)),
@@ -405,34 +412,34 @@ fn tell(trouble: Trouble) -> String {
     }
 }
 
-fn afflict(room: &mut Room, trouble: Trouble) {
+fn afflict(cluster: &mut Cluster, trouble: Trouble) {
     match trouble {
-        Trouble::Worker { index } => room.restart_worker(index),
-        Trouble::Goodbye { index } => room.goodbye(index),
-        Trouble::Shutdown => room.shut_down(),
-        Trouble::Successor => room.succeed(),
-        Trouble::NonClient { index } => room.knock(index),
+        Trouble::Worker { index } => cluster.restart_worker(index),
+        Trouble::Goodbye { index } => cluster.goodbye(index),
+        Trouble::Shutdown => cluster.shut_down(),
+        Trouble::Successor => cluster.succeed(),
+        Trouble::NonClient { index } => cluster.knock(index),
         Trouble::Machine { machine, kind } => match kind {
-            FaultKind::Crash => room.crash(machine),
-            FaultKind::Restart => room.restart(machine),
-            FaultKind::Stall { core_index, time } => room.stall(machine, core_index as usize, time),
+            FaultKind::Crash => cluster.crash(machine),
+            FaultKind::Restart => cluster.restart(machine),
+            FaultKind::Stall { core_index, time } => cluster.stall(machine, core_index as usize, time),
         },
     }
 }
 
 /// Everything under way must end.
-fn quiet(room: &Room, options: &Options, found: &mut Vec<Violation>) {
-    let until = room.world.now() + options.client.deadline + DEADLINE_SLACK;
+fn quiet(cluster: &Cluster, options: &Options, found: &mut Vec<Violation>) {
+    let until = cluster.world.now() + options.client.deadline + DEADLINE_SLACK;
     // What has ended stays ended: no look at it again with every event.
     let ended = Cell::new(0);
     let pending = || {
-        let record = room.record.borrow();
+        let record = cluster.record.borrow();
         let more = record.entries[ended.get()..].iter();
         ended.set(ended.get() + more.take_while(|entry| entry.end != End::Pending).count());
         ended.get() < record.entries.len()
     };
-    if pending() && room.world.run_while(until, pending) {
-        let record = room.record.borrow();
+    if pending() && cluster.world.run_while(until, pending) {
+        let record = cluster.record.borrow();
         let mut entries = record.entries.iter().enumerate();
         let first = entries.find(|(_, entry)| entry.end == End::Pending);
         let text = format!(
@@ -444,10 +451,10 @@ fn quiet(room: &Room, options: &Options, found: &mut Vec<Violation>) {
 }
 
 /// Everybody must have a session again.
-fn ready(room: &Room, found: &mut Vec<Violation>) -> bool {
-    let until = room.world.now() + READY_MAX;
-    if !room.is_ready() && room.world.run_while(until, || !room.is_ready()) {
-        let errors: Vec<String> = room
+fn ready(cluster: &Cluster, found: &mut Vec<Violation>) -> bool {
+    let until = cluster.world.now() + READY_MAX;
+    if !cluster.is_ready() && cluster.world.run_while(until, || !cluster.is_ready()) {
+        let errors: Vec<String> = cluster
             .seated
             .iter()
             .filter_map(|seated| seated.asker.borrow_mut().client.take_error())
@@ -464,9 +471,9 @@ fn ready(room: &Room, found: &mut Vec<Violation>) -> bool {
 }
 
 /// Everybody fills all windows and reads every key: whoever is stuck shows.
-fn probe(room: &Room, options: &Options, found: &mut Vec<Violation>) {
-    let before = room.record.borrow().entries.len();
-    for seated in &room.seated {
+fn probe(cluster: &Cluster, options: &Options, found: &mut Vec<Violation>) {
+    let before = cluster.record.borrow().entries.len();
+    for seated in &cluster.seated {
         let mut asker = seated.asker.borrow_mut();
         let partitions = asker.client.partition_count().unwrap_or(1);
         let fill = (options.client.window * partitions * 2).max(8) as u64;
@@ -490,15 +497,15 @@ fn probe(room: &Room, options: &Options, found: &mut Vec<Violation>) {
             });
         }
         drop(asker);
-        room.wake(seated);
+        cluster.wake(seated);
     }
-    answered(room, before, found);
+    answered(cluster, before, found);
 }
 
 /// One client reads every key once more: what is late has arrived, and has changed nothing.
-fn read_again(room: &Room, options: &Options, found: &mut Vec<Violation>) {
-    let before = room.record.borrow().entries.len();
-    let Some(seated) = room.seated.first() else {
+fn read_again(cluster: &Cluster, options: &Options, found: &mut Vec<Violation>) {
+    let before = cluster.record.borrow().entries.len();
+    let Some(seated) = cluster.seated.first() else {
         return;
     };
     let read = |key| Wish {
@@ -509,22 +516,22 @@ fn read_again(room: &Room, options: &Options, found: &mut Vec<Violation>) {
     };
     let reads = (0..options.load.keys).map(read);
     seated.asker.borrow_mut().wishes.extend(reads);
-    room.wake(seated);
-    answered(room, before, found);
+    cluster.wake(seated);
+    answered(cluster, before, found);
 }
 
 /// All wishes are asked, and everything asked since `before` is answered.
-fn answered(room: &Room, before: usize, found: &mut Vec<Violation>) {
+fn answered(cluster: &Cluster, before: usize, found: &mut Vec<Violation>) {
     let missing = || {
         let done = |seated: &Seated| seated.asker.borrow().is_done();
-        room.seated.iter().filter(|seated| !done(seated)).count()
+        cluster.seated.iter().filter(|seated| !done(seated)).count()
     };
-    let until = room.world.now() + PROBE_MAX;
-    if missing() > 0 && room.world.run_while(until, || missing() > 0) {
+    let until = cluster.world.now() + PROBE_MAX;
+    if missing() > 0 && cluster.world.run_while(until, || missing() > 0) {
         let text = format!("{} clients wait for answers though all is well", missing());
         found.push(Violation::new("probe", text));
     }
-    let record = room.record.borrow();
+    let record = cluster.record.borrow();
     let failed = |end: &End| !matches!(end, End::Answered(_) | End::Refused(_, Refusal::Full));
     let mut entries = record.entries[before..].iter();
     if let Some(entry) = entries.find(|entry| failed(&entry.end)) {
@@ -534,10 +541,10 @@ fn answered(room: &Room, before: usize, found: &mut Vec<Violation>) {
 }
 
 /// Nothing is left over, and nobody is busy.
-fn settle(room: &Room, found: &mut Vec<Violation>) {
-    room.world.run_for(REST);
+fn settle(cluster: &Cluster, found: &mut Vec<Violation>) {
+    cluster.world.run_for(REST);
     let mut leak = |what: String| found.push(Violation::new("leak", what));
-    for seated in &room.seated {
+    for seated in &cluster.seated {
         let asker = seated.asker.borrow();
         if asker.client.in_flight() > 0 {
             leak(format!(
@@ -547,8 +554,8 @@ fn settle(room: &Room, found: &mut Vec<Violation>) {
             ));
         }
     }
-    if let Some(served) = &room.served {
-        let (sessions, clients) = (served.acceptor.borrow().session_count(), room.seated.len());
+    if let Some(served) = &cluster.served {
+        let (sessions, clients) = (served.acceptor.borrow().session_count(), cluster.seated.len());
         if sessions != clients {
             leak(format!("{sessions} sessions of {clients} clients"));
         }
@@ -560,13 +567,13 @@ fn settle(room: &Room, found: &mut Vec<Violation>) {
         }
     }
     let steps = || -> Vec<u64> {
-        let reports = room.world.cores().into_iter().map(|core| core.report());
+        let reports = cluster.world.cores().into_iter().map(|core| core.report());
         reports
             .map(|report| report.busy_steps + report.idle_steps)
             .collect()
     };
     let before = steps();
-    room.world.run_for(WATCHED);
+    cluster.world.run_for(WATCHED);
     for (n, (after, before)) in steps().into_iter().zip(before).enumerate() {
         if after - before > WATCHED.0 / REST_MIN.0 {
             leak(format!("core {n} makes {} steps for nothing", after - before));
@@ -574,20 +581,20 @@ fn settle(room: &Room, found: &mut Vec<Violation>) {
     }
 }
 
-fn summary(room: &Room) -> Summary {
-    let record = room.record.borrow();
+fn summary(cluster: &Cluster) -> Summary {
+    let record = cluster.record.borrow();
     let mut summary = Summary {
         asked: record.entries.len(),
         completed: record.count(|end| matches!(end, End::Answered(_))),
         unknown: record.count(|end| matches!(end, End::Unknown(_))),
         refused: record.count(|end| matches!(end, End::Refused(..))),
         orphaned: record.count(|end| *end == End::Orphaned),
-        message_faults: room.fault_counts().total(),
-        time: Ps::from(room.world.now()).floor(),
-        events: room.world.events(),
+        message_faults: cluster.fault_counts().total(),
+        time: Ps::from(cluster.world.now()).floor(),
+        events: cluster.world.events(),
         ..Summary::default()
     };
-    for seated in &room.seated {
+    for seated in &cluster.seated {
         let asker = seated.asker.borrow();
         let stats = asker.client.stats();
         summary.retransmits += stats.retransmits;

@@ -222,7 +222,7 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "limits",
-        about: "values longer than the server takes, little room for what waits",
+        about: "values longer than the server takes, little space for what waits",
         always: &[Oversize, ShortWaits],
         maybe: &[Loss, Delays, Breaks, Narrow, Conflicts, Servers, Datagrams],
     },

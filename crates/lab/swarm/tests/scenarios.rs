@@ -25,7 +25,7 @@ fn the_same_seed_the_same_trace_and_another_seed_another() {
     }
 }
 
-/// Threads change nothing: a room knows of no other room.
+/// Threads change nothing: a cluster knows of no other cluster.
 #[test]
 fn a_trace_is_the_same_on_any_thread() {
     let scenario = Scenario::named("default").expect("in the table");

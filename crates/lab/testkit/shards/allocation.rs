@@ -4,7 +4,7 @@ use crate::system::{Client, ClientOptions, Server, ServerOptions};
 use drover_base::{Actor, Cpu};
 use drover_kv::{Completion, KvClient, Op, Outcome};
 use drover_mem::{CountingAlloc, PageWish};
-use drover_rt::control::{Desk, Dial};
+use drover_rt::control::{Dial, LocalListener};
 use drover_verbs::{Context, Device};
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::rc::Rc;
@@ -33,9 +33,9 @@ impl Pair {
             pages: PageWish::Small,
             ..ServerOptions::default()
         };
-        let desk = Desk::new();
+        let listener = LocalListener::new();
         let ctx = Rc::new(device.context().expect("a context"));
-        let dials = vec![Dial::at(&desk)];
+        let dials = vec![Dial::at(&listener)];
         let mut pair = Pair {
             server: Server::new(&device, &options).expect("a server"),
             client: Client::new(ctx.clone(), dials, ClientOptions::default()),
@@ -43,7 +43,7 @@ impl Pair {
             failed: 0,
         };
         while !pair.client.is_ready() {
-            if let Some(stream) = desk.accept() {
+            if let Some(stream) = listener.accept() {
                 pair.server.adopt(stream);
             }
             pair.turn();
@@ -77,7 +77,7 @@ impl Pair {
             while self.client.in_flight() >= WINDOW {
                 self.turn();
             }
-            self.client.submit(self.ctx.cpu(), &op, number).expect("room");
+            self.client.submit(self.ctx.cpu(), &op, number).expect("space");
         }
         while self.client.in_flight() > 0 {
             self.turn();

@@ -5,7 +5,7 @@ use crate::ground::Ground;
 use crate::system::{Client, ClientOptions, Server, server_options};
 use drover_base::{Actor, Cpu, Ns};
 use drover_kv::KvClient;
-use drover_rt::control::{Desk, Dial};
+use drover_rt::control::{Dial, LocalListener};
 use drover_testkit::kv_conformance::{Bed, BedOptions};
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 pub struct ShardsBed<P: Ground> {
     device: P::Device,
     options: BedOptions,
-    shards: Vec<(Server<P>, Desk)>,
+    shards: Vec<(Server<P>, LocalListener)>,
     ctx: Rc<P::Context>,
 }
 
@@ -33,7 +33,7 @@ pub fn connected<P: Provider>(mut client: Client<P>, ctx: &P::Context, mut step:
 impl<P: Ground> ShardsBed<P> {
     /// On `device`, with its faults.
     pub fn on(device: P::Device, options: &BedOptions) -> ShardsBed<P> {
-        let shard = |shard| (Self::server(&device, options, shard), Desk::new());
+        let shard = |shard| (Self::server(&device, options, shard), LocalListener::new());
         let shards = (0..options.partition_count).map(shard).collect();
         let ctx = Rc::new(P::for_clients(&device, options).context().expect("a context"));
         ShardsBed {
@@ -63,7 +63,11 @@ impl<P: Ground> Bed for ShardsBed<P> {
             deadline: P::DEADLINE,
             ..ClientOptions::default()
         };
-        let dials = self.shards.iter().map(|(_, desk)| Dial::at(desk)).collect();
+        let dials = self
+            .shards
+            .iter()
+            .map(|(_, listener)| Dial::at(listener))
+            .collect();
         let client = Client::new(self.ctx.clone(), dials, options);
         let ctx = self.ctx.clone();
         connected(client, &*ctx, || self.step())
@@ -75,8 +79,8 @@ impl<P: Ground> Bed for ShardsBed<P> {
 
     fn step(&mut self) {
         self.ctx.cpu().refresh();
-        for (server, desk) in &mut self.shards {
-            while let Some(stream) = desk.accept() {
+        for (server, listener) in &mut self.shards {
+            while let Some(stream) = listener.accept() {
                 server.adopt(stream);
             }
             let ctx = server.context();

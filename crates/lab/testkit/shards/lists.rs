@@ -4,12 +4,12 @@ use super::system::{Client, ClientOptions, Server, ServerOptions, SetupError};
 use drover_base::{Actor, Cpu, HashSeed, Ns};
 use drover_kv::KvClient;
 use drover_mem::PageWish;
-use drover_rt::control::{Desk, Dial};
+use drover_rt::control::{Dial, LocalListener};
 use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs::{Context, Device};
 use std::rc::Rc;
 
-fn server(device: &LoopbackDevice, shard: u16, small: &ServerOptions) -> (Server<Loopback>, Desk) {
+fn server(device: &LoopbackDevice, shard: u16, small: &ServerOptions) -> (Server<Loopback>, LocalListener) {
     let options = ServerOptions {
         shard,
         shard_count: 2,
@@ -18,10 +18,13 @@ fn server(device: &LoopbackDevice, shard: u16, small: &ServerOptions) -> (Server
         hash_seed: Some(HashSeed::new(1, 2)),
         ..small.clone()
     };
-    (Server::new(device, &options).expect("a server"), Desk::new())
+    (
+        Server::new(device, &options).expect("a server"),
+        LocalListener::new(),
+    )
 }
 
-/// Connects with two shards with tables as `small` says, through desks in the order `order`; whether that succeeds, or why not.
+/// Connects with two shards with tables as `small` says, through listeners in the order `order`; whether that succeeds, or why not.
 pub fn connect(order: [usize; 2], small: &ServerOptions) -> Result<(), SetupError> {
     let device = LoopbackDevice::with_options(LoopbackOptions {
         tick: Ns::from_us(1),
@@ -40,8 +43,8 @@ pub fn connect(order: [usize; 2], small: &ServerOptions) -> Result<(), SetupErro
         if let Some(error) = client.take_error() {
             return Err(error);
         }
-        for (server, desk) in &mut servers {
-            while let Some(stream) = desk.accept() {
+        for (server, listener) in &mut servers {
+            while let Some(stream) = listener.accept() {
                 server.adopt(stream);
             }
             let ctx = server.context();

@@ -2,11 +2,11 @@
 //! between them.
 
 use crate::bed::connected;
+use crate::clusters::{Cluster, Simulated};
 use crate::readers::Miss;
-use crate::rooms::{Room, Simulated};
 use crate::system::{Client, ClientOptions, Server, ServerOptions, server_options};
 use drover_base::{Actor, Progress};
-use drover_rt::control::{Desk, Dial};
+use drover_rt::control::{Dial, LocalListener};
 use drover_sim::VirtualCpu;
 use drover_testkit::kv_conformance::{Bed, BedOptions, Faults};
 use drover_verbs::{Context, Provider};
@@ -14,12 +14,12 @@ use drover_verbs::{Context, Provider};
 /// A shard that lets in whoever knocks.
 struct Open<P: Provider> {
     server: Server<P>,
-    desk: Desk,
+    listener: LocalListener,
 }
 
 impl<P: Provider<Cpu = VirtualCpu>> Actor<VirtualCpu> for Open<P> {
     fn step(&mut self, cpu: &VirtualCpu) -> Progress {
-        while let Some(stream) = self.desk.accept() {
+        while let Some(stream) = self.listener.accept() {
             self.server.adopt(stream);
         }
         self.server.step(cpu)
@@ -27,17 +27,17 @@ impl<P: Provider<Cpu = VirtualCpu>> Actor<VirtualCpu> for Open<P> {
 }
 
 pub struct SimBed<P: Simulated> {
-    pub room: Room<P>,
+    pub cluster: Cluster<P>,
     shards: Vec<ServerOptions>,
-    desks: Vec<Desk>,
+    listeners: Vec<LocalListener>,
 }
 
 impl<P: Simulated> SimBed<P> {
     /// Shards that are set up as `shards` say.
     pub fn with_shards(options: &BedOptions, shards: Vec<ServerOptions>) -> SimBed<P> {
         let bed = SimBed {
-            room: Room::new(options),
-            desks: shards.iter().map(|_| Desk::new()).collect(),
+            cluster: Cluster::new(options),
+            listeners: shards.iter().map(|_| LocalListener::new()).collect(),
             shards,
         };
         bed.start_servers();
@@ -60,24 +60,24 @@ impl<P: Simulated> SimBed<P> {
     }
 
     fn start_servers(&self) {
-        let device = self.room.server_device();
-        for (options, desk) in self.shards.iter().zip(&self.desks) {
+        let device = self.cluster.server_device();
+        for (options, listener) in self.shards.iter().zip(&self.listeners) {
             let server = Server::<P>::new(&device, options).expect("a server");
-            let (ctx, desk) = (server.context(), desk.clone());
-            let open = Box::new(Open { server, desk });
-            self.room.world.spawn_on(ctx.cpu(), open);
+            let (ctx, listener) = (server.context(), listener.clone());
+            let open = Box::new(Open { server, listener });
+            self.cluster.world.spawn_on(ctx.cpu(), open);
         }
     }
 
     /// A client that does `miss` when it finds nothing.
     pub fn client(&mut self, miss: Miss) -> Client<P> {
         let options = ClientOptions {
-            window: self.room.options.window,
+            window: self.cluster.options.window,
             miss,
             ..ClientOptions::default()
         };
-        let ctx = self.room.ctx.clone();
-        let dials = self.desks.iter().map(Dial::at).collect();
+        let ctx = self.cluster.ctx.clone();
+        let dials = self.listeners.iter().map(Dial::at).collect();
         connected(Client::new(ctx.clone(), dials, options), &*ctx, || self.step())
     }
 }
@@ -96,21 +96,22 @@ impl<P: Simulated> Bed for SimBed<P> {
     }
 
     fn cpu(&self) -> &VirtualCpu {
-        self.room.ctx.cpu()
+        self.cluster.ctx.cpu()
     }
 
     fn step(&mut self) {
-        self.room.step();
+        self.cluster.step();
     }
 
     fn crash_and_restart(&mut self) -> bool {
-        let desks = &self.desks;
-        self.room.crash(|| desks.iter().for_each(Desk::clear));
+        let listeners = &self.listeners;
+        self.cluster
+            .crash(|| listeners.iter().for_each(LocalListener::clear));
         self.start_servers();
         true
     }
 
     fn pass_seconds(&mut self, seconds: u64) {
-        self.room.pass_seconds(seconds);
+        self.cluster.pass_seconds(seconds);
     }
 }

@@ -101,11 +101,11 @@ pub fn serve(listener: &TcpListener, server: SocketAddr, lie: Lie, every: u64) -
 
 fn pass(from: &mut TcpStream, to: &mut TcpStream, change: impl Fn(&[u8]) -> Vec<u8>) -> io::Result<()> {
     to.set_nodelay(true)?;
-    let mut room = vec![0; 64 << 10];
+    let mut space = vec![0; 64 << 10];
     loop {
-        match from.read(&mut room)? {
+        match from.read(&mut space)? {
             0 => return Ok(()),
-            n => to.write_all(&change(&room[..n]))?,
+            n => to.write_all(&change(&space[..n]))?,
         }
     }
 }

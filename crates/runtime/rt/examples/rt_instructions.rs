@@ -8,7 +8,7 @@
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_mem::{NativeCpu, PageWish, Region};
 use drover_rt::exchange::{End, ends};
-use drover_rt::{Idle, Peer, RunLoop, StopFlag, TaskCx, TaskOptions, TaskPool, Timers, mailbox};
+use drover_rt::{Idle, PeerId, RunLoop, StopFlag, TaskCx, TaskOptions, TaskPool, Timers, mailbox};
 use drover_verbs::{
     Access, CompletionQueue, Context, Device, MemoryRegion, Payload, Provider, QpKind, QueuePair,
     RemoteRegion, SendList, SendOp, SendWr, Sge, Waker, Wc, WrId,
@@ -75,7 +75,7 @@ fn read_by_hand(near: &mut End<Shm>, list: &mut SendList, from: &RemoteRegion, o
         signaled: true,
         fence: false,
     });
-    near.qp.post_send(near.ctx.cpu(), list).expect("room");
+    near.qp.post_send(near.ctx.cpu(), list).expect("space");
     let mut wcs = [Wc::default(); 1];
     while near.cq.poll(near.ctx.cpu(), &mut wcs) == 0 {}
 }
@@ -102,7 +102,7 @@ fn by_tasks(count: u64, task_count: u64) {
                 two_reads(&cx, peer, &remote).await;
             }
         };
-        pool.spawn(work).expect("room");
+        pool.spawn(work).expect("space");
     }
     while pool.task_count() > 0 {
         ctx.cpu().refresh();
@@ -110,7 +110,7 @@ fn by_tasks(count: u64, task_count: u64) {
     }
 }
 
-async fn two_reads(cx: &TaskCx<Shm>, peer: Peer, remote: &RemoteRegion) {
+async fn two_reads(cx: &TaskCx<Shm>, peer: PeerId, remote: &RemoteRegion) {
     let ticket = cx.read(peer, cx.buffer(8).expect("buffer"), remote.at(0));
     let pointer = cx.sync().await.expect("READ").take(ticket);
     let offset = u64::from_le_bytes(pointer[..].try_into().expect("8 bytes"));

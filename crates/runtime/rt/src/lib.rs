@@ -52,8 +52,8 @@ pub use mailbox::{MailError, Mailbox, Mailer, mailbox};
 pub use ring::{RingConsumer, RingFull, RingProducer, ring};
 pub use run_loop::{Idle, RunLoop, RunStats};
 pub use task::{
-    Completed, Failure, Peer, PoolError, PoolFull, Sleep, SyncFuture, TaskCx, TaskId, TaskOptions, TaskPool,
-    Ticket, WcError,
+    Completed, Failure, PeerId, PoolError, PoolFull, Sleep, SyncFuture, TaskCx, TaskId, TaskOptions,
+    TaskPool, Ticket, WcError,
 };
 pub use timers::Timers;
 pub use wake::{StopFlag, WakeFd};

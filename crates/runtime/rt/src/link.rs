@@ -51,12 +51,12 @@ pub trait Handshake {
     }
 
     /// A frame has come to a session that stands. Most systems wait for none.
-    fn hear(session: &mut Self::Session, frame: &Frame) -> Result<(), Self::Error> {
+    fn receive(session: &mut Self::Session, frame: &Frame) -> Result<(), Self::Error> {
         let _ = (session, frame);
         Err(Loss::Unexpected.into())
     }
 
-    /// The channel of a session has been looked at, and all that had come was [heard](Handshake::hear).
+    /// The channel of a session has been looked at, and all that had come was [heard](Handshake::receive).
     fn looked(session: &mut Self::Session, control: &mut ControlStream) -> Result<(), Self::Error> {
         let _ = (session, control);
         Ok(())
@@ -142,7 +142,7 @@ impl<H: Handshake> Link<H> {
         self.error.take()
     }
 
-    /// When it wants to be [looked at](Link::look).
+    /// When it wants to be [looked at](Link::poll).
     pub fn next_timer(&self) -> Ns {
         match &self.phase {
             Phase::Down { retry_at } => *retry_at,
@@ -153,7 +153,7 @@ impl<H: Handshake> Link<H> {
     }
 
     /// Dials, shakes hands, listens. True when the session there was is over: the caller tells its operations.
-    pub fn look(&mut self, now: Ns) -> bool {
+    pub fn poll(&mut self, now: Ns) -> bool {
         match &mut self.phase {
             Phase::Down { retry_at } if now < *retry_at => false,
             Phase::Down { .. } => {
@@ -245,7 +245,7 @@ impl<H: Handshake> Link<H> {
         *next_look = now + self.options.look_every;
         for _ in 0..FRAMES_PER_LOOK {
             match control.recv(now)? {
-                Some(frame) => H::hear(session, &frame)?,
+                Some(frame) => H::receive(session, &frame)?,
                 None => break,
             }
         }
@@ -265,7 +265,7 @@ impl<H: Handshake> Link<H> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{Desk, kind, refusal};
+    use crate::control::{LocalListener, kind, refusal};
 
     const HELLO: u16 = kind::APPLICATION;
     const READY: u16 = kind::APPLICATION + 1;
@@ -327,86 +327,86 @@ mod tests {
         }
     }
 
-    fn link(desk: &Desk) -> Link<Curt> {
-        Link::new(Dial::at(desk), Curt, LinkOptions::default())
+    fn link(listener: &LocalListener) -> Link<Curt> {
+        Link::new(Dial::at(listener), Curt, LinkOptions::default())
     }
 
     /// Looks until the server's end has its hello, and answers. Returns that end.
-    fn connected(link: &mut Link<Curt>, desk: &Desk, now: Ns) -> ControlStream {
-        assert!(!link.look(now));
-        let mut server = desk.accept().expect("it has dialled");
+    fn connected(link: &mut Link<Curt>, listener: &LocalListener, now: Ns) -> ControlStream {
+        assert!(!link.poll(now));
+        let mut server = listener.accept().expect("it has dialled");
         let hello = server.recv(now).expect("a whole stream").expect("hello");
         assert_eq!(hello.kind, HELLO);
-        server.send(READY, b"", &[]).expect("room");
-        assert!(!link.look(now) && link.session().is_some());
+        server.send(READY, b"", &[]).expect("space");
+        assert!(!link.poll(now) && link.session().is_some());
         server
     }
 
     #[test]
     fn a_session_that_breaks_or_whose_channel_ends_is_told_once_and_made_again() {
-        let desk = Desk::new();
-        let mut link = link(&desk);
-        let first = connected(&mut link, &desk, Ns(1));
+        let listener = LocalListener::new();
+        let mut link = link(&listener);
+        let first = connected(&mut link, &listener, Ns(1));
         *link.session().expect("a session") = true;
         assert!(link.session().is_none());
-        assert!(link.look(Ns(2)), "it is told");
+        assert!(link.poll(Ns(2)), "it is told");
         assert_eq!(link.take_error(), Some(Why::Loss(Loss::Broken)));
-        assert!(!link.look(Ns(3)), "and rests");
+        assert!(!link.poll(Ns(3)), "and rests");
         drop(first);
         let rested = link.next_timer();
-        let second = connected(&mut link, &desk, rested);
+        let second = connected(&mut link, &listener, rested);
         drop(second);
         let later = link.next_timer();
-        assert!(link.look(later), "the channel has ended");
+        assert!(link.poll(later), "the channel has ended");
         assert!(matches!(link.take_error(), Some(Why::Channel(_))));
     }
 
     #[test]
     fn rests_grow_to_their_longest_and_a_session_makes_them_short_again() {
-        let desk = Desk::new();
-        let mut link = link(&desk);
+        let listener = LocalListener::new();
+        let mut link = link(&listener);
         let (mut now, mut rests) = (Ns(1), Vec::new());
         for _ in 0..12 {
-            link.look(now);
-            desk.clear();
-            link.look(now);
+            link.poll(now);
+            listener.clear();
+            link.poll(now);
             rests.push(link.next_timer().since(now));
             now = link.next_timer();
         }
         let options = LinkOptions::default();
         assert_eq!((rests[0], rests[1]), (options.rest_min, options.rest_min * 2));
         assert_eq!(rests[11], options.rest_max);
-        let server = connected(&mut link, &desk, now);
+        let server = connected(&mut link, &listener, now);
         drop(server);
         let now = link.next_timer();
-        assert!(link.look(now));
+        assert!(link.poll(now));
         assert_eq!(link.next_timer().since(now), options.rest_min);
     }
 
     #[test]
     fn a_server_that_is_silent_refuses_or_chatters_is_lost() {
-        let (desk, options) = (Desk::new(), LinkOptions::default());
-        let mut link = link(&desk);
-        link.look(Ns(1));
-        link.look(options.handshake_max);
+        let (listener, options) = (LocalListener::new(), LinkOptions::default());
+        let mut link = link(&listener);
+        link.poll(Ns(1));
+        link.poll(options.handshake_max);
         assert_eq!(link.take_error(), None);
-        link.look(options.handshake_max + Ns(2));
+        link.poll(options.handshake_max + Ns(2));
         assert_eq!(link.take_error(), Some(Why::Loss(Loss::Timeout)));
 
-        desk.clear();
+        listener.clear();
         let now = link.next_timer();
-        link.look(now);
-        let server = desk.accept().expect("it dials again");
+        link.poll(now);
+        let server = listener.accept().expect("it dials again");
         server.refuse(refusal::SHUTTING_DOWN, "closing time");
-        link.look(now);
+        link.poll(now);
         let why = link.take_error().expect("a reason").to_string();
         assert!(why.contains("closing time"), "{why}");
 
         let now = link.next_timer();
-        let mut server = connected(&mut link, &desk, now);
-        server.send(READY, b"", &[]).expect("room");
+        let mut server = connected(&mut link, &listener, now);
+        server.send(READY, b"", &[]).expect("space");
         let now = link.next_timer();
-        assert!(link.look(now));
+        assert!(link.poll(now));
         assert_eq!(link.take_error(), Some(Why::Loss(Loss::Unexpected)));
     }
 }

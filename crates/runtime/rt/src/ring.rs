@@ -7,11 +7,11 @@
 //! ```
 //! Head and tail count bytes for ever; modulo the length they are places. A message is a word, its length, and its
 //! bytes, padded to words; it may wrap around anywhere. The producer publishes a batch with one Release store, the
-//! consumer gives room back with another, and each looks at the other's count only when its own copy of it says that
+//! consumer gives space back with another, and each looks at the other's count only when its own copy of it says that
 //! there is nothing more. *(The shape of Lamport's queue with the cached indices that many descend from; our choice.)*
 //!
 //! A message longer than a quarter of the ring travels beside it in memory of its own; what stands in the ring then is
-//! that it does. So a ring is small whatever crosses it, and refuses only until there is room, never for ever.
+//! that it does. So a ring is small whatever crosses it, and refuses only until there is space, never for ever.
 
 use drover_base::sync::{Arc, AtomicU64, Ordering};
 use drover_mem::{AllocError, PageWish, Region};
@@ -81,7 +81,7 @@ impl<M: Memory> Shared<M> {
     }
 }
 
-/// No room at the moment.
+/// No space at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RingFull;
 
@@ -147,9 +147,9 @@ impl RingProducer {
         self.0.publish(Ordering::Release);
     }
 
-    /// Whether the consumer has given room back since [`push`](RingProducer::push) last looked.
-    pub fn has_new_room(&self) -> bool {
-        self.0.has_new_room()
+    /// Whether the consumer has given space back since [`push`](RingProducer::push) last looked.
+    pub fn has_new_space(&self) -> bool {
+        self.0.has_new_space()
     }
 }
 
@@ -165,7 +165,7 @@ impl RingConsumer {
         self.0.pop(out)
     }
 
-    /// Gives the room of what was read back to the producer. Once per batch.
+    /// Gives the space of what was read back to the producer. Once per batch.
     #[inline]
     pub fn release(&mut self) {
         self.0.release();
@@ -193,7 +193,7 @@ impl<M: Memory> Producer<M> {
         if len > self.shared.bytes / 4 {
             return self.push_box(len, pieces);
         }
-        self.make_room(WORD + len.next_multiple_of(WORD))?;
+        self.make_space(WORD + len.next_multiple_of(WORD))?;
         let mut at = self.head;
         self.shared.put(at, &(len as u64).to_le_bytes());
         at += WORD as u64;
@@ -207,13 +207,13 @@ impl<M: Memory> Producer<M> {
 
     #[cold]
     fn push_box(&mut self, len: usize, pieces: &[&[u8]]) -> Result<(), RingFull> {
-        // Acquire: as in `make_room`; here it orders nothing but the count itself.
+        // Acquire: as in `make_space`; here it orders nothing but the count itself.
         self.unboxed = self.shared.boxed.0.load(Ordering::Acquire);
         let under_way = self.boxed - self.unboxed;
         if under_way != 0 && under_way + len as u64 > BOXED_BYTES_MAX {
             return Err(RingFull);
         }
-        self.make_room(WORD)?;
+        self.make_space(WORD)?;
         if self.boxes.send(pieces.concat().into()).is_err() {
             return Err(RingFull); // Nobody reads any more.
         }
@@ -224,7 +224,7 @@ impl<M: Memory> Producer<M> {
     }
 
     #[inline]
-    fn make_room(&mut self, need: usize) -> Result<(), RingFull> {
+    fn make_space(&mut self, need: usize) -> Result<(), RingFull> {
         let fits = |head: u64, tail: u64, bytes: usize| (head - tail) as usize + need <= bytes;
         if fits(self.head, self.tail, self.shared.bytes) {
             return Ok(());
@@ -249,7 +249,7 @@ impl<M: Memory> Producer<M> {
         self.waker.wake();
     }
 
-    fn has_new_room(&self) -> bool {
+    fn has_new_space(&self) -> bool {
         let [tail, unboxed] =
             [&self.shared.tail, &self.shared.boxed].map(|count| count.0.load(Ordering::Relaxed));
         tail != self.tail || unboxed != self.unboxed
@@ -307,7 +307,7 @@ impl<M: Memory> Consumer<M> {
         }
         self.released = self.tail;
         self.shared.boxed.0.store(self.boxed, Ordering::Release);
-        // Release: pairs with the Acquire in `make_room`; what was read may be overwritten.
+        // Release: pairs with the Acquire in `make_space`; what was read may be overwritten.
         self.shared.tail.0.store(self.tail, Ordering::Release);
     }
 }
@@ -333,7 +333,7 @@ mod tests {
         let mut out = Vec::new();
         producer.publish();
         for byte in 0..3 {
-            producer.push(&[&[byte], b"", b"xyz"]).expect("room");
+            producer.push(&[&[byte], b"", b"xyz"]).expect("space");
         }
         assert!(!consumer.pop(&mut out) && wakes.load(Relaxed) == 0);
         producer.publish();
@@ -347,21 +347,21 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ring_refuses_until_room_is_given_back() {
+    fn a_full_ring_refuses_until_space_is_given_back() {
         let (mut producer, mut consumer) = quiet(64);
         let mut out = Vec::new();
-        (0..4).for_each(|i| producer.push(&[&[i; 8]]).expect("room"));
+        (0..4).for_each(|i| producer.push(&[&[i; 8]]).expect("space"));
         assert_eq!(producer.push(&[b""]), Err(RingFull));
         assert_eq!(
             producer.push(&[&[1; 1000]]),
             Err(RingFull),
-            "the word of a box needs room"
+            "the word of a box needs space"
         );
         producer.publish();
-        assert!(consumer.pop(&mut out) && !producer.has_new_room());
+        assert!(consumer.pop(&mut out) && !producer.has_new_space());
         assert_eq!(producer.push(&[b""]), Err(RingFull));
         consumer.release();
-        assert!(producer.has_new_room());
+        assert!(producer.has_new_space());
         assert_eq!(producer.push(&[b"abcdefgh"]), Ok(()));
     }
 
@@ -370,14 +370,14 @@ mod tests {
         let (mut producer, mut consumer) = quiet(256);
         let mut out = Vec::new();
         let huge = vec![7; 3 * BOXED_BYTES_MAX as usize];
-        producer.push(&[b"before"]).expect("room");
+        producer.push(&[b"before"]).expect("space");
         producer.push(&[b"head", &huge]).expect("one is never refused");
         assert_eq!(
             producer.push(&[&[1; 100]]),
             Err(RingFull),
             "so many bytes are under way"
         );
-        producer.push(&[b"behind"]).expect("room");
+        producer.push(&[b"behind"]).expect("space");
         producer.publish();
         assert!(consumer.pop(&mut out) && out == b"before");
         assert!(consumer.pop(&mut out) && out.len() == huge.len() + 4 && out[..4] == *b"head");
@@ -391,7 +391,7 @@ mod tests {
         let (mut producer, consumer) = quiet(64);
         drop(consumer);
         assert_eq!(producer.push(&[&[0; 100]]), Err(RingFull));
-        (0..4).for_each(|i| producer.push(&[&[i; 8]]).expect("room"));
+        (0..4).for_each(|i| producer.push(&[&[i; 8]]).expect("space"));
         assert_eq!(producer.push(&[b""]), Err(RingFull));
     }
 
@@ -496,8 +496,8 @@ mod loom_tests {
         }
     }
 
-    /// Six messages of a word through a ring with room for four: two are written over what was read.
-    /// `early`: the consumer gives the room of a message back before it reads it.
+    /// Six messages of a word through a ring with space for four: two are written over what was read.
+    /// `early`: the consumer gives the space of a message back before it reads it.
     fn pass(publish: Ordering, early: bool) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
@@ -548,7 +548,7 @@ mod loom_tests {
 
     #[test]
     #[should_panic]
-    fn loom_room_given_back_too_early_is_caught() {
+    fn loom_space_given_back_too_early_is_caught() {
         pass(Ordering::Release, true);
     }
 }

@@ -231,7 +231,7 @@ mod tests {
     enum Step {
         Arm(u32, u64),
         Cancel(u32),
-        Advance(u64),
+        Forward(u64),
         /// Sleep until the wheel says, as a run loop does.
         Sleep,
     }
@@ -242,7 +242,7 @@ mod tests {
         let step = prop_oneof![
             4 => (0u32..16, distance.clone()).prop_map(|(key, at)| Step::Arm(key, at)),
             1 => (0u32..16).prop_map(Step::Cancel),
-            2 => distance.prop_map(Step::Advance),
+            2 => distance.prop_map(Step::Forward),
             2 => Just(Step::Sleep),
         ];
         prop::collection::vec(step, 1..80)
@@ -298,7 +298,7 @@ mod tests {
                         return false;
                     }
                 }
-                Step::Advance(distance) => now += distance >> 8,
+                Step::Forward(distance) => now += distance >> 8,
                 Step::Sleep if timers.is_empty() => {}
                 Step::Sleep => now = now.max(timers.next().0),
             }
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn spoiled_wheels_are_caught() {
-        let steps = [Step::Arm(1, 100), Step::Advance(101 << 8)];
+        let steps = [Step::Arm(1, 100), Step::Forward(101 << 8)];
         assert!(agrees(&steps, 0, |_| ()));
         assert!(
             !agrees(&steps, 0, |timers| timers.earliest = u64::MAX),
@@ -342,7 +342,7 @@ mod tests {
         assert!(!agrees(&steps, 0, lost), "it loses a group");
         let late = |timers: &mut Timers| timers.entries[1].tick |= 2;
         assert!(
-            !agrees(&[Step::Arm(1, 101), Step::Advance(101 << 8)], 0, late),
+            !agrees(&[Step::Arm(1, 101), Step::Forward(101 << 8)], 0, late),
             "it is late"
         );
     }

@@ -125,7 +125,7 @@ fn frames_come_back_on_every_carrier() {
 }
 
 #[test]
-fn too_many_connections_are_refused_and_room_is_made_again() {
+fn too_many_connections_are_refused_and_space_is_made_again() {
     let mut bed = Bed::new(2);
     let (first, _second, mut third) = (bed.client(), bed.client(), bed.client());
     let Err(ControlError::Refused { code, reason }) = third.recv(Ns::ZERO) else {

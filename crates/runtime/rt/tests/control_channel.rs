@@ -70,7 +70,7 @@ fn frames_pass_both_ways_in_order() {
                 (kind::APPLICATION + i, i.to_le_bytes().to_vec())
             );
         }
-        // The long one is more than a pipe holds: it goes out in pieces, as the reader makes room.
+        // The long one is more than a pipe holds: it goes out in pieces, as the reader makes space.
         let frame = loop {
             assert!(b.recv(Ns::ZERO).expect("no frame, no error").is_none());
             if let Some(frame) = a.recv(Ns::ZERO).expect("no error") {

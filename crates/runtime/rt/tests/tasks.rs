@@ -3,7 +3,7 @@
 use drover_base::{Actor, Ns, Progress};
 use drover_mem::{PageWish, Region};
 use drover_rt::exchange::End;
-use drover_rt::{Failure, Peer, TaskCx, TaskOptions, TaskPool, WcError};
+use drover_rt::{Failure, PeerId, TaskCx, TaskOptions, TaskPool, WcError};
 use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs::{
     Access, Context, Device, MemoryRegion, PostErrorKind, Provider, QpKind, QpOptions, QueuePair,
@@ -20,7 +20,7 @@ use std::task::Poll;
 /// A pool on one side, a page of memory on the other. Fields in the order they must go.
 struct Bed<P: Provider> {
     pool: TaskPool<P>,
-    peer: Peer,
+    peer: PeerId,
     far: End<P>,
     memory: Region,
     _mr: P::Mr,
@@ -59,7 +59,7 @@ impl<P: Provider> Bed<P> {
         let remote = ctx
             .import_region(&mr.export(&[]).expect("export"))
             .expect("import");
-        let (peer, _mr) = (Peer::default(), mr);
+        let (peer, _mr) = (PeerId::default(), mr);
         Bed {
             pool,
             peer,
@@ -106,7 +106,7 @@ impl<P: Provider> Bed<P> {
                 let work = task(cx);
                 async move { *put.borrow_mut() = Some(work.await) }
             })
-            .expect("room");
+            .expect("space");
         self.run();
         out.take().expect("the task ended")
     }
@@ -142,7 +142,7 @@ fn many_tasks_with_a_lock<P: Provider>(device: &P::Device) {
                     locked_add(&cx, peer, remote).await.expect("verbs");
                 }
             })
-            .expect("room");
+            .expect("space");
     }
     assert!(bed.pool.spawn(|_| async {}).is_err(), "the pool is full");
     bed.run();
@@ -152,7 +152,7 @@ fn many_tasks_with_a_lock<P: Provider>(device: &P::Device) {
     assert_eq!(bed.pool.free_buffer_count(), SMALL.buffer_count);
 }
 
-async fn locked_add<P: Provider>(cx: &TaskCx<P>, peer: Peer, remote: RemoteRegion) -> Result<(), WcError> {
+async fn locked_add<P: Provider>(cx: &TaskCx<P>, peer: PeerId, remote: RemoteRegion) -> Result<(), WcError> {
     loop {
         let ticket = cx.cas(peer, remote.at(0), 0, 1);
         if cx.sync().await?.value(ticket) == 0 {
@@ -263,7 +263,7 @@ fn a_cancelled_task_leaves_its_buffers_until_the_device_is_done() {
             drop(cx.sync().await);
             panic!("it was cancelled");
         })
-        .expect("room");
+        .expect("space");
     while matches!(bed.step(), Progress::Busy) {}
     assert_eq!(bed.pool.free_buffer_count(), SMALL.buffer_count - 12);
     assert!(bed.pool.cancel(task) && !bed.pool.cancel(task));
@@ -316,7 +316,7 @@ fn a_pool_can_go_with_requests_in_flight() {
             cx.read(peer, cx.buffer(8).expect("buffer"), remote.at(0));
             drop(cx.sync().await);
         })
-        .expect("room");
+        .expect("space");
     while matches!(bed.step(), Progress::Busy) {}
     drop(bed);
 }
@@ -337,7 +337,7 @@ fn sleepers_wake_in_order_and_the_core_may_sleep_meanwhile() {
                 cx.sleep(Ns::from_us(us)).await;
                 woken.borrow_mut().push(us);
             })
-            .expect("room");
+            .expect("space");
     }
     while bed.pool.task_count() > 0 {
         if let Progress::Idle { wake_at } = bed.step() {
@@ -365,7 +365,7 @@ fn a_foreign_thread_can_wake_a_task() {
             });
             put.set(value.await);
         })
-        .expect("room");
+        .expect("space");
     while matches!(bed.step(), Progress::Busy) {}
     let thread = std::thread::spawn(move || {
         let mut mail = mail.lock().expect("mail");

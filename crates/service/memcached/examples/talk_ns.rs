@@ -5,8 +5,8 @@
 
 use drover_base::{HashSeed, Rng};
 use drover_mem::{NativeCpu, timestamp};
-use drover_memcached::{Core, Desk, NoHost, Nowhere, Server, Session, Settings};
-use drover_net::{Output, Talk, Wants};
+use drover_memcached::{Core, Executor, NoHooks, Server, Session, Settings, SingleCore};
+use drover_net::{Need, Output, Protocol};
 use drover_store::{Partition, PartitionOptions};
 use std::fmt::Write;
 
@@ -33,7 +33,7 @@ impl Bed {
             partition: Partition::new(&PartitionOptions::default()).expect("memory"),
             cpu: NativeCpu::new(1),
             core: Core::default(),
-            server: Server::new(hasher, 1_700_000_000, 1, settings, Box::new(NoHost)),
+            server: Server::new(hasher, 1_700_000_000, 1, settings, Box::new(NoHooks)),
             session: Session::new(false),
             output: Output::new(1, 1 << 20),
         };
@@ -44,17 +44,17 @@ impl Bed {
     }
 
     fn say(&mut self, input: &[u8]) {
-        let mut desk = Desk {
+        let mut executor = Executor {
             partition: &mut self.partition,
             cpu: &self.cpu,
             now_s: 100,
             core: &mut self.core,
             server: &self.server,
-            elsewhere: &mut Nowhere,
+            router: &mut SingleCore,
         };
-        let advance = self.session.advance(&mut desk, input, &mut self.output);
+        let advance = self.session.advance(&mut executor, input, &mut self.output);
         assert_eq!(advance.used, input.len());
-        assert_eq!(advance.wants, Wants::Input { at_least: 1 });
+        assert_eq!(advance.need, Need::Input { at_least: 1 });
         self.output.wrote(self.output.ready_bytes());
     }
 }

@@ -71,7 +71,7 @@ counters! {
     touch_misses,
     /// Values over the limit.
     store_too_large,
-    /// Values for which there was no room.
+    /// Values for which there was no space.
     store_no_memory,
     /// Attempts to log in.
     auth_cmds,

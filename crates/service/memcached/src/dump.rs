@@ -1,7 +1,7 @@
 //! [`Dump`]: `lru_crawler metadump` and `mgdump`, a few buckets at a time: a dump holds no memory but its place, so it
 //! may be as long as there are items and as slow as its reader.
 
-use crate::Desk;
+use crate::Executor;
 use crate::parse::base64::{self, TEXT_BYTES_MAX};
 use drover_base::Cpu;
 use drover_net::Output;
@@ -64,15 +64,15 @@ impl Dump {
     }
 
     /// Adds the lines of this piece's items that live here.
-    pub(crate) fn write<C: Cpu>(self, desk: &mut Desk<'_, C>, output: &mut Output) {
-        if self.bucket >= desk.server.settings.bucket_count {
+    pub(crate) fn write<C: Cpu>(self, executor: &mut Executor<'_, C>, output: &mut Output) {
+        if self.bucket >= executor.server.settings.bucket_count {
             return;
         }
-        let start_unix_s = desk.server.start_unix_s;
-        let line = &mut desk.core.line;
+        let start_unix_s = executor.server.start_unix_s;
+        let line = &mut executor.core.line;
         let mut bucket = self.bucket;
         for _ in 0..PIECE_BUCKETS {
-            let next = desk.partition.scan(bucket, desk.now_s, |item| {
+            let next = executor.partition.scan(bucket, executor.now_s, |item| {
                 let mut key = [0; KEY_BYTES_MAX];
                 let len = item.copy_key(&mut key);
                 if len == 0 {

@@ -4,37 +4,37 @@
 //! binary protocol is refused with a line, UDP is not spoken. What differs from memcached is in
 //! [a section below](#what-differs-from-memcached).
 //!
-//! - [`Session`] is one connection: a [`Talk`](drover_net::Talk) that is shown input and adds replies.
-//! - [`Desk`] is what a step needs of its core: the partition, the time, [`Core`] (what stays), [`Server`] (what all
-//!   cores share), and the way to the cores where other keys live ([`Elsewhere`], of which [`Rings`] is one).
+//! - [`Session`] is one connection: a [`Protocol`](drover_net::Protocol) that is shown input and adds replies.
+//! - [`Executor`] is what a step needs of its core: the partition, the time, [`Core`] (what stays), [`Server`] (what all
+//!   cores share), and the way to the cores where other keys live ([`CoreRouter`], of which [`Rings`] is one).
 //! - [`parse::parse`] makes a [`Request`](request::Request) of the start of an input; the request borrows from it.
 //!
 //! ```
 //! use drover_base::HashSeed;
 //! use drover_mem::NativeCpu;
-//! use drover_memcached::{Core, Desk, NoHost, Nowhere, Server, Session, Settings};
-//! use drover_net::{Output, Talk, Wants};
+//! use drover_memcached::{Core, Executor, NoHooks, SingleCore, Server, Session, Settings};
+//! use drover_net::{Output, Protocol, Need};
 //! use drover_store::{Partition, PartitionOptions};
 //! let options = PartitionOptions { log_bytes: 1 << 20, bucket_count: 1 << 10, ..Default::default() };
 //! let (mut partition, cpu, mut core) = (Partition::new(&options)?, NativeCpu::new(1), Core::default());
 //! let start_unix_s = 1_700_000_000; // the wall clock when `now_s` was 0
 //! let hasher = HashSeed::new(1, 2).hasher();
-//! let server = Server::new(hasher, start_unix_s, 1, Settings::default(), Box::new(NoHost));
+//! let server = Server::new(hasher, start_unix_s, 1, Settings::default(), Box::new(NoHooks));
 //!
 //! let (mut session, mut output) = (Session::new(false), Output::new(1, 1 << 16));
-//! let mut desk = Desk {
+//! let mut executor = Executor {
 //!     partition: &mut partition,
 //!     cpu: &cpu,
 //!     now_s: 100,
 //!     core: &mut core,
 //!     server: &server,
-//!     elsewhere: &mut Nowhere,
+//!     elsewhere: &mut SingleCore,
 //! };
 //! let input = b"set greeting 0 0 5\r\nhello\r\nget greeting\r\nmg gree";
-//! let advance = session.advance(&mut desk, input, &mut output);
+//! let advance = session.advance(&mut executor, input, &mut output);
 //! assert_eq!(output.only_piece(), Some(&b"STORED\r\nVALUE greeting 0 5\r\nhello\r\nEND\r\n"[..]));
 //! assert_eq!(&input[advance.used..], b"mg gree");
-//! assert_eq!(advance.wants, Wants::Input { at_least: 8 });
+//! assert_eq!(advance.need, Need::Input { at_least: 8 });
 //! # Ok::<(), drover_mem::AllocError>(())
 //! ```
 //!
@@ -65,26 +65,26 @@
 #![forbid(unsafe_code)]
 
 pub mod counters;
-pub mod crossing;
-mod desk;
 mod detail;
 mod dump;
-mod elsewhere;
 mod exec;
+mod executor;
+pub mod forward;
 mod line;
 pub mod parse;
 pub mod request;
 mod rings;
+mod router;
 mod server;
 mod session;
 mod stats;
 mod watch;
 
 pub use counters::{Board, Counters};
-pub use desk::{Core, Desk};
 pub use detail::Detail;
-pub use elsewhere::{Elsewhere, NoRoom, Nowhere};
+pub use executor::{Core, Executor};
 pub use rings::{Inbound, Outbound, Receiver, Rings};
-pub use server::{Connections, Host, NoHost, Server, Settings, TlsSettings};
+pub use router::{CoreRouter, RouteFull, SingleCore};
+pub use server::{Connections, NoHooks, Server, ServerHooks, Settings, TlsSettings};
 pub use session::Session;
 pub use watch::{Guest, Watchers};

@@ -5,25 +5,25 @@
 //!   session --send--> Outbound --- requests 0 -> 1 ---> Inbound --serve--> its partition
 //!   sockets <--fill-- Inbound  <--- replies 1 -> 0 ---'
 //! ```
-//! A message is the hole that its reply fills (16 bytes) and what is described in [`crossing`](crate::crossing); a reply
-//! is the hole again and the reply. So nobody remembers anything about requests under way: a connection that is gone
-//! when its reply comes has no hole for it.
+//! A message is the pending reply that its reply fills (16 bytes) and what is described in [`forward`](crate::forwarding); a reply
+//! is the pending reply again and the reply. So nobody remembers anything about requests under way: a connection that is gone
+//! when its reply comes has no pending reply for it.
 //!
 //! Nothing can lock up. Replies that come are always taken; requests are taken unless the reply to an earlier one of the
-//! same core still waits for room, of which there is some as soon as that core takes its replies. A core holds at most
+//! same core still waits for space, of which there is some as soon as that core takes its replies. A core holds at most
 //! one such reply per other core.
 
-use crate::{Elsewhere, NoRoom};
+use crate::{CoreRouter, RouteFull};
 use drover_base::KeyHash;
 use drover_mem::AllocError;
-use drover_net::{Hole, Output};
+use drover_net::{Output, PendingReply};
 use drover_rt::{RingConsumer, RingProducer, ring};
 use drover_store::Hint;
 use drover_verbs::Waker;
 use std::io::IoSlice;
 use std::sync::{Arc, OnceLock};
 
-/// Bytes of a hole before a message.
+/// Bytes of a pending reply before a message.
 const HOLE_BYTES: usize = 16;
 /// Replies that one step takes from one ring: about what a connection may have in its turn.
 const REPLIES: usize = 64;
@@ -59,7 +59,7 @@ impl Rings {
                 let (answers, answered) = ring(ring_bytes, ringer(&all[from].bell))?;
                 all[from].outbound.requests[to] = Some(asks);
                 all[from].inbound.replies.push(answered);
-                all[to].inbound.peers.push(Peer {
+                all[to].inbound.peers.push(RingPair {
                     requests: asked,
                     replies: answers,
                     held: None,
@@ -104,13 +104,13 @@ fn ringer(bell: &Bell) -> Waker {
     })
 }
 
-/// Requests on their way out: the [`Elsewhere`] of a core.
+/// Requests on their way out: the [`CoreRouter`] of a core.
 #[derive(Debug)]
 pub struct Outbound {
     own: usize,
     /// By core; none to this one.
     requests: Vec<Option<RingProducer>>,
-    /// A request found no room since [`has_room_again`](Outbound::has_room_again) was last true.
+    /// A request found no space since [`has_space_again`](Outbound::has_space_again) was last true.
     refused: bool,
 }
 
@@ -121,14 +121,14 @@ impl Outbound {
     }
 
     /// Whether a request that was refused is worth another try. True once; then those who wait for others go on.
-    pub fn has_room_again(&mut self) -> bool {
-        let again = self.refused && self.requests.iter().flatten().any(RingProducer::has_new_room);
+    pub fn has_space_again(&mut self) -> bool {
+        let again = self.refused && self.requests.iter().flatten().any(RingProducer::has_new_space);
         self.refused &= !again;
         again
     }
 }
 
-impl Elsewhere for Outbound {
+impl CoreRouter for Outbound {
     fn core_count(&self) -> usize {
         self.requests.len()
     }
@@ -142,24 +142,24 @@ impl Elsewhere for Outbound {
         hash.partition_index(self.requests.len())
     }
 
-    fn send(&mut self, core: usize, hole: Hole, pieces: &[&[u8]]) -> Result<(), NoRoom> {
+    fn send(&mut self, core: usize, pending_reply: PendingReply, pieces: &[&[u8]]) -> Result<(), RouteFull> {
         let Some(ring) = self.requests.get_mut(core).and_then(Option::as_mut) else {
             debug_assert!(false, "core {core} is this one or none");
-            return Err(NoRoom);
+            return Err(RouteFull);
         };
-        let hole = hole_bytes(hole);
-        // The pieces behind the hole, without a list made for each message: requests come in one to three.
+        let pending_reply = hole_bytes(pending_reply);
+        // The pieces behind the pending reply, without a list made for each message: requests come in one to three.
         let sent = match *pieces {
-            [a] => ring.push(&[&hole, a]),
-            [a, b] => ring.push(&[&hole, a, b]),
-            [a, b, c] => ring.push(&[&hole, a, b, c]),
-            _ => ring.push(&[&hole, &pieces.concat()]),
+            [a] => ring.push(&[&pending_reply, a]),
+            [a, b] => ring.push(&[&pending_reply, a, b]),
+            [a, b, c] => ring.push(&[&pending_reply, a, b, c]),
+            _ => ring.push(&[&pending_reply, &pieces.concat()]),
         };
         sent.map_err(|_| {
-            // What is there must be seen for room to come.
+            // What is there must be seen for space to come.
             ring.publish();
             self.refused = true;
-            NoRoom
+            RouteFull
         })
     }
 }
@@ -167,7 +167,7 @@ impl Elsewhere for Outbound {
 /// What a core does with what arrives.
 pub trait Receiver {
     /// This request will be served soon: asks for its key's bucket.
-    fn foresee(&mut self, message: &[u8]) {
+    fn prefetch(&mut self, message: &[u8]) {
         let _ = message;
     }
 
@@ -181,26 +181,26 @@ pub trait Receiver {
     fn serve(&mut self, message: &[u8], hint: Hint, reply: &mut Output);
 
     /// A reply to one of this core's own requests. The connection may be gone.
-    fn fill(&mut self, hole: Hole, reply: &[u8]);
+    fn fill(&mut self, pending_reply: PendingReply, reply: &[u8]);
 }
 
 /// Requests and replies that arrive at a core.
 #[derive(Debug)]
 pub struct Inbound {
-    peers: Vec<Peer>,
+    peers: Vec<RingPair>,
     replies: Vec<RingConsumer>,
     /// The message at hand.
     scratch: Vec<u8>,
-    /// Whose request is being served, and the hole for its reply: still there after a panic.
-    serving: Option<(usize, Hole)>,
+    /// Whose request is being served, and the pending reply for its reply: still there after a panic.
+    serving: Option<(usize, PendingReply)>,
 }
 
 /// Another core's requests, and the way back.
 #[derive(Debug)]
-struct Peer {
+struct RingPair {
     requests: RingConsumer,
     replies: RingProducer,
-    /// A reply that found no room.
+    /// A reply that found no space.
     held: Option<Vec<u8>>,
     /// Requests taken together, so that no memory access waits, as those of a connection are. Their memory stays.
     batch: Vec<(Vec<u8>, Hint)>,
@@ -220,8 +220,8 @@ impl Inbound {
                     break;
                 }
                 busy = true;
-                let (hole, bytes) = split(&self.scratch);
-                receiver.fill(hole, bytes);
+                let (pending_reply, bytes) = split(&self.scratch);
+                receiver.fill(pending_reply, bytes);
             }
             ring.release();
         }
@@ -242,11 +242,11 @@ impl Inbound {
             while let Some(nth) = self.peers[index].next_request() {
                 let peer = &mut self.peers[index];
                 let (message, hint) = &peer.batch[nth];
-                let (hole, message) = split(message);
-                self.serving = Some((index, hole));
+                let (pending_reply, message) = split(message);
+                self.serving = Some((index, pending_reply));
                 receiver.serve(message, *hint, reply);
                 self.serving = None;
-                peer.answer(hole, reply);
+                peer.answer(pending_reply, reply);
             }
         }
         let peer = &mut self.peers[index];
@@ -264,16 +264,16 @@ impl Inbound {
     /// After a panic in [`step`](Inbound::step): the request that caused it is answered by an error, for its client
     /// waits; the others go on. What was in the reply at hand is worth nothing.
     pub fn recover(&mut self) {
-        if let Some((index, hole)) = self.serving.take() {
+        if let Some((index, pending_reply)) = self.serving.take() {
             let peer = &mut self.peers[index];
-            peer.held = Some([&hole_bytes(hole), PANICKED].concat());
+            peer.held = Some([&hole_bytes(pending_reply), PANICKED].concat());
             peer.send_held();
             peer.replies.publish();
         }
     }
 }
 
-impl Peer {
+impl RingPair {
     /// Makes sure that there is something to serve; false if nothing came. In three passes, of which the third is to
     /// serve it: ask for buckets, ask for items.
     fn gather(&mut self, receiver: &mut impl Receiver) -> bool {
@@ -295,7 +295,7 @@ impl Peer {
                 break;
             }
             *hint = Hint::NONE;
-            receiver.foresee(split(message).1);
+            receiver.prefetch(split(message).1);
             bytes += message.len();
             self.taken += 1;
         }
@@ -307,7 +307,7 @@ impl Peer {
         self.taken > 0
     }
 
-    /// The next of the batch, unless the reply to the one before still waits for room.
+    /// The next of the batch, unless the reply to the one before still waits for space.
     fn next_request(&mut self) -> Option<usize> {
         let nth = self.served;
         let goes_on = nth < self.taken && self.held.is_none();
@@ -316,17 +316,17 @@ impl Peer {
     }
 
     /// Sends what is in `reply`, which is empty afterwards.
-    fn answer(&mut self, hole: Hole, reply: &mut Output) {
-        let hole = hole_bytes(hole);
+    fn answer(&mut self, pending_reply: PendingReply, reply: &mut Output) {
+        let pending_reply = hole_bytes(pending_reply);
         if let Some(bytes) = reply.only_piece() {
-            if self.replies.push(&[&hole, bytes]).is_err() {
-                self.held = Some([&hole, bytes].concat());
+            if self.replies.push(&[&pending_reply, bytes]).is_err() {
+                self.held = Some([&pending_reply, bytes].concat());
             }
             let len = bytes.len();
             reply.wrote(len);
             return;
         }
-        let mut message = hole.to_vec();
+        let mut message = pending_reply.to_vec();
         while reply.ready_bytes() > 0 {
             let mut slices = [IoSlice::new(&[]); 16];
             let count = reply.slices(&mut slices);
@@ -341,7 +341,7 @@ impl Peer {
         self.send_held();
     }
 
-    /// Whether there was one and it found room.
+    /// Whether there was one and it found space.
     fn send_held(&mut self) -> bool {
         let Some(message) = self.held.take() else {
             return false;
@@ -354,19 +354,19 @@ impl Peer {
     }
 }
 
-fn hole_bytes(hole: Hole) -> [u8; HOLE_BYTES] {
+fn hole_bytes(pending_reply: PendingReply) -> [u8; HOLE_BYTES] {
     let mut bytes = [0; HOLE_BYTES];
-    bytes[..8].copy_from_slice(&hole.connection.to_le_bytes());
-    bytes[8..].copy_from_slice(&hole.number.to_le_bytes());
+    bytes[..8].copy_from_slice(&pending_reply.connection.to_le_bytes());
+    bytes[8..].copy_from_slice(&pending_reply.number.to_le_bytes());
     bytes
 }
 
-/// A message's hole and the rest.
-fn split(message: &[u8]) -> (Hole, &[u8]) {
+/// A message's pending reply and the rest.
+fn split(message: &[u8]) -> (PendingReply, &[u8]) {
     let word = |at: usize| message[at..at + 8].try_into().map(u64::from_le_bytes);
-    let hole = Hole {
+    let pending_reply = PendingReply {
         connection: word(0).expect("eight bytes"),
         number: word(8).expect("eight bytes"),
     };
-    (hole, &message[HOLE_BYTES..])
+    (pending_reply, &message[HOLE_BYTES..])
 }

@@ -1,4 +1,4 @@
-//! [`Server`]: what all cores of a server share; [`Host`]: what the program around it does for it.
+//! [`Server`]: what all cores of a server share; [`ServerHooks`]: what the program around it does for it.
 
 use crate::counters::Board;
 use crate::detail::Detail;
@@ -19,7 +19,7 @@ pub struct Server {
     /// Limits and switches.
     pub settings: Settings,
     /// The program.
-    pub host: Box<dyn Host>,
+    pub host: Box<dyn ServerHooks>,
     /// `stats detail`.
     pub detail: Detail,
     /// `watch`.
@@ -35,7 +35,7 @@ impl Server {
         start_unix_s: u64,
         core_count: usize,
         settings: Settings,
-        host: Box<dyn Host>,
+        host: Box<dyn ServerHooks>,
     ) -> Server {
         Server {
             hasher,
@@ -193,7 +193,7 @@ pub struct Connections {
 }
 
 /// What the program around the protocol does for it. Called for rare commands only; must not block.
-pub trait Host: Send + Sync {
+pub trait ServerHooks: Send + Sync {
     /// Whether a user may come in.
     fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
         let _ = (user, password);
@@ -247,6 +247,6 @@ pub trait Host: Send + Sync {
 
 /// A program that does nothing: for tests and examples.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct NoHost;
+pub struct NoHooks;
 
-impl Host for NoHost {}
+impl ServerHooks for NoHooks {}

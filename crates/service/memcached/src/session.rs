@@ -9,9 +9,9 @@ use crate::dump::Dump;
 use crate::parse::Refused;
 use crate::request::Fetch;
 use crate::watch::{Guest, Presence, Reason, Watchers, Watching};
-use crate::{Desk, exec};
+use crate::{Executor, exec};
 use drover_base::Cpu;
-use drover_net::{Advance, Output, Talk, Wants};
+use drover_net::{Consumed, Need, Output, Protocol};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub struct Session<C> {
 #[derive(Debug)]
 enum State {
     /// Must log in. Has it said so, the length of what follows.
-    Stranger { credentials: Option<usize> },
+    Unauthenticated { credentials: Option<usize> },
     /// The next request comes.
     Idle,
     /// In the keys of a fetch.
@@ -56,14 +56,14 @@ enum Step {
     /// So many bytes were used, and there may be more to do.
     On(usize),
     /// So many bytes were used; something is missing.
-    Wait(usize, Wants),
+    Wait(usize, Need),
 }
 
 /// What became of a part of a step that uses no input.
 enum Broadcast {
     /// All cores have it.
     Sent,
-    Wait(Wants),
+    Wait(Need),
 }
 
 impl<C> Session<C> {
@@ -71,7 +71,7 @@ impl<C> Session<C> {
     pub fn new(must_log_in: bool) -> Session<C> {
         Session {
             state: match must_log_in {
-                true => State::Stranger { credentials: None },
+                true => State::Unauthenticated { credentials: None },
                 false => State::Idle,
             },
             swallow: 0,
@@ -89,13 +89,13 @@ impl<C> Session<C> {
 
     /// Whether the client has logged in, or need not.
     pub fn is_welcome(&self) -> bool {
-        !matches!(self.state, State::Stranger { .. })
+        !matches!(self.state, State::Unauthenticated { .. })
     }
 
     /// Answers what is no request.
     fn refuse(&mut self, refused: &Refused, output: &mut Output) {
         if !refused.reply.is_empty() {
-            exec::say(output, refused.reply);
+            exec::reply(output, refused.reply);
         }
         self.swallow = refused.swallow;
         if refused.close {
@@ -117,7 +117,7 @@ impl<C> Session<C> {
     fn greet(&mut self, first: u8, output: &mut Output) {
         self.has_spoken = true;
         if first == 0x80 {
-            exec::say(
+            exec::reply(
                 output,
                 "ERROR the binary protocol is not supported: use text or meta commands",
             );
@@ -128,21 +128,27 @@ impl<C> Session<C> {
 
 impl<C: Cpu + 'static> Session<C> {
     /// One part of a step. `budget` counts the requests that this turn may still have.
-    fn step(&mut self, desk: &mut Desk<'_, C>, rest: &[u8], budget: &mut usize, output: &mut Output) -> Step {
+    fn step(
+        &mut self,
+        executor: &mut Executor<'_, C>,
+        rest: &[u8],
+        budget: &mut usize,
+        output: &mut Output,
+    ) -> Step {
         match &mut self.state {
-            State::Over => return Step::Wait(rest.len(), Wants::Close),
-            State::Flushing { .. } => return self.flush_on(desk, output),
-            State::Dumping { .. } => return self.dump_on(desk, output),
-            State::Watching(_) if output.is_full() => return Step::Wait(rest.len(), Wants::Room),
+            State::Over => return Step::Wait(rest.len(), Need::Close),
+            State::Flushing { .. } => return self.flush_on(executor, output),
+            State::Dumping { .. } => return self.dump_on(executor, output),
+            State::Watching(_) if output.is_full() => return Step::Wait(rest.len(), Need::OutputSpace),
             State::Watching(watching) => {
                 watching.drain(output);
-                return Step::Wait(rest.len(), Wants::News);
+                return Step::Wait(rest.len(), Need::Notification);
             }
             _ => {}
         }
         let skipped = self.skip(rest);
         let Some(&first) = rest.get(skipped) else {
-            return Step::Wait(skipped, Wants::Input { at_least: 1 });
+            return Step::Wait(skipped, Need::Input { at_least: 1 });
         };
         if skipped > 0 {
             return Step::On(skipped);
@@ -151,39 +157,39 @@ impl<C: Cpu + 'static> Session<C> {
             self.greet(first, output);
         }
         if output.is_full() {
-            return Step::Wait(0, Wants::Room);
+            return Step::Wait(0, Need::OutputSpace);
         }
         match &mut self.state {
-            State::Stranger { .. } => self.log_in(desk, rest, output),
+            State::Unauthenticated { .. } => self.log_in(executor, rest, output),
             State::Fetching(fetch) => {
                 let fetch = *fetch;
-                self.fetch_on(desk, fetch, rest, output)
+                self.fetch_on(executor, fetch, rest, output)
             }
-            State::Idle if *budget == 0 => Step::Wait(0, Wants::Turn),
-            State::Idle => self.batch(desk, rest, budget, output),
+            State::Idle if *budget == 0 => Step::Wait(0, Need::Turn),
+            State::Idle => self.batch(executor, rest, budget, output),
             State::Over | State::Flushing { .. } | State::Dumping { .. } | State::Watching(_) => Step::On(0),
         }
     }
 }
 
-impl<C: Cpu + 'static> Talk for Session<C> {
-    type Desk<'d> = Desk<'d, C>;
+impl<C: Cpu + 'static> Protocol for Session<C> {
+    type Executor<'d> = Executor<'d, C>;
 
-    fn advance(&mut self, desk: &mut Desk<'_, C>, input: &[u8], output: &mut Output) -> Advance {
-        desk.begin_step();
-        desk.core.connection = self
+    fn advance(&mut self, executor: &mut Executor<'_, C>, input: &[u8], output: &mut Output) -> Consumed {
+        executor.begin_step();
+        executor.core.connection = self
             .presence
             .as_ref()
             .map_or(0, |known| known.guest.number as u32);
-        let most = desk.server.settings.requests_per_event.max(1);
+        let most = executor.server.settings.requests_per_event.max(1);
         let (mut budget, mut used) = (most, 0);
         loop {
-            match self.step(desk, &input[used..], &mut budget, output) {
+            match self.step(executor, &input[used..], &mut budget, output) {
                 Step::On(bytes) => used += bytes,
-                Step::Wait(bytes, wants) => {
+                Step::Wait(bytes, need) => {
                     used += bytes;
                     output.begin(most - budget);
-                    return Advance { used, wants };
+                    return Consumed { used, need };
                 }
             }
         }

@@ -4,7 +4,7 @@
 use crate::counters::Counters;
 use crate::parse::scan::{Line, number_u32};
 use crate::parse::{BAD_FORMAT, ERROR};
-use crate::{Desk, exec};
+use crate::{Executor, exec};
 use drover_base::Cpu;
 use drover_net::Output;
 use std::fmt::{Display, Write};
@@ -28,7 +28,7 @@ impl Lines {
 
 /// Answers `stats ...`. Errors: [`MustWait`], with nothing done.
 pub(crate) fn answer<C: Cpu>(
-    desk: &mut Desk<'_, C>,
+    executor: &mut Executor<'_, C>,
     words: &Line<'_>,
     output: &mut Output,
 ) -> Result<(), MustWait> {
@@ -37,27 +37,30 @@ pub(crate) fn answer<C: Cpu>(
     }
     let mut lines = Lines(String::new());
     match words.word(1) {
-        b"" => general(desk, &mut lines),
-        b"settings" => settings(desk, &mut lines),
-        b"items" => items(desk, &mut lines),
-        b"slabs" => slabs(desk, &mut lines),
+        b"" => general(executor, &mut lines),
+        b"settings" => settings(executor, &mut lines),
+        b"items" => items(executor, &mut lines),
+        b"slabs" => slabs(executor, &mut lines),
         b"sizes" => lines.add("sizes_status", "disabled"),
-        b"conns" => desk.server.host.write_connections(&mut lines.0, desk.now_s),
+        b"conns" => executor
+            .server
+            .host
+            .write_connections(&mut lines.0, executor.now_s),
         b"reset" => {
-            desk.reset_counters();
-            exec::say(output, "RESET");
+            executor.reset_counters();
+            exec::reply(output, "RESET");
             return Ok(());
         }
         b"detail" => {
-            detail(desk, words.word(2), output);
+            detail(executor, words.word(2), output);
             return Ok(());
         }
         b"cachedump" => {
-            exec::say(output, cachedump(desk, words));
+            exec::reply(output, cachedump(executor, words));
             return Ok(());
         }
         _ => {
-            exec::say(output, ERROR);
+            exec::reply(output, ERROR);
             return Ok(());
         }
     }
@@ -65,15 +68,15 @@ pub(crate) fn answer<C: Cpu>(
     Ok(())
 }
 
-fn general<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
-    let (server, host) = (desk.server, &desk.server.host);
-    let (counters, held) = desk.totals();
+fn general<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
+    let (server, host) = (executor.server, &executor.server.host);
+    let (counters, held) = executor.totals();
     let (user_us, system_us) = host.rusage_us();
     let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
     let connections = host.connections();
     lines.add("pid", host.pid());
-    lines.add("uptime", desk.now_s.saturating_sub(server.settings.began_s));
-    lines.add("time", server.start_unix_s + u64::from(desk.now_s));
+    lines.add("uptime", executor.now_s.saturating_sub(server.settings.began_s));
+    lines.add("time", server.start_unix_s + u64::from(executor.now_s));
     lines.add("version", &server.settings.version);
     lines.add("pointer_size", usize::BITS);
     lines.add("rusage_user", seconds(user_us));
@@ -112,8 +115,8 @@ fn general<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
     host.write_stats(&mut lines.0);
 }
 
-fn settings<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
-    let settings = &desk.server.settings;
+fn settings<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
+    let settings = &executor.server.settings;
     let yes_no = |yes| if yes { "yes" } else { "no" };
     let or_null = |text: &Option<String>| text.clone().unwrap_or_else(|| "NULL".to_owned());
     lines.add("maxbytes", settings.memory_bytes);
@@ -131,7 +134,7 @@ fn settings<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
     lines.add("chunk_size", 8);
     lines.add("num_threads", settings.threads);
     lines.add("stat_key_prefix", ":");
-    lines.add("detail_enabled", yes_no(desk.server.detail.is_on()));
+    lines.add("detail_enabled", yes_no(executor.server.detail.is_on()));
     lines.add("reqs_per_event", settings.requests_per_event);
     lines.add("cas_enabled", yes_no(settings.cas));
     lines.add("tcp_backlog", settings.backlog);
@@ -172,8 +175,8 @@ fn settings<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
 }
 
 /// One class holds everything.
-fn items<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
-    let (counters, held) = desk.totals();
+fn items<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
+    let (counters, held) = executor.totals();
     if held.curr_items == 0 {
         return;
     }
@@ -185,8 +188,8 @@ fn items<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
     lines.add("items:1:reclaimed", held.reclaimed);
 }
 
-fn slabs<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
-    let (counters, held) = desk.totals();
+fn slabs<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
+    let (counters, held) = executor.totals();
     lines.add("1:chunk_size", 8);
     lines.add("1:chunks_per_page", held.limit_maxbytes / 8);
     lines.add("1:total_pages", 1);
@@ -209,8 +212,8 @@ fn slabs<C: Cpu>(desk: &Desk<'_, C>, lines: &mut Lines) {
     lines.add("total_malloced", held.limit_maxbytes);
 }
 
-fn detail<C: Cpu>(desk: &Desk<'_, C>, what: &[u8], output: &mut Output) {
-    let detail = &desk.server.detail;
+fn detail<C: Cpu>(executor: &Executor<'_, C>, what: &[u8], output: &mut Output) {
+    let detail = &executor.server.detail;
     match what {
         b"on" => detail.switch(true),
         b"off" => detail.switch(false),
@@ -220,14 +223,14 @@ fn detail<C: Cpu>(desk: &Desk<'_, C>, what: &[u8], output: &mut Output) {
             text.push_str("END\r\n");
             return output.push(text.as_bytes());
         }
-        _ => return exec::say(output, "CLIENT_ERROR usage: stats detail on|off|dump"),
+        _ => return exec::reply(output, "CLIENT_ERROR usage: stats detail on|off|dump"),
     }
-    exec::say(output, "OK");
+    exec::reply(output, "OK");
 }
 
 /// `stats cachedump <class> <limit>`: a relic, superseded by metadump. Ours is empty.
-fn cachedump<C: Cpu>(desk: &Desk<'_, C>, words: &Line<'_>) -> &'static str {
-    if !desk.server.settings.dump {
+fn cachedump<C: Cpu>(executor: &Executor<'_, C>, words: &Line<'_>) -> &'static str {
+    if !executor.server.settings.dump {
         return "CLIENT_ERROR stats cachedump not allowed";
     }
     if words.count < 4 {

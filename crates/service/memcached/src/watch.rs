@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! any core:        an event -> a line -> the queue of each watcher that asked for its kind -> its core is woken
-//! watcher's core:  queue -> output of its connection, as far as that has room
+//! watcher's core:  queue -> output of its connection, as far as that has space
 //! ```
-//! A queue that is full takes nothing more: what it misses is counted, and told in a line of its own when there is room.
+//! A queue that is full takes nothing more: what it misses is counted, and told in a line of its own when there is space.
 
 use crate::line::{self, LineBuffer};
 use drover_base::sync::{AtomicU32, AtomicU64, Ordering};
@@ -21,7 +21,7 @@ pub(crate) mod kind {
     pub(crate) const FETCHERS: u32 = 1;
     /// Values stored, or not.
     pub(crate) const MUTATIONS: u32 = 2;
-    /// Items that went to make room.
+    /// Items that went to make space.
     pub(crate) const EVICTIONS: u32 = 4;
     /// Connections that came and went.
     pub(crate) const CONNEVENTS: u32 = 8;
@@ -81,7 +81,7 @@ struct Watcher {
 #[derive(Debug, Default)]
 struct Queue {
     bytes: Vec<u8>,
-    /// Lines there was no room for.
+    /// Lines there was no space for.
     skipped: u64,
 }
 
@@ -121,7 +121,7 @@ impl Watchers {
     }
 
     /// Numbers of the connections of `core` that have something to be told: their turn should come
-    /// ([`Wants::News`](drover_net::Wants::News)). Cost while nobody watches: a load.
+    /// ([`Need::Notification`](drover_net::Need::Notification)). Cost while nobody watches: a load.
     pub fn each_waiting(&self, core: usize, mut tell: impl FnMut(u64)) {
         if self.kinds() == 0 {
             return;
@@ -149,7 +149,7 @@ impl Watchers {
 
     /// Tells everybody who asked for `kind` a line, of which `rest` is what follows its time and number.
     #[cold]
-    pub(crate) fn tell(&self, kind: u32, rest: std::fmt::Arguments<'_>) {
+    pub(crate) fn notify(&self, kind: u32, rest: std::fmt::Arguments<'_>) {
         let (number, us) = (
             self.lines.fetch_add(1, Ordering::Relaxed),
             self.now_us.load(Ordering::Relaxed),
@@ -275,7 +275,7 @@ impl Presence {
     pub(crate) fn new(watchers: Arc<Watchers>, guest: Guest) -> Presence {
         if watchers.kinds() & kind::CONNEVENTS != 0 {
             let cfd = guest.number;
-            watchers.tell(kind::CONNEVENTS, format_args!("type=conn_new {guest} cfd={cfd}"));
+            watchers.notify(kind::CONNEVENTS, format_args!("type=conn_new {guest} cfd={cfd}"));
         }
         Presence {
             watchers,
@@ -293,7 +293,7 @@ impl Drop for Presence {
                 Reason::Normal => "normal",
                 Reason::Error => "error",
             };
-            self.watchers.tell(
+            self.watchers.notify(
                 kind::CONNEVENTS,
                 format_args!("type=conn_close {guest} reason={reason} cfd={cfd}"),
             );
@@ -329,11 +329,11 @@ mod tests {
         let watching = Watching::new(watchers.clone(), kind::FETCHERS, 0, 7);
         watchers.set_time(5_000_001);
         for _ in 0..4 {
-            watchers.tell(kind::FETCHERS, format_args!("type=item_get"));
+            watchers.notify(kind::FETCHERS, format_args!("type=item_get"));
         }
         let line = |number| format!("ts=5.000001 gid={number} type=item_get\n");
         assert_eq!(told(&watching), line(0));
-        watchers.tell(kind::FETCHERS, format_args!("type=item_get"));
+        watchers.notify(kind::FETCHERS, format_args!("type=item_get"));
         assert_eq!(told(&watching), format!("skipped=3\n{}", line(4)));
         let want = Watched {
             watchers: 1,
@@ -350,7 +350,7 @@ mod tests {
         let fetches = Watching::new(watchers.clone(), kind::FETCHERS, 0, 7);
         let stores = Watching::new(watchers.clone(), kind::MUTATIONS, 1, 8);
         assert_eq!(watchers.kinds(), kind::FETCHERS | kind::MUTATIONS);
-        watchers.tell(kind::MUTATIONS, format_args!("type=item_store"));
+        watchers.notify(kind::MUTATIONS, format_args!("type=item_store"));
         let mut waiting = Vec::new();
         for core in 0..2 {
             watchers.each_waiting(core, |token| waiting.push((core, token)));

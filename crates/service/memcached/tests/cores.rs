@@ -7,25 +7,25 @@ mod words;
 use bed::{BUCKETS, Bed, Client, partition, server, settings};
 use drover_base::{HashSeed, KeyHash};
 use drover_mem::NativeCpu;
-use drover_memcached::{Core, Desk, Elsewhere, NoHost, NoRoom, Server, Session, Settings, crossing};
-use drover_net::{Hole, Output, Talk, Wants};
+use drover_memcached::{Core, CoreRouter, Executor, NoHooks, RouteFull, Server, Session, Settings, forward};
+use drover_net::{Need, Output, PendingReply, Protocol};
 use drover_store::{Hint, Partition};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
 const CORES: usize = 3;
 
-/// What is on its way: to a core, for a hole, a message.
-type Mail = VecDeque<(usize, Hole, Vec<u8>)>;
+/// What is on its way: to a core, for a pending reply, a message.
+type Mail = VecDeque<(usize, PendingReply, Vec<u8>)>;
 
-/// The way to the others, with room for so many messages.
+/// The way to the others, with space for so many messages.
 struct Way<'m> {
     own: usize,
     mail: &'m mut Mail,
-    room: usize,
+    space: usize,
 }
 
-impl Elsewhere for Way<'_> {
+impl CoreRouter for Way<'_> {
     fn core_count(&self) -> usize {
         CORES
     }
@@ -38,12 +38,12 @@ impl Elsewhere for Way<'_> {
         hash.partition_index(CORES)
     }
 
-    fn send(&mut self, core: usize, hole: Hole, pieces: &[&[u8]]) -> Result<(), NoRoom> {
+    fn send(&mut self, core: usize, pending_reply: PendingReply, pieces: &[&[u8]]) -> Result<(), RouteFull> {
         assert_ne!(core, self.own);
-        if self.mail.len() >= self.room {
-            return Err(NoRoom);
+        if self.mail.len() >= self.space {
+            return Err(RouteFull);
         }
-        self.mail.push_back((core, hole, pieces.concat()));
+        self.mail.push_back((core, pending_reply, pieces.concat()));
         Ok(())
     }
 }
@@ -53,11 +53,11 @@ struct Cores {
     server: Server,
     cpu: NativeCpu,
     mail: Mail,
-    room: usize,
+    space: usize,
 }
 
 impl Cores {
-    fn new(room: usize) -> Cores {
+    fn new(space: usize) -> Cores {
         let settings = Settings {
             bucket_count: BUCKETS as u64,
             ..settings()
@@ -66,42 +66,42 @@ impl Cores {
             cores: (0..CORES)
                 .map(|_| (partition(8 << 20), Core::default()))
                 .collect(),
-            server: server(CORES, settings, Box::new(NoHost)),
+            server: server(CORES, settings, Box::new(NoHooks)),
             cpu: NativeCpu::new(1),
             mail: Mail::new(),
-            room,
+            space,
         }
     }
 
-    fn with_desk<T>(&mut self, own: usize, run: impl FnOnce(&mut Desk<'_, NativeCpu>) -> T) -> T {
+    fn with_desk<T>(&mut self, own: usize, run: impl FnOnce(&mut Executor<'_, NativeCpu>) -> T) -> T {
         let mut way = Way {
             own,
             mail: &mut self.mail,
-            room: self.room,
+            space: self.space,
         };
         let (partition, core) = &mut self.cores[own];
-        let mut desk = Desk {
+        let mut executor = Executor {
             partition,
             cpu: &self.cpu,
             now_s: 100,
             core,
             server: &self.server,
-            elsewhere: &mut way,
+            router: &mut way,
         };
-        let result = run(&mut desk);
-        desk.publish();
+        let result = run(&mut executor);
+        executor.publish();
         result
     }
 
-    /// Delivers the oldest message; its reply fills the hole.
+    /// Delivers the oldest message; its reply fills the pending reply.
     fn deliver(&mut self, output: &mut Output) -> bool {
-        let Some((core, hole, message)) = self.mail.pop_front() else {
+        let Some((core, pending_reply, message)) = self.mail.pop_front() else {
             return false;
         };
         let mut reply = Output::new(0, usize::MAX);
         let hint = Hint::NONE;
-        self.with_desk(core, |desk| desk.serve(&message, hint, &mut reply));
-        output.fill(hole, &bed::take(&mut reply));
+        self.with_desk(core, |executor| executor.serve(&message, hint, &mut reply));
+        output.fill(pending_reply, &bed::take(&mut reply));
         true
     }
 
@@ -112,13 +112,15 @@ impl Cores {
         let mut used = 0;
         let mut told = Vec::new();
         loop {
-            let advance = self.with_desk(own, |desk| session.advance(desk, &input[used..], &mut output));
+            let advance = self.with_desk(own, |executor| {
+                session.advance(executor, &input[used..], &mut output)
+            });
             used += advance.used;
-            match advance.wants {
-                Wants::Others => assert!(self.deliver(&mut output), "it waits for nobody"),
-                Wants::Turn => {}
-                Wants::Room => told.extend(bed::take(&mut output)),
-                Wants::Input { .. } | Wants::News | Wants::Close => break,
+            match advance.need {
+                Need::Others => assert!(self.deliver(&mut output), "it waits for nobody"),
+                Need::Turn => {}
+                Need::OutputSpace => told.extend(bed::take(&mut output)),
+                Need::Input { .. } | Need::Notification | Need::Close => break,
             }
         }
         while self.deliver(&mut output) {}
@@ -134,9 +136,9 @@ proptest! {
     #[test]
     fn many_cores_answer_as_one(
         rounds in prop::collection::vec((0..CORES, prop::collection::vec(words::command(), 1..30)), 1..4),
-        room in 1usize..40,
+        space in 1usize..40,
     ) {
-        let mut cores = Cores::new(room);
+        let mut cores = Cores::new(space);
         let mut one = Bed::new();
         for (own, commands) in rounds {
             let input = commands.concat();
@@ -153,7 +155,7 @@ proptest! {
             *place = kind.as_bytes()[0];
         }
         let mut output = Output::new(0, usize::MAX);
-        Cores::new(1).with_desk(0, |desk| desk.serve(&message, Hint::NONE, &mut output));
+        Cores::new(1).with_desk(0, |executor| executor.serve(&message, Hint::NONE, &mut output));
     }
 }
 
@@ -168,11 +170,13 @@ fn messages_say_whose_key_they_are_about() {
     let mut output = Output::new(7, 1 << 20);
     let input = format!("get {key}\r\nset {key} 0 0 1\r\nx\r\nmd {key}\r\nflush_all\r\n");
     let mut session = Session::new(false);
-    cores.with_desk(0, |desk| session.advance(desk, input.as_bytes(), &mut output));
+    cores.with_desk(0, |executor| {
+        session.advance(executor, input.as_bytes(), &mut output)
+    });
     let about: Vec<Option<KeyHash>> = cores
         .mail
         .iter()
-        .map(|(_, _, message)| crossing::key_hash(message))
+        .map(|(_, _, message)| forward::key_hash(message))
         .collect();
     assert_eq!(about, [Some(hash), Some(hash), Some(hash), None, None]);
 }

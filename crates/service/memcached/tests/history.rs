@@ -3,12 +3,12 @@
 //! thread, no clock: a seed repeats everything (`DROVER_SEED`, and `DROVER_SEEDS` says how many). `crates/drover/tests/history.rs` is the same on a real server.
 
 #[path = "history/room.rs"]
-mod room;
+mod cluster;
 
+use cluster::{Cluster, Flaw};
 use drover_testkit::history::History;
 use drover_testkit::linear::{Model, Strict};
 use drover_testkit::seeds::Seeds;
-use room::{Flaw, Room};
 
 /// Seeds in an ordinary `cargo test`: the same in every run, and fresh ones. Miri reads no `/dev/urandom`.
 const SEEDS: (u64, u64) = if cfg!(miri) { (1, 0) } else { (10, 50) };
@@ -22,9 +22,9 @@ const STRICT: Strict = Strict {
 };
 
 fn run(seed: u64, flaw: Option<Flaw>) -> History {
-    let mut room = Room::new(seed, flaw);
-    (0..STEPS).for_each(|_| room.step());
-    room.finish()
+    let mut cluster = Cluster::new(seed, flaw);
+    (0..STEPS).for_each(|_| cluster.step());
+    cluster.finish()
 }
 
 #[test]

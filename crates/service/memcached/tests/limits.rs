@@ -3,8 +3,8 @@
 mod bed;
 
 use bed::{Bed, Client, settings};
-use drover_memcached::{NoHost, Settings, parse::LINE_BYTES_MAX};
-use drover_net::Wants;
+use drover_memcached::{NoHooks, Settings, parse::LINE_BYTES_MAX};
+use drover_net::Need;
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -19,9 +19,9 @@ fn a_value_over_the_limit_is_swallowed_and_the_old_one_goes() {
     big.extend(vec![b'\n'; 1_100_000]);
     big.extend(b"\r\nget a\r\n");
     assert_eq!(text(&bed.say(&mut client, &big)), format!("{refused}END\r\n"));
-    // Only set drops the old one; and piece by piece, without room for the whole.
+    // Only set drops the old one; and piece by piece, without space for the whole.
     assert_eq!(text(&bed.say(&mut client, b"add b 0 0 1100000\r\n")), refused);
-    assert_eq!(client.wants, Some(Wants::Input { at_least: 1 }));
+    assert_eq!(client.need, Some(Need::Input { at_least: 1 }));
     for _ in 0..1100 {
         assert_eq!(bed.say(&mut client, &[b'x'; 1000]), b"");
     }
@@ -70,12 +70,12 @@ fn the_limit_of_a_joined_value_is_memcacheds_to_the_byte() {
 }
 
 #[test]
-fn room_for_a_long_value_is_asked_for_once() {
+fn space_for_a_long_value_is_asked_for_once() {
     let (mut bed, mut client) = (Bed::new(), Client::new());
     bed.say(&mut client, b"set a 0 0 100000\r\nx");
     assert_eq!(
-        client.wants,
-        Some(Wants::Input {
+        client.need,
+        Some(Need::Input {
             at_least: 18 + 100_002
         })
     );
@@ -151,7 +151,7 @@ fn a_turn_has_so_many_requests() {
         requests_per_event: 5,
         ..settings()
     };
-    let mut bed = Bed::with(settings, Box::new(NoHost));
+    let mut bed = Bed::with(settings, Box::new(NoHooks));
     let mut client = Client::new();
     let mut turns = 0;
     let told = bed.say_watching(&mut client, &b"mn\r\nget a\r\n".repeat(10), |_| turns += 1);

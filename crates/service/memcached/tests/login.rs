@@ -3,11 +3,11 @@
 mod bed;
 
 use bed::{Bed, Client, settings};
-use drover_memcached::Host;
+use drover_memcached::ServerHooks;
 
 struct Door;
 
-impl Host for Door {
+impl ServerHooks for Door {
     fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
         (user, password) == (b"me", b"secret")
     }

@@ -4,7 +4,7 @@ mod bed;
 
 use bed::{Bed, Client};
 use drover_mem::CountingAlloc;
-use drover_net::{Advance, Output, Talk, Wants};
+use drover_net::{Consumed, Need, Output, Protocol};
 
 #[global_allocator]
 static ALLOC: CountingAlloc = CountingAlloc::new();
@@ -29,14 +29,14 @@ fn say(
     output: &mut Output,
     input: &[u8],
 ) {
-    let mut nowhere = drover_memcached::Nowhere;
+    let mut single_core = drover_memcached::SingleCore;
     let mut used = 0;
     loop {
-        let mut desk = bed.desk(&mut nowhere);
-        let Advance { used: more, wants } = client.advance(&mut desk, &input[used..], output);
+        let mut executor = bed.executor(&mut single_core);
+        let Consumed { used: more, need } = client.advance(&mut executor, &input[used..], output);
         used += more;
         output.wrote(output.ready_bytes());
-        if !matches!(wants, Wants::Turn | Wants::Room) {
+        if !matches!(need, Need::Turn | Need::OutputSpace) {
             assert_eq!(used, input.len(), "all of it was taken");
             return;
         }

@@ -1,11 +1,11 @@
-//! However input is cut into pieces, and however little room there is for output, the answers are the same.
+//! However input is cut into pieces, and however little space there is for output, the answers are the same.
 
 mod bed;
 #[path = "bed/words.rs"]
 mod words;
 
 use bed::{Bed, Client, settings};
-use drover_memcached::{NoHost, Settings};
+use drover_memcached::{NoHooks, Settings};
 use proptest::prelude::*;
 
 /// What is told to who says `input` in pieces that end at `cuts`.
@@ -14,7 +14,7 @@ fn told(input: &[u8], cuts: &[usize], output_limit: usize, requests_per_event: u
         requests_per_event,
         ..settings()
     };
-    let mut bed = Bed::with(settings, Box::new(NoHost));
+    let mut bed = Bed::with(settings, Box::new(NoHooks));
     let mut client = Client::with(false, output_limit);
     let mut told = Vec::new();
     let mut start = 0;

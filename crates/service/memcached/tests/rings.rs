@@ -5,8 +5,8 @@ mod bed;
 
 use bed::{partition, server, settings};
 use drover_mem::NativeCpu;
-use drover_memcached::{Core, Desk, Inbound, NoHost, Outbound, Receiver, Rings, Server, Session};
-use drover_net::{Advance, Hole, Output, Talk, Wants};
+use drover_memcached::{Core, Executor, Inbound, NoHooks, Outbound, Receiver, Rings, Server, Session};
+use drover_net::{Consumed, Need, Output, PendingReply, Protocol};
 use drover_store::{Hint, Partition};
 use drover_verbs::Waker;
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ struct Connection {
     number: u64,
     input: Vec<u8>,
     output: Output,
-    wants: Wants,
+    need: Need,
     told: Vec<u8>,
 }
 
@@ -54,35 +54,35 @@ struct Glue<'s> {
 }
 
 impl Glue<'_> {
-    fn desk(&mut self) -> Desk<'_, NativeCpu> {
-        Desk {
+    fn executor(&mut self) -> Executor<'_, NativeCpu> {
+        Executor {
             partition: self.partition,
             cpu: self.cpu,
             now_s: 100,
             core: self.core,
             server: self.server,
-            elsewhere: self.outbound,
+            router: self.outbound,
         }
     }
 }
 
 impl Receiver for Glue<'_> {
-    fn foresee(&mut self, message: &[u8]) {
-        self.desk().foresee(message);
+    fn prefetch(&mut self, message: &[u8]) {
+        self.executor().prefetch(message);
     }
 
     fn hint(&mut self, message: &[u8]) -> Hint {
-        self.desk().hint(message)
+        self.executor().hint(message)
     }
 
     fn serve(&mut self, message: &[u8], hint: Hint, reply: &mut Output) {
-        self.desk().serve(message, hint, reply);
+        self.executor().serve(message, hint, reply);
     }
 
-    fn fill(&mut self, hole: Hole, reply: &[u8]) {
-        if hole.connection == self.connection.number {
-            self.connection.output.fill(hole, reply);
-            self.connection.wants = Wants::Turn;
+    fn fill(&mut self, pending_reply: PendingReply, reply: &[u8]) {
+        if pending_reply.connection == self.connection.number {
+            self.connection.output.fill(pending_reply, reply);
+            self.connection.need = Need::Turn;
         }
     }
 }
@@ -94,7 +94,7 @@ impl Connection {
             number,
             input,
             output: Output::new(number, 1 << 14),
-            wants: Wants::Turn,
+            need: Need::Turn,
             told: Vec::new(),
         }
     }
@@ -110,8 +110,8 @@ impl Connection {
                 .for_each(|slice| self.told.extend_from_slice(slice));
             let written = self.told.len() - before;
             self.output.wrote(written);
-            if self.wants == Wants::Room {
-                self.wants = Wants::Turn;
+            if self.need == Need::OutputSpace {
+                self.need = Need::Turn;
             }
         }
     }
@@ -135,7 +135,7 @@ impl Site {
     }
 
     fn all(count: usize) -> Vec<Site> {
-        let server = Arc::new(server(count, settings(), Box::new(NoHost)));
+        let server = Arc::new(server(count, settings(), Box::new(NoHooks)));
         let rings = Rings::between(count, RING_BYTES).expect("memory");
         rings
             .into_iter()
@@ -143,27 +143,27 @@ impl Site {
             .collect()
     }
 
-    /// One turn of the session, if what it wants may be there, and one of the rings. Says whether anything moved.
+    /// One turn of the session, if what it need may be there, and one of the rings. Says whether anything moved.
     fn step(&mut self, connection: &mut Connection) -> bool {
-        if self.outbound.has_room_again() && connection.wants == Wants::Others {
-            connection.wants = Wants::Turn;
+        if self.outbound.has_space_again() && connection.need == Need::Others {
+            connection.need = Need::Turn;
         }
         let mut moved = false;
-        if connection.wants == Wants::Turn {
-            let mut desk = Desk {
+        if connection.need == Need::Turn {
+            let mut executor = Executor {
                 partition: &mut self.partition,
                 cpu: &self.cpu,
                 now_s: 100,
                 core: &mut self.core,
                 server: &self.server,
-                elsewhere: &mut self.outbound,
+                router: &mut self.outbound,
             };
-            let Advance { used, wants } =
+            let Consumed { used, need } =
                 connection
                     .session
-                    .advance(&mut desk, &connection.input, &mut connection.output);
+                    .advance(&mut executor, &connection.input, &mut connection.output);
             connection.input.drain(..used);
-            connection.wants = wants;
+            connection.need = need;
             moved = true;
         }
         self.outbound.publish();
@@ -292,21 +292,22 @@ fn two_cores_whose_rings_are_full_both_ways_go_on() {
     // Both send until neither can send any more; nobody takes anything.
     for (site, connection) in [(&mut a, &mut of_a), (&mut b, &mut of_b)] {
         for _ in 0..100 {
-            let mut desk = Desk {
+            let mut executor = Executor {
                 partition: &mut site.partition,
                 cpu: &site.cpu,
                 now_s: 100,
                 core: &mut site.core,
                 server: &site.server,
-                elsewhere: &mut site.outbound,
+                router: &mut site.outbound,
             };
-            let advance = connection
-                .session
-                .advance(&mut desk, &connection.input, &mut connection.output);
+            let advance =
+                connection
+                    .session
+                    .advance(&mut executor, &connection.input, &mut connection.output);
             connection.input.drain(..advance.used);
-            connection.wants = advance.wants;
+            connection.need = advance.need;
         }
-        assert_eq!(connection.wants, Wants::Others);
+        assert_eq!(connection.need, Need::Others);
     }
     for _ in 0..10_000 {
         a.step(&mut of_a);
@@ -358,7 +359,7 @@ impl Receiver for Clumsy {
         reply.push(b"ly\r\n");
     }
 
-    fn fill(&mut self, _hole: Hole, _reply: &[u8]) {}
+    fn fill(&mut self, _hole: PendingReply, _reply: &[u8]) {}
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod bed;
 
 use bed::{Bed, Client, settings};
-use drover_memcached::{NoHost, Settings};
+use drover_memcached::{NoHooks, Settings};
 
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).expect("text")
@@ -60,7 +60,7 @@ fn fetches_stores_and_deletions_are_told_to_who_asked() {
 }
 
 #[test]
-fn what_goes_to_make_room_is_told() {
+fn what_goes_to_make_space_is_told() {
     let (mut bed, mut client) = (Bed::new(), Client::new());
     let mut watcher = watcher(&mut bed, b"watch evictions\r\n");
     let value = "v".repeat(1_000_000);
@@ -80,7 +80,7 @@ fn a_slow_watcher_costs_no_more_than_its_queue_and_is_told_what_it_missed() {
         watcher_bytes: 4096,
         ..settings()
     };
-    let mut bed = Bed::with(settings, Box::new(NoHost));
+    let mut bed = Bed::with(settings, Box::new(NoHooks));
     let (mut client, mut watcher) = (Client::new(), Client::new());
     bed.say(&mut watcher, b"watch fetchers\r\n");
     for _ in 0..100 {
@@ -111,7 +111,7 @@ fn without_cas_all_numbers_are_zero_and_any_is_right() {
         cas: false,
         ..settings()
     };
-    let mut bed = Bed::with(settings, Box::new(NoHost));
+    let mut bed = Bed::with(settings, Box::new(NoHooks));
     let mut client = Client::new();
     let told = bed.say(
         &mut client,

@@ -3,10 +3,10 @@
 //! What is read goes into one buffer of the core, which is always in its caches; only what the protocol leaves of it (the
 //! beginning of a request) is kept, in a block of about its size. Long requests are read into a block of their own.
 
+use crate::conn_table::Known;
 use crate::counters::Counters;
-use crate::lobby::Known;
 use crate::pool::Block;
-use crate::{Layer, Output, Pool, Talk, Wants};
+use crate::{Layer, Need, Output, Pool, Protocol};
 use drover_base::Ns;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -32,7 +32,7 @@ pub(crate) struct Connection<T> {
     /// What came and was not used.
     pub(crate) rest: Block,
     pub(crate) output: Output,
-    pub(crate) wants: Wants,
+    pub(crate) need: Need,
     /// There may be something to read.
     pub(crate) readable: bool,
     /// The end is near: a short read is no sign that all was read.
@@ -40,7 +40,7 @@ pub(crate) struct Connection<T> {
     /// The socket takes no more for now.
     pub(crate) blocked: bool,
     /// We are told when it takes more.
-    pub(crate) told_of_room: bool,
+    pub(crate) told_of_space: bool,
     /// In the queue of those whose turn comes in the next step.
     pub(crate) queued: bool,
     /// In the list of those that may have something to write.
@@ -89,7 +89,7 @@ enum Read {
     Broken,
 }
 
-impl<T: Talk> Connection<T> {
+impl<T: Protocol> Connection<T> {
     pub(crate) fn new(
         socket: OwnedFd,
         known: Arc<Known>,
@@ -105,11 +105,11 @@ impl<T: Talk> Connection<T> {
             layer,
             rest: Block::default(),
             output,
-            wants: Wants::Input { at_least: 1 },
+            need: Need::Input { at_least: 1 },
             readable: false,
             hung_up: false,
             blocked: false,
-            told_of_room: false,
+            told_of_space: false,
             queued: false,
             dirty: false,
             hungry: false,
@@ -122,16 +122,16 @@ impl<T: Talk> Connection<T> {
     }
 
     /// Reads once and serves what came, or serves what it could not serve before.
-    pub(crate) fn turn(&mut self, desk: &mut T::Desk<'_>, bench: &mut Bench<'_>) -> Turn {
-        match self.wants {
-            Wants::Close => Turn::Done,
-            Wants::Input { .. } if !self.readable || self.output.is_full() => Turn::Done,
-            Wants::Input { at_least } => self.receive(desk, bench, at_least),
-            Wants::News if self.readable => self.receive(desk, bench, 1),
-            Wants::Room if self.output.is_full() => Turn::Done,
-            Wants::Room | Wants::Others | Wants::Turn | Wants::News => {
+    pub(crate) fn turn(&mut self, executor: &mut T::Executor<'_>, bench: &mut Bench<'_>) -> Turn {
+        match self.need {
+            Need::Close => Turn::Done,
+            Need::Input { .. } if !self.readable || self.output.is_full() => Turn::Done,
+            Need::Input { at_least } => self.receive(executor, bench, at_least),
+            Need::Notification if self.readable => self.receive(executor, bench, 1),
+            Need::OutputSpace if self.output.is_full() => Turn::Done,
+            Need::OutputSpace | Need::Others | Need::Turn | Need::Notification => {
                 let rest = std::mem::take(&mut self.rest);
-                let used = self.advance(desk, rest.bytes());
+                let used = self.advance(executor, rest.bytes());
                 self.rest = rest;
                 self.used(used, bench);
                 self.after(bench)
@@ -139,11 +139,11 @@ impl<T: Talk> Connection<T> {
         }
     }
 
-    fn receive(&mut self, desk: &mut T::Desk<'_>, bench: &mut Bench<'_>, at_least: usize) -> Turn {
+    fn receive(&mut self, executor: &mut T::Executor<'_>, bench: &mut Bench<'_>, at_least: usize) -> Turn {
         if self.rest.len() <= COPIED_BYTES_MAX && at_least <= bench.buffer.len() {
-            return self.receive_short(desk, bench, at_least);
+            return self.receive_short(executor, bench, at_least);
         }
-        if !self.make_room(bench, at_least) {
+        if !self.make_space(bench, at_least) {
             return Turn::Hungry;
         }
         let mut rest = std::mem::take(&mut self.rest);
@@ -154,7 +154,7 @@ impl<T: Talk> Connection<T> {
         // What is not whole yet need not be looked at again.
         let whole = rest.len() >= at_least && matches!(read, Read::Some(_));
         let used = if whole {
-            self.advance(desk, rest.bytes())
+            self.advance(executor, rest.bytes())
         } else {
             0
         };
@@ -165,7 +165,12 @@ impl<T: Talk> Connection<T> {
 
     /// By the core's buffer.
     #[inline]
-    fn receive_short(&mut self, desk: &mut T::Desk<'_>, bench: &mut Bench<'_>, at_least: usize) -> Turn {
+    fn receive_short(
+        &mut self,
+        executor: &mut T::Executor<'_>,
+        bench: &mut Bench<'_>,
+        at_least: usize,
+    ) -> Turn {
         let kept = self.rest.len();
         let buffer = std::mem::take(&mut bench.buffer);
         let read = self.read(&mut buffer[kept..], bench);
@@ -176,7 +181,7 @@ impl<T: Talk> Connection<T> {
             }
             let all = &buffer[..kept + count];
             let used = if all.len() >= at_least {
-                self.advance(desk, all)
+                self.advance(executor, all)
             } else {
                 0
             };
@@ -193,25 +198,25 @@ impl<T: Talk> Connection<T> {
             Read::Nothing => Turn::Done,
             Read::End => {
                 // What is left is no whole request and never will be.
-                self.wants = Wants::Close;
+                self.need = Need::Close;
                 Turn::Done
             }
             Read::Broken => Turn::Broken,
         }
     }
 
-    fn advance(&mut self, desk: &mut T::Desk<'_>, input: &[u8]) -> usize {
-        let advance = self.talk.advance(desk, input, &mut self.output);
-        self.wants = advance.wants;
+    fn advance(&mut self, executor: &mut T::Executor<'_>, input: &[u8]) -> usize {
+        let advance = self.talk.advance(executor, input, &mut self.output);
+        self.need = advance.need;
         advance.used.min(input.len())
     }
 
     /// Whether there is more to do at once.
     fn after(&mut self, bench: &mut Bench<'_>) -> Turn {
-        match self.wants {
-            Wants::Input { .. } if self.readable && !self.output.is_full() => Turn::Again,
-            Wants::News if self.readable => Turn::Again,
-            Wants::Turn => {
+        match self.need {
+            Need::Input { .. } if self.readable && !self.output.is_full() => Turn::Again,
+            Need::Notification if self.readable => Turn::Again,
+            Need::Turn => {
                 bench.counters.yields += 1;
                 Turn::Again
             }
@@ -245,8 +250,8 @@ impl<T: Talk> Connection<T> {
         }
     }
 
-    /// Makes room in `rest` for some of the `at_least` bytes that are wanted in all. False if there is no memory.
-    fn make_room(&mut self, bench: &Bench<'_>, at_least: usize) -> bool {
+    /// Makes space in `rest` for some of the `at_least` bytes that are wanted in all. False if there is no memory.
+    fn make_space(&mut self, bench: &Bench<'_>, at_least: usize) -> bool {
         let len = self.rest.len();
         let next = next_bytes(len, at_least);
         let is_long = self.rest.data.len() >= LONG_BYTES;
@@ -345,10 +350,10 @@ impl<T: Talk> Connection<T> {
 
     /// Nothing more is to be written or finished. `leaving`: requests that have not begun never will.
     pub(crate) fn is_over(&self, leaving: bool) -> bool {
-        let asks_no_more = match self.wants {
-            Wants::Close => true,
-            Wants::Input { .. } | Wants::News => leaving,
-            Wants::Room | Wants::Others | Wants::Turn => false,
+        let asks_no_more = match self.need {
+            Need::Close => true,
+            Need::Input { .. } | Need::Notification => leaving,
+            Need::OutputSpace | Need::Others | Need::Turn => false,
         };
         asks_no_more && self.output.is_empty() && !self.blocked
     }
@@ -369,8 +374,8 @@ impl<T: Talk> Connection<T> {
 
     /// Bytes of the block that the request on its way needs next.
     pub(crate) fn wanted_bytes(&self) -> usize {
-        match self.wants {
-            Wants::Input { at_least } => next_bytes(self.rest.len(), at_least),
+        match self.need {
+            Need::Input { at_least } => next_bytes(self.rest.len(), at_least),
             _ => 0,
         }
     }

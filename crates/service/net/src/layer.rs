@@ -13,7 +13,7 @@ pub trait Layer {
     /// earlier calls. Errors: `WouldBlock` if it took nothing; anything else ends the connection.
     fn write(&mut self, socket: BorrowedFd<'_>, from: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// It keeps bytes that the socket had no room for, or that only it wants to send.
+    /// It keeps bytes that the socket had no space for, or that only it need to send.
     fn wants_write(&self) -> bool;
 
     /// Nothing more will be written: tells the other end, as far as the socket takes it. Once, at the end of a connection

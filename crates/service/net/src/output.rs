@@ -1,11 +1,11 @@
 //! [`Output`]: what waits to be written to a connection.
 //!
 //! ```text
-//!   older blocks ... tail block | hole 7 | behind it | hole 8 (filled) | behind it | ...
-//!   `------- can be written ----´        `--------------- waits for hole 7 -------------´
+//!   older blocks ... tail block | pending reply 7 | behind it | pending reply 8 (filled) | behind it | ...
+//!   `------- can be written ----´        `--------------- waits for pending reply 7 -------------´
 //! ```
-//! As long as no reply is missing, bytes are added to the tail block and nothing is ever moved. Behind a hole they are
-//! set aside, and appended when the holes before them are filled. Long replies have blocks of their own, which are
+//! As long as no reply is missing, bytes are added to the tail block and nothing is ever moved. Behind a pending reply they are
+//! set aside, and appended when the pending replies before them are filled. Long replies have blocks of their own, which are
 //! handed over whole.
 
 use crate::Pool;
@@ -24,14 +24,14 @@ const SETTLE_BYTES: usize = 4 << 10;
 /// A place in an [`Output`] where a reply is missing. It says where it belongs, so that whoever sends a request to
 /// another core needs to remember nothing else.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Hole {
+pub struct PendingReply {
     /// The connection whose output it is in, as its owner numbers them.
     pub connection: u64,
     /// Counts up for each output; never given twice.
     pub number: u64,
 }
 
-/// Replies in the order of their requests, some of them still to come. What stands before the first hole can be
+/// Replies in the order of their requests, some of them still to come. What stands before the first pending reply can be
 /// written. Holds memory of its [`Pool`] only while there is something in it.
 #[derive(Debug)]
 pub struct Output {
@@ -47,31 +47,31 @@ pub struct Output {
     older: VecDeque<Block>,
     /// Bytes in `older`.
     older_bytes: usize,
-    /// What waits behind holes; `None` while there are none.
+    /// What waits behind pending replies; `None` while there are none.
     late: Option<Box<Late>>,
-    /// Number of the next hole.
+    /// Number of the next pending reply.
     next: u64,
     /// Requests begun, for whoever measures how long they take.
     begun: u64,
 }
 
-/// The first hole and everything behind it.
+/// The first pending reply and everything behind it.
 #[derive(Debug, Default)]
 struct Late {
     entries: VecDeque<Entry>,
     /// Number of the first entry; the others count on.
     first: u64,
-    /// Short bytes that came behind holes, in the order they came; each entry owns a piece.
+    /// Short bytes that came behind pending replies, in the order they came; each entry owns a piece.
     behind: Vec<u8>,
     /// Of them are handed over.
     behind_done: usize,
-    /// Short replies that filled holes out of order.
+    /// Short replies that filled pending replies out of order.
     filled: Vec<u8>,
     /// Bytes in blocks of entries.
     long_bytes: usize,
 }
 
-/// A hole, or a long reply that came behind one, and the short bytes that follow it.
+/// A pending reply, or a long reply that came behind one, and the short bytes that follow it.
 #[derive(Debug)]
 struct Entry {
     body: Body,
@@ -91,7 +91,7 @@ enum Body {
 }
 
 impl Output {
-    /// Nothing yet; [full](Output::is_full) from `limit` bytes on. `connection` is what its holes will say.
+    /// Nothing yet; [full](Output::is_full) from `limit` bytes on. `connection` is what its pending replies will say.
     /// With memory of its own.
     pub fn new(connection: u64, limit: usize) -> Output {
         Output::with_pool(connection, limit, Pool::new(usize::MAX))
@@ -154,14 +154,14 @@ impl Output {
     /// Adds bytes.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
-        self.room(bytes.len()).copy_from_slice(bytes);
+        self.space(bytes.len()).copy_from_slice(bytes);
     }
 
     /// Adds `len` bytes, to be written in place. What is in them is arbitrary.
     #[inline]
-    pub fn room(&mut self, len: usize) -> &mut [u8] {
+    pub fn space(&mut self, len: usize) -> &mut [u8] {
         if self.late.is_some() {
-            return self.room_behind(len);
+            return self.space_behind(len);
         }
         if self.tail.data.len() - self.tail.end < len {
             self.next_block(len);
@@ -172,35 +172,35 @@ impl Output {
     }
 
     /// Leaves a place for a reply that comes later.
-    pub fn hole(&mut self) -> Hole {
-        let hole = self.next_hole();
+    pub fn pending_reply(&mut self) -> PendingReply {
+        let pending_reply = self.next_hole();
         self.next += 1;
         let late = self.late.get_or_insert_default();
         if late.entries.is_empty() {
-            late.first = hole.number;
+            late.first = pending_reply.number;
         }
         late.entries.push_back(Entry {
             body: Body::Missing,
             behind_end: late.behind.len(),
         });
-        hole
+        pending_reply
     }
 
-    /// What the next [`hole`](Output::hole) will be, if nothing is added before: for whoever must know it before there is
+    /// What the next [`pending_reply`](Output::pending reply) will be, if nothing is added before: for whoever must know it before there is
     /// one.
     #[inline]
-    pub fn next_hole(&self) -> Hole {
-        Hole {
+    pub fn next_hole(&self) -> PendingReply {
+        PendingReply {
             connection: self.connection,
             number: self.next,
         }
     }
 
-    /// The reply that was missing. Ignored if there is no such hole (any more). Cost: one copy if it is the first
-    /// hole, two if not.
-    pub fn fill(&mut self, hole: Hole, bytes: &[u8]) {
+    /// The reply that was missing. Ignored if there is no such pending reply (any more). Cost: one copy if it is the first
+    /// pending reply, two if not.
+    pub fn fill(&mut self, pending_reply: PendingReply, bytes: &[u8]) {
         let Some(late) = &mut self.late else { return };
-        let index = hole.number.wrapping_sub(late.first) as usize;
+        let index = pending_reply.number.wrapping_sub(late.first) as usize;
         match late.entries.get_mut(index) {
             Some(entry) if matches!(entry.body, Body::Missing) => {
                 entry.body = if bytes.len() >= BLOCK_BYTES / 2 {
@@ -279,7 +279,7 @@ impl Output {
         }
     }
 
-    /// A tail with room for `len` bytes.
+    /// A tail with space for `len` bytes.
     #[inline(never)]
     fn next_block(&mut self, len: usize) {
         if !self.tail.is_empty() {
@@ -301,12 +301,15 @@ impl Output {
     }
 
     #[cold]
-    fn room_behind(&mut self, len: usize) -> &mut [u8] {
-        let late = self.late.as_mut().expect("there is a hole");
+    fn space_behind(&mut self, len: usize) -> &mut [u8] {
+        let late = self.late.as_mut().expect("there is a pending_reply");
         if len < BLOCK_BYTES / 2 {
             let start = late.behind.len();
             late.behind.resize(start + len, 0);
-            late.entries.back_mut().expect("there is a hole").behind_end = start + len;
+            late.entries
+                .back_mut()
+                .expect("there is a pending_reply")
+                .behind_end = start + len;
             return &mut late.behind[start..];
         }
         self.next += 1;
@@ -350,7 +353,7 @@ impl Output {
 }
 
 impl Late {
-    /// Bytes held, those that were handed over included: they go when the last hole is filled.
+    /// Bytes held, those that were handed over included: they go when the last pending reply is filled.
     fn len(&self) -> usize {
         self.behind.len() + self.filled.len() + self.long_bytes
     }
@@ -404,9 +407,9 @@ mod tests {
     fn replies_come_in_the_order_of_requests() {
         let mut output = Output::new(0, 1 << 16);
         output.push(b"a");
-        let (first, second) = (output.hole(), output.hole());
+        let (first, second) = (output.pending_reply(), output.pending_reply());
         output.push(b"d");
-        let third = output.hole();
+        let third = output.pending_reply();
         output.push(b"f");
         output.fill(second, b"c");
         output.fill(second, b"again");
@@ -425,7 +428,7 @@ mod tests {
     fn memory_goes_back_when_it_is_written() {
         let pool = Pool::new(1 << 20);
         let mut output = Output::with_pool(0, 1 << 16, pool.clone());
-        output.room(100 << 10).fill(1);
+        output.space(100 << 10).fill(1);
         output.push(&[2; 40 << 10]);
         assert!(output.is_full());
         output.wrote(100 << 10);
@@ -436,7 +439,7 @@ mod tests {
         assert_eq!(pool.lent_bytes(), 1 << 10);
         assert_eq!(drain(&mut output, 4), [2; 10]);
         assert_eq!(pool.lent_bytes(), 0);
-        output.hole();
+        output.pending_reply();
         output.push(&[3; 50 << 10]);
         output.push(b"x");
         drop(output);
@@ -451,7 +454,7 @@ mod tests {
             let pool = Pool::new(usize::MAX);
             let mut output = Output::with_pool(0, 1 << 16, pool.clone());
             let mut model: Vec<Option<Vec<u8>>> = Vec::new();
-            let mut holes: Vec<(usize, Hole)> = Vec::new();
+            let mut pending_replies: Vec<(usize, PendingReply)> = Vec::new();
             let (mut written, mut expected) = (Vec::new(), Vec::new());
             for at in 0..300u64 {
                 let len = [0, 3, 100, 9000, 20000][(rng.next_u64() % 5) as usize];
@@ -462,19 +465,20 @@ mod tests {
                         model.push(Some(reply));
                     }
                     1 => {
-                        holes.push((model.len(), output.hole()));
+                        pending_replies.push((model.len(), output.pending_reply()));
                         model.push(None);
                     }
-                    _ if !holes.is_empty() => {
-                        let (place, hole) = holes.swap_remove((rng.next_u64() % holes.len() as u64) as usize);
-                        output.fill(hole, &reply);
+                    _ if !pending_replies.is_empty() => {
+                        let (place, pending_reply) = pending_replies
+                            .swap_remove((rng.next_u64() % pending_replies.len() as u64) as usize);
+                        output.fill(pending_reply, &reply);
                         model[place] = Some(reply);
                     }
                     _ => written.extend(drain(&mut output, 70_001)),
                 }
             }
-            for (place, hole) in holes {
-                output.fill(hole, b"end");
+            for (place, pending_reply) in pending_replies {
+                output.fill(pending_reply, b"end");
                 model[place] = Some(b"end".to_vec());
             }
             written.extend(drain(&mut output, usize::MAX));

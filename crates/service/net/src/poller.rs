@@ -14,7 +14,7 @@ pub struct Event {
     pub token: u64,
     /// There is something to read, or the end.
     pub readable: bool,
-    /// There is room to write.
+    /// There is space to write.
     pub writable: bool,
     /// The peer writes no more, or the connection broke: what is still to be read ends with an end or an error.
     pub hung_up: bool,
@@ -25,8 +25,8 @@ pub struct Event {
 pub enum Interest {
     /// New data, once per arrival: who leaves some must remember that there is more.
     Arrivals,
-    /// The same and, once each time there is some again, room to write.
-    ArrivalsAndRoom,
+    /// The same and, once each time there is some again, space to write.
+    ArrivalsAndSpace,
     /// Connections to accept, as long as there are some.
     Accepts,
     /// Nothing for now.
@@ -122,7 +122,7 @@ fn flags(interest: Interest) -> epoll::EventFlags {
     use epoll::EventFlags as F;
     match interest {
         Interest::Arrivals => F::IN | F::RDHUP | F::ET,
-        Interest::ArrivalsAndRoom => F::IN | F::RDHUP | F::OUT | F::ET,
+        Interest::ArrivalsAndSpace => F::IN | F::RDHUP | F::OUT | F::ET,
         Interest::Accepts => F::IN,
         Interest::Nothing => F::empty(),
     }

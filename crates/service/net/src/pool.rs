@@ -64,11 +64,11 @@ impl Pool {
 
     /// The same within the budget; `None` when that is used up. One long block is always granted, however long.
     pub fn try_take(&self, bytes: usize) -> Option<Box<[u8]>> {
-        self.has_room(bytes).then(|| self.take(bytes))
+        self.has_space(bytes).then(|| self.take(bytes))
     }
 
     /// Whether [`try_take`](Pool::try_take) would give so many.
-    pub fn has_room(&self, bytes: usize) -> bool {
+    pub fn has_space(&self, bytes: usize) -> bool {
         let (bytes, small) = (block_bytes(bytes), self.lent_small.get());
         let long = self.lent_bytes.get() - small;
         match is_small(bytes) {

@@ -4,7 +4,7 @@
 /// Numbers from here on are never tokens.
 pub(crate) const BEYOND: u64 = 1 << 63;
 
-/// Number of a connection of a core: its place, and how often the place was taken before. Never given twice.
+/// Number of a connection of a core: its slot, and how often the slot was taken before. Never given twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Token(pub u64);
 
@@ -24,12 +24,12 @@ impl Token {
 
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    places: Vec<Place<T>>,
+    slots: Vec<Slot<T>>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct Slot<T> {
     /// Of its present owner, or its next.
     generation: u32,
     value: Option<T>,
@@ -38,42 +38,42 @@ struct Place<T> {
 impl<T> Slab<T> {
     pub(crate) fn new() -> Slab<T> {
         Slab {
-            places: Vec::new(),
+            slots: Vec::new(),
             free: Vec::new(),
         }
     }
 
     /// Adds what `make` makes of its token.
     pub(crate) fn insert(&mut self, make: impl FnOnce(Token) -> T) -> Token {
-        let index = self.free.pop().map_or(self.places.len(), |index| index as usize);
-        if index == self.places.len() {
-            self.places.push(Place {
+        let index = self.free.pop().map_or(self.slots.len(), |index| index as usize);
+        if index == self.slots.len() {
+            self.slots.push(Slot {
                 generation: 0,
                 value: None,
             });
         }
-        let place = &mut self.places[index];
-        let token = Token::new(index, place.generation);
-        place.value = Some(make(token));
+        let slot = &mut self.slots[index];
+        let token = Token::new(index, slot.generation);
+        slot.value = Some(make(token));
         token
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, token: Token) -> Option<&mut T> {
-        let place = self.places.get_mut(token.index())?;
-        if place.generation != token.generation() {
+        let slot = self.slots.get_mut(token.index())?;
+        if slot.generation != token.generation() {
             return None;
         }
-        place.value.as_mut()
+        slot.value.as_mut()
     }
 
-    /// Takes it out. A place that was taken too often for its generation to count on stays empty for ever.
+    /// Takes it out. A slot that was taken too often for its generation to count on stays empty for ever.
     pub(crate) fn remove(&mut self, token: Token) -> Option<T> {
         self.get_mut(token)?;
-        let place = &mut self.places[token.index()];
-        let value = place.value.take();
-        place.generation += 1;
-        if place.generation < (BEYOND >> 32) as u32 {
+        let slot = &mut self.slots[token.index()];
+        let value = slot.value.take();
+        slot.generation += 1;
+        if slot.generation < (BEYOND >> 32) as u32 {
             self.free.push(token.index() as u32);
         }
         value
@@ -81,14 +81,14 @@ impl<T> Slab<T> {
 
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.places.iter().filter(|place| place.value.is_some()).count()
+        self.slots.iter().filter(|slot| slot.value.is_some()).count()
     }
 
-    /// All there are. Cost: a look at every place.
+    /// All there are. Cost: a look at every slot.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Token, &mut T)> {
-        self.places.iter_mut().enumerate().filter_map(|(index, place)| {
-            let token = Token::new(index, place.generation);
-            place.value.as_mut().map(|value| (token, value))
+        self.slots.iter_mut().enumerate().filter_map(|(index, slot)| {
+            let token = Token::new(index, slot.generation);
+            slot.value.as_mut().map(|value| (token, value))
         })
     }
 }
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(slab.remove(a), Some('a'));
         assert_eq!(slab.remove(a), None);
         let c = slab.insert(|_| 'c');
-        assert_eq!(c.index(), a.index(), "places are used again");
+        assert_eq!(c.index(), a.index(), "slots are used again");
         assert_eq!(slab.get_mut(a), None);
         assert_eq!(slab.get_mut(b), Some(&mut 'b'));
         assert_eq!(slab.len(), 2);

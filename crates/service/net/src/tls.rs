@@ -272,7 +272,7 @@ impl TlsSession {
 
     /// One read of the socket. `false` at its end.
     fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool> {
-        let count = self.connection.read_tls(&mut Wire(socket))?;
+        let count = self.connection.read_tls(&mut TlsSocket(socket))?;
         if count == 0 {
             return Ok(false);
         }
@@ -300,7 +300,7 @@ impl TlsSession {
     /// Writes what is kept. Errors: `WouldBlock` if some of it stays.
     fn flush(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         while self.connection.wants_write() {
-            if self.connection.write_tls(&mut Wire(socket))? == 0 {
+            if self.connection.write_tls(&mut TlsSocket(socket))? == 0 {
                 return Err(ErrorKind::WriteZero.into());
             }
         }
@@ -363,17 +363,17 @@ impl Layer for Refusing {
     }
 }
 
-/// A socket as rustls wants it.
-struct Wire<'a>(BorrowedFd<'a>);
+/// A socket as rustls need it.
+struct TlsSocket<'a>(BorrowedFd<'a>);
 
-impl Read for Wire<'_> {
+impl Read for TlsSocket<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let (count, _) = rustix::net::recv(self.0, into, RecvFlags::empty())?;
         Ok(count)
     }
 }
 
-impl Write for Wire<'_> {
+impl Write for TlsSocket<'_> {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         Ok(rustix::net::send(self.0, from, SendFlags::NOSIGNAL)?)
     }

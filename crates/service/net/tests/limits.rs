@@ -2,63 +2,63 @@
 
 mod common;
 
-use common::Room;
+use common::Bed;
 use drover_base::{Ns, Progress};
 use drover_net::SocketOptions;
 
 const VALUE: usize = 1 << 20;
 
-fn lent(room: &Room) -> (usize, usize) {
-    let (requests, replies) = room.sockets.pools();
+fn lent(bed: &Bed) -> (usize, usize) {
+    let (requests, replies) = bed.sockets.pools();
     (requests.lent_bytes(), replies.lent_bytes())
 }
 
 #[test]
 fn a_slow_reader_holds_little_and_its_further_requests_wait() {
-    let mut room = Room::new(SocketOptions::default(), 10);
-    let mut slow = room.connect();
+    let mut bed = Bed::new(SocketOptions::default(), 10);
+    let mut slow = bed.connect();
     let lines = "big 100000\n".repeat(500);
     let said = slow.offer(lines.as_bytes());
-    room.settle();
-    let begun = room.desk.requests;
+    bed.settle();
+    let begun = bed.executor.requests;
     assert!(begun < 500, "all were begun, the socket took it all");
-    assert!(lent(&room).1 <= 512 << 10, "{:?}", lent(&room));
+    assert!(lent(&bed).1 <= 512 << 10, "{:?}", lent(&bed));
     // Others are served, and the slow one is when it reads on.
-    let mut other = room.connect();
-    assert_eq!(room.ask(&mut other, "hello\n"), "hello\n");
+    let mut other = bed.connect();
+    assert_eq!(bed.ask(&mut other, "hello\n"), "hello\n");
     let all = said / 11;
-    assert_eq!(room.hear(&mut slow, all * 100_001).len(), all * 100_001);
-    room.settle();
-    assert_eq!((room.desk.requests, lent(&room)), (all + 1, (0, 0)));
+    assert_eq!(bed.hear(&mut slow, all * 100_001).len(), all * 100_001);
+    bed.settle();
+    assert_eq!((bed.executor.requests, lent(&bed)), (all + 1, (0, 0)));
 }
 
 #[test]
 fn idle_connections_hold_nothing() {
-    let mut room = Room::new(SocketOptions::default(), 2000);
-    let mut clients: Vec<_> = (0..300).map(|_| room.connect()).collect();
+    let mut bed = Bed::new(SocketOptions::default(), 2000);
+    let mut clients: Vec<_> = (0..300).map(|_| bed.connect()).collect();
     for client in &mut clients {
-        assert_eq!(room.ask(client, "hello\n"), "hello\n");
+        assert_eq!(bed.ask(client, "hello\n"), "hello\n");
     }
-    room.settle();
-    assert_eq!((room.sockets.counters().current, lent(&room)), (300, (0, 0)));
+    bed.settle();
+    assert_eq!((bed.sockets.counters().current, lent(&bed)), (300, (0, 0)));
     drop(clients);
-    room.until("all are gone", |room| room.sockets.counters().current == 0);
-    assert_eq!(room.lobby.open(), 0);
+    bed.until("all are gone", |bed| bed.sockets.counters().current == 0);
+    assert_eq!(bed.conn_table.open(), 0);
 }
 
 #[test]
 fn beginnings_of_requests_take_about_their_size() {
-    let mut room = Room::new(SocketOptions::default(), 2000);
-    let mut clients: Vec<_> = (0..300).map(|_| room.connect()).collect();
+    let mut bed = Bed::new(SocketOptions::default(), 2000);
+    let mut clients: Vec<_> = (0..300).map(|_| bed.connect()).collect();
     for client in &mut clients {
-        room.say(client, b"a line that does not en");
+        bed.say(client, b"a line that does not en");
     }
-    room.settle();
-    assert_eq!(lent(&room).0, 300 << 10);
+    bed.settle();
+    assert_eq!(lent(&bed).0, 300 << 10);
     for client in &mut clients {
-        assert_eq!(room.ask(client, "d\n"), "a line that does not end\n");
+        assert_eq!(bed.ask(client, "d\n"), "a line that does not end\n");
     }
-    assert_eq!(lent(&room).0, 0);
+    assert_eq!(lent(&bed).0, 0);
 }
 
 fn tight() -> SocketOptions {
@@ -70,41 +70,41 @@ fn tight() -> SocketOptions {
 }
 
 /// Begins a long request of which half comes.
-fn begin_long(room: &mut Room) -> common::Client {
-    let mut client = room.connect();
+fn begin_long(bed: &mut Bed) -> common::Client {
+    let mut client = bed.connect();
     let mut text = format!("put {VALUE}\n").into_bytes();
     text.resize(text.len() + VALUE / 2, 0);
     // What the core does not read stays in the sockets.
     let mut rest = &text[..];
     for _ in 0..2000 {
         rest = &rest[client.offer(rest)..];
-        room.round();
+        bed.round();
     }
     client
 }
 
 #[test]
 fn long_requests_beyond_the_budget_wait_unread_and_those_that_stand_still_go() {
-    let mut room = Room::new(tight(), 100);
-    let mut clients: Vec<_> = (0..8).map(|_| begin_long(&mut room)).collect();
-    room.settle();
-    let held = lent(&room).0;
+    let mut bed = Bed::new(tight(), 100);
+    let mut clients: Vec<_> = (0..8).map(|_| begin_long(&mut bed)).collect();
+    bed.settle();
+    let held = lent(&bed).0;
     assert!(held <= 5 * VALUE + 8 * (16 << 10), "{held}");
     assert!(
-        room.sockets.counters().memory_waits >= 4,
+        bed.sockets.counters().memory_waits >= 4,
         "{:?}",
-        room.sockets.counters()
+        bed.sockets.counters()
     );
-    let mut other = room.connect();
-    assert_eq!(room.ask(&mut other, "hello\n"), "hello\n");
-    // Nobody says anything for a while: room is made for those who wait, one after the other.
+    let mut other = bed.connect();
+    assert_eq!(bed.ask(&mut other, "hello\n"), "hello\n");
+    // Nobody says anything for a while: bed is made for those who wait, one after the other.
     for _ in 0..12 {
-        room.now += Ns::from_s(1);
-        room.settle();
+        bed.now += Ns::from_s(1);
+        bed.settle();
     }
-    assert!(room.sockets.counters().shed >= 4, "{:?}", room.sockets.counters());
+    assert!(bed.sockets.counters().shed >= 4, "{:?}", bed.sockets.counters());
     let last = clients.last_mut().expect("there is one");
-    room.until("the last is heard", |_| {
+    bed.until("the last is heard", |_| {
         last.offer(&[0; 4096]);
         last.listen();
         last.ended || !last.got.is_empty()
@@ -114,24 +114,20 @@ fn long_requests_beyond_the_budget_wait_unread_and_those_that_stand_still_go() {
 
 #[test]
 fn readers_that_take_nothing_lose_their_connections_when_memory_is_used_up() {
-    let mut room = Room::new(tight(), 100);
-    let mut clients: Vec<_> = (0..12).map(|_| room.connect()).collect();
+    let mut bed = Bed::new(tight(), 100);
+    let mut clients: Vec<_> = (0..12).map(|_| bed.connect()).collect();
     for (i, client) in clients.iter_mut().enumerate() {
         // More than any socket takes.
         let line = format!("big {}\n", 16 * VALUE);
         client.offer(line.as_bytes());
-        room.settle();
-        let held = lent(&room).1;
+        bed.settle();
+        let held = lent(&bed).1;
         assert!(held <= 5 * VALUE + 32 * VALUE, "{held} after {i}");
-        room.now += Ns::from_s(1);
+        bed.now += Ns::from_s(1);
     }
-    assert!(
-        room.sockets.counters().shed >= 10,
-        "{:?}",
-        room.sockets.counters()
-    );
-    let mut other = room.connect();
-    assert_eq!(room.ask(&mut other, "hello\n"), "hello\n");
+    assert!(bed.sockets.counters().shed >= 10, "{:?}", bed.sockets.counters());
+    let mut other = bed.connect();
+    assert_eq!(bed.ask(&mut other, "hello\n"), "hello\n");
 }
 
 #[test]
@@ -140,29 +136,26 @@ fn who_is_silent_for_too_long_is_shown_out() {
         idle_timeout_s: 5,
         ..SocketOptions::default()
     };
-    let mut room = Room::new(options, 100);
-    let (mut silent, mut talker) = (room.connect(), room.connect());
-    assert_eq!(room.ask(&mut silent, "a\n"), "a\n");
-    assert_eq!(room.ask(&mut talker, "a\n"), "a\n");
+    let mut bed = Bed::new(options, 100);
+    let (mut silent, mut talker) = (bed.connect(), bed.connect());
+    assert_eq!(bed.ask(&mut silent, "a\n"), "a\n");
+    assert_eq!(bed.ask(&mut talker, "a\n"), "a\n");
     assert!(
-        matches!(room.round(), Progress::Idle { wake_at } if wake_at <= room.now + Ns::from_s(1)),
+        matches!(bed.round(), Progress::Idle { wake_at } if wake_at <= bed.now + Ns::from_s(1)),
         "it wakes to look"
     );
     for second in 1..=4 {
-        room.now += Ns::from_s(1);
-        room.settle();
-        assert_eq!(room.sockets.counters().current, 2, "after {second} s");
-        assert_eq!(room.ask(&mut talker, "b\n"), "b\n");
+        bed.now += Ns::from_s(1);
+        bed.settle();
+        assert_eq!(bed.sockets.counters().current, 2, "after {second} s");
+        assert_eq!(bed.ask(&mut talker, "b\n"), "b\n");
     }
-    room.now += Ns::from_s(1);
-    room.settle();
-    assert!(room.hear_all(&mut silent).is_empty());
-    assert_eq!(room.ask(&mut talker, "c\n"), "c\n");
+    bed.now += Ns::from_s(1);
+    bed.settle();
+    assert!(bed.hear_all(&mut silent).is_empty());
+    assert_eq!(bed.ask(&mut talker, "c\n"), "c\n");
     assert_eq!(
-        (
-            room.sockets.counters().idle_kicks,
-            room.sockets.counters().current
-        ),
+        (bed.sockets.counters().idle_kicks, bed.sockets.counters().current),
         (1, 1)
     );
 }
@@ -173,40 +166,40 @@ fn one_too_many_is_refused_or_waits() {
         refusal: Some(b"full\n"),
         ..SocketOptions::default()
     };
-    let mut room = Room::new(options, 2);
-    let (mut a, mut b) = (room.connect(), room.connect());
-    assert_eq!(room.ask(&mut a, "a\n") + &room.ask(&mut b, "b\n"), "a\nb\n");
-    let mut third = room.connect();
-    assert_eq!(room.hear_all(&mut third), b"full\n");
-    assert_eq!(room.sockets.counters().rejected, 1);
+    let mut bed = Bed::new(options, 2);
+    let (mut a, mut b) = (bed.connect(), bed.connect());
+    assert_eq!(bed.ask(&mut a, "a\n") + &bed.ask(&mut b, "b\n"), "a\nb\n");
+    let mut third = bed.connect();
+    assert_eq!(bed.hear_all(&mut third), b"full\n");
+    assert_eq!(bed.sockets.counters().rejected, 1);
 
-    let mut room = Room::new(SocketOptions::default(), 2);
-    let (mut a, mut b) = (room.connect(), room.connect());
-    assert_eq!(room.ask(&mut a, "a\n") + &room.ask(&mut b, "b\n"), "a\nb\n");
-    let mut third = room.connect();
+    let mut bed = Bed::new(SocketOptions::default(), 2);
+    let (mut a, mut b) = (bed.connect(), bed.connect());
+    assert_eq!(bed.ask(&mut a, "a\n") + &bed.ask(&mut b, "b\n"), "a\nb\n");
+    let mut third = bed.connect();
     third.offer(b"c\n");
-    room.settle();
+    bed.settle();
     third.listen();
     assert!(third.got.is_empty() && !third.ended);
-    assert_eq!(room.sockets.counters().listen_disabled, 1);
+    assert_eq!(bed.sockets.counters().listen_disabled, 1);
     drop(a);
-    assert_eq!(room.hear(&mut third, 2), b"c\n");
+    assert_eq!(bed.hear(&mut third, 2), b"c\n");
 }
 
 #[test]
 fn garbage_without_end_is_answered_without_taking_more() {
-    let mut room = Room::new(SocketOptions::default(), 10);
-    let mut client = room.connect();
+    let mut bed = Bed::new(SocketOptions::default(), 10);
+    let mut client = bed.connect();
     let garbage = "x".repeat(99) + "\n";
     let garbage = garbage.repeat(100);
     for _ in 0..500 {
-        room.say(&mut client, garbage.as_bytes());
+        bed.say(&mut client, garbage.as_bytes());
         client.listen();
         client.got.clear();
-        let (requests, replies) = room.sockets.pools();
+        let (requests, replies) = bed.sockets.pools();
         assert!(requests.lent_bytes() + replies.lent_bytes() <= 256 << 10);
     }
-    let (requests, replies) = room.sockets.pools();
+    let (requests, replies) = bed.sockets.pools();
     assert!(
         requests.lent_bytes_max() <= 64 << 10,
         "{}",

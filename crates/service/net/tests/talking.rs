@@ -2,22 +2,22 @@
 
 mod common;
 
-use common::Room;
+use common::Bed;
 use drover_net::SocketOptions;
 use std::net::Shutdown;
 
-fn room() -> Room {
-    Room::new(SocketOptions::default(), 1000)
+fn bed() -> Bed {
+    Bed::new(SocketOptions::default(), 1000)
 }
 
 #[test]
 fn a_pipeline_is_answered_in_order() {
-    let mut room = room();
-    let mut client = room.connect();
+    let mut bed = bed();
+    let mut client = bed.connect();
     let lines: String = (0..5000).map(|i| format!("line {i}\n")).collect();
-    room.say(&mut client, lines.as_bytes());
-    assert!(room.hear(&mut client, lines.len()) == lines.as_bytes());
-    let counters = *room.sockets.counters();
+    bed.say(&mut client, lines.as_bytes());
+    assert!(bed.hear(&mut client, lines.len()) == lines.as_bytes());
+    let counters = *bed.sockets.counters();
     assert_eq!(counters.bytes_read, lines.len() as u64);
     assert_eq!(counters.bytes_written, lines.len() as u64);
     assert!(
@@ -28,157 +28,159 @@ fn a_pipeline_is_answered_in_order() {
 
 #[test]
 fn requests_may_be_split_at_every_byte() {
-    let mut room = room();
+    let mut bed = bed();
     let text = b"put 5\nabcdehello\nbig 3\n";
     for split in 1..text.len() {
-        let mut client = room.connect();
-        room.say(&mut client, &text[..split]);
-        room.settle();
-        room.say(&mut client, &text[split..]);
+        let mut client = bed.connect();
+        bed.say(&mut client, &text[..split]);
+        bed.settle();
+        bed.say(&mut client, &text[split..]);
         assert_eq!(
-            room.hear(&mut client, 14),
+            bed.hear(&mut client, 14),
             b"495\nhello\nxxx\n",
             "split at {split}"
         );
     }
-    let mut client = room.connect();
+    let mut client = bed.connect();
     for byte in text {
-        room.say(&mut client, &[*byte]);
-        room.settle();
+        bed.say(&mut client, &[*byte]);
+        bed.settle();
     }
-    assert_eq!(room.hear(&mut client, 14), b"495\nhello\nxxx\n");
-    room.settle();
-    assert_eq!(room.sockets.pools().0.lent_bytes(), 0, "who waits holds nothing");
-    assert_eq!(room.sockets.pools().1.lent_bytes(), 0);
+    assert_eq!(bed.hear(&mut client, 14), b"495\nhello\nxxx\n");
+    bed.settle();
+    assert_eq!(bed.sockets.pools().0.lent_bytes(), 0, "who waits holds nothing");
+    assert_eq!(bed.sockets.pools().1.lent_bytes(), 0);
 }
 
 #[test]
 fn long_values_go_both_ways() {
-    let mut room = room();
-    let mut client = room.connect();
+    let mut bed = bed();
+    let mut client = bed.connect();
     let mut text = b"put 1000000\n".to_vec();
     text.resize(text.len() + 1_000_000, 1);
     text.extend_from_slice(b"big 700000\nend\n");
-    room.say(&mut client, &text);
-    let heard = room.hear(&mut client, 8 + 700_001 + 4);
+    bed.say(&mut client, &text);
+    let heard = bed.hear(&mut client, 8 + 700_001 + 4);
     assert!(heard.starts_with(b"1000000\nxxx") && heard.ends_with(b"x\nend\n"));
-    room.settle();
+    bed.settle();
     assert_eq!(
-        room.sockets.pools().0.lent_bytes() + room.sockets.pools().1.lent_bytes(),
+        bed.sockets.pools().0.lent_bytes() + bed.sockets.pools().1.lent_bytes(),
         0
     );
 }
 
 #[test]
 fn who_writes_no_more_still_gets_its_replies() {
-    let mut room = room();
-    let mut client = room.connect();
-    room.say(&mut client, b"big 300000\nlast\nhalf a li");
+    let mut bed = bed();
+    let mut client = bed.connect();
+    bed.say(&mut client, b"big 300000\nlast\nhalf a li");
     client.stream.shutdown(Shutdown::Write).expect("shutdown");
-    let heard = room.hear_all(&mut client);
+    let heard = bed.hear_all(&mut client);
     assert_eq!(heard.len(), 300_001 + 5);
     assert!(heard.ends_with(b"x\nlast\n"));
-    assert_eq!(room.sockets.counters().current, 0);
+    assert_eq!(bed.sockets.counters().current, 0);
 }
 
 #[test]
 fn what_was_said_before_leaving_is_done() {
-    let mut room = room();
-    let mut client = room.connect();
-    room.settle();
+    let mut bed = bed();
+    let mut client = bed.connect();
+    bed.settle();
     let lines = "hello\n".repeat(10_000);
-    room.say(&mut client, lines.as_bytes());
+    bed.say(&mut client, lines.as_bytes());
     client.stream.shutdown(Shutdown::Both).expect("shutdown");
     drop(client);
-    room.until("it is gone", |room| room.sockets.counters().current == 0);
-    assert!(room.desk.requests > 0);
+    bed.until("it is gone", |bed| bed.sockets.counters().current == 0);
+    assert!(bed.executor.requests > 0);
 }
 
 #[test]
 fn quit_ends_the_connection_after_its_replies() {
-    let mut room = room();
-    let mut client = room.connect();
-    room.say(&mut client, b"one\nbig 100000\nquit\n");
-    assert_eq!(room.hear_all(&mut client).len(), 4 + 100_001);
-    assert_eq!((room.sockets.counters().current, room.lobby.open()), (0, 0));
+    let mut bed = bed();
+    let mut client = bed.connect();
+    bed.say(&mut client, b"one\nbig 100000\nquit\n");
+    assert_eq!(bed.hear_all(&mut client).len(), 4 + 100_001);
+    assert_eq!((bed.sockets.counters().current, bed.conn_table.open()), (0, 0));
 }
 
 #[test]
 fn replies_of_other_cores_come_in_the_order_of_requests() {
-    let mut room = room();
-    let mut client = room.connect();
-    room.say(&mut client, b"a\nlater\nb\nlater\nc\n");
-    assert_eq!(room.hear(&mut client, 2), b"a\n");
-    room.until("both are under way", |room| room.desk.holes.len() == 2);
-    let holes = std::mem::take(&mut room.desk.holes);
-    room.sockets.fill(holes[1], b"second\n");
-    room.settle();
+    let mut bed = bed();
+    let mut client = bed.connect();
+    bed.say(&mut client, b"a\nlater\nb\nlater\nc\n");
+    assert_eq!(bed.hear(&mut client, 2), b"a\n");
+    bed.until("both are under way", |bed| {
+        bed.executor.pending_replies.len() == 2
+    });
+    let pending_replies = std::mem::take(&mut bed.executor.pending_replies);
+    bed.sockets.fill(pending_replies[1], b"second\n");
+    bed.settle();
     client.listen();
     assert!(client.got.is_empty());
-    room.sockets.fill(holes[0], b"first\n");
-    assert_eq!(room.hear(&mut client, 19 - 2), b"first\nb\nsecond\nc\n");
+    bed.sockets.fill(pending_replies[0], b"first\n");
+    assert_eq!(bed.hear(&mut client, 19 - 2), b"first\nb\nsecond\nc\n");
     // Who has left is forgotten when the last reply for it has come; later ones are nobody's.
-    room.say(&mut client, b"later\n");
-    room.until("under way", |room| room.desk.holes.len() == 1);
+    bed.say(&mut client, b"later\n");
+    bed.until("under way", |bed| bed.executor.pending_replies.len() == 1);
     drop(client);
-    room.settle();
-    let hole = room.desk.holes[0];
-    room.sockets.fill(hole, b"too late\n");
-    room.until("it is gone", |room| room.sockets.counters().current == 0);
-    let mut next = room.connect();
-    room.settle();
-    room.sockets.fill(hole, b"nobody's\n");
-    assert_eq!(room.ask(&mut next, "mine\n"), "mine\n");
+    bed.settle();
+    let pending_reply = bed.executor.pending_replies[0];
+    bed.sockets.fill(pending_reply, b"too late\n");
+    bed.until("it is gone", |bed| bed.sockets.counters().current == 0);
+    let mut next = bed.connect();
+    bed.settle();
+    bed.sockets.fill(pending_reply, b"nobody's\n");
+    assert_eq!(bed.ask(&mut next, "mine\n"), "mine\n");
 }
 
 #[test]
 fn one_who_says_much_lets_others_have_their_turn() {
-    let mut room = room();
-    room.desk.per_turn = 2;
-    let mut client = room.connect();
+    let mut bed = bed();
+    bed.executor.per_turn = 2;
+    let mut client = bed.connect();
     let lines = "x\n".repeat(100);
-    room.say(&mut client, lines.as_bytes());
-    assert_eq!(room.hear(&mut client, 200), lines.as_bytes());
+    bed.say(&mut client, lines.as_bytes());
+    assert_eq!(bed.hear(&mut client, 200), lines.as_bytes());
     assert!(
-        room.sockets.counters().yields >= 40,
+        bed.sockets.counters().yields >= 40,
         "{:?}",
-        room.sockets.counters()
+        bed.sockets.counters()
     );
 }
 
 #[test]
 fn after_a_panic_the_others_are_served_on() {
-    let mut room = room();
-    let (mut victim, mut other) = (room.connect(), room.connect());
-    assert_eq!(room.ask(&mut other, "before\n"), "before\n");
+    let mut bed = bed();
+    let (mut victim, mut other) = (bed.connect(), bed.connect());
+    assert_eq!(bed.ask(&mut other, "before\n"), "before\n");
     assert_eq!(victim.offer(b"panic\n"), 6);
     let mut caught = false;
     for _ in 0..10_000 {
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| room.round()));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| bed.round()));
         if result.is_err() {
-            room.sockets.recover();
+            bed.sockets.recover();
             caught = true;
             break;
         }
     }
     assert!(caught);
-    assert_eq!(room.ask(&mut other, "after\n"), "after\n");
-    assert!(room.hear_all(&mut victim).is_empty());
-    assert_eq!(room.sockets.counters().current, 1);
+    assert_eq!(bed.ask(&mut other, "after\n"), "after\n");
+    assert!(bed.hear_all(&mut victim).is_empty());
+    assert_eq!(bed.sockets.counters().current, 1);
 }
 
 #[test]
 fn others_see_who_is_there() {
-    let mut room = room();
-    let mut clients = [room.connect(), room.connect()];
+    let mut bed = bed();
+    let mut clients = [bed.connect(), bed.connect()];
     for client in &mut clients {
-        assert_eq!(room.ask(client, "a\n"), "a\n");
+        assert_eq!(bed.ask(client, "a\n"), "a\n");
     }
     let mut seen = Vec::new();
     let shown = |addr: std::io::Result<std::net::SocketAddr>| addr.expect("it is connected").to_string();
-    room.lobby.each_known(|known| {
+    bed.conn_table.each_known(|known| {
         seen.push(known.peer.as_ref().map(ToString::to_string));
-        assert_eq!(known.listener.to_string(), room.addr.to_string());
+        assert_eq!(known.listener.to_string(), bed.addr.to_string());
         assert_eq!(known.last_s(), 1);
     });
     let ours: Vec<_> = clients
@@ -187,6 +189,6 @@ fn others_see_who_is_there() {
         .collect();
     assert_eq!(seen, ours);
     drop(clients);
-    room.until("they are gone", |room| room.sockets.counters().current == 0);
-    room.lobby.each_known(|known| panic!("{known:?}"));
+    bed.until("they are gone", |bed| bed.sockets.counters().current == 0);
+    bed.conn_table.each_known(|known| panic!("{known:?}"));
 }

@@ -15,7 +15,7 @@ fn main() {
     println!("{entries} entries; computed values in brackets");
     println!("load   probes          READs per GET   without fingerprints");
     for (load, computed) in [(0.5, "1.32"), (0.75, "1.56"), (0.9, "1.80")] {
-        let table = filled(entries, load).expect("room");
+        let table = filled(entries, load).expect("space");
         let (with, without) = reads_per_get(&table, 0..table.len() as u64);
         let probes = table.mean_probes();
         println!("{load:4.2}   {probes:.3} ({computed})    {with:.3}           {without:.3}");
@@ -31,7 +31,7 @@ fn main() {
         (32, ""),
         (64, ""),
     ] {
-        let mut table = filled(entries, 0.75).expect("room");
+        let mut table = filled(entries, 0.75).expect("space");
         churn(&mut table, 10, scrub);
         println!("n = {scrub:2}   {:.3} ({computed})", table.mean_probes());
     }

@@ -44,7 +44,7 @@ pub use cache_table::{CacheBucket, CacheTable, Choice, Reason};
 pub use crc64::{Crc64, crc64};
 pub use seqlock::{LogHead, Seqlock, Ticket};
 pub use slot::{Slot, SlotMask, Span};
-pub use store_table::{SlotPlace, StoreBucket, StoreTable};
+pub use store_table::{SlotPosition, StoreBucket, StoreTable};
 pub use sweep::Sweep;
 pub use table_memory::TableMemory;
 

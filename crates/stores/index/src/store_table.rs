@@ -39,7 +39,7 @@ pub struct StoreBucket<'t, const BITS: u32 = 48> {
 
 /// Where a slot is: a bucket of the chain and an index in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SlotPlace {
+pub struct SlotPosition {
     /// Number of the spare bucket, 0 = the main bucket.
     pub spare_number: u64,
     /// 0..7.
@@ -143,7 +143,7 @@ impl<const BITS: u32> StoreTable<BITS> {
 
     /// The bucket that `place` means in the chain of `hash`.
     #[inline]
-    pub fn bucket_of(&self, hash: KeyHash, place: SlotPlace) -> StoreBucket<'_, BITS> {
+    pub fn bucket_of(&self, hash: KeyHash, place: SlotPosition) -> StoreBucket<'_, BITS> {
         if place.spare_number == 0 {
             self.bucket(hash)
         } else {
@@ -159,12 +159,12 @@ impl<const BITS: u32> StoreTable<BITS> {
         }
     }
 
-    /// A free slot in the chain of `hash`, for which a spare bucket is added if need be. `None`: no room.
-    pub fn room(&mut self, hash: KeyHash) -> Option<SlotPlace> {
+    /// A free slot in the chain of `hash`, for which a spare bucket is added if need be. `None`: no space.
+    pub fn space(&mut self, hash: KeyHash) -> Option<SlotPosition> {
         let mut last = self.bucket(hash);
         loop {
             if let Some(slot_index) = last.matches(0).first() {
-                return Some(SlotPlace {
+                return Some(SlotPosition {
                     spare_number: last.spare_number,
                     slot_index,
                 });
@@ -183,14 +183,14 @@ impl<const BITS: u32> StoreTable<BITS> {
         added.set_next(0);
         last.set_next(number);
         self.free = free;
-        Some(SlotPlace {
+        Some(SlotPosition {
             spare_number: number,
             slot_index: 0,
         })
     }
 
     /// Empties the slot at `place` in the chain of `hash` and fills the hole with the last entry of the chain.
-    pub fn remove(&mut self, hash: KeyHash, place: SlotPlace) {
+    pub fn remove(&mut self, hash: KeyHash, place: SlotPosition) {
         let mut before = None;
         let mut last = self.bucket(hash);
         while let Some(next) = self.next(last) {
@@ -233,8 +233,8 @@ impl<const BITS: u32> StoreBucket<'_, BITS> {
 
     /// The place of its slot `slot_index`.
     #[inline(always)]
-    pub fn place(self, slot_index: usize) -> SlotPlace {
-        SlotPlace {
+    pub fn place(self, slot_index: usize) -> SlotPosition {
+        SlotPosition {
             spare_number: self.spare_number,
             slot_index,
         }
@@ -298,7 +298,7 @@ mod tests {
     }
 
     fn insert(table: &mut StoreTable, bucket: u64, offset: u64) -> bool {
-        let Some(place) = table.room(hash(bucket)) else {
+        let Some(place) = table.space(hash(bucket)) else {
             return false;
         };
         table

@@ -78,7 +78,7 @@ fn watched(
     let (memory, stores) = Watched::new(CuckooTable::<Watched>::bytes_for(entry_count));
     let mut table = CuckooTable::new(memory, entry_count, 1);
     for key in 0..puts {
-        table.put(hash(key), record(key, 0)).expect("room");
+        table.put(hash(key), record(key, 0)).expect("space");
     }
     stores.borrow_mut().clear();
     (table, stores)
@@ -102,7 +102,7 @@ fn a_long_path() -> (CuckooTable<Watched>, Vec<u8>, Vec<Store>, u64) {
     let (mut table, stores) = watched(64, 44);
     for key in 44.. {
         let before = table.memory().image();
-        table.put(hash(key), record(key, 0)).expect("room below 0.9");
+        table.put(hash(key), record(key, 0)).expect("space below 0.9");
         let made = std::mem::take(&mut *stores.borrow_mut());
         // The count of moves twice, two or more moves, the key itself.
         if made.len() >= 5 {
@@ -197,7 +197,7 @@ fn pilaf_a_moving_key_is_missed_by_who_does_not_confirm() {
 
 #[test]
 fn readers_of_a_retired_table_find_nothing_whole() {
-    let mut growing = GrowingTable::new(common::filled(64, 0.7).expect("room"));
+    let mut growing = GrowingTable::new(common::filled(64, 0.7).expect("space"));
     growing.begin(next_table(&growing));
     while growing.advance(10) == Ok(Growth::Copying) {}
     let old = growing.finish();
@@ -218,7 +218,7 @@ fn an_update_poisons_the_old_entry_of_its_key_at_once() {
     let (memory, stores) = Watched::new(CuckooTable::<Watched>::bytes_for(64));
     let mut growing = GrowingTable::new(CuckooTable::new(memory, 64, 1));
     for key in 0..48 {
-        growing.put(hash(key), record(key, 0)).expect("room");
+        growing.put(hash(key), record(key, 0)).expect("space");
     }
     let (next, _) = Watched::new(CuckooTable::<Watched>::bytes_for(128));
     growing.begin(CuckooTable::new(next, 128, 2));
@@ -237,9 +237,9 @@ fn an_update_poisons_the_old_entry_of_its_key_at_once() {
             .expect("an entry");
         drover_index::cuckoo::Seal { epoch: 1, index }.open(bytes).is_ok()
     };
-    growing.put(hash(5), record(5, 1)).expect("room");
+    growing.put(hash(5), record(5, 1)).expect("space");
     growing.remove(hash(6)).expect("it is there");
-    growing.put(hash(100), record(100, 0)).expect("room");
+    growing.put(hash(100), record(100, 0)).expect("space");
     let catch_up = |old: &mut Vec<u8>| {
         for (offset, bytes) in stores.borrow_mut().drain(..) {
             old.store(offset, &bytes);
@@ -251,7 +251,7 @@ fn an_update_poisons_the_old_entry_of_its_key_at_once() {
     }
     assert!(growing.poison(63).is_none());
     // Of an entry that is poisoned already.
-    growing.put(hash(7), record(7, 1)).expect("room");
+    growing.put(hash(7), record(7, 1)).expect("space");
     assert!(growing.poison(1).is_some_and(|last| last.is_empty()) && !growing.is_poisoning());
     catch_up(&mut old);
     assert!((0..48).all(|key| !is_whole(&old, key)));
@@ -279,7 +279,7 @@ fn a_blank_table_becomes_a_table() {
 /// in the middle of growth is as it should be after it.
 #[test]
 fn pilaf_the_table_is_used_while_it_grows() {
-    let mut growing = GrowingTable::new(common::filled(256, 0.75).expect("room"));
+    let mut growing = GrowingTable::new(common::filled(256, 0.75).expect("space"));
     let mut map: BTreeMap<u64, _> = (0..192).map(|key| (key, record(key, 0))).collect();
     let mut rng = Rng::new(5, 0, 0);
     growing.begin(next_table(&growing));
@@ -291,7 +291,7 @@ fn pilaf_the_table_is_used_while_it_grows() {
                 true => {
                     let new = record(key, write);
                     assert_eq!(
-                        growing.put(hash(key), new).expect("room in the new one"),
+                        growing.put(hash(key), new).expect("space in the new one"),
                         map.insert(key, new)
                     );
                 }
@@ -322,7 +322,7 @@ fn a_new_table_that_is_too_small_gives_way_to_a_larger_one() {
     while growing.advance(4) == Ok(Growth::Copying) {}
     assert_eq!(growing.advance(4), Err(TableFull), "31 places for more keys");
     let larger = CuckooTable::new(vec![0; CuckooTable::<Vec<u8>>::bytes_for(128)], 128, 9);
-    growing.restart(larger).expect("room");
+    growing.restart(larger).expect("space");
     while growing.advance(4) == Ok(Growth::Copying) {}
     growing.finish();
     for key in 0..end {
@@ -338,8 +338,8 @@ fn the_same_bytes_in_a_region() {
     let region = Region::private(bytes, PageWish::Small).expect("memory");
     let (mut here, mut there) = (table(64), CuckooTable::new(region.clone(), 64, 1));
     for key in 0..50 {
-        here.put(hash(key), record(key, 0)).expect("room");
-        there.put(hash(key), record(key, 0)).expect("room");
+        here.put(hash(key), record(key, 0)).expect("space");
+        there.put(hash(key), record(key, 0)).expect("space");
     }
     let mut copy = vec![0; bytes];
     region.copy_out(0, &mut copy);

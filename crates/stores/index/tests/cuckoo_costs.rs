@@ -38,14 +38,14 @@ fn pilaf_a_million_keys_find_their_places() {
 
 #[test]
 fn churn_without_the_scrubber_drifts_away() {
-    let mut table = filled(ENTRIES, 0.75).expect("room");
+    let mut table = filled(ENTRIES, 0.75).expect("space");
     churn(&mut table, 10, 0);
     within_3_percent(table.mean_probes(), 1.88);
 }
 
 #[test]
 fn the_scrubber_keeps_readers_at_1_65_probes() {
-    let mut table = filled(ENTRIES, 0.75).expect("room");
+    let mut table = filled(ENTRIES, 0.75).expect("space");
     churn(&mut table, 10, SCRUB_PER_DELETE);
     assert!(table.mean_probes() <= 1.65, "{:.3}", table.mean_probes());
 }
@@ -54,7 +54,7 @@ fn the_scrubber_keeps_readers_at_1_65_probes() {
 /// emulations of it do not.
 #[test]
 fn pilaf_fingerprints_save_half_a_read_and_more() {
-    let table = filled(ENTRIES, 0.75).expect("room");
+    let table = filled(ENTRIES, 0.75).expect("space");
     let (with, without) = reads_per_get(&table, 0..table.len() as u64);
     within_3_percent(with, 2.56);
     within_3_percent(without, 3.12);
@@ -63,6 +63,6 @@ fn pilaf_fingerprints_save_half_a_read_and_more() {
 /// Pilaf's released code declares a load limit of 0.75 and resizes only when its walk fails.
 #[test]
 fn pilaf_the_load_limit_is_looked_at() {
-    assert!(!filled(ENTRIES, 0.74).expect("room").wants_growth());
-    assert!(filled(ENTRIES, 0.751).expect("room").wants_growth());
+    assert!(!filled(ENTRIES, 0.74).expect("space").wants_growth());
+    assert!(filled(ENTRIES, 0.751).expect("space").wants_growth());
 }

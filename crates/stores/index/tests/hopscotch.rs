@@ -107,7 +107,7 @@ fn overflow_share(geometry: Geometry, load: f64, churned: bool) -> f64 {
     let mut table = table(&options(geometry, SlotKind::Narrow, homes, homes / 4));
     let count = (homes as f64 * geometry.stride as f64 * load) as u64;
     for key in 0..count {
-        table.put(hash(key), object(key, 0)).expect("room");
+        table.put(hash(key), object(key, 0)).expect("space");
     }
     if churned {
         let mut keys: Vec<u64> = (0..count).collect();
@@ -116,7 +116,7 @@ fn overflow_share(geometry: Geometry, load: f64, churned: bool) -> f64 {
             let at = rng.below(count) as usize;
             table.remove(hash(keys[at])).expect("it is there");
             keys[at] = new;
-            table.put(hash(new), object(new, 0)).expect("room");
+            table.put(hash(new), object(new, 0)).expect("space");
         }
     }
     table.overflow_len() as f64 / table.len() as f64
@@ -178,7 +178,7 @@ fn the_last_neighbourhood_does_not_wrap() {
         for key in last {
             table
                 .put(hash(key), Content::Inline(b"v"))
-                .expect("room in overflow at least");
+                .expect("space in overflow at least");
             assert!(read(&table, key).is_some());
         }
         assert_eq!(table.overflow_len(), 2, "{geometry:?}");
@@ -220,11 +220,11 @@ fn a_slot_is_whole_or_torn_whatever_an_ascending_reader_sees() {
     let one_home = options(Geometry::CLASSIC, SlotKind::Wide, 1, 0);
     let (memory, stores) = Watched::new(one_home.bytes());
     let mut table = HopscotchTable::new(memory, &one_home);
-    table.put(hash(1), Content::Inline(&[1; 32])).expect("room");
+    table.put(hash(1), Content::Inline(&[1; 32])).expect("space");
     let before = table.memory().image();
     stores.borrow_mut().clear();
-    table.put(hash(1), Content::Inline(&[2; 32])).expect("room");
-    table.put(hash(1), Content::Inline(&[3; 32])).expect("room");
+    table.put(hash(1), Content::Inline(&[2; 32])).expect("space");
+    table.put(hash(1), Content::Inline(&[3; 32])).expect("space");
     let at = one_home.slot_offset(0);
     let local: Vec<Store> = stores
         .borrow()
@@ -352,7 +352,7 @@ fn a_chain_that_changes_is_a_move() {
     let mut table = table(&options);
     // The only home's neighbourhood, and three blocks.
     (0..12).for_each(|key| {
-        table.put(hash(key), Content::Inline(b"v")).expect("room");
+        table.put(hash(key), Content::Inline(b"v")).expect("space");
     });
     let count = |table: &HopscotchTable<Vec<u8>>| {
         u64::from_le_bytes(*table.memory()[MOVES_OFFSET..].first_chunk().expect("a word"))
@@ -374,7 +374,7 @@ fn a_chain_that_changes_is_a_move() {
     assert_eq!(counts.last(), Some(&6), "three blocks went, {counts:?}");
 }
 
-/// Whoever is taken away to make room is in the way.
+/// Whoever is taken away to make space is in the way.
 #[test]
 fn rivals_make_room() {
     for geometry in GEOMETRIES {
@@ -409,12 +409,12 @@ fn wide_slots_hold_both() {
     let mut table = table(&options);
     for len in 0..=32u64 {
         let value = vec![len as u8; len as usize];
-        table.put(hash(5), Content::Inline(&value)).expect("room");
+        table.put(hash(5), Content::Inline(&value)).expect("space");
         assert_eq!(
             read(&table, 5).expect("there").content(),
             Some(Content::Inline(&value))
         );
     }
-    table.put(hash(5), object(5, 3)).expect("room");
+    table.put(hash(5), object(5, 3)).expect("space");
     assert_eq!(read(&table, 5).expect("there").content(), Some(object(5, 3)));
 }

@@ -4,7 +4,7 @@
 //! get:  for each slot with our tag:   dead? empty it.   other key? go on.   expired? empty it, miss.
 //!       hit -> the item (moved to the head of the log if it is old and the mode wants it)
 //! put:  own item of the same lengths -> overwrite its value
-//!       else look at the whole bucket.  own item with room -> overwrite it
+//!       else look at the whole bucket.  own item with space -> overwrite it
 //!       else append and take: own slot, ghost, empty, dead, oldest
 //! ```
 //! Both begin with the case that nearly always holds, the first candidate is ours, in a straight line; whatever is
@@ -16,7 +16,7 @@ use crate::item::{self, Body, ItemRef, Key, Lens, Meta};
 use crate::log::Log;
 use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
 use crate::reader::{Reader, View};
-use crate::sharing::{Crew, Sharing};
+use crate::sharing::{SharedReads, Sharing};
 use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
@@ -44,7 +44,7 @@ pub(crate) struct Cache<S, const BITS: u32> {
     sweep: Sweep,
     sharing: S,
     counters: Counters,
-    /// Somebody wants to know who goes to make room.
+    /// Somebody wants to know who goes to make space.
     watch: Option<Box<watch::Watch>>,
     /// Holds a value on its way from one item to another.
     scratch: Vec<u8>,
@@ -241,7 +241,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         let before = self.log.head();
         let need = Lens::load(self.log.place(slot.word())).item_size();
         if self.watch.is_some() {
-            self.foresee(need, Some(slot.offset()));
+            self.note_evictions(need, Some(slot.offset()));
         }
         self.sharing.begin_write(hash);
         let to = self.log.reserve(&self.sharing, need);
@@ -339,7 +339,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         }
     }
 
-    /// Writes the item where the key's own is if that has room, else to the head of the log; returns its offset.
+    /// Writes the item where the key's own is if that has space, else to the head of the log; returns its offset.
     #[inline(always)]
     fn place_item<C: Cpu, B: Body>(
         &mut self,
@@ -397,7 +397,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     fn append<C: Cpu, B: Body>(&mut self, cpu: &C, key: Key<'_>, body: &B, meta: Meta, found: Found) -> u64 {
         let need = item::bytes_of(key, body);
         if self.watch.is_some() {
-            self.foresee(need, found.own.map(|(_, at)| at));
+            self.note_evictions(need, found.own.map(|(_, at)| at));
         }
         let slot_index = self.take_slot(key.hash, &found);
         let before = self.log.head();
@@ -513,7 +513,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     }
 }
 
-impl<const BITS: u32> Cache<Crew, BITS> {
+impl<const BITS: u32> Cache<SharedReads, BITS> {
     pub(crate) fn reader(&self) -> Reader<BITS> {
         let view = View::Cache(self.table.clone());
         Reader::new(view, self.log.memory().clone(), self.sharing.clone())

@@ -241,7 +241,7 @@ impl Extents {
         }
     }
 
-    /// Makes chunks whose places are all free whole again. Only when there is no room otherwise: most are filled
+    /// Makes chunks whose places are all free whole again. Only when there is no space otherwise: most are filled
     /// again by the class they are of.
     fn reclaim(&mut self) {
         if self.empty == 0 {
@@ -291,7 +291,7 @@ mod tests {
         let mut extents = extents(1 << 16, 4096);
         for len in [16, 24, 40, 48, 50, 64] {
             for _ in 0..50 {
-                let at = extents.alloc(len).expect("room").offset as usize;
+                let at = extents.alloc(len).expect("space").offset as usize;
                 assert!(
                     at % LINE + len <= LINE && at.is_multiple_of(8),
                     "{len} bytes at {at}"
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn nothing_is_reused_before_its_grace_ends() {
         let mut extents = extents(128, 128);
-        let first = extents.alloc(128).expect("room");
+        let first = extents.alloc(128).expect("space");
         extents.retire(first, Ns(1000));
         assert_eq!((extents.alloc(128), extents.quarantined()), (None, 1));
         assert_eq!(extents.release(Ns(1099), 10), 0);
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn memory_that_is_needed_is_released_early() {
         let mut extents = extents(128, 128);
-        let first = extents.alloc(128).expect("room");
+        let first = extents.alloc(128).expect("space");
         extents.retire(first, Ns(1000));
         assert!(extents.release_early() && !extents.release_early());
         assert_eq!(extents.alloc(128), Some(first));

@@ -11,7 +11,7 @@
 //! flags 0, its version as CAS number, and was never fetched.
 
 use crate::item::{Body, ItemRef};
-use drover_mem::Place;
+use drover_mem::MaskedRef;
 
 /// Bytes that extras add to an item.
 pub const EXTRAS_BYTES: usize = 16;
@@ -75,7 +75,7 @@ pub(crate) struct Extras {
 }
 
 impl Extras {
-    pub(crate) fn load(place: Place<'_>, at: usize) -> Extras {
+    pub(crate) fn load(place: MaskedRef<'_>, at: usize) -> Extras {
         let word = place.load(at);
         Extras {
             flags: word as u32,
@@ -84,7 +84,7 @@ impl Extras {
         }
     }
 
-    pub(crate) fn store(self, place: Place<'_>, at: usize) {
+    pub(crate) fn store(self, place: MaskedRef<'_>, at: usize) {
         place.store(at, u64::from(self.flags) | (u64::from(self.access.0) << 32));
         place.store(at + 8, self.cas);
     }
@@ -106,7 +106,7 @@ impl Extras {
 /// What to change about an item that was found; nothing by default.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Mark {
-    /// It was read: note the time and that it was fetched. An item without extras has no room for that.
+    /// It was read: note the time and that it was fetched. An item without extras has no space for that.
     pub access: bool,
     /// Let it expire then, in seconds since server start; 0 = never.
     pub expire_s: Option<u32>,
@@ -326,7 +326,7 @@ impl Body for WithExtras<'_> {
         self.before.len() + value + self.after.len()
     }
 
-    fn write(&self, place: Place<'_>, at: usize) {
+    fn write(&self, place: MaskedRef<'_>, at: usize) {
         self.extras.store(place, at);
         let mut end = at + EXTRAS_BYTES;
         let ends = [self.before, self.after];

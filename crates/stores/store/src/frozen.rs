@@ -7,7 +7,7 @@
 use crate::VALUE_BYTES_MAX;
 use crate::item::Lens;
 use drover_index::{STORE_SLOTS, Slot};
-use drover_mem::{MaskedRegion, Place};
+use drover_mem::{MaskedRef, MaskedRegion};
 use std::sync::atomic::Ordering;
 
 /// Why a partition begins anew and not where another stopped. One line each.
@@ -196,7 +196,7 @@ impl Survey {
 }
 
 /// Adds all bytes of an item.
-fn add_item(digest: &mut Digest, place: Place<'_>, bytes: &mut Vec<u8>) -> Result<(), Doubt> {
+fn add_item(digest: &mut Digest, place: MaskedRef<'_>, bytes: &mut Vec<u8>) -> Result<(), Doubt> {
     let lens = Lens::load(place);
     let len = lens.bytes();
     if lens.value_len() > VALUE_BYTES_MAX || !place.maps(0, len) {

@@ -14,7 +14,7 @@
 //! *(Boundary tags, 8-byte classes, splitting at 32 bytes: stated in `[MICA §4.2.2]`; it scans one list for all
 //! long chunks where we have 25, our choice, so that a PUT of a large value does not walk the heap.)*
 
-use drover_mem::{MaskedRegion, Place};
+use drover_mem::{MaskedRef, MaskedRegion};
 
 /// No chunk.
 const NONE: u64 = u64::MAX;
@@ -116,22 +116,22 @@ impl Heap {
 
     /// The content of the chunk that `offset` names.
     #[inline(always)]
-    pub(crate) fn place(&self, offset: u64) -> Place<'_> {
+    pub(crate) fn place(&self, offset: u64) -> MaskedRef<'_> {
         self.memory.place(offset)
     }
 
-    /// How many bytes of content the chunk at `offset` has room for.
+    /// How many bytes of content the chunk at `offset` has space for.
     #[inline]
-    pub(crate) fn room(&self, offset: u64) -> usize {
+    pub(crate) fn space(&self, offset: u64) -> usize {
         ((self.tag(offset - 8) & !USED) - TAGS_BYTES) as usize
     }
 
     /// The longest content that fits in an empty heap.
-    pub(crate) fn room_max(bytes: usize) -> usize {
+    pub(crate) fn space_max(bytes: usize) -> usize {
         bytes - TAGS_BYTES as usize
     }
 
-    /// A chunk with room for `bytes` of content, or `None`: then no free chunk is long enough.
+    /// A chunk with space for `bytes` of content, or `None`: then no free chunk is long enough.
     pub(crate) fn allocate(&mut self, bytes: usize) -> Option<u64> {
         let need = chunk_bytes(bytes);
         let chunk = self.fitting(need)?;
@@ -327,21 +327,21 @@ mod tests {
     #[test]
     fn the_tightest_class_serves_and_the_rest_is_split_off() {
         let mut heap = heap();
-        let a = heap.allocate(16).expect("room");
-        let b = heap.allocate(100).expect("room");
-        let c = heap.allocate(16).expect("room");
+        let a = heap.allocate(16).expect("space");
+        let b = heap.allocate(100).expect("space");
+        let c = heap.allocate(16).expect("space");
         assert_eq!((a, b, c), (8, 8 + 32, 8 + 32 + 120));
-        assert_eq!((heap.room(a), heap.room(b)), (16, 104));
+        assert_eq!((heap.space(a), heap.space(b)), (16, 104));
         heap.free(b);
         assert_eq!(
             heap.allocate(80),
             Some(b),
             "24 bytes left are no chunk of their own"
         );
-        assert_eq!(heap.room(b), 104);
+        assert_eq!(heap.space(b), 104);
         heap.free(b);
         assert_eq!(heap.allocate(72), Some(b), "32 bytes left are");
-        assert_eq!(heap.room(b), 72);
+        assert_eq!(heap.space(b), 72);
         check(&heap).expect("sound");
     }
 
@@ -357,7 +357,7 @@ mod tests {
         }
         all.iter().skip(1).step_by(2).for_each(|&chunk| heap.free(chunk));
         assert_eq!(
-            heap.allocate(Heap::room_max(SIZE)),
+            heap.allocate(Heap::space_max(SIZE)),
             Some(8),
             "the whole heap at once"
         );
@@ -368,7 +368,7 @@ mod tests {
     #[should_panic(expected = "freed twice")]
     fn freeing_twice_is_a_bug() {
         let mut heap = heap();
-        let chunk = heap.allocate(8).expect("room");
+        let chunk = heap.allocate(8).expect("space");
         heap.free(chunk);
         heap.free(chunk);
     }
@@ -376,7 +376,10 @@ mod tests {
     #[test]
     fn a_missing_join_is_caught_by_the_check() {
         let mut heap = heap();
-        let (a, b) = (heap.allocate(16).expect("room"), heap.allocate(16).expect("room"));
+        let (a, b) = (
+            heap.allocate(16).expect("space"),
+            heap.allocate(16).expect("space"),
+        );
         heap.free(a);
         // The flaw: b goes to its list without a look at its neighbours.
         heap.used_bytes -= 32;
@@ -404,7 +407,7 @@ mod tests {
                     let len = rng.below(longest) as usize & !7;
                     match heap.allocate(len) {
                         Some(offset) => {
-                            prop_assert!(heap.room(offset) >= len);
+                            prop_assert!(heap.space(offset) >= len);
                             for at in (0..len as u64).step_by(8) {
                                 heap.memory.store(offset + at, stamp);
                             }
@@ -431,7 +434,7 @@ mod tests {
                 return Err(TestCaseError::fail(unsound));
             }
             held.into_iter().for_each(|(offset, ..)| heap.free(offset));
-            prop_assert_eq!(heap.allocate(Heap::room_max(SIZE)), Some(8));
+            prop_assert_eq!(heap.allocate(Heap::space_max(SIZE)), Some(8));
         }
     }
 }

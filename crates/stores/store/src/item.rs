@@ -18,7 +18,7 @@
 use crate::extras::{EXTRAS_BYTES, Extras, Mark, NewCas};
 use crate::sharing::Sharing;
 use drover_base::{Cpu, KeyHash};
-use drover_mem::{LINE_BYTES, Place, Region};
+use drover_mem::{LINE_BYTES, MaskedRef, Region};
 
 /// Bytes before the name.
 pub(crate) const HEADER_BYTES: usize = 16;
@@ -29,7 +29,7 @@ const HASH_BYTES: usize = 16;
 /// The longest key: memcached's limit.
 pub const KEY_BYTES_MAX: usize = 250;
 
-/// The longest value: what its length has room for in the header, 8 MiB but one byte. What is accepted is up to the
+/// The longest value: what its length has space for in the header, 8 MiB but one byte. What is accepted is up to the
 /// options, by default memcached's 1 MiB.
 pub const VALUE_BYTES_MAX: usize = (1 << 23) - 1;
 
@@ -60,7 +60,7 @@ pub(crate) trait Body {
     fn value_len(&self) -> usize;
 
     /// Writes it, padding included, `at` bytes into the item.
-    fn write(&self, place: Place<'_>, at: usize);
+    fn write(&self, place: MaskedRef<'_>, at: usize);
 }
 
 impl Body for &[u8] {
@@ -72,7 +72,7 @@ impl Body for &[u8] {
     }
 
     #[inline(always)]
-    fn write(&self, place: Place<'_>, at: usize) {
+    fn write(&self, place: MaskedRef<'_>, at: usize) {
         place.copy_in_padded(at, self);
     }
 }
@@ -124,7 +124,7 @@ impl Lens {
     }
 
     #[inline(always)]
-    pub(crate) fn load(place: Place<'_>) -> Lens {
+    pub(crate) fn load(place: MaskedRef<'_>) -> Lens {
         Lens(place.load(0))
     }
 
@@ -166,12 +166,12 @@ impl Meta {
     }
 
     #[inline(always)]
-    pub(crate) fn load(place: Place<'_>) -> Meta {
+    pub(crate) fn load(place: MaskedRef<'_>) -> Meta {
         Meta(place.load(8))
     }
 
     #[inline(always)]
-    pub(crate) fn store(self, place: Place<'_>) {
+    pub(crate) fn store(self, place: MaskedRef<'_>) {
         place.store(8, self.0);
     }
 
@@ -194,7 +194,7 @@ impl Meta {
 
 /// Whether the item at `place`, whose first word is `lens`, is that of `key`.
 #[inline(always)]
-pub(crate) fn is_own(place: Place<'_>, lens: Lens, key: Key<'_>) -> bool {
+pub(crate) fn is_own(place: MaskedRef<'_>, lens: Lens, key: Key<'_>) -> bool {
     lens.key_len() == key.bytes.len()
         && match key.bytes.is_empty() {
             true => hash_at(place) == key.hash,
@@ -204,7 +204,7 @@ pub(crate) fn is_own(place: Place<'_>, lens: Lens, key: Key<'_>) -> bool {
 
 /// [`is_own`] of an item at `place`, out of line: for loops over candidates, whose registers it would take.
 #[inline(never)]
-pub(crate) fn is_own_there(place: Place<'_>, key: Key<'_>) -> bool {
+pub(crate) fn is_own_there(place: MaskedRef<'_>, key: Key<'_>) -> bool {
     is_own(place, Lens::load(place), key)
 }
 
@@ -221,7 +221,7 @@ pub(crate) const fn body_start(key_len: usize) -> usize {
 
 /// Writes a whole item.
 #[inline(always)]
-pub(crate) fn write<B: Body>(place: Place<'_>, item_size: usize, key: Key<'_>, body: &B, meta: Meta) {
+pub(crate) fn write<B: Body>(place: MaskedRef<'_>, item_size: usize, key: Key<'_>, body: &B, meta: Meta) {
     if key.bytes.is_empty() {
         place.store(HEADER_BYTES, key.hash.low);
         place.store(HEADER_BYTES + 8, key.hash.high);
@@ -233,7 +233,13 @@ pub(crate) fn write<B: Body>(place: Place<'_>, item_size: usize, key: Key<'_>, b
 
 /// Writes all of an item but its name, which stays.
 #[inline(always)]
-pub(crate) fn write_body<B: Body>(place: Place<'_>, item_size: usize, key_len: usize, body: &B, meta: Meta) {
+pub(crate) fn write_body<B: Body>(
+    place: MaskedRef<'_>,
+    item_size: usize,
+    key_len: usize,
+    body: &B,
+    meta: Meta,
+) {
     let plain = Lens::plain(item_size, key_len, body.value_len());
     let lens = if B::EXTRAS_BYTES == 0 {
         plain
@@ -247,7 +253,7 @@ pub(crate) fn write_body<B: Body>(place: Place<'_>, item_size: usize, key_len: u
 
 /// Writes another value of the same length to an item without extras.
 #[inline(always)]
-pub(crate) fn rewrite_value(place: Place<'_>, lens: Lens, value: &[u8], meta: Meta) {
+pub(crate) fn rewrite_value(place: MaskedRef<'_>, lens: Lens, value: &[u8], meta: Meta) {
     debug_assert!(lens.same_plain(lens.key_len(), value.len()));
     meta.store(place);
     place.copy_in_padded(body_start(lens.key_len()), value);
@@ -255,13 +261,13 @@ pub(crate) fn rewrite_value(place: Place<'_>, lens: Lens, value: &[u8], meta: Me
 
 /// Marks `bytes` at `place` as nothing.
 #[inline]
-pub(crate) fn write_skip(place: Place<'_>, bytes: usize) {
+pub(crate) fn write_skip(place: MaskedRef<'_>, bytes: usize) {
     place.store(0, bytes as u64 | SKIP);
 }
 
 /// Accounts for the first access to each line of `len` bytes.
 #[inline(always)]
-pub(crate) fn touch<C: Cpu>(cpu: &C, place: Place<'_>, len: usize) {
+pub(crate) fn touch<C: Cpu>(cpu: &C, place: MaskedRef<'_>, len: usize) {
     let into_line = place.line(0).0 & (LINE_BYTES - 1);
     for i in 0..(into_line + len).div_ceil(LINE_BYTES) {
         cpu.touch(place.line(i * LINE_BYTES));
@@ -271,12 +277,12 @@ pub(crate) fn touch<C: Cpu>(cpu: &C, place: Place<'_>, len: usize) {
 /// An item that was found, valid as long as nothing is written to the partition. Two words: it travels in registers.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemRef<'p> {
-    place: Place<'p>,
+    place: MaskedRef<'p>,
 }
 
 impl<'p> ItemRef<'p> {
     #[inline(always)]
-    pub(crate) fn new(place: Place<'p>) -> ItemRef<'p> {
+    pub(crate) fn new(place: MaskedRef<'p>) -> ItemRef<'p> {
         ItemRef { place }
     }
 
@@ -438,7 +444,7 @@ impl<'p> ItemRef<'p> {
         Meta::new(mark.expire_s.unwrap_or(meta.expire_s()), version)
     }
 
-    /// Changes what `mark` says, as far as the item has room for it; `hash` is that of its key, `next` is the
+    /// Changes what `mark` says, as far as the item has space for it; `hash` is that of its key, `next` is the
     /// partition's next version.
     pub(crate) fn mark<S: Sharing>(&self, mark: &Mark, hash: KeyHash, now_s: u32, next: u64, sharing: &S) {
         let (meta, extras) = (self.marked_meta(mark, next), self.extras());
@@ -476,10 +482,10 @@ impl<'p> ItemRef<'p> {
     }
 }
 
-/// The value of an item, its length known: for whoever makes room for it first.
+/// The value of an item, its length known: for whoever makes space for it first.
 #[derive(Clone, Copy, Debug)]
 pub struct ValueRef<'p> {
-    place: Place<'p>,
+    place: MaskedRef<'p>,
     start: usize,
     len: usize,
 }
@@ -503,14 +509,14 @@ impl ValueRef<'_> {
     /// If `out` has not exactly its length.
     #[inline(always)]
     pub fn copy_out(&self, out: &mut [u8]) {
-        assert_eq!(out.len(), self.len, "room for a value");
+        assert_eq!(out.len(), self.len, "space for a value");
         self.place.copy_out(self.start, out);
     }
 }
 
 /// Accounts for the lines after the first of an item at `place`.
 #[inline(always)]
-pub(crate) fn touch_rest<C: Cpu>(cpu: &C, place: Place<'_>, lens: Lens) {
+pub(crate) fn touch_rest<C: Cpu>(cpu: &C, place: MaskedRef<'_>, lens: Lens) {
     let len = lens.bytes();
     let into_line = place.line(0).0 & (LINE_BYTES - 1);
     for i in 1..(into_line + len).div_ceil(LINE_BYTES) {
@@ -520,7 +526,7 @@ pub(crate) fn touch_rest<C: Cpu>(cpu: &C, place: Place<'_>, lens: Lens) {
 
 /// The hash that is the name of the item at `place`, which has no key.
 #[inline(always)]
-fn hash_at(place: Place<'_>) -> KeyHash {
+fn hash_at(place: MaskedRef<'_>) -> KeyHash {
     KeyHash {
         low: place.load(HEADER_BYTES),
         high: place.load(HEADER_BYTES + 8),

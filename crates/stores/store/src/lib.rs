@@ -1,8 +1,8 @@
 //! Item storage: one [`Partition`] holds the items of one share of the keys, owned by one core.
 //!
 //! It answers for its own bytes only: hashing, routing, time and networks are the caller's, and keys that hash to
-//! another partition are the caller's mistake. One thread calls it; with [`Crew`] others may read along through
-//! a [`Reader`], with [`Erew`], the default, nobody may and nobody pays for it.
+//! another partition are the caller's mistake. One thread calls it; with [`SharedReads`] others may read along through
+//! a [`Reader`], with [`Exclusive`], the default, nobody may and nobody pays for it.
 //!
 //! - [`Partition`] finds, stores and deletes items. [`Mode::Cache`] never fails a PUT and forgets the oldest;
 //!   [`Mode::Store`] forgets nothing and says [`PutOutcome::Full`].
@@ -91,6 +91,6 @@ pub use item::{ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX, ValueRef, item_byte
 pub use options::{Mode, PartitionOptions};
 pub use partition::{Condition, Hint, Partition, PutOutcome};
 pub use reader::{OwnedItem, ReadOutcome, Reader};
-pub use sharing::{Crew, Erew, Sharing};
+pub use sharing::{Exclusive, SharedReads, Sharing};
 pub use stats::PartitionStats;
 pub use warm::WarmFile;

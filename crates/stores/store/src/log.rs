@@ -11,7 +11,7 @@
 
 use crate::item;
 use crate::sharing::Sharing;
-use drover_mem::{MaskedRegion, Place};
+use drover_mem::{MaskedRef, MaskedRegion};
 
 /// A power-of-two log.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Log {
 
     /// The bytes at virtual `offset`; bits above its width do no harm.
     #[inline(always)]
-    pub(crate) fn place(&self, offset: u64) -> Place<'_> {
+    pub(crate) fn place(&self, offset: u64) -> MaskedRef<'_> {
         self.memory.place(offset)
     }
 
@@ -47,7 +47,7 @@ impl Log {
         self.memory.len() as u64
     }
 
-    /// Makes room for an item of `need` bytes, a multiple of 8 up to the size; returns its virtual offset.
+    /// Makes space for an item of `need` bytes, a multiple of 8 up to the size; returns its virtual offset.
     /// Readers learn the new head before any of the old bytes there change.
     #[inline(always)]
     pub(crate) fn reserve<S: Sharing>(&mut self, sharing: &S, need: usize) -> u64 {
@@ -76,7 +76,7 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Erew;
+    use crate::Exclusive;
     use crate::item::Lens;
     use drover_mem::{PageWish, Region};
     use std::sync::atomic::Ordering;
@@ -88,15 +88,15 @@ mod tests {
     }
 
     /// Where an item of `need` bytes goes when the head is at `head`: ours, or a flawed rule.
-    type Place = fn(head: u64, size: u64, need: u64) -> u64;
+    type PlaceRule = fn(head: u64, size: u64, need: u64) -> u64;
 
     fn ours(head: u64, size: u64, need: u64) -> u64 {
         let mut log = log(size as usize);
         log.resume(head);
-        log.reserve(&Erew, need as usize)
+        log.reserve(&Exclusive, need as usize)
     }
 
-    /// What one public code does: it compares with the room left before the *virtual* head, right on lap 1.
+    /// What one public code does: it compares with the space left before the *virtual* head, right on lap 1.
     fn virtual_head(head: u64, size: u64, need: u64) -> u64 {
         if size.wrapping_sub(head) < need {
             (head + size - 1) & !(size - 1)
@@ -106,7 +106,7 @@ mod tests {
     }
 
     /// Three laps of mixed sizes; the first byte written outside the log, if any.
-    fn first_byte_outside(place: Place) -> Option<u64> {
+    fn first_byte_outside(place: PlaceRule) -> Option<u64> {
         let (size, mut head) = (SIZE as u64, 0);
         for i in 0u64.. {
             let need = 24 + 8 * (i * 7 % 41);
@@ -139,7 +139,7 @@ mod tests {
         let mut placed = Vec::new();
         for i in 0usize.. {
             let need = 32 + 8 * (i * 13 % 60);
-            let at = log.reserve(&Erew, need);
+            let at = log.reserve(&Exclusive, need);
             for word in (0..need).step_by(8) {
                 log.memory.store(at + word as u64, u64::MAX);
             }
@@ -174,12 +174,12 @@ mod tests {
     #[test]
     fn what_is_left_of_a_lap_is_skipped_and_counted() {
         let mut log = log(SIZE);
-        assert_eq!(log.reserve(&Erew, 4000), 0);
-        assert_eq!(log.reserve(&Erew, 104), 4096);
+        assert_eq!(log.reserve(&Exclusive, 4000), 0);
+        assert_eq!(log.reserve(&Exclusive, 104), 4096);
         let lens = Lens::load(log.place(4000));
         assert!(lens.is_skip());
         assert_eq!((lens.item_size(), log.head()), (96, 4200));
-        assert_eq!(log.reserve(&Erew, SIZE), 8192, "as large as the log");
-        assert_eq!(log.reserve(&Erew, 8), 12288, "an exact fit skips nothing");
+        assert_eq!(log.reserve(&Exclusive, SIZE), 8192, "as large as the log");
+        assert_eq!(log.reserve(&Exclusive, 8), 12288, "an exact fit skips nothing");
     }
 }

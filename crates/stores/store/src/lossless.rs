@@ -1,4 +1,4 @@
-//! [`Lossless`]: store mode, chained buckets over a heap. Nothing is forgotten; a PUT may find no room.
+//! [`Lossless`]: store mode, chained buckets over a heap. Nothing is forgotten; a PUT may find no space.
 //!
 //! ```text
 //! put:  own item whose chunk is the size needed -> overwrite it
@@ -11,16 +11,16 @@ use crate::heap::Heap;
 use crate::item::{self, Body, ItemRef, Key, Lens, Meta};
 use crate::partition::{Condition, Hint, Limits, PutOutcome, next_version};
 use crate::reader::{Reader, View};
-use crate::sharing::{Crew, Sharing};
+use crate::sharing::{SharedReads, Sharing};
 use crate::stats::{Counters, PartitionStats};
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
-use drover_index::{BucketLines, STORE_SLOTS, Slot, SlotPlace, StoreTable};
+use drover_index::{BucketLines, STORE_SLOTS, Slot, SlotPosition, StoreTable};
 use drover_mem::{MaskedRegion, Region};
 
 mod extras;
 
-/// An item that has more than this too much room moves to a chunk of its size.
+/// An item that has more than this too much space moves to a chunk of its size.
 const WASTE_BYTES_MAX: usize = 24;
 
 /// Lossless index, heap, one owner.
@@ -37,7 +37,7 @@ pub(crate) struct Lossless<S, const BITS: u32> {
 }
 
 /// The key's slot and its item's offset.
-type Found = Option<(SlotPlace, u64)>;
+type Found = Option<(SlotPosition, u64)>;
 
 impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
     /// In zeroed memory of [`Partition::memory_bytes`](crate::Partition::memory_bytes).
@@ -69,7 +69,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         Lossless {
             table,
             heap,
-            limits: Limits::new(options, Heap::room_max(options.log_bytes)),
+            limits: Limits::new(options, Heap::space_max(options.log_bytes)),
             version: 0,
             sharing,
             counters: Counters::default(),
@@ -171,7 +171,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
     }
 
     /// The key's slot and item, unless its time is over: then it is removed.
-    fn find_live<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<(SlotPlace, u64)> {
+    fn find_live<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<(SlotPosition, u64)> {
         let (slot_place, offset) = self.find(cpu, key)?;
         if Meta::load(self.heap.place(offset)).is_expired(now_s) {
             self.remove(key.hash, slot_place, offset);
@@ -199,7 +199,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         None
     }
 
-    fn remove(&mut self, hash: KeyHash, slot_place: SlotPlace, offset: u64) {
+    fn remove(&mut self, hash: KeyHash, slot_place: SlotPosition, offset: u64) {
         self.sharing.begin_write(hash);
         self.table.remove(hash, slot_place);
         self.sharing.end_write(hash);
@@ -243,7 +243,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         }
     }
 
-    /// Writes the item; returns its offset, `None` if there is no room.
+    /// Writes the item; returns its offset, `None` if there is no space.
     #[inline(always)]
     fn place_item<C: Cpu, B: Body>(
         &mut self,
@@ -267,16 +267,16 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         key: Key<'_>,
         body: &B,
         meta: Meta,
-        slot_place: SlotPlace,
+        slot_place: SlotPosition,
         old: u64,
     ) -> Option<u64> {
         let need = item::bytes_of(key, body);
-        let room = Lens::load(self.heap.place(old)).item_size();
-        if room >= need && room - need <= WASTE_BYTES_MAX {
-            return Some(self.overwrite(cpu, key, body, meta, old, room));
+        let space = Lens::load(self.heap.place(old)).item_size();
+        if space >= need && space - need <= WASTE_BYTES_MAX {
+            return Some(self.overwrite(cpu, key, body, meta, old, space));
         }
         let Some(new) = self.heap.allocate(need) else {
-            return (room >= need).then(|| self.overwrite(cpu, key, body, meta, old, room));
+            return (space >= need).then(|| self.overwrite(cpu, key, body, meta, old, space));
         };
         self.write(cpu, new, key, body, meta);
         self.sharing.begin_write(key.hash);
@@ -297,11 +297,11 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         body: &B,
         meta: Meta,
         offset: u64,
-        room: usize,
+        space: usize,
     ) -> u64 {
         let place = self.heap.place(offset);
         self.sharing.begin_write(key.hash);
-        item::write_body(place, room, key.bytes.len(), body, meta);
+        item::write_body(place, space, key.bytes.len(), body, meta);
         self.sharing.end_write(key.hash);
         item::touch(cpu, place, item::bytes_of(key, body));
         self.counters.updates_in_place += 1;
@@ -312,14 +312,14 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         let offset = self.heap.allocate(item::bytes_of(key, body))?;
         self.write(cpu, offset, key, body, meta);
         self.sharing.begin_write(key.hash);
-        let room = self.table.room(key.hash);
-        if let Some(p) = room {
+        let space = self.table.space(key.hash);
+        if let Some(p) = space {
             self.table
                 .bucket_of(key.hash, p)
                 .set(p.slot_index, Slot::new(key.hash.tag(), offset));
         }
         self.sharing.end_write(key.hash);
-        if room.is_none() {
+        if space.is_none() {
             self.heap.free(offset);
             return None;
         }
@@ -331,7 +331,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
     /// Writes an item that nobody can find yet.
     fn write<C: Cpu, B: Body>(&self, cpu: &C, offset: u64, key: Key<'_>, body: &B, meta: Meta) {
         let place = self.heap.place(offset);
-        item::write(place, self.heap.room(offset), key, body, meta);
+        item::write(place, self.heap.space(offset), key, body, meta);
         item::touch(cpu, place, item::bytes_of(key, body));
     }
 
@@ -400,7 +400,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
     }
 }
 
-impl<const BITS: u32> Lossless<Crew, BITS> {
+impl<const BITS: u32> Lossless<SharedReads, BITS> {
     pub(crate) fn reader(&self) -> Reader<BITS> {
         let view = View::Store(self.table.clone());
         Reader::new(view, self.heap.memory().clone(), self.sharing.clone())

@@ -6,7 +6,7 @@ use drover_mem::PageWish;
 /// What a partition promises.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Mode {
-    /// A PUT always succeeds; the oldest items make room.
+    /// A PUT always succeeds; the oldest items make space.
     Cache {
         /// A GET moves an item that is further than this share of the log behind the head to the front, so
         /// that what is read stays: 1.0 = never (FIFO, as HERD), 0.0 = always (LRU).
@@ -32,7 +32,7 @@ pub struct PartitionOptions {
 }
 
 impl Default for PartitionOptions {
-    /// A FIFO cache of 64 MiB with room for a million small items.
+    /// A FIFO cache of 64 MiB with space for a million small items.
     fn default() -> PartitionOptions {
         PartitionOptions {
             mode: Mode::Cache { move_to_head: 1.0 },
@@ -45,7 +45,7 @@ impl Default for PartitionOptions {
 }
 
 impl PartitionOptions {
-    /// Room for `item_count` items of `item_bytes` bytes each (see [`item_bytes`](crate::item_bytes)):
+    /// Space for `item_count` items of `item_bytes` bytes each (see [`item_bytes`](crate::item_bytes)):
     /// the index at most three quarters full, the log rounded up.
     pub fn for_items(mode: Mode, item_count: usize, item_bytes: usize) -> PartitionOptions {
         let slots = item_count + item_count / 3;

@@ -6,17 +6,17 @@ use crate::frozen::{Doubt, Frozen, Survey};
 use crate::item::{self, ItemRef, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX};
 use crate::lossless::Lossless;
 use crate::reader::Reader;
-use crate::sharing::{Crew, Erew, Sharing};
+use crate::sharing::{Exclusive, SharedReads, Sharing};
 use crate::stats::PartitionStats;
 use crate::{Mode, PartitionOptions};
 use drover_base::{Cpu, KeyHash};
 use drover_index::{BUCKET_BYTES, BucketLines, SlotMask, StoreTable};
-use drover_mem::{AllocError, MaskedRegion, Place, Region};
+use drover_mem::{AllocError, MaskedRef, MaskedRegion, Region};
 
-/// The items of one share of the keys. `S` says whether other threads may read along ([`Erew`]: no);
+/// The items of one share of the keys. `S` says whether other threads may read along ([`Exclusive`]: no);
 /// `BITS` is the width of log offsets, less than 48 only in tests.
 #[derive(Debug)]
-pub struct Partition<S: Sharing = Erew, const BITS: u32 = 48> {
+pub struct Partition<S: Sharing = Exclusive, const BITS: u32 = 48> {
     inner: Inner<S, BITS>,
     clear_at_s: Option<u32>,
 }
@@ -71,7 +71,7 @@ pub enum PutOutcome {
         /// Its version from now on.
         version: u32,
     },
-    /// No room (store mode only). An older value of the key, if any, is untouched.
+    /// No space (store mode only). An older value of the key, if any, is untouched.
     Full,
     /// The key is longer than [`KEY_BYTES_MAX`], the value longer than the partition's maximum, or both
     /// together larger than the log.
@@ -128,7 +128,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// `item_bytes_max`: the longest item there can be room for.
+    /// `item_bytes_max`: the longest item there can be space for.
     pub(crate) fn new(options: &PartitionOptions, item_bytes_max: usize) -> Limits {
         Limits {
             value_bytes_max: options.value_bytes_max.min(VALUE_BYTES_MAX),
@@ -154,7 +154,7 @@ impl Partition {
     }
 }
 
-impl<const BITS: u32> Partition<Crew, BITS> {
+impl<const BITS: u32> Partition<SharedReads, BITS> {
     /// Eyes for another thread; any number of them.
     pub fn reader(&self) -> Reader<BITS> {
         dispatch!(&self.inner, mode => mode.reader())
@@ -170,7 +170,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
 
     /// Memory that such a partition needs, bytes.
     pub fn memory_bytes(options: &PartitionOptions) -> usize {
-        options.log_bytes + Self::table_bytes(options).max(Place::REACH)
+        options.log_bytes + Self::table_bytes(options).max(MaskedRef::REACH)
     }
 
     fn table_bytes(options: &PartitionOptions) -> usize {
@@ -347,7 +347,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
 
     /// As [`get_hinted`](Partition::get_hinted), and changes about the item what `decide`, who sees it as it was, says.
     /// A change that needs [extras](ExtraPut) gives them to an item that has none: a copy of its value; in store mode
-    /// it does not happen if there is no room. Cost: that of a GET, and a write to the item if something changes.
+    /// it does not happen if there is no space. Cost: that of a GET, and a write to the item if something changes.
     pub fn get_and_mark<C: Cpu>(
         &mut self,
         cpu: &C,
@@ -376,7 +376,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         })
     }
 
-    /// Stores a value with extras, in place if there is room; see [`ExtraPut`]. Cost: that of a PUT; a value that is
+    /// Stores a value with extras, in place if there is space; see [`ExtraPut`]. Cost: that of a PUT; a value that is
     /// joined to another is copied twice.
     pub fn put_extra<C: Cpu>(
         &mut self,
@@ -414,7 +414,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         (cursor + 1 < bucket_count).then_some(cursor + 1)
     }
 
-    /// From now on notes who goes to make room; in store mode nobody does. Cost: a look at the whole index;
+    /// From now on notes who goes to make space; in store mode nobody does. Cost: a look at the whole index;
     /// while it is on, an allocation for each item that goes and one or two for each that the log writes over.
     /// `hash_of` is asked for the hashes of their keys, which are not kept: of an item that was stored under another
     /// hash than that of its key nothing is noted. While somebody watches already, nothing changes.
@@ -461,7 +461,7 @@ mod tests {
     fn partitions_and_readers_can_move_to_their_threads() {
         fn moves<T: Send>() {}
         moves::<Partition>();
-        moves::<Partition<Crew>>();
+        moves::<Partition<SharedReads>>();
         moves::<Reader>();
     }
 

@@ -5,10 +5,10 @@
 //! must not have come past the item.
 
 use crate::item::{self, ItemRef, Key, Lens, Meta, VALUE_BYTES_MAX};
-use crate::sharing::Crew;
+use crate::sharing::SharedReads;
 use drover_base::{Cpu, KeyHash};
 use drover_index::{CacheTable, Slot, StoreTable};
-use drover_mem::{MaskedRegion, Place};
+use drover_mem::{MaskedRef, MaskedRegion};
 
 /// How often a reader tries before it says that the owner is too quick for it.
 const TRIES: usize = 1000;
@@ -16,13 +16,13 @@ const TRIES: usize = 1000;
 /// How many spare buckets a chain is followed through: a half-changed link could lead in circles.
 const CHAIN_MAX: usize = 1 << 16;
 
-/// Reads a [`Partition`](crate::Partition)`<Crew>` from another thread; made by
+/// Reads a [`Partition`](crate::Partition)`<SharedReads>` from another thread; made by
 /// [`Partition::reader`](crate::Partition::reader).
 #[derive(Clone, Debug)]
 pub struct Reader<const BITS: u32 = 48> {
     view: View<BITS>,
     memory: MaskedRegion,
-    crew: Crew,
+    crew: SharedReads,
 }
 
 /// The index, as its owner has it.
@@ -64,7 +64,7 @@ pub struct OwnedItem {
 }
 
 impl<const BITS: u32> Reader<BITS> {
-    pub(crate) fn new(view: View<BITS>, memory: MaskedRegion, crew: Crew) -> Reader<BITS> {
+    pub(crate) fn new(view: View<BITS>, memory: MaskedRegion, crew: SharedReads) -> Reader<BITS> {
         Reader { view, memory, crew }
     }
 
@@ -206,7 +206,7 @@ impl<const BITS: u32> Reader<BITS> {
 
 /// An item as it was when its lengths were looked at; the owner may be overwriting it.
 struct Sighting<'p> {
-    place: Place<'p>,
+    place: MaskedRef<'p>,
     lens: Lens,
     meta: Meta,
 }
@@ -241,7 +241,7 @@ mod tests {
 
     const FIFO: Mode = Mode::Cache { move_to_head: 1.0 };
 
-    fn partition(mode: Mode) -> Partition<Crew> {
+    fn partition(mode: Mode) -> Partition<SharedReads> {
         let options = PartitionOptions {
             mode,
             log_bytes: 1 << 12,
@@ -259,13 +259,13 @@ mod tests {
         }
     }
 
-    fn put(p: &mut Partition<Crew>, bytes: &[u8], value: &[u8]) {
+    fn put(p: &mut Partition<SharedReads>, bytes: &[u8], value: &[u8]) {
         let outcome = p.put(&NativeCpu::new(1), key(bytes), value, 0, 1);
         assert!(matches!(outcome, crate::PutOutcome::Stored { .. }));
     }
 
     /// Reads `b"key"` (stored as 40 times 7) once; `meddle` writes when the value is copied but not yet believed.
-    fn read_beside(mode: Mode, meddle: impl FnOnce(&mut Partition<Crew>)) -> Option<ReadOutcome> {
+    fn read_beside(mode: Mode, meddle: impl FnOnce(&mut Partition<SharedReads>)) -> Option<ReadOutcome> {
         let mut p = partition(mode);
         put(&mut p, b"key", &[7; 40]);
         let reader = p.reader();
@@ -295,7 +295,8 @@ mod tests {
             assert_eq!(read_beside(mode, |p| put(p, b"key", &[8; 40])), None, "in place");
             assert_eq!(read_beside(mode, |p| put(p, b"key", &[8; 99])), None, "moved");
             assert_eq!(read_beside(mode, Partition::clear), None);
-            let delete = |p: &mut Partition<Crew>| assert!(p.delete(&NativeCpu::new(1), key(b"key"), 1));
+            let delete =
+                |p: &mut Partition<SharedReads>| assert!(p.delete(&NativeCpu::new(1), key(b"key"), 1));
             assert_eq!(read_beside(mode, delete), None);
         }
     }
@@ -308,9 +309,9 @@ mod tests {
             key(&[b]).hash.bucket_index(3) != mine
         });
         let stranger = [stranger.expect("one of many")];
-        let overwrite = |p: &mut Partition<Crew>| put(p, &stranger, &[9; 4020]);
+        let overwrite = |p: &mut Partition<SharedReads>| put(p, &stranger, &[9; 4020]);
         assert_eq!(read_beside(FIFO, overwrite), None);
-        let spare = |p: &mut Partition<Crew>| put(p, &stranger, &[9; 3000]);
+        let spare = |p: &mut Partition<SharedReads>| put(p, &stranger, &[9; 3000]);
         assert_eq!(
             read_beside(FIFO, spare),
             Some(ReadOutcome::Hit {

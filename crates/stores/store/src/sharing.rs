@@ -22,11 +22,11 @@ pub trait Sharing {
 
 /// Exclusive read, exclusive write: one thread owns the partition and nothing is announced.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Erew;
+pub struct Exclusive;
 
-impl Sharing for Erew {
-    fn for_buckets(_bucket_count: usize) -> Erew {
-        Erew
+impl Sharing for Exclusive {
+    fn for_buckets(_bucket_count: usize) -> Exclusive {
+        Exclusive
     }
 
     #[inline(always)]
@@ -44,7 +44,7 @@ impl Sharing for Erew {
 /// Concurrent read, exclusive write: one thread owns the partition, others read through a
 /// [`Reader`](crate::Reader). A write costs the owner two stores and a fence more; readers cost it nothing.
 #[derive(Clone, Debug)]
-pub struct Crew {
+pub struct SharedReads {
     shared: Arc<Shared>,
 }
 
@@ -59,7 +59,7 @@ struct Shared {
 /// Locks of a partition at most: few enough to be near, enough that a reader seldom meets a stranger's write.
 const LOCKS_MAX: usize = if cfg!(miri) { 4 } else { 1024 };
 
-impl Crew {
+impl SharedReads {
     /// The lock over the bucket of `hash`: chosen by the bucket's own bits, so that one bucket has one lock.
     #[inline]
     pub(crate) fn lock(&self, hash: KeyHash) -> &Seqlock {
@@ -78,13 +78,13 @@ impl Crew {
     }
 }
 
-impl Sharing for Crew {
-    fn for_buckets(bucket_count: usize) -> Crew {
+impl Sharing for SharedReads {
+    fn for_buckets(bucket_count: usize) -> SharedReads {
         // Not more locks than buckets: then all hashes of one bucket have one lock.
         let locks = (0..bucket_count.min(LOCKS_MAX))
             .map(|_| Seqlock::default())
             .collect();
-        Crew {
+        SharedReads {
             shared: Arc::new(Shared {
                 locks,
                 head: LogHead::default(),

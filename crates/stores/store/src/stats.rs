@@ -42,7 +42,7 @@ counters! {
     updates_in_place,
     /// PUTs of a present key whose item had to move.
     updates_moved,
-    /// PUTs refused because there was no room (store mode).
+    /// PUTs refused because there was no space (store mode).
     full,
     /// PUTs refused because key or value is too long.
     too_large,

@@ -5,7 +5,7 @@ mod common;
 use common::{FIFO, options};
 use drover_base::{HashSeed, Rng};
 use drover_mem::NativeCpu;
-use drover_store::{Crew, ExtraPut, Key, Mode, Partition, ReadOutcome, Reader};
+use drover_store::{ExtraPut, Key, Mode, Partition, ReadOutcome, Reader, SharedReads};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const KEYS: u64 = 64;
@@ -25,7 +25,7 @@ fn is_whole(key: u64, bytes: &[u8]) -> bool {
     bytes.len() >= 16 && bytes[..8] == key.to_le_bytes() && bytes[16..].iter().all(|&b| b == bytes[8])
 }
 
-fn write(mut partition: Partition<Crew>, seed: HashSeed) -> Partition<Crew> {
+fn write(mut partition: Partition<SharedReads>, seed: HashSeed) -> Partition<SharedReads> {
     let cpu = NativeCpu::new(1);
     let mut rng = Rng::new(4, 0, 0);
     for stamp in 1..=WRITES {
@@ -101,7 +101,7 @@ fn read(reader: &Reader, seed: HashSeed, done: &AtomicBool) -> u64 {
 fn one_writes_one_reads(mode: Mode) {
     let seed = HashSeed::new(7, 8);
     // Small enough that the log laps, buckets overflow and chunks are reused all the time.
-    let partition = Partition::<Crew>::create(&options(mode, 1 << 14, 16)).expect("memory");
+    let partition = Partition::<SharedReads>::create(&options(mode, 1 << 14, 16)).expect("memory");
     let reader = partition.reader();
     let done = AtomicBool::new(false);
     let hits = std::thread::scope(|scope| {

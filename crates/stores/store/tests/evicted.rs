@@ -1,4 +1,4 @@
-//! Who watches evictions is told of every item that goes to make room, once, and of no other.
+//! Who watches evictions is told of every item that goes to make space, once, and of no other.
 
 mod common;
 
@@ -61,7 +61,7 @@ impl Watched {
             }
             1..=3 => {
                 let found = self.with_key(number, |p, cpu, key| p.get(cpu, key, 1).is_some());
-                // A GET may move its item, which takes the room of others.
+                // A GET may move its item, which takes the space of others.
                 self.hear(None);
                 assert_eq!(found, self.there.contains(&number), "key {number}");
             }

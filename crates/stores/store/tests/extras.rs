@@ -9,7 +9,7 @@ use drover_store::{
     NewCas, Partition, PutOutcome, item_bytes,
 };
 
-/// One key of a partition with room for some items of a kilobyte.
+/// One key of a partition with space for some items of a kilobyte.
 struct One {
     partition: Partition,
     cpu: NativeCpu,

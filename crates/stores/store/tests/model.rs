@@ -6,8 +6,8 @@ mod common;
 use common::{FIFO, hash_at, options};
 use drover_mem::NativeCpu;
 use drover_store::{
-    Condition, Erew, ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode, NewCas,
-    Partition, PutOutcome,
+    Condition, Exclusive, ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode,
+    NewCas, Partition, PutOutcome,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -207,7 +207,7 @@ fn key_bytes(k: u8) -> Vec<u8> {
 }
 
 struct Run<const BITS: u32> {
-    partition: Partition<Erew, BITS>,
+    partition: Partition<Exclusive, BITS>,
     cpu: NativeCpu,
     model: BTreeMap<u8, Stored>,
     now_s: u32,
@@ -490,7 +490,7 @@ impl<const BITS: u32> Run<BITS> {
         let unable = after.extras.is_none();
         want.mark(&mark, now_s);
         if want.extras.is_some() && unable {
-            prop_assert!(self.lossless, "no room for extras");
+            prop_assert!(self.lossless, "no space for extras");
             return self.get(k);
         }
         if mark.cas == NewCas::Next {

@@ -81,7 +81,7 @@ fn a_full_heap_refuses_and_keeps_the_old_value() {
     assert_eq!(get(&mut p, hash(0), b"key"), Some(vec![1; 40]));
     assert!(
         is_stored(put(&mut p, hash(0), b"key", &[3; 40])),
-        "the same size needs no room"
+        "the same size needs no space"
     );
     assert!(
         is_stored(put(&mut p, hash(1), b"key", &[4; 1])),

@@ -8,7 +8,7 @@ use common::{FIFO, options};
 use drover_base::{HashSeed, Rng};
 use drover_mem::NativeCpu;
 use drover_store::{
-    Doubt, Erew, ExtraPut, ItemRef, Key, Mode, Partition, PartitionOptions, PutOutcome, WarmFile,
+    Doubt, Exclusive, ExtraPut, ItemRef, Key, Mode, Partition, PartitionOptions, PutOutcome, WarmFile,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -113,13 +113,13 @@ fn work(partition: &mut Partition, seed: u64) {
 fn leave(folder: &Folder, mode: Mode, seed: u64) -> [Items; 2] {
     let (warm, _) = open(&folder.file(), &small(mode), 2, NOW);
     let left = [0, 1].map(|index| {
-        let (mut partition, doubt) = warm.partition::<Erew>(index).expect("memory");
+        let (mut partition, doubt) = warm.partition::<Exclusive>(index).expect("memory");
         assert_eq!(doubt, None);
         work(&mut partition, seed + index as u64);
         warm.leave(index, &partition);
         items(&partition)
     });
-    assert!(warm.seal(NOW + 50).expect("room"));
+    assert!(warm.seal(NOW + 50).expect("space"));
     left
 }
 
@@ -134,14 +134,14 @@ fn what_is_left_comes_back_and_goes_on_over_generations() {
             assert_eq!((doubt, warm.seed(), warm.start_unix_s()), (None, SEED, NOW));
             assert!(!folder.meta().exists(), "whoever crashes now starts cold");
             left = [0, 1].map(|index| {
-                let (mut partition, doubt) = warm.partition::<Erew>(index).expect("memory");
+                let (mut partition, doubt) = warm.partition::<Exclusive>(index).expect("memory");
                 assert_eq!(doubt, None);
                 assert_eq!(items(&partition), left[index]);
                 work(&mut partition, 10 * generation + index as u64);
                 warm.leave(index, &partition);
                 items(&partition)
             });
-            assert!(warm.seal(NOW + 100 * generation + 50).expect("room"));
+            assert!(warm.seal(NOW + 100 * generation + 50).expect("space"));
         }
     }
 }
@@ -152,13 +152,13 @@ fn versions_and_cas_numbers_go_on() {
         let folder = Folder::new();
         let newest = leave(&folder, mode, 1)[0].values().map(|item| item.3).max();
         let (warm, _) = open(&folder.file(), &small(mode), 2, NOW + 60);
-        let (mut partition, _) = warm.partition::<Erew>(0).expect("memory");
+        let (mut partition, _) = warm.partition::<Exclusive>(0).expect("memory");
         let key = Key {
             hash: SEED.hash(b"new"),
             bytes: b"new",
         };
         let PutOutcome::Stored { version } = partition.put(&NativeCpu::new(1), key, b"", 0, 1) else {
-            panic!("no room");
+            panic!("no space");
         };
         assert!(Some(u64::from(version)) > newest);
     }
@@ -171,13 +171,13 @@ fn who_crashes_starts_cold() {
         leave(&folder, mode, 1);
         let (warm, doubt) = open(&folder.file(), &small(mode), 2, NOW);
         assert_eq!(doubt, None);
-        let (partition, _) = warm.partition::<Erew>(0).expect("memory");
+        let (partition, _) = warm.partition::<Exclusive>(0).expect("memory");
         warm.leave(0, &partition);
-        assert!(!warm.seal(NOW).expect("room"), "partition 1 was not left");
+        assert!(!warm.seal(NOW).expect("space"), "partition 1 was not left");
         drop((warm, partition));
         let (warm, doubt) = open(&folder.file(), &small(mode), 2, NOW);
         assert_eq!(doubt, Some(Doubt::NoRecord));
-        let (partition, doubt) = warm.partition::<Erew>(1).expect("memory");
+        let (partition, doubt) = warm.partition::<Exclusive>(1).expect("memory");
         assert!(items(&partition).is_empty() && doubt.is_none());
     }
 }
@@ -188,9 +188,9 @@ fn a_partition_that_begins_again_is_empty() {
         let folder = Folder::new();
         leave(&folder, mode, 1);
         let (warm, _) = open(&folder.file(), &small(mode), 2, NOW);
-        assert!(!items(&warm.partition::<Erew>(0).expect("memory").0).is_empty());
-        assert!(items(&warm.partition::<Erew>(0).expect("memory").0).is_empty());
-        assert!(!items(&warm.partition::<Erew>(1).expect("memory").0).is_empty());
+        assert!(!items(&warm.partition::<Exclusive>(0).expect("memory").0).is_empty());
+        assert!(items(&warm.partition::<Exclusive>(0).expect("memory").0).is_empty());
+        assert!(!items(&warm.partition::<Exclusive>(1).expect("memory").0).is_empty());
     }
 }
 
@@ -199,13 +199,13 @@ fn the_time_at_which_all_is_to_be_forgotten_is_kept() {
     for at in [None, Some(0), Some(77), Some(u32::MAX)] {
         let folder = Folder::new();
         let (warm, _) = open(&folder.file(), &small(FIFO), 1, NOW);
-        let (mut partition, _) = warm.partition::<Erew>(0).expect("memory");
+        let (mut partition, _) = warm.partition::<Exclusive>(0).expect("memory");
         partition.set_clear_at_s(at);
         warm.leave(0, &partition);
-        assert!(warm.seal(NOW).expect("room"));
+        assert!(warm.seal(NOW).expect("space"));
         drop((warm, partition));
         let (warm, _) = open(&folder.file(), &small(FIFO), 1, NOW);
-        assert_eq!(warm.partition::<Erew>(0).expect("memory").0.clear_at_s(), at);
+        assert_eq!(warm.partition::<Exclusive>(0).expect("memory").0.clear_at_s(), at);
     }
 }
 
@@ -257,7 +257,7 @@ fn other_settings_start_cold_and_say_what_is_different() {
         let said = doubt.expect("a reason").to_string();
         assert!(said.contains(what), "{said}");
         for index in 0..count {
-            assert!(items(&warm.partition::<Erew>(index).expect("memory").0).is_empty());
+            assert!(items(&warm.partition::<Exclusive>(index).expect("memory").0).is_empty());
         }
     }
 }
@@ -280,10 +280,10 @@ fn a_file_of_another_length_starts_cold() {
             .write(true)
             .open(folder.file())
             .expect("it is there");
-        file.set_len(len).expect("room");
+        file.set_len(len).expect("space");
         let (warm, doubt) = open(&folder.file(), &small(FIFO), 2, NOW);
         assert!(matches!(doubt, Some(Doubt::Differs { .. })), "{len}: {doubt:?}");
-        assert!(items(&warm.partition::<Erew>(0).expect("memory").0).is_empty());
+        assert!(items(&warm.partition::<Exclusive>(0).expect("memory").0).is_empty());
     }
 }
 
@@ -293,7 +293,7 @@ fn a_description_cut_off_anywhere_starts_cold() {
     leave(&folder, FIFO, 1);
     let whole = std::fs::read(folder.meta()).expect("it is there");
     for len in (0..whole.len()).step_by(7) {
-        std::fs::write(folder.meta(), &whole[..len]).expect("room");
+        std::fs::write(folder.meta(), &whole[..len]).expect("space");
         let (_warm, doubt) = open(&folder.file(), &small(FIFO), 2, NOW);
         assert!(matches!(doubt, Some(Doubt::Record(_))), "{len}: {doubt:?}");
     }
@@ -315,10 +315,10 @@ proptest! {
         let folder = Folder::new();
         let left = leave(&folder, mode, seed);
         let file = OpenOptions::new().write(true).open(folder.file()).expect("it is there");
-        file.write_all_at(&damage, at).expect("room");
+        file.write_all_at(&damage, at).expect("space");
         let (warm, doubt) = open(&folder.file(), &small(mode), 2, NOW);
         prop_assert_eq!(doubt, None);
-        let (mut partition, doubt) = warm.partition::<Erew>(0).expect("memory");
+        let (mut partition, doubt) = warm.partition::<Exclusive>(0).expect("memory");
         match doubt {
             None => prop_assert_eq!(&items(&partition), &left[0]),
             Some(doubt) => {
@@ -327,7 +327,7 @@ proptest! {
             }
         }
         work(&mut partition, seed);
-        let (other, doubt) = warm.partition::<Erew>(1).expect("memory");
+        let (other, doubt) = warm.partition::<Exclusive>(1).expect("memory");
         prop_assert!(doubt.is_none() && items(&other) == left[1]);
     }
 
@@ -340,9 +340,9 @@ proptest! {
         let mut rng = Rng::new(seed, 0, 0);
         let garbage: Vec<u8> = (0..1 << 15).map(|_| rng.below(256) as u8).collect();
         let file = OpenOptions::new().write(true).open(folder.file()).expect("it is there");
-        file.write_all_at(&garbage, 0).expect("room");
+        file.write_all_at(&garbage, 0).expect("space");
         let (warm, _) = open(&folder.file(), &small(mode), 2, NOW);
-        let (mut partition, doubt) = warm.partition::<Erew>(0).expect("memory");
+        let (mut partition, doubt) = warm.partition::<Exclusive>(0).expect("memory");
         prop_assert!(doubt.is_some() && items(&partition).is_empty());
         work(&mut partition, 1);
     }

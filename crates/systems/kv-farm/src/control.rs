@@ -11,20 +11,20 @@ use drover_index::hopscotch::{Geometry, SlotKind, TableOptions};
 use drover_rt::control::{DecodeError, Message, Reader, Writer, kind};
 use drover_verbs::Export;
 
-pub use drover_one_sided::{NO_RESOURCES, Ready, Terms, WRONG_SHARD, WRONG_VERSION};
+pub use drover_one_sided::{NO_RESOURCES, Ready, ServerParams, WRONG_SHARD, WRONG_VERSION};
 
-/// What an [`Announcement`](drover_rt::control::service::Announcement) calls this system.
+/// What an [`ServiceInfo`](drover_rt::control::service::ServiceInfo) calls this system.
 pub const SYSTEM: &str = "farm";
 
 /// Version of these messages and of the layouts.
 pub const PROTOCOL_VERSION: u16 = 2;
 
 /// A client's first word.
-pub type Hello = drover_one_sided::Hello<Wishes>;
+pub type Hello = drover_one_sided::Hello<FarmParams>;
 
 /// What clients of this system say in it.
 #[derive(Clone, Debug)]
-pub struct Wishes {
+pub struct FarmParams {
     /// Their fabric may show the bytes of a WRITE in any order.
     pub sums: bool,
 }
@@ -33,7 +33,7 @@ pub struct Wishes {
 #[derive(Clone, Debug)]
 pub struct Welcome {
     /// What all servers say; items have 20 bytes beside key and value.
-    pub terms: Terms,
+    pub terms: ServerParams,
     /// Geometry, kind and size of the table.
     pub table: TableOptions,
     /// Place of a reply in the mailbox, bytes.
@@ -63,14 +63,14 @@ pub struct Attach {
     pub values: Export,
 }
 
-impl drover_one_sided::Wishes for Wishes {
+impl drover_one_sided::ClientParams for FarmParams {
     fn encode(&self, to: &mut Writer) {
         to.bool(self.sums);
     }
 
-    fn decode(from: &mut Reader<'_>) -> Result<Wishes, DecodeError> {
+    fn decode(from: &mut Reader<'_>) -> Result<FarmParams, DecodeError> {
         let sums = from.bool("sums")?;
-        Ok(Wishes { sums })
+        Ok(FarmParams { sums })
     }
 }
 
@@ -114,7 +114,7 @@ impl Message for Welcome {
 
     fn decode(from: &mut Reader<'_>) -> Result<Welcome, DecodeError> {
         Ok(Welcome {
-            terms: Terms::decode(from)?,
+            terms: ServerParams::decode(from)?,
             table: decode_table(from)?,
             reply_bytes: from.u32()?,
             ring_bytes: from.u32()?,

@@ -11,7 +11,7 @@ use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::control::Format;
 use drover_kv_herd::server::{Server, ServerOptions, Worker};
 use drover_mem::{NativeCpu, PageWish};
-use drover_rt::control::Desk;
+use drover_rt::control::LocalListener;
 use drover_store::PartitionOptions;
 use drover_verbs::{Context, Device};
 use drover_verbs_shm::{Shm, ShmDevice};
@@ -48,7 +48,7 @@ fn turn(
             },
             false => Op::Get { key },
         };
-        client.submit(cpu, &op, 0).expect("the window has room");
+        client.submit(cpu, &op, 0).expect("the window has space");
         at.sent += 1;
     }
     let mut count = |completion: Completion<'_>| {
@@ -69,7 +69,7 @@ fn main() {
         Server::<Shm>::in_pieces(&ShmDevice::default(), &server_options(paper)).expect("server");
     let ctx = Rc::new(ShmDevice::default().context().expect("context"));
     let cpu = ctx.cpu();
-    let desk = Desk::new();
+    let listener = LocalListener::new();
     let usual = ClientOptions {
         window: WINDOW,
         ..ClientOptions::default()
@@ -82,12 +82,12 @@ fn main() {
         },
         false => usual,
     };
-    let mut client = HerdClient::<Shm>::new(ctx.clone(), Dial::at(&desk), options);
+    let mut client = HerdClient::<Shm>::new(ctx.clone(), Dial::at(&listener), options);
     let control = acceptor.context();
     while !client.is_ready() {
         cpu.refresh();
         client.poll(cpu, &mut |_| {});
-        if let Some(stream) = desk.accept() {
+        if let Some(stream) = listener.accept() {
             acceptor.adopt(stream);
         }
         control.cpu().refresh();

@@ -14,7 +14,7 @@ use drover_kv::{KvClient, Op, Outcome};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::server::{Server, ServerOptions};
 use drover_mem::NativeCpu;
-use drover_rt::control::Desk;
+use drover_rt::control::LocalListener;
 use drover_store::{Mode, PartitionOptions, item_bytes};
 use drover_verbs::{Context, Device};
 use drover_verbs_shm::{Shm, ShmDevice};
@@ -124,12 +124,12 @@ fn measure(key_count: usize, seconds: u64, windows: &[usize]) {
     let ctx = Rc::new(ShmDevice::default().context().expect("context"));
     let cpu = ctx.cpu();
     for &window in windows {
-        let desk = Desk::new();
-        let mut client = HerdClient::<Shm>::new(ctx.clone(), Dial::at(&desk), options(window));
+        let listener = LocalListener::new();
+        let mut client = HerdClient::<Shm>::new(ctx.clone(), Dial::at(&listener), options(window));
         while !client.is_ready() {
             cpu.refresh();
             client.poll(cpu, &mut |_| {});
-            while let Some(stream) = desk.accept() {
+            while let Some(stream) = listener.accept() {
                 server.adopt(stream);
             }
             if let Some(error) = client.take_error() {
@@ -170,12 +170,12 @@ fn count(wanted: usize) {
         Server::<Shm>::in_pieces(&device, &server_options(10_000)).expect("server");
     let ctx = Rc::new(ShmDevice::default().context().expect("context"));
     let cpu = ctx.cpu();
-    let desk = Desk::new();
-    let mut client = HerdClient::<Shm>::new(ctx.clone(), Dial::at(&desk), options(16));
+    let listener = LocalListener::new();
+    let mut client = HerdClient::<Shm>::new(ctx.clone(), Dial::at(&listener), options(16));
     let (server_ctx, worker_ctx) = (acceptor.context(), workers[0].context());
     // All of the server, heartbeats included: under valgrind on a busy machine loading takes its seconds.
     let mut serve = || {
-        while let Some(stream) = desk.accept() {
+        while let Some(stream) = listener.accept() {
             acceptor.adopt(stream);
         }
         server_ctx.cpu().refresh();

@@ -1,9 +1,9 @@
-//! HERD in a simulated room: `simulated [CLIENTS [WINDOW [PARTITIONS [MILLISECONDS]]]]` prints what the model
+//! HERD in a simulated cluster: `simulated [CLIENTS [WINDOW [PARTITIONS [MILLISECONDS]]]]` prints what the model
 //! predicts, which part of the server binds, and how fast it was computed.
 
 use drover_base::{Cpu, Ns};
 use drover_mem::NativeCpu;
-use drover_room::{Herd, Setup, run};
+use drover_simcluster::{Herd, Setup, run};
 
 fn main() {
     let mut args = std::env::args().skip(1).map(|arg| arg.parse().expect("a number"));

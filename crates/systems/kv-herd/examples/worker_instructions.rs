@@ -24,12 +24,12 @@ fn serve(worker: &mut Worker<Shm>, cpu: &<Shm as Provider>::Cpu) -> bool {
     worker.step(cpu) == Progress::Busy
 }
 
-fn say(stream: &mut ControlStream, message: &Message) {
+fn send(stream: &mut ControlStream, message: &Message) {
     let frame = message.encode();
     stream.send(frame.kind, &frame.bytes, &frame.fds).expect("sent");
 }
 
-fn hear(ctx: &ShmContext, stream: &mut ControlStream) -> Message {
+fn receive(ctx: &ShmContext, stream: &mut ControlStream) -> Message {
     let frame = stream.recv(ctx.cpu().now()).expect("open").expect("an answer");
     Message::decode(frame.kind, &frame.body, frame.fds).expect("a message")
 }
@@ -112,7 +112,7 @@ pub fn run(ask: Ask, count: u64, meter: &dyn Fn() -> u64) -> Result<u64, Box<dyn
         resume_epoch: 0,
         auth: Vec::new(),
     };
-    say(&mut stream, &Message::Hello(hello));
+    send(&mut stream, &Message::Hello(hello));
     acceptor.adopt(other);
     let mut settle = |worker: &mut Worker<Shm>| {
         for _ in 0..10 {
@@ -121,7 +121,7 @@ pub fn run(ask: Ask, count: u64, meter: &dyn Fn() -> u64) -> Result<u64, Box<dyn
         }
     };
     settle(worker);
-    let Message::Welcome(welcome) = hear(&ctx, &mut stream) else {
+    let Message::Welcome(welcome) = receive(&ctx, &mut stream) else {
         return Err("no welcome".into());
     };
     let map = SlotMap {
@@ -145,9 +145,9 @@ pub fn run(ask: Ask, count: u64, meter: &dyn Fn() -> u64) -> Result<u64, Box<dyn
     (0..2 * WINDOW).for_each(|piece| recvs.push(recv(piece)));
     ud.post_recv(ctx.cpu(), &recvs)?;
     let export = uc.export()?;
-    say(&mut stream, &Message::Attach { uc: export });
+    send(&mut stream, &Message::Attach { uc: export });
     let export = ud.export()?;
-    say(
+    send(
         &mut stream,
         &Message::Replies {
             partition: 0,
@@ -155,7 +155,7 @@ pub fn run(ask: Ask, count: u64, meter: &dyn Fn() -> u64) -> Result<u64, Box<dyn
         },
     );
     settle(worker);
-    let Message::Ready = hear(&ctx, &mut stream) else {
+    let Message::Ready = receive(&ctx, &mut stream) else {
         return Err("not ready".into());
     };
 

@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// 2: byte strings have 32-bit lengths, exports name their descriptors. 3: keys are hashed with XXH3. 4: requests may
 /// have a condition.
 pub const PROTOCOL_VERSION: u16 = 4;
-/// What an [`Announcement`](drover_rt::control::service::Announcement) calls this system.
+/// What an [`ServiceInfo`](drover_rt::control::service::ServiceInfo) calls this system.
 pub const SYSTEM: &str = "herd";
 /// Kinds of our frames are this plus 1 to 15: lower ones are the channel's own.
 const KIND_BASE: u16 = drover_rt::control::kind::APPLICATION;

@@ -218,7 +218,7 @@ pub fn request_crc(body: &[u8], hash: KeyHash, commit: Commit) -> u32 {
 pub struct Bulk {
     /// Chunk index in the client's bulk region.
     pub chunk: u32,
-    /// Bytes of value (`PutBulk`), or room in the chunk (`GetBulk`).
+    /// Bytes of value (`PutBulk`), or space in the chunk (`GetBulk`).
     pub len: u32,
     /// CRC-32C of the value (`PutBulk`), 0 (`GetBulk`).
     pub crc: u32,
@@ -262,7 +262,7 @@ pub enum Status {
     WrongPartition = 3,
     /// The request makes no sense.
     BadRequest = 4,
-    /// Store mode: no room.
+    /// Store mode: no space.
     Full = 5,
     /// The server lost its memory of this slot: resynchronise.
     StaleEpoch = 6,

@@ -2,7 +2,7 @@
 //! items, and outlives a panic, which costs the items.
 
 use drover_base::{HashSeed, Ns, Progress};
-use drover_kv_herd::server::{Lodger, MakeLodger, Server, ServerOptions};
+use drover_kv_herd::server::{CoActor, MakeCoActor, Server, ServerOptions};
 use drover_mem::NativeCpu;
 use drover_rt::WakeFd;
 use drover_store::{Key, Partition, PartitionOptions};
@@ -31,7 +31,7 @@ struct Guest {
     steps: Arc<AtomicU64>,
 }
 
-impl Lodger<NativeCpu> for Guest {
+impl CoActor<NativeCpu> for Guest {
     fn step(&mut self, cpu: &NativeCpu, partition: &mut Partition, _now: Ns, now_s: u32) -> Progress {
         self.steps.fetch_add(1, Ordering::Relaxed);
         self.bell.clear();
@@ -63,7 +63,7 @@ impl Lodger<NativeCpu> for Guest {
     }
 }
 
-struct Room {
+struct Cluster {
     server: Server<Shm>,
     bell: WakeFd,
     asks: mpsc::Sender<Ask>,
@@ -71,8 +71,8 @@ struct Room {
     steps: Arc<AtomicU64>,
 }
 
-impl Room {
-    fn new() -> Room {
+impl Cluster {
+    fn new() -> Cluster {
         let options = ServerOptions {
             partition: PartitionOptions {
                 log_bytes: 1 << 16,
@@ -87,8 +87,8 @@ impl Room {
         let (answers, answered) = mpsc::channel();
         let (asked, steps) = (Arc::new(Mutex::new(asked)), Arc::new(AtomicU64::new(0)));
         let (theirs, counted, answers) = (bell.clone(), steps.clone(), Mutex::new(answers));
-        let make: MakeLodger<Shm> = Arc::new(move |seat| {
-            assert_eq!((seat.index, seat.count), (0, 1));
+        let make: MakeCoActor<Shm> = Arc::new(move |core_info| {
+            assert_eq!((core_info.index, core_info.count), (0, 1));
             Ok(Box::new(Guest {
                 bell: theirs.clone(),
                 asks: asked.clone(),
@@ -98,7 +98,7 @@ impl Room {
         });
         let device = ShmDevice::default();
         let server = Server::start_with(&device, None, &options, |_| {}, Some(make)).expect("it starts");
-        Room {
+        Cluster {
             server,
             bell,
             asks,
@@ -130,32 +130,32 @@ impl Room {
 
 #[test]
 fn a_lodger_is_woken_shares_the_items_and_outlives_a_panic() {
-    let room = Room::new();
-    assert!(room.ask(Ask::Put("a")));
+    let cluster = Cluster::new();
+    assert!(cluster.ask(Ask::Put("a")));
     for _ in 0..3 {
-        room.asleep();
-        assert!(room.ask(Ask::Has("a")), "woken for its descriptor");
+        cluster.asleep();
+        assert!(cluster.ask(Ask::Has("a")), "woken for its descriptor");
     }
-    let stats = room.server.stats().expect("the worker answers");
+    let stats = cluster.server.stats().expect("the worker answers");
     assert_eq!(stats.workers[0].partition.items, 1);
-    assert!(!room.ask(Ask::Panic), "it is told that the worker began again");
-    assert!(!room.ask(Ask::Has("a")), "the items are gone");
-    assert!(room.ask(Ask::Put("b")) && room.ask(Ask::Has("b")));
+    assert!(!cluster.ask(Ask::Panic), "it is told that the worker began again");
+    assert!(!cluster.ask(Ask::Has("a")), "the items are gone");
+    assert!(cluster.ask(Ask::Put("b")) && cluster.ask(Ask::Has("b")));
     assert_eq!(
-        room.server.stats().expect("the worker answers").workers[0].restarts,
+        cluster.server.stats().expect("the worker answers").workers[0].restarts,
         1
     );
-    room.server.stop();
+    cluster.server.stop();
 }
 
 #[test]
 fn who_cannot_make_its_lodger_has_no_server() {
-    let make: MakeLodger<Shm> = Arc::new(|_| Err("no room".to_owned()));
+    let make: MakeCoActor<Shm> = Arc::new(|_| Err("no cluster".to_owned()));
     let options = ServerOptions::default();
     let started = Server::<Shm>::start_with(&ShmDevice::default(), None, &options, |_| {}, Some(make));
     assert_eq!(
         started.err().map(|error| error.to_string()),
-        Some("no room".to_owned())
+        Some("no cluster".to_owned())
     );
 }
 
@@ -165,9 +165,9 @@ fn all_workers_count_from_the_moment_they_are_given_or_from_one_moment() {
     for given in [None, Some(Ns(1))] {
         let (starts, seen) = mpsc::channel();
         let starts = Mutex::new(starts);
-        let make: MakeLodger<Shm> = Arc::new(move |seat| {
+        let make: MakeCoActor<Shm> = Arc::new(move |core_info| {
             let starts = starts.lock().expect("nobody panicked with it");
-            starts.send(seat.started).expect("somebody receives");
+            starts.send(core_info.started).expect("somebody receives");
             Err("seen enough".to_owned())
         });
         let options = ServerOptions {

@@ -1,8 +1,8 @@
 //! HERD, unchanged, on simulated machines: replayable, lossless, and limited by what the model says.
 
 use drover_base::Ns;
-use drover_room::{Herd, Load, Setup, run};
 use drover_sim::Noise;
+use drover_simcluster::{Herd, Load, Setup, run};
 
 fn herd(partitions: usize) -> Herd {
     let mut herd = Herd::new();
@@ -79,7 +79,7 @@ fn one_core_binds_and_two_do_twice_as_much() {
 fn loss_costs_time_not_operations() {
     let mut setup = small(1);
     setup.world.loss = 0.01;
-    // A client that has lost a request waits for room in that partition, and asks for nothing else meanwhile.
+    // A client that has lost a request waits for cluster in that partition, and asks for nothing else meanwhile.
     (setup.warm_up, setup.measured) = (Ns::ZERO, Ns::from_ms(10));
     let outcome = run(&setup, &herd(2));
     assert_eq!(outcome.failed, 0);

@@ -13,9 +13,9 @@
 use drover_rt::control::{DecodeError, Message, Reader, Writer, kind};
 use drover_verbs::Export;
 
-pub use drover_one_sided::{NO_RESOURCES, Ready, Terms, WRONG_SHARD, WRONG_VERSION};
+pub use drover_one_sided::{NO_RESOURCES, Ready, ServerParams, WRONG_SHARD, WRONG_VERSION};
 
-/// What an [`Announcement`](drover_rt::control::service::Announcement) calls this system.
+/// What an [`ServiceInfo`](drover_rt::control::service::ServiceInfo) calls this system.
 pub const SYSTEM: &str = "pilaf";
 
 /// Version of these messages and of the layouts.
@@ -39,7 +39,7 @@ pub struct TableDescriptor {
 #[derive(Clone, Debug)]
 pub struct Welcome {
     /// What all servers say; items are records.
-    pub terms: Terms,
+    pub terms: ServerParams,
     /// The table.
     pub table: TableDescriptor,
     /// The records.
@@ -96,7 +96,7 @@ impl Message for Welcome {
 
     fn decode(from: &mut Reader<'_>) -> Result<Welcome, DecodeError> {
         Ok(Welcome {
-            terms: Terms::decode(from)?,
+            terms: ServerParams::decode(from)?,
             table: TableDescriptor::decode(from)?,
             extents: from.export()?,
             qp: from.export()?,

@@ -103,7 +103,7 @@ impl Lookup {
     }
 
     /// The server says where the record is: it is what [`read`](Lookup::read) will be given.
-    pub fn told(&mut self, record: RecordRef) {
+    pub fn notified(&mut self, record: RecordRef) {
         self.record = record;
     }
 
@@ -197,7 +197,7 @@ mod tests {
         let bytes = CuckooTable::<Vec<u8>>::bytes_for(64);
         let mut table = CuckooTable::new(vec![0; bytes], 64, 1);
         for key in 0..keys {
-            table.put(hash(key), record(key)).expect("room");
+            table.put(hash(key), record(key)).expect("space");
         }
         table
     }
@@ -257,7 +257,7 @@ mod tests {
         let far = [(SHAPE.extents_bytes, 8), (SHAPE.extents_bytes - 8, 16), (0, 4097)];
         for (key, (offset, len)) in far.into_iter().enumerate() {
             let record = RecordRef { offset, len, sum: 0 };
-            table.put(hash(key as u64), record).expect("room");
+            table.put(hash(key as u64), record).expect("space");
             let mut lookup = Lookup::new(hash(key as u64), &SHAPE, Miss::Confirmed);
             let mut step = lookup.begin(&SHAPE);
             while let Step::Entry(index) = step {

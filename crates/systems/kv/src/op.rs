@@ -84,7 +84,7 @@ pub enum Refusal {
     /// The value is over the server's item limit, or the key does not fit a request.
     #[error("the key or the value is larger than the server allows")]
     TooLarge,
-    /// Store mode: no room. Cache mode never says this.
+    /// Store mode: no space. Cache mode never says this.
     #[error("the store is full")]
     Full,
     /// The server found the request malformed.

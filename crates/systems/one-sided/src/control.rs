@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! client: Hello ----------------------->
-//!         <---------- Welcome (or refused)  begins with Terms
+//!         <---------- Welcome (or refused)  begins with ServerParams
 //! client: Attach ---------------------->
 //!         <---------------------- Ready
 //! ```
@@ -21,7 +21,7 @@ pub const WRONG_VERSION: u16 = WRONG_SHARD + 1;
 pub const NO_RESOURCES: u16 = WRONG_SHARD + 2;
 
 /// What clients of one system say in their [`Hello`] and others do not.
-pub trait Wishes: Clone + Debug {
+pub trait ClientParams: Clone + Debug {
     /// As it travels.
     fn encode(&self, to: &mut Writer);
 
@@ -31,7 +31,7 @@ pub trait Wishes: Clone + Debug {
 }
 
 /// None.
-impl Wishes for () {
+impl ClientParams for () {
     fn encode(&self, _: &mut Writer) {}
 
     fn decode(_: &mut Reader<'_>) -> Result<(), DecodeError> {
@@ -56,7 +56,7 @@ pub struct Hello<W = ()> {
     pub wishes: W,
 }
 
-impl<W: Wishes> Message for Hello<W> {
+impl<W: ClientParams> Message for Hello<W> {
     const KIND: u16 = kind::APPLICATION;
 
     fn encode(&self, to: &mut Writer) {
@@ -82,7 +82,7 @@ impl<W: Wishes> Message for Hello<W> {
 
 /// What a server tells every client, the first words of its `Welcome`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Terms {
+pub struct ServerParams {
     /// The new session.
     pub session: u64,
     /// Keys the hash.
@@ -97,7 +97,7 @@ pub struct Terms {
     pub now_s: u32,
 }
 
-impl Terms {
+impl ServerParams {
     /// What keys the hash.
     pub fn hash_seed(&self) -> HashSeed {
         HashSeed::new(self.hash_k0, self.hash_k1)
@@ -113,8 +113,8 @@ impl Terms {
 
     /// # Errors
     /// If there are not as many bytes.
-    pub fn decode(from: &mut Reader<'_>) -> Result<Terms, DecodeError> {
-        Ok(Terms {
+    pub fn decode(from: &mut Reader<'_>) -> Result<ServerParams, DecodeError> {
+        Ok(ServerParams {
             session: from.u64()?,
             hash_k0: from.u64()?,
             hash_k1: from.u64()?,

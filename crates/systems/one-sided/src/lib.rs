@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! client of all shards                               one server = one shard, an actor
-//!   Front: links, places, order, deadlines             Server: control channels, who is let in, who has gone
-//!   Reader: a system's own half  ---READs------------> memory that the Host wrote
-//!     what is read next, where replies are ---------->  Host: a system's own half: table, records, answers
+//!   Operations: links, places, order, deadlines             Server: control channels, who is let in, who has gone
+//!   Reader: a system's own half  ---READs------------> memory that the ShardLogic wrote
+//!     what is read next, where replies are ---------->  ShardLogic: a system's own half: table, records, answers
 //! ```
 //! It is not a system: it knows no table, no record and no reply, and no way by which a request gets to the server.
 //!
-//! - [`Server`] is one shard and its clients; a system supplies its [`Host`].
+//! - [`Server`] is one shard and its clients; a system supplies its [`ShardLogic`].
 //! - [`Client`] is a [`KvClient`](drover_kv::KvClient) of all shards of a service; a system supplies its [`Reader`], and the
 //!   [`Session`] it has with each shard.
-//! - [`Request`] is what is asked of a server, [`Status`] what it says to that, [`Hello`] and [`Terms`] what both ends say first; [`Basis`]:
+//! - [`Request`] is what is asked of a server, [`Status`] what it says to that, [`Hello`] and [`ServerParams`] what both ends say first; [`ConnResources`]:
 //!   what sessions consist of.
 //!
 //! A request, as both systems send it:
@@ -36,11 +36,12 @@ mod server;
 mod status;
 
 pub use client::{
-    Agreed, Basis, Client, ClientOptions, Front, Place, Reader, Session, Sink, State, VALUES_MAX, Values,
+    Agreed, Client, ClientOptions, ConnResources, Operation, Operations, Reader, Session, Sink, State,
+    VALUES_MAX, Values,
 };
-pub use control::{Hello, NO_RESOURCES, Ready, Terms, WRONG_SHARD, WRONG_VERSION, Wishes};
+pub use control::{ClientParams, Hello, NO_RESOURCES, Ready, ServerParams, WRONG_SHARD, WRONG_VERSION};
 pub use error::{PeerError, SetupError, StartError};
 pub use queues::{Depths, Queues, WHICH};
 pub use request::{REQUEST_HEADER_BYTES, Request, RequestKind};
-pub use server::{Advance, Clock, Host, Membership, Server};
+pub use server::{Clock, Membership, Server, ShardLogic, WorkDone};
 pub use status::Status;

@@ -7,7 +7,7 @@
 //! | 2 | 2 | slot | whose the reply is: the place of the operation |
 //! | 4 | 2 | key length | bytes |
 //! | 6 | 2 | | 0 |
-//! | 8 | 4 | value length | bytes; `Get`: room at the value offset, 0 = none |
+//! | 8 | 4 | value length | bytes; `Get`: space at the value offset, 0 = none |
 //! | 12 | 4 | time to live | seconds; 0 = for ever |
 //! | 16 | 8 | sequence | comes back in the reply |
 //! | 24 | 8 | value offset | `PutLarge`, `Get`: where in the client's memory of values |

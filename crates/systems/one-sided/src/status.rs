@@ -18,9 +18,9 @@ pub enum Status {
     Location = 5,
     /// GET: the value is where the client wanted it.
     Written = 6,
-    /// GET: the value is longer than the reply and the room.
+    /// GET: the value is longer than the reply and the space.
     Long = 7,
-    /// No room.
+    /// No space.
     Full = 8,
     /// The item would be longer than the server allows.
     TooLarge = 9,

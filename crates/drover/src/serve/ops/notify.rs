@@ -4,7 +4,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// Whoever started us, if it wants to know.
+/// Whoever started us, if it need to know.
 #[derive(Debug, Default)]
 pub struct Notify {
     to: Option<(UnixDatagram, SocketAddr)>,
@@ -40,7 +40,7 @@ impl Notify {
         }
     }
 
-    /// How often it wants to hear `WATCHDOG=1` at least; `None`: never.
+    /// How often it need to hear `WATCHDOG=1` at least; `None`: never.
     pub fn watchdog(&self) -> Option<Duration> {
         self.watchdog.filter(|_| self.to.is_some())
     }

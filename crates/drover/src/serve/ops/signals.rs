@@ -86,9 +86,9 @@ mod tests {
     fn each_is_told_once() {
         let (signals, [mut stop, mut reload, mut save]) = Signals::by_hand();
         assert_eq!(signals.next(), None);
-        reload.write_all(b"11").expect("room");
-        save.write_all(b"1").expect("room");
-        stop.write_all(b"1").expect("room");
+        reload.write_all(b"11").expect("space");
+        save.write_all(b"1").expect("space");
+        stop.write_all(b"1").expect("space");
         assert_eq!(signals.next(), Some(Signal::Stop));
         assert_eq!(signals.next(), Some(Signal::Reload));
         assert_eq!(signals.next(), Some(Signal::Save));

@@ -22,7 +22,7 @@ pub(super) fn mask_of(text: Setting<String>) -> Result<Setting<u32>, Failure> {
     }
 }
 
-/// From memcached's least to what the store has room for in the length of a value.
+/// From memcached's least to what the store has space for in the length of a value.
 const ITEM_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=8 << 20;
 
 /// `10`, `10k`, `1m`.

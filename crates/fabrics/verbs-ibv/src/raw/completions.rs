@@ -35,7 +35,7 @@ impl Channel {
     /// Takes every event that has come, and acknowledges it.
     pub(crate) fn drain(&self) {
         let (mut cq, mut context) = (null_mut(), null_mut());
-        // SAFETY: our channel, and room for the answers. It does not block.
+        // SAFETY: our channel, and space for the answers. It does not block.
         while unsafe { (self.opened.lib.get_cq_event)(self.ptr.as_ptr(), &mut cq, &mut context) } == 0 {
             // SAFETY: the queue is alive: destroying one waits until all its events are acknowledged, which only
             // this thread does.
@@ -120,7 +120,7 @@ impl Completions {
     /// Takes up to `wcs.len()` completions.
     #[inline]
     pub(crate) fn poll(&self, wcs: &mut [ffi::Wc]) -> usize {
-        // SAFETY: our queue, used by this thread alone, and room for so many completions.
+        // SAFETY: our queue, used by this thread alone, and space for so many completions.
         let got = unsafe { (self.path.poll_cq)(self.ptr.as_ptr(), wcs.len() as c_int, wcs.as_mut_ptr()) };
         usize::try_from(got).unwrap_or(0).min(wcs.len())
     }

@@ -87,7 +87,7 @@ impl Opened {
     pub(crate) fn device_attr(&self) -> io::Result<ffi::DeviceAttr> {
         // SAFETY: numbers only, so all zeros are a value.
         let mut attr = unsafe { std::mem::zeroed::<ffi::DeviceAttr>() };
-        // SAFETY: an open device, and room for the answer.
+        // SAFETY: an open device, and space for the answer.
         check(unsafe { (self.lib.query_device)(self.ptr.as_ptr(), &mut attr) })?;
         Ok(attr)
     }
@@ -95,7 +95,7 @@ impl Opened {
     pub(crate) fn port_attr(&self, port: u8) -> io::Result<ffi::PortAttr> {
         // SAFETY: numbers only, so all zeros are a value.
         let mut attr = unsafe { std::mem::zeroed::<ffi::PortAttr>() };
-        // SAFETY: an open device, and room for the answer.
+        // SAFETY: an open device, and space for the answer.
         check(unsafe { (self.lib.query_port)(self.ptr.as_ptr(), port, &mut attr) })?;
         Ok(attr)
     }
@@ -104,7 +104,7 @@ impl Opened {
     pub(crate) fn gids(&self, count: usize) -> io::Result<Vec<ffi::GidEntry>> {
         let mut entries = vec![ffi::GidEntry::default(); count];
         let size = size_of::<ffi::GidEntry>();
-        // SAFETY: an open device, and room for `count` entries of that size.
+        // SAFETY: an open device, and space for `count` entries of that size.
         let got =
             unsafe { (self.lib.query_gid_table)(self.ptr.as_ptr(), entries.as_mut_ptr(), count, 0, size) };
         match usize::try_from(got) {
@@ -132,7 +132,7 @@ pub(crate) struct DeviceList<'l> {
 impl<'l> DeviceList<'l> {
     pub(crate) fn get(lib: &'l Library) -> io::Result<DeviceList<'l>> {
         let mut count = 0;
-        // SAFETY: room for the count.
+        // SAFETY: space for the count.
         let list = made(unsafe { (lib.get_device_list)(&mut count) })?;
         let count = usize::try_from(count).unwrap_or(0);
         Ok(DeviceList { lib, list, count })

@@ -107,7 +107,7 @@ impl Pair {
         // SAFETY: numbers and pointers, for which zero is a value.
         let mut init = unsafe { std::mem::zeroed::<ffi::QpInitAttr>() };
         let mask = ffi::QP_STATE | ffi::QP_SQ_PSN | ffi::QP_RQ_PSN | ffi::QP_TIMEOUT | ffi::QP_RETRY_CNT;
-        // SAFETY: our queue pair, and room for the answers.
+        // SAFETY: our queue pair, and space for the answers.
         check(unsafe { (self.pd.opened.lib.query_qp)(self.ptr.as_ptr(), &mut attr, mask, &mut init) })?;
         Ok(attr)
     }

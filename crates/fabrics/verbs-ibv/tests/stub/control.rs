@@ -166,11 +166,11 @@ pub extern "C" fn query_port(_context: *mut ffi::Context, port: u8, attr: *mut f
 extern "C" fn query_gid_table(
     _context: *mut ffi::Context,
     entries: *mut ffi::GidEntry,
-    room: usize,
+    space: usize,
     _flags: u32,
     size: usize,
 ) -> isize {
-    assert!(room >= 2 && size == size_of::<ffi::GidEntry>());
+    assert!(space >= 2 && size == size_of::<ffi::GidEntry>());
     let link_local: std::net::Ipv6Addr = "fe80::1".parse().expect("an address");
     let ipv4 = std::net::Ipv4Addr::new(10, 9, 0, 1).to_ipv6_mapped();
     for (index, address) in [link_local, ipv4].into_iter().enumerate() {
@@ -255,7 +255,7 @@ fn borrowed<'a>(fd: i32) -> BorrowedFd<'a> {
 
 /// Makes a channel readable.
 pub fn signal(fd: i32) {
-    rustix::io::write(borrowed(fd), &1u64.to_ne_bytes()).expect("room for an event");
+    rustix::io::write(borrowed(fd), &1u64.to_ne_bytes()).expect("space for an event");
 }
 
 extern "C" fn get_cq_event(

@@ -1,6 +1,6 @@
 //! Posting to a send queue: datagrams, requests of connected queue pairs, and those that have to wait.
 
-use super::{Peer, Queue};
+use super::{Queue, RemoteEnd};
 use crate::bell::Ringing;
 use crate::core::{Remote, Sender, Source, Tables};
 use crate::device::SGE_MAX;
@@ -64,7 +64,7 @@ impl Queue {
     #[cold]
     pub(super) fn post_flushed(&self, wrs: &[SendWr], accepted: usize) -> Result<(), PostError> {
         for (i, wr) in wrs.iter().enumerate() {
-            if self.room() == 0 {
+            if self.space() == 0 {
                 return Err(PostError {
                     accepted: accepted + i,
                     kind: PostErrorKind::QueueFull,
@@ -76,8 +76,8 @@ impl Queue {
     }
 
     pub(super) fn post_ud(&self, list: &SendList) -> Result<(), PostError> {
-        let (wrs, room) = (list.wrs(), self.room());
-        let fitting = wrs.len().min(room);
+        let (wrs, space) = (list.wrs(), self.space());
+        let fitting = wrs.len().min(space);
         let tables = &*self.core.tables.borrow();
         let mut ringing = Ringing::new();
         let mut accepted = 0;
@@ -244,7 +244,7 @@ impl Queue {
         let kind = PostErrorKind::NotReady;
         let peer = self.peer.get().ok_or(PostError { accepted: 0, kind })?;
         let wrs = list.wrs();
-        let room = self.room();
+        let space = self.space();
         let tables = &*self.core.tables.borrow();
         let mut ringing = Ringing::new();
         let direct = self.pending_count.get() == 0 && !peer.is_gone();
@@ -257,12 +257,12 @@ impl Queue {
         loop {
             if direct {
                 accepted +=
-                    self.plain_writes(&wrs[accepted..wrs.len().min(room)], list, tables, &mut ringing);
+                    self.plain_writes(&wrs[accepted..wrs.len().min(space)], list, tables, &mut ringing);
             }
             let Some(wr) = wrs.get(accepted) else {
                 return Ok(());
             };
-            if accepted == room {
+            if accepted == space {
                 let kind = PostErrorKind::QueueFull;
                 return Err(PostError { accepted, kind });
             }
@@ -274,7 +274,7 @@ impl Queue {
             }
             accepted += 1;
             if self.pending_count.get() > 0 {
-                return self.post_behind(peer, list, accepted, room, tables, &mut ringing);
+                return self.post_behind(peer, list, accepted, space, tables, &mut ringing);
             }
         }
     }
@@ -346,15 +346,15 @@ impl Queue {
     #[cold]
     fn post_behind<'t>(
         &self,
-        peer: &'t Peer,
+        peer: &'t RemoteEnd,
         list: &SendList,
         from: usize,
-        room: usize,
+        space: usize,
         tables: &'t Tables,
         ringing: &mut Ringing<'t>,
     ) -> Result<(), PostError> {
         for (accepted, wr) in list.wrs().iter().enumerate().skip(from) {
-            if accepted == room {
+            if accepted == space {
                 let kind = PostErrorKind::QueueFull;
                 return Err(PostError { accepted, kind });
             }
@@ -368,7 +368,7 @@ impl Queue {
     #[inline(never)]
     fn post_one<'t>(
         &self,
-        peer: &'t Peer,
+        peer: &'t RemoteEnd,
         wr: &SendWr,
         list: &SendList,
         tables: &'t Tables,

@@ -233,7 +233,7 @@ impl Net {
         };
         let gap = if o.is_ud { GRH_BYTES } else { 0 };
         match (self.local(ctx, &recv.sge, true), kind) {
-            (Some((_, _, room)), _) if gap + o.len as usize <= room => Verdict::Accept,
+            (Some((_, _, space)), _) if gap + o.len as usize <= space => Verdict::Accept,
             (Some(_), QpKind::Rc) => Verdict::TooLong(recv),
             (None, QpKind::Rc) => Verdict::Refuse(WcStatus::RemoteOperation),
             _ => Verdict::Drop,

@@ -2,10 +2,10 @@
 
 /// Contexts, least recently used first out, each with a weight.
 ///
-/// Entries are places in a vector that their queue pairs remember; the order of use is a list through them.
+/// Entries are entries in a vector that their queue pairs remember; the order of use is a list through them.
 #[derive(Debug)]
 pub(crate) struct ContextCache {
-    places: Vec<Place>,
+    entries: Vec<Entry>,
     newest: u32,
     oldest: u32,
     capacity: u64,
@@ -15,7 +15,7 @@ pub(crate) struct ContextCache {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Entry {
     newer: u32,
     older: u32,
     weight: u64,
@@ -29,7 +29,7 @@ const UNIT: f64 = 1000.0;
 impl ContextCache {
     pub(crate) fn new(capacity: f64) -> ContextCache {
         ContextCache {
-            places: Vec::new(),
+            entries: Vec::new(),
             newest: NOBODY,
             oldest: NOBODY,
             capacity: (capacity * UNIT) as u64,
@@ -41,13 +41,13 @@ impl ContextCache {
 
     /// A place for a context that is not in the cache yet.
     pub(crate) fn add(&mut self, weight: f64) -> u32 {
-        self.places.push(Place {
+        self.entries.push(Entry {
             newer: NOBODY,
             older: NOBODY,
             weight: (weight * UNIT) as u64,
             resident: false,
         });
-        self.places.len() as u32 - 1
+        self.entries.len() as u32 - 1
     }
 
     /// Uses a context; false if it had to be fetched.
@@ -57,7 +57,7 @@ impl ContextCache {
             self.hits += 1;
             return true;
         }
-        let hit = self.places[at as usize].resident;
+        let hit = self.entries[at as usize].resident;
         match hit {
             true => {
                 self.hits += 1;
@@ -65,8 +65,8 @@ impl ContextCache {
             }
             false => {
                 self.misses += 1;
-                self.make_room(self.places[at as usize].weight);
-                self.used += self.places[at as usize].weight;
+                self.make_space(self.entries[at as usize].weight);
+                self.used += self.entries[at as usize].weight;
             }
         }
         self.link(at);
@@ -75,13 +75,13 @@ impl ContextCache {
 
     /// Throws out a context that is used no more.
     pub(crate) fn forget(&mut self, at: u32) {
-        if self.places[at as usize].resident {
+        if self.entries[at as usize].resident {
             self.unlink(at);
-            self.used -= self.places[at as usize].weight;
+            self.used -= self.entries[at as usize].weight;
         }
     }
 
-    fn make_room(&mut self, weight: u64) {
+    fn make_space(&mut self, weight: u64) {
         while self.used + weight > self.capacity && self.oldest != NOBODY {
             self.forget(self.oldest);
         }
@@ -89,26 +89,26 @@ impl ContextCache {
 
     fn link(&mut self, at: u32) {
         let older = self.newest;
-        let place = &mut self.places[at as usize];
+        let place = &mut self.entries[at as usize];
         (place.newer, place.older, place.resident) = (NOBODY, older, true);
         match older {
             NOBODY => self.oldest = at,
-            older => self.places[older as usize].newer = at,
+            older => self.entries[older as usize].newer = at,
         }
         self.newest = at;
     }
 
     fn unlink(&mut self, at: u32) {
-        let Place { newer, older, .. } = self.places[at as usize];
+        let Entry { newer, older, .. } = self.entries[at as usize];
         match newer {
             NOBODY => self.newest = older,
-            newer => self.places[newer as usize].older = older,
+            newer => self.entries[newer as usize].older = older,
         }
         match older {
             NOBODY => self.oldest = newer,
-            older => self.places[older as usize].newer = newer,
+            older => self.entries[older as usize].newer = newer,
         }
-        self.places[at as usize].resident = false;
+        self.entries[at as usize].resident = false;
     }
 }
 

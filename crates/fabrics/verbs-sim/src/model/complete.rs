@@ -68,7 +68,7 @@ impl Net {
         self.ring(ctx, queue);
     }
 
-    /// A completion queue had no room: fatal for it, and told to its owner by its next poll.
+    /// A completion queue had no space: fatal for it, and told to its owner by its next poll.
     fn overrun(&mut self, ctx: u32) {
         let machine = self.ctxs.at(ctx).machine;
         self.nic(machine).counters.cq_overruns += 1;

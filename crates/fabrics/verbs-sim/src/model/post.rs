@@ -202,14 +202,14 @@ impl Net {
     fn stall(&mut self, cpu: &VirtualCpu, ctx: u32, lines: u32, now: Ps) {
         let c = self.ctxs.at(ctx);
         let (machine, ahead) = (c.machine, c.lines_ahead);
-        let room = self.prices.p.pio.buf_lines as u32;
-        if ahead + lines <= room || ahead == 0 {
+        let space = self.prices.p.pio.buf_lines as u32;
+        if ahead + lines <= space || ahead == 0 {
             return;
         }
         let line = self.prices.pio_line;
         let nic = &mut self.nics[usize::from(machine)];
         let sharers = u64::from(nic.lines_ahead.max(ahead)) / u64::from(ahead);
-        let until = now + line * (u64::from(ahead + lines - room) * sharers);
+        let until = now + line * (u64::from(ahead + lines - space) * sharers);
         nic.counters.pio_stall += until.since(cpu.local());
         cpu.wait_until(until, PIO_STALL);
     }

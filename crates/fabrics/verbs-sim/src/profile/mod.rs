@@ -1,4 +1,4 @@
-//! Profiles: everything the model knows about one machine room, as numbers with a source and bounds.
+//! Profiles: everything the model knows about one machine space, as numbers with a source and bounds.
 //!
 //! A profile is a TOML file in `crates/fabrics/verbs-sim/profiles/` whose every parameter says its value, unit, source, how it is
 //! known ([`Tag`]) and between which bounds a fit may move it. Unknown and missing keys are errors. Times are

@@ -263,7 +263,7 @@ impl Sink {
                 sge: self.mr.sge(0, self.bytes + 64),
             });
         }
-        self.qps[qp].post_recv(cpu, &list).expect("room for RECVs");
+        self.qps[qp].post_recv(cpu, &list).expect("space for RECVs");
     }
 }
 
@@ -283,13 +283,13 @@ impl Actor<VirtualCpu> for Sink {
 
 const RECVS: usize = 4096;
 
-struct Room {
+struct Cluster {
     world: World,
     devices: Vec<Option<SimDevice>>,
     one_process: bool,
 }
 
-impl Room {
+impl Cluster {
     fn context(&mut self, machine: usize) -> Rc<SimContext> {
         let device = match &self.devices[machine] {
             Some(device) if self.one_process => device.clone(),
@@ -319,7 +319,7 @@ pub fn run(plan: &Plan) -> Outcome {
         .max()
         .copied()
         .unwrap_or(0);
-    let mut room = Room {
+    let mut cluster = Cluster {
         world: World::with_options(plan.options.clone(), machines, plan.seed),
         devices: vec![None; machines],
         one_process: plan.one_process,
@@ -332,9 +332,9 @@ pub fn run(plan: &Plan) -> Outcome {
             true => vec![plan.targets[n]],
             false => plan.targets.clone(),
         };
-        connect(&mut room, &plan, machine, &targets, &tally);
+        connect(&mut cluster, &plan, machine, &targets, &tally);
     }
-    let world = &room.world;
+    let world = &cluster.world;
     world.run_for(plan.warm_up);
     let (before, completed) = (world.report(), tally.borrow().completed);
     let area_ns = tally.borrow().area_ns;
@@ -357,12 +357,18 @@ pub fn run(plan: &Plan) -> Outcome {
     }
 }
 
-fn connect(room: &mut Room, plan: &Rc<Plan>, machine: usize, targets: &[usize], tally: &Rc<RefCell<Tally>>) {
-    let ctx = room.context(machine);
+fn connect(
+    cluster: &mut Cluster,
+    plan: &Rc<Plan>,
+    machine: usize,
+    targets: &[usize],
+    tally: &Rc<RefCell<Tally>>,
+) {
+    let ctx = cluster.context(machine);
     let cq = ctx.create_cq(8192).expect("a queue");
     let mut lanes = Vec::new();
     for &target in targets {
-        let there = room.context(target);
+        let there = cluster.context(target);
         let there_cq = there.create_cq(2 * RECVS).expect("a queue");
         let mr = memory(&there, (8 * plan.words as usize).max(plan.bytes + 64));
         let mut qps = Vec::new();
@@ -381,7 +387,7 @@ fn connect(room: &mut Room, plan: &Rc<Plan>, machine: usize, targets: &[usize], 
         if plan.verb == Verb::Send {
             (0..plan.queue_pairs).for_each(|qp| sink.fill(there.cpu(), qp, RECVS));
         }
-        room.world.spawn(&there, Box::new(sink));
+        cluster.world.spawn(&there, Box::new(sink));
     }
     let mr = memory(&ctx, plan.bytes.max(8));
     let issuer = Issuer {
@@ -396,7 +402,7 @@ fn connect(room: &mut Room, plan: &Rc<Plan>, machine: usize, targets: &[usize], 
         tally: tally.clone(),
         _ctx: ctx.clone(),
     };
-    room.world.spawn(&ctx, Box::new(issuer));
+    cluster.world.spawn(&ctx, Box::new(issuer));
 }
 
 fn pair(

@@ -128,7 +128,7 @@ impl Pair {
                 fence: false,
             });
         }
-        self.qp.post_send(self.here.cpu(), &list).expect("room");
+        self.qp.post_send(self.here.cpu(), &list).expect("space");
     }
 
     /// Posts a RECV at the other end.
@@ -138,7 +138,7 @@ impl Pair {
             wr_id: WrId(id),
             sge: self.there_mr.sge(4096, 512),
         });
-        self.there_qp.post_recv(self.there.cpu(), &list).expect("room");
+        self.there_qp.post_recv(self.there.cpu(), &list).expect("space");
     }
 
     /// What has completed at this end.

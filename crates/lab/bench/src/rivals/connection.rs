@@ -48,7 +48,7 @@ pub(super) struct Connection {
     taken: usize,
 }
 
-/// Room for replies at first; doubled when a reply does not fit.
+/// Cluster for replies at first; doubled when a reply does not fit.
 const RECEIVE_BYTES: usize = 16 << 10;
 
 impl Connection {
@@ -145,7 +145,7 @@ impl Connection {
     /// Takes what has arrived. True when the whole batch is answered: the connection is free again.
     pub(super) fn receive(&mut self, sink: &mut impl FnMut(Token, Outcome<'_>)) -> io::Result<bool> {
         if self.received_len == self.received.len() {
-            self.make_room();
+            self.make_space();
         }
         let n = self.stream.receive(&mut self.received[self.received_len..])?;
         if n == 0 {
@@ -163,7 +163,7 @@ impl Connection {
         Ok(true)
     }
 
-    fn make_room(&mut self) {
+    fn make_space(&mut self) {
         if self.taken > 0 {
             self.received.copy_within(self.taken..self.received_len, 0);
             self.received_len -= self.taken;

@@ -228,9 +228,9 @@ impl<'a> Drawing<'a> {
         if self.inserted == 0 {
             return self.options.key_count;
         }
-        // Clients draw alike but not equally: leave room for the luckiest.
-        let room = u64::from(self.inserted) * 5 / 4 + 64;
-        let all = u64::from(self.options.key_count) + room * u64::from(self.options.client_count);
+        // Clients draw alike but not equally: leave space for the luckiest.
+        let space = u64::from(self.inserted) * 5 / 4 + 64;
+        let all = u64::from(self.options.key_count) + space * u64::from(self.options.client_count);
         all.min(u64::from(Tape::KEYS_MAX)) as u32
     }
 }

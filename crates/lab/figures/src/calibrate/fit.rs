@@ -3,7 +3,7 @@
 use super::{Method, Stage, Step, Target, evaluate};
 use crate::figure::Work;
 use crate::micro::Bench;
-use crate::run::{MakeRooms, Profiles, Row, RunOptions};
+use crate::run::{MakeClusters, Profiles, Row, RunOptions};
 use drover_verbs_sim::profile::{Profile, Tag};
 use std::sync::atomic::AtomicU64;
 
@@ -64,7 +64,7 @@ pub struct Fit<'a, M> {
 }
 
 /// Fits all stages; `tell` hears of each when it is done, with the loss before and after.
-pub fn fit<M: MakeRooms>(fit: &mut Fit<'_, M>, stages: &[Stage], mut tell: impl FnMut(&Stage, f64, f64)) {
+pub fn fit<M: MakeClusters>(fit: &mut Fit<'_, M>, stages: &[Stage], mut tell: impl FnMut(&Stage, f64, f64)) {
     for stage in stages {
         let before = fit.stage_loss(stage);
         for round in 0..ROUNDS {
@@ -82,7 +82,7 @@ pub fn fit<M: MakeRooms>(fit: &mut Fit<'_, M>, stages: &[Stage], mut tell: impl 
     }
 }
 
-impl<M: MakeRooms> Fit<'_, M> {
+impl<M: MakeClusters> Fit<'_, M> {
     /// The profile as fitted so far.
     pub fn profile(&self) -> &Profile {
         self.profiles.named(self.name)

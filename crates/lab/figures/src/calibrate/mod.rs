@@ -22,7 +22,7 @@ use crate::catalogue;
 use crate::figure::Point;
 use crate::output::{Errors, errors};
 use crate::published::{Expected, Published};
-use crate::run::{MakeRooms, Profiles, Row, RunOptions, row, run_points};
+use crate::run::{MakeClusters, Profiles, Row, RunOptions, row, run_points};
 use std::sync::atomic::AtomicU64;
 
 /// A point of a profile together with what was published for it.
@@ -65,7 +65,7 @@ pub fn targets(profile: &str) -> Vec<Target> {
 }
 
 /// Runs `targets` under `profiles` and returns each as a row.
-pub fn evaluate<M: MakeRooms>(
+pub fn evaluate<M: MakeClusters>(
     make: &M,
     targets: &[Target],
     profiles: &Profiles,

@@ -1,36 +1,36 @@
-//! The fit against a room whose answer is known, and the table of stages against the rows there are.
+//! The fit against a cluster whose answer is known, and the table of stages against the rows there are.
 
 use super::*;
+use crate::cluster::{BusyTimes, Cluster, ClusterOptions, Clusters, Thread};
 use crate::figure::{Metric, Other, Work};
 use crate::micro::Outcome;
 use crate::published::KnownFrom;
-use crate::room::{BusyTimes, Room, RoomOptions, Rooms, Thread};
 use drover_base::{Actor, Ns};
 use drover_verbs::loopback::{Loopback, LoopbackContext, LoopbackCpu};
 use drover_verbs_sim::profile::Profile;
 use std::sync::Arc;
 
-/// Points bring their own work here; no room is ever asked.
+/// Points bring their own work here; no cluster is ever asked.
 struct Nobody;
 
-impl MakeRooms for Nobody {
-    type Rooms = Nobody;
+impl MakeClusters for Nobody {
+    type Clusters = Nobody;
     fn under(&self, _: &Profile) -> Nobody {
         Nobody
     }
 }
 
-impl Rooms for Nobody {
-    type Room = Nobody;
-    fn room(&self, _: &RoomOptions) -> Nobody {
+impl Clusters for Nobody {
+    type Cluster = Nobody;
+    fn cluster(&self, _: &ClusterOptions) -> Nobody {
         Nobody
     }
 }
 
-impl Room for Nobody {
+impl Cluster for Nobody {
     type Provider = Loopback;
     fn context(&mut self, _: Thread) -> &LoopbackContext {
-        unreachable!("no room is needed")
+        unreachable!("no cluster is needed")
     }
     fn spawn(&mut self, _: Thread, _: Box<dyn Actor<LoopbackCpu>>) {}
     fn run_until(&mut self, _: Ns) {}

@@ -3,7 +3,7 @@
 use super::{emulations, one_sided};
 use crate::figure::{Figure, Point};
 use crate::herd::Herd;
-use crate::in_room::InRoom;
+use crate::in_cluster::InCluster;
 use drover_kv_herd::layout::TRAILER_BYTES;
 use drover_kv_herd::layout::paper::VALUE_BYTES_MAX;
 
@@ -52,7 +52,7 @@ const VALUES: [usize; 17] = [
     4, 8, 16, 32, 56, 60, 64, 116, 120, 128, 144, 176, 192, 256, 512, 768, 1024,
 ];
 
-/// `longest`: published as 1024 B, this is what a slot has room for.
+/// `longest`: published as 1024 B, this is what a slot has space for.
 fn herd(profile: &'static str, inline_bytes_max: usize, longest: usize) -> Vec<Point> {
     let points = VALUES.map(|value| {
         let mut herd = Herd {

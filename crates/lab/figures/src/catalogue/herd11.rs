@@ -3,7 +3,7 @@
 use super::{emulations, one_sided};
 use crate::figure::{Figure, Point};
 use crate::herd::{Herd, Style};
-use crate::in_room::InRoom;
+use crate::in_cluster::InCluster;
 
 /// The figure.
 pub const FIGURE: Figure = Figure {

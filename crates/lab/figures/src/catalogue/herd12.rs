@@ -2,7 +2,7 @@
 
 use crate::figure::{Figure, Point};
 use crate::herd::Herd;
-use crate::in_room::InRoom;
+use crate::in_cluster::InCluster;
 
 /// The figure.
 pub const FIGURE: Figure = Figure {

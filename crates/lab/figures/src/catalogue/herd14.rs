@@ -2,8 +2,8 @@
 
 use crate::figure::{Figure, Job, Metric, Point, Work};
 use crate::herd::Herd;
-use crate::in_room::InRoom;
-use drover_room::Popularity;
+use crate::in_cluster::InCluster;
+use drover_simcluster::Popularity;
 use std::sync::Arc;
 
 /// The figure.

@@ -1,7 +1,7 @@
 //! Points of the real Pilaf and FaRM-KV: what the figures about HERD show beside their emulations. Nobody published them.
 
 use crate::figure::Point;
-use crate::in_room::InRoom;
+use crate::in_cluster::InCluster;
 use crate::one_sided::{OneSided, System};
 
 /// And what their curves are called.

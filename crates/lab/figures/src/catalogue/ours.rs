@@ -4,7 +4,7 @@
 use super::one_sided;
 use crate::figure::{Figure, Point};
 use crate::herd::{Herd, Style};
-use crate::in_room::InRoom;
+use crate::in_cluster::InCluster;
 use crate::one_sided::OneSided;
 
 /// A figure on the machines of one profile.

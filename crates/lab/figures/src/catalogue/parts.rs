@@ -1,8 +1,8 @@
 //! Set-ups that several figures share. A window is a compromise of our own wherever a paper says "tuned".
 
+use crate::cluster::Doorbells;
 use crate::figure::Point;
 use crate::micro::{Count, Pacing, Verb, Verbs, Wiring};
-use crate::room::Doorbells;
 use drover_verbs::QpKind;
 
 /// Payload sizes of HERD's figures, inbound.

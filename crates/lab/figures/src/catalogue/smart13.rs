@@ -1,9 +1,9 @@
 //! SMART Fig. 13: what own doorbells and fewer outstanding requests bring. READ of 8 B, y 0 to 120 Mops.
 
 use super::smart3::{THREADS, batches};
+use crate::cluster::Doorbells;
 use crate::figure::{Figure, Point};
 use crate::micro::{Pacing, Verb};
-use crate::room::Doorbells;
 
 /// The figure. Throttling is the share of the card's 768 requests that its search settles at, not the search itself.
 pub const FIGURE: Figure = Figure {

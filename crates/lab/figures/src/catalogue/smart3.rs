@@ -1,9 +1,9 @@
 //! SMART Fig. 3: 8 B, 8 outstanding per thread, by allocation of doorbells. x 1 to 96 threads, y 0 to 120 Mops.
 
 use super::parts::alone;
+use crate::cluster::Doorbells;
 use crate::figure::{Figure, Point};
 use crate::micro::{Bench, Pacing, Verb, Verbs};
-use crate::room::Doorbells;
 use drover_verbs::QpKind;
 
 /// The figure. Queue pairs shared by threads are left out: our verbs API has none.

@@ -1,9 +1,9 @@
 //! SMART Fig. 4: 8 B, a doorbell per thread. x 1 to 32 outstanding per thread, y 0 to 120 Mops.
 
 use super::smart3::batches;
+use crate::cluster::Doorbells;
 use crate::figure::{Figure, Metric, Point};
 use crate::micro::{Pacing, Verb};
-use crate::room::Doorbells;
 
 /// The figure.
 pub const FIGURE: Figure = Figure {

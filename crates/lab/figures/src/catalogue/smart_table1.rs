@@ -7,9 +7,9 @@
 
 use super::smart3::batches;
 use super::smart13::share;
+use crate::cluster::Doorbells;
 use crate::figure::{Figure, Point};
 use crate::micro::{Bench, Pacing, Verb};
-use crate::room::Doorbells;
 
 /// The table.
 pub const FIGURE: Figure = Figure {

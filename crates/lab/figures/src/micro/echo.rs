@@ -10,7 +10,7 @@ use super::accesses::Lookups;
 use super::costs::ECHO_SCAN;
 use super::wiring::{self, Cq, P, Qp};
 use super::{Echo, Tally, Via};
-use crate::room::{Room, Thread};
+use crate::cluster::{Cluster, Thread};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_verbs::{
     Context, GRH_BYTES, MemoryRegion, Payload, Provider, QpKind, QueuePair, RecvList, RecvWr, RemoteRegion,
@@ -108,7 +108,8 @@ impl<P: Provider> End<P> {
             _ => self.peers[peer].qp.as_mut(),
         };
         let qp = qp.expect("messages come by some queue pair");
-        qp.post_recv(cpu, &self.recvs).expect("room for what was used up");
+        qp.post_recv(cpu, &self.recvs)
+            .expect("space for what was used up");
     }
 
     /// Sends a message to slot `slot` of `peer`, as which we are its number `number`.
@@ -235,13 +236,13 @@ impl<P: Provider> Actor<P::Cpu> for Client<P> {
 }
 
 /// Builds server threads and clients.
-pub fn set_up<R: Room>(room: &mut R, plan: &Echo, tally: &Tally) {
+pub fn set_up<R: Cluster>(cluster: &mut R, plan: &Echo, tally: &Tally) {
     let clients = plan.client_machines * plan.clients;
     let server_of = |client: usize| client % plan.server_threads;
     let mut servers: Vec<End<P<R>>> = (0..plan.server_threads)
         .map(|n| {
             end(
-                room,
+                cluster,
                 server_thread(n),
                 plan,
                 clients.div_ceil(plan.server_threads),
@@ -255,12 +256,17 @@ pub fn set_up<R: Room>(room: &mut R, plan: &Echo, tally: &Tally) {
             process: client / plan.client_machines,
             thread: 0,
         };
-        let mut end = end(room, here, plan, 1, false);
+        let mut end = end(cluster, here, plan, 1, false);
         let server = &mut servers[server_of(client)];
-        join(room, [here, server_thread(server_of(client))], &mut end, server);
+        join(
+            cluster,
+            [here, server_thread(server_of(client))],
+            &mut end,
+            server,
+        );
         let number = server.peers.len() - 1;
-        receive_from(room, here, &mut end, 0);
-        receive_from(room, server_thread(server_of(client)), server, number);
+        receive_from(cluster, here, &mut end, 0);
+        receive_from(cluster, server_thread(server_of(client)), server, number);
         let actor = Client {
             end,
             number,
@@ -268,7 +274,7 @@ pub fn set_up<R: Room>(room: &mut R, plan: &Echo, tally: &Tally) {
             outstanding: 0,
             tally: tally.clone(),
         };
-        room.spawn(here, Box::new(actor));
+        cluster.spawn(here, Box::new(actor));
     }
     for (n, end) in servers.into_iter().enumerate() {
         let reply_slot = vec![0; end.peers.len()];
@@ -277,7 +283,7 @@ pub fn set_up<R: Room>(room: &mut R, plan: &Echo, tally: &Tally) {
             reply_slot,
             lookups: Lookups::new(plan.accesses),
         };
-        room.spawn(server_thread(n), Box::new(server));
+        cluster.spawn(server_thread(n), Box::new(server));
     }
 }
 
@@ -290,16 +296,16 @@ fn server_thread(n: usize) -> Thread {
 }
 
 /// An end for up to `peers` peers, not connected with any yet.
-fn end<R: Room>(room: &mut R, thread: Thread, plan: &Echo, peers: usize, server: bool) -> End<P<R>> {
-    let send_cq: Cq<R> = wiring::completion_queue(room, thread, 4096);
-    let recv_cq: Cq<R> = wiring::completion_queue(room, thread, 4096);
+fn end<R: Cluster>(cluster: &mut R, thread: Thread, plan: &Echo, peers: usize, server: bool) -> End<P<R>> {
+    let send_cq: Cq<R> = wiring::completion_queue(cluster, thread, 4096);
+    let recv_cq: Cq<R> = wiring::completion_queue(cluster, thread, 4096);
     let slots = (peers * plan.window * stride(plan)).next_multiple_of(4096);
-    let mr = wiring::memory(room, thread, slots + 4096);
+    let mr = wiring::memory(cluster, thread, slots + 4096);
     let staged = vec![7; plan.bytes];
     mr.region().copy_in(mr.region().len() - 4096, &staged);
     let uses_datagrams = [plan.request, plan.reply].contains(&Via::Datagram);
     let datagrams: Option<Qp<R>> =
-        uses_datagrams.then(|| wiring::queue_pair_of(room, thread, QpKind::Ud, &send_cq, &recv_cq));
+        uses_datagrams.then(|| wiring::queue_pair_of(cluster, thread, QpKind::Ud, &send_cq, &recv_cq));
     let (via_in, via_out) = if server {
         (plan.request, plan.reply)
     } else {
@@ -325,27 +331,27 @@ fn end<R: Room>(room: &mut R, thread: Thread, plan: &Echo, peers: usize, server:
 }
 
 /// Connects a client's end with its server's.
-fn join<R: Room>(room: &mut R, at: [Thread; 2], client: &mut End<P<R>>, server: &mut End<P<R>>) {
+fn join<R: Cluster>(cluster: &mut R, at: [Thread; 2], client: &mut End<P<R>>, server: &mut End<P<R>>) {
     let kind = client.plan.kind;
     let [here, there] = at;
-    let mut a = wiring::queue_pair_of(room, here, kind, &client.send_cq, &client.recv_cq);
-    let mut b = wiring::queue_pair_of(room, there, kind, &server.send_cq, &server.recv_cq);
+    let mut a = wiring::queue_pair_of(cluster, here, kind, &client.send_cq, &client.recv_cq);
+    let mut b = wiring::queue_pair_of(cluster, there, kind, &server.send_cq, &server.recv_cq);
     wiring::connect::<P<R>>(&mut a, &mut b);
-    let to_server = wiring::import(room, here, there, &server.mr, true);
-    let to_client = wiring::import(room, there, here, &client.mr, true);
-    let dest = |room: &mut R, from: Thread, to: &End<P<R>>| {
-        to.datagrams.as_ref().map(|qp| wiring::address(room, from, qp))
+    let to_server = wiring::import(cluster, here, there, &server.mr, true);
+    let to_client = wiring::import(cluster, there, here, &client.mr, true);
+    let dest = |cluster: &mut R, from: Thread, to: &End<P<R>>| {
+        to.datagrams.as_ref().map(|qp| wiring::address(cluster, from, qp))
     };
-    let (dest_server, dest_client) = (dest(room, here, server), dest(room, there, client));
+    let (dest_server, dest_client) = (dest(cluster, here, server), dest(cluster, there, client));
     client.add(a, to_server, dest_server);
     server.add(b, to_client, dest_client);
 }
 
 /// RECVs for what comes from peer `number`, if it comes as messages.
-fn receive_from<R: Room>(room: &mut R, thread: Thread, end: &mut End<P<R>>, number: usize) {
+fn receive_from<R: Cluster>(cluster: &mut R, thread: Thread, end: &mut End<P<R>>, number: usize) {
     if end.via_in != Via::Write {
         let count = 2 * end.plan.window;
-        end.post_recvs(room.context(thread).cpu(), number, count);
+        end.post_recvs(cluster.context(thread).cpu(), number, count);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Microbenchmarks: loops over the verbs API as the papers ran them, on any provider.
 //!
 //! [`Verbs`] describes who posts what to whom; [`Echo`] a request and its reply; [`Emulation`] the verbs of a system
-//! without the system. [`run`] builds the room, lets it warm up, measures, and says which part of the machine of
+//! without the system. [`run`] builds the cluster, lets it warm up, measures, and says which part of the machine of
 //! interest was busiest.
 
 mod accesses;
@@ -22,7 +22,7 @@ pub use costs::{ACCESS, BATCH_TAIL, ECHO_SCAN, costs};
 pub use emulation::{Emulation, System};
 pub use trial::{SUPPORTED, Trial};
 
-use crate::room::{BusyTimes, Doorbells, Room, RoomOptions, Rooms, Thread};
+use crate::cluster::{BusyTimes, Cluster, ClusterOptions, Clusters, Doorbells, Thread};
 use drover_base::Ns;
 use drover_verbs::QpKind;
 use std::cell::Cell;
@@ -277,28 +277,28 @@ const BATCH_NS: u64 = 100;
 const BINDS_FROM: f64 = 0.85;
 
 /// Runs one microbenchmark.
-pub fn run<R: Rooms>(rooms: &R, bench: &Bench, span: Span, seed: u64) -> Outcome {
+pub fn run<R: Clusters>(clusters: &R, bench: &Bench, span: Span, seed: u64) -> Outcome {
     let tally = Tally::default();
     match bench {
         Bench::Verbs(verbs) => {
-            let mut room = rooms.room(&verbs.options(seed));
-            setup::verbs(&mut room, verbs, &tally);
+            let mut cluster = clusters.cluster(&verbs.options(seed));
+            setup::verbs(&mut cluster, verbs, &tally);
             let threads = verbs.issuing_machines * verbs.processes * verbs.threads;
             let in_batches = verbs.signal_every != 1 || verbs.verb == Verb::FetchAdd;
             let span = span.fitting(threads * verbs.pacing.outstanding(), in_batches);
-            measure(&mut room, span, &Probe::of_verbs(verbs, &tally))
+            measure(&mut cluster, span, &Probe::of_verbs(verbs, &tally))
         }
         Bench::Echo(echo) => {
-            let mut room = rooms.room(&echo.options(seed));
-            echo::set_up(&mut room, echo, &tally);
+            let mut cluster = clusters.cluster(&echo.options(seed));
+            echo::set_up(&mut cluster, echo, &tally);
             let span = span.fitting(echo.client_machines * echo.clients * echo.window, false);
-            measure(&mut room, span, &Probe::of_echo(echo, &tally))
+            measure(&mut cluster, span, &Probe::of_echo(echo, &tally))
         }
-        Bench::Emulation(plan) => emulation::run(rooms, plan, span, seed),
-        Bench::EmulationAt(plan, mops) => emulation::run_at(rooms, plan, *mops, span, seed),
-        Bench::Trial(trial) => trial::run(rooms, trial, seed),
-        Bench::Short(bench) => run(rooms, bench, Span::SHORT, seed),
-        Bench::Mean(benches) => mean(benches.iter().map(|bench| run(rooms, bench, span, seed))),
+        Bench::Emulation(plan) => emulation::run(clusters, plan, span, seed),
+        Bench::EmulationAt(plan, mops) => emulation::run_at(clusters, plan, *mops, span, seed),
+        Bench::Trial(trial) => trial::run(clusters, trial, seed),
+        Bench::Short(bench) => run(clusters, bench, Span::SHORT, seed),
+        Bench::Mean(benches) => mean(benches.iter().map(|bench| run(clusters, bench, span, seed))),
     }
 }
 
@@ -360,16 +360,18 @@ impl Probe {
         }
     }
 
-    fn read<R: Room>(&self, room: &R) -> Reading {
+    fn read<R: Cluster>(&self, cluster: &R) -> Reading {
         let count = match self.count {
             Count::Issued => self.tally.done.get(),
-            Count::Served => served::count(room, self.machine).unwrap_or_else(|| self.tally.served_or_done()),
+            Count::Served => {
+                served::count(cluster, self.machine).unwrap_or_else(|| self.tally.served_or_done())
+            }
         };
         Reading {
             count,
-            busy: room.busy(self.machine),
-            refetched: room.counter(self.machine, "wqe_refetched_lines"),
-            host_bytes: room.counter(self.machine, "pcie_in_bytes"),
+            busy: cluster.busy(self.machine),
+            refetched: cluster.counter(self.machine, "wqe_refetched_lines"),
+            host_bytes: cluster.counter(self.machine, "pcie_in_bytes"),
         }
     }
 }
@@ -383,11 +385,11 @@ impl Tally {
     }
 }
 
-fn measure<R: Room>(room: &mut R, span: Span, probe: &Probe) -> Outcome {
-    room.run_until(span.warm_up);
-    let before = probe.read(room);
-    room.run_until(span.warm_up + span.measured);
-    let after = probe.read(room);
+fn measure<R: Cluster>(cluster: &mut R, span: Span, probe: &Probe) -> Outcome {
+    cluster.run_until(span.warm_up);
+    let before = probe.read(cluster);
+    cluster.run_until(span.warm_up + span.measured);
+    let after = probe.read(cluster);
     let ns = span.measured.0 as f64;
     let count = (after.count - before.count) as f64;
     let per_ns = count / probe.per / ns;
@@ -418,8 +420,8 @@ fn binding(before: Option<&BusyTimes>, after: Option<&BusyTimes>, ns: f64) -> Op
 }
 
 impl Verbs {
-    fn options(&self, seed: u64) -> RoomOptions {
-        RoomOptions {
+    fn options(&self, seed: u64) -> ClusterOptions {
+        ClusterOptions {
             machines: self.issuing_machines + self.target_machines,
             doorbells: self.doorbells,
             seed,
@@ -464,8 +466,8 @@ impl Verbs {
 }
 
 impl Echo {
-    fn options(&self, seed: u64) -> RoomOptions {
-        RoomOptions {
+    fn options(&self, seed: u64) -> ClusterOptions {
+        ClusterOptions {
             machines: 1 + self.client_machines,
             doorbells: Doorbells::Driver,
             seed,

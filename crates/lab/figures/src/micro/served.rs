@@ -1,6 +1,6 @@
 //! How many requests a card has served, by the counters that vendors' cards have.
 
-use crate::room::Room;
+use crate::cluster::Cluster;
 
 /// Names of the counters whose sum is the number of requests served.
 const SERVED: [&str; 4] = [
@@ -11,7 +11,7 @@ const SERVED: [&str; 4] = [
 ];
 
 /// Requests that `machine`'s card has served so far; `None` if it does not count them.
-pub fn count<R: Room>(room: &R, machine: usize) -> Option<u64> {
-    let counters = SERVED.iter().filter_map(|name| room.counter(machine, name));
+pub fn count<R: Cluster>(cluster: &R, machine: usize) -> Option<u64> {
+    let counters = SERVED.iter().filter_map(|name| cluster.counter(machine, name));
     counters.fold(None, |sum, count| Some(sum.unwrap_or(0) + count))
 }

@@ -4,7 +4,7 @@ use super::issuer::{Issuer, Target};
 use super::sink::Sink;
 use super::wiring::{self, Cq, P, Qp};
 use super::{Tally, Verb, Verbs, Wiring};
-use crate::room::{Room, Thread};
+use crate::cluster::{Cluster, Thread};
 use drover_base::{Actor, Cpu, Progress};
 use drover_verbs::{Access, Context, Provider, QpKind, RemoteRegion};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const CQ_DEPTH: usize = 4096;
 
 /// One thread under construction.
-struct Party<R: Room> {
+struct Party<R: Cluster> {
     cq: Option<Cq<R>>,
     mr: <P<R> as Provider>::Mr,
     qps: Vec<Qp<R>>,
@@ -21,45 +21,45 @@ struct Party<R: Room> {
 }
 
 /// Sets everything up; actors begin when time does.
-pub fn verbs<R: Room>(room: &mut R, plan: &Verbs, tally: &Tally) {
+pub fn verbs<R: Cluster>(cluster: &mut R, plan: &Verbs, tally: &Tally) {
     let issuers: Vec<Thread> = plan.issuers().collect();
     let targets: Vec<Thread> = plan.targets().collect();
     let mut parties: BTreeMap<Thread, Party<R>> = BTreeMap::new();
     for &thread in issuers.iter().chain(&targets) {
         let party = parties.entry(thread);
-        party.or_insert_with(|| party_of(room, thread, plan));
+        party.or_insert_with(|| party_of(cluster, thread, plan));
     }
     if plan.target_machines == 0 {
-        among_each_other(room, plan, &issuers, &mut parties);
+        among_each_other(cluster, plan, &issuers, &mut parties);
     } else if plan.kind == QpKind::Ud {
-        datagrams(room, plan, &issuers, &targets, &mut parties);
+        datagrams(cluster, plan, &issuers, &targets, &mut parties);
     } else {
-        connections(room, plan, &issuers, &targets, &mut parties);
+        connections(cluster, plan, &issuers, &targets, &mut parties);
     }
     for (thread, party) in parties {
         let posts = issuers.contains(&thread);
         let actor = if posts {
             issuer(party, plan, tally)
         } else {
-            target(room, thread, party, plan, tally)
+            target(cluster, thread, party, plan, tally)
         };
-        room.spawn(thread, actor);
+        cluster.spawn(thread, actor);
     }
 }
 
 type Boxed<R> = Box<dyn Actor<<P<R> as Provider>::Cpu>>;
 
-fn party_of<R: Room>(room: &mut R, thread: Thread, plan: &Verbs) -> Party<R> {
+fn party_of<R: Cluster>(cluster: &mut R, thread: Thread, plan: &Verbs) -> Party<R> {
     let stride = plan.bytes.next_multiple_of(8).max(8);
     Party {
-        cq: Some(wiring::completion_queue(room, thread, CQ_DEPTH)),
-        mr: wiring::memory(room, thread, plan.words.max(1) * stride + 64),
+        cq: Some(wiring::completion_queue(cluster, thread, CQ_DEPTH)),
+        mr: wiring::memory(cluster, thread, plan.words.max(1) * stride + 64),
         qps: Vec::new(),
         targets: Vec::new(),
     }
 }
 
-fn issuer<R: Room>(mut party: Party<R>, plan: &Verbs, tally: &Tally) -> Boxed<R> {
+fn issuer<R: Cluster>(mut party: Party<R>, plan: &Verbs, tally: &Tally) -> Boxed<R> {
     let cq = party.cq.take().expect("one actor per thread");
     Box::new(Issuer::<P<R>>::new(
         plan,
@@ -71,8 +71,8 @@ fn issuer<R: Room>(mut party: Party<R>, plan: &Verbs, tally: &Tally) -> Boxed<R>
     ))
 }
 
-fn target<R: Room>(
-    room: &mut R,
+fn target<R: Cluster>(
+    cluster: &mut R,
     thread: Thread,
     mut party: Party<R>,
     plan: &Verbs,
@@ -81,7 +81,7 @@ fn target<R: Room>(
     if plan.verb != Verb::Send {
         return Box::new(Bystander { _party: party });
     }
-    let ctx = room.context(thread);
+    let ctx = cluster.context(thread);
     let cq = party.cq.take().expect("one actor per thread");
     let depth = wiring::recv_depth(ctx.caps());
     let mut sink = Sink::<P<R>>::new(party.qps, cq, party.mr, plan.bytes, depth, tally);
@@ -90,11 +90,11 @@ fn target<R: Room>(
 }
 
 /// A thread whose card works while it does nothing. It keeps what the card needs.
-struct Bystander<R: Room> {
+struct Bystander<R: Cluster> {
     _party: Party<R>,
 }
 
-impl<R: Room, C: Cpu> Actor<C> for Bystander<R> {
+impl<R: Cluster, C: Cpu> Actor<C> for Bystander<R> {
     fn step(&mut self, _: &C) -> Progress {
         Progress::Idle {
             wake_at: drover_base::Ns::MAX,
@@ -112,8 +112,8 @@ fn goals<'a>(plan: &Verbs, index: usize, targets: &'a [Thread]) -> &'a [Thread] 
 
 type Parties<R> = BTreeMap<Thread, Party<R>>;
 
-fn connections<R: Room>(
-    room: &mut R,
+fn connections<R: Cluster>(
+    cluster: &mut R,
     plan: &Verbs,
     issuers: &[Thread],
     targets: &[Thread],
@@ -121,9 +121,9 @@ fn connections<R: Room>(
 ) {
     for (index, &from) in issuers.iter().enumerate() {
         for &to in goals(plan, index, targets) {
-            let remote = wiring::import(room, from, to, &parties[&to].mr, false);
+            let remote = wiring::import(cluster, from, to, &parties[&to].mr, false);
             for _ in 0..plan.queue_pairs {
-                let there = pair(room, plan.kind, from, to, parties);
+                let there = pair(cluster, plan.kind, from, to, parties);
                 parties.get_mut(&from).expect("made before").aim(remote);
                 parties.get_mut(&to).expect("made before").qps.push(there);
             }
@@ -132,17 +132,17 @@ fn connections<R: Room>(
 }
 
 /// Threads of the same number on different machines, one queue pair for both directions.
-fn among_each_other<R: Room>(room: &mut R, plan: &Verbs, issuers: &[Thread], parties: &mut Parties<R>) {
+fn among_each_other<R: Cluster>(cluster: &mut R, plan: &Verbs, issuers: &[Thread], parties: &mut Parties<R>) {
     let numbered = |a: &Thread, b: &Thread| (a.process, a.thread) == (b.process, b.thread);
     for &from in issuers {
         for &to in issuers
             .iter()
             .filter(|to| to.machine > from.machine && numbered(&from, to))
         {
-            let there = wiring::import(room, from, to, &parties[&to].mr, false);
-            let back = wiring::import(room, to, from, &parties[&from].mr, false);
+            let there = wiring::import(cluster, from, to, &parties[&to].mr, false);
+            let back = wiring::import(cluster, to, from, &parties[&from].mr, false);
             for _ in 0..plan.queue_pairs {
-                let other = pair(room, plan.kind, from, to, parties);
+                let other = pair(cluster, plan.kind, from, to, parties);
                 parties.get_mut(&from).expect("made before").aim(there);
                 let party = parties.get_mut(&to).expect("made before");
                 party.qps.push(other);
@@ -153,17 +153,23 @@ fn among_each_other<R: Room>(room: &mut R, plan: &Verbs, issuers: &[Thread], par
 }
 
 /// Connects a new queue pair of `from`, which it keeps, with one of `to`, which is returned.
-fn pair<R: Room>(room: &mut R, kind: QpKind, from: Thread, to: Thread, parties: &mut Parties<R>) -> Qp<R> {
+fn pair<R: Cluster>(
+    cluster: &mut R,
+    kind: QpKind,
+    from: Thread,
+    to: Thread,
+    parties: &mut Parties<R>,
+) -> Qp<R> {
     let cq = |thread: Thread| parties[&thread].cq.as_ref().expect("not spawned yet");
-    let mut here = wiring::queue_pair(room, from, kind, cq(from));
-    let mut there = wiring::queue_pair(room, to, kind, cq(to));
+    let mut here = wiring::queue_pair(cluster, from, kind, cq(from));
+    let mut there = wiring::queue_pair(cluster, to, kind, cq(to));
     wiring::connect::<P<R>>(&mut here, &mut there);
     parties.get_mut(&from).expect("made before").qps.push(here);
     there
 }
 
-fn datagrams<R: Room>(
-    room: &mut R,
+fn datagrams<R: Cluster>(
+    cluster: &mut R,
     plan: &Verbs,
     issuers: &[Thread],
     targets: &[Thread],
@@ -172,15 +178,17 @@ fn datagrams<R: Room>(
     for &thread in targets {
         let party = parties.get_mut(&thread).expect("made before");
         let cq = party.cq.as_ref().expect("not spawned yet");
-        party.qps.push(wiring::queue_pair(room, thread, QpKind::Ud, cq));
+        party
+            .qps
+            .push(wiring::queue_pair(cluster, thread, QpKind::Ud, cq));
     }
     for (index, &from) in issuers.iter().enumerate() {
         for number in 0..plan.queue_pairs {
             let cq = parties[&from].cq.as_ref().expect("not spawned yet");
-            let qp = wiring::queue_pair(room, from, QpKind::Ud, cq);
+            let qp = wiring::queue_pair(cluster, from, QpKind::Ud, cq);
             parties.get_mut(&from).expect("made before").qps.push(qp);
             for &to in goals(plan, index, targets) {
-                let dest = Some(wiring::address(room, from, &parties[&to].qps[0]));
+                let dest = Some(wiring::address(cluster, from, &parties[&to].qps[0]));
                 let remote = RemoteRegion {
                     rkey: 0,
                     len: 0,
@@ -197,7 +205,7 @@ fn datagrams<R: Room>(
     }
 }
 
-impl<R: Room> Party<R> {
+impl<R: Cluster> Party<R> {
     /// Requests through the queue pair added last go to `remote`.
     fn aim(&mut self, remote: RemoteRegion) {
         self.targets.push(Target {

@@ -44,7 +44,7 @@ impl<P: Provider> Sink<P> {
                         sge: self.mr.sge(0, self.bytes),
                     });
                 }
-                qp.post_recv(cpu, &self.list).expect("room for what was used up");
+                qp.post_recv(cpu, &self.list).expect("space for what was used up");
                 self.used[index] -= BATCH;
             }
         }

@@ -15,9 +15,9 @@ struct Bench0 {
 
 struct Machines;
 
-impl Rooms for Machines {
-    type Room = Bench0;
-    fn room(&self, _: &RoomOptions) -> Bench0 {
+impl Clusters for Machines {
+    type Cluster = Bench0;
+    fn cluster(&self, _: &ClusterOptions) -> Bench0 {
         Bench0 {
             device: LoopbackDevice::new(),
             contexts: Map::new(),
@@ -29,20 +29,20 @@ impl Rooms for Machines {
 /// The same machines with a bug.
 struct Flawed(Flaw);
 
-impl Rooms for Flawed {
-    type Room = Bench0;
-    fn room(&self, options: &RoomOptions) -> Bench0 {
+impl Clusters for Flawed {
+    type Cluster = Bench0;
+    fn cluster(&self, options: &ClusterOptions) -> Bench0 {
         Bench0 {
             device: LoopbackDevice::with_options(LoopbackOptions {
                 flaw: Some(self.0),
                 ..LoopbackOptions::default()
             }),
-            ..Machines.room(options)
+            ..Machines.cluster(options)
         }
     }
 }
 
-impl Room for Bench0 {
+impl Cluster for Bench0 {
     type Provider = Loopback;
     fn context(&mut self, thread: Thread) -> &LoopbackContext {
         let device = &self.device;
@@ -204,10 +204,10 @@ fn every_echo_is_answered() {
     }
 }
 
-/// Which verbs `rooms` has over `kind`: SEND, WRITE, READ, FAA.
-fn verbs_of(rooms: &impl Rooms, kind: QpKind) -> [f64; 4] {
+/// Which verbs `clusters` has over `kind`: SEND, WRITE, READ, FAA.
+fn verbs_of(clusters: &impl Clusters, kind: QpKind) -> [f64; 4] {
     [Verb::Send, Verb::Write, Verb::Read, Verb::FetchAdd].map(|verb| {
-        let outcome = run(rooms, &Bench::Trial(Trial { verb, kind }), SPAN, 1);
+        let outcome = run(clusters, &Bench::Trial(Trial { verb, kind }), SPAN, 1);
         assert_eq!(outcome.named[0].0, SUPPORTED);
         outcome.named[0].1
     })

@@ -2,7 +2,7 @@
 
 use super::wiring::{self, P};
 use super::{Outcome, Verb};
-use crate::room::{Doorbells, Room, RoomOptions, Rooms, Thread};
+use crate::cluster::{Cluster, ClusterOptions, Clusters, Doorbells, Thread};
 use drover_base::Ns;
 use drover_verbs::{
     Context, GRH_BYTES, MemoryRegion, Payload, PostErrorKind, Provider, QpKind, QueuePair, RecvList, RecvWr,
@@ -42,45 +42,46 @@ const RECV_BYTES: usize = GRH_BYTES + 8;
 const ENOUGH: Ns = Ns::from_ms(1);
 
 /// Tries.
-pub fn run<R: Rooms>(rooms: &R, trial: &Trial, seed: u64) -> Outcome {
-    let mut room = rooms.room(&RoomOptions {
+pub fn run<R: Clusters>(clusters: &R, trial: &Trial, seed: u64) -> Outcome {
+    let mut cluster = clusters.cluster(&ClusterOptions {
         machines: 2,
         doorbells: Doorbells::Driver,
         seed,
     });
-    let works = works(&mut room, trial);
+    let works = works(&mut cluster, trial);
     Outcome {
         named: vec![(SUPPORTED, f64::from(u8::from(works)))],
         ..Outcome::default()
     }
 }
 
-fn works<R: Room>(room: &mut R, trial: &Trial) -> bool {
-    if !room.context(HERE).caps().has(trial.kind) {
+fn works<R: Cluster>(cluster: &mut R, trial: &Trial) -> bool {
+    if !cluster.context(HERE).caps().has(trial.kind) {
         return false;
     }
-    let [mut here, mut there] = [HERE, THERE].map(|thread| wiring::completion_queue::<R>(room, thread, 16));
-    let mut ours = wiring::queue_pair(room, HERE, trial.kind, &here);
-    let mut theirs = wiring::queue_pair(room, THERE, trial.kind, &there);
+    let [mut here, mut there] =
+        [HERE, THERE].map(|thread| wiring::completion_queue::<R>(cluster, thread, 16));
+    let mut ours = wiring::queue_pair(cluster, HERE, trial.kind, &here);
+    let mut theirs = wiring::queue_pair(cluster, THERE, trial.kind, &there);
     let dest = match trial.kind {
-        QpKind::Ud => Some(wiring::address(room, HERE, &theirs)),
+        QpKind::Ud => Some(wiring::address(cluster, HERE, &theirs)),
         QpKind::Rc | QpKind::Uc => {
             wiring::connect::<P<R>>(&mut ours, &mut theirs);
             None
         }
     };
     let [local, remote] = [(HERE, WORDS[0]), (THERE, WORDS[1])].map(|(thread, word)| {
-        let mr = wiring::memory(room, thread, RECV_BYTES + 8);
+        let mr = wiring::memory(cluster, thread, RECV_BYTES + 8);
         mr.region().copy_in(0, &word.to_le_bytes());
         mr
     });
-    let named = wiring::import(room, HERE, THERE, &remote, false);
+    let named = wiring::import(cluster, HERE, THERE, &remote, false);
     let mut recvs = RecvList::with_capacity(1);
     recvs.push(RecvWr {
         wr_id: WrId(2),
         sge: remote.sge(8, RECV_BYTES),
     });
-    let posted = theirs.post_recv(room.context(THERE).cpu(), &recvs);
+    let posted = theirs.post_recv(cluster.context(THERE).cpu(), &recvs);
     posted.expect("an empty queue");
 
     let mut list = SendList::with_capacity(1, 0);
@@ -91,13 +92,13 @@ fn works<R: Room>(room: &mut R, trial: &Trial) -> bool {
         signaled: true,
         fence: false,
     });
-    match ours.post_send(room.context(HERE).cpu(), &list) {
+    match ours.post_send(cluster.context(HERE).cpu(), &list) {
         Err(error) if error.kind == PostErrorKind::NotSupported => return false,
         posted => posted.expect("nothing but the verb itself is in question"),
     }
-    room.run_until(ENOUGH);
-    let sent = first::<R>(room, HERE, &mut here);
-    let received = first::<R>(room, THERE, &mut there);
+    cluster.run_until(ENOUGH);
+    let sent = first::<R>(cluster, HERE, &mut here);
+    let received = first::<R>(cluster, THERE, &mut there);
     sent.is_some_and(|wc| wc.status == WcStatus::Success) && effect::<P<R>>(trial, &local, &remote, received)
 }
 
@@ -112,10 +113,10 @@ fn operation(verb: Verb, remote: RemoteRegion, dest: Option<UdDest>) -> SendOp {
 }
 
 /// The first completion of `cq`.
-fn first<R: Room>(room: &mut R, thread: Thread, cq: &mut wiring::Cq<R>) -> Option<Wc> {
+fn first<R: Cluster>(cluster: &mut R, thread: Thread, cq: &mut wiring::Cq<R>) -> Option<Wc> {
     use drover_verbs::CompletionQueue;
     let mut wcs = [Wc::default(); 1];
-    let count = cq.poll(room.context(thread).cpu(), &mut wcs);
+    let count = cq.poll(cluster.context(thread).cpu(), &mut wcs);
     (count > 0).then_some(wcs[0])
 }
 

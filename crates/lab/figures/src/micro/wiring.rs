@@ -1,14 +1,14 @@
 //! Queue pairs and memory: what is set up before the first post.
 
-use crate::room::{Room, Thread};
+use crate::cluster::{Cluster, Thread};
 use drover_mem::PageWish;
 use drover_verbs::{
     Access, Caps, CompletionQueue, Context, MemoryRegion, Provider, QpKind, QpOptions, QueuePair,
     RemoteRegion, UdDest, Watch,
 };
 
-/// The provider of a room.
-pub type P<R> = <R as Room>::Provider;
+/// The provider of a cluster.
+pub type P<R> = <R as Cluster>::Provider;
 /// Its queue pairs.
 pub type Qp<R> = <P<R> as Provider>::Qp;
 /// Its completion queues.
@@ -25,24 +25,27 @@ pub fn recv_depth(caps: &Caps) -> usize {
 }
 
 /// A completion queue for `thread`.
-pub fn completion_queue<R: Room>(room: &mut R, thread: Thread, depth: usize) -> Cq<R> {
-    room.context(thread).create_cq(depth).expect("a completion queue")
+pub fn completion_queue<R: Cluster>(cluster: &mut R, thread: Thread, depth: usize) -> Cq<R> {
+    cluster
+        .context(thread)
+        .create_cq(depth)
+        .expect("a completion queue")
 }
 
 /// A queue pair of `thread`, both of whose ends complete into `cq`.
-pub fn queue_pair<R: Room>(room: &mut R, thread: Thread, kind: QpKind, cq: &Cq<R>) -> Qp<R> {
-    queue_pair_of(room, thread, kind, cq, cq)
+pub fn queue_pair<R: Cluster>(cluster: &mut R, thread: Thread, kind: QpKind, cq: &Cq<R>) -> Qp<R> {
+    queue_pair_of(cluster, thread, kind, cq, cq)
 }
 
 /// A queue pair of `thread` whose RECVs complete into a queue of their own.
-pub fn queue_pair_of<R: Room>(
-    room: &mut R,
+pub fn queue_pair_of<R: Cluster>(
+    cluster: &mut R,
     thread: Thread,
     kind: QpKind,
     send_cq: &Cq<R>,
     recv_cq: &Cq<R>,
 ) -> Qp<R> {
-    let ctx = room.context(thread);
+    let ctx = cluster.context(thread);
     let mut options = QpOptions::new(kind, send_cq, ctx.caps());
     options.recv_cq = recv_cq;
     options.send_depth = SEND_DEPTH.min(ctx.caps().send_depth_max);
@@ -58,8 +61,8 @@ pub fn connect<P: Provider>(a: &mut P::Qp, b: &mut P::Qp) {
 }
 
 /// Memory of `thread`, registered for everything.
-pub fn memory<R: Room>(room: &mut R, thread: Thread, bytes: usize) -> <P<R> as Provider>::Mr {
-    let ctx = room.context(thread);
+pub fn memory<R: Cluster>(cluster: &mut R, thread: Thread, bytes: usize) -> <P<R> as Provider>::Mr {
+    let ctx = cluster.context(thread);
     let region = ctx
         .alloc(bytes.next_multiple_of(4096), PageWish::Small)
         .expect("memory");
@@ -67,14 +70,14 @@ pub fn memory<R: Room>(room: &mut R, thread: Thread, bytes: usize) -> <P<R> as P
 }
 
 /// `owner`'s memory as `thread` addresses it. If `watched`, writes into it wake the owner.
-pub fn import<R: Room>(
-    room: &mut R,
+pub fn import<R: Cluster>(
+    cluster: &mut R,
     thread: Thread,
     owner: Thread,
     mr: &<P<R> as Provider>::Mr,
     watched: bool,
 ) -> RemoteRegion {
-    let bell = room.context(owner).bell();
+    let bell = cluster.context(owner).bell();
     let watches: Vec<Watch> = watched
         .then(|| Watch {
             range: 0..mr.region().len(),
@@ -83,13 +86,14 @@ pub fn import<R: Room>(
         .into_iter()
         .collect();
     let export = mr.export(&watches).expect("an export");
-    room.context(thread).import_region(&export).expect("imported")
+    cluster.context(thread).import_region(&export).expect("imported")
 }
 
 /// How `thread` addresses a UD queue pair.
-pub fn address<R: Room>(room: &mut R, thread: Thread, to: &Qp<R>) -> UdDest {
+pub fn address<R: Cluster>(cluster: &mut R, thread: Thread, to: &Qp<R>) -> UdDest {
     let export = to.export().expect("an export");
-    room.context(thread)
+    cluster
+        .context(thread)
         .create_ah(&export)
         .expect("an address handle")
 }

@@ -56,7 +56,7 @@ pub struct Driver<B: Bed> {
     pub indeterminate_count: usize,
     /// Operations refused for want of a server.
     pub unavailable_count: usize,
-    /// PUTs refused for want of room.
+    /// PUTs refused for want of cluster.
     pub full_count: usize,
 }
 

@@ -98,7 +98,7 @@ impl Watched {
         Ok(stream)
     }
 
-    /// A connection that never blocks and has no room for what it does not read.
+    /// A connection that never blocks and has no space for what it does not read.
     pub fn connect_narrow(&self) -> Result<TcpStream, String> {
         let stream = self.connect_nonblocking()?;
         set_socket_recv_buffer_size(&stream, 4096).map_err(|error| format!("SO_RCVBUF: {error}"))?;

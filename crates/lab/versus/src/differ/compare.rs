@@ -195,7 +195,7 @@ fn same(left: &Reply<'_>, right: &Reply<'_>, relation: &mut Relation, slack_s: i
             }
             (Token::Idle(memcached), Token::Idle(other)) => other - memcached <= slack_s,
             (Token::Left(a), Token::Left(b)) => left_alike(*a, *b, relation, slack_s),
-            (Token::Own, _) | (_, Token::Own) => true,
+            (Token::Specific, _) | (_, Token::Specific) => true,
             _ => a == b,
         })
 }

@@ -14,7 +14,7 @@ pub enum Token<'a> {
     /// A time to live as `me` shows it: -1 is for ever, other times are negative in memcached 1.6.18, positive in newer ones.
     Left(i64),
     /// Nothing that two servers need have in common.
-    Own,
+    Specific,
 }
 
 /// The key of an item as it is written on a line. Plain text and base64 name two different items, even if they have the
@@ -132,7 +132,7 @@ fn debug_field(word: &[u8]) -> Token<'_> {
         Some(("exp", seconds)) => seconds.parse().map_or(Token::Text(word), Token::Left),
         Some(("la", seconds)) => seconds.parse().map_or(Token::Text(word), Token::Idle),
         Some(("cas", cas)) => cas.parse().map_or(Token::Text(word), Token::Cas),
-        Some(("cls" | "size", _)) => Token::Own,
+        Some(("cls" | "size", _)) => Token::Specific,
         _ => Token::Text(word),
     }
 }
@@ -174,7 +174,7 @@ mod tests {
         let own = replies[0]
             .tokens
             .iter()
-            .filter(|token| **token == Token::Own)
+            .filter(|token| **token == Token::Specific)
             .count();
         assert_eq!((own, replies[0].cas()), (2, Some(6)));
     }

@@ -281,11 +281,11 @@ impl Side {
 
     fn pull(&mut self) -> io::Result<bool> {
         let before = (self.received.len(), self.closed);
-        let mut room = [0; 16 << 10];
+        let mut space = [0; 16 << 10];
         while !self.closed {
-            match self.streams[self.on].read(&mut room) {
+            match self.streams[self.on].read(&mut space) {
                 Ok(0) => self.closed = true,
-                Ok(n) => self.received.extend_from_slice(&room[..n]),
+                Ok(n) => self.received.extend_from_slice(&space[..n]),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if is_end(&e) => self.closed = true,

@@ -106,7 +106,7 @@ mod tests {
         // Some kernels are built without it.
         let Ok(before) = unread.bytes(&ours) else { return };
         assert_eq!(before, Some(0));
-        ours.write_all(b"seven..").expect("there is room");
+        ours.write_all(b"seven..").expect("there is space");
         assert_eq!(unread.bytes(&ours).expect("it answered before"), Some(7));
         theirs.read_exact(&mut [0; 5]).expect("they are there");
         assert_eq!(unread.bytes(&ours).expect("it answered before"), Some(2));

@@ -146,7 +146,7 @@ impl<H: ControlHandler> ControlServer<H> {
         self.accept(now);
         self.serve(&ready, now);
         self.handler.on_tick(&mut self.peers, now);
-        self.bury();
+        self.reap();
     }
 
     /// Refuses whoever is left, with a reason.
@@ -155,7 +155,7 @@ impl<H: ControlHandler> ControlServer<H> {
             self.peers
                 .refuse(conn, refusal::SHUTTING_DOWN, "the server is shutting down");
         }
-        self.bury();
+        self.reap();
     }
 
     /// Waits until a socket is ready, the waker is called, a heartbeat is due or `wait` is over. Returns
@@ -208,7 +208,7 @@ impl<H: ControlHandler> ControlServer<H> {
     }
 
     /// Reports connections that ended since the last time, and frees their places.
-    fn bury(&mut self) {
+    fn reap(&mut self) {
         while let Some((conn, why)) = self.peers.take_ended() {
             tracing::debug!(?conn, %why, "control connection ended");
             self.handler.on_close(&mut self.peers, conn, &why);

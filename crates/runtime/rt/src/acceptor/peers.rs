@@ -18,7 +18,7 @@ pub struct ConnId {
 /// [`on_close`](super::ControlHandler::on_close).
 #[derive(Debug, Default)]
 pub struct Peers {
-    places: Vec<Place>,
+    slots: Vec<PeerSlot>,
     free: Vec<u32>,
     /// Ended, not yet reported.
     ended: VecDeque<(ConnId, ControlError)>,
@@ -26,7 +26,7 @@ pub struct Peers {
 }
 
 #[derive(Debug)]
-struct Place {
+struct PeerSlot {
     generation: u32,
     stream: Option<ControlStream>,
 }
@@ -81,25 +81,25 @@ impl Peers {
 
     /// Takes a connection away, to be served elsewhere; its end is not reported here.
     pub fn take(&mut self, conn: ConnId) -> Option<ControlStream> {
-        self.place(conn)?;
+        self.slot(conn)?;
         self.free.push(conn.index);
         self.live -= 1;
-        self.places[conn.index as usize].stream.take()
+        self.slots[conn.index as usize].stream.take()
     }
 
     /// Who is on the other end; Unix sockets only.
     pub fn cred(&self, conn: ConnId) -> Option<PeerCred> {
-        self.place(conn)?.peer_cred()
+        self.slot(conn)?.peer_cred()
     }
 
     /// Whether descriptors can be sent to it.
     pub fn carries_fds(&self, conn: ConnId) -> bool {
-        self.place(conn).is_some_and(ControlStream::carries_fds)
+        self.slot(conn).is_some_and(ControlStream::carries_fds)
     }
 
     /// Whether it is still there.
     pub fn is_open(&self, conn: ConnId) -> bool {
-        self.place(conn).is_some()
+        self.slot(conn).is_some()
     }
 
     /// How many there are.
@@ -114,31 +114,31 @@ impl Peers {
 
     /// All of them, as of now.
     pub fn ids(&self) -> Vec<ConnId> {
-        let id = |(index, place): (usize, &Place)| {
-            let generation = place.generation;
-            place.stream.as_ref().map(|_| ConnId {
+        let id = |(index, slot): (usize, &PeerSlot)| {
+            let generation = slot.generation;
+            slot.stream.as_ref().map(|_| ConnId {
                 index: index as u32,
                 generation,
             })
         };
-        self.places.iter().enumerate().filter_map(id).collect()
+        self.slots.iter().enumerate().filter_map(id).collect()
     }
 
     pub(super) fn insert(&mut self, stream: ControlStream) -> ConnId {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place {
+            self.slots.push(PeerSlot {
                 generation: 0,
                 stream: None,
             });
-            self.places.len() as u32 - 1
+            self.slots.len() as u32 - 1
         });
-        let place = &mut self.places[index as usize];
-        place.generation = place.generation.wrapping_add(1);
-        place.stream = Some(stream);
+        let slot = &mut self.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.stream = Some(stream);
         self.live += 1;
         ConnId {
             index,
-            generation: place.generation,
+            generation: slot.generation,
         }
     }
 
@@ -187,8 +187,8 @@ impl Peers {
     pub(super) fn ready(&self, fds: &[PollFd<'_>], now: Ns) -> Vec<ConnId> {
         let mut polled = fds.iter();
         let mut ready = Vec::new();
-        for (index, place) in self.places.iter().enumerate() {
-            let Some(stream) = &place.stream else { continue };
+        for (index, slot) in self.slots.iter().enumerate() {
+            let Some(stream) = &slot.stream else { continue };
             let called = match stream.fd() {
                 Some(_) => polled.next().is_some_and(|fd| !fd.revents().is_empty()),
                 None => true,
@@ -196,7 +196,7 @@ impl Peers {
             if called || stream.has_more() || stream.is_due(now) {
                 ready.push(ConnId {
                     index: index as u32,
-                    generation: place.generation,
+                    generation: slot.generation,
                 });
             }
         }
@@ -204,28 +204,26 @@ impl Peers {
     }
 
     fn streams(&self) -> impl Iterator<Item = &ControlStream> {
-        self.places.iter().filter_map(|place| place.stream.as_ref())
+        self.slots.iter().filter_map(|slot| slot.stream.as_ref())
     }
 
-    fn place(&self, conn: ConnId) -> Option<&ControlStream> {
-        let place = self.places.get(conn.index as usize)?;
-        place
-            .stream
+    fn slot(&self, conn: ConnId) -> Option<&ControlStream> {
+        let slot = self.slots.get(conn.index as usize)?;
+        slot.stream
             .as_ref()
-            .filter(|_| place.generation == conn.generation)
+            .filter(|_| slot.generation == conn.generation)
     }
 
     fn stream(&mut self, conn: ConnId) -> Option<&mut ControlStream> {
-        let place = self.places.get_mut(conn.index as usize)?;
-        place
-            .stream
+        let slot = self.slots.get_mut(conn.index as usize)?;
+        slot.stream
             .as_mut()
-            .filter(|_| place.generation == conn.generation)
+            .filter(|_| slot.generation == conn.generation)
     }
 
     fn end(&mut self, conn: ConnId, why: ControlError) {
         if self.stream(conn).is_some() {
-            self.places[conn.index as usize].stream = None;
+            self.slots[conn.index as usize].stream = None;
             self.free.push(conn.index);
             self.live -= 1;
             self.ended.push_back((conn, why));

@@ -45,11 +45,11 @@ impl Scheme {
 
 /// Where the socket is.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Place {
+pub enum Endpoint {
     /// A Unix socket's path.
     Path(PathBuf),
     /// A TCP endpoint.
-    Host {
+    HostPort {
         /// Name or address, IPv6 without brackets.
         host: String,
         /// Port.
@@ -61,7 +61,7 @@ pub enum Place {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ControlAddr {
     scheme: Scheme,
-    place: Place,
+    place: Endpoint,
     options: Vec<(String, String)>,
     text: String,
 }
@@ -94,7 +94,7 @@ pub enum AddrError {
     },
     /// No host, or no port.
     #[error("{text}: expected host:port, with IPv6 addresses in brackets")]
-    Host {
+    HostPort {
         /// As given.
         text: String,
     },
@@ -141,7 +141,7 @@ impl ControlAddr {
     pub fn tcp(addr: std::net::SocketAddr) -> ControlAddr {
         ControlAddr {
             scheme: Scheme::Tcp,
-            place: Place::Host {
+            place: Endpoint::HostPort {
                 host: addr.ip().to_string(),
                 port: addr.port(),
             },
@@ -158,15 +158,15 @@ impl ControlAddr {
             ..ControlAddr::tcp(endpoint)
         };
         match self.place {
-            Place::Host { .. } => there.spelled(&endpoint.to_string()),
-            Place::Path(_) => self.clone(),
+            Endpoint::HostPort { .. } => there.spelled(&endpoint.to_string()),
+            Endpoint::Path(_) => self.clone(),
         }
     }
 
     /// The same address with `key=value` among its options, in place of the value that `key` had. An address that is
     /// a path has no options and stays as it is.
     pub fn with_option(&self, key: &str, value: &str) -> ControlAddr {
-        let Place::Host { .. } = self.place else {
+        let Endpoint::HostPort { .. } = self.place else {
             return self.clone();
         };
         let mut addr = self.clone();
@@ -191,7 +191,7 @@ impl ControlAddr {
     }
 
     /// Where the socket is.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &Endpoint {
         &self.place
     }
 
@@ -210,11 +210,11 @@ impl ControlAddr {
 
     /// Whether descriptors can pass.
     pub fn carries_fds(&self) -> bool {
-        matches!(self.place, Place::Path(_))
+        matches!(self.place, Endpoint::Path(_))
     }
 }
 
-fn named(text: &str, name: &str, dir: &Path) -> Result<Place, AddrError> {
+fn named(text: &str, name: &str, dir: &Path) -> Result<Endpoint, AddrError> {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let length = 1..=NAME_BYTES_MAX;
     if !length.contains(&name.len()) || name.starts_with('.') || !name.chars().all(good) {
@@ -225,17 +225,17 @@ fn named(text: &str, name: &str, dir: &Path) -> Result<Place, AddrError> {
     path(text, dir.join(format!("{name}.sock")))
 }
 
-fn path(text: &str, path: PathBuf) -> Result<Place, AddrError> {
+fn path(text: &str, path: PathBuf) -> Result<Endpoint, AddrError> {
     let bytes = path.as_os_str().len();
     if !path.is_absolute() || bytes > PATH_BYTES_MAX || text.contains('\0') {
         let text = text.to_owned();
         return Err(AddrError::Path { text, bytes });
     }
-    Ok(Place::Path(path))
+    Ok(Endpoint::Path(path))
 }
 
-fn endpoint(text: &str, authority: &str) -> Result<Place, AddrError> {
-    let bad = || AddrError::Host {
+fn endpoint(text: &str, authority: &str) -> Result<Endpoint, AddrError> {
+    let bad = || AddrError::HostPort {
         text: text.to_owned(),
     };
     let (host, port) = authority.rsplit_once(':').ok_or_else(bad)?;
@@ -250,7 +250,7 @@ fn endpoint(text: &str, authority: &str) -> Result<Place, AddrError> {
         return Err(bad());
     }
     let port = port.parse().map_err(|_| bad())?;
-    Ok(Place::Host { host, port })
+    Ok(Endpoint::HostPort { host, port })
 }
 
 fn options(text: &str, query: &str) -> Result<Vec<(String, String)>, AddrError> {
@@ -299,7 +299,7 @@ mod tests {
         ] {
             let addr = parse(text).expect(text);
             assert_eq!(addr.scheme(), scheme, "{text}");
-            assert_eq!(addr.place(), &Place::Path(PathBuf::from(path)), "{text}");
+            assert_eq!(addr.place(), &Endpoint::Path(PathBuf::from(path)), "{text}");
             assert_eq!(addr.to_string(), text);
             assert!(addr.carries_fds());
         }
@@ -319,7 +319,7 @@ mod tests {
             ),
         ] {
             let addr = parse(text).expect(text);
-            let place = Place::Host {
+            let place = Endpoint::HostPort {
                 host: host.to_owned(),
                 port,
             };

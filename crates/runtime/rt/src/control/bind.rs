@@ -3,7 +3,7 @@
 //! A server holds a lock on `PATH.lock` as long as it lives; the system drops the lock with the process. Who
 //! has the lock may remove a socket file, so two servers that start at once cannot remove each other's.
 
-use super::addr::{ControlAddr, Place};
+use super::addr::{ControlAddr, Endpoint};
 use super::frame::refusal;
 use super::runtime_dir::{make_private, runtime_dir};
 use super::stream::ControlStream;
@@ -69,8 +69,8 @@ impl ControlListener {
     /// Listens at `addr`. Port 0 means any free one: see [`addr`](ControlListener::addr).
     pub fn bind(addr: &ControlAddr) -> Result<ControlListener, ListenError> {
         match addr.place() {
-            Place::Path(path) => bind_unix(addr, path),
-            Place::Host { host, port } => bind_tcp(addr, host, *port),
+            Endpoint::Path(path) => bind_unix(addr, path),
+            Endpoint::HostPort { host, port } => bind_tcp(addr, host, *port),
         }
     }
 

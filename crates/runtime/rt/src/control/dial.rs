@@ -1,6 +1,6 @@
 //! [`Dial`]: how a client reaches its server, again and again.
 
-use super::{ControlAddr, ControlStream, Desk, DialError};
+use super::{ControlAddr, ControlStream, DialError, LocalListener};
 use drover_base::Ns;
 
 /// How long an attempt at an address may block.
@@ -20,10 +20,10 @@ impl Dial {
         Dial::new(move || ControlStream::connect(&addr, ATTEMPT_MAX))
     }
 
-    /// A server of this process that lets in who knocks at `desk`.
-    pub fn at(desk: &Desk) -> Dial {
-        let desk = desk.clone();
-        Dial::new(move || Ok(desk.connect()))
+    /// A server of this process that lets in who knocks at `listener`.
+    pub fn at(listener: &LocalListener) -> Dial {
+        let listener = listener.clone();
+        Dial::new(move || Ok(listener.connect()))
     }
 
     /// An attempt.

@@ -33,7 +33,7 @@ impl Heartbeat {
         self.heard = true;
     }
 
-    /// Whether the next [`look`](Heartbeat::look) at `now` would decide anything.
+    /// Whether the next [`poll`](Heartbeat::poll) at `now` would decide anything.
     pub fn is_due(&self, now: Ns) -> bool {
         self.next_look.is_none_or(|at| now >= at)
     }
@@ -45,7 +45,7 @@ impl Heartbeat {
 
     /// Looks, if it is time. `sent` counts the frames we have sent so far. Everything that had arrived must
     /// have been [`heard`](Heartbeat::heard) before.
-    pub fn look(&mut self, now: Ns, sent: u64) -> Beat {
+    pub fn poll(&mut self, now: Ns, sent: u64) -> Beat {
         let Some(at) = self.next_look else {
             self.next_look = Some(now + BEAT_EVERY);
             return Beat::Fine;
@@ -81,7 +81,7 @@ mod tests {
         // Every ping is a frame sent.
         let mut sent = 0;
         let mut look = |s| {
-            let beat = beat.look(Ns::from_s(s), sent);
+            let beat = beat.poll(Ns::from_s(s), sent);
             sent += u64::from(beat == Beat::SendPing);
             beat
         };
@@ -94,36 +94,36 @@ mod tests {
         let mut beat = Heartbeat::default();
         for s in 0..100 {
             beat.heard();
-            assert_ne!(beat.look(Ns::from_s(s), 0), Beat::Dead);
+            assert_ne!(beat.poll(Ns::from_s(s), 0), Beat::Dead);
         }
     }
 
     #[test]
     fn looks_more_often_than_a_second_decide_nothing() {
         let mut beat = Heartbeat::default();
-        beat.look(Ns::ZERO, 0);
+        beat.poll(Ns::ZERO, 0);
         for ms in 0..1000 {
-            assert_eq!(beat.look(MS * ms, 0), Beat::Fine);
+            assert_eq!(beat.poll(MS * ms, 0), Beat::Fine);
         }
-        assert_eq!(beat.look(Ns::from_s(1), 0), Beat::SendPing);
+        assert_eq!(beat.poll(Ns::from_s(1), 0), Beat::SendPing);
     }
 
     #[test]
     fn a_long_pause_of_ours_counts_as_one_look() {
         let mut beat = Heartbeat::default();
-        beat.look(Ns::ZERO, 0);
-        assert_ne!(beat.look(Ns::from_s(3600), 0), Beat::Dead);
+        beat.poll(Ns::ZERO, 0);
+        assert_ne!(beat.poll(Ns::from_s(3600), 0), Beat::Dead);
         beat.heard();
-        assert_ne!(beat.look(Ns::from_s(3601), 0), Beat::Dead);
+        assert_ne!(beat.poll(Ns::from_s(3601), 0), Beat::Dead);
     }
 
     #[test]
     fn traffic_replaces_pings() {
         let mut beat = Heartbeat::default();
-        beat.look(Ns::ZERO, 0);
+        beat.poll(Ns::ZERO, 0);
         for s in 1..50 {
             beat.heard();
-            assert_eq!(beat.look(Ns::from_s(s), s), Beat::Fine);
+            assert_eq!(beat.poll(Ns::from_s(s), s), Beat::Fine);
         }
     }
 
@@ -134,11 +134,11 @@ mod tests {
         let (mut sent_a, mut sent_b) = (0, 0);
         for tick in 0..200_000u64 {
             let (now_a, now_b) = (MS * tick, Ns(tick * 1_003_000 + 400_000_000));
-            match a.look(now_a, sent_a) {
+            match a.poll(now_a, sent_a) {
                 Beat::SendPing => (sent_a, _) = (sent_a + 1, b.heard()),
                 beat => assert_eq!(beat, Beat::Fine),
             }
-            match b.look(now_b, sent_b) {
+            match b.poll(now_b, sent_b) {
                 Beat::SendPing => (sent_b, _) = (sent_b + 1, a.heard()),
                 beat => assert_eq!(beat, Beat::Fine),
             }

@@ -30,12 +30,12 @@
 mod addr;
 mod bind;
 mod codec;
-mod desk;
 mod dial;
 mod error;
 mod frame;
 mod heartbeat;
 mod keeper;
+mod local_listener;
 mod memory;
 mod outbound;
 mod runtime_dir;
@@ -43,10 +43,9 @@ pub mod service;
 mod socket;
 mod stream;
 
-pub use addr::{AddrError, ControlAddr, Place, Scheme};
+pub use addr::{AddrError, ControlAddr, Endpoint, Scheme};
 pub use bind::{ControlListener, ListenError};
 pub use codec::{DecodeError, EncodeError, Message, Reader, Writer};
-pub use desk::Desk;
 pub use dial::{ATTEMPT_MAX, Dial};
 pub use error::{ControlError, DialError};
 pub use frame::{
@@ -55,6 +54,7 @@ pub use frame::{
 };
 pub use heartbeat::{BEAT_EVERY, Heartbeat, MISSED_MAX};
 pub use keeper::Keeper;
+pub use local_listener::LocalListener;
 pub use runtime_dir::runtime_dir;
 pub use socket::PeerCred;
 pub(crate) use socket::timespec;

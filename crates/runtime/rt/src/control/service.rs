@@ -1,15 +1,15 @@
 //! What every service says of itself, whatever its system: who it is, which of its shards a client wants, what it did.
 //!
 //! ```text
-//! client: Enquiry ----------------------->
-//!         <------------- Announcement       which system, how many shards; the client then leaves, or goes on
-//! client: Visit{shard} ------------------>  and from the next frame on the channel is that shard's
-//! client: Question ---------------------->
-//!         <------------------- Figures      lines `name value`
+//! client: ServiceQuery ----------------------->
+//!         <------------- ServiceInfo       which system, how many shards; the client then leaves, or goes on
+//! client: SelectShard{shard} ------------------>  and from the next frame on the channel is that shard's
+//! client: StatsQuery ---------------------->
+//!         <------------------- StatsReply      lines `name value`
 //! ```
 //! One address is enough for a service of many shards: whoever listens there reads the one frame before the shard's own
 //! protocol begins, and passes the channel on. A service of one listener that needs no such thing answers an
-//! [`Enquiry`] with `shard_count` 0.
+//! [`ServiceQuery`] with `shard_count` 0.
 
 use super::{
     ControlAddr, ControlError, ControlStream, DecodeError, Dial, DialError, Message, Reader, Writer, kind,
@@ -19,96 +19,96 @@ use drover_base::{Cpu, Ns};
 /// Longest name of a system, bytes.
 pub const SYSTEM_BYTES_MAX: usize = 16;
 
-/// Longest [`Figures`], bytes.
+/// Longest [`StatsReply`], bytes.
 const TEXT_BYTES_MAX: usize = 32 << 10;
 
 /// "Who are you?"
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Enquiry;
+pub struct ServiceQuery;
 
 /// Who the service is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Announcement {
+pub struct ServiceInfo {
     /// Its system: `herd`, `pilaf`. At most [`SYSTEM_BYTES_MAX`] bytes.
     pub system: String,
-    /// Shards behind this address, each of which wants a [`Visit`]; 0: the channel is the server's as it is.
+    /// Shards behind this address, each of which wants a [`SelectShard`]; 0: the channel is the server's as it is.
     pub shard_count: u16,
 }
 
 /// "I want to speak to this shard."
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Visit {
+pub struct SelectShard {
     /// Which.
     pub shard: u16,
 }
 
 /// "What have you done?"
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Question;
+pub struct StatsQuery;
 
 /// The answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Figures {
+pub struct StatsReply {
     /// Lines `name value`, at most 32 KiB.
     pub text: String,
 }
 
-impl Message for Enquiry {
+impl Message for ServiceQuery {
     const KIND: u16 = kind::ENQUIRY;
 
     fn encode(&self, _: &mut Writer) {}
 
-    fn decode(_: &mut Reader<'_>) -> Result<Enquiry, DecodeError> {
-        Ok(Enquiry)
+    fn decode(_: &mut Reader<'_>) -> Result<ServiceQuery, DecodeError> {
+        Ok(ServiceQuery)
     }
 }
 
-impl Message for Announcement {
+impl Message for ServiceInfo {
     const KIND: u16 = kind::ANNOUNCEMENT;
 
     fn encode(&self, to: &mut Writer) {
         to.bytes(self.system.as_bytes()).u16(self.shard_count);
     }
 
-    fn decode(from: &mut Reader<'_>) -> Result<Announcement, DecodeError> {
+    fn decode(from: &mut Reader<'_>) -> Result<ServiceInfo, DecodeError> {
         let system = text(from.bytes("length of a system's name", SYSTEM_BYTES_MAX)?);
         let shard_count = from.u16()?;
-        Ok(Announcement { system, shard_count })
+        Ok(ServiceInfo { system, shard_count })
     }
 }
 
-impl Message for Visit {
+impl Message for SelectShard {
     const KIND: u16 = kind::VISIT;
 
     fn encode(&self, to: &mut Writer) {
         to.u16(self.shard);
     }
 
-    fn decode(from: &mut Reader<'_>) -> Result<Visit, DecodeError> {
-        Ok(Visit { shard: from.u16()? })
+    fn decode(from: &mut Reader<'_>) -> Result<SelectShard, DecodeError> {
+        Ok(SelectShard { shard: from.u16()? })
     }
 }
 
-impl Message for Question {
+impl Message for StatsQuery {
     const KIND: u16 = kind::QUESTION;
 
     fn encode(&self, _: &mut Writer) {}
 
-    fn decode(_: &mut Reader<'_>) -> Result<Question, DecodeError> {
-        Ok(Question)
+    fn decode(_: &mut Reader<'_>) -> Result<StatsQuery, DecodeError> {
+        Ok(StatsQuery)
     }
 }
 
-impl Message for Figures {
+impl Message for StatsReply {
     const KIND: u16 = kind::FIGURES;
 
     fn encode(&self, to: &mut Writer) {
         to.bytes(self.text.as_bytes());
     }
 
-    fn decode(from: &mut Reader<'_>) -> Result<Figures, DecodeError> {
+    fn decode(from: &mut Reader<'_>) -> Result<StatsReply, DecodeError> {
         let text = text(from.bytes("length of a text", TEXT_BYTES_MAX)?);
-        Ok(Figures { text })
+        Ok(StatsReply { text })
     }
 }
 
@@ -155,7 +155,7 @@ impl Dial {
         Dial::new(move || {
             let mut stream = dial.attempt()?;
             // A channel that has broken already says so when it is read.
-            let _ = stream.send_message(&Visit { shard });
+            let _ = stream.send_message(&SelectShard { shard });
             Ok(stream)
         })
     }
@@ -167,31 +167,34 @@ mod tests {
 
     fn there_and_back<M: Message>(message: &M) -> Result<M, DecodeError> {
         let (mut here, mut there) = ControlStream::pair();
-        here.send_message(message).expect("room for a frame");
+        here.send_message(message).expect("space for a frame");
         let frame = there.recv(Ns::ZERO).expect("a whole stream").expect("a frame");
         frame.decode()
     }
 
     #[test]
     fn what_a_service_says_arrives() {
-        let announcement = Announcement {
+        let announcement = ServiceInfo {
             system: "pilaf".to_owned(),
             shard_count: 4,
         };
         assert_eq!(there_and_back(&announcement), Ok(announcement));
-        assert_eq!(there_and_back(&Visit { shard: 3 }), Ok(Visit { shard: 3 }));
-        assert_eq!(there_and_back(&Enquiry), Ok(Enquiry));
-        assert_eq!(there_and_back(&Question), Ok(Question));
-        let figures = Figures {
+        assert_eq!(
+            there_and_back(&SelectShard { shard: 3 }),
+            Ok(SelectShard { shard: 3 })
+        );
+        assert_eq!(there_and_back(&ServiceQuery), Ok(ServiceQuery));
+        assert_eq!(there_and_back(&StatsQuery), Ok(StatsQuery));
+        let figures = StatsReply {
             text: "items 3\nbell \u{7}\n".to_owned(),
         };
         let printable = "items 3\nbell ?\n".to_owned();
-        assert_eq!(there_and_back(&figures), Ok(Figures { text: printable }));
+        assert_eq!(there_and_back(&figures), Ok(StatsReply { text: printable }));
     }
 
     #[test]
     fn a_name_that_is_too_long_is_no_announcement() {
-        let long = Announcement {
+        let long = ServiceInfo {
             system: "p".repeat(SYSTEM_BYTES_MAX + 1),
             shard_count: 1,
         };

@@ -1,6 +1,6 @@
 //! [`ControlStream`]: one end of a control channel.
 
-use super::addr::{ControlAddr, Place};
+use super::addr::{ControlAddr, Endpoint};
 use super::codec::{EncodeError, Message};
 use super::error::{ControlError, DialError};
 use super::frame::{Frame, FrameError, FrameReader, kind, refusal};
@@ -56,10 +56,10 @@ impl ControlStream {
     /// Connects to a server. Blocks, at most about `timeout` (name resolution takes what it takes).
     pub fn connect(addr: &ControlAddr, timeout: Ns) -> Result<ControlStream, DialError> {
         let socket = match addr.place() {
-            Place::Path(path) => {
+            Endpoint::Path(path) => {
                 dial_unix(path, timeout.to_duration()).map_err(|error| dial_error(addr, error))?
             }
-            Place::Host { host, port } => dial_tcp(addr, host, *port, timeout.to_duration())?,
+            Endpoint::HostPort { host, port } => dial_tcp(addr, host, *port, timeout.to_duration())?,
         };
         Ok(ControlStream::new(socket))
     }
@@ -153,7 +153,7 @@ impl ControlStream {
             let Some(frame) = self.next_frame()? else {
                 self.more = false;
                 self.out.flush();
-                self.look(now)?;
+                self.check_heartbeat(now)?;
                 return Ok(None);
             };
             self.heartbeat.heard();
@@ -172,7 +172,7 @@ impl ControlStream {
         if let Some(frame) = self.reader.next()? {
             return Ok(Some(frame));
         }
-        // Who simulates a room looks at hundreds of channels every few microseconds: not even a buffer for that.
+        // Who simulates a space looks at hundreds of channels every few microseconds: not even a buffer for that.
         if self.out.socket.is_surely_empty() {
             return Ok(None);
         }
@@ -207,11 +207,11 @@ impl ControlStream {
         }
     }
 
-    fn look(&mut self, now: Ns) -> Result<(), ControlError> {
+    fn check_heartbeat(&mut self, now: Ns) -> Result<(), ControlError> {
         if !self.heartbeat.is_due(now) {
             return Ok(());
         }
-        match self.heartbeat.look(now, self.out.frames_sent()) {
+        match self.heartbeat.poll(now, self.out.frames_sent()) {
             Beat::Fine => {}
             Beat::SendPing => self.out.beat(kind::PING),
             Beat::Dead => return Err(ControlError::Silent),
@@ -377,7 +377,7 @@ fn dial_tcp(addr: &ControlAddr, host: &str, port: u16, timeout: Duration) -> Res
 fn dial_error(addr: &ControlAddr, source: io::Error) -> DialError {
     let text = addr.to_string();
     match (source.kind(), addr.place()) {
-        (io::ErrorKind::NotFound, Place::Path(path)) => DialError::NoServer {
+        (io::ErrorKind::NotFound, Endpoint::Path(path)) => DialError::NoServer {
             addr: text,
             path: path.display().to_string(),
         },

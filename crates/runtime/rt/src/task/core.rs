@@ -2,7 +2,7 @@
 
 use super::peer::PeerQueue;
 use super::requests::{Failure, List, Local, NONE, Requests, Stage, Ticket};
-use super::{Peer, PoolError};
+use super::{PeerId, PoolError};
 use crate::Timers;
 use drover_base::Ns;
 use drover_mem::{Buffer, BufferPool, PageWish};
@@ -117,14 +117,14 @@ impl<P: Provider> Core<P> {
         })
     }
 
-    pub(super) fn add_peer(&mut self, qp: P::Qp) -> Peer {
+    pub(super) fn add_peer(&mut self, qp: P::Qp) -> PeerId {
         let index = self.peers.len();
         assert!(index < self.peer_count_max, "a pool for {index} peers is full");
         self.peers.push(PeerQueue::new(qp, self.send_depth));
-        Peer(index as u32)
+        PeerId(index as u32)
     }
 
-    pub(super) fn replace_peer(&mut self, peer: Peer, qp: P::Qp) {
+    pub(super) fn replace_peer(&mut self, peer: PeerId, qp: P::Qp) {
         for slot in self.peers[peer.index()].replace(qp) {
             self.finish(slot, Err(Failure::Completed(WcStatus::Flushed)));
         }
@@ -203,7 +203,7 @@ impl<P: Provider> Core<P> {
     }
 
     /// Stages a request on a buffer of the pool.
-    pub(super) fn stage_buffer(&mut self, task: u32, peer: Peer, op: SendOp, buffer: Buffer) -> Ticket {
+    pub(super) fn stage_buffer(&mut self, task: u32, peer: PeerId, op: SendOp, buffer: Buffer) -> Ticket {
         assert!(
             self.buffers.owns(&buffer),
             "a buffer of another pool is not registered here"
@@ -213,7 +213,7 @@ impl<P: Provider> Core<P> {
     }
 
     /// Stages a request with its own copy of `bytes`.
-    pub(super) fn stage_inline(&mut self, task: u32, peer: Peer, op: SendOp, bytes: &[u8]) -> Ticket {
+    pub(super) fn stage_inline(&mut self, task: u32, peer: PeerId, op: SendOp, bytes: &[u8]) -> Ticket {
         let ticket = self.stage(task, peer, op, Local::Inline, None);
         self.requests
             .slot_mut(ticket.slot)
@@ -223,14 +223,14 @@ impl<P: Provider> Core<P> {
     }
 
     /// Stages an atomic. Panics when more are outstanding than the pool was made for.
-    pub(super) fn stage_atomic(&mut self, task: u32, peer: Peer, op: SendOp) -> Ticket {
+    pub(super) fn stage_atomic(&mut self, task: u32, peer: PeerId, op: SendOp) -> Ticket {
         let mut word = self.words.take().expect("no more atomics than atomic_count_max");
         word.truncate(WORD_BYTES);
         let local = Local::Word(self.words_mr.sge(word.offset(), WORD_BYTES));
         self.stage(task, peer, op, local, Some(word))
     }
 
-    fn stage(&mut self, task: u32, peer: Peer, op: SendOp, local: Local, buffer: Option<Buffer>) -> Ticket {
+    fn stage(&mut self, task: u32, peer: PeerId, op: SendOp, local: Local, buffer: Option<Buffer>) -> Ticket {
         assert!(peer.index() < self.peers.len(), "{peer:?} is not of this pool");
         let list = &mut self.tasks[task as usize].staged;
         self.requests.stage(list, task, peer, op, local, buffer)

@@ -1,6 +1,6 @@
 //! [`TaskCx`]: what an asynchronous operation sees.
 
-use super::Peer;
+use super::PeerId;
 use super::core::Core;
 use super::requests::{NONE, Ticket, WcError};
 use drover_base::Ns;
@@ -37,13 +37,13 @@ impl<P: Provider> TaskCx<P> {
     }
 
     /// Stages a READ of as many bytes as `into` is long.
-    pub fn read(&self, peer: Peer, into: Buffer, from: RemoteAddr) -> Ticket {
+    pub fn read(&self, peer: PeerId, into: Buffer, from: RemoteAddr) -> Ticket {
         let op = SendOp::Read { remote: from };
         self.core.borrow_mut().stage_buffer(self.task, peer, op, into)
     }
 
     /// Stages a WRITE of `from`.
-    pub fn write(&self, peer: Peer, from: Buffer, to: RemoteAddr) -> Ticket {
+    pub fn write(&self, peer: PeerId, from: Buffer, to: RemoteAddr) -> Ticket {
         let op = SendOp::Write {
             remote: to,
             imm: None,
@@ -53,7 +53,7 @@ impl<P: Provider> TaskCx<P> {
 
     /// Stages a WRITE of `bytes`, copied now and sent inline: at most
     /// [`Caps::inline_bytes_max`](drover_verbs::Caps::inline_bytes_max).
-    pub fn write_inline(&self, peer: Peer, bytes: &[u8], to: RemoteAddr) -> Ticket {
+    pub fn write_inline(&self, peer: PeerId, bytes: &[u8], to: RemoteAddr) -> Ticket {
         let op = SendOp::Write {
             remote: to,
             imm: None,
@@ -62,7 +62,7 @@ impl<P: Provider> TaskCx<P> {
     }
 
     /// Stages a CAS: if the word at `remote` is `compare`, it becomes `swap`.
-    pub fn cas(&self, peer: Peer, remote: RemoteAddr, compare: u64, swap: u64) -> Ticket {
+    pub fn cas(&self, peer: PeerId, remote: RemoteAddr, compare: u64, swap: u64) -> Ticket {
         let op = SendOp::CompareSwap {
             remote,
             compare,
@@ -72,7 +72,7 @@ impl<P: Provider> TaskCx<P> {
     }
 
     /// Stages an FAA: adds to the word at `remote`.
-    pub fn faa(&self, peer: Peer, remote: RemoteAddr, add: u64) -> Ticket {
+    pub fn faa(&self, peer: PeerId, remote: RemoteAddr, add: u64) -> Ticket {
         let op = SendOp::FetchAdd { remote, add };
         self.core.borrow_mut().stage_atomic(self.task, peer, op)
     }

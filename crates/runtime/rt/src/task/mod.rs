@@ -3,9 +3,9 @@
 //! A client operation with several dependent round trips reads like its pseudo-code:
 //!
 //! ```
-//! # use drover_rt::{TaskCx, WcError, Peer};
+//! # use drover_rt::{TaskCx, WcError, PeerId};
 //! # use drover_verbs::{Provider, RemoteAddr};
-//! async fn follow<P: Provider>(cx: &TaskCx<P>, node: Peer, head: RemoteAddr) -> Result<[u8; 8], WcError> {
+//! async fn follow<P: Provider>(cx: &TaskCx<P>, node: PeerId, head: RemoteAddr) -> Result<[u8; 8], WcError> {
 //!     let (first, second) = (cx.buffer(8).expect("a buffer"), cx.buffer(8).expect("a buffer"));
 //!     let ticket = cx.read(node, first, head);
 //!     let pointer = cx.sync().await?.take(ticket);
@@ -52,7 +52,7 @@ use wakes::Wakes;
 
 /// A destination of requests: a connected queue pair of the pool. The default is the first one added.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Peer(pub(crate) u32);
+pub struct PeerId(pub(crate) u32);
 
 /// A task of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -86,13 +86,13 @@ type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
 /// Hosts tasks; an [`Actor`]. See the module.
 pub struct TaskPool<P: Provider> {
     /// Before `core`: a task that is dropped gives back what it holds there.
-    places: Vec<TaskPlace>,
+    places: Vec<TaskSlot>,
     free: Vec<u32>,
     wakes: Arc<Wakes>,
     core: Rc<RefCell<Core<P>>>,
 }
 
-struct TaskPlace {
+struct TaskSlot {
     future: Option<BoxedTask>,
     generation: u32,
     waker: task::Waker,
@@ -103,7 +103,7 @@ impl<P: Provider> TaskPool<P> {
     pub fn new(ctx: &P::Context, options: &TaskOptions) -> Result<TaskPool<P>, PoolError> {
         let count = options.task_count_max;
         let wakes = Arc::new(Wakes::new(count, ctx.waker()));
-        let place = |index| TaskPlace {
+        let place = |index| TaskSlot {
             future: None,
             generation: 0,
             waker: wakes.waker(index),
@@ -127,13 +127,13 @@ impl<P: Provider> TaskPool<P> {
 
     /// Makes a queue pair from [`create_qp`](TaskPool::create_qp) a destination. Panics beyond
     /// [`TaskOptions::peer_count_max`].
-    pub fn add_peer(&mut self, qp: P::Qp) -> Peer {
+    pub fn add_peer(&mut self, qp: P::Qp) -> PeerId {
         self.core.borrow_mut().add_peer(qp)
     }
 
     /// Gives `peer` a new queue pair after the old one failed. Whatever is outstanding on the old one ends as
     /// flushed.
-    pub fn replace_peer(&mut self, peer: Peer, qp: P::Qp) {
+    pub fn replace_peer(&mut self, peer: PeerId, qp: P::Qp) {
         self.core.borrow_mut().replace_peer(peer, qp);
     }
 

@@ -1,6 +1,6 @@
 //! [`PeerQueue`]: what waits for, and what is outstanding on, one queue pair of a pool.
 
-use super::Peer;
+use super::PeerId;
 use super::requests::{Failure, Local, NONE, Requests, Stage};
 use drover_verbs::{Payload, PostErrorKind, Provider, QueuePair, SendList, SendWr};
 use std::collections::VecDeque;
@@ -143,7 +143,7 @@ impl<P: Provider> std::fmt::Debug for PeerQueue<P> {
     }
 }
 
-impl Peer {
+impl PeerId {
     pub(super) fn index(self) -> usize {
         self.0 as usize
     }

@@ -6,7 +6,7 @@
 //! A task's requests hang together in a list, in the order they were staged. A slot that nobody will ask for
 //! any more is *abandoned*: freed as soon as the device has let go of its buffer.
 
-use super::Peer;
+use super::PeerId;
 use drover_mem::Buffer;
 use drover_verbs::{PostErrorKind, SendOp, Sge, WcStatus, WrId};
 
@@ -66,7 +66,7 @@ pub(super) struct Request {
     pub(super) generation: u32,
     pub(super) stage: Stage,
     pub(super) task: u32,
-    pub(super) peer: Peer,
+    pub(super) peer: PeerId,
     pub(super) op: SendOp,
     pub(super) local: Local,
     /// Ours while the device may touch it.
@@ -114,7 +114,7 @@ impl Requests {
         &mut self,
         list: &mut List,
         task: u32,
-        peer: Peer,
+        peer: PeerId,
         op: SendOp,
         local: Local,
         buffer: Option<Buffer>,
@@ -139,7 +139,7 @@ impl Requests {
             generation: 0,
             stage: Stage::Free,
             task: 0,
-            peer: Peer(0),
+            peer: PeerId(0),
             op: SendOp::Send {
                 dest: None,
                 imm: None,

@@ -1,7 +1,7 @@
 //! `incr` and `decr`, and what `ma` shares with them: numbers in values.
 
 use super::answer;
-use crate::Desk;
+use crate::Executor;
 use crate::line::{DIGITS_MAX, digits, write_number};
 use crate::parse::scan;
 use drover_base::Cpu;
@@ -67,7 +67,7 @@ impl Before {
     }
 }
 
-impl<C: Cpu> Desk<'_, C> {
+impl<C: Cpu> Executor<'_, C> {
     pub(super) fn arithmetic(&mut self, key: Key<'_>, by: u64, up: bool, noreply: bool, output: &mut Output) {
         let delta = Delta {
             by,
@@ -78,9 +78,9 @@ impl<C: Cpu> Desk<'_, C> {
         match self.add(key, &delta) {
             Sum::Done { value, .. } if !noreply => {
                 let len = digits(value);
-                let room = output.room(len + 2);
-                write_number(value, &mut room[..len]);
-                room[len..].copy_from_slice(b"\r\n");
+                let space = output.space(len + 2);
+                write_number(value, &mut space[..len]);
+                space[len..].copy_from_slice(b"\r\n");
             }
             Sum::Done { .. } | Sum::Exists => {}
             Sum::Absent => {

@@ -1,7 +1,7 @@
 //! `get`, `gets`, `gat`, `gats`: one key of them.
 
-use super::tell;
-use crate::Desk;
+use super::notify;
+use crate::Executor;
 use crate::detail::Seen;
 use crate::line::{digits, write_number};
 use crate::request::Fetch;
@@ -13,7 +13,7 @@ use drover_store::{Hint, ItemRef, Key, Mark};
 /// Fetches one key and adds `VALUE` and value if it is there, nothing if not.
 #[inline]
 pub(crate) fn fetch<C: Cpu>(
-    desk: &mut Desk<'_, C>,
+    executor: &mut Executor<'_, C>,
     fetch: Fetch,
     key: Key<'_>,
     hint: Hint,
@@ -21,16 +21,16 @@ pub(crate) fn fetch<C: Cpu>(
 ) {
     let mark = Mark {
         access: true,
-        expire_s: fetch.touch.map(|expiry| desk.expire_s(expiry)),
+        expire_s: fetch.touch.map(|expiry| executor.expire_s(expiry)),
         ..Mark::default()
     };
-    let expired = desk.partition.expired();
-    let item = desk
+    let expired = executor.partition.expired();
+    let item = executor
         .partition
-        .get_and_mark(desk.cpu, key, desk.now_s, hint, |_| mark);
+        .get_and_mark(executor.cpu, key, executor.now_s, hint, |_| mark);
     let seen = if item.is_some() { Seen::Hit } else { Seen::Miss };
-    desk.server.detail.count(key.bytes, seen);
-    let counters = &mut desk.core.counters;
+    executor.server.detail.count(key.bytes, seen);
+    let counters = &mut executor.core.counters;
     match (fetch.touch.is_some(), item.is_some()) {
         (false, true) => {
             (counters.cmd_get, counters.get_hits) = (counters.cmd_get + 1, counters.get_hits + 1)
@@ -45,14 +45,14 @@ pub(crate) fn fetch<C: Cpu>(
             (counters.cmd_touch, counters.touch_misses) = (counters.cmd_touch + 1, counters.touch_misses + 1)
         }
     }
-    if desk.core.watched & kind::FETCHERS != 0 {
+    if executor.core.watched & kind::FETCHERS != 0 {
         let bytes = item.as_ref().map(ItemRef::value_len);
-        tell::fetched(desk.server, desk.core.connection, key.bytes, bytes);
+        notify::fetched(executor.server, executor.core.connection, key.bytes, bytes);
     }
     if let Some(item) = item {
         write_value(item, key.bytes, fetch.with_cas, output);
     } else if fetch.touch.is_none() {
-        counters.get_expired += desk.partition.expired() - expired;
+        counters.get_expired += executor.partition.expired() - expired;
     }
 }
 
@@ -64,18 +64,18 @@ fn write_value(item: ItemRef<'_>, key: &[u8], with_cas: bool, output: &mut Outpu
     let numbers = [flags, value.len() as u64, item.cas()];
     let numbers = &numbers[..if with_cas { 3 } else { 2 }];
     let header_len = 6 + key.len() + numbers.iter().map(|&number| 1 + digits(number)).sum::<usize>() + 2;
-    let room = output.room(header_len + value.len() + 2);
-    room[..6].copy_from_slice(b"VALUE ");
-    room[6..6 + key.len()].copy_from_slice(key);
+    let space = output.space(header_len + value.len() + 2);
+    space[..6].copy_from_slice(b"VALUE ");
+    space[6..6 + key.len()].copy_from_slice(key);
     let mut at = 6 + key.len();
     for &number in numbers {
-        room[at] = b' ';
+        space[at] = b' ';
         let end = at + 1 + digits(number);
-        write_number(number, &mut room[at + 1..end]);
+        write_number(number, &mut space[at + 1..end]);
         at = end;
     }
-    room[at..at + 2].copy_from_slice(b"\r\n");
+    space[at..at + 2].copy_from_slice(b"\r\n");
     let end = header_len + value.len();
-    value.copy_out(&mut room[header_len..end]);
-    room[end..].copy_from_slice(b"\r\n");
+    value.copy_out(&mut space[header_len..end]);
+    space[end..].copy_from_slice(b"\r\n");
 }

@@ -1,8 +1,8 @@
 //! `mg`, `ms`, `md`, `ma`, `me`. What is returned stands in the order in which the request's flags asked for it.
 
 use super::arithmetic::{Delta, NON_NUMERIC, Sum};
-use super::{NO_MEMORY, say, tell};
-use crate::Desk;
+use super::{NO_MEMORY, notify, reply};
+use crate::Executor;
 use crate::line::{DIGITS_MAX, LineBuffer, digits, write_number};
 use crate::parse::base64::{self, TEXT_BYTES_MAX};
 use crate::parse::{TOO_LARGE, scan};
@@ -12,7 +12,7 @@ use drover_base::Cpu;
 use drover_net::Output;
 use drover_store::{ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, NewCas};
 
-impl<C: Cpu> Desk<'_, C> {
+impl<C: Cpu> Executor<'_, C> {
     pub(super) fn meta(&mut self, meta: &Meta<'_>, key: Key<'_>, hint: Hint, output: &mut Output) {
         match meta.kind {
             MetaKind::Get => self.meta_get(meta, key, hint, output),
@@ -55,7 +55,7 @@ impl<C: Cpu> Desk<'_, C> {
         }
         if self.core.watched & kind::FETCHERS != 0 {
             let bytes = found.as_ref().map(ItemRef::value_len);
-            tell::fetched(self.server, self.core.connection, key.bytes, bytes);
+            notify::fetched(self.server, self.core.connection, key.bytes, bytes);
         }
         if let Some(item) = found {
             write_hit(line, meta.has(b'v').then_some(item), output);
@@ -121,7 +121,7 @@ impl<C: Cpu> Desk<'_, C> {
             ExtraOutcome::TooLarge if joins => (b"NS", 0),
             ExtraOutcome::TooLarge => {
                 self.drop_old(key, true);
-                return say(output, TOO_LARGE);
+                return reply(output, TOO_LARGE);
             }
             ExtraOutcome::Full => return output.push(NO_MEMORY),
         };
@@ -183,7 +183,7 @@ impl<C: Cpu> Desk<'_, C> {
         } else if !invalidates {
             self.partition.delete(self.cpu, key, self.now_s);
             if self.core.watched & kind::DELETIONS != 0 {
-                tell::deleted(&self.server.watchers, self.core.connection, key.bytes, "md");
+                notify::deleted(&self.server.watchers, self.core.connection, key.bytes, "md");
             }
         }
         if !invalidates {
@@ -414,8 +414,8 @@ fn write_hit(line: &LineBuffer, item: Option<ItemRef<'_>>, output: &mut Output) 
         return output.push(line);
     };
     let value = item.value();
-    let room = output.room(line.len() + value.len() + 2);
-    let (head, rest) = room.split_at_mut(line.len());
+    let space = output.space(line.len() + value.len() + 2);
+    let (head, rest) = space.split_at_mut(line.len());
     head.copy_from_slice(line);
     let (body, end) = rest.split_at_mut(value.len());
     value.copy_out(body);

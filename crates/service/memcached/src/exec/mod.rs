@@ -3,12 +3,12 @@
 mod arithmetic;
 mod fetch;
 mod meta;
+mod notify;
 mod store;
-mod tell;
 
 pub(crate) use fetch::fetch;
 
-use crate::Desk;
+use crate::Executor;
 use crate::detail::Seen;
 use crate::parse::base64::{self, BINARY_BYTES_MAX};
 use crate::parse::{ERROR, TOO_LARGE};
@@ -23,10 +23,10 @@ use drover_store::{Hint, Key, Mark};
 const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
 
 /// Adds a line.
-pub(crate) fn say(output: &mut Output, line: &str) {
-    let room = output.room(line.len() + 2);
-    room[..line.len()].copy_from_slice(line.as_bytes());
-    room[line.len()..].copy_from_slice(b"\r\n");
+pub(crate) fn reply(output: &mut Output, line: &str) {
+    let space = output.space(line.len() + 2);
+    space[..line.len()].copy_from_slice(line.as_bytes());
+    space[line.len()..].copy_from_slice(b"\r\n");
 }
 
 /// Adds an answer, its line end included, unless none is wanted.
@@ -52,7 +52,7 @@ pub(crate) fn with_key<T>(meta: &Meta<'_>, with: impl FnOnce(&[u8]) -> T) -> T {
     with_binary_key(meta.key, with).expect("the parser has decoded this key before")
 }
 
-impl<C: Cpu> Desk<'_, C> {
+impl<C: Cpu> Executor<'_, C> {
     /// An expiry of a client in seconds since the server's start.
     #[inline]
     pub(crate) fn expire_s(&self, expiry: Expiry) -> u32 {
@@ -84,10 +84,10 @@ impl<C: Cpu> Desk<'_, C> {
                     self.drop_old(keyed(hash, large.key), large.drop_old);
                 }
                 if !large.noreply {
-                    say(output, TOO_LARGE);
+                    reply(output, TOO_LARGE);
                 }
             }
-            Request::Fetch { .. } | Request::General(_) => say(output, ERROR),
+            Request::Fetch { .. } | Request::General(_) => reply(output, ERROR),
         }
     }
 
@@ -104,7 +104,7 @@ impl<C: Cpu> Desk<'_, C> {
         let line: &[u8] = if self.partition.delete(self.cpu, key, self.now_s) {
             self.core.counters.delete_hits += 1;
             if self.core.watched & kind::DELETIONS != 0 {
-                tell::deleted(&self.server.watchers, self.core.connection, key.bytes, "delete");
+                notify::deleted(&self.server.watchers, self.core.connection, key.bytes, "delete");
             }
             b"DELETED\r\n"
         } else {

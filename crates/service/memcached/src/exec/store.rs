@@ -1,7 +1,7 @@
 //! `set`, `add`, `replace`, `append`, `prepend`, `cas`.
 
-use super::{NO_MEMORY, answer, say};
-use crate::Desk;
+use super::{NO_MEMORY, answer, reply};
+use crate::Executor;
 use crate::detail::Seen;
 use crate::parse::{TOO_LARGE, is_too_large};
 use crate::request::{Store, StoreMode};
@@ -10,7 +10,7 @@ use drover_base::Cpu;
 use drover_net::Output;
 use drover_store::{ExtraCondition, ExtraOutcome, ExtraPut, Join, Key, Mark};
 
-impl<C: Cpu> Desk<'_, C> {
+impl<C: Cpu> Executor<'_, C> {
     pub(super) fn store(&mut self, store: &Store<'_>, key: Key<'_>, output: &mut Output) {
         let mode = store.mode;
         self.server.detail.count(key.bytes, Seen::Set);
@@ -34,7 +34,7 @@ impl<C: Cpu> Desk<'_, C> {
             ExtraOutcome::TooLarge => {
                 self.drop_old(key, mode == StoreMode::Set);
                 if !store.noreply {
-                    say(output, TOO_LARGE);
+                    reply(output, TOO_LARGE);
                 }
                 return;
             }

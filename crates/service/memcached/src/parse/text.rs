@@ -38,8 +38,8 @@ pub(super) fn parse<'a>(command: &Command<'a>, name: &[u8]) -> Parsed<'a> {
 /// Nothing we know. Who speaks HTTP is hung up on, so that no page can make a browser send commands.
 fn unknown<'a>(command: &Command<'a>, name: &[u8]) -> Parsed<'a> {
     // memcached looks for it where it looks for no other command.
-    let elsewhere = matches!(name[0], b'g' | b's' | b'a' | b'c' | b'i' | b'd' | b't');
-    if !elsewhere && command.words.last.starts_with(b"HTTP/") {
+    let router = matches!(name[0], b'g' | b's' | b'a' | b'c' | b'i' | b'd' | b't');
+    if !router && command.words.last.starts_with(b"HTTP/") {
         return Parsed::Refused(Refused {
             reply: "",
             used: command.line_bytes,

@@ -11,9 +11,9 @@
 use super::{Session, State, Step};
 use crate::parse::{self, Parsed};
 use crate::request::Request;
-use crate::{Desk, NoRoom};
+use crate::{Executor, RouteFull};
 use drover_base::{Cpu, KeyHash};
-use drover_net::{Output, Wants};
+use drover_net::{Need, Output};
 use drover_store::Hint;
 
 /// Requests, or keys of a fetch, whose memory is asked for together.
@@ -48,22 +48,22 @@ impl<C: Cpu + 'static> Session<C> {
     #[inline]
     pub(super) fn batch(
         &mut self,
-        desk: &mut Desk<'_, C>,
+        executor: &mut Executor<'_, C>,
         rest: &[u8],
         budget: &mut usize,
         output: &mut Output,
     ) -> Step {
-        // A lone request, the usual thing of clients that wait for each reply, needs no room for 32.
+        // A lone request, the usual thing of clients that wait for each reply, needs no space for 32.
         if rest.len() <= ALONE_BYTES {
-            return self.batch_of::<2>(desk, rest, budget, output);
+            return self.batch_of::<2>(executor, rest, budget, output);
         }
-        self.batch_of::<BATCH_MAX>(desk, rest, budget, output)
+        self.batch_of::<BATCH_MAX>(executor, rest, budget, output)
     }
 
     #[inline]
     fn batch_of<const N: usize>(
         &mut self,
-        desk: &mut Desk<'_, C>,
+        executor: &mut Executor<'_, C>,
         rest: &[u8],
         budget: &mut usize,
         output: &mut Output,
@@ -74,30 +74,30 @@ impl<C: Cpu + 'static> Session<C> {
             end: 0,
             stop: None,
         };
-        gather(desk, rest, N.min(*budget), &mut gathered);
+        gather(executor, rest, N.min(*budget), &mut gathered);
         if gathered.count > 1 {
             for planned in gathered.planned[..gathered.count].iter_mut().flatten() {
-                if planned.core == desk.elsewhere.own() {
-                    planned.hint = desk.partition.prefetch_item(desk.cpu, planned.hash);
+                if planned.core == executor.router.own() {
+                    planned.hint = executor.partition.prefetch_item(executor.cpu, planned.hash);
                 }
             }
         }
         for planned in gathered.planned[..gathered.count].iter().flatten() {
             if output.is_full() {
-                return Step::Wait(planned.start, Wants::Room);
+                return Step::Wait(planned.start, Need::OutputSpace);
             }
             *budget -= 1;
-            match self.perform(desk, planned, rest, output) {
+            match self.perform(executor, planned, rest, output) {
                 Ok(None) => {}
                 Ok(Some(step)) => return step,
-                Err(NoRoom) => return Step::Wait(planned.start, Wants::Others),
+                Err(RouteFull) => return Step::Wait(planned.start, Need::Others),
             }
             self.swallow = planned.swallow;
         }
         match gathered.stop {
             None => Step::On(gathered.end),
-            Some(_) if gathered.count > 0 && output.is_full() => Step::Wait(gathered.end, Wants::Room),
-            Some(stop) => self.after_batch(desk, &stop, gathered.end, rest, budget, output),
+            Some(_) if gathered.count > 0 && output.is_full() => Step::Wait(gathered.end, Need::OutputSpace),
+            Some(stop) => self.after_batch(executor, &stop, gathered.end, rest, budget, output),
         }
     }
 
@@ -105,26 +105,26 @@ impl<C: Cpu + 'static> Session<C> {
     #[inline]
     fn perform(
         &mut self,
-        desk: &mut Desk<'_, C>,
+        executor: &mut Executor<'_, C>,
         planned: &Planned<'_>,
         rest: &[u8],
         output: &mut Output,
-    ) -> Result<Option<Step>, NoRoom> {
+    ) -> Result<Option<Step>, RouteFull> {
         match planned.request {
             Request::Fetch { fetch, keys } => {
-                let whole = self.fetch_all(desk, fetch, keys, (planned.hash, planned.hint), output);
-                return Ok(whole.err().map(|(start, wants)| {
+                let whole = self.fetch_all(executor, fetch, keys, (planned.hash, planned.hint), output);
+                return Ok(whole.err().map(|(start, need)| {
                     self.state = State::Fetching(fetch);
                     let keys_end = planned.end - line_end_bytes(&rest[planned.start..planned.end]);
-                    Step::Wait(keys_end - keys.len() + start, wants)
+                    Step::Wait(keys_end - keys.len() + start, need)
                 }));
             }
-            ref request if planned.core == desk.elsewhere.own() => {
-                desk.execute(request, planned.hash, planned.hint, output);
+            ref request if planned.core == executor.router.own() => {
+                executor.execute(request, planned.hash, planned.hint, output);
             }
             ref request => {
                 let input = &rest[planned.start..planned.end];
-                desk.send(planned.core, request, planned.hash, input, output)?;
+                executor.send(planned.core, request, planned.hash, input, output)?;
             }
         }
         Ok(None)
@@ -133,7 +133,7 @@ impl<C: Cpu + 'static> Session<C> {
     /// What stopped a batch that ends at `end`.
     fn after_batch(
         &mut self,
-        desk: &mut Desk<'_, C>,
+        executor: &mut Executor<'_, C>,
         stop: &Parsed<'_>,
         end: usize,
         rest: &[u8],
@@ -141,7 +141,7 @@ impl<C: Cpu + 'static> Session<C> {
         output: &mut Output,
     ) -> Step {
         match *stop {
-            Parsed::Partial { at_least } => Step::Wait(end, Wants::Input { at_least }),
+            Parsed::Partial { at_least } => Step::Wait(end, Need::Input { at_least }),
             Parsed::Endless { with_cas, used } => {
                 let touch = None;
                 self.state = State::Fetching(crate::request::Fetch { with_cas, touch });
@@ -158,12 +158,12 @@ impl<C: Cpu + 'static> Session<C> {
                 };
                 debug_assert!(end + used <= rest.len());
                 if *budget == 0 {
-                    return Step::Wait(end, Wants::Turn);
+                    return Step::Wait(end, Need::Turn);
                 }
                 *budget -= 1;
-                match self.general(desk, line, output) {
+                match self.general(executor, line, output) {
                     Ok(()) => Step::On(end + used),
-                    Err(wants) => Step::Wait(end, wants),
+                    Err(need) => Step::Wait(end, need),
                 }
             }
         }
@@ -178,12 +178,12 @@ fn line_end_bytes(request: &[u8]) -> usize {
 /// Parses requests about keys, `most` of them, and asks for their buckets.
 #[inline]
 fn gather<'a, const N: usize, C: Cpu>(
-    desk: &Desk<'_, C>,
+    executor: &Executor<'_, C>,
     rest: &'a [u8],
     most: usize,
     gathered: &mut Gathered<'a, N>,
 ) {
-    let item_bytes_max = desk.server.settings.item_bytes_max;
+    let item_bytes_max = executor.server.settings.item_bytes_max;
     while gathered.count < most && gathered.end < rest.len() {
         let start = gathered.end;
         let parsed = parse::parse(&rest[start..], item_bytes_max);
@@ -196,13 +196,13 @@ fn gather<'a, const N: usize, C: Cpu>(
             gathered.stop = Some(parsed);
             break;
         };
-        let Some(hash) = desk.hash_of(&request) else {
+        let Some(hash) = executor.hash_of(&request) else {
             gathered.stop = Some(parsed);
             break;
         };
-        let core = desk.elsewhere.core_of(hash);
-        if core == desk.elsewhere.own() {
-            desk.partition.prefetch_bucket(desk.cpu, hash, false);
+        let core = executor.router.core_of(hash);
+        if core == executor.router.own() {
+            executor.partition.prefetch_bucket(executor.cpu, hash, false);
         }
         gathered.end = start + used;
         gathered.planned[gathered.count] = Some(Planned {

@@ -1,4 +1,4 @@
-//! Fetches of many keys: in batches of their own, and as many as the output has room for. What is left of the line
+//! Fetches of many keys: in batches of their own, and as many as the output has space for. What is left of the line
 //! stays in the input, so an unfinished one needs no memory but which command it was.
 
 use super::batch::BATCH_MAX;
@@ -6,16 +6,16 @@ use super::{Session, State, Step};
 use crate::parse::scan::{self, Words};
 use crate::parse::{BAD_FORMAT, KEY_BYTES_MAX};
 use crate::request::Fetch;
-use crate::{Desk, crossing, exec};
+use crate::{Executor, exec, forward};
 use drover_base::{Cpu, KeyHash};
-use drover_net::{Output, Wants};
+use drover_net::{Need, Output};
 use drover_store::{Hint, Key};
 
 /// Ends a fetch.
 const END: &[u8] = b"END\r\n";
 
 /// Why a fetch stopped: where in its keys the next one starts, and what it waits for.
-type Stopped = (usize, Wants);
+type Stopped = (usize, Need);
 
 /// A key of a batch.
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ impl<C: Cpu + 'static> Session<C> {
     #[inline]
     pub(super) fn fetch_all(
         &mut self,
-        desk: &mut Desk<'_, C>,
+        executor: &mut Executor<'_, C>,
         fetch: Fetch,
         keys: &[u8],
         first: (KeyHash, Hint),
@@ -52,9 +52,9 @@ impl<C: Cpu + 'static> Session<C> {
                 hint,
                 start,
             };
-            self.fetch_one(desk, fetch, &planned, output)?;
+            self.fetch_one(executor, fetch, &planned, output)?;
         } else {
-            self.fetch_many(desk, fetch, keys, output)?;
+            self.fetch_many(executor, fetch, keys, output)?;
         }
         output.push(END);
         Ok(())
@@ -63,7 +63,7 @@ impl<C: Cpu + 'static> Session<C> {
     /// Goes on with a fetch whose keys start with `rest`.
     pub(super) fn fetch_on(
         &mut self,
-        desk: &mut Desk<'_, C>,
+        executor: &mut Executor<'_, C>,
         fetch: Fetch,
         rest: &[u8],
         output: &mut Output,
@@ -77,16 +77,16 @@ impl<C: Cpu + 'static> Session<C> {
         let cut = line_end.is_none() && rest.len() - keys.len() > KEY_BYTES_MAX + 1;
         if cut || Words::new(keys).any(|key| key.len() > KEY_BYTES_MAX) {
             // Replies to keys before this one are on their way: there is no taking them back.
-            exec::say(output, BAD_FORMAT);
+            exec::reply(output, BAD_FORMAT);
             self.state = State::Over;
             return Step::On(rest.len());
         }
-        if let Err((start, wants)) = self.fetch_many(desk, fetch, keys, output) {
-            return Step::Wait(start, wants);
+        if let Err((start, need)) = self.fetch_many(executor, fetch, keys, output) {
+            return Step::Wait(start, need);
         }
         let Some(end) = line_end else {
             let at_least = rest.len() - keys.len() + 1;
-            return Step::Wait(keys.len(), Wants::Input { at_least });
+            return Step::Wait(keys.len(), Need::Input { at_least });
         };
         output.push(END);
         self.state = State::Idle;
@@ -96,7 +96,7 @@ impl<C: Cpu + 'static> Session<C> {
     /// Fetches `keys`, in batches.
     fn fetch_many(
         &mut self,
-        desk: &mut Desk<'_, C>,
+        executor: &mut Executor<'_, C>,
         fetch: Fetch,
         keys: &[u8],
         output: &mut Output,
@@ -108,8 +108,8 @@ impl<C: Cpu + 'static> Session<C> {
             while count < BATCH_MAX
                 && let Some(key) = words.next()
             {
-                let hash = desk.server.hasher.hash(key);
-                desk.partition.prefetch_bucket(desk.cpu, hash, false);
+                let hash = executor.server.hasher.hash(key);
+                executor.partition.prefetch_bucket(executor.cpu, hash, false);
                 batch[count] = Some(Planned {
                     key,
                     hash,
@@ -119,10 +119,10 @@ impl<C: Cpu + 'static> Session<C> {
                 count += 1;
             }
             for planned in batch[..count].iter_mut().flatten() {
-                planned.hint = desk.partition.prefetch_item(desk.cpu, planned.hash);
+                planned.hint = executor.partition.prefetch_item(executor.cpu, planned.hash);
             }
             for planned in batch[..count].iter().flatten() {
-                self.fetch_one(desk, fetch, planned, output)?;
+                self.fetch_one(executor, fetch, planned, output)?;
             }
             if count < BATCH_MAX {
                 return Ok(());
@@ -134,26 +134,27 @@ impl<C: Cpu + 'static> Session<C> {
     #[inline]
     fn fetch_one(
         &mut self,
-        desk: &mut Desk<'_, C>,
+        executor: &mut Executor<'_, C>,
         fetch: Fetch,
         planned: &Planned<'_>,
         output: &mut Output,
     ) -> Result<(), Stopped> {
         if output.is_full() {
-            return Err((planned.start, Wants::Room));
+            return Err((planned.start, Need::OutputSpace));
         }
         let Planned { key, hash, hint, .. } = *planned;
-        let core = desk.elsewhere.core_of(hash);
-        if core == desk.elsewhere.own() {
-            exec::fetch(desk, fetch, Key { hash, bytes: key }, hint, output);
+        let core = executor.router.core_of(hash);
+        if core == executor.router.own() {
+            exec::fetch(executor, fetch, Key { hash, bytes: key }, hint, output);
             return Ok(());
         }
         let pieces = [
-            &crossing::head(hash, b'v', desk.core.connection)[..],
-            &crossing::fetch_bytes(fetch),
+            &forward::head(hash, b'v', executor.core.connection)[..],
+            &forward::fetch_bytes(fetch),
             key,
         ];
-        desk.send_pieces(core, &pieces, output)
-            .map_err(|_| (planned.start, Wants::Others))
+        executor
+            .send_pieces(core, &pieces, output)
+            .map_err(|_| (planned.start, Need::Others))
     }
 }

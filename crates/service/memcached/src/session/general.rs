@@ -6,9 +6,9 @@ use crate::parse::scan::{self, Line, Words};
 use crate::parse::{BAD_FORMAT, ERROR};
 use crate::request::Expiry;
 use crate::watch::{self, Watching, kind};
-use crate::{Desk, crossing, exec, stats};
+use crate::{Executor, exec, forward, stats};
 use drover_base::{Cpu, KeyHash};
-use drover_net::{Output, Wants};
+use drover_net::{Need, Output};
 
 const OK: &str = "OK";
 
@@ -16,61 +16,66 @@ impl<C: Cpu + 'static> Session<C> {
     /// Answers the command in `line`. Errors: it must wait, and nothing was done.
     pub(super) fn general(
         &mut self,
-        desk: &mut Desk<'_, C>,
+        executor: &mut Executor<'_, C>,
         line: &[u8],
         output: &mut Output,
-    ) -> Result<(), Wants> {
+    ) -> Result<(), Need> {
         let words = Line::new(line);
         let noreply = words.count > 1 && words.last == b"noreply";
         let reply = match words.word(0) {
             b"mn" => "MN",
             b"version" => {
                 output.push(b"VERSION ");
-                &desk.server.settings.version
+                &executor.server.settings.version
             }
             b"quit" => {
                 self.state = State::Over;
                 return Ok(());
             }
-            b"stats" => return stats::answer(desk, &words, output).map_err(|_| Wants::Others),
-            b"flush_all" => match self.flush(desk, &words, noreply) {
+            b"stats" => return stats::answer(executor, &words, output).map_err(|_| Need::Others),
+            b"flush_all" => match self.flush(executor, &words, noreply) {
                 Some(refusal) => refusal,
                 None => return Ok(()),
             },
-            b"verbosity" => verbosity(desk, &words),
-            b"cache_memlimit" => memlimit(desk, &words),
-            b"lru_crawler" => match self.crawler(desk, &words) {
+            b"verbosity" => verbosity(executor, &words),
+            b"cache_memlimit" => memlimit(executor, &words),
+            b"lru_crawler" => match self.crawler(executor, &words) {
                 Some(reply) => reply,
                 None => return Ok(()),
             },
             b"slabs" => slabs(&words),
-            b"watch" => self.watch(desk, line),
-            b"shutdown" => match self.shutdown(desk, &words) {
+            b"watch" => self.watch(executor, line),
+            b"shutdown" => match self.shutdown(executor, &words) {
                 Some(refusal) => refusal,
                 None => return Ok(()),
             },
-            b"refresh_certs" => match desk.server.host.refresh_certificates() {
+            b"refresh_certs" => match executor.server.host.refresh_certificates() {
                 Ok(()) => OK,
                 Err(line) => {
-                    exec::say(output, &line);
+                    exec::reply(output, &line);
                     return Ok(());
                 }
             },
             _ => ERROR,
         };
         if !(noreply && heeds_noreply(&words)) {
-            exec::say(output, reply);
+            exec::reply(output, reply);
         }
         Ok(())
     }
 
     /// Begins a `flush_all [delay]`; or says why not.
-    fn flush(&mut self, desk: &mut Desk<'_, C>, words: &Line<'_>, noreply: bool) -> Option<&'static str> {
+    fn flush(
+        &mut self,
+        executor: &mut Executor<'_, C>,
+        words: &Line<'_>,
+        noreply: bool,
+    ) -> Option<&'static str> {
         if words.count > 3 {
             return Some(ERROR);
         }
-        desk.core.counters.cmd_flush += 1;
-        if !desk.server.settings.flush {
+        executor.core.counters.cmd_flush += 1;
+        if !executor.server.settings.flush {
             return Some("CLIENT_ERROR flush_all not allowed");
         }
         let mut at_s = 0;
@@ -78,7 +83,7 @@ impl<C: Cpu + 'static> Session<C> {
             let Some(delay) = scan::number_i32(words.word(1)) else {
                 return Some("CLIENT_ERROR invalid exptime argument");
             };
-            at_s = desk.expire_s(Expiry(delay.max(0)));
+            at_s = executor.expire_s(Expiry(delay.max(0)));
         }
         self.state = State::Flushing {
             at_s,
@@ -89,7 +94,7 @@ impl<C: Cpu + 'static> Session<C> {
     }
 
     /// Goes on with a `flush_all`: every other core must hear of it, and has its part in the answer.
-    pub(super) fn flush_on(&mut self, desk: &mut Desk<'_, C>, output: &mut Output) -> Step {
+    pub(super) fn flush_on(&mut self, executor: &mut Executor<'_, C>, output: &mut Output) -> Step {
         let State::Flushing {
             at_s,
             next_core,
@@ -100,22 +105,22 @@ impl<C: Cpu + 'static> Session<C> {
         };
         let (at_s, noreply) = (*at_s, *noreply);
         let pieces = [
-            &crossing::head(KeyHash::default(), b'f', 0)[..],
+            &forward::head(KeyHash::default(), b'f', 0)[..],
             &at_s.to_le_bytes(),
         ];
-        if let Broadcast::Wait(wants) = send_to_all(desk, next_core, &pieces, output) {
-            return Step::Wait(0, wants);
+        if let Broadcast::Wait(need) = send_to_all(executor, next_core, &pieces, output) {
+            return Step::Wait(0, need);
         }
-        desk.flush(at_s);
+        executor.flush(at_s);
         if !noreply {
-            exec::say(output, OK);
+            exec::reply(output, OK);
         }
         self.state = State::Idle;
         Step::On(0)
     }
 
     /// `lru_crawler`: nothing crawls here, but what it is asked to do is done: expired items give way by themselves.
-    fn crawler(&mut self, desk: &mut Desk<'_, C>, words: &Line<'_>) -> Option<&'static str> {
+    fn crawler(&mut self, executor: &mut Executor<'_, C>, words: &Line<'_>) -> Option<&'static str> {
         let argument = words.word(2);
         Some(match (words.word(1), words.count) {
             (b"enable" | b"disable", 2) => OK,
@@ -126,8 +131,8 @@ impl<C: Cpu + 'static> Session<C> {
                 Some(1_000_001..) => "CLIENT_ERROR sleep must be one second or less",
                 Some(_) => OK,
             },
-            (b"metadump", 3) if !desk.server.settings.dump => "ERROR metadump not allowed",
-            (b"mgdump", 3) if !desk.server.settings.dump => "ERROR mgdump not allowed",
+            (b"metadump", 3) if !executor.server.settings.dump => "ERROR metadump not allowed",
+            (b"mgdump", 3) if !executor.server.settings.dump => "ERROR mgdump not allowed",
             (kind @ (b"metadump" | b"mgdump"), 3) if is_class_list(argument) => {
                 let kind = if kind == b"mgdump" { Kind::Keys } else { Kind::Meta };
                 let dump = Dump::new(kind);
@@ -139,40 +144,40 @@ impl<C: Cpu + 'static> Session<C> {
         })
     }
 
-    /// Goes on with a dump: piece by piece, core by core, as long as there is room.
-    pub(super) fn dump_on(&mut self, desk: &mut Desk<'_, C>, output: &mut Output) -> Step {
+    /// Goes on with a dump: piece by piece, core by core, as long as there is space.
+    pub(super) fn dump_on(&mut self, executor: &mut Executor<'_, C>, output: &mut Output) -> Step {
         let State::Dumping { core, dump } = &mut self.state else {
             return Step::On(0);
         };
-        while *core < desk.elsewhere.core_count() {
+        while *core < executor.router.core_count() {
             if output.is_full() {
-                return Step::Wait(0, Wants::Room);
+                return Step::Wait(0, Need::OutputSpace);
             }
-            if *core == desk.elsewhere.own() {
-                dump.write(desk, output);
+            if *core == executor.router.own() {
+                dump.write(executor, output);
             } else {
                 // One piece at a time: what others have under way is in nobody's output yet, and so not bounded.
                 if output.has_holes() {
-                    return Step::Wait(0, Wants::Others);
+                    return Step::Wait(0, Need::Others);
                 }
-                let pieces = [&crossing::head(KeyHash::default(), b'd', 0)[..], &dump.to_bytes()];
-                if desk.send_pieces(*core, &pieces, output).is_err() {
-                    return Step::Wait(0, Wants::Others);
+                let pieces = [&forward::head(KeyHash::default(), b'd', 0)[..], &dump.to_bytes()];
+                if executor.send_pieces(*core, &pieces, output).is_err() {
+                    return Step::Wait(0, Need::Others);
                 }
             }
-            match dump.next(desk.server.settings.bucket_count) {
+            match dump.next(executor.server.settings.bucket_count) {
                 Some(next) => *dump = next,
                 None => (*core, *dump) = (*core + 1, Dump::new(dump.kind)),
             }
         }
-        exec::say(output, dump.end());
+        exec::reply(output, dump.end());
         self.state = State::Idle;
         Step::On(0)
     }
 
     /// `watch`: the connection is told of events from now on, of fetches unless it says of which.
-    fn watch(&mut self, desk: &Desk<'_, C>, line: &[u8]) -> &'static str {
-        if !desk.server.settings.watch {
+    fn watch(&mut self, executor: &Executor<'_, C>, line: &[u8]) -> &'static str {
+        if !executor.server.settings.watch {
             return "CLIENT_ERROR watch commands not allowed";
         }
         let mut names = Words::new(line).skip(1).peekable();
@@ -182,13 +187,13 @@ impl<C: Cpu + 'static> Session<C> {
         };
         let Some(kinds) = kinds else { return ERROR };
         let token = self.presence.as_ref().map_or(0, |presence| presence.guest.token);
-        let own = desk.elsewhere.own();
-        self.state = State::Watching(Watching::new(desk.server.watchers.clone(), kinds, own, token));
+        let own = executor.router.own();
+        self.state = State::Watching(Watching::new(executor.server.watchers.clone(), kinds, own, token));
         OK
     }
 
-    fn shutdown(&mut self, desk: &Desk<'_, C>, words: &Line<'_>) -> Option<&'static str> {
-        if !desk.server.settings.shutdown {
+    fn shutdown(&mut self, executor: &Executor<'_, C>, words: &Line<'_>) -> Option<&'static str> {
+        if !executor.server.settings.shutdown {
             return Some("ERROR: shutdown not enabled");
         }
         let graceful = match (words.count, words.word(1)) {
@@ -197,21 +202,21 @@ impl<C: Cpu + 'static> Session<C> {
             _ => return Some("CLIENT_ERROR invalid shutdown mode"),
         };
         self.state = State::Over;
-        desk.server.host.shutdown(graceful);
+        executor.server.host.shutdown(graceful);
         None
     }
 }
 
 /// Sends a message to all cores but this one, from `next_core` on, which says how far it came.
 fn send_to_all<C: Cpu>(
-    desk: &mut Desk<'_, C>,
+    executor: &mut Executor<'_, C>,
     next_core: &mut usize,
     pieces: &[&[u8]],
     output: &mut Output,
 ) -> Broadcast {
-    while *next_core < desk.elsewhere.core_count() {
-        if *next_core != desk.elsewhere.own() && desk.send_pieces(*next_core, pieces, output).is_err() {
-            return Broadcast::Wait(Wants::Others);
+    while *next_core < executor.router.core_count() {
+        if *next_core != executor.router.own() && executor.send_pieces(*next_core, pieces, output).is_err() {
+            return Broadcast::Wait(Need::Others);
         }
         *next_core += 1;
     }
@@ -228,7 +233,7 @@ fn heeds_noreply(words: &Line<'_>) -> bool {
     }
 }
 
-fn verbosity<C: Cpu>(desk: &Desk<'_, C>, words: &Line<'_>) -> &'static str {
+fn verbosity<C: Cpu>(executor: &Executor<'_, C>, words: &Line<'_>) -> &'static str {
     const VERBOSITY_MAX: u32 = 2;
     if !(2..=3).contains(&words.count) {
         return ERROR;
@@ -236,12 +241,12 @@ fn verbosity<C: Cpu>(desk: &Desk<'_, C>, words: &Line<'_>) -> &'static str {
     let Some(level) = scan::number_u32(words.word(1)) else {
         return BAD_FORMAT;
     };
-    desk.server.host.set_verbosity(level.min(VERBOSITY_MAX));
+    executor.server.host.set_verbosity(level.min(VERBOSITY_MAX));
     OK
 }
 
 /// `cache_memlimit`: memory is laid out at the start, so only what it is anyway can be asked for.
-fn memlimit<C: Cpu>(desk: &Desk<'_, C>, words: &Line<'_>) -> &'static str {
+fn memlimit<C: Cpu>(executor: &Executor<'_, C>, words: &Line<'_>) -> &'static str {
     if !(2..=3).contains(&words.count) {
         return ERROR;
     }
@@ -249,7 +254,7 @@ fn memlimit<C: Cpu>(desk: &Desk<'_, C>, words: &Line<'_>) -> &'static str {
         None => ERROR,
         Some(0..8) => "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m",
         Some(1_000_000_001..) => "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes",
-        Some(mib) if u64::from(mib) << 20 == desk.server.settings.memory_bytes => OK,
+        Some(mib) if u64::from(mib) << 20 == executor.server.settings.memory_bytes => OK,
         Some(_) => "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust",
     }
 }

@@ -2,20 +2,25 @@
 
 use super::{Session, State, Step};
 use crate::parse::scan::{self, Line, Words};
-use crate::{Desk, exec};
+use crate::{Executor, exec};
 use drover_base::Cpu;
-use drover_net::{Output, Wants};
+use drover_net::{Need, Output};
 
 /// A first line, or credentials, may be no longer.
 const LOGIN_BYTES_MAX: usize = 2048;
 
 impl<C: Cpu + 'static> Session<C> {
     /// A part of logging in.
-    pub(super) fn log_in(&mut self, desk: &mut Desk<'_, C>, rest: &[u8], output: &mut Output) -> Step {
+    pub(super) fn log_in(
+        &mut self,
+        executor: &mut Executor<'_, C>,
+        rest: &[u8],
+        output: &mut Output,
+    ) -> Step {
         match self.state {
-            State::Stranger {
+            State::Unauthenticated {
                 credentials: Some(len),
-            } => self.check(desk, rest, len, output),
+            } => self.check(executor, rest, len, output),
             _ => self.ask(rest, output),
         }
     }
@@ -28,45 +33,51 @@ impl<C: Cpu + 'static> Session<C> {
                 return Step::On(rest.len());
             }
             let at_least = rest.len() + 1;
-            return Step::Wait(0, Wants::Input { at_least });
+            return Step::Wait(0, Need::Input { at_least });
         };
         let words = Line::new(&rest[..line_end]);
         let len = scan::number_u32(words.word(4)).map(|len| len as usize);
         let is_set = words.count >= 5 && words.word(0) == b"set";
         match len.filter(|&len| is_set && len <= LOGIN_BYTES_MAX) {
             Some(len) => {
-                self.state = State::Stranger {
+                self.state = State::Unauthenticated {
                     credentials: Some(len),
                 }
             }
-            None => exec::say(output, "CLIENT_ERROR unauthenticated"),
+            None => exec::reply(output, "CLIENT_ERROR unauthenticated"),
         }
         Step::On(line_end + 1)
     }
 
     /// User and password.
-    fn check(&mut self, desk: &mut Desk<'_, C>, rest: &[u8], len: usize, output: &mut Output) -> Step {
+    fn check(
+        &mut self,
+        executor: &mut Executor<'_, C>,
+        rest: &[u8],
+        len: usize,
+        output: &mut Output,
+    ) -> Step {
         let at_least = len + 2;
         let Some(value) = rest.get(..at_least) else {
-            return Step::Wait(0, Wants::Input { at_least });
+            return Step::Wait(0, Need::Input { at_least });
         };
-        self.state = State::Stranger { credentials: None };
+        self.state = State::Unauthenticated { credentials: None };
         let reply = match value.strip_suffix(b"\r\n") {
             None => "CLIENT_ERROR bad command line termination",
-            Some(value) => self.judge(desk, value),
+            Some(value) => self.judge(executor, value),
         };
-        exec::say(output, reply);
+        exec::reply(output, reply);
         Step::On(at_least)
     }
 
-    fn judge(&mut self, desk: &mut Desk<'_, C>, value: &[u8]) -> &'static str {
+    fn judge(&mut self, executor: &mut Executor<'_, C>, value: &[u8]) -> &'static str {
         let mut words = Words::new(value);
         let (Some(user), Some(password)) = (words.next(), words.next()) else {
             return "CLIENT_ERROR bad authentication token format";
         };
-        let counters = &mut desk.core.counters;
+        let counters = &mut executor.core.counters;
         counters.auth_cmds += 1;
-        if desk.server.host.authenticate(user, password) {
+        if executor.server.host.authenticate(user, password) {
             self.state = State::Idle;
             return "STORED";
         }

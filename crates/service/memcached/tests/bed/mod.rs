@@ -3,8 +3,8 @@
 
 use drover_base::HashSeed;
 use drover_mem::{NativeCpu, PageWish};
-use drover_memcached::{Core, Desk, Host, NoHost, Nowhere, Server, Session, Settings};
-use drover_net::{Advance, Output, Talk, Wants};
+use drover_memcached::{Core, Executor, NoHooks, Server, ServerHooks, Session, Settings, SingleCore};
+use drover_net::{Consumed, Need, Output, Protocol};
 use drover_store::{Mode, Partition, PartitionOptions};
 use std::io::IoSlice;
 
@@ -28,7 +28,7 @@ pub struct Client {
     pub output: Output,
     pub is_closed: bool,
     /// What it waits for.
-    pub wants: Option<Wants>,
+    pub need: Option<Need>,
 }
 
 pub fn partition(log_bytes: usize) -> Partition {
@@ -51,17 +51,17 @@ pub fn settings() -> Settings {
     }
 }
 
-pub fn server(core_count: usize, settings: Settings, host: Box<dyn Host>) -> Server {
+pub fn server(core_count: usize, settings: Settings, host: Box<dyn ServerHooks>) -> Server {
     let hasher = HashSeed::new(1, 2).hasher();
     Server::new(hasher, START_UNIX_S, core_count, settings, host)
 }
 
 impl Bed {
     pub fn new() -> Bed {
-        Bed::with(settings(), Box::new(NoHost))
+        Bed::with(settings(), Box::new(NoHooks))
     }
 
-    pub fn with(settings: Settings, host: Box<dyn Host>) -> Bed {
+    pub fn with(settings: Settings, host: Box<dyn ServerHooks>) -> Bed {
         Bed {
             partition: partition(8 << 20),
             cpu: NativeCpu::new(1),
@@ -71,14 +71,14 @@ impl Bed {
         }
     }
 
-    pub fn desk<'d>(&'d mut self, elsewhere: &'d mut Nowhere) -> Desk<'d, NativeCpu> {
-        Desk {
+    pub fn executor<'d>(&'d mut self, router: &'d mut SingleCore) -> Executor<'d, NativeCpu> {
+        Executor {
             partition: &mut self.partition,
             cpu: &self.cpu,
             now_s: self.now_s,
             core: &mut self.core,
             server: &self.server,
-            elsewhere,
+            router,
         }
     }
 
@@ -97,15 +97,15 @@ impl Bed {
         client.input.extend_from_slice(input);
         let mut told = Vec::new();
         loop {
-            let wants = self.advance(client);
+            let need = self.advance(client);
             watch(client);
             told.extend(client.take());
-            client.wants = Some(wants);
-            match wants {
-                Wants::Room | Wants::Turn => {}
-                Wants::Input { .. } | Wants::News => return told,
-                Wants::Others => panic!("there are no others"),
-                Wants::Close => {
+            client.need = Some(need);
+            match need {
+                Need::OutputSpace | Need::Turn => {}
+                Need::Input { .. } | Need::Notification => return told,
+                Need::Others => panic!("there are no others"),
+                Need::Close => {
                     client.is_closed = true;
                     return told;
                 }
@@ -113,25 +113,26 @@ impl Bed {
         }
     }
 
-    fn advance(&mut self, client: &mut Client) -> Wants {
-        let enough = match client.wants {
-            Some(Wants::Input { at_least }) => client.input.len() >= at_least,
+    fn advance(&mut self, client: &mut Client) -> Need {
+        let enough = match client.need {
+            Some(Need::Input { at_least }) => client.input.len() >= at_least,
             _ => true,
         };
         if !enough || client.is_closed {
-            return client.wants.expect("it said what it wants");
+            return client.need.expect("it said what it need");
         }
-        let mut nowhere = Nowhere;
-        let mut desk = self.desk(&mut nowhere);
-        let Advance { used, wants } = client
-            .session
-            .advance(&mut desk, &client.input, &mut client.output);
+        let mut single_core = SingleCore;
+        let mut executor = self.executor(&mut single_core);
+        let Consumed { used, need } =
+            client
+                .session
+                .advance(&mut executor, &client.input, &mut client.output);
         assert!(used <= client.input.len(), "used more than there was");
         client.input.drain(..used);
-        if let Wants::Input { at_least } = wants {
-            assert!(at_least > client.input.len(), "it wants what it has");
+        if let Need::Input { at_least } = need {
+            assert!(at_least > client.input.len(), "it need what it has");
         }
-        wants
+        need
     }
 }
 
@@ -146,7 +147,7 @@ impl Client {
             input: Vec::new(),
             output: Output::new(7, output_limit),
             is_closed: false,
-            wants: None,
+            need: None,
         }
     }
 

@@ -2,8 +2,10 @@
 
 use drover_base::{HashSeed, KeyHash, Rng};
 use drover_mem::{NativeCpu, PageWish};
-use drover_memcached::{Core, Desk, Inbound, NoHost, Outbound, Receiver, Rings, Server, Session, Settings};
-use drover_net::{Hole, Output, Talk, Wants};
+use drover_memcached::{
+    Core, Executor, Inbound, NoHooks, Outbound, Receiver, Rings, Server, Session, Settings,
+};
+use drover_net::{Need, Output, PendingReply, Protocol};
 use drover_store::{Hint, Key, Mode, Partition, PartitionOptions, PutOutcome};
 use drover_testkit::history::{Call, Event, History, Swapped};
 use drover_verbs::Waker;
@@ -34,7 +36,7 @@ pub enum Flaw {
 }
 
 /// Everything.
-pub struct Room {
+pub struct Cluster {
     rng: Rng,
     flaw: Option<Flaw>,
     cores: Vec<Site>,
@@ -59,7 +61,7 @@ struct Connection {
     session: Session<NativeCpu>,
     input: Vec<u8>,
     output: Output,
-    wants: Wants,
+    need: Need,
     told: Vec<u8>,
     asked: VecDeque<Asked>,
     /// Per key: value and CAS as last read.
@@ -86,15 +88,15 @@ fn name(key: u64) -> String {
     format!("key{key}")
 }
 
-impl Room {
-    pub fn new(seed: u64, flaw: Option<Flaw>) -> Room {
+impl Cluster {
+    pub fn new(seed: u64, flaw: Option<Flaw>) -> Cluster {
         let hasher = HashSeed::new(1, 2).hasher();
         let server = Server::new(
             hasher,
             1_700_000_000,
             CORES,
             Settings::default(),
-            Box::new(NoHost),
+            Box::new(NoHooks),
         );
         let rings = Rings::between(CORES, RING_BYTES).expect("memory");
         let site = |(index, rings): (usize, Rings)| {
@@ -113,7 +115,7 @@ impl Room {
             asked: None,
             done: None,
         };
-        Room {
+        Cluster {
             rng: Rng::new(seed, 0, 0x4157),
             flaw,
             cores: rings.into_iter().enumerate().map(site).collect(),
@@ -212,34 +214,35 @@ impl Room {
     /// A core serves a connection.
     fn serve(&mut self, at: usize, which: usize) {
         let site = &mut self.cores[at];
-        if site.outbound.has_room_again() {
+        if site.outbound.has_space_again() {
             let waiting = site
                 .connections
                 .iter_mut()
-                .filter(|other| other.wants == Wants::Others);
-            waiting.for_each(|connection| connection.wants = Wants::Turn);
+                .filter(|other| other.need == Need::Others);
+            waiting.for_each(|connection| connection.need = Need::Turn);
         }
         let connection = &mut site.connections[which];
-        let is_due = match connection.wants {
-            Wants::Input { at_least } => connection.input.len() >= at_least,
-            Wants::Turn | Wants::Room => true,
-            Wants::Others | Wants::News | Wants::Close => false,
+        let is_due = match connection.need {
+            Need::Input { at_least } => connection.input.len() >= at_least,
+            Need::Turn | Need::OutputSpace => true,
+            Need::Others | Need::Notification | Need::Close => false,
         };
         if is_due {
             let cpu = NativeCpu::new(1);
-            let mut desk = Desk {
+            let mut executor = Executor {
                 partition: &mut site.partition,
                 cpu: &cpu,
                 now_s: NOW_S,
                 core: &mut site.core,
                 server: &self.server,
-                elsewhere: &mut site.outbound,
+                router: &mut site.outbound,
             };
-            let advance = connection
-                .session
-                .advance(&mut desk, &connection.input, &mut connection.output);
+            let advance =
+                connection
+                    .session
+                    .advance(&mut executor, &connection.input, &mut connection.output);
             connection.input.drain(..advance.used);
-            connection.wants = advance.wants;
+            connection.need = advance.need;
         }
         site.outbound.publish();
         connection.write();
@@ -378,7 +381,7 @@ impl Connection {
             session: Session::new(false),
             input: Vec::new(),
             output: Output::new(client.into(), 1 << 14),
-            wants: Wants::Input { at_least: 1 },
+            need: Need::Input { at_least: 1 },
             told: Vec::new(),
             asked: VecDeque::new(),
             read: BTreeMap::new(),
@@ -473,40 +476,40 @@ struct Glue<'s> {
 }
 
 impl Glue<'_> {
-    fn desk(&mut self) -> Desk<'_, NativeCpu> {
-        Desk {
+    fn executor(&mut self) -> Executor<'_, NativeCpu> {
+        Executor {
             partition: self.partition,
             cpu: self.cpu,
             now_s: NOW_S,
             core: self.core,
             server: self.server,
-            elsewhere: self.outbound,
+            router: self.outbound,
         }
     }
 }
 
 impl Receiver for Glue<'_> {
-    fn foresee(&mut self, message: &[u8]) {
-        self.desk().foresee(message);
+    fn prefetch(&mut self, message: &[u8]) {
+        self.executor().prefetch(message);
     }
 
     fn hint(&mut self, message: &[u8]) -> Hint {
-        self.desk().hint(message)
+        self.executor().hint(message)
     }
 
     fn serve(&mut self, message: &[u8], hint: Hint, reply: &mut Output) {
-        self.desk().serve(message, hint, reply);
+        self.executor().serve(message, hint, reply);
     }
 
-    fn fill(&mut self, hole: Hole, reply: &[u8]) {
+    fn fill(&mut self, pending_reply: PendingReply, reply: &[u8]) {
         let own = self
             .connections
             .iter_mut()
-            .find(|connection| u64::from(connection.client) == hole.connection);
+            .find(|connection| u64::from(connection.client) == pending_reply.connection);
         if let Some(connection) = own {
-            connection.output.fill(hole, reply);
-            if connection.wants == Wants::Others {
-                connection.wants = Wants::Turn;
+            connection.output.fill(pending_reply, reply);
+            if connection.need == Need::Others {
+                connection.need = Need::Turn;
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Letting connections in: how many, to which core, and when to stop for a while.
 
 use super::Sockets;
+use crate::conn_table::{Arrival, Known};
 use crate::connection::Connection;
-use crate::lobby::{Arrival, Known};
-use crate::{Interest, Output, Poller, Talk};
+use crate::{Interest, Output, Poller, Protocol};
 use drover_base::Ns;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -16,16 +16,16 @@ const ACCEPTS: usize = 16;
 /// How long accepting stops when descriptors or memory have run out.
 const PAUSE: Ns = Ns::from_ms(100);
 
-impl<T: Talk, P: Poller> Sockets<T, P> {
+impl<T: Protocol, P: Poller> Sockets<T, P> {
     /// Accepts what waits at a listener.
     pub(super) fn accept(&mut self, index: usize, now: Ns) {
         for _ in 0..ACCEPTS {
             let Some(listener) = self.listeners.get(index) else {
                 return;
             };
-            if self.options.refusal.is_none() && self.lobby.is_full() {
+            if self.options.refusal.is_none() && self.conn_table.is_full() {
                 self.counters.listen_disabled += 1;
-                self.lobby.tell_when_one_leaves();
+                self.conn_table.tell_when_one_leaves();
                 return self.pause_accepting(Ns::MAX);
             }
             let origin = listener.origin();
@@ -57,25 +57,25 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
 
     /// Who was handed over by the core that accepts.
     pub(super) fn take_arrivals(&mut self) {
-        for arrival in self.lobby.take(self.options.core) {
+        for arrival in self.conn_table.take(self.options.core) {
             self.let_in(arrival);
         }
-        if self.paused == Some(Ns::MAX) && !self.lobby.is_full() {
+        if self.paused == Some(Ns::MAX) && !self.conn_table.is_full() {
             self.resume_accepting();
         }
     }
 
     fn admit(&mut self, arrival: Arrival) {
         self.changed = true;
-        if !self.lobby.enter() {
+        if !self.conn_table.enter() {
             self.counters.rejected += 1;
             return refuse(&arrival.socket, self.options.refusal.unwrap_or_default());
         }
-        let core = self.lobby.choose();
+        let core = self.conn_table.choose();
         if core == self.options.core {
             self.let_in(arrival);
         } else {
-            self.lobby.hand_over(core, arrival);
+            self.conn_table.hand_over(core, arrival);
         }
     }
 
@@ -86,7 +86,7 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
             known,
         } = arrival;
         known.spoke(self.now_s);
-        self.lobby.meet(self.options.core, &known);
+        self.conn_table.meet(self.options.core, &known);
         let layer = self.wrap.as_mut().and_then(|wrap| wrap(origin));
         let (greet, limit, replies) = (&mut self.greet, self.options.output_limit, &self.replies);
         let now_s = self.now_s;

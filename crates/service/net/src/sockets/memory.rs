@@ -9,16 +9,16 @@
 
 use super::{Sockets, enqueue};
 use crate::connection::Connection;
-use crate::{Poller, Talk, Token, pool};
+use crate::{Poller, Protocol, Token, pool};
 use drover_base::Ns;
 use std::cmp::Reverse;
 
-/// A long request whose sender says nothing for so long makes room for others that wait, seconds.
+/// A long request whose sender says nothing for so long makes space for others that wait, seconds.
 const STALL_S: u32 = 2;
 /// The same however slowly it comes.
 const SLOW_S: u32 = 10;
 
-impl<T: Talk, P: Poller> Sockets<T, P> {
+impl<T: Protocol, P: Poller> Sockets<T, P> {
     /// Another second.
     pub(super) fn tick(&mut self) {
         if self.options.idle_timeout_s > 0 {
@@ -57,7 +57,7 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
             let connection = connections.get_mut(token)?;
             let wanted = connection.wanted_bytes();
             requests
-                .has_room(wanted)
+                .has_space(wanted)
                 .then_some((!connection.has_been_served, wanted, nth))
         });
         let Some((_, _, nth)) = first.min() else {

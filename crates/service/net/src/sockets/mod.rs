@@ -9,11 +9,11 @@
 mod accept;
 mod memory;
 
+use crate::conn_table::Known;
 use crate::connection::{Bench, Connection, Turn};
-use crate::lobby::Known;
 use crate::slab::{BEYOND, Slab};
-use crate::{Counters, Epoll, Event, Hole, Interest, Layer, Listener, Lobby, Origin, Poller};
-use crate::{Pool, Talk, Token, Wants};
+use crate::{ConnTable, Counters, Epoll, Event, Interest, Layer, Listener, Origin, PendingReply, Poller};
+use crate::{Need, Pool, Protocol, Token};
 use drover_base::{Ns, Progress};
 use std::collections::VecDeque;
 use std::io;
@@ -28,13 +28,13 @@ const EVENTS: usize = 32;
 /// When so many bytes of replies wait, the step ends and they are written: the clients go on meanwhile, instead of waiting
 /// for a whole round of long replies.
 const STAGED_BYTES: usize = 32 << 10;
-/// The bell of the lobby, among listeners.
+/// The bell of the connection table, among listeners.
 const BELL: u64 = u64::MAX;
 
 /// How the sockets of a core behave.
 #[derive(Clone, Debug)]
 pub struct SocketOptions {
-    /// Number of this core among those that share the [`Lobby`]; 0 accepts.
+    /// Number of this core among those that share the [`ConnTable`]; 0 accepts.
     pub core: usize,
     /// Replies that may wait for a slow reader before no further request of it is begun, bytes.
     pub output_limit: usize,
@@ -68,10 +68,10 @@ type Greet<T> = Box<dyn FnMut(Token, Origin, &Known) -> T>;
 type Wrap = Box<dyn FnMut(Origin) -> Option<Box<dyn Layer>>>;
 
 /// All sockets of a core. Steps never block.
-pub struct Sockets<T: Talk, P: Poller = Epoll> {
+pub struct Sockets<T: Protocol, P: Poller = Epoll> {
     poller: P,
     options: SocketOptions,
-    lobby: Arc<Lobby>,
+    conn_table: Arc<ConnTable>,
     listeners: Vec<Listener>,
     connections: Slab<Connection<T>>,
     greet: Greet<T>,
@@ -109,18 +109,18 @@ pub struct Sockets<T: Talk, P: Poller = Epoll> {
     answered: Vec<(Ns, u64)>,
 }
 
-impl<T: Talk, P: Poller> Sockets<T, P> {
+impl<T: Protocol, P: Poller> Sockets<T, P> {
     /// Without sockets yet. `greet` makes what talks on a connection. Errors: no descriptors left.
     pub fn new(
         options: SocketOptions,
-        lobby: Arc<Lobby>,
+        conn_table: Arc<ConnTable>,
         greet: impl FnMut(Token, Origin, &Known) -> T + 'static,
     ) -> io::Result<Sockets<T, P>> {
         let mut poller = P::new()?;
-        poller.add(lobby.bell(options.core), BELL, Interest::Accepts)?;
+        poller.add(conn_table.bell(options.core), BELL, Interest::Accepts)?;
         Ok(Sockets {
             poller,
-            lobby,
+            conn_table,
             listeners: Vec::new(),
             connections: Slab::new(),
             greet: Box::new(greet),
@@ -178,7 +178,7 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
 
     /// Serves what came, and lets in who came; writes nothing. `now_s`: seconds since the server's start. Cost: a system
     /// call, and one for each connection that has something to read.
-    pub fn step(&mut self, desk: &mut T::Desk<'_>, now: Ns, now_s: u32) -> Progress {
+    pub fn step(&mut self, executor: &mut T::Executor<'_>, now: Ns, now_s: u32) -> Progress {
         self.begin_round(now);
         if now_s != self.now_s {
             self.now_s = now_s;
@@ -194,7 +194,7 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
             };
             if let Some(connection) = self.connections.get_mut(token) {
                 connection.queued = false;
-                self.turn(token, desk);
+                self.turn(token, executor);
             }
         }
         if self.next_event >= self.events.len() {
@@ -208,7 +208,7 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
             && let Some(&event) = self.events.get(self.next_event)
         {
             self.next_event += 1;
-            self.happened(&event, desk, now);
+            self.happened(&event, executor, now);
         }
         self.feed();
         let more = !self.queue.is_empty() || self.next_event < self.events.len();
@@ -232,28 +232,28 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
         while self.replies.is_over() && self.shed_reader() {}
         while self.requests.is_over_in_small() && self.shed_beginner() {}
         if std::mem::take(&mut self.changed) {
-            self.lobby.show(self.options.core, &self.counters);
+            self.conn_table.show(self.options.core, &self.counters);
         }
     }
 
     /// The reply that was missing. Ignored if the connection is gone. It is written with the next
     /// [`flush`](Sockets::flush).
-    pub fn fill(&mut self, hole: Hole, bytes: &[u8]) {
-        let token = Token(hole.connection);
+    pub fn fill(&mut self, pending_reply: PendingReply, bytes: &[u8]) {
+        let token = Token(pending_reply.connection);
         let Some(connection) = self.connections.get_mut(token) else {
             return;
         };
-        connection.output.fill(hole, bytes);
+        connection.output.fill(pending_reply, bytes);
         mark(&mut self.dirty, token, connection);
-        if connection.wants == Wants::Others {
+        if connection.need == Need::Others {
             enqueue(&mut self.queue, token, connection);
         }
     }
 
-    /// There is something to tell to a connection that [wants to be told](Wants::News): its turn comes in the next step.
+    /// There is something to tell to a connection that [need to be told](Need::Notification): its turn comes in the next step.
     /// False if it is gone, or waits for something else.
     pub fn news(&mut self, token: Token) -> bool {
-        let wants_news = |connection: &&mut Connection<T>| connection.wants == Wants::News;
+        let wants_news = |connection: &&mut Connection<T>| connection.need == Need::Notification;
         let Some(connection) = self.connections.get_mut(token).filter(wants_news) else {
             return false;
         };
@@ -261,10 +261,10 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
         true
     }
 
-    /// There is room again on the way to other cores: those who wait for it go on.
-    pub fn room_for_others(&mut self) {
+    /// There is space again on the way to other cores: those who wait for it go on.
+    pub fn space_for_others(&mut self) {
         for (token, connection) in self.connections.iter_mut() {
-            if connection.wants == Wants::Others {
+            if connection.need == Need::Others {
                 enqueue(&mut self.queue, token, connection);
             }
         }
@@ -307,14 +307,14 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
     /// What the last round answered took until now: no clock is read for it.
     fn begin_round(&mut self, now: Ns) {
         for (since, count) in self.answered.drain(..) {
-            self.lobby
+            self.conn_table
                 .durations(self.options.core)
                 .note(now.since(since), count);
         }
         self.round = now;
     }
 
-    fn happened(&mut self, event: &Event, desk: &mut T::Desk<'_>, now: Ns) {
+    fn happened(&mut self, event: &Event, executor: &mut T::Executor<'_>, now: Ns) {
         match event.token {
             BELL => self.take_arrivals(),
             token if token >= BEYOND => self.accept((token - BEYOND) as usize, now),
@@ -330,17 +330,17 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
                     connection.blocked = false;
                     mark(&mut self.dirty, token, connection);
                 }
-                self.turn(token, desk);
+                self.turn(token, executor);
             }
         }
     }
 
     #[inline]
-    fn turn(&mut self, token: Token, desk: &mut T::Desk<'_>) {
+    fn turn(&mut self, token: Token, executor: &mut T::Executor<'_>) {
         let Some(connection) = self.connections.get_mut(token) else {
             return;
         };
-        if self.leaving && matches!(connection.wants, Wants::Input { .. }) {
+        if self.leaving && matches!(connection.need, Need::Input { .. }) {
             return mark(&mut self.dirty, token, connection);
         }
         self.serving = Some(token);
@@ -351,7 +351,7 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
             counters: &mut self.counters,
             now_s: self.now_s,
         };
-        let turn = connection.turn(desk, &mut bench);
+        let turn = connection.turn(executor, &mut bench);
         self.serving = None;
         if connection.unanswered == 0 {
             connection.unanswered_since = self.round;
@@ -360,7 +360,7 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
         if connection.output.is_empty() {
             answer(&mut self.answered, connection);
         }
-        if connection.output.ready_bytes() > 0 || connection.wants == Wants::Close || self.leaving {
+        if connection.output.ready_bytes() > 0 || connection.need == Need::Close || self.leaving {
             self.staged_bytes += connection.output.ready_bytes();
             mark(&mut self.dirty, token, connection);
         }
@@ -394,10 +394,10 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
             connection.say_goodbye(&mut self.buffer);
             return self.close(token);
         }
-        if connection.blocked != connection.told_of_room {
-            connection.told_of_room = connection.blocked;
+        if connection.blocked != connection.told_of_space {
+            connection.told_of_space = connection.blocked;
             let interest = match connection.blocked {
-                true => Interest::ArrivalsAndRoom,
+                true => Interest::ArrivalsAndSpace,
                 false => Interest::Arrivals,
             };
             if self
@@ -408,11 +408,11 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
                 return self.close(token);
             }
         }
-        let goes_on = match connection.wants {
-            Wants::Input { .. } => connection.readable && !connection.hungry,
-            Wants::Room => true,
-            Wants::News => connection.readable,
-            Wants::Others | Wants::Turn | Wants::Close => false,
+        let goes_on = match connection.need {
+            Need::Input { .. } => connection.readable && !connection.hungry,
+            Need::OutputSpace => true,
+            Need::Notification => connection.readable,
+            Need::Others | Need::Turn | Need::Close => false,
         };
         if goes_on && !connection.output.is_full() {
             enqueue(&mut self.queue, token, connection);
@@ -423,11 +423,11 @@ impl<T: Talk, P: Poller> Sockets<T, P> {
         let Some(connection) = self.connections.remove(token) else {
             return;
         };
-        self.lobby.forget(self.options.core, connection.known.number);
+        self.conn_table.forget(self.options.core, connection.known.number);
         connection.end(&self.requests);
         self.counters.current -= 1;
         self.changed = true;
-        self.lobby.leave(self.options.core);
+        self.conn_table.leave(self.options.core);
     }
 }
 

@@ -152,7 +152,7 @@ fn a_conversation_in_pieces_of_any_size() {
         let mut pair = Pair::new(files.client("localhost", false), &acceptor);
         pair.talk(step).expect("a handshake");
         assert!(!pair.client.is_handshaking() && !pair.server.is_client_known());
-        pair.client.writer().write_all(b"get a\r\n").expect("room");
+        pair.client.writer().write_all(b"get a\r\n").expect("space");
         pair.talk(step).expect("data");
         assert_eq!(pair.heard, b"get a\r\n");
     }
@@ -207,7 +207,7 @@ fn much_that_comes_at_once() {
     pair.client
         .writer()
         .write_all(&vec![b'x'; 1 << 20])
-        .expect("room");
+        .expect("space");
     pair.talk(1 << 14).expect("data");
     assert_eq!(pair.heard.len(), 1 << 20);
 }
@@ -256,7 +256,7 @@ fn new_certificates_serve_new_connections_and_bad_ones_nobody() {
         Err(TlsError::File { what: "ssl_key", .. })
     ));
     assert!(shakes_hands("renewed"), "what was good stays");
-    old.client.writer().write_all(b"still here").expect("room");
+    old.client.writer().write_all(b"still here").expect("space");
     old.talk(100_000).expect("data");
     assert_eq!(old.heard, b"still here");
 }
@@ -301,7 +301,7 @@ fn what_is_not_tls_ends_with_an_alert() {
     let files = Files::new("not-tls");
     let acceptor = TlsAcceptor::new(files.options(ClientCertificates::None)).expect("files");
     let (mut session, mut theirs, ours) = raw(&acceptor);
-    theirs.write_all(b"get a\r\nget b\r\nget c\r\n").expect("room");
+    theirs.write_all(b"get a\r\nget b\r\nget c\r\n").expect("space");
     let error = session.read(ours.as_fd(), &mut [0; 64]).expect_err("no record");
     assert_eq!(error.kind(), ErrorKind::InvalidData);
     let mut alert = [0; 64];

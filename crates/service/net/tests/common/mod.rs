@@ -3,7 +3,9 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use drover_base::{Ns, Progress};
-use drover_net::{Advance, Hole, Listener, Lobby, Output, SocketOptions, Sockets, Talk, Wants};
+use drover_net::{
+    ConnTable, Consumed, Listener, Need, Output, PendingReply, Protocol, SocketOptions, Sockets,
+};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -12,51 +14,51 @@ use std::sync::Arc;
 const STEPS_MAX: usize = 200_000;
 
 /// Lines: `big N` is answered by N bytes and a newline, `put N` takes N bytes and answers their sum, `later` leaves a
-/// hole, `quit` ends, `panic` panics; everything else comes back.
+/// pending reply, `quit` ends, `panic` panics; everything else comes back.
 #[derive(Default)]
 pub struct Lines;
 
 /// What lines see of their core.
 #[derive(Default)]
-pub struct Desk {
-    pub holes: Vec<Hole>,
+pub struct Executor {
+    pub pending_replies: Vec<PendingReply>,
     pub requests: usize,
     /// Requests per turn; 0: any number.
     pub per_turn: usize,
 }
 
-impl Talk for Lines {
-    type Desk<'d> = Desk;
+impl Protocol for Lines {
+    type Executor<'d> = Executor;
 
-    fn advance(&mut self, desk: &mut Desk, input: &[u8], output: &mut Output) -> Advance {
+    fn advance(&mut self, executor: &mut Executor, input: &[u8], output: &mut Output) -> Consumed {
         let (mut used, mut served) = (0, 0);
         loop {
             let rest = &input[used..];
-            let advance = |wants| Advance { used, wants };
+            let advance = |need| Consumed { used, need };
             if output.is_full() && !rest.is_empty() {
-                return advance(Wants::Room);
+                return advance(Need::OutputSpace);
             }
             let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
-                return advance(Wants::Input {
+                return advance(Need::Input {
                     at_least: rest.len() + 1,
                 });
             };
-            if desk.per_turn > 0 && served == desk.per_turn {
-                return advance(Wants::Turn);
+            if executor.per_turn > 0 && served == executor.per_turn {
+                return advance(Need::Turn);
             }
             let line = std::str::from_utf8(&rest[..end]).expect("tests send text");
             let mut taken = end + 1;
             match line.split_once(' ') {
                 Some(("big", count)) => {
                     let count = count.parse().expect("a number");
-                    output.room(count).fill(b'x');
+                    output.space(count).fill(b'x');
                     output.push(b"\n");
                 }
                 Some(("put", count)) => {
                     let count: usize = count.parse().expect("a number");
                     if rest.len() < taken + count {
                         let at_least = taken + count;
-                        return advance(Wants::Input { at_least });
+                        return advance(Need::Input { at_least });
                     }
                     let sum: u64 = rest[taken..taken + count]
                         .iter()
@@ -65,40 +67,40 @@ impl Talk for Lines {
                     output.push(format!("{sum}\n").as_bytes());
                     taken += count;
                 }
-                _ if line == "later" => desk.holes.push(output.hole()),
-                _ if line == "quit" => return advance(Wants::Close),
+                _ if line == "later" => executor.pending_replies.push(output.pending_reply()),
+                _ if line == "quit" => return advance(Need::Close),
                 _ if line == "panic" => std::panic::resume_unwind(Box::new("on purpose")),
                 _ => output.push(&rest[..taken]),
             }
             used += taken;
             served += 1;
-            desk.requests += 1;
+            executor.requests += 1;
         }
     }
 }
 
 /// A core and its clients.
-pub struct Room {
+pub struct Bed {
     pub sockets: Sockets<Lines>,
-    pub desk: Desk,
-    pub lobby: Arc<Lobby>,
+    pub executor: Executor,
+    pub conn_table: Arc<ConnTable>,
     pub addr: SocketAddr,
     pub now: Ns,
 }
 
-impl Room {
-    pub fn new(options: SocketOptions, limit: usize) -> Room {
-        let lobby = Arc::new(Lobby::new(1, limit).expect("a lobby"));
-        let mut sockets = Sockets::new(options, lobby.clone(), |_, _, _| Lines).expect("sockets");
+impl Bed {
+    pub fn new(options: SocketOptions, limit: usize) -> Bed {
+        let conn_table = Arc::new(ConnTable::new(1, limit).expect("a conn_table"));
+        let mut sockets = Sockets::new(options, conn_table.clone(), |_, _, _| Lines).expect("sockets");
         let listener = Listener::tcp("127.0.0.1:0".parse().expect("an address"), 1024).expect("a listener");
         let drover_net::Address::Tcp(addr) = *listener.address() else {
             unreachable!("it is TCP")
         };
         sockets.listen(listener).expect("listening");
-        Room {
+        Bed {
             sockets,
-            desk: Desk::default(),
-            lobby,
+            executor: Executor::default(),
+            conn_table,
             addr,
             now: Ns::from_s(1),
         }
@@ -107,13 +109,13 @@ impl Room {
     /// One round of the core.
     pub fn round(&mut self) -> Progress {
         let now_s = self.now.as_s() as u32;
-        let progress = self.sockets.step(&mut self.desk, self.now, now_s);
+        let progress = self.sockets.step(&mut self.executor, self.now, now_s);
         self.sockets.flush();
         progress
     }
 
     /// Rounds until `done`; panics when that does not come.
-    pub fn until(&mut self, what: &str, mut done: impl FnMut(&mut Room) -> bool) {
+    pub fn until(&mut self, what: &str, mut done: impl FnMut(&mut Bed) -> bool) {
         for _ in 0..STEPS_MAX {
             self.round();
             if done(self) {

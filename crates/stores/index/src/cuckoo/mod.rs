@@ -47,7 +47,7 @@ pub const TABLE_MAGIC: u64 = u64::from_le_bytes(*b"DRVCUCK1");
 
 /// No place for a key: grow, or refuse it. The table is as it was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no way to make room for a key within {VISITED_MAX} places")]
+#[error("no way to make space for a key within {VISITED_MAX} places")]
 pub struct TableFull;
 
 /// Offset of entry `index` from the start of the table.
@@ -177,7 +177,7 @@ impl<M: TableMemory> CuckooTable<M> {
         let candidates = self.candidates(hash);
         let index = match self.free_place(&candidates) {
             Some(index) => index,
-            None => self.make_room(&candidates)?,
+            None => self.make_space(&candidates)?,
         };
         self.fill(index, hash, record, version);
         Ok(())
@@ -203,10 +203,10 @@ impl<M: TableMemory> CuckooTable<M> {
 
     /// Moves keys along a path until one of `candidates` may be overwritten. Its entry is still there, a second copy
     /// of one that has moved.
-    fn make_room(&mut self, candidates: &Candidates) -> Result<u64, TableFull> {
+    fn make_space(&mut self, candidates: &Candidates) -> Result<u64, TableFull> {
         let mut search = std::mem::take(&mut self.search);
         let found = search.find(&self.keys, self.mask, candidates);
-        let room = found.map(|path| {
+        let space = found.map(|path| {
             self.header.begin_moves(&mut self.memory);
             // From the free end backwards: at every instant every key is somewhere.
             for step in path.windows(2) {
@@ -216,7 +216,7 @@ impl<M: TableMemory> CuckooTable<M> {
             *path.last().expect("a path has a free end")
         });
         self.search = search;
-        room.ok_or(TableFull)
+        space.ok_or(TableFull)
     }
 
     /// Copies the entry at `from` to `to`, another place of its key.

@@ -1,4 +1,4 @@
-//! [`PathSearch`]: how to make room for a key, found out before anything is touched.
+//! [`PathSearch`]: how to make space for a key, found out before anything is touched.
 //!
 //! Breadth first: the places of the new key, then the other places of the keys that lie there, and so on, until one is
 //! free. The shortest path moves the fewest entries, and the search visits a bounded number. *(The released code of

@@ -5,7 +5,7 @@
 //!        | header, 1 line | slot 0 | slot 1 | ... home_count * stride + span - stride slots | overflow block 1 | block 2 | ...
 //! ```
 //! A block of overflow has [`BLOCK_SLOTS`] slots. Those of a home form a chain: the first slot of the home's
-//! neighbourhood, and then the first slot of each block, say which block is next. A key that no displacement makes room
+//! neighbourhood, and then the first slot of each block, say which block is next. A key that no displacement makes space
 //! for goes there; when a slot of the neighbourhood becomes free, one comes back.
 //!
 //! Within the table keys move to higher slots only, and a slot is filled before the old one is freed. A reader may still
@@ -191,7 +191,7 @@ impl<M: TableMemory> HopscotchTable<M> {
         self.keys[slot]
     }
 
-    /// A key whose removal helps to make room for one with `hash`: `turn` chooses among those of its neighbourhood.
+    /// A key whose removal helps to make space for one with `hash`: `turn` chooses among those of its neighbourhood.
     pub fn rival(&self, hash: KeyHash, turn: usize) -> Option<KeyHash> {
         let span = self.options.geometry.span;
         let first = self.options.geometry.first(self.options.home(hash));
@@ -216,7 +216,7 @@ impl<M: TableMemory> HopscotchTable<M> {
             return Ok(Some(old));
         }
         let home = self.options.home(hash);
-        match self.make_room(home) {
+        match self.make_space(home) {
             Some(slot) => self.fill(slot, hash, content),
             None => self.put_into_overflow(home, hash, content)?,
         }
@@ -240,7 +240,7 @@ impl<M: TableMemory> HopscotchTable<M> {
     }
 
     /// A free slot within the neighbourhood of `home`, moving others away from it if that helps.
-    fn make_room(&mut self, home: u64) -> Option<usize> {
+    fn make_space(&mut self, home: u64) -> Option<usize> {
         let geometry = self.options.geometry;
         let first = geometry.first(home);
         let end = (first + LOOK_MAX).min(self.options.slot_count());

@@ -97,7 +97,7 @@ pub fn churn(table: &mut CuckooTable<Vec<u8>>, table_fulls: usize, scrub: usize)
     for next in first..first + (table_fulls * table.entry_count()) as u64 {
         let at = rng.below(keys.len() as u64) as usize;
         table.remove(hash(keys[at])).expect("it is there");
-        table.put(hash(next), record(next, 0)).expect("room at 0.75");
+        table.put(hash(next), record(next, 0)).expect("space at 0.75");
         keys[at] = next;
         table.scrub(scrub);
     }

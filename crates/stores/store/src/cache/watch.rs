@@ -1,4 +1,4 @@
-//! [`Watch`]: who goes to make room, for those who want to know. The index forgets lazily, and by then the log has
+//! [`Watch`]: who goes to make space, for those who want to know. The index forgets lazily, and by then the log has
 //! written over what it forgot; so this looks at what stands where the head is about to go.
 
 use super::Cache;
@@ -11,7 +11,7 @@ use std::fmt;
 /// Items that went and were not told yet; what goes meanwhile is not told.
 const TOLD_LATER_MAX: usize = 256;
 
-/// An item that went before its time to make room.
+/// An item that went before its time to make space.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Evicted {
     /// Its key; empty if its hash was its key.
@@ -83,7 +83,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
     /// Notes who will be written over by an item of `need` bytes; not the one at `own`, which that one replaces.
     #[cold]
     #[inline(never)]
-    pub(super) fn foresee(&mut self, need: usize, own: Option<u64>) {
+    pub(super) fn note_evictions(&mut self, need: usize, own: Option<u64>) {
         let Some(mut watch) = self.watch.take() else {
             return;
         };

@@ -39,7 +39,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         ItemRef::new(self.heap.place(at))
     }
 
-    /// Stores the value of the item at `at` again, with extras, if there is room.
+    /// Stores the value of the item at `at` again, with extras, if there is space.
     #[cold]
     fn give_extras<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, at: u64, extras: Extras, meta: Meta) -> u64 {
         let mut value = take(&mut self.scratch);

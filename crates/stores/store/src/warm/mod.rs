@@ -75,7 +75,7 @@ impl WarmFile {
             }
             TryLockError::Error(error) => error,
         })?;
-        let part_bytes = Partition::<crate::Erew>::memory_bytes(options).next_multiple_of(PART_ALIGN);
+        let part_bytes = Partition::<crate::Exclusive>::memory_bytes(options).next_multiple_of(PART_ALIGN);
         let shape = Shape::new(options, partition_count, part_bytes);
         let meta = meta_path(path);
         let guarded = guard(&file)?;

@@ -4,7 +4,7 @@
 
 use drover_base::KeyHash;
 use drover_mem::{NativeCpu, PageWish};
-use drover_store::{Erew, Hint, Key, Mode, Partition, PartitionOptions, PutOutcome};
+use drover_store::{Exclusive, Hint, Key, Mode, Partition, PartitionOptions, PutOutcome};
 
 pub const FIFO: Mode = Mode::Cache { move_to_head: 1.0 };
 
@@ -23,7 +23,11 @@ pub fn partition(mode: Mode, log_bytes: usize, bucket_count: usize) -> Partition
 }
 
 /// A partition whose log offsets have only `BITS` bits.
-pub fn narrow<const BITS: u32>(mode: Mode, log_bytes: usize, bucket_count: usize) -> Partition<Erew, BITS> {
+pub fn narrow<const BITS: u32>(
+    mode: Mode,
+    log_bytes: usize,
+    bucket_count: usize,
+) -> Partition<Exclusive, BITS> {
     Partition::create(&options(mode, log_bytes, bucket_count)).expect("memory")
 }
 
@@ -50,7 +54,7 @@ pub fn tag_of(key: u64) -> u16 {
 
 /// Ours, as a [`Kv`].
 pub struct Ours<const BITS: u32 = 48> {
-    pub partition: Partition<Erew, BITS>,
+    pub partition: Partition<Exclusive, BITS>,
     /// What the last look ahead said; used for the next operation, whatever its key.
     hint: Hint,
     pub cpu: NativeCpu,
@@ -118,7 +122,7 @@ pub enum Flaw {
     StopsAtEmpty,
     /// 6: what the first stage located is served by the second without a look.
     TrustsFirstStage,
-    /// 7: the room of an item is taken to include its 8-byte header.
+    /// 7: the space of an item is taken to include its 8-byte header.
     RoomIncludesHeader,
 }
 
@@ -136,7 +140,7 @@ pub struct Toy {
 struct Entry {
     key: u64,
     at: usize,
-    room: usize,
+    space: usize,
     age: u64,
 }
 
@@ -201,23 +205,23 @@ impl Kv for Toy {
                 0
             };
             if self.flaw == Flaw::FixedLength {
-                let fixed = &value[..value.len().min(entry.room)];
+                let fixed = &value[..value.len().min(entry.space)];
                 return self.write(entry.at, fixed);
             }
-            if value.len() <= entry.room + header {
+            if value.len() <= entry.space + header {
                 return self.write(entry.at, value);
             }
         }
         let at = self.bytes.len() + 8;
-        let room = value.len().next_multiple_of(8);
-        self.bytes.resize(at + room, 0);
+        let space = value.len().next_multiple_of(8);
+        self.bytes.resize(at + space, 0);
         self.write(at, value);
         self.clock += 1;
         let slot = own.unwrap_or_else(|| self.slot_for(key));
         self.slots[slot] = Some(Entry {
             key,
             at,
-            room,
+            space,
             age: self.clock,
         });
     }

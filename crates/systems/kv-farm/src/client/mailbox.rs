@@ -31,13 +31,13 @@ impl Mailbox {
         self.region.load_u64(0, Ordering::Acquire)
     }
 
-    /// The reply to request `sequence` in `place`, if it is there whole; its value goes to `out`. `room`: where a long value was
+    /// The reply to request `sequence` in `place`, if it is there whole; its value goes to `out`. `space`: where a long value was
     /// asked for, memory, offset and length.
     pub(super) fn reply(
         &self,
         place: usize,
         sequence: u64,
-        room: Option<(&Region, usize, usize)>,
+        space: Option<(&Region, usize, usize)>,
         out: &mut Vec<u8>,
     ) -> Result<Option<Reply>, BadReply> {
         let end = NOTICE_BYTES + (place + 1) * self.reply_bytes;
@@ -45,7 +45,7 @@ impl Mailbox {
         if self.region.load_u64(end - 8, Ordering::Acquire) != sequence {
             return Ok(None);
         }
-        match self.open(end, room, out) {
+        match self.open(end, space, out) {
             Some(reply) if !self.sums || reply.sum == reply_sum(&reply, out) => Ok(Some(reply)),
             // The rest is on its way.
             _ if self.sums => Ok(None),
@@ -53,13 +53,13 @@ impl Mailbox {
         }
     }
 
-    fn open(&self, end: usize, room: Option<(&Region, usize, usize)>, out: &mut Vec<u8>) -> Option<Reply> {
+    fn open(&self, end: usize, space: Option<(&Region, usize, usize)>, out: &mut Vec<u8>) -> Option<Reply> {
         let mut trailer = [0; REPLY_TRAILER_BYTES];
         let at = end - REPLY_TRAILER_BYTES;
         self.region.copy_out(at, &mut trailer);
         let reply = Reply::decode(&trailer)?;
         out.clear();
-        match (reply.status, room) {
+        match (reply.status, space) {
             (Status::Value, _) if reply.value_bytes <= self.reply_bytes - REPLY_TRAILER_BYTES => {
                 out.resize(reply.value_bytes, 0);
                 self.region.copy_out(at - reply.value_bytes, out);
@@ -75,13 +75,13 @@ impl Mailbox {
     }
 }
 
-/// Whatever lies in a client's memory, polled as its client does: a reply fits its place or the room, or is none. Input: whether replies
+/// Whatever lies in a client's memory, polled as its client does: a reply fits its place or the space, or is none. Input: whether replies
 /// carry sums and are made to fit, then what lies there. For `cargo fuzz`.
 #[doc(hidden)]
 pub fn fuzz_mailbox(input: &[u8]) {
     const REPLY_BYTES: usize = 128;
     let page = || Region::private(4096, drover_mem::PageWish::Small);
-    let (Some((how, input)), Ok(region), Ok(room)) = (input.split_first(), page(), page()) else {
+    let (Some((how, input)), Ok(region), Ok(space)) = (input.split_first(), page(), page()) else {
         return;
     };
     let mut bytes = [0; NOTICE_BYTES + 2 * REPLY_BYTES];
@@ -112,9 +112,9 @@ pub fn fuzz_mailbox(input: &[u8]) {
     for place in 0..2 {
         let end = NOTICE_BYTES + (place + 1) * REPLY_BYTES;
         let sequence = u64::from_le_bytes(bytes[end - 8..end].try_into().expect("8 bytes"));
-        for room in [None, Some((&room, 64, 100))] {
-            if let Ok(Some(reply)) = mailbox.reply(place, sequence, room, &mut out) {
-                let most = match (reply.status, room) {
+        for space in [None, Some((&space, 64, 100))] {
+            if let Ok(Some(reply)) = mailbox.reply(place, sequence, space, &mut out) {
+                let most = match (reply.status, space) {
                     (Status::Value, _) => REPLY_BYTES - REPLY_TRAILER_BYTES,
                     (Status::Written, Some((_, _, bytes))) => bytes,
                     _ => 0,

@@ -1,6 +1,6 @@
 //! What is asked of the server, and what it says: replies, where they are looked for.
 
-use super::{Front, Reader, State};
+use super::{Operations, Reader, State};
 use crate::layout::{Reply, Status};
 use crate::logic::Lookup;
 use drover_kv::{Outcome, Refusal};
@@ -9,32 +9,32 @@ use drover_verbs::Provider;
 
 impl Reader {
     /// The record of place `at` is in the server's memory.
-    pub(super) fn carried<P: Provider>(&mut self, front: &mut Front<P>, at: usize) {
-        front.carried(at);
-        let tail = front.places[at].own.tail;
-        if let Some(session) = front.session(at) {
+    pub(super) fn carried<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize) {
+        ops.carried(at);
+        let tail = ops.list[at].own.tail;
+        if let Some(session) = ops.session(at) {
             session.sender.landed(tail);
-            front.stirred |= session.is_blocked;
+            ops.stirred |= session.is_blocked;
         }
     }
 
     /// Looks for replies.
-    pub(super) fn look_for_replies<P: Provider>(&mut self, front: &mut Front<P>, sink: Sink<'_>) {
+    pub(super) fn look_for_replies<P: Provider>(&mut self, ops: &mut Operations<P>, sink: Sink<'_>) {
         let mut index = 0;
         while index < self.asked.len() {
             let at = self.asked[index] as usize;
-            let place = &front.places[at];
+            let place = &ops.list[at];
             if place.state != State::Reply {
                 self.asked.swap_remove(index);
                 continue;
             }
             let (sequence, large) = (place.sequence, place.large);
             let mut value = std::mem::take(&mut self.scratch);
-            let session = front.session(at);
+            let session = ops.session(at);
             match session.and_then(|session| session.reply(at, sequence, large, &mut value)) {
                 Some(reply) => {
                     self.asked.swap_remove(index);
-                    self.take_reply(front, at, &reply, &value, sink);
+                    self.take_reply(ops, at, &reply, &value, sink);
                 }
                 None => index += 1,
             }
@@ -44,28 +44,28 @@ impl Reader {
 
     fn take_reply<P: Provider>(
         &mut self,
-        front: &mut Front<P>,
+        ops: &mut Operations<P>,
         at: usize,
         reply: &Reply,
         value: &[u8],
         sink: Sink<'_>,
     ) {
-        let place = &front.places[at];
+        let place = &ops.list[at];
         // A reader that gave up because of torn bytes had not missed anything yet.
         let is_miss = !place.own.lookup.as_ref().is_some_and(Lookup::has_given_up);
         match (reply.status, reply.status.outcome(place.kind)) {
             (status, Some(outcome)) => {
                 let is_confirmed = status == Status::NotFound && !place.is_update();
                 self.stats.confirmed_misses += u64::from(is_confirmed && is_miss);
-                front.finish(at, outcome, sink);
+                ops.finish(at, outcome, sink);
             }
             (Status::Value | Status::Written, None) => {
                 self.stats.hits += 1;
                 self.stats.false_misses += u64::from(is_miss);
-                front.finish(at, Outcome::Value(value), sink);
+                ops.finish(at, Outcome::Value(value), sink);
             }
-            (Status::Long, None) => self.ask(front, at, true),
-            _ => front.finish(at, Outcome::Refused(Refusal::BadRequest), sink),
+            (Status::Long, None) => self.ask(ops, at, true),
+            _ => ops.finish(at, Outcome::Refused(Refusal::BadRequest), sink),
         }
     }
 }

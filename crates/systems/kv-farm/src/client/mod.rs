@@ -27,7 +27,7 @@ pub type FarmClient<P> = drover_one_sided::Client<P, Reader>;
 pub type ClientOptions = drover_one_sided::ClientOptions<Miss>;
 
 /// Operations and links.
-type Front<P> = drover_one_sided::Front<P, Reader>;
+type Operations<P> = drover_one_sided::Operations<P, Reader>;
 
 /// What an operation does.
 type State = drover_one_sided::State<Wait>;
@@ -75,7 +75,7 @@ pub enum Wait {
 
 /// What is kept for an operation.
 #[derive(Default)]
-pub struct Own {
+pub struct GetState {
     lookup: Option<Lookup>,
     /// When its READ was staged.
     read_at: Ns,
@@ -83,7 +83,7 @@ pub struct Own {
     tail: u64,
 }
 
-impl Own {
+impl GetState {
     fn lookup(&mut self) -> &mut Lookup {
         self.lookup.as_mut().expect("a GET that has begun")
     }
@@ -102,12 +102,12 @@ pub struct Reader {
 impl<P: Provider> drover_one_sided::Reader<P> for Reader {
     type Session = Session<P>;
     type Wait = Wait;
-    type Own = Own;
+    type GetState = GetState;
     type Miss = Miss;
     type Stats = ClientStats;
 
-    fn places_for(depth: usize) -> usize {
-        session::places_for(depth)
+    fn operations_for(depth: usize) -> usize {
+        session::operations_for(depth)
     }
 
     fn item_bytes(key_bytes: usize, value_bytes: usize) -> usize {
@@ -128,53 +128,53 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
         self.stats
     }
 
-    fn begin(&mut self, front: &mut Front<P>, at: usize) {
-        let place = &mut front.places[at];
+    fn begin(&mut self, ops: &mut Operations<P>, at: usize) {
+        let place = &mut ops.list[at];
         place.own.lookup = Some(Lookup::new(place.hash, self.miss));
-        self.look_up(front, at);
+        self.look_up(ops, at);
     }
 
-    fn again(&mut self, front: &mut Front<P>, at: usize) {
-        self.look_up(front, at);
+    fn again(&mut self, ops: &mut Operations<P>, at: usize) {
+        self.look_up(ops, at);
     }
 
-    fn read_long(&mut self, front: &mut Front<P>, at: usize, _: Wait) {
-        self.read_object_now(front, at);
+    fn read_long(&mut self, ops: &mut Operations<P>, at: usize, _: Wait) {
+        self.read_object_now(ops, at);
     }
 
-    fn sent(&mut self, front: &mut Front<P>, at: usize, sent: u64) {
-        front.places[at].own.tail = sent;
+    fn sent(&mut self, ops: &mut Operations<P>, at: usize, sent: u64) {
+        ops.list[at].own.tail = sent;
         self.asked.push(at as u32);
         self.stats.messages += 1;
     }
 
-    fn completed(&mut self, front: &mut Front<P>, _: usize, wc: &Wc, sink: Sink<'_>) {
+    fn completed(&mut self, ops: &mut Operations<P>, _: usize, wc: &Wc, sink: Sink<'_>) {
         let at = (wc.wr_id.0 & WHICH) as usize;
         match wc.wr_id.0 & !WHICH {
-            SENT => self.carried(front, at),
-            MOVES => self.moves_came(front, at, sink),
-            OBJECT => self.object_came(front, at, sink),
-            _ => self.slots_came(front, at, sink),
+            SENT => self.carried(ops, at),
+            MOVES => self.moves_came(ops, at, sink),
+            OBJECT => self.object_came(ops, at, sink),
+            _ => self.slots_came(ops, at, sink),
         }
     }
 
-    fn polled(&mut self, front: &mut Front<P>, shard: usize) {
-        if let Some(session) = front.links[shard].session()
+    fn polled(&mut self, ops: &mut Operations<P>, shard: usize) {
+        if let Some(session) = ops.links[shard].session()
             && session.is_blocked
             && session.hear_notice()
         {
             session.is_blocked = false;
-            front.stirred = true;
+            ops.stirred = true;
         }
     }
 
-    fn take_replies(&mut self, front: &mut Front<P>, sink: Sink<'_>) {
-        self.look_for_replies(front, sink);
+    fn take_replies(&mut self, ops: &mut Operations<P>, sink: Sink<'_>) {
+        self.look_for_replies(ops, sink);
     }
 
-    fn lost(&mut self, front: &mut Front<P>) {
+    fn lost(&mut self, ops: &mut Operations<P>) {
         // Nobody waits for a reply of a session that is over.
-        let places = &front.places;
+        let places = &ops.list;
         self.asked.retain(|at| places[*at as usize].state == State::Reply);
     }
 }

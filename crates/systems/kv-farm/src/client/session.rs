@@ -7,7 +7,7 @@
 
 use super::SetupError;
 use super::mailbox::Mailbox;
-use crate::control::{Attach, PROTOCOL_VERSION, Welcome, Wishes};
+use crate::control::{Attach, FarmParams, PROTOCOL_VERSION, Welcome};
 use crate::layout::{
     NOTICE_BYTES, REPLY_TRAILER_BYTES, REQUEST_HEADER_BYTES, Reply, Request, encode_record, filler_word,
     record_bytes,
@@ -16,7 +16,7 @@ use crate::logic::{Sender, TableShape};
 use drover_base::Ns;
 use drover_index::hopscotch::{BLOCK_SLOTS, MOVES_OFFSET, ObjectRef, TableOptions, item_bytes, object_bytes};
 use drover_mem::{PageWish, round_up};
-use drover_one_sided::{Agreed, Basis, VALUES_MAX};
+use drover_one_sided::{Agreed, ConnResources, VALUES_MAX};
 use drover_verbs::{
     Access, Context, MemoryRegion, PIECES_MAX, Provider, QueuePair, RemoteRegion, SendOp, Watch,
 };
@@ -39,13 +39,13 @@ const FILLERS_MAX: usize = 4;
 
 /// How many places a send queue of `depth` requests is enough for: each has a record and a READ under way at most, beside fillers
 /// and what long objects take more.
-pub(super) fn places_for(depth: usize) -> usize {
+pub(super) fn operations_for(depth: usize) -> usize {
     (depth.saturating_sub(FILLERS_MAX + VALUES_MAX * PIECES_MAX) / 2).max(1)
 }
 
 /// One client at one shard.
 pub struct Session<P: Provider> {
-    pub(super) basis: Basis<P>,
+    pub(super) basis: ConnResources<P>,
     buffers: P::Mr,
     mailbox: P::Mr,
     table: RemoteRegion,
@@ -56,7 +56,7 @@ pub struct Session<P: Provider> {
     sums: bool,
     slots_bytes: usize,
     pub(super) sender: Sender,
-    /// Somebody waits for room in the ring.
+    /// Somebody waits for space in the ring.
     pub(super) is_blocked: bool,
     record: Vec<u8>,
     ctx: Rc<P::Context>,
@@ -91,15 +91,15 @@ fn check(table: &TableOptions, welcome: &Welcome) -> Result<(), SetupError> {
 }
 
 impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
-    type Wishes = Wishes;
+    type ClientParams = FarmParams;
     type Welcome = Welcome;
     type Attach = Attach;
 
     const VERSION: u16 = PROTOCOL_VERSION;
 
-    fn wishes(ctx: &P::Context) -> Wishes {
+    fn wishes(ctx: &P::Context) -> FarmParams {
         let sums = !ctx.caps().ordered_writes;
-        Wishes { sums }
+        FarmParams { sums }
     }
 
     fn new(ctx: &Rc<P::Context>, slots: usize, welcome: &Welcome, now: Ns) -> Result<Session<P>, SetupError> {
@@ -120,7 +120,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
         let buffers = memory(ring_bytes + slots * buffer_bytes, Access::LOCAL)?;
         let mailbox = memory(NOTICE_BYTES + slots * reply_bytes, Access::REMOTE_WRITE)?;
         let depths = (2 * slots + FILLERS_MAX, 0);
-        let basis = Basis::<P>::new(ctx, agreed, depths, (object_bytes_max, both_ways))?;
+        let basis = ConnResources::<P>::new(ctx, agreed, depths, (object_bytes_max, both_ways))?;
         let table = ctx.import_region(&welcome.slots)?;
         let objects = ctx.import_region(&welcome.objects)?;
         let ring = ctx.import_region(&welcome.ring)?;
@@ -168,11 +168,11 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
         })
     }
 
-    fn basis(&self) -> &Basis<P> {
+    fn basis(&self) -> &ConnResources<P> {
         &self.basis
     }
 
-    fn basis_mut(&mut self) -> &mut Basis<P> {
+    fn basis_mut(&mut self) -> &mut ConnResources<P> {
         &mut self.basis
     }
 
@@ -231,7 +231,7 @@ impl<P: Provider> Session<P> {
     /// How far the server has consumed the ring; whether that is news.
     pub(super) fn hear_notice(&mut self) -> bool {
         let head = self.replies.notice();
-        self.sender.told(head).unwrap_or_else(|error| {
+        self.sender.acknowledge(head).unwrap_or_else(|error| {
             tracing::debug!(%error, head, "the server does not know what it reads");
             self.basis.agreed.broken = true;
             false
@@ -247,8 +247,8 @@ impl<P: Provider> Session<P> {
         out: &mut Vec<u8>,
     ) -> Option<Reply> {
         let values = &self.basis.values;
-        let room = large.map(|large| (values.mr.region(), values.offset(large), values.bytes()));
-        match self.replies.reply(place, sequence, room, out) {
+        let space = large.map(|large| (values.mr.region(), values.offset(large), values.bytes()));
+        match self.replies.reply(place, sequence, space, out) {
             Ok(reply) => reply,
             Err(error) => {
                 tracing::debug!(%error, "a server that does not know how to answer");

@@ -303,7 +303,7 @@ mod tests {
     fn table(shape: &TableShape, keys: u64) -> HopscotchTable<Vec<u8>> {
         let mut table = HopscotchTable::new(vec![0; shape.table.bytes()], &shape.table);
         for key in 0..keys {
-            table.put(hash(key), object(key)).expect("room");
+            table.put(hash(key), object(key)).expect("space");
         }
         table
     }
@@ -360,8 +360,8 @@ mod tests {
                 ..hash(1)
             },
         );
-        table.put(other, object(5)).expect("room");
-        table.put(ours, object(6)).expect("room");
+        table.put(other, object(5)).expect("space");
+        table.put(ours, object(6)).expect("space");
         let mut lookup = Lookup::new(ours, Miss::Confirmed);
         let Step::Slots { first, count } = lookup.begin(&shape) else {
             unreachable!("slots")
@@ -459,7 +459,7 @@ mod tests {
                 len,
                 incarnation: 0,
             };
-            table.put(hash(1), Content::Object(object)).expect("room");
+            table.put(hash(1), Content::Object(object)).expect("space");
             let mut lookup = Lookup::new(hash(1), Miss::Confirmed);
             let begin = lookup.begin(&SHAPE);
             assert_eq!(

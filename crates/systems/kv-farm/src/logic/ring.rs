@@ -6,7 +6,7 @@
 //! ```
 //! Positions count bytes since the session began; where they are in the ring is their remainder. A record is never cut: what does not
 //! fit before the end begins at the start, behind a filler. The receiver tells its head when half the ring has been consumed, and a
-//! record takes a quarter of it at most, so a sender that waits for room always gets some: all that was consumed and not told
+//! record takes a quarter of it at most, so a sender that waits for space always gets some: all that was consumed and not told
 //! is less than half. *(Circular buffer, lazy return of the head: from the literature on `[FaRM]`; the numbers: our choice.)*
 
 use crate::layout::{FILLER, Header, record_bytes};
@@ -65,7 +65,7 @@ impl Sender {
         }
     }
 
-    /// A place for a record with `payload` bytes; `None`: no room now.
+    /// A place for a record with `payload` bytes; `None`: no space now.
     pub fn place(&mut self, payload: usize) -> Option<Placed> {
         let size = record_bytes(payload) as u64;
         let left = self.bytes - self.tail % self.bytes;
@@ -92,7 +92,7 @@ impl Sender {
     }
 
     /// The receiver has told its head; whether that is news.
-    pub fn told(&mut self, head: u64) -> Result<bool, BadHead> {
+    pub fn acknowledge(&mut self, head: u64) -> Result<bool, BadHead> {
         if head > self.tail || head < self.head {
             return Err(BadHead);
         }
@@ -192,7 +192,7 @@ impl Receiver {
     }
 
     /// The head, if it is time to tell it: half the ring has been consumed since the last time.
-    pub fn tell(&mut self) -> Option<u64> {
+    pub fn head_to_report(&mut self) -> Option<u64> {
         if self.head - self.told < self.bytes / 2 {
             return None;
         }
@@ -275,9 +275,9 @@ mod tests {
             }
         }
 
-        fn tell(&mut self) {
-            if let Some(head) = self.receiver.tell() {
-                self.sender.told(head).expect("an honest head");
+        fn head_to_report(&mut self) {
+            if let Some(head) = self.receiver.head_to_report() {
+                self.sender.acknowledge(head).expect("an honest head");
             }
         }
     }
@@ -298,15 +298,15 @@ mod tests {
                         prop_assert!(payload.iter().all(|byte| *byte == got as u8));
                         got += 1;
                     }
-                    ring.tell();
+                    ring.head_to_report();
                 }
             }
             while ring.receive().is_some() {
                 got += 1;
             }
             prop_assert_eq!(sent, got);
-            ring.tell();
-            prop_assert!(ring.send(&[1; PAYLOAD_MAX]), "an empty ring has room, however much was told");
+            ring.head_to_report();
+            prop_assert!(ring.send(&[1; PAYLOAD_MAX]), "an empty ring has space, however much was told");
         }
 
         /// Any word: nothing, what comes next, or an error. It stays inside.
@@ -316,7 +316,7 @@ mod tests {
             for at in 0..records {
                 ring.send(&[at as u8; 70]);
                 ring.receive();
-                ring.tell();
+                ring.head_to_report();
             }
             let right = u64::from(next_sequence(ring.receiver.sequence)) << 32;
             let word = if sequence { word & 0xffff_ffff | right } else { word };
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(sent, 1024 / record_bytes(100));
         for consumed in 1..=sent {
             ring.receive().expect("it was sent");
-            ring.tell();
+            ring.head_to_report();
             let may_send = ring.sender.clone().place(100).is_some();
             assert_eq!(
                 may_send,
@@ -352,7 +352,7 @@ mod tests {
         for lap in 0..50 {
             assert!(ring.send(&[lap; 170]));
             assert_eq!(ring.receive(), Some(vec![lap; 170]));
-            ring.tell();
+            ring.head_to_report();
         }
         assert!(ring.fillers >= 8, "{} fillers", ring.fillers);
     }
@@ -361,9 +361,9 @@ mod tests {
     #[test]
     fn farm_bytes_that_are_the_cards_are_left_alone() {
         let mut sender = Sender::new(1024);
-        let first = sender.place(100).expect("room");
+        let first = sender.place(100).expect("space");
         while sender.place(100).is_some() {}
-        sender.told(1024).expect("an honest head");
+        sender.acknowledge(1024).expect("an honest head");
         assert_eq!(sender.place(100), None, "all consumed, nothing completed");
         sender.landed(first.tail);
         assert!(sender.place(100).is_some());
@@ -383,10 +383,10 @@ mod tests {
     #[test]
     fn farm_a_head_that_cannot_be_is_refused() {
         let mut sender = Sender::new(1024);
-        sender.place(100).expect("room");
-        assert_eq!(sender.told(1 << 40), Err(BadHead));
-        sender.told(128).expect("what was sent");
-        assert_eq!(sender.told(64), Err(BadHead), "heads do not go back");
+        sender.place(100).expect("space");
+        assert_eq!(sender.acknowledge(1 << 40), Err(BadHead));
+        sender.acknowledge(128).expect("what was sent");
+        assert_eq!(sender.acknowledge(64), Err(BadHead), "heads do not go back");
     }
 
     #[test]

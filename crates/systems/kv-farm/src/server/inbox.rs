@@ -80,8 +80,8 @@ impl Inbox {
     }
 
     /// The head, if the client is to be told.
-    pub(super) fn tell(&mut self) -> Option<u64> {
-        self.receiver.tell()
+    pub(super) fn head_to_report(&mut self) -> Option<u64> {
+        self.receiver.head_to_report()
     }
 }
 
@@ -118,7 +118,7 @@ pub fn fuzz_ring(input: &[u8], mut taken: impl FnMut(&[u8])) {
                 assert!(payload.len() <= PAYLOAD_MAX, "{} bytes", payload.len());
                 taken(&payload);
                 inbox.consume(payload.len());
-                let _ = inbox.tell();
+                let _ = inbox.head_to_report();
             }
             Ok(false) => {}
             // The session ends.
@@ -206,7 +206,7 @@ mod tests {
                     Ok(false) => {}
                     Err(BadRecord) => break,
                 }
-                let _ = inbox.tell();
+                let _ = inbox.head_to_report();
             }
         }
     }

@@ -1,40 +1,40 @@
 //! [`Server`]: one shard, an actor that minds its control channels and polls its clients' rings. GETs pass it by.
 
-mod desk;
+mod connection;
 mod inbox;
 mod options;
 mod places;
 mod shard;
-mod wire;
+mod state;
 
-pub use desk::Desk;
 pub use drover_one_sided::StartError;
 pub use options::{ServerOptions, ServerStats};
+pub use state::ShardState;
 
-use crate::control::{Attach, Hello, PROTOCOL_VERSION, Ready, Terms, Welcome, Wishes};
+use crate::control::{Attach, FarmParams, Hello, PROTOCOL_VERSION, Ready, ServerParams, Welcome};
 use crate::layout::{REPLY_TRAILER_BYTES, REQUEST_HEADER_BYTES, record_bytes};
+use connection::{Connection, WireOptions};
 use drover_base::KeyHasher;
 use drover_kv::KEY_BYTES_MAX;
 use drover_mem::round_up;
-use drover_one_sided::{Clock, Host, Membership, PeerError};
+use drover_one_sided::{Clock, Membership, PeerError, ShardLogic};
 use drover_verbs::{Context, MemoryRegion, Provider};
 #[doc(hidden)]
 pub use inbox::fuzz_ring;
 use std::rc::Rc;
-use wire::{Wire, WireOptions};
 
 /// One shard and its clients.
-pub type Server<P> = drover_one_sided::Server<P, Desk<P>>;
+pub type Server<P> = drover_one_sided::Server<P, ShardState<P>>;
 
-impl<P: Provider> Host<P> for Desk<P> {
+impl<P: Provider> ShardLogic<P> for ShardState<P> {
     type Options = ServerOptions;
     type Stats = ServerStats;
-    type Wire = Wire<P>;
-    type Wishes = Wishes;
+    type Connection = Connection<P>;
+    type ClientParams = FarmParams;
     type Welcome = Welcome;
     type Attach = Attach;
     /// There is none.
-    type News = Ready;
+    type Notification = Ready;
 
     const VERSION: u16 = PROTOCOL_VERSION;
 
@@ -54,8 +54,8 @@ impl<P: Provider> Host<P> for Desk<P> {
         options: &ServerOptions,
         hasher: KeyHasher,
         clock: Clock,
-    ) -> Result<Desk<P>, StartError> {
-        Desk::<P>::new(ctx, options, hasher, clock)
+    ) -> Result<ShardState<P>, StartError> {
+        ShardState::<P>::new(ctx, options, hasher, clock)
     }
 
     fn limits(&self) -> (usize, usize) {
@@ -81,8 +81,8 @@ impl<P: Provider> Host<P> for Desk<P> {
         &mut self,
         ctx: &Rc<P::Context>,
         hello: &Hello,
-        terms: Terms,
-    ) -> Result<(Wire<P>, Welcome), PeerError> {
+        terms: ServerParams,
+    ) -> Result<(Connection<P>, Welcome), PeerError> {
         let options = &self.options;
         let wire_options = WireOptions {
             slots: usize::from(hello.slots),
@@ -92,8 +92,8 @@ impl<P: Provider> Host<P> for Desk<P> {
             ring_bytes: options.ring_bytes,
             sums: hello.wishes.sums || !ctx.caps().ordered_writes,
         };
-        let wire = Wire::<P>::new(ctx, wire_options)?;
-        let (ring, qp) = wire.exports(ctx)?;
+        let conn = Connection::<P>::new(ctx, wire_options)?;
+        let (ring, qp) = conn.exports(ctx)?;
         let welcome = Welcome {
             terms,
             table: self.table,
@@ -105,18 +105,23 @@ impl<P: Provider> Host<P> for Desk<P> {
             ring,
             qp,
         };
-        Ok((wire, welcome))
+        Ok((conn, welcome))
     }
 
-    fn attach(&mut self, ctx: &Rc<P::Context>, wire: &mut Wire<P>, attach: &Attach) -> Result<(), PeerError> {
-        wire.attach(ctx, (&attach.qp, &attach.mailbox, &attach.values))
+    fn attach(
+        &mut self,
+        ctx: &Rc<P::Context>,
+        conn: &mut Connection<P>,
+        attach: &Attach,
+    ) -> Result<(), PeerError> {
+        conn.attach(ctx, (&attach.qp, &attach.mailbox, &attach.values))
     }
 
-    fn serve(&mut self, cpu: &P::Cpu, wire: &mut Wire<P>) -> Result<bool, PeerError> {
-        wire.serve(cpu, self)
+    fn serve(&mut self, cpu: &P::Cpu, conn: &mut Connection<P>) -> Result<bool, PeerError> {
+        conn.serve(cpu, self)
     }
 
-    fn close(&mut self, ctx: &Rc<P::Context>, wire: Wire<P>) {
-        wire.close(ctx, self);
+    fn close(&mut self, ctx: &Rc<P::Context>, conn: Connection<P>) {
+        conn.close(ctx, self);
     }
 }

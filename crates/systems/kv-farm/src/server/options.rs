@@ -77,6 +77,6 @@ pub struct ServerStats {
     pub pulls: u64,
     /// Values WRITTEN to clients.
     pub pushes: u64,
-    /// Keys forgotten to make room.
+    /// Keys forgotten to make space.
     pub evictions: u64,
 }

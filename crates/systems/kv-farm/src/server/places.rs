@@ -70,7 +70,7 @@ mod tests {
         let mut places = Places::new(8 << 20, Ns(0));
         for lines in [1, 2, 3, 5, 15, 16, 17, 63, 64, 65, 100, 1000, 17_000] {
             for _ in 0..3 {
-                let offset = places.alloc(lines * 64).expect("room");
+                let offset = places.alloc(lines * 64).expect("space");
                 assert!(offset.is_multiple_of(64), "{lines} lines at {offset}");
                 assert!(offset as usize + lines * 64 <= 8 << 20);
             }

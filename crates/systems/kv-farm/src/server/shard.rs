@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 /// Slots looked at for expired objects, for every write.
 const SWEPT_PER_WRITE: usize = 4;
 
-/// Table, objects, and what becomes of them when there is no room.
+/// Table, objects, and what becomes of them when there is no space.
 pub(super) struct Shard {
     table: HopscotchTable<Region>,
     memory: Region,
@@ -85,7 +85,7 @@ impl Shard {
         self.places.used_bytes()
     }
 
-    /// Keys forgotten to make room.
+    /// Keys forgotten to make space.
     pub(super) fn evictions(&self) -> u64 {
         self.evictions
     }
@@ -142,7 +142,7 @@ impl Shard {
         self.places.release(now);
         self.sweep(now, now_s);
         let is_wide = self.table.options().kind == SlotKind::Wide;
-        // Slots have no room for an expiry.
+        // Slots have no space for an expiry.
         if is_wide && value.len() <= INLINE_BYTES_MAX && expire_s == 0 {
             return self.publish(hash, Content::Inline(value), now);
         }
@@ -160,7 +160,7 @@ impl Shard {
                 self.write(old.offset, head, key, value);
             }
             _ => {
-                let offset = self.room(len as usize, now).ok_or(Refusal::Full)?;
+                let offset = self.space(len as usize, now).ok_or(Refusal::Full)?;
                 self.incarnation = (self.incarnation + 1) & 0x7fff;
                 head.incarnation = self.incarnation;
                 self.write(offset, head, key, value);
@@ -223,7 +223,7 @@ impl Shard {
     }
 
     /// A place; what waits in quarantine goes before what is in use.
-    fn room(&mut self, bytes: usize, now: Ns) -> Option<u64> {
+    fn space(&mut self, bytes: usize, now: Ns) -> Option<u64> {
         loop {
             if let Some(offset) = self.places.alloc(bytes) {
                 return Some(offset);
@@ -350,7 +350,7 @@ mod tests {
             let mut shard = shard_of(kind, 1 << 16, false);
             for len in [0, 1, 31, 32, 33, 40, 41, 42, 103, 104, 105, 4000, 7, 32] {
                 let value = vec![len as u8; len];
-                put(&mut shard, KEY, &value, Ns(0)).expect("room");
+                put(&mut shard, KEY, &value, Ns(0)).expect("space");
                 assert_eq!(shard.get(hash(KEY), KEY, 1), Some(&value[..]), "{kind:?}, {len}");
             }
             assert!(shard.remove(hash(KEY), Ns(0), 1) && !shard.remove(hash(KEY), Ns(0), 1));
@@ -362,15 +362,15 @@ mod tests {
     #[test]
     fn farm_an_object_is_written_over_where_it_is_or_left_alone() {
         let mut shard = shard(1 << 16, false);
-        put(&mut shard, KEY, &[1; 100], Ns(0)).expect("room");
+        put(&mut shard, KEY, &[1; 100], Ns(0)).expect("space");
         let old = object(&mut shard, KEY);
-        put(&mut shard, KEY, &[2; 101], Ns(10)).expect("room");
+        put(&mut shard, KEY, &[2; 101], Ns(10)).expect("space");
         assert_eq!(object(&mut shard, KEY), old, "the same lines suffice");
         assert_eq!(read(&shard, &old), Some(vec![2; 101]));
-        put(&mut shard, KEY, &[3; 300], Ns(20)).expect("room");
+        put(&mut shard, KEY, &[3; 300], Ns(20)).expect("space");
         assert_ne!(object(&mut shard, KEY).offset, old.offset);
         for now in 21..70 {
-            put(&mut shard, b"other", &[9; 100], Ns(now)).expect("room");
+            put(&mut shard, b"other", &[9; 100], Ns(now)).expect("space");
         }
         assert_eq!(read(&shard, &old), Some(vec![2; 101]), "in quarantine");
     }
@@ -379,7 +379,7 @@ mod tests {
     #[test]
     fn farm_a_place_that_was_reused_is_found_out() {
         let mut shard = shard(4096, true);
-        put(&mut shard, KEY, &[1; 100], Ns(0)).expect("room");
+        put(&mut shard, KEY, &[1; 100], Ns(0)).expect("space");
         let old = object(&mut shard, KEY);
         let mut reused = 0;
         for round in 0..200u8 {
@@ -411,14 +411,14 @@ mod tests {
     #[test]
     fn what_expires_goes_and_frees_its_room() {
         let mut shard = shard(1 << 16, false);
-        shard.put(hash(KEY), KEY, b"v", 5, (Ns(0), 1)).expect("room");
+        shard.put(hash(KEY), KEY, b"v", 5, (Ns(0), 1)).expect("space");
         assert_eq!(shard.get(hash(KEY), KEY, 4), Some(&b"v"[..]));
         assert_eq!(shard.get(hash(KEY), KEY, 5), None);
         assert_eq!(shard.len(), 1);
         for _ in 0..64 {
             shard
                 .put(hash(b"other"), b"other", b"v", 0, (Ns(0), 5))
-                .expect("room");
+                .expect("space");
         }
         assert_eq!(shard.len(), 1, "the sweep found it");
         assert!(!shard.remove(hash(KEY), Ns(0), 5));

@@ -1,8 +1,10 @@
-//! FaRM-KV passes the suite of key-value systems, and what its readers are told in simulated rooms.
+//! FaRM-KV passes the suite of key-value systems, and what its readers are told in simulated clusters.
 
 #[path = "../../../../lab/testkit/shards/bed.rs"]
 mod bed;
 mod breaks;
+#[path = "../../../kv-herd/tests/conformance/rooms.rs"]
+mod clusters;
 #[path = "../../../kv-herd/tests/conformance/fabrics.rs"]
 mod fabrics;
 #[path = "../../../kv-herd/tests/conformance/ground.rs"]
@@ -11,8 +13,6 @@ mod ground;
 mod once;
 mod race;
 mod reads;
-#[path = "../../../kv-herd/tests/conformance/rooms.rs"]
-mod rooms;
 #[path = "../../../../lab/testkit/shards/sim_bed.rs"]
 mod sim_bed;
 #[path = "../../../../lab/testkit/shards/suite.rs"]

@@ -1,9 +1,9 @@
 //! The race between a moving key and a reader: shown with the confirmation of misses switched off, gone with it on, whether
 //! the server confirms or the table's count of moves.
 //!
-//! In rounds. A small table is filled with keys that will go; keys that stay come later, and most of them find room in overflow only.
+//! In rounds. A small table is filled with keys that will go; keys that stay come later, and most of them find cluster in overflow only.
 //! Then the others are deleted one by one, and for each that goes one that stays comes back into the table, while a reader asks for
-//! those that stay, which are there all the time. The room is torn: lines of messages become visible one by one.
+//! those that stay, which are there all the time. The cluster is torn: lines of messages become visible one by one.
 
 use crate::sim_bed::SimBed;
 use drover_base::{Cpu, Rng};
@@ -56,7 +56,7 @@ fn write(
                 },
                 None => Op::Delete { key: &key },
             };
-            writer.submit(bed.cpu(), &op, 0).expect("room in the window");
+            writer.submit(bed.cpu(), &op, 0).expect("space in the window");
             next += 1;
         }
         writer.poll(bed.cpu(), &mut |completion| match completion.outcome {
@@ -68,7 +68,7 @@ fn write(
     }
 }
 
-/// What a reader of keys that are there was told in one room: how often that there is none. Panics on a wrong value.
+/// What a reader of keys that are there was told in one cluster: how often that there is none. Panics on a wrong value.
 fn misses(seed: u64, miss: Miss) -> (u64, ClientStats) {
     let mut bed = SimBed::<Sim>::of_one(seed, true, |options| ServerOptions {
         home_count: 32,
@@ -93,7 +93,7 @@ fn misses(seed: u64, miss: Miss) -> (u64, ClientStats) {
                 let op = Op::Get {
                     key: &which.to_le_bytes(),
                 };
-                reader.submit(bed.cpu(), &op, which).expect("room in the window");
+                reader.submit(bed.cpu(), &op, which).expect("space in the window");
             }
             reader.poll(bed.cpu(), &mut |completion| match completion.outcome {
                 Outcome::Value(value) => assert!(is_sound(value, completion.token), "{value:?}"),

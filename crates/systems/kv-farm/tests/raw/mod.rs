@@ -1,13 +1,13 @@
-//! A room on loopback with a server, honest clients, and guests that WRITE what they like into their rings.
+//! A cluster on loopback with a server, honest clients, and guests that WRITE what they like into their rings.
 
 use drover_base::{Actor, Cpu, HashSeed, Ns};
 use drover_kv::{KvClient, Op};
 use drover_kv_farm::client::{ClientOptions, Dial, FarmClient};
-use drover_kv_farm::control::{Attach, Hello, PROTOCOL_VERSION, Ready, Welcome, Wishes};
+use drover_kv_farm::control::{Attach, FarmParams, Hello, PROTOCOL_VERSION, Ready, Welcome};
 use drover_kv_farm::layout::NOTICE_BYTES;
 use drover_kv_farm::server::{Server, ServerOptions};
 use drover_mem::PageWish;
-use drover_rt::control::{ControlStream, Desk, Frame};
+use drover_rt::control::{ControlStream, Frame, LocalListener};
 use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs::{
     Access, CompletionQueue, Context, Device, MemoryRegion, Payload, Provider, QpKind, QpOptions, QueuePair,
@@ -15,10 +15,10 @@ use drover_verbs::{
 };
 use std::rc::Rc;
 
-pub struct Room {
+pub struct Cluster {
     device: LoopbackDevice,
     pub server: Server<Loopback>,
-    desk: Desk,
+    listener: LocalListener,
     ctx: Rc<<Loopback as Provider>::Context>,
 }
 
@@ -39,17 +39,17 @@ fn server(device: &LoopbackDevice) -> Server<Loopback> {
     Server::new(device, &options).expect("a server")
 }
 
-impl Room {
-    pub fn new() -> Room {
+impl Cluster {
+    pub fn new() -> Cluster {
         let device = LoopbackDevice::with_options(LoopbackOptions {
             tick: Ns::from_us(5),
             ..LoopbackOptions::default()
         });
-        Room {
+        Cluster {
             server: server(&device),
             ctx: Rc::new(device.context().expect("a context")),
             device,
-            desk: Desk::new(),
+            listener: LocalListener::new(),
         }
     }
 
@@ -61,7 +61,7 @@ impl Room {
     pub fn run(&mut self, steps: usize) {
         for _ in 0..steps {
             self.ctx.cpu().refresh();
-            while let Some(stream) = self.desk.accept() {
+            while let Some(stream) = self.listener.accept() {
                 self.server.adopt(stream);
             }
             let ctx = self.server.context();
@@ -71,7 +71,7 @@ impl Room {
     }
 
     pub fn client(&mut self) -> FarmClient<Loopback> {
-        let dials = vec![Dial::at(&self.desk)];
+        let dials = vec![Dial::at(&self.listener)];
         let mut client = FarmClient::new(self.ctx.clone(), dials, ClientOptions::default());
         for _ in 0..10_000 {
             client.poll(self.ctx.cpu(), &mut |_| {});
@@ -85,7 +85,9 @@ impl Room {
 
     /// What comes of `op`: the bytes of a value, or a word.
     pub fn ask(&mut self, client: &mut FarmClient<Loopback>, op: Op<'_>) -> String {
-        client.submit(self.ctx.cpu(), &op, 0).expect("room in the window");
+        client
+            .submit(self.ctx.cpu(), &op, 0)
+            .expect("space in the window");
         let mut answer = None;
         for _ in 0..10_000 {
             client.poll(self.ctx.cpu(), &mut |done| {
@@ -105,17 +107,17 @@ impl Room {
 
     /// Somebody with a ring of its own, whose last session was `previous`.
     pub fn guest(&mut self, previous: u64) -> Guest {
-        let mut stream = self.desk.connect();
+        let mut stream = self.listener.connect();
         let hello = Hello {
             version: PROTOCOL_VERSION,
             slots: 8,
             shard: 0,
             shard_count: 1,
             previous,
-            wishes: Wishes { sums: false },
+            wishes: FarmParams { sums: false },
         };
-        stream.send_message(&hello).expect("room");
-        let welcome: Welcome = self.hear(&mut stream).decode().expect("a welcome");
+        stream.send_message(&hello).expect("space");
+        let welcome: Welcome = self.receive(&mut stream).decode().expect("a welcome");
         let guest = Guest::new(&self.ctx, stream, &welcome);
         self.attach(guest)
     }
@@ -126,12 +128,12 @@ impl Room {
             mailbox: guest.mailbox.export(&[]).expect("an export"),
             values: guest.values.export(&[]).expect("an export"),
         };
-        guest.stream.send_message(&attach).expect("room");
-        let _: Ready = self.hear(&mut guest.stream).decode().expect("ready");
+        guest.stream.send_message(&attach).expect("space");
+        let _: Ready = self.receive(&mut guest.stream).decode().expect("ready");
         guest
     }
 
-    fn hear(&mut self, stream: &mut ControlStream) -> Frame {
+    fn receive(&mut self, stream: &mut ControlStream) -> Frame {
         for _ in 0..1000 {
             if let Some(frame) = stream.recv(self.ctx.cpu().now()).expect("a whole stream") {
                 return frame;

@@ -84,7 +84,7 @@ pub fn run(device_name: &str, addr: &str, number: &str, phase: &str, habit: &str
         lines: Vec::new(),
     };
     loop {
-        work.tell()?;
+        work.send()?;
         let current = phase.load(Ordering::Relaxed);
         if current == THE_END && client.in_flight() == 0 {
             client.close(&mut |_| {});
@@ -160,7 +160,7 @@ impl Work {
                 call,
                 at,
             });
-            self.tell()?;
+            self.send()?;
             match client.submit(ctx.cpu(), &op, token) {
                 Ok(()) => self.calls.push(call),
                 Err(SubmitError::WindowFull) => {
@@ -194,7 +194,7 @@ impl Work {
         let _ = writeln!(self.lines, "{note}");
     }
 
-    fn tell(&mut self) -> Result<(), Failure> {
+    fn send(&mut self) -> Result<(), Failure> {
         if !self.lines.is_empty() {
             let mut out = std::io::stdout().lock();
             out.write_all(&self.lines)?;

@@ -295,7 +295,7 @@ impl<P: Provider> HerdClient<P> {
         })?;
         qp.connect(rc)?;
         let rc = qp.export()?;
-        self.tell(&Message::BulkAttach { rc });
+        self.send(&Message::BulkAttach { rc });
         Ok(Chunks {
             rc: qp,
             remote,
@@ -369,11 +369,11 @@ impl<P: Provider> HerdClient<P> {
             return false;
         };
         let put = op.waiting.kind == OpKind::Put;
-        let room = self.bulk.chunks().map_or(0, |chunks| chunks.chunk_bytes as u32);
+        let space = self.bulk.chunks().map_or(0, |chunks| chunks.chunk_bytes as u32);
         let chunk = op.chunk.unwrap_or(0);
         let value = match put {
             true => bulk_value(chunk, op.content.len, op.content.crc),
-            false => bulk_value(chunk, room, 0),
+            false => bulk_value(chunk, space, 0),
         };
         let slot_op = if put { SlotOp::PutBulk } else { SlotOp::GetBulk };
         let body = Body {
@@ -432,11 +432,11 @@ impl<P: Provider> HerdClient<P> {
 
     /// GET: the server has put the value into our chunk.
     fn read_chunk(&mut self, index: usize, at: usize, content: Bulk, cpu: &P::Cpu, sink: Sink<'_>) {
-        let room = self.bulk.chunks().map_or(0, |chunks| chunks.chunk_bytes);
+        let space = self.bulk.chunks().map_or(0, |chunks| chunks.chunk_bytes);
         let Some(op) = self.bulk_ops.get_mut(index).and_then(Option::as_mut) else {
             return;
         };
-        if op.chunk != Some(content.chunk) || content.len as usize > room {
+        if op.chunk != Some(content.chunk) || content.len as usize > space {
             self.stats.garbage += 1;
             return;
         }

@@ -5,7 +5,7 @@ use super::imports::Imports;
 use super::options::{ClientOptions, SetupError};
 use super::receive::Receive;
 use super::request::PAPER_LEAD_BYTES;
-use super::session::{Front, Session, Signals};
+use super::session::{RequestPath, Session, Signals};
 use super::waiting::{NEVER_SENT, Queue};
 use super::window::{SlotState, Window};
 use super::{BulkMemory, HerdClient, POLL_MAX, Sink, TICK, commit_writes};
@@ -37,7 +37,7 @@ const LOOK_EVERY: Ns = Ns::from_ms(1);
 const POST_BATCH: std::ops::RangeInclusive<usize> = 8..=32;
 /// Control messages taken per look.
 const MESSAGES_MAX: usize = 64;
-/// Before the image of a slot in its block: room for a datagram's header.
+/// Before the image of a slot in its block: space for a datagram's header.
 const DATAGRAM_LEAD_BYTES: usize = 64;
 
 /// The control side of a client.
@@ -192,7 +192,7 @@ impl<P: Provider> HerdClient<P> {
     }
 
     /// Sends a message that has no answer of its own.
-    pub(super) fn tell(&mut self, message: &Message) {
+    pub(super) fn send(&mut self, message: &Message) {
         if let Link::Up(up) = &mut self.link {
             send(&mut up.control, message);
         }
@@ -231,7 +231,7 @@ impl<P: Provider> HerdClient<P> {
                     .as_ref()
                     .is_none_or(|session| session.window.busy_count() == 0);
                 if up.leaving && idle && !self.bulk_is_moving() {
-                    self.tell(&Message::Bye);
+                    self.send(&Message::Bye);
                     return self.lose(now, SetupError::Ended, sink);
                 }
                 if self.session.as_ref().is_some_and(|session| session.broken) {
@@ -450,7 +450,7 @@ impl<P: Provider> Shaking<P> {
             }
             (Message::Partition { index, ud }, Some(session)) => {
                 let dest = session.imports.dest(&ud)?;
-                let Front::Datagrams { dests, .. } = &mut session.front else {
+                let RequestPath::Datagrams { dests, .. } = &mut session.front else {
                     return Err(SetupError::Unusable {
                         what: "a partition's address",
                     });
@@ -479,7 +479,7 @@ impl<P: Provider> Shaking<P> {
         welcome: &Welcome,
     ) -> Result<(), SetupError> {
         let session = build_session::<P>(ctx, options, self.front_end, welcome)?;
-        if let Front::Slots { uc, .. } = &session.front {
+        if let RequestPath::Slots { uc, .. } = &session.front {
             send(&mut self.control, &Message::Attach { uc: uc.export()? });
         } else {
             self.partitions_missing = usize::from(welcome.partition_count);
@@ -529,7 +529,7 @@ fn build_session<P: Provider>(
     };
     let mut imports = Imports::new(ctx);
     let front = match front_end {
-        FrontEnd::Datagrams => Front::Datagrams {
+        FrontEnd::Datagrams => RequestPath::Datagrams {
             dests: Vec::<UdDest>::with_capacity(map.partition_count),
             client_id: welcome.client_id,
             generation: welcome.generation,
@@ -538,8 +538,8 @@ fn build_session<P: Provider>(
     };
     let paper = options.format == Format::P;
     let lead_bytes = match (&front, paper) {
-        (Front::Slots { .. }, false) => 0,
-        (Front::Datagrams { .. }, false) => DATAGRAM_LEAD_BYTES,
+        (RequestPath::Slots { .. }, false) => 0,
+        (RequestPath::Datagrams { .. }, false) => DATAGRAM_LEAD_BYTES,
         (_, true) => PAPER_LEAD_BYTES,
     };
     let block_bytes = map.slot_bytes + lead_bytes;
@@ -568,9 +568,9 @@ fn build_session<P: Provider>(
         crc: welcome.crc || options.crc,
         paper,
         plain: !(paper || welcome.crc || options.crc)
-            && matches!(front, Front::Slots { .. })
+            && matches!(front, RequestPath::Slots { .. })
             && caps.inline_bytes_max >= LINE_BYTES,
-        keeps_order: caps.lossless_writes && !paper && matches!(front, Front::Slots { .. }),
+        keeps_order: caps.lossless_writes && !paper && matches!(front, RequestPath::Slots { .. }),
         epoch: welcome.epoch,
         front,
         receive,
@@ -597,7 +597,7 @@ fn build_slots<P: Provider>(
     map: &SlotMap,
     cq: &P::Cq,
     send_depth: usize,
-) -> Result<Front<P>, SetupError> {
+) -> Result<RequestPath<P>, SetupError> {
     let remote = imports.region(&welcome.region)?;
     if remote.len < map.region_bytes() as u64 || !remote.access.remote_write {
         return Err(SetupError::Unusable {
@@ -610,7 +610,7 @@ fn build_slots<P: Provider>(
         ..QpOptions::new(QpKind::Uc, cq, ctx.caps())
     })?;
     uc.connect(&welcome.uc)?;
-    Ok(Front::Slots { uc, remote })
+    Ok(RequestPath::Slots { uc, remote })
 }
 
 /// Sends; a broken channel is noticed when it is read.

@@ -305,7 +305,7 @@ impl<P: Provider> HerdClient<P> {
 
     /// Any operation.
     #[inline(never)]
-    fn submit_any(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
+    fn submit_multi_line(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
         let key = op.key();
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             return Err(SubmitError::BadKey);
@@ -449,7 +449,7 @@ impl<P: Provider> HerdClient<P> {
     /// Completions of the last look, from number `from` to `count`, as long as they are the usual ends of small
     /// operations. Returns how many were.
     #[inline(always)]
-    fn take_usual(
+    fn complete_inline(
         &mut self,
         cpu: &P::Cpu,
         from: usize,
@@ -512,16 +512,16 @@ impl<P: Provider> HerdClient<P> {
 
     /// Any other completion.
     #[cold]
-    fn take_rest(&mut self, cpu: &P::Cpu, i: usize, sink: Sink<'_>) {
+    fn complete_waiting(&mut self, cpu: &P::Cpu, i: usize, sink: Sink<'_>) {
         let (Some(session), Some(wc)) = (self.session.as_deref_mut(), self.wcs.get(i).copied()) else {
             return;
         };
         if wc.opcode != Opcode::Recv || wc.status != WcStatus::Success {
-            return self.take_other(cpu, &wc, sink);
+            return self.complete_other(cpu, &wc, sink);
         }
         session.receive.done(1);
         match session.answered(&wc) {
-            Some((at, imm)) => self.take_unusual(cpu, &wc, at, imm, sink),
+            Some((at, imm)) => self.complete_bulk(cpu, &wc, at, imm, sink),
             None => {
                 self.stats.stale_replies += 1;
                 self.rto.was_early();
@@ -532,7 +532,7 @@ impl<P: Provider> HerdClient<P> {
 
     /// A reply that is not the usual end of a small operation.
     #[cold]
-    fn take_unusual(&mut self, cpu: &P::Cpu, wc: &Wc, at: usize, imm: ReplyImm, sink: Sink<'_>) {
+    fn complete_bulk(&mut self, cpu: &P::Cpu, wc: &Wc, at: usize, imm: ReplyImm, sink: Sink<'_>) {
         let now = cpu.now();
         self.urgent = true;
         let Some(session) = self.session.as_deref_mut() else {
@@ -593,7 +593,7 @@ impl<P: Provider> HerdClient<P> {
 
     /// A completion that is no reply: the send queue's sign of life, a bulk transfer, or a failure.
     #[cold]
-    fn take_other(&mut self, cpu: &P::Cpu, wc: &Wc, sink: Sink<'_>) {
+    fn complete_other(&mut self, cpu: &P::Cpu, wc: &Wc, sink: Sink<'_>) {
         match (wc.status, wc.opcode) {
             (WcStatus::Success, _) if bulk::is_bulk(wc.wr_id) => self.bulk_moved(cpu, wc, sink),
             (WcStatus::Success, Opcode::Write | Opcode::Send) => {
@@ -638,7 +638,7 @@ impl<P: Provider> KvClient<P> for HerdClient<P> {
         {
             return Ok(());
         }
-        self.submit_any(cpu, op, token)
+        self.submit_multi_line(cpu, op, token)
     }
 
     #[inline]
@@ -649,11 +649,11 @@ impl<P: Provider> KvClient<P> for HerdClient<P> {
             let count = session.cq.poll(cpu, &mut self.wcs[..]);
             cpu.charge(LOOK, 1);
             cpu.charge(ANSWER, count as u32);
-            let mut taken = self.take_usual(cpu, 0, count, sink);
+            let mut taken = self.complete_inline(cpu, 0, count, sink);
             while taken < count {
-                self.take_rest(cpu, taken, sink);
+                self.complete_waiting(cpu, taken, sink);
                 taken += 1;
-                taken += self.take_usual(cpu, taken, count, sink);
+                taken += self.complete_inline(cpu, taken, count, sink);
             }
             if count > 0
                 && let Some(session) = self.session.as_deref_mut()

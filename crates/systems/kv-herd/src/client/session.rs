@@ -15,7 +15,7 @@ use drover_verbs::{
 use std::hint::cold_path;
 
 /// How requests travel.
-pub(super) enum Front<P: Provider> {
+pub(super) enum RequestPath<P: Provider> {
     /// WRITEs into our slots at the server.
     Slots {
         /// Our end of the connection.
@@ -94,7 +94,7 @@ pub(super) struct Session<P: Provider> {
     /// them in turn.
     pub(super) keeps_order: bool,
     pub(super) epoch: u64,
-    pub(super) front: Front<P>,
+    pub(super) front: RequestPath<P>,
     pub(super) receive: Receive<P>,
     /// Sender's queue pair number to partition; open addressing, empty entries have partition `u32::MAX`.
     pub(super) routes: Box<[(Qpn, u32)]>,
@@ -169,12 +169,12 @@ impl<P: Provider> Session<P> {
     #[inline(always)]
     pub(super) fn stage(&mut self, at: usize, len: usize) {
         let (op, len) = match &self.front {
-            Front::Slots { remote, .. } => {
+            RequestPath::Slots { remote, .. } => {
                 let end = (at + 1) * self.window.map().slot_bytes;
                 let remote = remote.at(end - len);
                 (SendOp::Write { remote, imm: None }, len)
             }
-            Front::Datagrams { .. } => self.address_datagram(at, len),
+            RequestPath::Datagrams { .. } => self.address_datagram(at, len),
         };
         let payload = if len <= self.inline_bytes {
             self.list.inline_kept((at + 1) * self.block_bytes, len)
@@ -205,7 +205,7 @@ impl<P: Provider> Session<P> {
     #[inline(always)]
     pub(super) fn stage_plain(&mut self, at: usize, len: usize, build: impl FnOnce(&mut Line)) {
         debug_assert!(!self.is_staged(at), "slot {at} is staged twice");
-        let Front::Slots { remote, .. } = &self.front else {
+        let RequestPath::Slots { remote, .. } = &self.front else {
             unreachable!("plain sessions have slots");
         };
         // Nothing stands before the image of a slot: its block is where the slot is.
@@ -224,7 +224,7 @@ impl<P: Provider> Session<P> {
 
     /// Puts the header before the `len` bytes of a request, and says where they go and how long they are now.
     fn address_datagram(&mut self, at: usize, len: usize) -> (SendOp, usize) {
-        let Front::Datagrams {
+        let RequestPath::Datagrams {
             dests,
             client_id,
             generation,
@@ -302,8 +302,8 @@ impl<P: Provider> Session<P> {
             }
             self.posted += count;
             let posted = match &mut self.front {
-                Front::Slots { uc, .. } => uc.post_send(cpu, &self.list),
-                Front::Datagrams { .. } => self.receive.qp.post_send(cpu, &self.list),
+                RequestPath::Slots { uc, .. } => uc.post_send(cpu, &self.list),
+                RequestPath::Datagrams { .. } => self.receive.qp.post_send(cpu, &self.list),
             };
             if let Err(error) = posted {
                 self.not_posted(error.accepted, error.kind);

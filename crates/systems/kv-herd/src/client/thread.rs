@@ -34,7 +34,7 @@ struct Queue {
 struct Inner {
     jobs: VecDeque<Job>,
     /// Futures that found the queue full.
-    room: Vec<Waker>,
+    space: Vec<Waker>,
     closed: bool,
 }
 
@@ -80,11 +80,11 @@ impl Queue {
         let mut inner = lock(&self.inner);
         inner.closed = true;
         let jobs = std::mem::take(&mut inner.jobs);
-        let room = std::mem::take(&mut inner.room);
+        let space = std::mem::take(&mut inner.space);
         drop(inner);
         jobs.into_iter()
             .for_each(|job| job.slot.settle(Err(OpError::Gone)));
-        room.into_iter().for_each(Waker::wake);
+        space.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -268,12 +268,12 @@ fn take_jobs<P: Provider>(
 fn pop(queue: &Queue) -> Option<Job> {
     let mut inner = lock(&queue.inner);
     let job = inner.jobs.pop_front();
-    let room = match job.is_some() && !inner.room.is_empty() {
-        true => std::mem::take(&mut inner.room),
+    let space = match job.is_some() && !inner.space.is_empty() {
+        true => std::mem::take(&mut inner.space),
         false => Vec::new(),
     };
     drop(inner);
-    room.into_iter().for_each(Waker::wake);
+    space.into_iter().for_each(Waker::wake);
     job
 }
 
@@ -353,7 +353,7 @@ impl Future for Reply {
             return Poll::Ready(Err(OpError::Gone));
         }
         if inner.jobs.len() >= self.queue.capacity {
-            inner.room.push(cx.waker().clone());
+            inner.space.push(cx.waker().clone());
             drop(inner);
             self.unsent = Some(op);
             return Poll::Pending;

@@ -40,7 +40,7 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    /// Checks `commit` for a slot with room for `body_bytes_max`.
+    /// Checks `commit` for a slot with space for `body_bytes_max`.
     #[inline(always)]
     pub fn new(commit: Commit, rule: KeyRule, body_bytes_max: usize) -> Result<Parsed, Refused> {
         let op = commit.op().ok_or(Refused)?;

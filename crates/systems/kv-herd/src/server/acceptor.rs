@@ -8,7 +8,7 @@ use super::worker::Introduction;
 use super::{ServeError, StartError};
 use crate::control::{ErrorCode, FrontEnd, Message};
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
-use drover_rt::control::service::Enquiry;
+use drover_rt::control::service::ServiceQuery;
 use drover_rt::control::{ControlError, ControlListener, ControlStream, Frame, Message as _};
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
@@ -175,7 +175,7 @@ impl<P: Provider> Acceptor<P> {
                 return count > 0;
             }
             match session.stream.recv(now) {
-                Ok(Some(frame)) => self.hear(index, frame),
+                Ok(Some(frame)) => self.receive(index, frame),
                 Ok(None) => {
                     if session.phase != Phase::Live && now >= session.deadline {
                         session.refuse(ErrorCode::OutOfOrder, "the handshake took too long");
@@ -192,9 +192,9 @@ impl<P: Provider> Acceptor<P> {
         true
     }
 
-    fn hear(&mut self, index: usize, frame: Frame) {
+    fn receive(&mut self, index: usize, frame: Frame) {
         let session = &mut self.sessions[index];
-        if frame.kind == Enquiry::KIND {
+        if frame.kind == ServiceQuery::KIND {
             return session.announce();
         }
         let message = match Message::decode(frame.kind, &frame.body, frame.fds) {
@@ -203,7 +203,7 @@ impl<P: Provider> Acceptor<P> {
         };
         match (session.phase, message) {
             (_, Message::Bye) => session.stream.close(),
-            (Phase::Greeting, Message::Hello(hello)) => self.greet(index, &hello),
+            (Phase::Hello, Message::Hello(hello)) => self.greet(index, &hello),
             // With no secret to tell, statistics are for anybody: `drover stats` asks nothing else.
             (phase, Message::StatsRequest) if phase == Phase::Live || self.offer.auth.is_empty() => {
                 session.wants_stats = true;

@@ -3,7 +3,7 @@
 use super::acceptor::Acceptor;
 use super::clients::NewClient;
 use super::inbox::Command;
-use super::session::{Phase, Port, Session, Terms, agree};
+use super::session::{Phase, Port, Session, SessionParams, agree};
 use super::worker::Introduction;
 use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message, Welcome};
 use drover_mem::{MaskedRegion, PageWish};
@@ -58,7 +58,7 @@ impl<P: Provider> Acceptor<P> {
         &mut self,
         index: usize,
         (client_id, generation): (u32, u32),
-        terms: &Terms,
+        terms: &SessionParams,
         region: Export,
         uc: Export,
     ) {
@@ -93,7 +93,7 @@ impl<P: Provider> Acceptor<P> {
     /// The client's slots, a queue pair to write them through, and what to tell it of both.
     pub(super) fn make_slots(
         &self,
-        terms: &Terms,
+        terms: &SessionParams,
     ) -> Result<(MaskedRegion, Port<P>, Export, Export), String> {
         let text = |error: &dyn std::error::Error| error.to_string();
         // A power of two, so that the worker's looks need no bounds check.

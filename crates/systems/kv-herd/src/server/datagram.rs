@@ -89,7 +89,7 @@ impl Header {
 }
 
 impl<P: Provider> Worker<P> {
-    /// Takes datagrams that have arrived, as far as intake `at` has room. Returns whether there were any: even if all of
+    /// Takes datagrams that have arrived, as far as intake `at` has space. Returns whether there were any: even if all of
     /// them are to be ignored, more may stand behind them, and no event tells of those. Costs nothing while nobody sends
     /// any.
     #[inline(always)]
@@ -103,8 +103,8 @@ impl<P: Provider> Worker<P> {
         let Some(mut datagrams) = self.datagrams.take() else {
             return false;
         };
-        let room = self.intakes[at].room().min(datagrams.wcs.len());
-        let count = datagrams.recv_cq.poll(cpu, &mut datagrams.wcs[..room]);
+        let space = self.intakes[at].space().min(datagrams.wcs.len());
+        let count = datagrams.recv_cq.poll(cpu, &mut datagrams.wcs[..space]);
         for k in 0..count {
             let wc = datagrams.wcs[k];
             let arrived = wc.status == WcStatus::Success;

@@ -57,7 +57,7 @@ pub enum StartError {
     },
     /// Who was to share a worker's core could not be made.
     #[error("{reason}")]
-    Lodger {
+    CoActor {
         /// What failed.
         reason: String,
     },

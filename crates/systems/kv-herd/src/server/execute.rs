@@ -1,6 +1,6 @@
 //! Executing requests on the worker's partition, and building their replies.
 //!
-//! Nearly all are GETs and PUTs, many of one client in a row: they go through [`Desk`] in a straight line. Whatever
+//! Nearly all are GETs and PUTs, many of one client in a row: they go through [`StepCx`] in a straight line. Whatever
 //! else there is takes [`execute_other`](Worker::execute_other).
 
 use super::clients::Client;
@@ -37,7 +37,7 @@ impl<P: Provider> Worker<P> {
     fn execute_usual(&mut self, cpu: &P::Cpu, at: usize, mut k: usize) -> usize {
         cpu.charge(EXECUTE, 1);
         let requests = self.intakes[at].requests();
-        let mut desk = Desk {
+        let mut cx = StepCx {
             partition: &mut self.partition,
             replies: &mut self.replies,
             counters: &mut self.counters,
@@ -53,8 +53,8 @@ impl<P: Provider> Worker<P> {
                 let left = run.len();
                 match run.next() {
                     Some(request) if request.about.client == id => match request.about.act {
-                        Act::Do(SlotOp::Get) => desk.get(cpu, request, client),
-                        Act::Do(SlotOp::Put) => desk.put(cpu, request, client, 0),
+                        Act::Do(SlotOp::Get) => cx.get(cpu, request, client),
+                        Act::Do(SlotOp::Put) => cx.put(cpu, request, client, 0),
                         _ => return requests.len() - left,
                     },
                     _ => break left,
@@ -104,15 +104,15 @@ impl<P: Provider> Worker<P> {
         let Some(client) = self.clients.get_mut(request.about.client) else {
             return;
         };
-        let mut desk = Desk {
+        let mut cx = StepCx {
             partition: &mut self.partition,
             replies: &mut self.replies,
             counters: &mut self.counters,
             now_s: self.now_s,
         };
         match op {
-            SlotOp::Get => desk.get(cpu, request, client),
-            _ => desk.put(cpu, request, client, expire_s),
+            SlotOp::Get => cx.get(cpu, request, client),
+            _ => cx.put(cpu, request, client, expire_s),
         }
     }
 
@@ -170,14 +170,14 @@ impl<P: Provider> Worker<P> {
 }
 
 /// What it takes to execute a GET or PUT of a client at hand.
-struct Desk<'w, P: Provider> {
+struct StepCx<'w, P: Provider> {
     partition: &'w mut Partition,
     replies: &'w mut Replies<P>,
     counters: &'w mut Counters,
     now_s: u32,
 }
 
-impl<P: Provider> Desk<'_, P> {
+impl<P: Provider> StepCx<'_, P> {
     #[inline(always)]
     fn get(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client) {
         cpu.charge(GET, 1);
@@ -189,8 +189,8 @@ impl<P: Provider> Desk<'_, P> {
         self.counters.get_hits += 1;
         let value = item.value();
         if value.len() <= client.inline_bytes_max {
-            let (payload, room) = self.replies.list.inline_room(value.len());
-            value.copy_out(room);
+            let (payload, space) = self.replies.list.inline_room(value.len());
+            value.copy_out(space);
             return self.finish(request, client, Status::Ok, payload);
         }
         let (status, payload) = long_value(cpu, client, self.replies, item, request.about, self.counters);

@@ -17,7 +17,7 @@ use crate::layout::{Commit, SLOT_BYTES_MAX, SlotOp, Status, TRAILER_BYTES};
 use crate::logic::{Parsed, Plain, SlotState, Verdict};
 use drover_base::sync::{Ordering, fence};
 use drover_base::{KeyHash, Ns};
-use drover_mem::{LINE_BYTES, MaskedRegion, Place};
+use drover_mem::{LINE_BYTES, MaskedRef, MaskedRegion};
 use drover_store::Hint;
 
 /// How long a request's checksum may be wrong before we wait for a retransmission instead.
@@ -149,7 +149,7 @@ impl Request {
     /// Copies the line of the commit word, which is at `commit_at` and `place`, and of the body of `len` bytes what
     /// is before it.
     #[inline(always)]
-    fn copy_slot(&mut self, slots: &MaskedRegion, commit_at: u64, place: Place<'_>, len: usize) {
+    fn copy_slot(&mut self, slots: &MaskedRegion, commit_at: u64, place: MaskedRef<'_>, len: usize) {
         let (rest, line) = self.image.split_last_chunk_mut().expect("longer than a line");
         place.copy_line_out(line);
         if len > LINE_BODY_BYTES {
@@ -177,7 +177,7 @@ impl Request {
         share: Share,
         client: PlainClient,
         state: &mut SlotState,
-        place: Place<'_>,
+        place: MaskedRef<'_>,
         found: Found<'_>,
     ) -> bool {
         // Acquire: pairs with the Release of the commit word by whoever wrote the slot; what was written
@@ -200,7 +200,7 @@ impl Request {
         share: Share,
         client: PlainClient,
         state: &mut SlotState,
-        place: Place<'_>,
+        place: MaskedRef<'_>,
         found: Found<'_>,
     ) -> bool {
         self.copy_slot(found.slots, found.commit_at, place, plain.body_len());
@@ -255,7 +255,7 @@ pub(super) enum Taken {
     Torn,
 }
 
-/// Room for requests, and those that came.
+/// Cluster for requests, and those that came.
 pub(super) struct Intake {
     places: Box<[Request]>,
     len: usize,
@@ -290,7 +290,7 @@ impl Intake {
 
     /// How many more requests fit.
     #[inline(always)]
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn space(&self) -> usize {
         self.places.len() - self.len
     }
 
@@ -327,7 +327,7 @@ impl Intake {
         self.len = (self.len + count).min(self.places.len());
     }
 
-    /// Takes what was found of `client`. There must be room.
+    /// Takes what was found of `client`. There must be space.
     #[inline]
     pub(super) fn take(&mut self, client: &mut Client, found: Found<'_>, counters: &mut Counters) -> Taken {
         let (whose, at) = (client.plain(), found.slots.place(found.commit_at));

@@ -41,9 +41,9 @@ pub(super) struct Replies<P: Provider> {
     left: u64,
     /// Number of the last one that a completion said has left: what it was sent from may be filled again.
     completed: u64,
-    /// There has been no room since then.
+    /// There has been no space since then.
     full_since: Option<Ns>,
-    /// Beside so many a batch has room in the queue.
+    /// Beside so many a batch has space in the queue.
     spare: u64,
     wcs: [Wc; 16],
 }
@@ -119,7 +119,7 @@ impl<P: Provider> Replies<P> {
     /// Whether a batch of replies can be posted now. If not, the requests stay where they are, for a later step: nobody
     /// waits here, because what is waited for may need this very core.
     #[inline(always)]
-    pub(super) fn has_room(&mut self, cpu: &P::Cpu, counters: &mut Counters) -> bool {
+    pub(super) fn has_space(&mut self, cpu: &P::Cpu, counters: &mut Counters) -> bool {
         self.posted - self.left <= self.spare || self.reclaim(cpu, counters)
     }
 
@@ -133,11 +133,11 @@ impl<P: Provider> Replies<P> {
             tracing::error!("replies were not completed: they count as lost");
             self.left = self.posted; // clients will ask again
         }
-        let has_room = self.posted - self.left <= self.spare;
-        if has_room {
+        let has_space = self.posted - self.left <= self.spare;
+        if has_space {
             self.full_since = None;
         }
-        has_room
+        has_space
     }
 
     fn poll_completions(&mut self, cpu: &P::Cpu, counters: &mut Counters) {
@@ -190,7 +190,7 @@ impl<P: Provider> Replies<P> {
         payload
     }
 
-    /// Posts what was added. There must be [room](Replies::has_room).
+    /// Posts what was added. There must be [space](Replies::has_space).
     #[inline(always)]
     pub(super) fn post(&mut self, cpu: &P::Cpu, counters: &mut Counters) {
         let count = self.list.len();

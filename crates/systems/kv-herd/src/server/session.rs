@@ -1,7 +1,7 @@
 //! [`Session`]: one client from its first word to the moment when nothing of it is left.
 //!
 //! ```text
-//! Greeting --Hello--> Exporting (datagrams only) --> Attaching --all ends known--> Adding --all workers--> Live
+//! Hello --Hello--> Exporting (datagrams only) --> Attaching --all ends known--> Adding --all workers--> Live
 //!     \_______________________|_______________________|______________________________|___________________|
 //!                                                                                    v   channel ended
 //!                                                    id free <--all workers-- Leaving
@@ -12,7 +12,7 @@ use crate::layout::SlotMap;
 use crate::logic::KeyRule;
 use drover_base::Ns;
 use drover_mem::MaskedRegion;
-use drover_rt::control::service::Announcement;
+use drover_rt::control::service::ServiceInfo;
 use drover_rt::control::{ControlError, ControlStream};
 use drover_verbs::{Export, Provider, QueuePair};
 
@@ -20,7 +20,7 @@ use drover_verbs::{Export, Provider, QueuePair};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     /// Connected; `Hello` is awaited.
-    Greeting,
+    Hello,
     /// Workers are exporting their queue pairs for it.
     Exporting { missing: usize },
     /// Welcomed; the client's queue pairs are awaited.
@@ -35,7 +35,7 @@ pub(super) enum Phase {
 
 /// What was agreed with a client.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(super) struct SessionParams {
     pub(super) format: Format,
     pub(super) front_end: FrontEnd,
     pub(super) rule: KeyRule,
@@ -56,7 +56,7 @@ pub(super) struct Session<P: Provider> {
     pub(super) phase: Phase,
     /// Given out at `Hello`.
     pub(super) id: Option<(u32, u32)>,
-    pub(super) terms: Option<Terms>,
+    pub(super) terms: Option<SessionParams>,
     pub(super) slots: Option<MaskedRegion>,
     /// Requests: UC.
     pub(super) port: Option<Port<P>>,
@@ -80,7 +80,7 @@ impl<P: Provider> Session<P> {
     pub(super) fn new(stream: ControlStream, deadline: Ns) -> Session<P> {
         Session {
             stream,
-            phase: Phase::Greeting,
+            phase: Phase::Hello,
             id: None,
             terms: None,
             slots: None,
@@ -107,7 +107,7 @@ impl<P: Provider> Session<P> {
 
     /// Says who we are to somebody who may want another system.
     pub(super) fn announce(&mut self) {
-        let announcement = Announcement {
+        let announcement = ServiceInfo {
             system: crate::control::SYSTEM.to_owned(),
             shard_count: 0,
         };
@@ -159,7 +159,7 @@ impl<P: Provider> Session<P> {
 }
 
 /// What to offer a client that says `hello`.
-pub(super) fn agree(hello: &Hello, offer: &Offer) -> Result<Terms, (ErrorCode, &'static str)> {
+pub(super) fn agree(hello: &Hello, offer: &Offer) -> Result<SessionParams, (ErrorCode, &'static str)> {
     if hello.protocol_version != crate::control::PROTOCOL_VERSION {
         return Err((
             ErrorCode::Version,
@@ -194,7 +194,7 @@ pub(super) fn agree(hello: &Hello, offer: &Offer) -> Result<Terms, (ErrorCode, &
         partition_count: offer.partition_count,
     };
     debug_assert!(map.is_valid());
-    Ok(Terms {
+    Ok(SessionParams {
         format: hello.format,
         front_end: hello.front_end,
         rule: KeyRule {

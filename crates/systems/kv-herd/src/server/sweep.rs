@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! sweep:   for each hot lane, from where the last one stopped:      (cold lanes: an eighth of them per sweep)
-//!            while the slot whose turn it is has news and the client's quota and the batch have room: take it
+//!            while the slot whose turn it is has news and the client's quota and the batch have space: take it
 //! around:  for each lane: every slot. Finds retransmissions (their turn is over) and requests behind a lost one.
 //! ```
 //! A look around comes after 64 sweeps (more for large windows), before a worker says that it is idle, and
@@ -106,9 +106,9 @@ impl<P: Provider> Worker<P> {
             return self.serve_paper(cpu, at, index);
         }
         let intake = &mut self.intakes[at];
-        let mut left = client.quota.min(intake.room());
+        let mut left = client.quota.min(intake.space());
         look_ahead(cpu, client, lane, left.min(usize::from(lane.run)));
-        let room = left;
+        let space = left;
         loop {
             // Straight through what is usual; then one look at what stopped that.
             left -= take_plain(cpu, &self.partition, intake, client, lane, left);
@@ -154,7 +154,7 @@ impl<P: Provider> Worker<P> {
         }
         lane.served = true;
         // Those behind have a batch's time to come.
-        let run = room - left;
+        let run = space - left;
         lane.run = run.min(LOOK_AHEAD) as u8;
         lane.slots.prefetch(cpu, lane.commit_at);
         look_ahead(cpu, client, lane, run);

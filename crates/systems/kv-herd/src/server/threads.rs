@@ -1,9 +1,9 @@
 //! [`Server`]: workers and acceptor in threads of their own.
 
 use super::acceptor::{Acceptor, Ask};
+use super::co_actor::{CoActor, Colocated, CoreInfo, MakeCoActor};
 use super::error::{ServeError, StartError};
 use super::inbox::{Event, Inbox};
-use super::lodger::{Household, Lodger, MakeLodger, Seat};
 use super::options::{Flaw, ServerOptions};
 use super::stats::{ServerStats, Silence};
 use super::worker::{Introduction, Worker};
@@ -22,9 +22,9 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Most sweeps of an idle worker before it asks its lodger: they linger, and the lodger's clients wait meanwhile.
+/// Most sweeps of an idle worker before it asks its co-actor: they linger, and the co-actor's clients wait meanwhile.
 const SHARED_SWEEPS_MAX: usize = 16;
-/// How long a lodger may take to finish what it began when the server stops: for clients that are slow to take their
+/// How long a co-actor may take to finish what it began when the server stops: for clients that are slow to take their
 /// replies, and for other cores that owe some.
 const LEAVING_MAX: Ns = Ns::from_s(2);
 /// Longest sleep of the control thread while somebody's stream cannot be waited for.
@@ -56,13 +56,13 @@ impl<P: Provider> Server<P> {
         Server::start_with(device, listener, options, on_worker, None)
     }
 
-    /// The same with a [`Lodger`](super::Lodger) at each worker, which `lodgers` makes.
+    /// The same with a [`CoActor`](super::CoActor) at each worker, which `co_actors` makes.
     pub fn start_with(
         device: &P::Device,
         listener: Option<ControlListener>,
         options: &ServerOptions,
         on_worker: impl Fn(usize) + Send + Sync + 'static,
-        lodgers: Option<MakeLodger<P>>,
+        co_actors: Option<MakeCoActor<P>>,
     ) -> Result<Server<P>, StartError> {
         check::<P>(device, options)?;
         let started = start_of::<P>(device, options)?;
@@ -73,11 +73,11 @@ impl<P: Provider> Server<P> {
         for index in 0..options.partition_count {
             let (hello, said) = mpsc::channel();
             let (device, options) = (device.clone(), options.clone());
-            let (events, on_worker, lodgers) = (events.clone(), on_worker.clone(), lodgers.clone());
+            let (events, on_worker, co_actors) = (events.clone(), on_worker.clone(), co_actors.clone());
             let work = move || {
                 on_worker(index);
-                let lodgers = lodgers.as_ref();
-                run_worker::<P>(&device, &options, index, started, &events, lodgers, &hello);
+                let co_actors = co_actors.as_ref();
+                run_worker::<P>(&device, &options, index, started, &events, co_actors, &hello);
             };
             threads.push(spawn(format!("drover-worker-{index}"), work)?);
             starting.push(said);
@@ -283,12 +283,12 @@ fn run_worker<P: Provider>(
     index: usize,
     started: Ns,
     events: &Arc<Inbox<Event>>,
-    lodgers: Option<&MakeLodger<P>>,
+    co_actors: Option<&MakeCoActor<P>>,
     hello: &mpsc::Sender<Result<Introduction, StartError>>,
 ) {
     let made = Worker::<P>::new(device, options, index, started, events.clone());
-    let made = made.and_then(|worker| Ok((make_lodger(&worker, options, index, lodgers)?, worker)));
-    let (mut lodger, mut worker) = match made {
+    let made = made.and_then(|worker| Ok((make_lodger(&worker, options, index, co_actors)?, worker)));
+    let (mut co_actor, mut worker) = match made {
         Ok(made) => made,
         Err(error) => {
             // The starter may have gone; then nobody wants to know.
@@ -299,7 +299,7 @@ fn run_worker<P: Provider>(
     if hello.send(Ok(worker.introduction())).is_err() {
         return;
     }
-    match work_and_restart(&mut worker, lodger.as_deref_mut(), options, index) {
+    match work_and_restart(&mut worker, co_actor.as_deref_mut(), options, index) {
         Ok(()) => worker.leave(),
         Err(reason) => {
             tracing::error!(index, reason, "a worker gives up");
@@ -309,38 +309,38 @@ fn run_worker<P: Provider>(
     }
 }
 
-type BoxedLodger<P> = Box<dyn Lodger<<P as Provider>::Cpu>>;
+type BoxedCoActor<P> = Box<dyn CoActor<<P as Provider>::Cpu>>;
 
 fn make_lodger<P: Provider>(
     worker: &Worker<P>,
     options: &ServerOptions,
     index: usize,
-    lodgers: Option<&MakeLodger<P>>,
-) -> Result<Option<BoxedLodger<P>>, StartError> {
-    let Some(make) = lodgers else { return Ok(None) };
-    let seat = Seat {
+    co_actors: Option<&MakeCoActor<P>>,
+) -> Result<Option<BoxedCoActor<P>>, StartError> {
+    let Some(make) = co_actors else { return Ok(None) };
+    let core_info = CoreInfo {
         index,
         count: options.partition_count,
         waker: worker.context().waker(),
         started: worker.started,
     };
-    make(seat)
+    make(core_info)
         .map(Some)
-        .map_err(|reason| StartError::Lodger { reason })
+        .map_err(|reason| StartError::CoActor { reason })
 }
 
 /// Works until told to stop. Errors: why it cannot go on.
 fn work_and_restart<P: Provider>(
     worker: &mut Worker<P>,
-    mut lodger: Option<&mut (dyn Lodger<P::Cpu> + 'static)>,
+    mut co_actor: Option<&mut (dyn CoActor<P::Cpu> + 'static)>,
     options: &ServerOptions,
     index: usize,
 ) -> Result<(), String> {
     for _ in 0..RESTARTS_MAX {
         // A panic is a bug of ours; it costs this partition's items, not the service.
-        let ended = catch_unwind(AssertUnwindSafe(|| match &mut lodger {
+        let ended = catch_unwind(AssertUnwindSafe(|| match &mut co_actor {
             None => poll_until_stopped(worker, options),
-            Some(lodger) => share_until_stopped(worker, &mut **lodger, options),
+            Some(co_actor) => share_until_stopped(worker, &mut **co_actor, options),
         }));
         if ended.is_ok() {
             return Ok(());
@@ -349,8 +349,8 @@ fn work_and_restart<P: Provider>(
         worker
             .restart()
             .map_err(|error| format!("it panicked and cannot begin again: {error}"))?;
-        if let Some(lodger) = &mut lodger {
-            lodger.restarted();
+        if let Some(co_actor) = &mut co_actor {
+            co_actor.restarted();
         }
     }
     Err(format!("it panicked {RESTARTS_MAX} times"))
@@ -371,15 +371,15 @@ fn poll_until_stopped<P: Provider>(worker: &mut Worker<P>, options: &ServerOptio
     }
 }
 
-/// The same with a lodger, for whose descriptor it sleeps, too.
+/// The same with a co-actor, for whose descriptor it sleeps, too.
 fn share_until_stopped<P: Provider>(
     worker: &mut Worker<P>,
-    lodger: &mut dyn Lodger<P::Cpu>,
+    co_actor: &mut dyn CoActor<P::Cpu>,
     options: &ServerOptions,
 ) {
     let ctx = worker.context();
-    // Its own: the lodger is borrowed by each round. If there is none left, nothing could wake the core.
-    let fd = lodger.fd().try_clone_to_owned().ok();
+    // Its own: the co-actor is borrowed by each round. If there is none left, nothing could wake the core.
+    let fd = co_actor.fd().try_clone_to_owned().ok();
     let idle = match fd {
         Some(_) => options.idle.for_memory_pollers(ctx.caps()),
         None => Idle::Spin,
@@ -389,15 +389,15 @@ fn share_until_stopped<P: Provider>(
         run_loop = run_loop.beside(fd.as_fd());
     }
     let never = StopFlag::new();
-    let mut household = Household::new(worker, lodger, options.idle_sweeps.min(SHARED_SWEEPS_MAX));
-    while !household.worker().is_stopped() {
-        run_loop.round(&mut [&mut household], &never);
-        household.worker().note_round(run_loop.stats());
+    let mut colocated = Colocated::new(worker, co_actor, options.idle_sweeps.min(SHARED_SWEEPS_MAX));
+    while !colocated.worker().is_stopped() {
+        run_loop.round(&mut [&mut colocated], &never);
+        colocated.worker().note_round(run_loop.stats());
     }
-    household.leave();
+    colocated.leave();
     let until = ctx.cpu().refresh() + LEAVING_MAX;
-    while !household.has_left() && ctx.cpu().refresh() < until {
-        run_loop.round(&mut [&mut household], &never);
+    while !colocated.has_left() && ctx.cpu().refresh() < until {
+        run_loop.round(&mut [&mut colocated], &never);
     }
 }
 

@@ -371,7 +371,7 @@ impl<P: Provider> Worker<P> {
         self.now = cpu.now();
         self.now_s = self.options.start_s + self.now.since(self.started).as_s() as u32;
         // What is found must be answered in this very step.
-        if !self.replies.has_room(cpu, &mut self.counters) {
+        if !self.replies.has_space(cpu, &mut self.counters) {
             return Progress::Busy;
         }
         for _ in 0..sweeps {

@@ -152,7 +152,7 @@ fn a_server_without_bulk_memory_refuses_long_values_only() {
     bed.poll();
     bed.poll();
     let text = "no memory".to_owned();
-    bed.server.say(&Message::Error {
+    bed.server.send(&Message::Error {
         code: ErrorCode::Resources,
         text,
     });

@@ -9,7 +9,7 @@ use drover_kv_herd::layout::{
     request_crc,
 };
 use drover_mem::PageWish;
-use drover_rt::control::{ControlStream, Desk, DialError};
+use drover_rt::control::{ControlStream, DialError, LocalListener};
 use drover_verbs::loopback::{Loopback, LoopbackContext, LoopbackDevice, LoopbackMr, LoopbackQp};
 use drover_verbs::{
     Access, CompletionQueue, Context, Device, Export, GRH_BYTES, Imm, MemoryRegion, Payload, QpKind,
@@ -56,7 +56,7 @@ type Script = Box<dyn FnMut(&Seen) -> Fate>;
 /// Where clients dial.
 #[derive(Clone, Default)]
 pub struct Door {
-    desk: Desk,
+    listener: LocalListener,
     shut: Arc<AtomicBool>,
 }
 
@@ -69,7 +69,7 @@ impl Door {
                     addr: "here".to_owned(),
                 });
             }
-            Ok(door.desk.connect())
+            Ok(door.listener.connect())
         })
     }
 
@@ -78,7 +78,7 @@ impl Door {
     }
 
     fn accept(&self) -> Option<ControlStream> {
-        self.desk.accept()
+        self.listener.accept()
     }
 }
 
@@ -90,7 +90,7 @@ struct SlotMemory {
 }
 
 /// One client's session.
-struct Peer {
+struct FakeConn {
     control: ControlStream,
     slots: LoopbackMr,
     uc: LoopbackQp,
@@ -127,7 +127,7 @@ pub struct FakeServer {
     /// Turns clients away.
     pub refuse: Option<ErrorCode>,
     door: Door,
-    peer: Option<Peer>,
+    peer: Option<FakeConn>,
     epoch: u64,
 }
 
@@ -165,7 +165,7 @@ impl FakeServer {
     }
 
     /// Sends anything on the control channel.
-    pub fn say(&mut self, message: &Message) {
+    pub fn send(&mut self, message: &Message) {
         send(&mut self.peer.as_mut().expect("a client").control, message);
     }
 
@@ -238,7 +238,7 @@ impl FakeServer {
             }
             workers.push((ud, None));
         }
-        self.peer = Some(Peer {
+        self.peer = Some(FakeConn {
             control,
             slots,
             uc,
@@ -587,7 +587,13 @@ fn send(control: &mut ControlStream, message: &Message) {
     let _ = control.send(encoded.kind, &encoded.bytes, &encoded.fds);
 }
 
-fn post_reply(ctx: &LoopbackContext, peer: &mut Peer, partition: usize, imm: Option<Imm>, payload: &[u8]) {
+fn post_reply(
+    ctx: &LoopbackContext,
+    peer: &mut FakeConn,
+    partition: usize,
+    imm: Option<Imm>,
+    payload: &[u8],
+) {
     let mut list = SendList::default();
     // Executed while it is posted: one place serves all.
     peer.replies.region().copy_in(0, payload);

@@ -107,7 +107,7 @@ fn messages_nobody_asked_for_change_nothing() {
         Message::StatsRequest,
         Message::Stats { text: String::new() },
     ] {
-        bed.server.say(&message);
+        bed.server.send(&message);
     }
     bed.pass(Ns::from_ms(5));
     assert_eq!(bed.run(put(b"k", b"v")), Ended::Stored);
@@ -133,7 +133,7 @@ fn bulk_memory_that_is_none_is_refused() {
             region: export.clone(),
             rc: export,
         };
-        bed.server.say(&message);
+        bed.server.send(&message);
         bed.settle();
         assert_eq!(bed.ended[&long], Ended::Refused(drover_kv::Refusal::TooLarge));
         assert_eq!(bed.run(put(b"k", b"v")), Ended::Stored);
@@ -157,7 +157,7 @@ fn a_resync_answer_for_another_request_is_ignored() {
             status: 0,
             last_seq: seq,
         };
-        bed.server.say(&Message::Resynced(answer));
+        bed.server.send(&Message::Resynced(answer));
     }
     bed.pass(Ns::from_ms(5));
     assert!(!bed.ended.contains_key(&token));

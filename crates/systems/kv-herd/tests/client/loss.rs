@@ -174,7 +174,7 @@ fn a_put_at_its_deadline_is_indeterminate_and_its_slot_stays_shut() {
         last_seq: asked.seq,
     };
     bed.server
-        .say(&drover_kv_herd::control::Message::Resynced(answer));
+        .send(&drover_kv_herd::control::Message::Resynced(answer));
     bed.settle();
     assert_eq!(bed.ended[&second], Ended::Stored);
     assert_eq!(bed.server.executions(b"k", SlotOp::Put), 1);

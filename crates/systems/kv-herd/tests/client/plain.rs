@@ -51,14 +51,14 @@ fn every_slot_size_carries_what_fits_it() {
             ..ClientOptions::default()
         };
         let mut bed = Bed::with(4, 1, options, |_| {});
-        let room = slot_bytes - TRAILER_BYTES - 3;
-        for len in 0..=room {
+        let cluster = slot_bytes - TRAILER_BYTES - 3;
+        for len in 0..=cluster {
             let value = vec![len as u8; len];
             assert_eq!(bed.run(put(b"key", &value)), Ended::Stored);
             assert_eq!(bed.run(get(b"key")), Ended::Value(value));
         }
         assert_eq!(bed.client.stats().bulk_transfers, 0);
-        assert_eq!(bed.run(put(b"key", &vec![1; room + 1])), Ended::Stored);
+        assert_eq!(bed.run(put(b"key", &vec![1; cluster + 1])), Ended::Stored);
         assert_eq!(bed.client.stats().bulk_transfers, 1);
     }
 }

@@ -171,7 +171,7 @@ fn what_half_a_handshake_imported_goes_with_it() {
 #[test]
 fn a_goodbye_is_a_loss() {
     let mut bed = Bed::new();
-    bed.server.say(&Message::Bye);
+    bed.server.send(&Message::Bye);
     bed.pass(Ns::from_ms(5));
     assert_eq!(bed.run(put(b"k", b"v")), Ended::Stored);
     assert_eq!(bed.client.stats().reconnects, 1);

@@ -5,7 +5,7 @@ use drover_kv::KvClient;
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
 use drover_mem::PageWish;
-use drover_rt::control::Desk;
+use drover_rt::control::LocalListener;
 use drover_store::{Mode, PartitionOptions};
 use drover_testkit::kv_conformance::{Bed, BedOptions};
 use drover_verbs::{Context, Device, Provider};
@@ -19,7 +19,7 @@ pub struct PiecesBed<P: Ground> {
     acceptor: Acceptor<P>,
     workers: Vec<Worker<P>>,
     ctx: Rc<P::Context>,
-    desk: Desk,
+    listener: LocalListener,
 }
 
 /// The power of two at or below `bytes`.
@@ -87,7 +87,7 @@ impl<P: Ground> Bed for PiecesBed<P> {
             acceptor,
             workers,
             ctx,
-            desk: Desk::new(),
+            listener: LocalListener::new(),
         }
     }
 
@@ -97,7 +97,7 @@ impl<P: Ground> Bed for PiecesBed<P> {
             deadline: P::DEADLINE,
             ..client_options(&self.options)
         };
-        let client = HerdClient::new(ctx.clone(), Dial::at(&self.desk), options);
+        let client = HerdClient::new(ctx.clone(), Dial::at(&self.listener), options);
         connected(client, &*ctx, || self.step())
     }
 
@@ -107,7 +107,7 @@ impl<P: Ground> Bed for PiecesBed<P> {
 
     fn step(&mut self) {
         self.ctx.cpu().refresh();
-        while let Some(stream) = self.desk.accept() {
+        while let Some(stream) = self.listener.accept() {
             self.acceptor.adopt(stream);
         }
         let ctx = self.acceptor.context();

@@ -2,10 +2,11 @@
 //! with real memory traffic on shm and over libibverbs.
 
 mod bed;
+#[path = "rooms.rs"]
+mod clusters;
 mod fabrics;
 mod ground;
 mod identical;
-mod rooms;
 mod sim_bed;
 #[path = "../../../../fabrics/verbs-ibv/tests/stub/mod.rs"]
 mod stub;

@@ -1,4 +1,4 @@
-//! [`Room`]: two simulated machines and a network between them, for the beds of every system; [`Simulated`]: providers of such rooms.
+//! [`Cluster`]: two simulated machines and a network between them, for the beds of every system; [`Simulated`]: providers of such clusters.
 
 use crate::ground::faults;
 use drover_base::{Cpu, Ns};
@@ -10,11 +10,11 @@ use drover_verbs_sim::profile::Profile;
 use drover_verbs_sim::{Sim, World, WorldOptions};
 use std::rc::Rc;
 
-/// Machines of the room.
+/// Machines of the cluster.
 const SERVER: usize = 0;
 const CLIENTS: usize = 1;
 
-/// A provider that runs in simulated rooms.
+/// A provider that runs in simulated clusters.
 pub trait Simulated: Provider<Cpu = VirtualCpu> {
     /// What the network itself does to messages.
     fn trouble(world: &mut WorldOptions, options: &BedOptions);
@@ -45,15 +45,15 @@ impl Simulated for Faulty<Sim> {
 }
 
 /// Servers on cores of one machine, clients on a core of another.
-pub struct Room<P: Simulated> {
+pub struct Cluster<P: Simulated> {
     /// Declared before the world: clients' handles go first.
     pub ctx: Rc<P::Context>,
     pub world: World,
     pub options: BedOptions,
 }
 
-impl<P: Simulated> Room<P> {
-    pub fn new(options: &BedOptions) -> Room<P> {
+impl<P: Simulated> Cluster<P> {
+    pub fn new(options: &BedOptions) -> Cluster<P> {
         // A value of a megabyte is copied in one step.
         let mut world_options = WorldOptions {
             step_cap: Ns::from_ms(1),
@@ -62,7 +62,7 @@ impl<P: Simulated> Room<P> {
         P::trouble(&mut world_options, options);
         let world = World::with_options(world_options, 2, options.seed);
         let device = P::open(&world, CLIENTS, options);
-        Room {
+        Cluster {
             ctx: Rc::new(device.context().expect("a context")),
             world,
             options: options.clone(),
@@ -75,7 +75,7 @@ impl<P: Simulated> Room<P> {
     }
 
     pub fn step(&mut self) {
-        // The clients' core may be ahead of the room by what it charged.
+        // The clients' core may be ahead of the cluster by what it charged.
         let until = self.ctx.cpu().refresh().max(self.world.now() + Ns::from_us(1));
         self.world.run_until(until);
         self.ctx.cpu().refresh();

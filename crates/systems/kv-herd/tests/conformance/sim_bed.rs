@@ -2,30 +2,30 @@
 //! between them. Workers and acceptor are the ones that serve production; nobody steps them but the simulation.
 
 use crate::bed::{client_options, connected, server_options};
-use crate::rooms::{Room, Simulated};
+use crate::clusters::{Cluster, Simulated};
 use drover_kv_herd::client::{Dial, HerdClient};
 use drover_kv_herd::server::Server;
-use drover_room::Doorkeeper;
-use drover_rt::control::Desk;
+use drover_rt::control::LocalListener;
+use drover_simcluster::Doorkeeper;
 use drover_testkit::kv_conformance::{Bed, BedOptions};
 use drover_verbs::Context;
 
 pub struct SimBed<P: Simulated> {
-    room: Room<P>,
-    desk: Desk,
+    cluster: Cluster<P>,
+    listener: LocalListener,
 }
 
 impl<P: Simulated> SimBed<P> {
     fn start_server(&self) {
-        let (world, options) = (&self.room.world, server_options(&self.room.options));
+        let (world, options) = (&self.cluster.world, server_options(&self.cluster.options));
         let (acceptor, workers) =
-            Server::<P>::in_pieces(&self.room.server_device(), &options).expect("a server");
+            Server::<P>::in_pieces(&self.cluster.server_device(), &options).expect("a server");
         for worker in workers {
             let ctx = worker.context();
             world.spawn_on(ctx.cpu(), Box::new(worker));
         }
         let ctx = acceptor.context();
-        let doorkeeper = Doorkeeper::new(acceptor, &self.desk);
+        let doorkeeper = Doorkeeper::new(acceptor, &self.listener);
         world.spawn_on(ctx.cpu(), Box::new(doorkeeper));
     }
 }
@@ -36,36 +36,36 @@ impl<P: Simulated> Bed for SimBed<P> {
 
     fn start(options: &BedOptions) -> SimBed<P> {
         let bed = SimBed {
-            room: Room::new(options),
-            desk: Desk::new(),
+            cluster: Cluster::new(options),
+            listener: LocalListener::new(),
         };
         bed.start_server();
         bed
     }
 
     fn connect(&mut self) -> HerdClient<P> {
-        let ctx = self.room.ctx.clone();
-        let options = client_options(&self.room.options);
-        let client = HerdClient::new(ctx.clone(), Dial::at(&self.desk), options);
+        let ctx = self.cluster.ctx.clone();
+        let options = client_options(&self.cluster.options);
+        let client = HerdClient::new(ctx.clone(), Dial::at(&self.listener), options);
         connected(client, &*ctx, || self.step())
     }
 
     fn cpu(&self) -> &drover_sim::VirtualCpu {
-        self.room.ctx.cpu()
+        self.cluster.ctx.cpu()
     }
 
     fn step(&mut self) {
-        self.room.step();
+        self.cluster.step();
     }
 
     fn crash_and_restart(&mut self) -> bool {
-        let desk = &self.desk;
-        self.room.crash(|| desk.clear());
+        let listener = &self.listener;
+        self.cluster.crash(|| listener.clear());
         self.start_server();
         true
     }
 
     fn pass_seconds(&mut self, seconds: u64) {
-        self.room.pass_seconds(seconds);
+        self.cluster.pass_seconds(seconds);
     }
 }

@@ -18,14 +18,14 @@ struct Chunks {
 
 impl Chunks {
     fn open(world: &mut World, fake: &mut Fake, chunk_count: u8) -> Chunks {
-        fake.tell(&Message::BulkOpen { chunk_count });
+        fake.send_control(&Message::BulkOpen { chunk_count });
         world.settle();
         let Some(Message::BulkReady {
             chunk_bytes,
             chunk_count: count,
             region,
             rc,
-        }) = fake.hear()
+        }) = fake.receive()
         else {
             panic!("no bulk memory");
         };
@@ -36,11 +36,11 @@ impl Chunks {
             .create_qp(&QpOptions::<Loopback>::new(QpKind::Rc, &cq, ctx.caps()))
             .expect("rc");
         qp.connect(&rc).expect("connect");
-        fake.tell(&Message::BulkAttach {
+        fake.send_control(&Message::BulkAttach {
             rc: qp.export().expect("export"),
         });
         world.settle();
-        assert!(matches!(fake.hear(), Some(Message::Ready)));
+        assert!(matches!(fake.receive(), Some(Message::Ready)));
         let memory = ctx.alloc(chunk_bytes as usize, PageWish::Small).expect("memory");
         Chunks {
             qp,
@@ -93,12 +93,12 @@ impl Chunks {
     }
 
     fn get(&mut self, world: &mut World, fake: &mut Fake, chunk: u32, key: &[u8]) -> Option<Vec<u8>> {
-        let room = Bulk {
+        let cluster = Bulk {
             chunk,
             len: self.chunk_bytes as u32,
             crc: 0,
         };
-        let reply = fake.call(world, SlotOp::GetBulk, key, &room.to_bytes());
+        let reply = fake.call(world, SlotOp::GetBulk, key, &cluster.to_bytes());
         if reply.status == Status::NotFound {
             return None;
         }
@@ -168,10 +168,10 @@ fn nonsense_is_refused() {
             want
         );
     }
-    fake.tell(&Message::BulkOpen { chunk_count: 1 });
+    fake.send_control(&Message::BulkOpen { chunk_count: 1 });
     world.settle();
     assert!(
-        matches!(fake.hear(), Some(Message::Error { .. })),
+        matches!(fake.receive(), Some(Message::Error { .. })),
         "once per session"
     );
     fake.put(&mut world, b"k", b"the session goes on");

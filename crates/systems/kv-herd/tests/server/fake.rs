@@ -416,24 +416,24 @@ impl Fake {
         assert_eq!(self.call(world, SlotOp::Put, key, value).status, Status::Ok);
     }
 
-    pub fn tell(&mut self, message: &Message) {
+    pub fn send_control(&mut self, message: &Message) {
         send(&mut self.stream, message);
     }
 
-    pub fn hear(&mut self) -> Option<Message> {
+    pub fn receive(&mut self) -> Option<Message> {
         receive(&self.ctx, &mut self.stream)
     }
 
     pub fn resync(&mut self, world: &mut World, partition: usize, slot: usize, seq: u32, r: u64) -> Resynced {
         let (partition, slot) = (partition as u16, slot as u16);
-        self.tell(&Message::Resync(Resync {
+        self.send_control(&Message::Resync(Resync {
             partition,
             slot,
             seq,
             r,
         }));
         world.settle();
-        match self.hear() {
+        match self.receive() {
             Some(Message::Resynced(resynced)) => resynced,
             other => panic!("expected Resynced, not {other:?}"),
         }

@@ -41,7 +41,7 @@ fn strangers_are_told_why() {
     let mut first = Fake::connect(&mut world, known.clone()).expect("welcome");
     assert_eq!(refusal(&mut world, known.clone()), ErrorCode::TooManyClients);
     first.hang_up(&mut world);
-    assert!(Fake::connect(&mut world, known).is_ok(), "room again");
+    assert!(Fake::connect(&mut world, known).is_ok(), "space again");
     assert_eq!(world.acceptor.session_count(), 1, "refused sessions are gone");
 }
 
@@ -224,9 +224,9 @@ fn statistics() {
     fake.put(&mut world, b"k", b"v");
     fake.get(&mut world, b"k");
     fake.get(&mut world, b"nothing");
-    fake.tell(&Message::StatsRequest);
+    fake.send_control(&Message::StatsRequest);
     world.settle();
-    let Some(Message::Stats { text }) = fake.hear() else {
+    let Some(Message::Stats { text }) = fake.receive() else {
         panic!("no statistics");
     };
     for line in [

@@ -61,7 +61,7 @@ fn clients_die_at_random_points() {
             fake.replies();
         }
         if rng.chance(0.5) {
-            fake.tell(&Message::BulkOpen { chunk_count: 1 });
+            fake.send_control(&Message::BulkOpen { chunk_count: 1 });
         }
         drop(fake);
         if rng.chance(0.3) {
@@ -241,8 +241,8 @@ fn a_server_that_stops_says_goodbye() {
     fake.put(&mut world, b"k", b"v");
     world.acceptor.stop();
     world.settle();
-    assert!(matches!(fake.hear(), Some(Message::Bye)));
-    assert!(fake.hear().is_none() && fake.stream.is_closed());
+    assert!(matches!(fake.receive(), Some(Message::Bye)));
+    assert!(fake.receive().is_none() && fake.stream.is_closed());
     assert!(world.acceptor.is_stopped());
     assert!(world.workers[0].is_stopped());
     let (partition, slot, request) = fake.next(SlotOp::Put, b"k", b"w", 0);

@@ -6,7 +6,7 @@ use drover_kv::{KvClient, Op, Outcome};
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::control::FrontEnd;
 use drover_kv_herd::server::{Acceptor, Flaw, Server, ServerOptions, Worker};
-use drover_rt::control::Desk;
+use drover_rt::control::LocalListener;
 use drover_store::PartitionOptions;
 use drover_verbs::{Context, Device};
 use drover_verbs_shm::{Shm, ShmDevice};
@@ -38,7 +38,7 @@ fn lost(flaw: Option<Flaw>) -> u64 {
     };
     let (mut acceptor, mut workers) = Server::<Shm>::in_pieces(&device, &options).expect("a server");
     let mut worker = workers.remove(0);
-    let desk = Desk::new();
+    let listener = LocalListener::new();
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
         let wishes = ClientOptions {
@@ -47,9 +47,9 @@ fn lost(flaw: Option<Flaw>) -> u64 {
             ..ClientOptions::default()
         };
         let ctx = Rc::new(device.context().expect("a context"));
-        let mut client: HerdClient<Shm> = HerdClient::new(ctx.clone(), Dial::at(&desk), wishes);
+        let mut client: HerdClient<Shm> = HerdClient::new(ctx.clone(), Dial::at(&listener), wishes);
         client.poll(ctx.cpu(), &mut |_| {});
-        acceptor.adopt(desk.accept().expect("the first poll dials"));
+        acceptor.adopt(listener.accept().expect("the first poll dials"));
         for _ in 0..1_000_000 {
             ctx.cpu().refresh();
             client.poll(ctx.cpu(), &mut |_| {});

@@ -5,7 +5,7 @@ use drover_base::{Actor, Cpu, Progress};
 use drover_kv::KvClient;
 use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
-use drover_rt::control::Desk;
+use drover_rt::control::LocalListener;
 use drover_store::PartitionOptions;
 use drover_verbs::{Context, Device};
 use drover_verbs_shm::{Shm, ShmContext, ShmDevice};
@@ -41,15 +41,16 @@ impl Pair {
         };
         let (acceptor, mut workers) = Server::<Shm>::in_pieces(&device, &options).expect("a server");
         let ctx = Rc::new(device.context().expect("a context"));
-        let desk = Desk::new();
+        let listener = LocalListener::new();
         let mut pair = Pair {
             acceptor,
             worker: workers.remove(0),
-            client: HerdClient::new(ctx.clone(), Dial::at(&desk), wishes),
+            client: HerdClient::new(ctx.clone(), Dial::at(&listener), wishes),
             ctx,
         };
         pair.client.poll(pair.ctx.cpu(), &mut |_| {});
-        pair.acceptor.adopt(desk.accept().expect("the first poll dials"));
+        pair.acceptor
+            .adopt(listener.accept().expect("the first poll dials"));
         for _ in 0..HANDSHAKE_STEPS_MAX {
             pair.ctx.cpu().refresh();
             pair.client.poll(pair.ctx.cpu(), &mut |_| {});

@@ -6,7 +6,7 @@ use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::control::{Format, FrontEnd};
 use drover_kv_herd::server::{Acceptor, ServeMode, Server, ServerOptions, Worker};
 use drover_mem::PageWish;
-use drover_rt::control::Desk;
+use drover_rt::control::LocalListener;
 use drover_store::{Mode, PartitionOptions};
 use drover_testkit::kv_conformance::{Bed, BedOptions, Faults};
 use drover_verbs::faulty::{FaultOptions, Faulty, FaultyDevice};
@@ -110,7 +110,7 @@ pub struct HerdBed<V: Variant> {
     server_options: ServerOptions,
     client_options: ClientOptions,
     server: Option<(Acceptor<P>, Vec<Worker<P>>)>,
-    desk: Desk,
+    listener: LocalListener,
     ctx: Rc<<P as Provider>::Context>,
     variant: PhantomData<V>,
 }
@@ -155,7 +155,7 @@ impl<V: Variant> Bed for HerdBed<V> {
                 ..V::client()
             },
             server: None,
-            desk: Desk::new(),
+            listener: LocalListener::new(),
             variant: PhantomData,
         };
         bed.begin();
@@ -163,7 +163,7 @@ impl<V: Variant> Bed for HerdBed<V> {
     }
 
     fn connect(&mut self) -> HerdClient<P> {
-        let dial = Dial::at(&self.desk);
+        let dial = Dial::at(&self.listener);
         let mut client = HerdClient::new(self.ctx.clone(), dial, self.client_options.clone());
         for _ in 0..10_000_000u32 {
             self.ctx.cpu().refresh();
@@ -188,7 +188,7 @@ impl<V: Variant> Bed for HerdBed<V> {
         let Some((acceptor, workers)) = &mut self.server else {
             return;
         };
-        while let Some(stream) = self.desk.accept() {
+        while let Some(stream) = self.listener.accept() {
             acceptor.adopt(stream);
         }
         let ctx = acceptor.context();
@@ -203,7 +203,7 @@ impl<V: Variant> Bed for HerdBed<V> {
 
     fn crash_and_restart(&mut self) -> bool {
         self.server = None;
-        self.desk.clear();
+        self.listener.clear();
         self.begin();
         true
     }

@@ -24,7 +24,7 @@ pub type PilafClient<P> = drover_one_sided::Client<P, Reader>;
 pub type ClientOptions = drover_one_sided::ClientOptions<Miss>;
 
 /// Operations and links.
-type Front<P> = drover_one_sided::Front<P, Reader>;
+type Operations<P> = drover_one_sided::Operations<P, Reader>;
 
 /// What an operation does.
 type State = drover_one_sided::State<Wait>;
@@ -64,9 +64,9 @@ pub enum Wait {
 
 /// What is kept for an operation.
 #[derive(Default)]
-pub struct Own(Option<Lookup>);
+pub struct GetState(Option<Lookup>);
 
-impl Own {
+impl GetState {
     fn lookup(&mut self) -> &mut Lookup {
         self.0.as_mut().expect("a GET that has begun")
     }
@@ -82,12 +82,12 @@ pub struct Reader {
 impl<P: Provider> drover_one_sided::Reader<P> for Reader {
     type Session = Session<P>;
     type Wait = Wait;
-    type Own = Own;
+    type GetState = GetState;
     type Miss = Miss;
     type Stats = ClientStats;
 
-    fn places_for(depth: usize) -> usize {
-        session::places_for(depth)
+    fn operations_for(depth: usize) -> usize {
+        session::operations_for(depth)
     }
 
     fn item_bytes(key_bytes: usize, value_bytes: usize) -> usize {
@@ -106,45 +106,45 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
         self.stats
     }
 
-    fn begin(&mut self, front: &mut Front<P>, at: usize) {
-        let place = &mut front.places[at];
-        if let Some(session) = front.links[place.shard].session() {
+    fn begin(&mut self, ops: &mut Operations<P>, at: usize) {
+        let place = &mut ops.list[at];
+        if let Some(session) = ops.links[place.shard].session() {
             place.own.0 = Some(Lookup::new(place.hash, &session.shape, self.miss));
-            self.look_up(front, at);
+            self.look_up(ops, at);
         }
     }
 
-    fn again(&mut self, front: &mut Front<P>, at: usize) {
-        self.look_up(front, at);
+    fn again(&mut self, ops: &mut Operations<P>, at: usize) {
+        self.look_up(ops, at);
     }
 
-    fn read_long(&mut self, front: &mut Front<P>, at: usize, wait: Wait) {
-        self.read_record_now(front, at, wait == Wait::Record { told: true });
+    fn read_long(&mut self, ops: &mut Operations<P>, at: usize, wait: Wait) {
+        self.read_record_now(ops, at, wait == Wait::Record { told: true });
     }
 
-    fn sent(&mut self, front: &mut Front<P>, at: usize, _: u64) {
-        self.stats.asked += u64::from(!front.places[at].is_update());
+    fn sent(&mut self, ops: &mut Operations<P>, at: usize, _: u64) {
+        self.stats.asked += u64::from(!ops.list[at].is_update());
     }
 
-    fn completed(&mut self, front: &mut Front<P>, shard: usize, wc: &Wc, sink: Sink<'_>) {
+    fn completed(&mut self, ops: &mut Operations<P>, shard: usize, wc: &Wc, sink: Sink<'_>) {
         let at = (wc.wr_id.0 & WHICH) as usize;
-        let Some(session) = front.links[shard].session() else {
+        let Some(session) = ops.links[shard].session() else {
             return;
         };
         match wc.wr_id.0 & !WHICH {
-            SENT => front.carried(at),
+            SENT => ops.carried(at),
             ENTRY => {
                 session.read_came(true);
-                self.entry_came(front, at, sink);
+                self.entry_came(ops, at, sink);
             }
             PIECE => session.read_came(false),
             RECORD => {
                 session.read_came(false);
-                self.record_came(front, at, sink);
+                self.record_came(ops, at, sink);
             }
             _ => {
                 session.take_reply(at, wc.byte_len as usize, &mut self.scratch);
-                self.reply_came(front, shard, sink);
+                self.reply_came(ops, shard, sink);
             }
         }
     }
@@ -153,7 +153,7 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
         self.stats.tables += std::mem::take(&mut session.table_count);
     }
 
-    fn lost(&mut self, _: &mut Front<P>) {
+    fn lost(&mut self, _: &mut Operations<P>) {
         self.stats.lost += 1;
     }
 }

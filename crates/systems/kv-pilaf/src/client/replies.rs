@@ -1,6 +1,6 @@
 //! What the server says: of updates, and of keys that it was asked for.
 
-use super::{Front, Reader, State};
+use super::{Operations, Reader, State};
 use crate::layout::{Reply, Status};
 use drover_kv::{Outcome, Refusal};
 use drover_one_sided::Sink;
@@ -8,24 +8,24 @@ use drover_verbs::Provider;
 
 impl Reader {
     /// A reply, in `scratch`.
-    pub(super) fn reply_came<P: Provider>(&mut self, front: &mut Front<P>, shard: usize, sink: Sink<'_>) {
+    pub(super) fn reply_came<P: Provider>(&mut self, ops: &mut Operations<P>, shard: usize, sink: Sink<'_>) {
         let scratch = std::mem::take(&mut self.scratch);
         if let Some((reply, value)) = Reply::decode(&scratch) {
-            self.take_reply(front, shard, &reply, value, sink);
+            self.take_reply(ops, shard, &reply, value, sink);
         }
         self.scratch = scratch;
     }
 
     fn take_reply<P: Provider>(
         &mut self,
-        front: &mut Front<P>,
+        ops: &mut Operations<P>,
         shard: usize,
         reply: &Reply,
         value: &[u8],
         sink: Sink<'_>,
     ) {
         let at = usize::from(reply.slot);
-        let Some(place) = front.places.get_mut(at) else {
+        let Some(place) = ops.list.get_mut(at) else {
             return;
         };
         let is_awaited = place.state == State::Reply && place.sequence == reply.sequence;
@@ -33,14 +33,14 @@ impl Reader {
             return;
         }
         match (reply.status, reply.status.outcome(place.kind)) {
-            (_, Some(outcome)) => front.finish(at, outcome, sink),
+            (_, Some(outcome)) => ops.finish(at, outcome, sink),
             (Status::Value, None) => {
                 self.stats.hits += 1;
                 self.stats.false_misses += 1;
-                front.finish(at, Outcome::Value(value), sink);
+                ops.finish(at, Outcome::Value(value), sink);
             }
-            (Status::Location, None) => self.told(front, at, &reply.record),
-            _ => front.finish(at, Outcome::Refused(Refusal::BadRequest), sink),
+            (Status::Location, None) => self.notified(ops, at, &reply.record),
+            _ => ops.finish(at, Outcome::Refused(Refusal::BadRequest), sink),
         }
     }
 }

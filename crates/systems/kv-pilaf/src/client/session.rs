@@ -15,7 +15,7 @@ use crate::logic::TableShape;
 use drover_base::Ns;
 use drover_index::cuckoo::{ENTRY_BYTES, RecordRef};
 use drover_mem::{PageWish, round_up};
-use drover_one_sided::{Agreed, Basis, VALUES_MAX};
+use drover_one_sided::{Agreed, ConnResources, VALUES_MAX};
 use drover_rt::control::{ControlStream, Frame, Message};
 use drover_verbs::{
     Access, Context, MemoryRegion, PIECES_MAX, Payload, Provider, QueuePair, RemoteAddr, RemoteRegion,
@@ -40,13 +40,13 @@ pub(super) const PIECE: u64 = 4 << 32;
 
 /// How many places a send queue of `depth` requests is enough for: each has a SEND and a READ under way at most,
 /// beside what long records take more.
-pub(super) fn places_for(depth: usize) -> usize {
+pub(super) fn operations_for(depth: usize) -> usize {
     (depth.saturating_sub(VALUES_MAX * PIECES_MAX) / 2).max(1)
 }
 
 /// One client at one shard.
 pub struct Session<P: Provider> {
-    pub(super) basis: Basis<P>,
+    pub(super) basis: ConnResources<P>,
     buffers: P::Mr,
     tables: Tables<P>,
     extents: RemoteRegion,
@@ -65,7 +65,7 @@ pub struct Session<P: Provider> {
 }
 
 impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
-    type Wishes = ();
+    type ClientParams = ();
     type Welcome = Welcome;
     type Attach = Attach;
 
@@ -78,7 +78,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
         let agreed = Agreed::new(&welcome.terms, now)?;
         let slot_bytes = round_up(2 * agreed.message_bytes, 64) + 64 + SHORT_RECORD_BYTES;
         let values = (agreed.item_bytes_max, Access::REMOTE_READ);
-        let basis = Basis::<P>::new(ctx, agreed, (2 * slots, slots), values)?;
+        let basis = ConnResources::<P>::new(ctx, agreed, (2 * slots, slots), values)?;
         let buffers = ctx.register(&ctx.alloc(slots * slot_bytes, PageWish::Small)?, Access::LOCAL)?;
         let tables = Tables::new(ctx, &welcome.table)?;
         let extents = ctx.import_region(&welcome.extents)?;
@@ -114,15 +114,15 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
         })
     }
 
-    fn basis(&self) -> &Basis<P> {
+    fn basis(&self) -> &ConnResources<P> {
         &self.basis
     }
 
-    fn basis_mut(&mut self) -> &mut Basis<P> {
+    fn basis_mut(&mut self) -> &mut ConnResources<P> {
         &mut self.basis
     }
 
-    /// Stages a message; there is always room for it.
+    /// Stages a message; there is always space for it.
     fn send(&mut self, slot: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64> {
         let at = self.at(slot);
         let region = self.buffers.region();
@@ -143,10 +143,10 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
         self.is_curious
     }
 
-    fn hear(&mut self, frame: &Frame) -> Result<(), SetupError> {
+    fn receive(&mut self, frame: &Frame) -> Result<(), SetupError> {
         match frame.kind {
             Grown::KIND => {
-                self.tables.hear(frame.decode::<Grown>()?.table);
+                self.tables.receive(frame.decode::<Grown>()?.table);
                 Ok(())
             }
             _ => Err(SetupError::Unusable { what: "message" }),

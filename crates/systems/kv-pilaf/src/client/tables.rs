@@ -61,7 +61,7 @@ impl<P: Provider> Tables<P> {
     }
 
     /// The server says that the table has grown. Who was away may hear of several: the newest counts, others may be gone.
-    pub(super) fn hear(&mut self, table: TableDescriptor) {
+    pub(super) fn receive(&mut self, table: TableDescriptor) {
         self.newest = Some(table);
     }
 

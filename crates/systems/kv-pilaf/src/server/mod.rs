@@ -1,36 +1,36 @@
 //! [`Server`]: one shard, an actor that minds its control channels and answers messages. GETs pass it by.
 
-mod desk;
+mod connection;
 mod growth;
 mod options;
 mod shard;
-mod wire;
+mod state;
 
-pub use desk::Desk;
 pub use drover_one_sided::StartError;
 pub use options::{ServerOptions, ServerStats};
+pub use state::ShardState;
 
-use crate::control::{Adopted, Attach, Grown, Hello, PROTOCOL_VERSION, Terms, Welcome};
+use crate::control::{Adopted, Attach, Grown, Hello, PROTOCOL_VERSION, ServerParams, Welcome};
 use crate::layout::MESSAGE_HEADER_BYTES;
+use connection::Connection;
 use drover_base::{KeyHasher, Ns};
-use drover_one_sided::{Advance, Clock, Host, Membership, PeerError};
+use drover_one_sided::{Clock, Membership, PeerError, ShardLogic, WorkDone};
 use drover_rt::control::{Frame, Message};
 use drover_verbs::{Context, MemoryRegion, Provider, QueuePair};
 use growth::Slice;
 use std::rc::Rc;
-use wire::Wire;
 
 /// One shard and its clients.
-pub type Server<P> = drover_one_sided::Server<P, Desk<P>>;
+pub type Server<P> = drover_one_sided::Server<P, ShardState<P>>;
 
-impl<P: Provider> Host<P> for Desk<P> {
+impl<P: Provider> ShardLogic<P> for ShardState<P> {
     type Options = ServerOptions;
     type Stats = ServerStats;
-    type Wire = Wire<P>;
-    type Wishes = ();
+    type Connection = Connection<P>;
+    type ClientParams = ();
     type Welcome = Welcome;
     type Attach = Attach;
-    type News = Grown;
+    type Notification = Grown;
 
     const VERSION: u16 = PROTOCOL_VERSION;
 
@@ -49,8 +49,8 @@ impl<P: Provider> Host<P> for Desk<P> {
         options: &ServerOptions,
         hasher: KeyHasher,
         clock: Clock,
-    ) -> Result<Desk<P>, StartError> {
-        Desk::<P>::new(ctx, options, hasher, clock)
+    ) -> Result<ShardState<P>, StartError> {
+        ShardState::<P>::new(ctx, options, hasher, clock)
     }
 
     fn limits(&self) -> (usize, usize) {
@@ -77,68 +77,73 @@ impl<P: Provider> Host<P> for Desk<P> {
         &mut self,
         ctx: &Rc<P::Context>,
         hello: &Hello,
-        terms: Terms,
-    ) -> Result<(Wire<P>, Welcome), PeerError> {
+        terms: ServerParams,
+    ) -> Result<(Connection<P>, Welcome), PeerError> {
         let table = self.table()?;
         let sizes = (self.options.message_bytes, self.options.item_bytes_max);
-        let wire = Wire::<P>::new(ctx, usize::from(hello.slots), sizes, table.epoch)?;
+        let conn = Connection::<P>::new(ctx, usize::from(hello.slots), sizes, table.epoch)?;
         let welcome = Welcome {
             terms,
             table,
             extents: self.extents.export(&[])?,
-            qp: wire.queues.qp.export()?,
+            qp: conn.queues.qp.export()?,
         };
-        Ok((wire, welcome))
+        Ok((conn, welcome))
     }
 
-    fn attach(&mut self, ctx: &Rc<P::Context>, wire: &mut Wire<P>, attach: &Attach) -> Result<(), PeerError> {
-        if wire.values.is_some() {
+    fn attach(
+        &mut self,
+        ctx: &Rc<P::Context>,
+        conn: &mut Connection<P>,
+        attach: &Attach,
+    ) -> Result<(), PeerError> {
+        if conn.values.is_some() {
             return Err(PeerError::OutOfOrder);
         }
-        wire.values = Some(ctx.import_region(&attach.values)?);
-        Ok(wire.queues.qp.connect(&attach.qp)?)
+        conn.values = Some(ctx.import_region(&attach.values)?);
+        Ok(conn.queues.qp.connect(&attach.qp)?)
     }
 
-    fn hear(&mut self, wire: &mut Wire<P>, frame: &Frame) -> Result<(), PeerError> {
+    fn receive(&mut self, conn: &mut Connection<P>, frame: &Frame) -> Result<(), PeerError> {
         match frame.kind {
-            Adopted::KIND => wire.adopted(frame.decode::<Adopted>()?.epoch),
+            Adopted::KIND => conn.adopted(frame.decode::<Adopted>()?.epoch),
             _ => Err(PeerError::OutOfOrder),
         }
     }
 
-    fn news(&mut self, wire: &mut Wire<P>) -> Result<Option<Grown>, PeerError> {
-        match wire.tell(self.epoch()) {
+    fn news(&mut self, conn: &mut Connection<P>) -> Result<Option<Grown>, PeerError> {
+        match conn.notify(self.epoch()) {
             true => Ok(Some(Grown { table: self.table()? })),
             false => Ok(None),
         }
     }
 
-    fn serve(&mut self, cpu: &P::Cpu, wire: &mut Wire<P>) -> Result<bool, PeerError> {
-        wire.serve(cpu, self)
+    fn serve(&mut self, cpu: &P::Cpu, conn: &mut Connection<P>) -> Result<bool, PeerError> {
+        conn.serve(cpu, self)
     }
 
-    fn close(&mut self, ctx: &Rc<P::Context>, mut wire: Wire<P>) {
-        wire.give_up(self);
-        let values = wire.values;
-        drop(wire);
+    fn close(&mut self, ctx: &Rc<P::Context>, mut conn: Connection<P>) {
+        conn.give_up(self);
+        let values = conn.values;
+        drop(conn);
         if let Some(values) = values {
             ctx.forget_region(&values);
         }
     }
 
-    fn looked<'a>(&mut self, now: Ns, wires: impl Iterator<Item = &'a Wire<P>> + Clone)
+    fn looked<'a>(&mut self, now: Ns, conns: impl Iterator<Item = &'a Connection<P>> + Clone)
     where
-        Wire<P>: 'a,
+        Connection<P>: 'a,
     {
         self.growth
-            .let_go(now, |epoch| wires.clone().any(|wire| wire.holds(epoch)));
+            .let_go(now, |epoch| conns.clone().any(|conn| conn.holds(epoch)));
     }
 
-    fn advance(&mut self, now: Ns) -> Advance {
+    fn advance(&mut self, now: Ns) -> WorkDone {
         match self.grow(now) {
-            Slice::Idle => Advance::Idle,
-            Slice::Busy => Advance::Busy,
-            Slice::GoneOver => Advance::News,
+            Slice::Idle => WorkDone::Idle,
+            Slice::Busy => WorkDone::Busy,
+            Slice::GoneOver => WorkDone::Notify,
         }
     }
 }

@@ -69,7 +69,7 @@ pub struct ServerStats {
     pub gets: u64,
     /// Values fetched from clients.
     pub pulls: u64,
-    /// Keys forgotten to make room.
+    /// Keys forgotten to make space.
     pub evictions: u64,
     /// Tables that gave way to larger ones.
     pub growths: u64,

@@ -1,6 +1,6 @@
 //! [`Shard`]: the keys of one server, in memory that clients READ. No verbs here.
 //!
-//! A write in four steps, so that a reader at any instant finds a whole record, old or new: room for the new record; its bytes;
+//! A write in four steps, so that a reader at any instant finds a whole record, old or new: space for the new record; its bytes;
 //! the entry, which names it; and only then the old record's place goes into quarantine.
 
 use crate::layout::{RECORD_HEADER_BYTES, RecordHeader, record_bytes};
@@ -18,7 +18,7 @@ const PIECE: usize = 4096;
 /// Places let out of quarantine for every write: more than a write puts in.
 const RELEASED_PER_WRITE: usize = 4;
 
-/// Table, records, and what becomes of them when there is no room.
+/// Table, records, and what becomes of them when there is no space.
 pub(super) struct Shard {
     pub(super) table: GrowingTable<Region>,
     memory: Region,
@@ -31,14 +31,14 @@ pub(super) struct Shard {
     sums: Vec<u8>,
 }
 
-/// A record in the making: room that no reader knows of.
+/// A record in the making: space that no reader knows of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Draft {
+pub(super) struct Reservation {
     extent: Extent,
     header: RecordHeader,
 }
 
-impl Draft {
+impl Reservation {
     /// Where the value goes, from the start of the extents.
     pub(super) fn value_offset(&self) -> usize {
         self.extent.offset as usize + RECORD_HEADER_BYTES + self.header.key_bytes
@@ -110,20 +110,20 @@ impl Shard {
         self.memory.copy_out(offset, out);
     }
 
-    /// Room for a record, and all of it but the value.
+    /// Cluster for a record, and all of it but the value.
     pub(super) fn draft(
         &mut self,
         key: &[u8],
         value_bytes: usize,
         expire_s: u32,
         now: Ns,
-    ) -> Result<Draft, Refusal> {
+    ) -> Result<Reservation, Refusal> {
         let bytes = record_bytes(key.len(), value_bytes);
         if bytes > self.item_bytes_max {
             return Err(Refusal::TooLarge);
         }
         self.extents.release(now, RELEASED_PER_WRITE);
-        let extent = self.room(bytes, now).ok_or(Refusal::Full)?;
+        let extent = self.space(bytes, now).ok_or(Refusal::Full)?;
         self.version += 1;
         let header = RecordHeader {
             key_bytes: key.len(),
@@ -134,23 +134,23 @@ impl Shard {
         let at = extent.offset as usize;
         self.memory.copy_in(at, &header.encode());
         self.memory.copy_in(at + RECORD_HEADER_BYTES, key);
-        Ok(Draft { extent, header })
+        Ok(Reservation { extent, header })
     }
 
     /// Gives up a draft.
-    pub(super) fn drop_draft(&mut self, draft: Draft) {
+    pub(super) fn drop_draft(&mut self, draft: Reservation) {
         self.extents.free(draft.extent);
     }
 
     /// Copies a value into its draft.
-    pub(super) fn write_value(&mut self, draft: &Draft, value: &[u8]) {
+    pub(super) fn write_value(&mut self, draft: &Reservation, value: &[u8]) {
         self.memory.copy_in(draft.value_offset(), value);
     }
 
     /// The value is where it belongs: the key with `hash` has it from now on. The sum is computed here, over what is in
     /// memory: a client's word for it could make every reader fail for ever. Errors: no place in the table; the draft is
     /// still one.
-    pub(super) fn publish(&mut self, hash: KeyHash, draft: &Draft, now: Ns) -> Result<(), TableFull> {
+    pub(super) fn publish(&mut self, hash: KeyHash, draft: &Reservation, now: Ns) -> Result<(), TableFull> {
         let record = RecordRef {
             offset: draft.extent.offset,
             len: draft.extent.len,
@@ -179,7 +179,7 @@ impl Shard {
     }
 
     /// A place; what waits in quarantine goes before what is in use.
-    fn room(&mut self, bytes: usize, now: Ns) -> Option<Extent> {
+    fn space(&mut self, bytes: usize, now: Ns) -> Option<Extent> {
         loop {
             if let Some(extent) = self.extents.alloc(bytes) {
                 return Some(extent);
@@ -272,12 +272,12 @@ mod tests {
     #[test]
     fn pilaf_a_reader_who_is_under_way_finds_the_old_record_whole() {
         let mut shard = shard(1 << 16, false);
-        put(&mut shard, KEY, b"old", Ns(0)).expect("room");
+        put(&mut shard, KEY, b"old", Ns(0)).expect("space");
         let old = record(&shard, KEY);
-        put(&mut shard, KEY, b"new", Ns(10)).expect("room");
+        put(&mut shard, KEY, b"new", Ns(10)).expect("space");
         assert_ne!(record(&shard, KEY).offset, old.offset);
         for now in 11..60 {
-            put(&mut shard, b"other", b"abc", Ns(now)).expect("room");
+            put(&mut shard, b"other", b"abc", Ns(now)).expect("space");
         }
         let bytes = read(&shard, &old);
         assert_eq!(Record::open(&bytes, &old).expect("still whole").value, b"old");
@@ -289,7 +289,7 @@ mod tests {
     fn pilaf_sums_are_the_servers_and_lengths_exact() {
         let mut shard = shard(1 << 16, false);
         for len in [0, 1, 7, 100, 4000] {
-            put(&mut shard, KEY, &vec![len as u8; len], Ns(0)).expect("room");
+            put(&mut shard, KEY, &vec![len as u8; len], Ns(0)).expect("space");
             let now = record(&shard, KEY);
             assert_eq!(now.len as usize, record_bytes(KEY.len(), len));
             assert_eq!(
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn a_place_that_was_reused_is_found_out() {
         let mut shard = shard(4096, true);
-        put(&mut shard, KEY, &[1; 60], Ns(0)).expect("room");
+        put(&mut shard, KEY, &[1; 60], Ns(0)).expect("space");
         let old = record(&shard, KEY);
         for round in 0..100 {
             put(&mut shard, KEY, &[round; 60], Ns(1)).expect("a cache is never full");

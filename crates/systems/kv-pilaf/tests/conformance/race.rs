@@ -1,7 +1,7 @@
 //! The race between a moving key and a reader: shown with the confirmation of misses switched off, gone with it on.
 //!
 //! Keys that are there all the time are read while others are deleted and put again in a small table, whose scrubber moves
-//! entries after every DELETE. The room is torn: lines of a READ are seen at times of their own. Keys that stay are written over, too,
+//! entries after every DELETE. The cluster is torn: lines of a READ are seen at times of their own. Keys that stay are written over, too,
 //! half of them with records of several lines, whose places are reused at once under every other seed: so readers meet torn records.
 
 use crate::sim_bed::SimBed;
@@ -37,7 +37,7 @@ fn is_sound(value: &[u8], key: u64) -> bool {
     whose == key.to_le_bytes() && writes.chunks(8).all(|write| write == &writes[..8])
 }
 
-/// What readers of keys that are there were told in one room: how often that there is none. Panics on a wrong value.
+/// What readers of keys that are there were told in one cluster: how often that there is none. Panics on a wrong value.
 fn misses(seed: u64, miss: Miss) -> (u64, ClientStats) {
     let mut bed = SimBed::<Sim>::of_one(seed, true, |options| ServerOptions {
         entry_count: 64,
@@ -67,7 +67,7 @@ fn misses(seed: u64, miss: Miss) -> (u64, ClientStats) {
                 true => put,
                 false => Op::Delete { key: &key },
             };
-            writer.submit(bed.cpu(), &op, next).expect("room in the window");
+            writer.submit(bed.cpu(), &op, next).expect("space in the window");
             next += 1;
         }
         writer.poll(bed.cpu(), &mut |completion| match completion.outcome {
@@ -80,7 +80,7 @@ fn misses(seed: u64, miss: Miss) -> (u64, ClientStats) {
             let op = Op::Get { key: &key(staying) };
             reader
                 .submit(bed.cpu(), &op, staying)
-                .expect("room in the window");
+                .expect("space in the window");
         }
         reader.poll(bed.cpu(), &mut |completion| match completion.outcome {
             Outcome::Value(value) => assert!(is_sound(value, completion.token), "{value:?}"),

@@ -1,11 +1,11 @@
-//! [`Room`]: a server, clients on contexts of their own, and a clock that is moved by hand.
+//! [`Cluster`]: a server, clients on contexts of their own, and a clock that is moved by hand.
 
 use drover_base::{Actor, Cpu, HashSeed, Ns};
 use drover_kv::{Completion, KvClient, Op, SubmitError, Token};
 use drover_kv_pilaf::client::{ClientOptions, Dial, PilafClient};
 use drover_kv_pilaf::server::{Server, ServerOptions};
 use drover_mem::PageWish;
-use drover_rt::control::Desk;
+use drover_rt::control::LocalListener;
 use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;
@@ -44,24 +44,24 @@ pub fn fabric(tick: Ns) -> LoopbackDevice {
     })
 }
 
-pub struct Room<P: Provider = Loopback> {
+pub struct Cluster<P: Provider = Loopback> {
     pub device: P::Device,
     pub server: Server<P>,
-    pub desk: Desk,
+    pub listener: LocalListener,
     pub options: ServerOptions,
 }
 
-impl Room<Loopback> {
-    pub fn new(options: ServerOptions) -> Room<Loopback> {
-        Room::on(fabric(Ns::from_us(1)), options)
+impl Cluster<Loopback> {
+    pub fn new(options: ServerOptions) -> Cluster<Loopback> {
+        Cluster::on(fabric(Ns::from_us(1)), options)
     }
 }
 
-impl<P: Provider> Room<P> {
-    pub fn on(device: P::Device, options: ServerOptions) -> Room<P> {
-        Room {
+impl<P: Provider> Cluster<P> {
+    pub fn on(device: P::Device, options: ServerOptions) -> Cluster<P> {
+        Cluster {
             server: Server::new(&device, &options).expect("a server"),
-            desk: Desk::new(),
+            listener: LocalListener::new(),
             options,
             device,
         }
@@ -69,12 +69,12 @@ impl<P: Provider> Room<P> {
 
     /// The server dies without a word; another one, empty, takes its place.
     pub fn restart(&mut self) {
-        self.desk.clear();
+        self.listener.clear();
         self.server = Server::new(&self.device, &self.options).expect("a server");
     }
 
     pub fn step(&mut self) {
-        while let Some(stream) = self.desk.accept() {
+        while let Some(stream) = self.listener.accept() {
             self.server.adopt(stream);
         }
         let ctx = self.server.context();
@@ -88,8 +88,10 @@ impl<P: Provider> Room<P> {
     }
 
     pub fn client_with(&mut self, options: ClientOptions) -> Player<P> {
-        let desk = self.desk.clone();
-        self.client_over(options, Dial::new(move || Ok(desk.connect())), |room| room.step())
+        let listener = self.listener.clone();
+        self.client_over(options, Dial::new(move || Ok(listener.connect())), |cluster| {
+            cluster.step()
+        })
     }
 
     /// A client that dials so, with `step` to let what is between go on.
@@ -97,7 +99,7 @@ impl<P: Provider> Room<P> {
         &mut self,
         options: ClientOptions,
         dial: Dial,
-        mut step: impl FnMut(&mut Room<P>),
+        mut step: impl FnMut(&mut Cluster<P>),
     ) -> Player<P> {
         let ctx = Rc::new(self.device.context().expect("a context"));
         let mut player = Player {
@@ -133,7 +135,7 @@ impl<P: Provider> Player<P> {
     }
 
     pub fn submit(&mut self, op: &Op<'_>) -> Token {
-        self.try_submit(op).expect("room in the window")
+        self.try_submit(op).expect("space in the window")
     }
 
     pub fn poll(&mut self) -> usize {
@@ -146,35 +148,35 @@ impl<P: Provider> Player<P> {
     }
 
     /// What became of `token`, once that is known.
-    pub fn wait(&mut self, room: &mut Room<P>, token: Token) -> Ended {
+    pub fn wait(&mut self, cluster: &mut Cluster<P>, token: Token) -> Ended {
         for _ in 0..1_000_000 {
             if let Some(at) = self.ended.iter().position(|(ended, _)| *ended == token) {
                 return self.ended.swap_remove(at).1;
             }
             self.poll();
-            room.step();
+            cluster.step();
         }
         panic!("operation {token} does not end");
     }
 
-    pub fn run(&mut self, room: &mut Room<P>, op: &Op<'_>) -> Ended {
+    pub fn run(&mut self, cluster: &mut Cluster<P>, op: &Op<'_>) -> Ended {
         let token = self.submit(op);
-        self.wait(room, token)
+        self.wait(cluster, token)
     }
 
     /// Puts keys `keys`, each with itself for a value.
-    pub fn fill(&mut self, room: &mut Room<P>, keys: std::ops::Range<u32>) {
+    pub fn fill(&mut self, cluster: &mut Cluster<P>, keys: std::ops::Range<u32>) {
         for key in keys {
             let key = key.to_le_bytes();
-            assert_eq!(self.run(room, &put(&key, &key)), Ended::Stored);
+            assert_eq!(self.run(cluster, &put(&key, &key)), Ended::Stored);
         }
     }
 
     /// GETs keys `keys`, each of which has itself for a value.
-    pub fn check(&mut self, room: &mut Room<P>, keys: std::ops::Range<u32>) {
+    pub fn check(&mut self, cluster: &mut Cluster<P>, keys: std::ops::Range<u32>) {
         for key in keys {
             let key = key.to_le_bytes();
-            assert_eq!(self.run(room, &get(&key)), value(&key));
+            assert_eq!(self.run(cluster, &get(&key)), value(&key));
         }
     }
 }

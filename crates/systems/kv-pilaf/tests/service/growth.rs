@@ -1,71 +1,77 @@
 //! The table grows while it is served: how long the old one stays, and what becomes of those who were away meanwhile.
 
-use crate::bed::{Ended, Room, fabric, get, put, small, value};
+use crate::bed::{Cluster, Ended, fabric, get, put, small, value};
 use drover_base::{HashSeed, Ns};
 use drover_kv_pilaf::server::ServerOptions;
 
 /// Lets the server go on until it has nothing left to poison, and has looked at its clients.
-fn settle(room: &mut Room) {
-    (0..1000).for_each(|_| room.step());
+fn settle(cluster: &mut Cluster) {
+    (0..1000).for_each(|_| cluster.step());
 }
 
 #[test]
 fn the_table_grows_at_three_quarters() {
-    let mut room = Room::new(small());
-    let mut client = room.client();
-    client.fill(&mut room, 0..47);
-    settle(&mut room);
+    let mut cluster = Cluster::new(small());
+    let mut client = cluster.client();
+    client.fill(&mut cluster, 0..47);
+    settle(&mut cluster);
     assert_eq!(
-        (room.server.host().entry_count(), room.server.stats().growths),
+        (
+            cluster.server.host().entry_count(),
+            cluster.server.stats().growths
+        ),
         (64, 0)
     );
-    client.fill(&mut room, 47..48);
-    settle(&mut room);
+    client.fill(&mut cluster, 47..48);
+    settle(&mut cluster);
     assert_eq!(
-        (room.server.host().entry_count(), room.server.stats().growths),
+        (
+            cluster.server.host().entry_count(),
+            cluster.server.stats().growths
+        ),
         (128, 1)
     );
-    client.check(&mut room, 0..48);
+    client.check(&mut cluster, 0..48);
     assert_eq!(client.client.stats().tables, 1);
 }
 
 #[test]
 fn a_table_may_be_as_large_as_allowed_and_then_the_store_is_full() {
-    let mut room = Room::new(ServerOptions {
+    let mut cluster = Cluster::new(ServerOptions {
         entry_count_max: 256,
         ..small()
     });
-    let mut client = room.client();
+    let mut client = cluster.client();
     let mut key = 0u32;
-    while client.run(&mut room, &put(&key.to_le_bytes(), &key.to_le_bytes())) == Ended::Stored {
+    while client.run(&mut cluster, &put(&key.to_le_bytes(), &key.to_le_bytes())) == Ended::Stored {
         key += 1;
     }
     assert!((220..=256).contains(&key), "{key} keys in 256 places");
-    assert_eq!(room.server.host().entry_count(), 256);
-    client.check(&mut room, 0..key);
+    assert_eq!(cluster.server.host().entry_count(), 256);
+    client.check(&mut cluster, 0..key);
 }
 
 #[test]
 fn an_old_table_goes_when_all_have_gone_over() {
-    let mut room = Room::new(small());
-    let (mut one, mut other) = (room.client(), room.client());
-    one.fill(&mut room, 0..60);
-    settle(&mut room);
+    let mut cluster = Cluster::new(small());
+    let (mut one, mut other) = (cluster.client(), cluster.client());
+    one.fill(&mut cluster, 0..60);
+    settle(&mut cluster);
     assert_eq!(
         (
-            room.server.host().retired_count(),
-            room.server.host().entry_count()
+            cluster.server.host().retired_count(),
+            cluster.server.host().entry_count()
         ),
         (1, 128),
         "the other client has not been heard"
     );
-    one.check(&mut room, 0..60);
-    assert_eq!(room.server.host().retired_count(), 1);
-    other.check(&mut room, 0..60);
-    settle(&mut room);
-    other.check(&mut room, 0..60);
-    settle(&mut room);
-    assert_eq!(room.server.host().retired_count(), 0);
+    one.check(&mut cluster, 0..60);
+    assert_eq!(cluster.server.host().retired_count(), 1);
+    other.check(&mut cluster, 0..60);
+    settle(&mut cluster);
+    other.check(&mut cluster, 0..60);
+    settle(&mut cluster);
+    assert_eq!(cluster.server.host().retired_count(), 0);
     assert_eq!(
         other.client.stats().lost,
         0,
@@ -75,30 +81,30 @@ fn an_old_table_goes_when_all_have_gone_over() {
 
 #[test]
 fn an_old_table_goes_when_the_last_lease_is_over_and_who_slept_recovers() {
-    let mut room = Room::new(small());
-    let (mut one, mut sleeper) = (room.client(), room.client());
-    one.fill(&mut room, 0..60);
-    room.device.advance(Ns::from_ms(900));
-    one.check(&mut room, 0..60);
-    settle(&mut room);
-    assert_eq!(room.server.host().retired_count(), 1, "the lease is not over");
-    room.device.advance(Ns::from_ms(200));
-    settle(&mut room);
-    assert_eq!(room.server.host().retired_count(), 0, "the lease is over");
+    let mut cluster = Cluster::new(small());
+    let (mut one, mut sleeper) = (cluster.client(), cluster.client());
+    one.fill(&mut cluster, 0..60);
+    cluster.device.advance(Ns::from_ms(900));
+    one.check(&mut cluster, 0..60);
+    settle(&mut cluster);
+    assert_eq!(cluster.server.host().retired_count(), 1, "the lease is not over");
+    cluster.device.advance(Ns::from_ms(200));
+    settle(&mut cluster);
+    assert_eq!(cluster.server.host().retired_count(), 0, "the lease is over");
     // Two more tables while it sleeps: of those it hears at once, and only the newest is there.
-    one.fill(&mut room, 60..200);
-    room.device.advance(Ns::from_ms(1100));
-    one.check(&mut room, 0..200);
-    settle(&mut room);
+    one.fill(&mut cluster, 60..200);
+    cluster.device.advance(Ns::from_ms(1100));
+    one.check(&mut cluster, 0..200);
+    settle(&mut cluster);
     assert_eq!(
         (
-            room.server.host().retired_count(),
-            room.server.host().entry_count()
+            cluster.server.host().retired_count(),
+            cluster.server.host().entry_count()
         ),
         (0, 512)
     );
-    sleeper.check(&mut room, 0..200);
-    let new = sleeper.run(&mut room, &put(b"new", b"value"));
+    sleeper.check(&mut cluster, 0..200);
+    let new = sleeper.run(&mut cluster, &put(b"new", b"value"));
     assert_eq!(
         new,
         Ended::Stored,
@@ -111,27 +117,27 @@ fn an_old_table_goes_when_the_last_lease_is_over_and_who_slept_recovers() {
 #[test]
 fn pilaf_a_read_of_a_table_that_is_gone_is_tried_again() {
     // So slow a clock that the client does not look at its control channel before it reads.
-    let mut room: Room = Room::on(
+    let mut cluster: Cluster = Cluster::on(
         fabric(Ns(1)),
         ServerOptions {
             lease: Ns::ZERO,
             ..small()
         },
     );
-    let (mut one, mut reader) = (room.client(), room.client());
-    one.fill(&mut room, 0..47);
-    reader.check(&mut room, 0..47);
+    let (mut one, mut reader) = (cluster.client(), cluster.client());
+    one.fill(&mut cluster, 0..47);
+    reader.check(&mut cluster, 0..47);
     // Until the reader has just looked.
-    room.device.advance(Ns::from_us(300));
+    cluster.device.advance(Ns::from_us(300));
     reader.poll();
-    one.fill(&mut room, 47..60);
-    settle(&mut room);
-    room.device.advance(Ns::from_us(25));
-    room.step();
+    one.fill(&mut cluster, 47..60);
+    settle(&mut cluster);
+    cluster.device.advance(Ns::from_us(25));
+    cluster.step();
     assert_eq!(
         (
-            room.server.host().retired_count(),
-            room.server.host().entry_count()
+            cluster.server.host().retired_count(),
+            cluster.server.host().entry_count()
         ),
         (0, 128)
     );
@@ -139,14 +145,17 @@ fn pilaf_a_read_of_a_table_that_is_gone_is_tried_again() {
         .map(|key| reader.submit(&get(&key.to_le_bytes())))
         .collect();
     for (key, token) in tokens.into_iter().enumerate() {
-        assert_eq!(reader.wait(&mut room, token), value(&(key as u32).to_le_bytes()));
+        assert_eq!(
+            reader.wait(&mut cluster, token),
+            value(&(key as u32).to_le_bytes())
+        );
     }
     assert_eq!(
         reader.client.stats().lost,
         1,
         "the READs did not fail: this test could not"
     );
-    reader.check(&mut room, 0..60);
+    reader.check(&mut cluster, 0..60);
 }
 
 /// Who does not know of a new table yet finds in the old one what has not changed, and nothing that has.
@@ -162,7 +171,7 @@ fn pilaf_nothing_stale_is_read_in_a_table_that_was_left() {
 
 fn changes_in_a_table_that_was_left(seed: u64) -> u32 {
     // So large a table that it is poisoned in many slices, so slow a clock that nobody looks at a control channel for it.
-    let mut room: Room = Room::on(
+    let mut cluster: Cluster = Cluster::on(
         fabric(Ns(1)),
         ServerOptions {
             entry_count: 4096,
@@ -170,26 +179,26 @@ fn changes_in_a_table_that_was_left(seed: u64) -> u32 {
             ..small()
         },
     );
-    let (mut one, mut reader) = (room.client(), room.client());
-    one.fill(&mut room, 0..3072);
-    reader.check(&mut room, 0..3);
+    let (mut one, mut reader) = (cluster.client(), cluster.client());
+    one.fill(&mut cluster, 0..3072);
+    reader.check(&mut cluster, 0..3);
     let mut in_old = 0;
     for round in 0..200u32 {
         let changed = (round * 15).to_le_bytes();
         let value_now = round.to_le_bytes();
-        assert_eq!(one.run(&mut room, &put(&changed, &value_now)), Ended::Stored);
+        assert_eq!(one.run(&mut cluster, &put(&changed, &value_now)), Ended::Stored);
         assert_eq!(
-            reader.run(&mut room, &get(&changed)),
+            reader.run(&mut cluster, &get(&changed)),
             value(&value_now),
             "round {round}"
         );
         let unchanged = (round * 15 + 1).to_le_bytes();
-        assert_eq!(reader.run(&mut room, &get(&unchanged)), value(&unchanged));
-        let is_old = room.server.stats().growths == 1 && reader.client.stats().tables == 0;
+        assert_eq!(reader.run(&mut cluster, &get(&unchanged)), value(&unchanged));
+        let is_old = cluster.server.stats().growths == 1 && reader.client.stats().tables == 0;
         in_old += u32::from(is_old);
     }
     assert_eq!(
-        (room.server.stats().growths, reader.client.stats().tables),
+        (cluster.server.stats().growths, reader.client.stats().tables),
         (1, 1)
     );
     in_old
@@ -199,25 +208,25 @@ fn changes_in_a_table_that_was_left(seed: u64) -> u32 {
 #[test]
 fn who_connects_while_the_table_grows_reads_the_right_one() {
     for steps in 0..40 {
-        let mut room = Room::new(small());
-        let mut one = room.client();
-        one.fill(&mut room, 0..47);
+        let mut cluster = Cluster::new(small());
+        let mut one = cluster.client();
+        one.fill(&mut cluster, 0..47);
         one.submit(&put(&47u32.to_le_bytes(), &47u32.to_le_bytes()));
         one.poll();
-        (0..steps).for_each(|_| room.step());
-        let mut other = room.client();
-        other.check(&mut room, 0..48);
+        (0..steps).for_each(|_| cluster.step());
+        let mut other = cluster.client();
+        other.check(&mut cluster, 0..48);
         one.poll();
-        other.check(&mut room, 0..48);
-        settle(&mut room);
-        one.check(&mut room, 0..48);
-        settle(&mut room);
-        other.check(&mut room, 0..48);
-        settle(&mut room);
+        other.check(&mut cluster, 0..48);
+        settle(&mut cluster);
+        one.check(&mut cluster, 0..48);
+        settle(&mut cluster);
+        other.check(&mut cluster, 0..48);
+        settle(&mut cluster);
         assert_eq!(
             (
-                room.server.host().entry_count(),
-                room.server.host().retired_count()
+                cluster.server.host().entry_count(),
+                cluster.server.host().retired_count()
             ),
             (128, 0),
             "{steps}"

@@ -1,7 +1,7 @@
 //! Clients that lie, and those who send noise: the server survives them, and the others do not notice.
 
-use crate::bed::{Ended, Room, get, put, small, value};
-use crate::raw::{Raw, VALUES_BYTES, hear, hello};
+use crate::bed::{Cluster, Ended, get, put, small, value};
+use crate::raw::{Raw, VALUES_BYTES, hello, receive};
 use drover_base::Rng;
 use drover_kv_pilaf::control::{Adopted, Attach, Hello, Welcome};
 use drover_kv_pilaf::layout::{MESSAGE_HEADER_BYTES, Request, RequestKind, Status};
@@ -25,9 +25,9 @@ fn request(kind: RequestKind, key: &[u8], value_bytes: usize, value_offset: u64)
 /// The value that lies in the client's memory is fetched; one that would lie outside is not asked for.
 #[test]
 fn lengths_and_offsets_that_lie_are_refused() {
-    let mut room = Room::new(small());
-    let mut raw = Raw::new(&mut room);
-    let mut ask = |message: &[u8]| raw.ask(&mut room, message).expect("an answer").0.status;
+    let mut cluster = Cluster::new(small());
+    let mut raw = Raw::new(&mut cluster);
+    let mut ask = |message: &[u8]| raw.ask(&mut cluster, message).expect("an answer").0.status;
     let at = |value_bytes, offset| request(RequestKind::PutLarge, b"key", value_bytes, offset);
     assert_eq!(ask(&at(VALUES_BYTES, 0)), Status::Stored);
     for (bytes, offset) in [
@@ -67,9 +67,9 @@ fn lengths_and_offsets_that_lie_are_refused() {
 #[test]
 fn pilaf_a_put_cannot_poison_the_readers_of_its_key() {
     for seed in 0..200 {
-        let mut room = Room::new(small());
-        let mut reader = room.client();
-        let mut raw = Raw::new(&mut room);
+        let mut cluster = Cluster::new(small());
+        let mut reader = cluster.client();
+        let mut raw = Raw::new(&mut cluster);
         let mut rng = Rng::new(seed, 0, 0);
         let mut message = request(RequestKind::Put, b"key", 8, 0);
         message.extend_from_slice(b"12345678");
@@ -77,9 +77,9 @@ fn pilaf_a_put_cannot_poison_the_readers_of_its_key() {
             let at = rng.below(message.len() as u64) as usize;
             message[at] = rng.next_u64() as u8;
         }
-        raw.ask(&mut room, &message);
+        raw.ask(&mut cluster, &message);
         let key = &message[MESSAGE_HEADER_BYTES..MESSAGE_HEADER_BYTES + 3];
-        match reader.run(&mut room, &get(key)) {
+        match reader.run(&mut cluster, &get(key)) {
             Ended::NotFound => {}
             Ended::Value(value) => assert!(message.ends_with(&value) || value.len() <= VALUES_BYTES),
             other => panic!("{other:?}"),
@@ -91,15 +91,15 @@ fn pilaf_a_put_cannot_poison_the_readers_of_its_key() {
 /// Any bytes, over any number of sessions.
 #[test]
 fn noise_for_requests_is_answered_or_ends_the_session_and_others_are_served() {
-    let mut room = Room::new(ServerOptions {
+    let mut cluster = Cluster::new(ServerOptions {
         evicts: true,
         ..small()
     });
-    let mut good = room.client();
-    good.fill(&mut room, 0..20);
+    let mut good = cluster.client();
+    good.fill(&mut cluster, 0..20);
     for seed in 0..100 {
         let mut rng = Rng::new(seed, 0, 0);
-        let mut raw = Raw::new(&mut room);
+        let mut raw = Raw::new(&mut cluster);
         for _ in 0..20 {
             let bytes = rng.below(raw.message_bytes() as u64 + 1) as usize;
             let mut message: Vec<u8> = (0..bytes).map(|_| rng.next_u64() as u8).collect();
@@ -111,124 +111,124 @@ fn noise_for_requests_is_answered_or_ends_the_session_and_others_are_served() {
                 message[8..12].copy_from_slice(&(rng.below(u64::from(rest) + 2) as u32).to_le_bytes());
                 message[24..32].copy_from_slice(&rng.below(8192).to_le_bytes());
             }
-            if raw.ask(&mut room, &message).is_none() {
+            if raw.ask(&mut cluster, &message).is_none() {
                 break;
             }
         }
         let key = 1000 + seed as u32;
-        good.fill(&mut room, key..key + 1);
-        good.check(&mut room, key..key + 1);
+        good.fill(&mut cluster, key..key + 1);
+        good.check(&mut cluster, key..key + 1);
     }
     assert_eq!(good.client.stats().lost, 0);
 }
 
 #[test]
 fn noise_on_the_control_channel_ends_that_channel_and_no_other() {
-    let mut room = Room::new(small());
-    let mut good = room.client();
-    good.fill(&mut room, 0..20);
+    let mut cluster = Cluster::new(small());
+    let mut good = cluster.client();
+    good.fill(&mut cluster, 0..20);
     for seed in 0..300 {
         let mut rng = Rng::new(seed, 0, 0);
-        let mut control = room.desk.connect();
+        let mut control = cluster.listener.connect();
         if rng.chance(0.5) {
-            control.send_message(&hello()).expect("room for a frame");
+            control.send_message(&hello()).expect("space for a frame");
         }
         for _ in 0..rng.below(4) {
             let body: Vec<u8> = (0..rng.below(200)).map(|_| rng.next_u64() as u8).collect();
             let kind = kind::APPLICATION + rng.below(8) as u16;
             let _ = control.send(kind, &body, &[]);
         }
-        while hear(&mut room, &mut control).is_some() {}
-        good.check(&mut room, 0..3);
+        while receive(&mut cluster, &mut control).is_some() {}
+        good.check(&mut cluster, 0..3);
     }
-    assert_eq!(room.server.client_count(), 1, "whoever hung up is forgotten");
+    assert_eq!(cluster.server.client_count(), 1, "whoever hung up is forgotten");
     assert_eq!(good.client.stats().lost, 0);
 }
 
 #[test]
 fn messages_out_of_turn_are_refused() {
-    let mut room = Room::new(small());
-    let mut good = room.client();
-    type Say = fn(&mut Room, &mut Raw, &Welcome);
+    let mut cluster = Cluster::new(small());
+    let mut good = cluster.client();
+    type Say = fn(&mut Cluster, &mut Raw, &Welcome);
     let turns: [(&str, Say); 6] = [
         ("Hello twice", |_, raw, _| {
-            raw.control.send_message(&hello()).expect("room")
+            raw.control.send_message(&hello()).expect("space")
         }),
-        ("Attach twice", |room, raw, _| {
+        ("Attach twice", |cluster, raw, _| {
             let attach = raw.attach();
-            raw.control.send_message(&attach).expect("room");
-            hear(room, &mut raw.control).expect("the first one is fine");
-            raw.control.send_message(&attach).expect("room");
+            raw.control.send_message(&attach).expect("space");
+            receive(cluster, &mut raw.control).expect("the first one is fine");
+            raw.control.send_message(&attach).expect("space");
         }),
         ("a queue pair that is none", |_, raw, _| {
             let attach = Attach {
                 qp: Export::default(),
                 ..raw.attach()
             };
-            raw.control.send_message(&attach).expect("room");
+            raw.control.send_message(&attach).expect("space");
         }),
         ("memory that is none", |_, raw, _| {
             let attach = Attach {
                 values: Export::default(),
                 ..raw.attach()
             };
-            raw.control.send_message(&attach).expect("room");
+            raw.control.send_message(&attach).expect("space");
         }),
         ("a table of the future", |_, raw, welcome| {
             let epoch = welcome.table.epoch + 1;
-            raw.control.send_message(&Adopted { epoch }).expect("room");
+            raw.control.send_message(&Adopted { epoch }).expect("space");
         }),
         ("a table of the past", |_, raw, welcome| {
             let epoch = welcome.table.epoch - 1;
-            raw.control.send_message(&Adopted { epoch }).expect("room");
+            raw.control.send_message(&Adopted { epoch }).expect("space");
         }),
     ];
     for (what, say) in turns {
-        let (mut raw, welcome) = Raw::welcomed(&mut room);
-        say(&mut room, &mut raw, &welcome);
-        assert!(hear(&mut room, &mut raw.control).is_none(), "{what}");
+        let (mut raw, welcome) = Raw::welcomed(&mut cluster);
+        say(&mut cluster, &mut raw, &welcome);
+        assert!(receive(&mut cluster, &mut raw.control).is_none(), "{what}");
         assert!(raw.control.is_closed(), "{what}");
-        assert_eq!(good.run(&mut room, &put(what.as_bytes(), b"1")), Ended::Stored);
+        assert_eq!(good.run(&mut cluster, &put(what.as_bytes(), b"1")), Ended::Stored);
     }
-    let mut control = room.desk.connect();
-    control.send_message(&Adopted { epoch: 1 }).expect("room");
-    assert!(hear(&mut room, &mut control).is_none() && control.is_closed());
-    assert_eq!(room.server.client_count(), 1);
+    let mut control = cluster.listener.connect();
+    control.send_message(&Adopted { epoch: 1 }).expect("space");
+    assert!(receive(&mut cluster, &mut control).is_none() && control.is_closed());
+    assert_eq!(cluster.server.client_count(), 1);
 }
 
 /// Memory that is shorter than its export says: the server's READ of it fails, and what had been set aside for the
 /// value is free again.
 #[test]
 fn a_value_that_cannot_be_fetched_costs_its_client_the_session_and_nobody_else() {
-    let mut room = Room::new(ServerOptions {
+    let mut cluster = Cluster::new(ServerOptions {
         memory_bytes: 64 << 10,
         item_bytes_max: 32 << 10,
         ..small()
     });
-    let mut good = room.client();
+    let mut good = cluster.client();
     for _ in 0..50 {
-        let (mut raw, welcome) = Raw::welcomed(&mut room);
+        let (mut raw, welcome) = Raw::welcomed(&mut cluster);
         raw.connect(&welcome);
         let attach = raw.attach();
-        raw.control.send_message(&attach).expect("room");
-        hear(&mut room, &mut raw.control).expect("ready");
+        raw.control.send_message(&attach).expect("space");
+        receive(&mut cluster, &mut raw.control).expect("ready");
         // Registered no more, though the server has been told of it.
         raw.forget_values();
         let large = request(RequestKind::PutLarge, b"key", 4000, 0);
-        assert!(raw.ask(&mut room, &large).is_none());
-        assert_eq!(good.run(&mut room, &put(b"k", &[1; 900])), Ended::Stored);
+        assert!(raw.ask(&mut cluster, &large).is_none());
+        assert_eq!(good.run(&mut cluster, &put(b"k", &[1; 900])), Ended::Stored);
     }
-    assert_eq!(room.server.stats().pulls, 50);
-    assert_eq!(good.run(&mut room, &put(b"long", &[2; 20_000])), Ended::Stored);
-    assert_eq!(good.run(&mut room, &get(b"key")), Ended::NotFound);
-    assert_eq!(good.run(&mut room, &get(b"k")), value(&[1; 900]));
-    assert_eq!(room.server.client_count(), 1);
+    assert_eq!(cluster.server.stats().pulls, 50);
+    assert_eq!(good.run(&mut cluster, &put(b"long", &[2; 20_000])), Ended::Stored);
+    assert_eq!(good.run(&mut cluster, &get(b"key")), Ended::NotFound);
+    assert_eq!(good.run(&mut cluster, &get(b"k")), value(&[1; 900]));
+    assert_eq!(cluster.server.client_count(), 1);
 }
 
 /// Greetings with numbers of their own.
 #[test]
 fn greetings_that_do_not_fit_are_refused() {
-    let mut room = Room::new(small());
+    let mut cluster = Cluster::new(small());
     type Bend = fn(&mut Hello);
     let bends: [(&str, Bend); 4] = [
         ("version", |hello| hello.version += 1),
@@ -237,28 +237,28 @@ fn greetings_that_do_not_fit_are_refused() {
         ("none", |hello| hello.shard_count = 0),
     ];
     for (what, bend) in bends {
-        let mut control = room.desk.connect();
+        let mut control = cluster.listener.connect();
         let mut hello = hello();
         bend(&mut hello);
-        control.send_message(&hello).expect("room");
+        control.send_message(&hello).expect("space");
         assert!(
-            hear(&mut room, &mut control).is_none() && control.is_closed(),
+            receive(&mut cluster, &mut control).is_none() && control.is_closed(),
             "{what}"
         );
     }
     for slots in [0, 1, u16::MAX] {
-        let mut control = room.desk.connect();
-        control.send_message(&Hello { slots, ..hello() }).expect("room");
-        let frame = hear(&mut room, &mut control).expect("slots are a wish");
+        let mut control = cluster.listener.connect();
+        control.send_message(&Hello { slots, ..hello() }).expect("space");
+        let frame = receive(&mut cluster, &mut control).expect("slots are a wish");
         assert_eq!(frame.kind, Welcome::KIND, "{slots} slots");
     }
     // A session that is somebody else's cannot be guessed; 0 is nobody's.
-    let mut good = room.client();
+    let mut good = cluster.client();
     for previous in [0, 1, u64::MAX] {
-        let mut control = room.desk.connect();
+        let mut control = cluster.listener.connect();
         let _ = control.send_message(&Hello { previous, ..hello() });
-        hear(&mut room, &mut control).expect("a welcome");
+        receive(&mut cluster, &mut control).expect("a welcome");
     }
-    assert_eq!(good.run(&mut room, &put(b"k", b"v")), Ended::Stored);
+    assert_eq!(good.run(&mut cluster, &put(b"k", b"v")), Ended::Stored);
     assert_eq!(good.client.stats().lost, 0);
 }

@@ -1,6 +1,6 @@
 //! [`Raw`]: a client without manners, which says whatever a test wants it to.
 
-use crate::bed::Room;
+use crate::bed::Cluster;
 use drover_base::{Cpu, Ns};
 use drover_kv_pilaf::control::{Attach, Hello, PROTOCOL_VERSION, Ready, Welcome};
 use drover_kv_pilaf::layout::Reply;
@@ -39,11 +39,11 @@ pub fn hello() -> Hello {
 }
 
 /// The next frame, if one comes before long.
-pub fn hear(room: &mut Room, control: &mut ControlStream) -> Option<Frame> {
+pub fn receive(cluster: &mut Cluster, control: &mut ControlStream) -> Option<Frame> {
     for _ in 0..100 {
         match control.recv(Ns::ZERO) {
             Ok(Some(frame)) => return Some(frame),
-            Ok(None) => room.step(),
+            Ok(None) => cluster.step(),
             Err(_) => return None,
         }
     }
@@ -52,13 +52,13 @@ pub fn hear(room: &mut Room, control: &mut ControlStream) -> Option<Frame> {
 
 impl Raw {
     /// Greets, and has been welcomed.
-    pub fn welcomed(room: &mut Room) -> (Raw, Welcome) {
-        let mut control = room.desk.connect();
-        control.send_message(&hello()).expect("room for a frame");
-        let frame = hear(room, &mut control).expect("a welcome");
+    pub fn welcomed(cluster: &mut Cluster) -> (Raw, Welcome) {
+        let mut control = cluster.listener.connect();
+        control.send_message(&hello()).expect("space for a frame");
+        let frame = receive(cluster, &mut control).expect("a welcome");
         let welcome = frame.decode::<Welcome>().expect("a welcome");
         let message_bytes = welcome.terms.message_bytes as usize;
-        let ctx = room.device.context().expect("a context");
+        let ctx = cluster.device.context().expect("a context");
         let cq = ctx.create_cq(4 * SLOTS).expect("a queue");
         let options = QpOptions::new(QpKind::Rc, &cq, ctx.caps());
         let qp = ctx.create_qp(&options).expect("a queue pair");
@@ -88,12 +88,12 @@ impl Raw {
     }
 
     /// Connected.
-    pub fn new(room: &mut Room) -> Raw {
-        let (mut raw, welcome) = Raw::welcomed(room);
+    pub fn new(cluster: &mut Cluster) -> Raw {
+        let (mut raw, welcome) = Raw::welcomed(cluster);
         raw.connect(&welcome);
         let attach = raw.attach();
-        raw.control.send_message(&attach).expect("room for a frame");
-        let frame = hear(room, &mut raw.control).expect("an answer");
+        raw.control.send_message(&attach).expect("space for a frame");
+        let frame = receive(cluster, &mut raw.control).expect("an answer");
         frame.decode::<Ready>().expect("ready");
         raw
     }
@@ -112,7 +112,7 @@ impl Raw {
     }
 
     /// Sends a message; the answer to it, if there is one.
-    pub fn ask(&mut self, room: &mut Room, message: &[u8]) -> Option<(Reply, Vec<u8>)> {
+    pub fn ask(&mut self, cluster: &mut Cluster, message: &[u8]) -> Option<(Reply, Vec<u8>)> {
         let cpu = self.ctx.cpu();
         let mut recvs = RecvList::with_capacity(1);
         recvs.push(RecvWr {
@@ -148,7 +148,7 @@ impl Raw {
                     return Some((reply, value.to_vec()));
                 }
             }
-            room.step();
+            cluster.step();
         }
         None
     }

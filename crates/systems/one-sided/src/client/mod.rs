@@ -1,18 +1,18 @@
 //! [`Client`]: GETs by READs, everything else by requests.
 //!
-//! An operation has a [`Place`], whose index is its slot: it has its own buffers, and at most one request of its own at a time.
-//! What it waits for is its [`State`]; how it begins and ends, the [`Front`] knows; what is read next, the system's [`Reader`].
+//! An operation has a [`Operation`], whose index is its slot: it has its own buffers, and at most one request of its own at a time.
+//! What it waits for is its [`State`]; how it begins and ends, the [`Operations`] knows; what is read next, the system's [`Reader`].
 //! Operations on one key go one after the other.
 
 mod fair_buffers;
-mod front;
-mod greeting;
-mod place;
+mod handshake;
+mod operation;
+mod operations;
 mod session;
 
-pub use front::Front;
-pub use place::{Place, State};
-pub use session::{Agreed, Basis, Session, VALUES_MAX, Values};
+pub use operation::{Operation, State};
+pub use operations::Operations;
+pub use session::{Agreed, ConnResources, Session, VALUES_MAX, Values};
 
 use crate::error::SetupError;
 use drover_base::{Cpu, Ns};
@@ -55,14 +55,14 @@ pub trait Reader<P: Provider>: Sized {
     /// What an operation may wait for by READ.
     type Wait: Copy + PartialEq;
     /// What it keeps for an operation.
-    type Own: Default;
+    type GetState: Default;
     /// What to do when a key is nowhere.
     type Miss: Clone + Default;
     /// What it counts.
     type Stats: Copy;
 
     /// How many places a send queue of `depth` requests is enough for, at least 1.
-    fn places_for(depth: usize) -> usize;
+    fn operations_for(depth: usize) -> usize;
 
     /// Bytes of an item, as the server counts them against its longest.
     fn item_bytes(key_bytes: usize, value_bytes: usize) -> usize;
@@ -74,35 +74,35 @@ pub trait Reader<P: Provider>: Sized {
     fn stats(&self) -> Self::Stats;
 
     /// The GET in place `at` begins; its session stands.
-    fn begin(&mut self, front: &mut Front<P, Self>, at: usize);
+    fn begin(&mut self, ops: &mut Operations<P, Self>, at: usize);
 
     /// It begins again, after a rest.
-    fn again(&mut self, front: &mut Front<P, Self>, at: usize);
+    fn again(&mut self, ops: &mut Operations<P, Self>, at: usize);
 
     /// There may be a buffer for the long thing that place `at` was about to READ.
-    fn read_long(&mut self, front: &mut Front<P, Self>, at: usize, wait: Self::Wait);
+    fn read_long(&mut self, ops: &mut Operations<P, Self>, at: usize, wait: Self::Wait);
 
     /// The request of place `at` is staged; `sent` is what [`Session::send`] said.
-    fn sent(&mut self, front: &mut Front<P, Self>, at: usize, sent: u64);
+    fn sent(&mut self, ops: &mut Operations<P, Self>, at: usize, sent: u64);
 
-    /// Asks the server what the key has, with room for the value if it `is_long`.
-    fn ask(&mut self, front: &mut Front<P, Self>, at: usize, is_long: bool) {
-        if let Some(sent) = front.ask(at, is_long) {
-            self.sent(front, at, sent);
+    /// Asks the server what the key has, with space for the value if it `is_long`.
+    fn ask(&mut self, ops: &mut Operations<P, Self>, at: usize, is_long: bool) {
+        if let Some(sent) = ops.ask(at, is_long) {
+            self.sent(ops, at, sent);
         }
     }
 
     /// Something has completed at `shard`.
-    fn completed(&mut self, front: &mut Front<P, Self>, shard: usize, wc: &Wc, sink: Sink<'_>);
+    fn completed(&mut self, ops: &mut Operations<P, Self>, shard: usize, wc: &Wc, sink: Sink<'_>);
 
     /// All that has completed at `shard` has been taken.
-    fn polled(&mut self, front: &mut Front<P, Self>, shard: usize) {
-        let _ = (front, shard);
+    fn polled(&mut self, ops: &mut Operations<P, Self>, shard: usize) {
+        let _ = (ops, shard);
     }
 
     /// Takes replies that do not come as completions.
-    fn take_replies(&mut self, front: &mut Front<P, Self>, sink: Sink<'_>) {
-        let _ = (front, sink);
+    fn take_replies(&mut self, ops: &mut Operations<P, Self>, sink: Sink<'_>) {
+        let _ = (ops, sink);
     }
 
     /// The control channel of a session has been looked at.
@@ -111,14 +111,14 @@ pub trait Reader<P: Provider>: Sized {
     }
 
     /// A session is over, and its operations know it.
-    fn lost(&mut self, front: &mut Front<P, Self>) {
-        let _ = front;
+    fn lost(&mut self, ops: &mut Operations<P, Self>) {
+        let _ = ops;
     }
 }
 
 /// A client of all shards of a service, for one thread.
 pub struct Client<P: Provider, R: Reader<P>> {
-    front: Front<P, R>,
+    ops: Operations<P, R>,
     reader: R,
 }
 
@@ -128,19 +128,19 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
     /// # Panics
     /// If there are no shards, or the window is 0.
     pub fn new(ctx: Rc<P::Context>, dials: Vec<Dial>, options: ClientOptions<R::Miss>) -> Client<P, R> {
-        let front = Front::new(ctx, dials, options.window, options.deadline);
-        let reader = R::new(front.places.len(), options.miss);
-        Client { front, reader }
+        let ops = Operations::new(ctx, dials, options.window, options.deadline);
+        let reader = R::new(ops.list.len(), options.miss);
+        Client { ops, reader }
     }
 
     /// Whether it has a session with every shard.
     pub fn is_ready(&mut self) -> bool {
-        self.front.links.iter_mut().all(|link| link.session().is_some())
+        self.ops.links.iter_mut().all(|link| link.session().is_some())
     }
 
     /// Why a shard could not be reached last.
     pub fn take_error(&mut self) -> Option<SetupError> {
-        self.front.links.iter_mut().find_map(|link| link.take_error())
+        self.ops.links.iter_mut().find_map(|link| link.take_error())
     }
 
     /// Counters.
@@ -149,76 +149,76 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
     }
 
     /// Looks after the link to `shard`.
-    fn look(&mut self, shard: usize, now: Ns, sink: Sink<'_>) {
-        let link = &mut self.front.links[shard];
+    fn poll(&mut self, shard: usize, now: Ns, sink: Sink<'_>) {
+        let link = &mut self.ops.links[shard];
         if now < link.next_timer() {
             return;
         }
         let was_up = link.session().is_some();
-        if link.look(now) {
-            self.front.lost(shard, sink);
-            self.reader.lost(&mut self.front);
+        if link.poll(now) {
+            self.ops.lost(shard, sink);
+            self.reader.lost(&mut self.ops);
         }
-        if let Some(session) = self.front.links[shard].session() {
+        if let Some(session) = self.ops.links[shard].session() {
             self.reader.looked(session);
-            self.front.stirred |= !was_up;
+            self.ops.stirred |= !was_up;
         }
     }
 
     fn take_completions(&mut self, cpu: &P::Cpu, shard: usize, sink: Sink<'_>) {
         let mut wcs = [Wc::default(); BATCH];
-        let Some(session) = self.front.links[shard].session() else {
+        let Some(session) = self.ops.links[shard].session() else {
             return;
         };
         let count = session.basis_mut().queues.poll(cpu, &mut wcs);
         for wc in &wcs[..count] {
             if wc.status != WcStatus::Success {
                 tracing::debug!(status = ?wc.status, shard, "a queue pair failed");
-                if let Some(session) = self.front.links[shard].session() {
+                if let Some(session) = self.ops.links[shard].session() {
                     session.basis_mut().agreed.broken = true;
                 }
                 return;
             }
-            self.reader.completed(&mut self.front, shard, wc, sink);
+            self.reader.completed(&mut self.ops, shard, wc, sink);
         }
-        self.reader.polled(&mut self.front, shard);
+        self.reader.polled(&mut self.ops, shard);
     }
 
     /// Begins whatever can begin, and ends what took too long.
-    fn stir(&mut self, cpu: &P::Cpu, sink: Sink<'_>) {
-        self.front.stirred = false;
+    fn advance(&mut self, cpu: &P::Cpu, sink: Sink<'_>) {
+        self.ops.stirred = false;
         let now = cpu.now();
-        for at in 0..self.front.places.len() {
-            match self.front.places[at].state {
+        for at in 0..self.ops.list.len() {
+            match self.ops.list[at].state {
                 State::Free | State::Sending => continue,
                 State::Waiting => self.begin(at),
-                State::Asking { is_long } => self.reader.ask(&mut self.front, at, is_long),
-                State::Crowded(wait) => self.reader.read_long(&mut self.front, at, wait),
-                State::Resting { until } if now >= until => self.reader.again(&mut self.front, at),
+                State::Asking { is_long } => self.reader.ask(&mut self.ops, at, is_long),
+                State::WaitBuffer(wait) => self.reader.read_long(&mut self.ops, at, wait),
+                State::Backoff { until } if now >= until => self.reader.again(&mut self.ops, at),
                 _ => {}
             }
-            if now >= self.front.places[at].deadline {
-                self.front.give_up(at, sink);
+            if now >= self.ops.list[at].deadline {
+                self.ops.give_up(at, sink);
             }
         }
     }
 
     fn begin(&mut self, at: usize) {
-        if !self.front.may_begin(at) {
+        if !self.ops.may_begin(at) {
             return;
         }
-        if !self.front.places[at].is_update() {
-            return self.reader.begin(&mut self.front, at);
+        if !self.ops.list[at].is_update() {
+            return self.reader.begin(&mut self.ops, at);
         }
-        if let Some(sent) = self.front.send_update(at) {
-            self.reader.sent(&mut self.front, at, sent);
+        if let Some(sent) = self.ops.send_update(at) {
+            self.reader.sent(&mut self.ops, at, sent);
         }
     }
 }
 
 impl<P: Provider, R: Reader<P>> KvClient<P> for Client<P, R> {
     fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
-        self.front.submit(cpu, op, token)
+        self.ops.submit(cpu, op, token)
     }
 
     fn poll(&mut self, cpu: &P::Cpu, sink: &mut impl FnMut(Completion<'_>)) -> usize {
@@ -228,15 +228,15 @@ impl<P: Provider, R: Reader<P>> KvClient<P> for Client<P, R> {
             done += 1;
             sink(completion);
         };
-        for shard in 0..self.front.links.len() {
-            self.look(shard, now, &mut sink);
+        for shard in 0..self.ops.links.len() {
+            self.poll(shard, now, &mut sink);
             self.take_completions(cpu, shard, &mut sink);
         }
-        self.reader.take_replies(&mut self.front, &mut sink);
-        if self.front.is_due(now) {
-            self.stir(cpu, &mut sink);
+        self.reader.take_replies(&mut self.ops, &mut sink);
+        if self.ops.is_due(now) {
+            self.advance(cpu, &mut sink);
         }
-        for link in &mut self.front.links {
+        for link in &mut self.ops.links {
             if let Some(session) = link.session() {
                 session.post(cpu);
             }
@@ -245,14 +245,14 @@ impl<P: Provider, R: Reader<P>> KvClient<P> for Client<P, R> {
     }
 
     fn in_flight(&self) -> usize {
-        self.front.in_flight()
+        self.ops.in_flight()
     }
 
     fn next_timer(&self) -> Ns {
-        if self.front.stirred {
+        if self.ops.stirred {
             return Ns::ZERO;
         }
-        let links = self.front.links.iter().map(|link| link.next_timer()).min();
-        self.front.next_event().min(links.unwrap_or(Ns::MAX))
+        let links = self.ops.links.iter().map(|link| link.next_timer()).min();
+        self.ops.next_event().min(links.unwrap_or(Ns::MAX))
     }
 }

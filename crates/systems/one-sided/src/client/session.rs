@@ -1,7 +1,7 @@
 //! [`Session`]: what a client has with one shard; [`Agreed`] and [`Values`], of which all sessions consist.
 
 use super::fair_buffers::FairBuffers;
-use crate::control::{Terms, Wishes};
+use crate::control::{ClientParams, ServerParams};
 use crate::error::SetupError;
 use crate::queues::{Depths, Queues};
 use crate::request::{REQUEST_HEADER_BYTES, Request};
@@ -35,8 +35,8 @@ impl Agreed {
     /// From what the server said at `now`.
     ///
     /// # Errors
-    /// No message would have room for a request.
-    pub fn new(terms: &Terms, now: Ns) -> Result<Agreed, SetupError> {
+    /// No message would have space for a request.
+    pub fn new(terms: &ServerParams, now: Ns) -> Result<Agreed, SetupError> {
         if terms.message_bytes as usize <= REQUEST_HEADER_BYTES {
             return Err(SetupError::Unusable { what: "geometry" });
         }
@@ -89,7 +89,7 @@ impl<P: Provider> Values<P> {
         self.free.take(at)
     }
 
-    /// Place `at` waits for none any more.
+    /// Operation `at` waits for none any more.
     pub(super) fn leave(&mut self, at: usize) {
         self.free.leave(at);
     }
@@ -126,7 +126,7 @@ impl<P: Provider> Values<P> {
 }
 
 /// What every session has.
-pub struct Basis<P: Provider> {
+pub struct ConnResources<P: Provider> {
     /// Its queue pair.
     pub queues: Queues<P>,
     /// What both ends know of it.
@@ -135,7 +135,7 @@ pub struct Basis<P: Provider> {
     pub values: Values<P>,
 }
 
-impl<P: Provider> Basis<P> {
+impl<P: Provider> ConnResources<P> {
     /// For `sends` requests and `recvs` RECVs under way beside values of up to `value_bytes_max`, which the server accesses as
     /// `access` says.
     ///
@@ -146,14 +146,14 @@ impl<P: Provider> Basis<P> {
         agreed: Agreed,
         (sends, recvs): (usize, usize),
         (value_bytes_max, access): (usize, Access),
-    ) -> Result<Basis<P>, SetupError> {
+    ) -> Result<ConnResources<P>, SetupError> {
         let depths = Depths {
             sends,
             recvs,
             longs: VALUES_MAX,
             long_bytes_max: value_bytes_max,
         };
-        Ok(Basis {
+        Ok(ConnResources {
             queues: Queues::new(ctx, depths)?,
             agreed,
             values: Values::new(ctx, value_bytes_max, access)?,
@@ -164,7 +164,7 @@ impl<P: Provider> Basis<P> {
 /// One client at one shard: queues, buffers, the server's memory.
 pub trait Session<P: Provider>: Sized {
     /// What the client says in its `Hello`.
-    type Wishes: Wishes;
+    type ClientParams: ClientParams;
     /// What it is told then.
     type Welcome: Message;
     /// What it says of its end.
@@ -174,7 +174,7 @@ pub trait Session<P: Provider>: Sized {
     const VERSION: u16;
 
     /// What this client wants.
-    fn wishes(ctx: &P::Context) -> Self::Wishes;
+    fn wishes(ctx: &P::Context) -> Self::ClientParams;
 
     /// Our side of what the server offers, connected, for operations in `slots` places.
     ///
@@ -189,13 +189,13 @@ pub trait Session<P: Provider>: Sized {
     fn attach(&self) -> Result<Self::Attach, SetupError>;
 
     /// Of which it consists, beside what is the system's own.
-    fn basis(&self) -> &Basis<P>;
+    fn basis(&self) -> &ConnResources<P>;
 
     /// The same, to use it.
-    fn basis_mut(&mut self) -> &mut Basis<P>;
+    fn basis_mut(&mut self) -> &mut ConnResources<P>;
 
     /// Stages the request of place `at`: how far the way to the server is used up behind it, if the system counts that; `None`:
-    /// there is no room now.
+    /// there is no space now.
     fn send(&mut self, at: usize, request: &Request, key: &[u8], value: &[u8]) -> Option<u64>;
 
     /// Whether it has a reason to look at its control channel at once.
@@ -207,7 +207,7 @@ pub trait Session<P: Provider>: Sized {
     ///
     /// # Errors
     /// It is none that this system waits for.
-    fn hear(&mut self, frame: &Frame) -> Result<(), SetupError> {
+    fn receive(&mut self, frame: &Frame) -> Result<(), SetupError> {
         let _ = frame;
         Err(Loss::Unexpected.into())
     }

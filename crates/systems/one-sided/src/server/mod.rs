@@ -1,16 +1,16 @@
-//! [`Server`]: one shard, an actor that minds its control channels and lets its [`Host`] answer. GETs pass it by.
+//! [`Server`]: one shard, an actor that minds its control channels and lets its [`ShardLogic`] answer. GETs pass it by.
 
-mod host;
-mod peer;
+mod client_conn;
+mod logic;
 
-pub use host::{Advance, Clock, Host, Membership};
+pub use logic::{Clock, Membership, ShardLogic, WorkDone};
 
-use crate::control::{Hello, NO_RESOURCES, Ready, Terms, WRONG_SHARD, WRONG_VERSION};
+use crate::control::{Hello, NO_RESOURCES, Ready, ServerParams, WRONG_SHARD, WRONG_VERSION};
 use crate::error::{PeerError, StartError};
+use client_conn::ClientConn;
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
 use drover_rt::control::{ControlStream, Frame, Message, refusal};
 use drover_verbs::{Context, Device, Provider};
-use peer::Peer;
 use std::rc::Rc;
 
 /// Frames of one client per look.
@@ -20,9 +20,9 @@ const FRAMES_PER_LOOK: usize = 8;
 const SLOTS_MAX: u16 = 1024;
 
 /// One shard and its clients.
-pub struct Server<P: Provider, H: Host<P>> {
+pub struct Server<P: Provider, H: ShardLogic<P>> {
     /// Before what their queue pairs reach.
-    peers: Vec<Peer<H::Wire>>,
+    peers: Vec<ClientConn<H::Connection>>,
     host: H,
     membership: Membership,
     hash_seed: HashSeed,
@@ -33,7 +33,7 @@ pub struct Server<P: Provider, H: Host<P>> {
     ctx: Rc<P::Context>,
 }
 
-impl<P: Provider, H: Host<P>> Server<P, H> {
+impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
     /// A server without clients, on the core that calls this.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl<P: Provider, H: Host<P>> Server<P, H> {
 
     /// Serves the client at the other end of `stream`.
     pub fn adopt(&mut self, stream: ControlStream) {
-        self.peers.push(Peer::new(stream));
+        self.peers.push(ClientConn::new(stream));
         self.next_look = Ns::ZERO;
     }
 
@@ -103,12 +103,12 @@ impl<P: Provider, H: Host<P>> Server<P, H> {
     }
 
     /// What has come over the control channels.
-    fn look(&mut self, now: Ns) -> bool {
+    fn poll(&mut self, now: Ns) -> bool {
         let mut frames = Vec::new();
         for (index, peer) in self.peers.iter_mut().enumerate() {
             frames.extend(
                 (0..FRAMES_PER_LOOK)
-                    .map_while(|_| peer.hear(now))
+                    .map_while(|_| peer.receive(now))
                     .map(|frame| (index, frame)),
             );
         }
@@ -122,8 +122,8 @@ impl<P: Provider, H: Host<P>> Server<P, H> {
             }
         }
         self.peers.retain(|peer| !peer.is_gone());
-        let wires = self.peers.iter().filter_map(|peer| peer.wire.as_ref());
-        self.host.looked(now, wires);
+        let conns = self.peers.iter().filter_map(|peer| peer.conn.as_ref());
+        self.host.looked(now, conns);
         !frames.is_empty() || self.peers.len() < before
     }
 
@@ -131,20 +131,20 @@ impl<P: Provider, H: Host<P>> Server<P, H> {
     fn give_up(&mut self, index: usize) {
         let peer = &mut self.peers[index];
         peer.close();
-        if let Some(wire) = peer.wire.take() {
-            self.host.close(&self.ctx, wire);
+        if let Some(conn) = peer.conn.take() {
+            self.host.close(&self.ctx, conn);
         }
     }
 
     fn take(&mut self, index: usize, frame: &Frame, now: Ns) {
         let done = match frame.kind {
-            kind if kind == Hello::<H::Wishes>::KIND => match frame.decode() {
+            kind if kind == Hello::<H::ClientParams>::KIND => match frame.decode() {
                 Ok(hello) => return self.greet(index, hello, now),
                 Err(error) => Err(error.into()),
             },
             kind if kind == H::Attach::KIND => self.attach(index, frame),
-            _ => match &mut self.peers[index].wire {
-                Some(wire) => self.host.hear(wire, frame),
+            _ => match &mut self.peers[index].conn {
+                Some(conn) => self.host.receive(conn, frame),
                 None => Err(PeerError::OutOfOrder),
             },
         };
@@ -156,15 +156,15 @@ impl<P: Provider, H: Host<P>> Server<P, H> {
 
     fn attach(&mut self, index: usize, frame: &Frame) -> Result<(), PeerError> {
         let peer = &mut self.peers[index];
-        let wire = peer.wire.as_mut().ok_or(PeerError::OutOfOrder)?;
-        self.host.attach(&self.ctx, wire, &frame.decode()?)?;
+        let conn = peer.conn.as_mut().ok_or(PeerError::OutOfOrder)?;
+        self.host.attach(&self.ctx, conn, &frame.decode()?)?;
         peer.send(&Ready);
         // There may be news since it was welcomed.
         self.tell_all();
         Ok(())
     }
 
-    fn greet(&mut self, index: usize, hello: Hello<H::Wishes>, now: Ns) {
+    fn greet(&mut self, index: usize, hello: Hello<H::ClientParams>, now: Ns) {
         let (shard, shard_count) = (self.membership.shard, self.membership.shard_count);
         if hello.version != H::VERSION {
             let text = format!("the server speaks version {}", H::VERSION);
@@ -189,16 +189,16 @@ impl<P: Provider, H: Host<P>> Server<P, H> {
     fn welcome(
         &mut self,
         index: usize,
-        mut hello: Hello<H::Wishes>,
+        mut hello: Hello<H::ClientParams>,
         now: Ns,
     ) -> Result<H::Welcome, PeerError> {
-        if self.peers[index].wire.is_some() {
+        if self.peers[index].conn.is_some() {
             return Err(PeerError::OutOfOrder);
         }
         hello.slots = hello.slots.clamp(1, SLOTS_MAX);
         let (hash_k0, hash_k1) = self.hash_seed.halves();
         let (item_bytes_max, message_bytes) = self.host.limits();
-        let terms = Terms {
+        let terms = ServerParams {
             session: self.ctx.cpu().random().max(1),
             hash_k0,
             hash_k1,
@@ -206,17 +206,17 @@ impl<P: Provider, H: Host<P>> Server<P, H> {
             message_bytes: message_bytes as u32,
             now_s: self.clock.now_s(now),
         };
-        let (wire, welcome) = self.host.open(&self.ctx, &hello, terms)?;
+        let (conn, welcome) = self.host.open(&self.ctx, &hello, terms)?;
         let peer = &mut self.peers[index];
-        (peer.wire, peer.session) = (Some(wire), terms.session);
+        (peer.conn, peer.session) = (Some(conn), terms.session);
         Ok(welcome)
     }
 
     /// Tells whoever has not heard the news.
     fn tell_all(&mut self) {
         for peer in self.peers.iter_mut().filter(|peer| !peer.is_gone()) {
-            let Some(wire) = &mut peer.wire else { continue };
-            match self.host.news(wire) {
+            let Some(conn) = &mut peer.conn else { continue };
+            match self.host.news(conn) {
                 Ok(Some(news)) => peer.send(&news),
                 Ok(None) => {}
                 Err(error) => {
@@ -233,12 +233,12 @@ impl<P: Provider, H: Host<P>> Server<P, H> {
             self.first = 0;
         }
         let mut is_busy = false;
-        let (back, front) = self.peers.split_at_mut(self.first);
-        for peer in front.iter_mut().chain(back) {
-            let Some(wire) = peer.wire.as_mut().filter(|_| !peer.broken) else {
+        let (back, ops) = self.peers.split_at_mut(self.first);
+        for peer in ops.iter_mut().chain(back) {
+            let Some(conn) = peer.conn.as_mut().filter(|_| !peer.broken) else {
                 continue;
             };
-            is_busy |= self.host.serve(cpu, wire).unwrap_or_else(|error| {
+            is_busy |= self.host.serve(cpu, conn).unwrap_or_else(|error| {
                 tracing::debug!(%error, "a client is given up");
                 peer.broken = true;
                 true
@@ -248,20 +248,20 @@ impl<P: Provider, H: Host<P>> Server<P, H> {
     }
 }
 
-impl<P: Provider, H: Host<P>> Actor<P::Cpu> for Server<P, H> {
+impl<P: Provider, H: ShardLogic<P>> Actor<P::Cpu> for Server<P, H> {
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
         let now = cpu.now();
         let mut is_busy = false;
         if now >= self.next_look {
-            is_busy = self.look(now);
+            is_busy = self.poll(now);
             self.next_look = now + self.membership.look_every;
         }
         is_busy |= self.serve(cpu);
         let advance = self.host.advance(now);
-        if advance == Advance::News {
+        if advance == WorkDone::Notify {
             self.tell_all();
         }
-        match is_busy || advance != Advance::Idle {
+        match is_busy || advance != WorkDone::Idle {
             true => Progress::Busy,
             false => Progress::Idle {
                 wake_at: self.next_look,

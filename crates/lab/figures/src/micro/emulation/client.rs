@@ -1,7 +1,7 @@
 //! [`Client`]: keeps its window full of GETs and PUTs.
 
 use super::super::{Tally, wiring};
-use super::port::{Desk, Port, Slots, charge_looks};
+use super::port::{Port, Queues, Slots, charge_looks};
 use super::{Chain, Emulation, Latencies};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_mem::Region;
@@ -35,7 +35,7 @@ pub struct Client<P: Provider> {
     /// What is read.
     pub table: RemoteRegion,
     pub port: Port,
-    pub desk: Desk<P>,
+    pub queues: Queues<P>,
     /// Where answers are, if they are not datagrams.
     pub answers: Region,
     /// RECVs for answers, if they are.
@@ -81,7 +81,7 @@ impl<P: Provider> Client<P> {
 
     fn answered(&mut self, cpu: &P::Cpu) -> bool {
         match &self.recvs {
-            Some(slots) => self.desk.take_datagram(cpu, &self.mr, slots).is_some(),
+            Some(slots) => self.queues.take_datagram(cpu, &self.mr, slots).is_some(),
             None => {
                 charge_looks(cpu, 1);
                 self.port.take(&self.answers)
@@ -105,7 +105,7 @@ impl<P: Provider> Client<P> {
             ..Lane::default()
         };
         if cpu.random() % 100 < self.plan.put_percent {
-            self.desk.send(cpu, &mut self.port);
+            self.queues.send(cpu, &mut self.port);
             self.puts.push_back(lane);
             return;
         }
@@ -137,7 +137,7 @@ impl<P: Provider> Client<P> {
 
 impl<P: Provider> Actor<P::Cpu> for Client<P> {
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
-        self.desk.reap(cpu);
+        self.queues.reap(cpu);
         let mut busy = self.take_reads(cpu);
         busy |= self.take_answers(cpu);
         while let Some(lane) = self.free.pop() {

@@ -23,7 +23,7 @@ mod setup;
 mod tests;
 
 use super::{Count, Outcome, Probe, Span, Tally, measure};
-use crate::room::{Doorbells, RoomOptions, Rooms};
+use crate::cluster::{ClusterOptions, Clusters, Doorbells};
 use drover_verbs::GRH_BYTES;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -137,8 +137,8 @@ impl Emulation {
         self.window.min(self.outstanding - client * self.window)
     }
 
-    fn options(&self, seed: u64) -> RoomOptions {
-        RoomOptions {
+    fn options(&self, seed: u64) -> ClusterOptions {
+        ClusterOptions {
             machines: 1 + self.client_machines,
             doorbells: Doorbells::Driver,
             seed,
@@ -150,11 +150,11 @@ impl Emulation {
 type Latencies = Rc<RefCell<Vec<u64>>>;
 
 /// Runs an emulation.
-pub fn run<R: Rooms>(rooms: &R, plan: &Emulation, span: Span, seed: u64) -> Outcome {
+pub fn run<R: Clusters>(clusters: &R, plan: &Emulation, span: Span, seed: u64) -> Outcome {
     let (tally, latencies) = (Tally::default(), Latencies::default());
     let span = span.fitting(plan.outstanding, false);
-    let mut room = rooms.room(&plan.options(seed));
-    setup::set_up(&mut room, plan, &tally, (span.warm_up, &latencies));
+    let mut cluster = clusters.cluster(&plan.options(seed));
+    setup::set_up(&mut cluster, plan, &tally, (span.warm_up, &latencies));
     let probe = Probe {
         tally,
         count: Count::Issued,
@@ -162,7 +162,7 @@ pub fn run<R: Rooms>(rooms: &R, plan: &Emulation, span: Span, seed: u64) -> Outc
         per: 1.0,
         threads: plan.outstanding as f64,
     };
-    let mut outcome = measure(&mut room, span, &probe);
+    let mut outcome = measure(&mut cluster, span, &probe);
     outcome.named = summary(&mut latencies.borrow_mut());
     outcome
 }
@@ -187,13 +187,13 @@ fn summary(latencies: &mut [u64]) -> Vec<(&'static str, f64)> {
 const KNEE: f64 = 0.98;
 
 /// Runs an emulation with as few operations outstanding as bring it to `mops`, or to its knee if it gets no further.
-pub fn run_at<R: Rooms>(rooms: &R, plan: &Emulation, mops: f64, span: Span, seed: u64) -> Outcome {
+pub fn run_at<R: Clusters>(clusters: &R, plan: &Emulation, mops: f64, span: Span, seed: u64) -> Outcome {
     let with = |outstanding: usize| {
         let plan = Emulation {
             outstanding,
             ..plan.clone()
         };
-        run(rooms, &plan, span, seed)
+        run(clusters, &plan, span, seed)
     };
     let most = with(plan.outstanding);
     let wanted = mops.min(KNEE * most.mops);

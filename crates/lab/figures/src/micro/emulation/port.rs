@@ -1,4 +1,4 @@
-//! [`Desk`] and [`Port`]: how PUTs and their answers leave and arrive, at either end.
+//! [`Queues`] and [`Port`]: how PUTs and their answers leave and arrive, at either end.
 
 use super::super::{ECHO_SCAN, wiring};
 use drover_base::Cpu;
@@ -58,7 +58,7 @@ pub enum To {
 
 /// What an end exchanges with one other end.
 pub struct Port {
-    /// Which of the desk's queue pairs its messages take.
+    /// Which of the queues's queue pairs its messages take.
     pub lane: usize,
     /// Where they go.
     pub to: To,
@@ -93,7 +93,7 @@ impl Port {
 }
 
 /// The queue pairs and queues that all ports of a thread share.
-pub struct Desk<P: Provider> {
+pub struct Queues<P: Provider> {
     lanes: Vec<Lane<P>>,
     pub send_cq: P::Cq,
     pub recv_cq: P::Cq,
@@ -111,12 +111,12 @@ struct Lane<P: Provider> {
     since_signal: usize,
 }
 
-impl<P: Provider> Desk<P> {
-    /// A desk for messages of the bytes at `staged`, without queue pairs yet.
-    pub fn new(send_cq: P::Cq, recv_cq: P::Cq, mr: &P::Mr, staged: Sge) -> Desk<P> {
+impl<P: Provider> Queues<P> {
+    /// A queues for messages of the bytes at `staged`, without queue pairs yet.
+    pub fn new(send_cq: P::Cq, recv_cq: P::Cq, mr: &P::Mr, staged: Sge) -> Queues<P> {
         let bytes = vec![7; staged.len as usize];
         mr.region().copy_in(staged.offset as usize, &bytes);
-        Desk {
+        Queues {
             lanes: Vec::new(),
             send_cq,
             recv_cq,
@@ -191,7 +191,7 @@ impl<P: Provider> Desk<P> {
             sge: mr.sge(slots.place(slot), slots.bytes),
         });
         let posted = self.lanes[0].qp.post_recv(cpu, &self.recvs);
-        posted.expect("room for what was used up");
+        posted.expect("space for what was used up");
     }
 
     /// Takes a datagram, posts its RECV again, and returns who sent it.

@@ -1,12 +1,12 @@
 //! [`Server`]: a server thread. GETs pass it by; it answers PUTs.
 
-use super::port::{Desk, Port, Slots, charge_looks};
+use super::port::{Port, Queues, Slots, charge_looks};
 use drover_base::{Actor, Ns, Progress};
 use drover_verbs::{MemoryRegion, Provider, Qpn};
 
 /// A server thread and the clients whose PUTs it answers.
 pub struct Server<P: Provider> {
-    pub desk: Desk<P>,
+    pub queues: Queues<P>,
     /// What clients READ from, and behind it where their PUTs land.
     pub mr: P::Mr,
     /// RECVs of all clients, if PUTs are datagrams.
@@ -27,7 +27,7 @@ impl<P: Provider> Server<P> {
         let Some(slots) = &self.recvs else {
             return self.scan(cpu);
         };
-        let sender = self.desk.take_datagram(cpu, &self.mr, slots)?;
+        let sender = self.queues.take_datagram(cpu, &self.mr, slots)?;
         self.senders.iter().position(|known| *known == sender)
     }
 
@@ -49,11 +49,11 @@ impl<P: Provider> Server<P> {
 
 impl<P: Provider> Actor<P::Cpu> for Server<P> {
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
-        self.desk.reap(cpu);
+        self.queues.reap(cpu);
         let Some(client) = self.receive(cpu) else {
             return Progress::Idle { wake_at: Ns::MAX };
         };
-        self.desk.send(cpu, &mut self.ports[client]);
+        self.queues.send(cpu, &mut self.ports[client]);
         Progress::Busy
     }
 }

@@ -1,7 +1,7 @@
 //! Which verbs an operation is made of, exactly, as a provider that remembers saw them.
 
 use super::*;
-use crate::room::{BusyTimes, Room, Thread};
+use crate::cluster::{BusyTimes, Cluster, Thread};
 use drover_base::{Actor, Ns};
 use drover_verbs::loopback::{Loopback, LoopbackCpu, LoopbackDevice};
 use drover_verbs::traced::{Traced, TracedContext, TracedDevice, What};
@@ -28,7 +28,7 @@ impl Watched {
     }
 }
 
-impl Room for Watched {
+impl Cluster for Watched {
     type Provider = Traced<Loopback>;
     fn context(&mut self, thread: Thread) -> &TracedContext<Loopback> {
         let device = &self.device;
@@ -84,12 +84,12 @@ fn play_until(
         ..Emulation::published(system)
     };
     let (tally, latencies) = (Tally::default(), Latencies::default());
-    let mut room = Watched::new();
-    setup::set_up(&mut room, &plan, &tally, (Ns::ZERO, &latencies));
-    room.run_until(end);
+    let mut cluster = Watched::new();
+    setup::set_up(&mut cluster, &plan, &tally, (Ns::ZERO, &latencies));
+    cluster.run_until(end);
     let done = tally.done.get();
     assert_eq!(latencies.borrow().len() as u64, done);
-    let trace = room.device.trace();
+    let trace = cluster.device.trace();
     let seen = trace.events.iter().filter_map(|event| match &event.what {
         What::Posted { wr, bytes, .. } => Some(match wr.op {
             SendOp::Read { .. } => Seen::Read(*bytes),

@@ -1,0 +1,322 @@
+//! [`LoadProcess`]: clients in a process of their own, one member of the [`LoadThreads`] of the process that measures.
+//!
+//! ```text
+//! load_threads -- channel -- thread in here == standard input and output == child process: a load_threads of threads
+//! ```
+//! The child is this program once more. Each line of its input is a JSON object: first what its clients are, then
+//! one order after the other; each is answered by a line of its output. It ends when its input does, and with us
+//! however we end.
+
+use crate::driver::{Measured, Pace, RunOptions};
+use crate::flight::Counts;
+use crate::helper::die_with_parent;
+use crate::latency::Latency;
+use crate::load_threads::{LoadOptions, LoadThreads, System};
+use crate::reads::Reads;
+use crate::target::TargetError;
+use drover_base::Ns;
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::ops::Range;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Pieces that loading is ordered in, so that there is progress to show.
+const LOAD_PIECES: u64 = 64;
+
+#[derive(Serialize, Deserialize)]
+enum Order {
+    Load {
+        indices: Range<u32>,
+        window: usize,
+    },
+    Churn {
+        key_count: u32,
+        indices: Range<u32>,
+        window: usize,
+    },
+    Run {
+        client_count: usize,
+        window: usize,
+        rate: Option<f64>,
+        time_ns: u64,
+        ops_min: u64,
+        other_tape: bool,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+enum Answer {
+    /// Connected, or loaded.
+    Done,
+    Measured {
+        counts: Counts,
+        latency: Latency,
+        elapsed_ns: u64,
+        reads: Option<Reads>,
+    },
+    Failed {
+        why: String,
+    },
+}
+
+impl Order {
+    fn run(options: &RunOptions, client_count: usize) -> Order {
+        Order::Run {
+            client_count,
+            window: options.window,
+            rate: match options.pace {
+                Pace::Closed => None,
+                Pace::Open(rate) => Some(rate),
+            },
+            time_ns: options.time.0,
+            ops_min: options.ops_min,
+            other_tape: options.other_tape,
+        }
+    }
+}
+
+/// Our end of a child process. Dropped, it ends the child.
+pub(crate) struct LoadProcess {
+    child: Child,
+    orders: Option<ChildStdin>,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+impl LoadProcess {
+    /// Starts `command`, whose clients are to be as `options` say; they are connected when this returns. The
+    /// calling thread must outlive it.
+    pub(crate) fn start(
+        mut command: Command,
+        options: &LoadOptions,
+    ) -> Result<LoadProcess, Box<TargetError>> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| words(&error))?;
+        let answers = child.stdout.take().expect("its output is piped");
+        let mut process = LoadProcess {
+            orders: child.stdin.take(),
+            answers: BufReader::new(answers).lines(),
+            child,
+        };
+        process.ask(options)?;
+        Ok(process)
+    }
+
+    /// As [`LoadThreads::load`].
+    pub(crate) fn load(
+        &mut self,
+        all: Range<u32>,
+        window: usize,
+        progress: &AtomicU64,
+    ) -> Result<(), Box<TargetError>> {
+        let count = u64::from(all.end - all.start);
+        let cut = |nth: u64| all.start + (count * nth / LOAD_PIECES) as u32;
+        for nth in 0..LOAD_PIECES {
+            let indices = cut(nth)..cut(nth + 1);
+            let loaded = u64::from(indices.end - indices.start);
+            self.ask(&Order::Load { indices, window })?;
+            // Relaxed: a number for people to look at.
+            progress.fetch_add(loaded, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// As [`LoadThreads::churn`]. Each client there must see the whole turnover at once, so there are no pieces.
+    pub(crate) fn churn(
+        &mut self,
+        key_count: u32,
+        indices: Range<u32>,
+        window: usize,
+        progress: &AtomicU64,
+    ) -> Result<(), Box<TargetError>> {
+        let replaced = u64::from(indices.end - indices.start);
+        self.ask(&Order::Churn {
+            key_count,
+            indices,
+            window,
+        })?;
+        // Relaxed: a number for people to look at.
+        progress.fetch_add(replaced, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// As [`LoadThreads::run`].
+    pub(crate) fn run(
+        &mut self,
+        client_count: usize,
+        options: &RunOptions,
+    ) -> Result<Measured, Box<TargetError>> {
+        match self.ask(&Order::run(options, client_count))? {
+            Answer::Measured {
+                counts,
+                latency,
+                elapsed_ns,
+                reads,
+            } => Ok(Measured {
+                counts,
+                latency,
+                elapsed: Ns(elapsed_ns),
+                reads,
+            }),
+            _ => Err(TargetError::new("a client process gave another answer")),
+        }
+    }
+
+    /// Tells the child something and waits for what it says.
+    fn ask(&mut self, what: &impl Serialize) -> Result<Answer, Box<TargetError>> {
+        let told = self.orders.as_mut().is_some_and(|orders| send(orders, what));
+        let line = told.then(|| self.answers.next()).flatten();
+        let Some(Ok(line)) = line else {
+            let end = self.child.wait();
+            let end = end.map_or_else(|error| error.to_string(), |status| status.to_string());
+            return Err(TargetError::new(format!("a client process ended: {end}")));
+        };
+        match serde_json::from_str(&line) {
+            Ok(Answer::Failed { why }) => Err(TargetError::new(why)),
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(TargetError::new(format!(
+                "a client process said '{line}': {error}"
+            ))),
+        }
+    }
+}
+
+impl Drop for LoadProcess {
+    fn drop(&mut self) {
+        // Ours, by its id; it has nothing to save.
+        drop(self.orders.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The child's side: clients of `system`, as the parent wants them, until its input ends.
+pub fn client_process<S: System>(system: &S) -> ExitCode {
+    die_with_parent();
+    let mut lines = std::io::stdin().lines();
+    let Some(Ok(first)) = lines.next() else {
+        return ExitCode::SUCCESS;
+    };
+    let options: LoadOptions = match serde_json::from_str(&first) {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("this command is started by bench itself ({error})");
+            return ExitCode::FAILURE;
+        }
+    };
+    std::thread::scope(|scope| {
+        let load_threads = match LoadThreads::start(scope, system, &options) {
+            Ok(load_threads) => load_threads,
+            Err(error) => return answer_with(&failed(&error)),
+        };
+        answer_with(&Answer::Done);
+        for line in lines.map_while(Result::ok) {
+            let answer = obey(&load_threads, &line).unwrap_or_else(|error| failed(&error));
+            answer_with(&answer);
+        }
+    });
+    ExitCode::SUCCESS
+}
+
+fn obey(load_threads: &LoadThreads, line: &str) -> Result<Answer, Box<TargetError>> {
+    match serde_json::from_str(line).map_err(|error| words(&error))? {
+        Order::Load { indices, window } => {
+            load_threads.load(indices, window, &Arc::default())?;
+            Ok(Answer::Done)
+        }
+        Order::Churn {
+            key_count,
+            indices,
+            window,
+        } => {
+            load_threads.churn(key_count, indices, window, &Arc::default())?;
+            Ok(Answer::Done)
+        }
+        Order::Run {
+            client_count,
+            window,
+            rate,
+            time_ns,
+            ops_min,
+            other_tape,
+        } => {
+            let options = RunOptions {
+                window,
+                pace: rate.map_or(Pace::Closed, Pace::Open),
+                time: Ns(time_ns),
+                ops_min,
+                other_tape,
+            };
+            let measured = load_threads.run(client_count, &options)?;
+            Ok(Answer::Measured {
+                counts: measured.counts,
+                latency: measured.latency,
+                elapsed_ns: measured.elapsed.0,
+                reads: measured.reads,
+            })
+        }
+    }
+}
+
+fn failed(error: &TargetError) -> Answer {
+    Answer::Failed {
+        why: error.to_string(),
+    }
+}
+
+/// To the parent; should it be gone, so shall we be.
+fn answer_with(answer: &Answer) {
+    send(&mut std::io::stdout(), answer);
+}
+
+fn send(to: &mut impl Write, what: &impl Serialize) -> bool {
+    let line = serde_json::to_string(what).expect("our own types are JSON");
+    writeln!(to, "{line}").and_then(|()| to.flush()).is_ok()
+}
+
+fn words(error: &dyn std::fmt::Display) -> Box<TargetError> {
+    TargetError::new(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What crosses the pipe is what was measured, to the last count.
+    #[test]
+    fn a_measurement_survives_the_pipe() {
+        let mut latency = Latency::new();
+        (0..100_000u64).for_each(|n| latency.record(n * n % 7_000_003 + 1));
+        let counts = Counts {
+            ops: 5,
+            gets: 4,
+            hits: 3,
+            ..Counts::default()
+        };
+        let reads = Reads {
+            probes: 7,
+            ..Reads::default()
+        };
+        let sent = Answer::Measured {
+            counts,
+            latency: latency.clone(),
+            elapsed_ns: 9,
+            reads: Some(reads),
+        };
+        let line = serde_json::to_string(&sent).expect("JSON");
+        let Ok(Answer::Measured {
+            counts: got,
+            latency: arrived,
+            elapsed_ns: 9,
+            reads: Some(read),
+        }) = serde_json::from_str(&line)
+        else {
+            panic!("{line}");
+        };
+        assert_eq!(read, reads);
+        assert_eq!((got, arrived.count()), (counts, latency.count()));
+        assert_eq!(arrived.summary(), latency.summary());
+        assert_eq!(arrived.to_hdr_text(), latency.to_hdr_text());
+    }
+}

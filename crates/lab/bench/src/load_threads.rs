@@ -1,0 +1,285 @@
+//! [`LoadThreads`]: the client threads of a run, each pinned, each with a client of its own; of this process or of several.
+
+use crate::driver::{Client, Measured, RunOptions};
+use crate::helper::Helper;
+use crate::load_process::LoadProcess;
+use crate::pin;
+use crate::target::{Target, TargetError};
+use crate::workload::{KeyText, Popularity, Tape, TapeOptions, Values};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::process::Command as Program;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::Scope;
+use std::time::Duration;
+
+/// A system under test, as seen by the load generator.
+pub trait System: Sync {
+    /// One client.
+    type Target: Target;
+
+    /// Connects client `client_index`, on the thread that will use it.
+    fn connect(&self, client_index: u32) -> Result<Self::Target, Box<TargetError>>;
+
+    /// How to start a process that calls [`client_process`](crate::client_process) with a system like this one;
+    /// `None`: its clients are threads of one process.
+    fn process(&self, _helper: &Helper) -> Option<Program> {
+        None
+    }
+}
+
+/// What all clients of a run share.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LoadOptions {
+    /// One client on each.
+    pub cores: Vec<usize>,
+    /// What to draw; each client gets a tape of its own, the first one that of `client_index`.
+    pub tape: TapeOptions,
+    /// Which keys each client's other tape asks for, if it is to have one.
+    pub other: Option<Popularity>,
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// Bytes of a value, from and to.
+    pub value_bytes: [usize; 2],
+}
+
+enum Command {
+    Load(Range<u32>, usize, Arc<AtomicU64>),
+    /// Of so many keys these.
+    Churn(u32, Range<u32>, usize, Arc<AtomicU64>),
+    /// With so many of the member's clients.
+    Run(RunOptions, usize),
+}
+
+type Answer = Result<Option<Measured>, Box<TargetError>>;
+
+/// How often a client with nothing to do minds its timers.
+const IDLE_TICK: Duration = Duration::from_millis(20);
+
+/// Clients, waiting for orders.
+pub struct LoadThreads {
+    members: Vec<Member>,
+}
+
+/// A thread: a client, or the keeper of a process with several.
+struct Member {
+    clients: usize,
+    orders: Sender<Command>,
+    answers: Receiver<Answer>,
+}
+
+impl LoadThreads {
+    /// Starts the threads of `scope` and waits until all have connected.
+    pub fn start<'scope, 'env, S: System>(
+        scope: &'scope Scope<'scope, 'env>,
+        system: &'env S,
+        options: &LoadOptions,
+    ) -> Result<LoadThreads, Box<TargetError>> {
+        let mut members = Vec::new();
+        for (nth, &core) in options.cores.iter().enumerate() {
+            let (orders, commands) = channel();
+            let (answer, answers) = channel();
+            let mut options = options.clone();
+            options.tape.client_index += nth as u32;
+            scope.spawn(move || match member(system, core, &options) {
+                Ok(client) => obey(client, &commands, &answer, Ok(None)),
+                Err(error) => drop(answer.send(Err(error))),
+            });
+            members.push(Member {
+                clients: 1,
+                orders,
+                answers,
+            });
+        }
+        LoadThreads::of(members)
+    }
+
+    /// The same in `processes` child processes, each with an equal share of the cores (as far as that goes).
+    pub fn start_processes<'scope, 'env, S: System>(
+        scope: &'scope Scope<'scope, 'env>,
+        system: &'env S,
+        helper: &Helper,
+        options: &LoadOptions,
+        processes: usize,
+    ) -> Result<LoadThreads, Box<TargetError>> {
+        let mut members = Vec::new();
+        let mut client_index = options.tape.client_index;
+        for cores in options
+            .cores
+            .chunks(options.cores.len().div_ceil(processes.max(1)).max(1))
+        {
+            let (orders, commands) = channel();
+            let (answer, answers) = channel();
+            let mut options = options.clone();
+            options.cores = cores.to_vec();
+            options.tape.client_index = client_index;
+            client_index += cores.len() as u32;
+            let Some(program) = system.process(helper) else {
+                return Err(TargetError::new("the clients of this system share one process"));
+            };
+            scope.spawn(move || match LoadProcess::start(program, &options) {
+                Ok(process) => keep(process, &commands, &answer),
+                Err(error) => drop(answer.send(Err(error))),
+            });
+            members.push(Member {
+                clients: cores.len(),
+                orders,
+                answers,
+            });
+        }
+        LoadThreads::of(members)
+    }
+
+    /// These, when all have connected.
+    fn of(members: Vec<Member>) -> Result<LoadThreads, Box<TargetError>> {
+        let load_threads = LoadThreads { members };
+        answers(&load_threads.members)?;
+        Ok(load_threads)
+    }
+
+    /// PUTs the keys of `indices`, shared among the clients.
+    pub fn load(
+        &self,
+        indices: Range<u32>,
+        window: usize,
+        progress: &Arc<AtomicU64>,
+    ) -> Result<(), Box<TargetError>> {
+        self.share_out(indices, |range| Command::Load(range, window, progress.clone()))
+    }
+
+    /// Replaces the keys of `indices`, of `key_count` in all, shared among the clients: as [`Client::churn`].
+    pub fn churn(
+        &self,
+        key_count: u32,
+        indices: Range<u32>,
+        window: usize,
+        progress: &Arc<AtomicU64>,
+    ) -> Result<(), Box<TargetError>> {
+        self.share_out(indices, |range| {
+            Command::Churn(key_count, range, window, progress.clone())
+        })
+    }
+
+    /// A command for every client, with its share of `indices`.
+    fn share_out(
+        &self,
+        indices: Range<u32>,
+        command: impl Fn(Range<u32>) -> Command,
+    ) -> Result<(), Box<TargetError>> {
+        let client_count: usize = self.members.iter().map(|member| member.clients).sum();
+        let count = u64::from(indices.end - indices.start);
+        let cut = |client: usize| indices.start + (count * client as u64 / client_count as u64) as u32;
+        let mut client = 0;
+        for member in &self.members {
+            let range = cut(client)..cut(client + member.clients);
+            client += member.clients;
+            // A client that is gone has left an answer that says why.
+            let _ = member.orders.send(command(range));
+        }
+        answers(&self.members).map(drop)
+    }
+
+    /// Lets the first `client_count` clients run at the same time (they start within microseconds of each other:
+    /// no barrier, at which a client that died would leave the others waiting) and adds up what they measured.
+    pub fn run(&self, client_count: usize, options: &RunOptions) -> Result<Measured, Box<TargetError>> {
+        let (mut left, mut asked) = (client_count, 0);
+        for member in &self.members {
+            let some = left.min(member.clients);
+            if some == 0 {
+                break;
+            }
+            let _ = member.orders.send(Command::Run(*options, some));
+            (left, asked) = (left - some, asked + 1);
+        }
+        let mut all = answers(&self.members[..asked])?.into_iter().flatten();
+        let mut sum = all.next().ok_or_else(|| TargetError::new("no client ran"))?;
+        all.for_each(|measured| sum.merge(&measured));
+        Ok(sum)
+    }
+}
+
+fn answers(members: &[Member]) -> Result<Vec<Option<Measured>>, Box<TargetError>> {
+    let gone = |_| Err(TargetError::new("a client thread ended"));
+    members
+        .iter()
+        .map(|member| member.answers.recv().unwrap_or_else(gone))
+        .collect()
+}
+
+fn member<S: System>(
+    system: &S,
+    core: usize,
+    options: &LoadOptions,
+) -> Result<Client<S::Target>, Box<TargetError>> {
+    let words = |error: &dyn std::fmt::Display| TargetError::new(error.to_string());
+    pin::pin(&[core]).map_err(|e| words(&e))?;
+    let tape = Tape::new(&options.tape);
+    let keys = KeyText::new(
+        options.key_bytes,
+        u64::from(tape.index_count()),
+        options.tape.seed,
+    );
+    let keys = keys.map_err(|e| words(&e))?;
+    let values = Values::new(options.value_bytes[0], options.value_bytes[1]);
+    let target = system.connect(options.tape.client_index)?;
+    let client = Client::new(target, tape, keys, values, options.tape.client_index);
+    Ok(match options.other {
+        None => client,
+        Some(popularity) => client.with_other_tape(Tape::new(&TapeOptions {
+            popularity,
+            ..options.tape.clone()
+        })),
+    })
+}
+
+/// Does as told until nobody can tell any more.
+fn obey<T: Target>(
+    mut client: Client<T>,
+    commands: &Receiver<Command>,
+    answer: &Sender<Answer>,
+    first: Answer,
+) {
+    let mut ready = Some(first);
+    loop {
+        if let Some(done) = ready.take() {
+            let failed = done.is_err();
+            if answer.send(done).is_err() || failed {
+                return;
+            }
+        }
+        ready = match commands.recv_timeout(IDLE_TICK) {
+            Ok(Command::Load(range, window, progress)) => {
+                Some(client.load(range, window, &progress).map(|()| None))
+            }
+            Ok(Command::Churn(key_count, range, window, progress)) => {
+                Some(client.churn(key_count, range, window, &progress).map(|()| None))
+            }
+            Ok(Command::Run(options, _)) => Some(client.run(&options).map(Some)),
+            Err(RecvTimeoutError::Timeout) => client.idle().err().map(Err),
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+    }
+}
+
+/// The same with the clients of another process; their idle times are their own business.
+fn keep(mut process: LoadProcess, commands: &Receiver<Command>, answer: &Sender<Answer>) {
+    let mut done: Answer = Ok(None);
+    loop {
+        let failed = done.is_err();
+        if answer.send(done).is_err() || failed {
+            return;
+        }
+        done = match commands.recv() {
+            Ok(Command::Load(range, window, progress)) => {
+                process.load(range, window, &progress).map(|()| None)
+            }
+            Ok(Command::Churn(key_count, range, window, progress)) => {
+                process.churn(key_count, range, window, &progress).map(|()| None)
+            }
+            Ok(Command::Run(options, client_count)) => process.run(client_count, &options).map(Some),
+            Err(_) => return,
+        };
+    }
+}

@@ -1,0 +1,37 @@
+//! [`Doorkeeper`]: lets clients in.
+//!
+//! Control channels are pairs of ends in this process: they are no part of the modelled network and cost no virtual
+//! time but the doorkeeper's round.
+
+use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_kv_herd::server::Acceptor;
+use drover_rt::control::LocalListener;
+use drover_sim::VirtualCpu;
+use drover_verbs::Provider;
+
+/// How often the doorkeeper looks up.
+const LOOK_EVERY: Ns = Ns::from_us(20);
+
+/// The server's acceptor as an actor: lets in whoever knocks.
+pub struct Doorkeeper<P: Provider> {
+    acceptor: Acceptor<P>,
+    listener: LocalListener,
+}
+
+impl<P: Provider> Doorkeeper<P> {
+    /// Who lets clients of `listener` in to the server of `acceptor`.
+    pub fn new(acceptor: Acceptor<P>, listener: &LocalListener) -> Doorkeeper<P> {
+        let listener = listener.clone();
+        Doorkeeper { acceptor, listener }
+    }
+}
+
+impl<P: Provider<Cpu = VirtualCpu>> Actor<VirtualCpu> for Doorkeeper<P> {
+    fn step(&mut self, cpu: &VirtualCpu) -> Progress {
+        while let Some(stream) = self.listener.accept() {
+            self.acceptor.adopt(stream);
+        }
+        let wake_at = cpu.now() + LOOK_EVERY;
+        self.acceptor.step(cpu).and(Progress::Idle { wake_at })
+    }
+}

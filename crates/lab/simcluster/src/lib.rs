@@ -1,0 +1,49 @@
+//! Servers and clients of our systems as actors in a cluster of simulated machines.
+//!
+//! It is the bench of the simulated fabric: unchanged servers and clients, each on a virtual core,
+//! and clients that keep a number of operations under way. It is not a checker of histories, and it knows no
+//! published figure.
+//!
+//! - [`Setup`] says who asks what; of whom, a [`Service`]: [`Herd`], [`Pilaf`], [`Farm`]. [`run`] lets it happen; [`Outcome`] is what came of it.
+//! - [`open`], [`Doorkeeper`] and [`Asker`] are the pieces, for clusters with other clients or servers that come and go.
+//! - [`Load`] draws operations; [`costs`] prices what HERD's own code does.
+//!
+//! ```
+//! use drover_base::Ns;
+//! use drover_simcluster::{Herd, Setup, run};
+//! let (mut setup, mut herd) = (Setup::new(), Herd::new());
+//! (herd.server.partition_count, setup.clients, setup.machines) = (1, 4, 2);
+//! (setup.warm_up, setup.measured) = (Ns::from_us(50), Ns::from_us(100));
+//! let outcome = run(&setup, &herd);
+//! assert_eq!(outcome.failed, 0);
+//! println!("{:.2} Mops at {:.1} us", outcome.mops, outcome.latency.mean_us);
+//! ```
+//!
+//! Sources: `[HERD §5]` for the set-up that [`Setup::new`] describes.
+#![forbid(unsafe_code)]
+
+mod asker;
+pub mod costs;
+mod doorkeeper;
+mod farm;
+mod herd;
+mod load;
+mod outcome;
+mod pilaf;
+mod run;
+mod service;
+mod setup;
+mod shards;
+mod tally;
+
+pub use asker::Asker;
+pub use doorkeeper::Doorkeeper;
+pub use farm::Farm;
+pub use herd::{Herd, fill, open};
+pub use load::{Load, Popularity};
+pub use outcome::{LatencyUs, Outcome};
+pub use pilaf::Pilaf;
+pub use run::run;
+pub use service::{Core, Service};
+pub use setup::Setup;
+pub use tally::Tally;

@@ -1,0 +1,402 @@
+//! [`Cluster`]: a server and its clients on simulated machines, which crash, restart and stall when they are told to.
+
+use crate::asker::{Asker, Shared};
+use crate::non_client::NonClient;
+use crate::options::Options;
+use crate::record::{Record, Stall};
+use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
+use drover_kv_herd::client::{Dial, HerdClient};
+use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
+use drover_rt::control::{ControlStream, DialError};
+use drover_sim::{Noise, Ps, VirtualCpu};
+use drover_verbs::faulty::{FaultCounts, FaultOptions, Faulty, FaultyContext, FaultyDevice};
+use drover_verbs::{Context, Device};
+use drover_verbs_sim::profile::Profile;
+use drover_verbs_sim::{Sim, World, WorldOptions};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+/// The fabric: simulated machines, and a network that does worse than networks do.
+pub type Fabric = Faulty<Sim>;
+type Core = Rc<FaultyContext<Sim>>;
+
+/// The machine of the server; clients are on the others.
+pub const SERVER: usize = 0;
+/// A core with late messages looks at them this often, though nothing arrives.
+const LATE_LOOK: Ns = Ns::from_us(20);
+
+/// Where clients knock.
+#[derive(Default)]
+struct Door {
+    open: bool,
+    knocking: Vec<ControlStream>,
+}
+
+type SharedDoor = Arc<Mutex<Door>>;
+
+/// An actor on a faulty fabric: what is late goes on its way even if the actor has nothing to do.
+struct FaultyActor<A> {
+    actor: Shared<A>,
+    core: Core,
+}
+
+impl<A: Actor<VirtualCpu>> Actor<VirtualCpu> for FaultyActor<A> {
+    fn step(&mut self, cpu: &VirtualCpu) -> Progress {
+        let progress = self.actor.step(cpu);
+        match self.core.deliver_late() {
+            false => progress,
+            true => progress.and(Progress::Idle {
+                wake_at: cpu.now() + LATE_LOOK,
+            }),
+        }
+    }
+}
+
+/// The acceptor, which looks at its channels now and then.
+struct Doorkeeper {
+    acceptor: Rc<RefCell<Acceptor<Fabric>>>,
+    door: SharedDoor,
+    look_every: Ns,
+}
+
+impl Actor<VirtualCpu> for Doorkeeper {
+    fn step(&mut self, cpu: &VirtualCpu) -> Progress {
+        let mut acceptor = self.acceptor.borrow_mut();
+        for stream in self
+            .door
+            .lock()
+            .expect("nobody panics with it")
+            .knocking
+            .drain(..)
+        {
+            acceptor.adopt(stream);
+        }
+        let wake_at = cpu.now() + self.look_every;
+        acceptor.step(cpu).and(Progress::Idle { wake_at })
+    }
+}
+
+/// A server that is up.
+pub struct Served {
+    pub acceptor: Rc<RefCell<Acceptor<Fabric>>>,
+    pub workers: Vec<Rc<RefCell<Worker<Fabric>>>>,
+}
+
+/// A client that is up.
+pub struct Seated {
+    pub asker: Rc<RefCell<Asker<Fabric>>>,
+    core: Core,
+    machine: usize,
+}
+
+/// Everybody. Handles go before the world.
+pub struct Cluster {
+    pub served: Option<Served>,
+    pub seated: Vec<Seated>,
+    pub record: Rc<RefCell<Record>>,
+    non_clients: Vec<Rc<RefCell<NonClient>>>,
+    /// The server that is up says goodbye.
+    leaving: bool,
+    devices: Vec<FaultyDevice<Sim>>,
+    door: SharedDoor,
+    options: Options,
+    next_id: u32,
+    /// Of the server that is up, or was last.
+    epoch: u64,
+    /// Operations that crashed clients have not asked, by machine.
+    owed: Vec<Vec<usize>>,
+    pub world: World,
+}
+
+impl Cluster {
+    /// A cluster in which everybody begins to connect.
+    pub fn new(options: &Options, seed: u64) -> Cluster {
+        let machines = 1 + options.client_machines;
+        let world = World::with_options(world_options(options), machines, seed);
+        let mut cluster = Cluster {
+            served: None,
+            seated: Vec::new(),
+            record: Rc::default(),
+            non_clients: Vec::new(),
+            leaving: false,
+            devices: Vec::new(),
+            door: SharedDoor::default(),
+            options: options.clone(),
+            next_id: 0,
+            epoch: 0,
+            owed: vec![Vec::new(); machines],
+            world,
+        };
+        cluster.serve();
+        for client in 0..options.clients {
+            cluster.faulty_actor(1 + client % options.client_machines, options.load.ops);
+        }
+        cluster
+    }
+
+    fn device(&mut self, machine: usize) -> FaultyDevice<Sim> {
+        let messages = FaultOptions {
+            seed: self.options.messages.seed ^ drover_base::mix(self.devices.len() as u64 + 1),
+            ..self.options.messages.clone()
+        };
+        let device = FaultyDevice::new(self.world.device(machine), messages);
+        self.devices.push(device.clone());
+        device
+    }
+
+    fn host<A: Actor<VirtualCpu> + 'static>(&self, core: &Core, actor: A) -> Rc<RefCell<A>> {
+        let actor = Rc::new(RefCell::new(actor));
+        let faulty_actor = FaultyActor {
+            actor: Shared(actor.clone()),
+            core: core.clone(),
+        };
+        self.world.spawn_on(core.cpu(), Box::new(faulty_actor));
+        actor
+    }
+
+    fn serve(&mut self) {
+        let device = self.device(SERVER);
+        self.epoch += 1;
+        let options = ServerOptions {
+            epoch: Some(self.epoch),
+            hash_seed: Some(HashSeed::new(self.options.messages.seed, self.epoch)),
+            clients_max: match self.options.full_house {
+                true => self.options.clients,
+                false => self.options.server.clients_max,
+            },
+            ..self.options.server.clone()
+        };
+        let (acceptor, workers) =
+            Server::<Fabric>::in_pieces(&device, &options).expect("options that fit the fabric");
+        let workers = workers.into_iter().map(|worker| {
+            let core = worker.context();
+            self.host(&core, worker)
+        });
+        let workers = workers.collect();
+        let core = acceptor.context();
+        let acceptor = Rc::new(RefCell::new(acceptor));
+        let doorkeeper = Doorkeeper {
+            acceptor: acceptor.clone(),
+            door: self.door.clone(),
+            look_every: self.options.look_every,
+        };
+        self.host(&core, doorkeeper);
+        self.door().open = true;
+        self.served = Some(Served { acceptor, workers });
+    }
+
+    fn door(&self) -> std::sync::MutexGuard<'_, Door> {
+        self.door.lock().expect("nobody panics with it")
+    }
+
+    fn dial(&self) -> Dial {
+        let door = self.door.clone();
+        Dial::new(move || {
+            let mut door = door.lock().expect("nobody panics with it");
+            if !door.open {
+                let addr = "the cluster's server".to_owned();
+                return Err(DialError::Refused { addr });
+            }
+            let (ours, theirs) = ControlStream::pair();
+            door.knocking.push(theirs);
+            Ok(ours)
+        })
+    }
+
+    /// A client with `ops` operations to ask begins on `machine`.
+    fn faulty_actor(&mut self, machine: usize, ops: usize) {
+        let device = self.device(machine);
+        let core = Rc::new(device.context().expect("a context on this thread"));
+        let client = HerdClient::new(core.clone(), self.dial(), self.options.client.clone());
+        let load = crate::options::Load {
+            ops,
+            ..self.options.load
+        };
+        let span = self.options.machines.horizon.since(self.world.now());
+        let key_bytes_max = self.options.client.slot_bytes.saturating_sub(44).min(60);
+        let asker = Asker::new(
+            self.next_id,
+            client,
+            load,
+            span,
+            key_bytes_max,
+            self.options.messages.seed,
+            self.record.clone(),
+        );
+        self.next_id += 1;
+        let asker = self.host(&core, asker);
+        self.seated.push(Seated { asker, core, machine });
+    }
+
+    /// The machine is gone, and everybody on it.
+    pub fn crash(&mut self, machine: usize) {
+        if machine == SERVER {
+            let mut door = self.door();
+            door.open = false;
+            door.knocking.clear();
+            drop(door);
+            self.served = None;
+            self.leaving = false;
+        }
+        let (gone, here): (Vec<Seated>, _) = std::mem::take(&mut self.seated)
+            .into_iter()
+            .partition(|seated| seated.machine == machine);
+        self.seated = here;
+        for seated in gone {
+            let asker = seated.asker.borrow();
+            self.record.borrow_mut().orphan(asker.id);
+            self.owed[machine].push(asker.left);
+        }
+        self.world.crash(machine);
+    }
+
+    /// The machine is there again, and new ones in the places of those who were on it.
+    pub fn restart(&mut self, machine: usize) {
+        self.world.restart(machine);
+        if machine == SERVER {
+            return self.serve();
+        }
+        for ops in std::mem::take(&mut self.owed[machine]) {
+            self.faulty_actor(machine, ops);
+        }
+    }
+
+    /// A client says goodbye, and another one takes its place.
+    pub fn goodbye(&mut self, index: usize) {
+        if self.seated.is_empty() {
+            return;
+        }
+        let seated = self.seated.remove(index % self.seated.len());
+        let ops = seated.asker.borrow_mut().close(seated.core.cpu());
+        self.faulty_actor(seated.machine, ops);
+    }
+
+    /// The server, if it is up, says goodbye to everybody. Whoever knocks from now on is told so.
+    pub fn shut_down(&mut self) {
+        if let Some(served) = &self.served {
+            let mut acceptor = served.acceptor.borrow_mut();
+            acceptor.stop();
+            acceptor.context().waker().wake();
+            self.leaving = true;
+        }
+    }
+
+    /// Another server takes the place of one that has said goodbye.
+    pub fn succeed(&mut self) {
+        if self.leaving {
+            self.crash(SERVER);
+            self.restart(SERVER);
+        }
+    }
+
+    /// Somebody who is no client knocks, if the door is open.
+    pub fn knock(&mut self, index: usize) {
+        let Ok(stream) = self.dial().attempt() else {
+            return;
+        };
+        let device = self.device(1);
+        let core = Rc::new(device.context().expect("a context on this thread"));
+        let non_client = self.host(&core, NonClient::new(stream, index));
+        self.non_clients.push(non_client);
+    }
+
+    /// A worker of the server, if that is up, begins again with an empty partition.
+    pub fn restart_worker(&mut self, index: usize) {
+        let Some(served) = &self.served else {
+            return;
+        };
+        let worker = &served.workers[index % served.workers.len()];
+        worker
+            .borrow_mut()
+            .restart()
+            .expect("a partition could be made before");
+    }
+
+    /// A core of the machine does nothing for `time`.
+    pub fn stall(&mut self, machine: usize, core_index: usize, time: Ns) {
+        let mut cores: Vec<Core> = self
+            .seated
+            .iter()
+            .filter(|seated| seated.machine == machine)
+            .map(|seated| seated.core.clone())
+            .collect();
+        if let Some(served) = self.served.as_ref().filter(|_| machine == SERVER) {
+            cores.push(served.acceptor.borrow().context());
+            cores.extend(served.workers.iter().map(|worker| worker.borrow().context()));
+        }
+        if cores.is_empty() {
+            return;
+        }
+        let index = core_index % cores.len();
+        self.world.stall(cores[index].inner(), time);
+        // Cores of clients come first.
+        let mut here = self.seated.iter().filter(|seated| seated.machine == machine);
+        if let Some(seated) = here.nth(index) {
+            self.record.borrow_mut().stalls.push(Stall {
+                client: seated.asker.borrow().id,
+                from: Ps::from(self.world.now()).0,
+                time: Ps::from(time).0,
+            });
+        }
+    }
+
+    /// From now on nothing goes wrong any more; what is late still arrives.
+    pub fn calm_down(&mut self) {
+        self.non_clients
+            .drain(..)
+            .for_each(|non_client| non_client.borrow_mut().leave());
+        self.devices.iter().for_each(|device| device.set_active(false));
+        self.world.set_loss(0.0);
+    }
+
+    /// Somebody outside has changed what a client has to do.
+    pub fn wake(&self, seated: &Seated) {
+        seated.core.waker().wake();
+    }
+
+    /// Whether every client has a session with the server that is up, and nobody else has.
+    pub fn is_ready(&self) -> bool {
+        let is_ready = |seated: &Seated| {
+            let asker = seated.asker.borrow();
+            asker.client.is_ready() && asker.client.epoch() == Some(self.epoch)
+        };
+        let sessions = |served: &Served| served.acceptor.borrow().session_count();
+        self.seated.iter().all(is_ready) && self.served.as_ref().map(sessions) == Some(self.seated.len())
+    }
+
+    /// What happened to messages.
+    pub fn fault_counts(&self) -> FaultCounts {
+        let mut sum = FaultCounts::default();
+        for device in &self.devices {
+            let counts = device.counts();
+            sum.dropped += counts.dropped;
+            sum.torn += counts.torn;
+            sum.delayed += counts.delayed;
+            sum.reordered += counts.reordered;
+            sum.duplicated += counts.duplicated;
+            sum.broken += counts.broken;
+            sum.overflowed += counts.overflowed;
+        }
+        sum
+    }
+}
+
+fn world_options(options: &Options) -> WorldOptions {
+    let profile = Profile::named(options.profile).expect("a profile that comes with the program");
+    let slot_poll = profile.parameters().cpu.slot_poll_ns;
+    WorldOptions {
+        costs: vec![("herd.poll".into(), slot_poll)],
+        noise: Noise {
+            skew_max: options.skew_max,
+            ..Noise::OFF
+        },
+        loss: options.loss,
+        torn: options.torn,
+        lossless: options.lossless,
+        // Values of a hundred kilobytes are copied in one step.
+        step_cap: Ns::from_ms(1),
+        rc_timeout: Ns::from_us(500),
+        ..WorldOptions::new(profile)
+    }
+}

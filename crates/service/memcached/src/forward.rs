@@ -1,0 +1,184 @@
+//! What crosses from core to core: the hash of the key, what kind of request it is, and the request.
+//!
+//! | offset | size | field | |
+//! |---|---|---|---|
+//! | 0 | 16 | hash | of the key, [`KeyHash::to_bytes`]; zero if the request is about no single key |
+//! | 16 | 1 | kind | see below |
+//! | 17 | 4 | connection | for those who watch, the lower half of its number; 0: none |
+//! | 21 | | body | |
+//!
+//! | kind | body | reply |
+//! |---|---|---|
+//! | `r` | a request about one key, as its client wrote it, value included | as the client gets it |
+//! | `v` | with_cas (1), touch (1), expiry (4), the key: one key of a fetch | `VALUE ...`, or nothing |
+//! | `x` | drop_old (1), the key: its new value was too large | nothing |
+//! | `f` | seconds since the server's start (4): forget all, then; 0 = now | nothing |
+//! | `d` | kind of dump (1), first bucket (8), buckets (8) | lines of a dump |
+//!
+//! Numbers are little-endian. The request is parsed a second time where it arrives: that costs less than a second
+//! format of every command would, and needs no trust.
+
+use crate::Executor;
+use crate::dump::Dump;
+use crate::exec::{fetch, with_binary_key, with_key};
+use crate::parse::{self, Parsed};
+use crate::request::{Expiry, Fetch, Request};
+use drover_base::{Cpu, KeyHash};
+use drover_net::Output;
+use drover_store::{Hint, Key};
+
+/// Bytes before the body.
+pub(crate) const HEAD_BYTES: usize = 21;
+
+/// The head of a message on behalf of a connection.
+pub(crate) fn head(hash: KeyHash, kind: u8, connection: u32) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[..16].copy_from_slice(&hash.to_bytes());
+    head[16] = kind;
+    head[17..].copy_from_slice(&connection.to_le_bytes());
+    head
+}
+
+/// The body of a `v` message before its key.
+pub(crate) fn fetch_bytes(fetch: Fetch) -> [u8; 6] {
+    let mut bytes = [
+        u8::from(fetch.with_cas),
+        u8::from(fetch.touch.is_some()),
+        0,
+        0,
+        0,
+        0,
+    ];
+    bytes[2..].copy_from_slice(&fetch.touch.unwrap_or_default().0.to_le_bytes());
+    bytes
+}
+
+/// The hash of the key that a message is about: for prefetches before [`Executor::serve`]. `None` if it is about no single
+/// key.
+pub fn key_hash(message: &[u8]) -> Option<KeyHash> {
+    let (head, _) = message.split_first_chunk::<HEAD_BYTES>()?;
+    let about_a_key = matches!(head[16], b'r' | b'v' | b'x');
+    about_a_key.then(|| KeyHash::from_bytes(head[..16].try_into().expect("16 of 21 bytes")))
+}
+
+impl<C: Cpu> Executor<'_, C> {
+    /// A message will be served soon: asks for its key's bucket.
+    pub fn prefetch(&self, message: &[u8]) {
+        if let Some(hash) = key_hash(message) {
+            self.partition.prefetch_bucket(self.cpu, hash, false);
+        }
+    }
+
+    /// Asks for the item that a foreseen message is about.
+    pub fn hint(&self, message: &[u8]) -> Hint {
+        key_hash(message).map_or(Hint::NONE, |hash| self.partition.prefetch_item(self.cpu, hash))
+    }
+
+    /// Answers a message of another core: its reply is added to `output`, and may be empty. A message that no core would
+    /// send is answered by `SERVER_ERROR`. `hint` is what a prefetch said about its [`key_hash`], if there was one.
+    pub fn serve(&mut self, message: &[u8], hint: Hint, output: &mut Output) {
+        self.begin_step();
+        if self.try_serve(message, hint, output).is_none() {
+            output.push(b"SERVER_ERROR malformed message between cores\r\n");
+        }
+    }
+
+    fn try_serve(&mut self, message: &[u8], hint: Hint, output: &mut Output) -> Option<()> {
+        let (head, body) = message.split_first_chunk::<HEAD_BYTES>()?;
+        let hash = KeyHash::from_bytes(head[..16].try_into().expect("16 of 21 bytes"));
+        self.core.connection = u32::from_le_bytes(head[17..].try_into().expect("4 of 21 bytes"));
+        match head[16] {
+            b'r' => {
+                let parsed = parse::parse(Some(body).filter(|body| !body.is_empty())?, usize::MAX);
+                let Parsed::Request { request, .. } = parsed else {
+                    return None;
+                };
+                self.execute(&request, hash, hint, output);
+            }
+            b'v' => {
+                let (how, key) = body.split_first_chunk::<6>()?;
+                let expiry = Expiry(i32::from_le_bytes(how[2..].try_into().expect("4 bytes")));
+                let how = Fetch {
+                    with_cas: how[0] != 0,
+                    touch: (how[1] != 0).then_some(expiry),
+                };
+                fetch(self, how, Key { hash, bytes: key }, hint, output);
+            }
+            b'x' => {
+                let (drop_old, key) = body.split_first()?;
+                self.drop_old(Key { hash, bytes: key }, *drop_old != 0);
+            }
+            b'f' => self.flush(u32::from_le_bytes(body.try_into().ok()?)),
+            b'd' => Dump::from_bytes(body)?.write(self, output),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Sends a request about one key to `core`; its reply will fill a pending reply in `output`. Errors: there is no space on the
+    /// way; nothing was sent then. `input` is the request as it came.
+    pub(crate) fn send(
+        &mut self,
+        core: usize,
+        request: &Request<'_>,
+        hash: KeyHash,
+        input: &[u8],
+        output: &mut Output,
+    ) -> Result<(), crate::RouteFull> {
+        let connection = self.core.connection;
+        match request {
+            Request::TooLarge(large) => {
+                // Only its value before it is over there.
+                let mut send = |key: &[u8]| {
+                    let pieces = [
+                        &head(hash, b'x', connection)[..],
+                        &[u8::from(large.drop_old)],
+                        key,
+                    ];
+                    self.send_pieces(core, &pieces, output)
+                };
+                match large.binary {
+                    true => with_binary_key(large.key, send).unwrap_or(Ok(()))?,
+                    false => send(large.key)?,
+                }
+                if !large.noreply {
+                    crate::exec::reply(output, parse::TOO_LARGE);
+                }
+                Ok(())
+            }
+            _ => self.send_pieces(core, &[&head(hash, b'r', connection), input], output),
+        }
+    }
+
+    /// Sends a message and leaves a pending reply for its reply.
+    pub(crate) fn send_pieces(
+        &mut self,
+        core: usize,
+        pieces: &[&[u8]],
+        output: &mut Output,
+    ) -> Result<(), crate::RouteFull> {
+        self.router.send(core, output.next_hole(), pieces)?;
+        output.pending_reply();
+        Ok(())
+    }
+
+    /// The hash of the key that a request is about: of the first, if it is a fetch. `None`: it is about none.
+    pub(crate) fn hash_of(&self, request: &Request<'_>) -> Option<KeyHash> {
+        let hasher = &self.server.hasher;
+        Some(match *request {
+            Request::Fetch { keys, .. } => {
+                hasher.hash(parse::scan::Words::new(keys).next().unwrap_or_default())
+            }
+            Request::Store(ref store) => hasher.hash(store.key),
+            Request::Delete { key, .. } | Request::Arithmetic { key, .. } | Request::Touch { key, .. } => {
+                hasher.hash(key)
+            }
+            Request::Meta(ref meta) => with_key(meta, |key| hasher.hash(key)),
+            Request::TooLarge(ref large) if large.binary => {
+                with_binary_key(large.key, |key| hasher.hash(key)).unwrap_or_default()
+            }
+            Request::TooLarge(ref large) => hasher.hash(large.key),
+            Request::General(_) => return None,
+        })
+    }
+}

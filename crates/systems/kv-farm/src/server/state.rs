@@ -1,0 +1,174 @@
+//! [`ShardState`]: what all clients of a server share.
+
+use super::shard::Shard;
+use super::{ServerOptions, ServerStats};
+use crate::layout::{Request, Status};
+use drover_base::{Cpu, KeyHash, KeyHasher, Ns};
+use drover_index::hopscotch::{HopscotchTable, TableOptions};
+use drover_mem::round_up;
+use drover_one_sided::{Clock, StartError};
+use drover_verbs::{Access, Context, MemoryRegion, Provider, Sge};
+
+/// Longest item, bytes: an object's length has 24 bits.
+const ITEM_BYTES_MAX: usize = 8 << 20;
+
+/// Values under way at a time, all clients together; one client has one at most. *(our choice)*
+pub(super) const STAGES: usize = 4;
+
+/// Buffers for values on their way from or to clients' memory: no reader ever sees them, because what lies in objects' memory
+/// must carry versions.
+pub(super) struct Staging<P: Provider> {
+    mr: P::Mr,
+    bytes: usize,
+    free: Vec<u8>,
+}
+
+impl<P: Provider> Staging<P> {
+    /// `mr` is divided into [`STAGES`].
+    pub(super) fn new(mr: P::Mr) -> Staging<P> {
+        Staging {
+            bytes: mr.region().len() / STAGES,
+            mr,
+            free: (0..STAGES as u8).collect(),
+        }
+    }
+
+    pub(super) fn lend(&mut self) -> Option<u8> {
+        self.free.pop()
+    }
+
+    pub(super) fn take_back(&mut self, stage: u8) {
+        self.free.push(stage);
+    }
+
+    /// `len` bytes of it, for requests.
+    pub(super) fn sge(&self, stage: u8, len: usize) -> Sge {
+        self.mr.sge(usize::from(stage) * self.bytes, len)
+    }
+
+    fn copy_out(&self, stage: u8, out: &mut [u8]) {
+        self.mr.region().copy_out(usize::from(stage) * self.bytes, out);
+    }
+
+    fn copy_in(&self, stage: u8, bytes: &[u8]) {
+        self.mr.region().copy_in(usize::from(stage) * self.bytes, bytes);
+    }
+}
+
+/// The shard, and what it is served with.
+pub struct ShardState<P: Provider> {
+    pub(super) shard: Shard,
+    pub(super) stats: ServerStats,
+    pub(super) staging: Staging<P>,
+    pub(super) table: TableOptions,
+    pub(super) slots: P::Mr,
+    pub(super) objects: P::Mr,
+    pub(super) options: ServerOptions,
+    hasher: KeyHasher,
+    clock: Clock,
+    /// A value on its way from or to a stage.
+    value: Vec<u8>,
+}
+
+impl<P: Provider> ShardState<P> {
+    pub(super) fn new(
+        ctx: &P::Context,
+        options: &ServerOptions,
+        hasher: KeyHasher,
+        clock: Clock,
+    ) -> Result<ShardState<P>, StartError> {
+        let table = TableOptions {
+            geometry: options.geometry,
+            kind: options.kind,
+            home_count: options.home_count,
+            block_count: options.block_count,
+            epoch: ctx.cpu().random().max(1),
+        };
+        let readable = |bytes| -> Result<P::Mr, StartError> {
+            Ok(ctx.register(&ctx.alloc(bytes, options.pages)?, Access::REMOTE_READ)?)
+        };
+        let slots = readable(table.bytes())?;
+        let objects = readable(options.memory_bytes)?;
+        let item_bytes_max = options.item_bytes_max.min(ITEM_BYTES_MAX);
+        let stages = ctx.alloc(STAGES * round_up(item_bytes_max, 4096), options.pages)?;
+        let shard = Shard::new(
+            HopscotchTable::new(slots.region().clone(), &table),
+            objects.region().clone(),
+            options.memory_bytes,
+            options.grace,
+            item_bytes_max,
+            options.evicts,
+        );
+        Ok(ShardState {
+            shard,
+            stats: ServerStats::default(),
+            staging: Staging::new(ctx.register(&stages, Access::LOCAL)?),
+            table,
+            slots,
+            objects,
+            options: ServerOptions {
+                item_bytes_max,
+                ..options.clone()
+            },
+            hasher,
+            clock,
+            value: Vec::new(),
+        })
+    }
+
+    /// Keys in overflow: each costs its readers a READ more, or several.
+    pub fn overflow_len(&self) -> usize {
+        self.shard.overflow_len()
+    }
+
+    /// Slots of the table, overflow not counted.
+    pub fn slot_count(&self) -> usize {
+        self.table.slot_count()
+    }
+
+    pub(super) fn put(&mut self, request: &Request, key: &[u8], value: &[u8], now: Ns) -> Status {
+        let hash = self.hasher.hash(key);
+        let now_s = self.clock.now_s(now);
+        let expire_s = self.clock.expire_s(request.ttl_s, now);
+        match self.shard.put(hash, key, value, expire_s, (now, now_s)) {
+            Ok(()) => Status::Stored,
+            Err(refusal) => refusal.into(),
+        }
+    }
+
+    /// A value of `request` has come into `stage`.
+    pub(super) fn put_staged(&mut self, request: &Request, key: &[u8], stage: u8, now: Ns) -> Status {
+        let mut value = std::mem::take(&mut self.value);
+        value.resize(request.value_bytes, 0);
+        self.staging.copy_out(stage, &mut value);
+        let status = self.put(request, key, &value, now);
+        self.value = value;
+        status
+    }
+
+    pub(super) fn delete(&mut self, key: &[u8], now: Ns) -> Status {
+        let (hash, now_s) = (self.hasher.hash(key), self.clock.now_s(now));
+        match self.shard.remove(hash, now, now_s) {
+            true => Status::Deleted,
+            false => Status::NotFound,
+        }
+    }
+
+    /// What `key` has.
+    pub(super) fn get(&mut self, key: &[u8], now: Ns) -> Option<&[u8]> {
+        let (hash, now_s) = (self.hash(key), self.clock.now_s(now));
+        self.shard.get(hash, key, now_s)
+    }
+
+    /// Copies what `key` has into `stage`; its length.
+    pub(super) fn stage(&mut self, key: &[u8], stage: u8, now: Ns) -> Option<usize> {
+        let (hash, now_s) = (self.hash(key), self.clock.now_s(now));
+        let value = self.shard.get(hash, key, now_s)?;
+        self.staging.copy_in(stage, value);
+        Some(value.len())
+    }
+
+    fn hash(&self, key: &[u8]) -> KeyHash {
+        self.hasher.hash(key)
+    }
+}

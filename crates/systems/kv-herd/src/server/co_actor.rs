@@ -1,0 +1,132 @@
+//! [`CoActor`]: whoever shares a worker's core and items, such as the sockets of another protocol.
+//!
+//! Each round steps the worker, then its co-actor. Neither starves the other: a step of either is one batch. While the
+//! worker is busy and the co-actor has nothing, the co-actor is asked less and less often, down to once in
+//! [`SKIPS_MAX`] + 1 rounds: asking costs it a system call, a quarter of a microsecond, and a round of a busy worker
+//! several, so that it costs the worker less than a hundredth, and the co-actor's clients wait for some 50 us at worst.
+//! While the co-actor is busy, the worker sweeps over its slots once per round and does not linger.
+
+use super::worker::Worker;
+use drover_base::{Actor, Ns, Progress};
+use drover_store::Partition;
+use drover_verbs::{Provider, Waker};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// Shares the core and the items of a worker. Lives in the worker's thread.
+pub trait CoActor<C> {
+    /// Does what can be done now, at most one batch; never blocks. `now` is the start of the round, `now_s` the same in
+    /// whole seconds since the server started.
+    fn step(&mut self, cpu: &C, partition: &mut Partition, now: Ns, now_s: u32) -> Progress;
+
+    /// Becomes readable when there is something to do: while the core sleeps, it is waited for. Always the same.
+    fn fd(&self) -> BorrowedFd<'_>;
+
+    /// A step of the worker or the co-actor panicked: the partition begins again, empty.
+    fn restarted(&mut self);
+
+    /// The server stops: nothing new is to be begun. Steps go on until it [has left](CoActor::has_left), but not for ever.
+    fn leave(&mut self) {}
+
+    /// After [`leave`](CoActor::leave): what was begun is finished, here and wherever this core is needed for it.
+    fn has_left(&self) -> bool {
+        true
+    }
+}
+
+/// Where a co-actor lives.
+#[derive(Debug)]
+pub struct CoreInfo {
+    /// The partition's number.
+    pub index: usize,
+    /// How many there are.
+    pub count: usize,
+    /// Wakes its core.
+    pub waker: Waker,
+    /// The server's start, where `now_s` is [`start_s`](super::ServerOptions::start_s), on the clock of this core.
+    pub started: Ns,
+}
+
+/// Makes the co-actor of a worker, in the worker's thread. Errors: why there is none, and so no server.
+pub type MakeCoActor<P> =
+    Arc<dyn Fn(CoreInfo) -> Result<Box<dyn CoActor<<P as Provider>::Cpu>>, String> + Send + Sync>;
+
+/// Most rounds of a busy worker in which its co-actor is not asked.
+const SKIPS_MAX: u32 = 15;
+
+/// A worker and its co-actor, as one actor.
+pub(super) struct Colocated<'a, P: Provider> {
+    worker: &'a mut Worker<P>,
+    co_actor: &'a mut dyn CoActor<P::Cpu>,
+    /// Sweeps of a step while the co-actor has nothing to do.
+    sweeps: usize,
+    lodger_busy: bool,
+    /// Rounds until the co-actor is asked again, and how many they were last time.
+    skip: u32,
+    skips: u32,
+    /// The server stops.
+    leaving: bool,
+}
+
+/// Longest sleep of a core whose co-actor leaves: the cores that it waits for do not ring.
+const LEAVING_SLEEP: Ns = Ns::from_ms(1);
+
+impl<'a, P: Provider> Colocated<'a, P> {
+    pub(super) fn new(
+        worker: &'a mut Worker<P>,
+        co_actor: &'a mut dyn CoActor<P::Cpu>,
+        sweeps: usize,
+    ) -> Colocated<'a, P> {
+        Colocated {
+            worker,
+            co_actor,
+            sweeps: sweeps.max(1),
+            lodger_busy: false,
+            skip: 0,
+            skips: 0,
+            leaving: false,
+        }
+    }
+
+    pub(super) fn worker(&mut self) -> &mut Worker<P> {
+        self.worker
+    }
+
+    /// The co-actor finishes what it began. From now on it is asked in every round.
+    pub(super) fn leave(&mut self) {
+        self.co_actor.leave();
+        self.leaving = true;
+        self.skip = 0;
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        self.co_actor.has_left()
+    }
+}
+
+impl<P: Provider> Actor<P::Cpu> for Colocated<'_, P> {
+    fn step(&mut self, cpu: &P::Cpu) -> Progress {
+        let sweeps = if self.lodger_busy { 1 } else { self.sweeps };
+        let own = self.worker.sweep_times(cpu, sweeps);
+        if own == Progress::Busy && self.skip > 0 {
+            self.skip -= 1;
+            return own;
+        }
+        let worker = &mut *self.worker;
+        let others = self
+            .co_actor
+            .step(cpu, &mut worker.partition, worker.now, worker.now_s);
+        self.lodger_busy = others == Progress::Busy;
+        self.skips = match self.lodger_busy {
+            true => 0,
+            false => (2 * self.skips + 1).min(SKIPS_MAX),
+        };
+        self.skip = self.skips;
+        if self.leaving {
+            self.skip = 0;
+            let wake_at = worker.now + LEAVING_SLEEP;
+            return own.and(others).and(Progress::Idle { wake_at });
+        }
+        own.and(others)
+    }
+}

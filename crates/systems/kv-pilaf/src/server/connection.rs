@@ -1,0 +1,309 @@
+//! [`Connection`]: queues and buffers of one client, and what is done with what arrives on them.
+
+use super::shard::Reservation;
+use super::state::ShardState;
+use crate::layout::{MESSAGE_HEADER_BYTES, Reply, Request, RequestKind, Status};
+use drover_base::{Cpu, KeyHash, Ns};
+use drover_index::cuckoo::RecordRef;
+use drover_mem::PageWish;
+use drover_one_sided::{Depths, PeerError, Queues, WHICH};
+use drover_verbs::{Access, Context, MemoryRegion, Provider, QueuePair, RemoteRegion, SendOp, Wc, WcStatus};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Completions taken per step and client.
+const BATCH: usize = 32;
+
+/// Values that a client of ours has fetched at a time.
+const PULLS_MAX: usize = 2;
+
+/// What a work request of ours was for, in its upper half; which, in its lower.
+const RECV: u64 = 0;
+const REPLY: u64 = 1 << 32;
+const PULL: u64 = 2 << 32;
+
+/// A value on its way from the client's memory into its record.
+struct Pull {
+    draft: Reservation,
+    hash: KeyHash,
+    request: Request,
+}
+
+/// Queues and buffers of a client.
+pub struct Connection<P: Provider> {
+    pub(super) queues: Queues<P>,
+    /// One buffer per RECV.
+    requests: P::Mr,
+    /// As many for replies.
+    replies: P::Mr,
+    free_replies: Vec<u32>,
+    /// Requests that arrived while no buffer for a reply was free: the client has the reply, we not yet the completion.
+    waiting: VecDeque<(u32, u32)>,
+    pulls: Vec<Option<Pull>>,
+    /// The client's memory, once it has said where that is.
+    pub(super) values: Option<RemoteRegion>,
+    message_bytes: usize,
+    /// Epoch of the table that the client was told of last.
+    told: u64,
+    /// Epoch of the oldest table that it may still be reading.
+    adopted: u64,
+}
+
+impl<P: Provider> Connection<P> {
+    /// Queues and buffers for `slots` operations of the client, with a RECV for each; it is told of the table of `epoch`.
+    pub(super) fn new(
+        ctx: &Rc<P::Context>,
+        slots: usize,
+        (message_bytes, value_bytes_max): (usize, usize),
+        epoch: u64,
+    ) -> Result<Connection<P>, PeerError> {
+        let depths = Depths {
+            sends: 2 * slots,
+            recvs: slots,
+            longs: PULLS_MAX,
+            long_bytes_max: value_bytes_max,
+        };
+        let queues = Queues::<P>::new(ctx, depths)?;
+        let buffers = |access| -> Result<P::Mr, PeerError> {
+            Ok(ctx.register(&ctx.alloc(slots * message_bytes, PageWish::Small)?, access)?)
+        };
+        let mut conn: Connection<P> = Connection {
+            queues,
+            requests: buffers(Access::LOCAL)?,
+            replies: buffers(Access::LOCAL_READ)?,
+            free_replies: (0..slots as u32).collect(),
+            waiting: VecDeque::with_capacity(slots),
+            pulls: (0..slots).map(|_| None).collect(),
+            values: None,
+            message_bytes,
+            told: epoch,
+            adopted: epoch,
+        };
+        (0..slots as u32).for_each(|at| conn.expect(at));
+        conn.queues.post(ctx.cpu())?;
+        Ok(conn)
+    }
+
+    /// Whether the client has to be told of the table of `epoch`, not before the handshake is over; from now on it has been.
+    pub(super) fn notify(&mut self, epoch: u64) -> bool {
+        let is_news = self.values.is_some() && self.told != epoch;
+        if is_news {
+            self.told = epoch;
+        }
+        is_news
+    }
+
+    /// It has let go of all tables before that of `epoch`. Whatever a client says here is its own loss.
+    pub(super) fn adopted(&mut self, epoch: u64) -> Result<(), PeerError> {
+        if !(self.adopted..=self.told).contains(&epoch) {
+            return Err(PeerError::OutOfOrder);
+        }
+        self.adopted = epoch;
+        Ok(())
+    }
+
+    /// Whether it may be reading the table of `epoch`, or an older one.
+    pub(super) fn holds(&self, epoch: u64) -> bool {
+        self.adopted <= epoch
+    }
+
+    /// Gives up what was on its way. Nothing arrives any more.
+    pub(super) fn give_up(&mut self, state: &mut ShardState<P>) {
+        self.queues.qp.to_error();
+        for pull in self.pulls.drain(..).flatten() {
+            state.shard.drop_draft(pull.draft);
+        }
+    }
+
+    /// Answers what has come; returns whether there was something. Errors: the queue pair has failed.
+    pub(super) fn serve(&mut self, cpu: &P::Cpu, state: &mut ShardState<P>) -> Result<bool, PeerError> {
+        let mut wcs = [Wc::default(); BATCH];
+        let count = self.queues.poll(cpu, &mut wcs);
+        for wc in &wcs[..count] {
+            if wc.status != WcStatus::Success {
+                return Err(PeerError::Failed { status: wc.status });
+            }
+            let which = (wc.wr_id.0 & WHICH) as u32;
+            match wc.wr_id.0 & !WHICH {
+                REPLY => self.free_replies.push(which),
+                PULL => self.pulled(state, which, cpu.now()),
+                _ => self.waiting.push_back((which, wc.byte_len)),
+            }
+        }
+        while let Some(reply) = self.free_replies.pop() {
+            let Some((at, len)) = self.waiting.pop_front() else {
+                self.free_replies.push(reply);
+                break;
+            };
+            self.answer(state, reply, at, len as usize, cpu.now());
+        }
+        self.queues.post(cpu)?;
+        Ok(count > 0)
+    }
+
+    fn expect(&mut self, at: u32) {
+        let sge = self
+            .requests
+            .sge(at as usize * self.message_bytes, self.message_bytes);
+        self.queues.expect(RECV | u64::from(at), sge);
+    }
+
+    /// Executes the request in buffer `at`, and stages its answer from buffer `reply`.
+    fn answer(&mut self, state: &mut ShardState<P>, reply: u32, at: u32, len: usize, now: Ns) {
+        let mut message = std::mem::take(&mut state.message);
+        message.resize(len, 0);
+        let offset = at as usize * self.message_bytes;
+        self.requests.region().copy_out(offset, &mut message);
+        // The buffer is the next request's from here on: the client may send one as soon as it has the reply.
+        self.expect(at);
+        match Request::decode(&message) {
+            Some((request, key, value)) => self.execute(state, reply, &request, key, value, now),
+            None => self.reply(reply, 0, 0, Status::BadRequest, RecordRef::default(), 0),
+        }
+        state.message = message;
+    }
+
+    fn execute(
+        &mut self,
+        state: &mut ShardState<P>,
+        reply: u32,
+        request: &Request,
+        key: &[u8],
+        value: &[u8],
+        now: Ns,
+    ) {
+        let hash = state.hasher.hash(key);
+        let now_s = state.clock.now_s(now);
+        let status = match request.kind {
+            RequestKind::Put => {
+                state.stats.puts += 1;
+                state.put(hash, request, key, value, now)
+            }
+            RequestKind::PutLarge => {
+                state.stats.puts += 1;
+                match self.pull(state, reply, hash, request, key, now) {
+                    None => return,
+                    Some(status) => status,
+                }
+            }
+            RequestKind::Delete => {
+                state.stats.deletes += 1;
+                match state.shard.remove(hash, key, now, now_s) {
+                    true => Status::Deleted,
+                    false => Status::NotFound,
+                }
+            }
+            RequestKind::Get => {
+                state.stats.gets += 1;
+                return self.get(state, reply, hash, request, key, now_s);
+            }
+        };
+        self.answer_with(reply, request, status);
+    }
+
+    fn answer_with(&mut self, reply: u32, request: &Request, status: Status) {
+        let none = RecordRef::default();
+        self.reply(reply, request.slot, request.sequence, status, none, 0);
+    }
+
+    fn get(
+        &mut self,
+        state: &ShardState<P>,
+        reply: u32,
+        hash: KeyHash,
+        request: &Request,
+        key: &[u8],
+        now_s: u32,
+    ) {
+        let Some(found) = state.shard.get(hash, key, now_s) else {
+            return self.answer_with(reply, request, Status::NotFound);
+        };
+        let (slot, sequence) = (request.slot, request.sequence);
+        if MESSAGE_HEADER_BYTES + found.value_bytes > self.message_bytes {
+            return self.reply(reply, slot, sequence, Status::Location, found.record, 0);
+        }
+        let mut piece = [0; 256];
+        let to = reply as usize * self.message_bytes + MESSAGE_HEADER_BYTES;
+        for at in (0..found.value_bytes).step_by(piece.len()) {
+            let piece_bytes = (found.value_bytes - at).min(piece.len());
+            let piece = &mut piece[..piece_bytes];
+            state.shard.copy_out(found.value_offset + at, piece);
+            self.replies.region().copy_in(to + at, piece);
+        }
+        let record = RecordRef {
+            len: found.value_bytes as u32,
+            ..RecordRef::default()
+        };
+        self.reply(reply, slot, sequence, Status::Value, record, found.value_bytes);
+    }
+
+    /// Begins to fetch a value; the status if it does not come to that.
+    fn pull(
+        &mut self,
+        state: &mut ShardState<P>,
+        reply: u32,
+        hash: KeyHash,
+        request: &Request,
+        key: &[u8],
+        now: Ns,
+    ) -> Option<Status> {
+        let Some(values) = self.values else {
+            return Some(Status::BadRequest);
+        };
+        let end = request.value_offset.checked_add(request.value_bytes as u64);
+        if end.is_none_or(|end| end > values.len) {
+            return Some(Status::BadRequest);
+        }
+        let draft = match state.draft(request, key, now) {
+            Ok(draft) => draft,
+            Err(status) => return Some(status),
+        };
+        state.stats.pulls += 1;
+        let op = SendOp::Read {
+            remote: values.at(request.value_offset as usize),
+        };
+        let sge = state.extents.sge(draft.value_offset(), request.value_bytes);
+        self.queues.stage(PULL | u64::from(reply), op, sge, true);
+        self.pulls[reply as usize] = Some(Pull {
+            draft,
+            hash,
+            request: *request,
+        });
+        None
+    }
+
+    /// A value is where it belongs.
+    fn pulled(&mut self, state: &mut ShardState<P>, reply: u32, now: Ns) {
+        let Some(pull) = self.pulls[reply as usize].take() else {
+            return;
+        };
+        let status = state.publish(pull.hash, pull.draft, now);
+        self.answer_with(reply, &pull.request, status);
+    }
+
+    /// Stages the reply in buffer `reply`, whose `value_bytes` of value are there already.
+    fn reply(
+        &mut self,
+        reply: u32,
+        slot: u16,
+        sequence: u64,
+        status: Status,
+        record: RecordRef,
+        value_bytes: usize,
+    ) {
+        let header = Reply {
+            status,
+            slot,
+            sequence,
+            record,
+        };
+        let at = reply as usize * self.message_bytes;
+        self.replies.region().copy_in(at, &header.encode());
+        let op = SendOp::Send {
+            dest: None,
+            imm: None,
+        };
+        let sge = self.replies.sge(at, MESSAGE_HEADER_BYTES + value_bytes);
+        self.queues.stage(REPLY | u64::from(reply), op, sge, true);
+    }
+}

@@ -1,0 +1,134 @@
+//! [`ShardState`]: what all clients of a server share.
+
+use super::growth::{Growth, GrowthOptions, Slice};
+use super::shard::{Reservation, Shard};
+use super::{ServerOptions, ServerStats};
+use crate::control::TableDescriptor;
+use crate::layout::{Request, Status};
+use drover_base::{Cpu, KeyHash, KeyHasher, Ns};
+use drover_index::cuckoo::RECORD_BYTES_MAX;
+use drover_mem::AllocError;
+use drover_one_sided::{Clock, StartError};
+use drover_store::ExtentsOptions;
+use drover_verbs::{Access, Context, MemoryRegion, Provider};
+use std::rc::Rc;
+
+/// The shard, and what it takes to answer.
+pub struct ShardState<P: Provider> {
+    pub(super) shard: Shard,
+    pub(super) growth: Growth<P>,
+    pub(super) stats: ServerStats,
+    pub(super) extents: P::Mr,
+    pub(super) hasher: KeyHasher,
+    pub(super) clock: Clock,
+    pub(super) options: ServerOptions,
+    /// A message being taken apart.
+    pub(super) message: Vec<u8>,
+}
+
+impl<P: Provider> ShardState<P> {
+    pub(super) fn new(
+        ctx: &Rc<P::Context>,
+        options: &ServerOptions,
+        hasher: KeyHasher,
+        clock: Clock,
+    ) -> Result<ShardState<P>, StartError> {
+        let growth_options = GrowthOptions {
+            entry_count_max: options.entry_count_max,
+            lease: options.lease,
+            pages: options.pages,
+        };
+        // Of the first table; every further one counts from there and never gets to the end.
+        let epoch = (ctx.cpu().random() >> 1).max(1);
+        let (growth, table) = Growth::<P>::new(ctx, growth_options, options.entry_count, epoch)?;
+        let memory = ctx.alloc(options.memory_bytes, options.pages)?;
+        let extents = ctx.register(&memory, Access::REMOTE_READ)?;
+        let extents_options = ExtentsOptions {
+            grace: options.grace,
+            ..ExtentsOptions::for_bytes(options.memory_bytes)
+        };
+        let item_bytes_max = options.item_bytes_max.min(RECORD_BYTES_MAX);
+        Ok(ShardState {
+            shard: Shard::new(table, memory, extents_options, item_bytes_max, options.evicts),
+            growth,
+            stats: ServerStats::default(),
+            extents,
+            hasher,
+            clock,
+            options: ServerOptions {
+                message_bytes: options.message_bytes.min(ctx.caps().send_bytes_max),
+                item_bytes_max,
+                ..options.clone()
+            },
+            message: Vec::new(),
+        })
+    }
+
+    /// Places of the table that clients READ.
+    pub fn entry_count(&self) -> usize {
+        self.shard.table.table().entry_count()
+    }
+
+    /// Tables that were replaced and are still registered, because a client may be reading them.
+    pub fn retired_count(&self) -> usize {
+        self.growth.retired_count()
+    }
+
+    /// Of the table that clients are to READ.
+    pub(super) fn epoch(&self) -> u64 {
+        self.shard.table.table().epoch()
+    }
+
+    /// What a client needs to know of it.
+    pub(super) fn table(&self) -> Result<TableDescriptor, AllocError> {
+        Ok(TableDescriptor {
+            epoch: self.epoch(),
+            entry_count: self.entry_count() as u64,
+            memory: self.growth.table().export(&[])?,
+        })
+    }
+
+    /// A slice of the table's growth.
+    pub(super) fn grow(&mut self, now: Ns) -> Slice {
+        let slice = self.growth.advance(&mut self.shard, self.stats.puts, now);
+        self.stats.growths += u64::from(slice == Slice::GoneOver);
+        slice
+    }
+
+    /// Cluster for a record, and all of it but the value.
+    pub(super) fn draft(&mut self, request: &Request, key: &[u8], now: Ns) -> Result<Reservation, Status> {
+        let expire_s = self.clock.expire_s(request.ttl_s, now);
+        let draft = self.shard.draft(key, request.value_bytes, expire_s, now);
+        draft.map_err(Status::from)
+    }
+
+    /// Makes a draft whose value is there the record of its key. A key without a place makes the table grow, a cache that
+    /// may not grow forget another one.
+    pub(super) fn publish(&mut self, hash: KeyHash, draft: Reservation, now: Ns) -> Status {
+        while self.shard.publish(hash, &draft, now).is_err() {
+            if !self.growth.hurry(&mut self.shard, now) && !self.shard.evict(now) {
+                self.shard.drop_draft(draft);
+                return Status::Full;
+            }
+        }
+        Status::Stored
+    }
+
+    /// A PUT whose value came with it.
+    pub(super) fn put(
+        &mut self,
+        hash: KeyHash,
+        request: &Request,
+        key: &[u8],
+        value: &[u8],
+        now: Ns,
+    ) -> Status {
+        match self.draft(request, key, now) {
+            Ok(draft) => {
+                self.shard.write_value(&draft, value);
+                self.publish(hash, draft, now)
+            }
+            Err(status) => status,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! [`ClientHandshake`]: what a client says to a shard until it has a session with it; dialling, resting and trying again are
+//! the [`Link`](drover_rt::Link)'s.
+
+use super::Session;
+use crate::control::{Hello, Ready};
+use crate::error::SetupError;
+use drover_base::Ns;
+use drover_rt::control::{ControlStream, Dial, Frame};
+use drover_rt::{Handshake, LinkOptions};
+use drover_verbs::Provider;
+use std::marker::PhantomData;
+use std::rc::Rc;
+
+/// One shard as the client sees it.
+pub type Link<P, S> = drover_rt::Link<ClientHandshake<P, S>>;
+
+/// Hello, Welcome, Attach, Ready.
+pub struct ClientHandshake<P: Provider, S> {
+    shard: u16,
+    shard_count: u16,
+    slots: usize,
+    /// The last session's name, so that the server ends it before it begins another.
+    previous: u64,
+    ctx: Rc<P::Context>,
+    session: PhantomData<S>,
+}
+
+impl<P: Provider, S: Session<P>> ClientHandshake<P, S> {
+    /// A link to shard `shard` of `shard_count` for a client with `slots` places.
+    pub(super) fn link(
+        ctx: &Rc<P::Context>,
+        dial: Dial,
+        shard: usize,
+        shard_count: usize,
+        slots: usize,
+    ) -> Link<P, S> {
+        let greeting = ClientHandshake {
+            shard: shard as u16,
+            shard_count: shard_count as u16,
+            slots,
+            previous: 0,
+            ctx: ctx.clone(),
+            session: PhantomData,
+        };
+        Link::new(dial, greeting, LinkOptions::default())
+    }
+}
+
+impl<P: Provider, S: Session<P>> Handshake for ClientHandshake<P, S> {
+    type Session = S;
+    type Error = SetupError;
+
+    fn begin(&mut self, control: &mut ControlStream) -> Result<(), SetupError> {
+        let hello = Hello {
+            version: S::VERSION,
+            slots: self.slots as u16,
+            shard: self.shard,
+            shard_count: self.shard_count,
+            previous: self.previous,
+            wishes: S::wishes(&self.ctx),
+        };
+        Ok(control.send_message(&hello)?)
+    }
+
+    fn take(
+        &mut self,
+        frame: &Frame,
+        session: &mut Option<Box<S>>,
+        control: &mut ControlStream,
+        now: Ns,
+    ) -> Result<bool, SetupError> {
+        if let Some(session) = session {
+            frame.decode::<Ready>()?;
+            self.previous = session.basis().agreed.id;
+            return Ok(true);
+        }
+        let new = S::new(&self.ctx, self.slots, &frame.decode()?, now)?;
+        control.send_message(&new.attach()?)?;
+        *session = Some(Box::new(new));
+        Ok(false)
+    }
+
+    fn is_broken(session: &S) -> bool {
+        session.basis().agreed.broken
+    }
+
+    fn is_curious(session: &S) -> bool {
+        session.is_curious()
+    }
+
+    fn receive(session: &mut S, frame: &Frame) -> Result<(), SetupError> {
+        session.receive(frame)
+    }
+
+    fn looked(session: &mut S, control: &mut ControlStream) -> Result<(), SetupError> {
+        session.looked(control)
+    }
+}
