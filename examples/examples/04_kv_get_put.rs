@@ -1,8 +1,10 @@
 //! A HERD server and a client of it: GET, PUT, DELETE, and many at once.
 
+use drover_client::{Client, Connected};
 use drover_examples::{Example, Outcome, PATIENCE, run};
+use drover_kv::{ConnectOptions, connect};
 use drover_kv::{Op, Outcome as Done};
-use drover_kv_herd::client::{BlockingClient, ClientOptions, Dial};
+use drover_kv_herd::client::{Dial, HerdClient};
 use drover_kv_herd::server::{Server, ServerOptions};
 use drover_rt::control::ControlStream;
 use drover_verbs::{Device, Provider};
@@ -25,7 +27,8 @@ impl Example for KvGetPut {
             Ok(ours)
         });
         let ctx = Rc::new(device.context()?);
-        let mut client = BlockingClient::<P>::connect(ctx, dial, ClientOptions::default(), PATIENCE)?;
+        let herd: HerdClient<P> = connect(&ctx, vec![dial], &ConnectOptions::default(), PATIENCE)?;
+        let mut client = Client::from(Connected::over(ctx, herd));
 
         // One round trip each: the request is a WRITE into a slot, the answer a datagram.
         client.put(b"greeting", b"hello", 0)?;
@@ -38,7 +41,7 @@ impl Example for KvGetPut {
         let puts: Vec<Op> =
             keys.iter().map(|key| Op::Put { key: key.as_bytes(), value: key.as_bytes(), ttl_s: 0 }).collect();
         let mut stored = 0;
-        client.execute_batch(&puts, |_, done| stored += usize::from(done == Done::Stored))?;
+        client.execute(&puts, |_, done| stored += usize::from(done == Done::Stored))?;
         assert_eq!(stored, keys.len());
 
         let wanted: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();

@@ -1,6 +1,7 @@
 //! Exit statuses. `serve` and `config` use those of `[sysexits]`, as memcached does; the client commands
 //! answer 0 found or done, 1 missing, 2 error, so that scripts can tell a miss from a failure.
 
+use drover_client::FabricError;
 use std::fmt::Display;
 use std::process::ExitCode;
 
@@ -35,6 +36,16 @@ impl Failure {
             code,
             text: text.to_string(),
         }
+    }
+}
+
+impl From<FabricError> for Failure {
+    fn from(error: FabricError) -> Failure {
+        let code = match error {
+            FabricError::Usage(_) => USAGE,
+            _ => UNAVAILABLE,
+        };
+        Failure::new(code, error)
     }
 }
 

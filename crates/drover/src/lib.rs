@@ -13,13 +13,11 @@ mod client;
 mod devices;
 mod doctor;
 mod exit;
-mod fabric;
 mod figure;
 mod manual;
 mod perf;
 mod rdma;
 mod serve;
-mod shards;
 mod sim;
 mod top;
 

@@ -1,7 +1,8 @@
 //! Which RDMA device, as every command that may need one is told: the same three options everywhere.
 
-use drover_verbs_ibv::{IbvOptions, Wish};
-use std::net::IpAddr;
+use crate::exit::{self, Failure};
+use drover_client::{DeviceChoice, Fabric};
+use drover_rt::control::ControlAddr;
 
 /// Overrides of the choice that is made by address.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -28,22 +29,25 @@ impl DeviceArgs {
         }
     }
 
-    /// As the provider over libibverbs takes it; `address` is the one a listener has, or a client reaches its server
-    /// from.
-    pub fn wish(&self, address: Option<IpAddr>) -> Wish {
-        Wish {
-            address,
+    /// As clients and servers take it.
+    pub fn choice(&self) -> DeviceChoice {
+        DeviceChoice {
             device: self.ib_dev.clone(),
             port: self.ib_port,
             gid_index: self.gid_index,
         }
     }
 
-    /// How to open the device.
-    pub fn options(&self, address: Option<IpAddr>) -> IbvOptions {
-        let mut options = IbvOptions::default();
-        options.wish = self.wish(address);
-        options
+    /// `addr` with these options.
+    ///
+    /// # Errors
+    /// A device is named, but `addr` needs none.
+    pub fn of(&self, addr: &ControlAddr) -> Result<ControlAddr, Failure> {
+        Fabric::with_device(addr, &self.choice()).map_err(|_| {
+            let text =
+                format!("--ib-dev, --ib-port and --gid-index choose an RDMA device, and {addr} needs none");
+            Failure::new(exit::USAGE, text)
+        })
     }
 }
 
@@ -65,14 +69,14 @@ mod tests {
     #[test]
     fn all_may_be_left_open() {
         let args = parse(&[]).expect("nothing is needed");
-        assert_eq!(args.wish(None), Wish::default());
+        assert_eq!(args.choice(), DeviceChoice::default());
     }
 
     #[test]
     fn what_is_given_is_wished() {
         let args = parse(&["--ib-dev", "mlx5_1", "--ib-port", "2", "--gid-index", "3"]).expect("good");
         let address = "10.9.0.1".parse().ok();
-        let wish = args.options(address).wish;
+        let wish = args.choice().options(address).wish;
         assert_eq!(
             (wish.address, wish.device.as_deref(), wish.port, wish.gid_index),
             (address, Some("mlx5_1"), Some(2), Some(3))

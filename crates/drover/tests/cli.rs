@@ -6,11 +6,7 @@ mod common;
 
 use common::{Serving, drover, folder};
 use drover_base::Ns;
-use drover_kv_herd::client::{BlockingClient, ClientOptions, Dial, SetupError};
-use drover_rt::control::ControlAddr;
-use drover_verbs::Device;
-use drover_verbs_shm::{Shm, ShmDevice};
-use std::rc::Rc;
+use drover_client::{Client, Error, Options};
 
 #[test]
 fn set_get_delete_and_their_statuses() {
@@ -119,11 +115,12 @@ fn further_ways_in() {
     );
 }
 
-fn client_of(server: &Serving) -> Result<BlockingClient<Shm>, SetupError> {
-    let addr: ControlAddr = server.addr.parse().expect("an address");
-    let ctx = Rc::new(ShmDevice::default().context().expect("shared memory"));
-    let options = ClientOptions::default();
-    BlockingClient::connect(ctx, Dial::to(addr), options, Ns::from_s(20))
+fn client_of(server: &Serving) -> Result<Client, Error> {
+    let options = Options {
+        connect_timeout: Ns::from_s(20),
+        ..Options::default()
+    };
+    Client::connect_with(&server.addr, &options)
 }
 
 #[test]

@@ -14,7 +14,16 @@ const FENCE: &str = "```dependencies";
 /// Package names are crate folders with this in front; the binary's is its folder.
 const PREFIX: &str = "drover-";
 /// Crates that may name a provider: they choose one at run time.
-const LEAVES: &[&str] = &["drover", "bench", "examples", "figures", "fuzz", "space", "swarm"];
+const LEAVES: &[&str] = &[
+    "drover",
+    "client",
+    "bench",
+    "examples",
+    "figures",
+    "fuzz",
+    "simcluster",
+    "swarm",
+];
 
 #[derive(Default, PartialEq, Debug)]
 struct Edges {

@@ -39,12 +39,12 @@ pub struct Exposition {
 /// Adds samples to one family.
 pub struct Samples<'a> {
     text: &'a mut String,
-    name: &'static str,
+    name: &'a str,
 }
 
 impl Exposition {
     /// Begins a family. A family is begun once and may have no samples.
-    pub fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Samples<'_> {
+    pub fn family<'a>(&'a mut self, name: &'a str, kind: Kind, help: &str) -> Samples<'a> {
         // Writing to a String cannot fail; help texts are ours and have neither backslashes nor line ends.
         let _ = writeln!(self.text, "# HELP {name} {help}");
         let _ = writeln!(self.text, "# TYPE {name} {}", kind.name());

@@ -5,6 +5,7 @@ use super::exposition::{Exposition, Kind, Samples};
 use super::process::{self, Process};
 use super::sockets::SocketStats;
 use drover_base::Spread;
+use drover_kv::{CounterKind, Facts};
 use drover_kv_herd::server::{Counters, Server, ServerStats, WorkerStats};
 use drover_store::PartitionStats;
 use drover_verbs::Provider;
@@ -19,6 +20,19 @@ pub struct Snapshot {
     pub clients_max: usize,
     /// Connections of other protocols.
     pub sockets: Sockets,
+    /// Of a system whose row in the table says what it counts, instead of all of the above.
+    pub service: Option<ServiceCounters>,
+}
+
+/// What a service counts, by its row in the table of systems.
+#[derive(Clone, Debug)]
+pub struct ServiceCounters {
+    /// The row.
+    pub facts: &'static Facts,
+    /// Values of its counters, shard by shard.
+    pub shards: Vec<Vec<u64>>,
+    /// Seconds since it started.
+    pub uptime_s: u64,
 }
 
 /// Counters of everything that came over sockets.
@@ -271,14 +285,48 @@ pub fn render(snapshot: Option<&Snapshot>, process: &Process) -> String {
     let mut out = Exposition::default();
     out.family("drover_up", Kind::Gauge, "Whether all workers answer.")
         .count(&[], snapshot.is_some().into());
-    for family in snapshot.iter().flat_map(|_| FAMILIES) {
-        let mut samples = out.family(family.name, family.kind, family.help);
-        if let Some(snapshot) = snapshot {
-            (family.add)(snapshot, &mut samples);
+    match snapshot.map(|snapshot| (snapshot, &snapshot.service)) {
+        None => {}
+        Some((_, Some(service))) => add_service(&mut out, service),
+        Some((snapshot, None)) => {
+            for family in FAMILIES {
+                (family.add)(snapshot, &mut out.family(family.name, family.kind, family.help));
+            }
         }
     }
     process::add(&mut out, process);
     out.finish()
+}
+
+/// Every counter of the service's row, for each shard: `drover_NAME_total`, or `drover_current_NAME` of an amount.
+fn add_service(out: &mut Exposition, service: &ServiceCounters) {
+    let facts = service.facts;
+    out.family(
+        "drover_uptime_seconds",
+        Kind::Gauge,
+        "Seconds since the server started.",
+    )
+    .count(&[], service.uptime_s);
+    out.family(
+        "drover_version",
+        Kind::Gauge,
+        "Always 1; the version is the label.",
+    )
+    .count(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+    out.family("drover_system", Kind::Gauge, "Always 1; the system is the label.")
+        .count(&[("system", facts.name)], 1);
+    for (index, counter) in facts.counters.iter().enumerate() {
+        let (name, kind) = match counter.kind {
+            CounterKind::Events => (format!("drover_{}_total", counter.name), Kind::Counter),
+            CounterKind::Amount => (format!("drover_current_{}", counter.name), Kind::Gauge),
+        };
+        let mut samples = out.family(&name, kind, counter.help);
+        for (shard, values) in service.shards.iter().enumerate() {
+            if let Some(value) = values.get(index) {
+                samples.count(&[("shard", &shard.to_string())], *value);
+            }
+        }
+    }
 }
 
 fn add_operations(all: &Snapshot, out: &mut Samples<'_>) {
@@ -393,6 +441,7 @@ impl<P: Provider> super::Source for Whole<'_, P> {
             server: self.server.ask(patience).map_err(|silence| silence.to_string())?,
             clients_max: self.clients_max,
             sockets: self.front.as_ref().map(SocketStats::read).unwrap_or_default(),
+            service: None,
         })
     }
 }

@@ -15,7 +15,7 @@ mod strict;
 #[cfg(test)]
 mod tests;
 
-pub use metrics::{Snapshot, Whole};
+pub use metrics::{ServiceCounters, Snapshot, Whole};
 pub use sockets::SocketStats;
 
 use crate::exit::{self, Failure};

@@ -58,6 +58,7 @@ fn full() -> Snapshot {
             durations: vec![drover_base::Spread::default(); 2],
             commands: vec![("get", "hit", 5), ("incr", "miss", 3)],
         },
+        service: None,
     }
 }
 

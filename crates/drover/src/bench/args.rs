@@ -2,9 +2,9 @@
 
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
-use crate::shards::System;
 use drover_bench::rivals::Entrant;
 use drover_bench::workload::{Mix, Popularity};
+use drover_systems::System;
 use std::path::PathBuf;
 
 /// Arguments of `bench`.
@@ -200,26 +200,27 @@ impl Args {
     /// Keys, where `system` is measured; `None`: all of them by turns.
     pub fn keys(&self, system: Option<System>) -> u32 {
         self.keys.unwrap_or(match system {
-            Some(System::Herd) => 1_000_000,
+            Some(system) if system.facts().table.is_none() => 1_000_000,
+            // What fills a table to three quarters, for which READs were computed.
             _ => 3 << 18,
         })
     }
 
     /// How often all keys are replaced where `system` is measured, with a mix that inserts keys or does not.
     pub fn turnovers(&self, system: System, inserts: bool) -> Result<u32, Failure> {
-        let of_herd = system == System::Herd;
+        let reads_nothing = system.facts().table.is_none();
         let given = self.churn.filter(|churn| *churn > 0);
         match (self.churn, given) {
-            (None, _) if of_herd || inserts || self.address.is_some() => Ok(0),
+            (None, _) if reads_nothing || inserts || self.address.is_some() => Ok(0),
             (None, _) => Ok(u32::from(self.fabric == "shm")),
             (_, Some(_)) if inserts => Err(usage(format!(
                 "--churn: a table at a constant load has no inserts beside; mix {} has",
                 self.mix
             ))),
-            (_, Some(_)) if of_herd && !self.is_auto() => Err(usage(
-                "--churn: tells what GETs READ, and those of herd READ nothing",
-            )),
-            (_, given) => Ok(given.filter(|_| !of_herd).unwrap_or(0)),
+            (_, Some(_)) if reads_nothing && !self.is_auto() => Err(usage(format!(
+                "--churn: tells what GETs READ, and those of {system} READ nothing",
+            ))),
+            (_, given) => Ok(given.filter(|_| !reads_nothing).unwrap_or(0)),
         }
     }
 

@@ -1,16 +1,13 @@
 //! `drover bench`: measures a server, its own if none is named, and what stands beside it.
 
 mod args;
-mod herd;
-mod one_sided;
+mod load;
+mod server;
 mod turns;
 
 pub use args::{Args, fuzz_args};
 
 use crate::exit::{self, Failure};
-use crate::fabric::{self, Fabric, Job};
-use crate::shards::System;
-use crate::shards::client::system_at;
 use args::usage;
 use drover_base::Ns;
 use drover_bench::bound::Placement;
@@ -19,10 +16,14 @@ use drover_bench::report::Report;
 use drover_bench::session::{self, Plan, Wanted};
 use drover_bench::workload::{KeyText, Tape};
 use drover_bench::{Helper, Latency, Pace, Progress, helper_main, result_file};
+use drover_client::{Fabric, Job};
+use drover_kv::{SystemJob, ask_service};
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlAddr, ControlStream};
+use drover_systems::System;
 use drover_verbs::Provider;
-use herd::{ClientSettings, Herd, ServerPlan, ServerProcess};
+use load::{ClientSettings, UnderTest};
+use server::{ServerPlan, ServerProcess};
 use std::error::Error;
 use std::ffi::OsString;
 use std::fs::File;
@@ -41,8 +42,8 @@ pub fn run(args: &Args) -> ExitCode {
 /// What `bench` starts beside itself: its server, client processes, the bare ring's other end, rivals.
 pub fn helper(arguments: Vec<OsString>) -> ExitCode {
     match arguments.split_first() {
-        Some((role, rest)) if role == "serve" => herd::serve(rest.to_vec()),
-        Some((role, rest)) if role == "clients" => herd::clients(rest.to_vec()),
+        Some((role, rest)) if role == "serve" => server::serve(rest.to_vec()),
+        Some((role, rest)) if role == "clients" => load::clients(rest.to_vec()),
         _ => helper_main(arguments),
     }
 }
@@ -56,7 +57,7 @@ fn bench(args: &Args) -> Result<(), Failure> {
         None => None,
         Some(text) => {
             let addr = text.parse().map_err(usage)?;
-            Some(fabric::with_device(&addr, &args.device)?)
+            Some(args.device.of(&addr)?)
         }
     };
     let system = match &addr {
@@ -69,14 +70,14 @@ fn bench(args: &Args) -> Result<(), Failure> {
     let mut process = match &addr {
         Some(_) => None,
         None => {
-            let addr = fabric::with_device(&own_address(args, system), &args.device)?;
+            let addr = args.device.of(&own_address(args, system))?;
             Some(start(&mut plan, &server, &addr)?)
         }
     };
     plan.footprint = server.footprint();
     let addr = addr.or_else(|| Some(process.as_ref()?.addr.clone()));
     let addr = addr.expect("there is a server, ours or the one that was named");
-    plan.fabric = fabric::name(&addr).to_owned();
+    plan.fabric = Fabric::name(&addr).to_owned();
     let fabric = Fabric::towards(&addr)?;
     if let Some(choice) = fabric.choice() {
         eprintln!("RDMA device: {choice}");
@@ -120,8 +121,13 @@ fn system_of(args: &Args, addr: &ControlAddr) -> Result<System, Failure> {
     Fabric::towards(addr)?;
     let unavailable = |error: &dyn std::fmt::Display| Failure::new(exit::UNAVAILABLE, error);
     let mut stream = ControlStream::connect(addr, ANSWER).map_err(|error| unavailable(&error))?;
-    let (system, _) =
-        system_at(&mut stream, &NativeCpu::new(0), ANSWER).map_err(|error| unavailable(&error))?;
+    let info = ask_service(&mut stream, &NativeCpu::new(0), ANSWER).map_err(|error| unavailable(&error))?;
+    let system = System::named(&info.system).ok_or_else(|| {
+        unavailable(&format!(
+            "the server speaks {}, which this program does not",
+            info.system
+        ))
+    })?;
     match args.system() {
         Some(asked) if asked != system => Err(usage(format!(
             "--system {asked}: the server at {addr} speaks {system}"
@@ -147,25 +153,25 @@ impl Job for Measure<'_> {
 
     fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer {
         let device = device.clone();
-        let (addr, settings) = (self.addr, self.settings);
-        match self.system {
-            System::Herd => {
-                let herd = Herd::<P> {
-                    addr,
-                    settings,
-                    device,
-                };
-                session::run(&herd, self.plan, self.progress)
-            }
-            System::Pilaf => {
-                let pilaf = one_sided::pilaf::<P>(addr, settings, device);
-                session::run(&pilaf, self.plan, self.progress)
-            }
-            System::Farm => {
-                let farm = one_sided::farm::<P>(addr, settings, device);
-                session::run(&farm, self.plan, self.progress)
-            }
-        }
+        self.system.run(MeasureOn::<P> {
+            device,
+            measure: self,
+        })
+    }
+}
+
+struct MeasureOn<'a, P: Provider> {
+    device: P::Device,
+    measure: Measure<'a>,
+}
+
+impl<P: Provider<Cpu = NativeCpu>> SystemJob for MeasureOn<'_, P> {
+    type Answer = Result<(Report, Latency), Box<dyn Error>>;
+
+    fn run<S: drover_kv::System>(self) -> Self::Answer {
+        let measure = self.measure;
+        let tested = UnderTest::<P, S>::new(measure.addr, measure.settings, self.device);
+        session::run(&tested, measure.plan, measure.progress)
     }
 }
 
@@ -173,8 +179,7 @@ impl Job for Measure<'_> {
 fn own_address(args: &Args, system: System) -> ControlAddr {
     let text = match (args.fabric.as_str(), system) {
         ("rdma", _) => "rdma://127.0.0.1:0".to_owned(),
-        (_, System::Herd) => format!("shm:bench-{}", std::process::id()),
-        (_, other) => format!("shm:bench-{}-{other}", std::process::id()),
+        (_, system) => format!("shm:bench-{}-{system}", std::process::id()),
     };
     text.parse().expect("a short name, or a loopback address")
 }
@@ -237,15 +242,11 @@ fn server_plan(args: &Args, system: System, plan: &Plan) -> Result<ServerPlan, F
             plan.key_count
         )));
     }
-    let item_bytes = match system {
-        System::Herd => drover_store::item_bytes(plan.key_bytes, value_bytes_max),
-        System::Pilaf | System::Farm => plan.key_bytes + value_bytes_max,
-    };
     Ok(ServerPlan {
         system,
         cores: plan.cores.server.clone(),
         item_count,
-        item_bytes,
+        key_bytes: plan.key_bytes,
         window: args.window,
         value_bytes_max,
     })

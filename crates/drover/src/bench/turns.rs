@@ -1,16 +1,18 @@
 //! `--system auto`: all systems by turns, with the same operations, at each size of value; which won where.
 
 use super::args::{Args, usage};
-use super::herd::{ClientSettings, Herd, ServerProcess};
-use super::{one_sided, own_address, plan, server_plan, settings, start, write_json, write_result};
+use super::load::{ClientSettings, UnderTest};
+use super::server::ServerProcess;
+use super::{own_address, plan, server_plan, settings, start, write_json, write_result};
 use crate::exit::{self, Failure};
-use crate::fabric::{self, Fabric, Job};
-use crate::shards::System;
 use drover_bench::report::{Report, median};
 use drover_bench::session::{Contestant, Plan, run_by_turns};
 use drover_bench::{Latency, Progress};
+use drover_client::{Fabric, Job};
+use drover_kv::SystemJob;
 use drover_mem::NativeCpu;
 use drover_rt::control::ControlAddr;
+use drover_systems::System;
 use drover_verbs::Provider;
 use serde::Serialize;
 use std::error::Error;
@@ -71,13 +73,13 @@ fn one_size(
     progress: &Progress,
 ) -> Result<Vec<(Report, Latency)>, Failure> {
     let mut entrants = Vec::new();
-    for system in System::ALL {
+    for &system in System::ALL {
         let mut plan = plan(args, system, value_bytes, args.keys(None))?;
         let server = server_plan(args, system, &plan)?;
-        let addr = fabric::with_device(&own_address(args, system), &args.device)?;
+        let addr = args.device.of(&own_address(args, system))?;
         let process = start(&mut plan, &server, &addr)?;
         plan.footprint = server.footprint();
-        plan.fabric = fabric::name(&process.addr).to_owned();
+        plan.fabric = Fabric::name(&process.addr).to_owned();
         entrants.push(Entrant {
             system,
             plan,
@@ -122,18 +124,11 @@ impl Job for ByTurns<'_> {
 
     fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer {
         let contestant = |entrant: &Entrant| {
-            let addr: ControlAddr = entrant.process.addr.clone();
-            let (settings, device) = (self.settings, device.clone());
-            let contestant: Box<dyn Contestant> = match entrant.system {
-                System::Herd => Box::new(Herd::<P> {
-                    addr,
-                    settings,
-                    device,
-                }),
-                System::Pilaf => Box::new(one_sided::pilaf::<P>(addr, settings, device)),
-                System::Farm => Box::new(one_sided::farm::<P>(addr, settings, device)),
-            };
-            contestant
+            entrant.system.run(Contest::<P> {
+                addr: entrant.process.addr.clone(),
+                settings: self.settings,
+                device: device.clone(),
+            })
         };
         let contestants: Vec<Box<dyn Contestant>> = self.entrants.iter().map(contestant).collect();
         let pairs: Vec<(&dyn Contestant, &Plan)> = contestants
@@ -142,6 +137,20 @@ impl Job for ByTurns<'_> {
             .map(|(contestant, entrant)| (&**contestant, &entrant.plan))
             .collect();
         run_by_turns(&pairs, self.progress)
+    }
+}
+
+struct Contest<P: Provider> {
+    addr: ControlAddr,
+    settings: ClientSettings,
+    device: P::Device,
+}
+
+impl<P: Provider<Cpu = NativeCpu>> SystemJob for Contest<P> {
+    type Answer = Box<dyn Contestant>;
+
+    fn run<S: drover_kv::System>(self) -> Box<dyn Contestant> {
+        Box::new(UnderTest::<P, S>::new(self.addr, self.settings, self.device))
     }
 }
 

@@ -32,7 +32,7 @@ pub fn run(args: &Args) -> ExitCode {
 
 fn devices(args: &Args) -> Result<(), Failure> {
     let survey = Survey::take(None).map_err(|error| Failure::new(exit::UNAVAILABLE, error))?;
-    let (text, chosen) = shown(&survey, &args.device.wish(None), args.json);
+    let (text, chosen) = shown(&survey, &args.device.choice().wish(None), args.json);
     print!("{text}");
     chosen.map_err(|error| Failure::new(exit::UNAVAILABLE, format!("ibv is not available: {error}")))
 }

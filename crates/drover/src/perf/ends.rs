@@ -2,7 +2,7 @@
 
 use super::{Args, Output, failure};
 use crate::exit::{self, Failure};
-use crate::fabric::{self, Fabric, Job};
+use drover_client::{Fabric, Job};
 use drover_mem::NativeCpu;
 use drover_perf::SETUP_WAIT;
 use drover_rt::control::{ControlAddr, ControlListener, ControlStream};
@@ -59,7 +59,7 @@ fn hold(core: Option<usize>) {
 
 /// The end that measures.
 pub fn client(args: &Args, addr: &ControlAddr) -> Result<(), Failure> {
-    let addr = fabric::with_device(addr, &args.device)?;
+    let addr = args.device.of(addr)?;
     let opened = Fabric::towards(&addr)?;
     let stream = ControlStream::connect(&addr, SETUP_WAIT).map_err(|error| unavailable(&error))?;
     opened.run(Measure {
@@ -71,7 +71,7 @@ pub fn client(args: &Args, addr: &ControlAddr) -> Result<(), Failure> {
 
 /// The other end: serves one client.
 pub fn server(args: &Args, addr: &ControlAddr) -> Result<(), Failure> {
-    let addr = fabric::with_device(addr, &args.device)?;
+    let addr = args.device.of(addr)?;
     let opened = Fabric::serving(&addr, ShmDevice::default())?;
     let listener = ControlListener::bind(&addr).map_err(|error| unavailable(&error))?;
     if !args.json {
@@ -86,7 +86,7 @@ pub fn server(args: &Args, addr: &ControlAddr) -> Result<(), Failure> {
 }
 
 fn described(fabric: &Fabric, addr: &ControlAddr) -> String {
-    let name = fabric::name(addr);
+    let name = Fabric::name(addr);
     match fabric.choice() {
         Some(choice) => format!("{name}, {choice}"),
         None => name.to_string(),

@@ -6,7 +6,7 @@ mod limits;
 mod listen;
 mod memcached;
 mod memory_file;
-mod one_sided;
+mod native;
 mod ops;
 mod plan;
 mod run;
@@ -17,7 +17,7 @@ pub use args::Args;
 pub use settings::{fuzz_config_file, fuzz_settings};
 
 use crate::exit;
-use crate::shards::System;
+use drover_systems::System;
 use settings::Settings;
 use std::process::ExitCode;
 
@@ -30,7 +30,7 @@ pub fn run(args: &Args) -> ExitCode {
     exit::from_result(
         Settings::resolve(args).and_then(|settings| match settings.system.value {
             System::Herd => run::serve(&settings),
-            _ => one_sided::serve(&settings),
+            _ => native::serve(&settings),
         }),
     )
 }

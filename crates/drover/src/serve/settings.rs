@@ -2,7 +2,7 @@
 //! with its origin, so that `drover config` can say where it came from.
 
 mod file;
-mod one_sided;
+mod offered;
 mod origin;
 mod show;
 #[cfg(test)]
@@ -16,10 +16,9 @@ use super::args::Args;
 use super::extended::{self, Extended};
 use super::ops::OpsSettings;
 use crate::exit::{self, Failure};
-use crate::fabric;
 use crate::rdma::DeviceArgs;
-use crate::shards::System;
 use drover_kv_herd::control::PARTITIONS_MAX;
+use drover_systems::System;
 use file::read_file;
 use std::path::PathBuf;
 use words::{allowed_cores, bytes_of, choose_cores, mask_of, some};
@@ -166,11 +165,11 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
     let system = system_of(pick(
         typed.system,
         file.system,
-        System::Herd.name().to_string(),
+        System::Herd.to_string(),
         Origin::Default,
     ))?;
     // As with memcached: who asks for a Unix socket alone gets no TCP port.
-    let default_port = match unix_socket.value.is_some() || system.value != System::Herd {
+    let default_port = match unix_socket.value.is_some() || !system.value.facts().offers.memcached {
         true => 0,
         false => PORT,
     };
@@ -280,14 +279,18 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
         threads,
     };
     settings.check()?;
-    one_sided::refuse_what_means_nothing(&settings)?;
+    offered::refuse_what_means_nothing(&settings)?;
     Ok(settings)
 }
 
 /// `--system`.
 fn system_of(name: Setting<String>) -> Result<Setting<System>, Failure> {
     let Some(value) = System::named(&name.value) else {
-        let known = System::ALL.map(System::name).join(" or ");
+        let known = System::ALL
+            .iter()
+            .map(System::to_string)
+            .collect::<Vec<_>>()
+            .join(" or ");
         let text = format!("--system {}: expected {known}", name.value);
         return Err(Failure::new(exit::USAGE, text));
     };
@@ -320,7 +323,7 @@ fn with_device(mut fabric: Setting<String>, device: &DeviceArgs) -> Result<Setti
             .value
             .parse()
             .map_err(|error| Failure::new(exit::USAGE, error))?;
-        fabric.value = fabric::with_device(&addr, device)?.to_string();
+        fabric.value = device.of(&addr)?.to_string();
     }
     Ok(fabric)
 }

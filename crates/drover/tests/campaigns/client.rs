@@ -2,8 +2,9 @@
 
 use crate::journal::{Answer, Ask, Command, Key, Record, now};
 use drover_base::{Ns, Rng};
+use drover_client::{CallError, Client as KvClient, Connected};
 use drover_kv::{Op, Outcome, Refusal};
-use drover_kv_herd::client::{BlockingClient, ClientOptions, Dial, OpError};
+use drover_kv_herd::client::{ClientOptions, Dial, HerdClient};
 use drover_kv_herd::control::FrontEnd;
 use drover_testkit::kv_conformance::{value_bytes, value_id};
 use drover_verbs::Device;
@@ -79,7 +80,7 @@ impl Role {
 }
 
 struct Client {
-    kv: BlockingClient<Shm>,
+    kv: KvClient,
     journal: UnixStream,
     rng: Rng,
     id: u64,
@@ -131,7 +132,7 @@ fn listen(mut from: UnixStream) -> Receiver<Command> {
 }
 
 /// Every client is a bit different.
-fn connect(role: &Role, mut rng: Rng) -> BlockingClient<Shm> {
+fn connect(role: &Role, mut rng: Rng) -> KvClient {
     let options = ClientOptions {
         window: 1 << rng.below(5),
         slot_bytes: [128, 256, 1024][rng.below(3) as usize],
@@ -140,12 +141,14 @@ fn connect(role: &Role, mut rng: Rng) -> BlockingClient<Shm> {
             false => FrontEnd::Slots,
         },
         deadline: Ns::from_ms(role.deadline_ms),
+        keeper: true,
         ..ClientOptions::default()
     };
     let ctx = Rc::new(ShmDevice::default().context().expect("a context"));
     let dial = Dial::to(role.addr.parse().expect("an address"));
-    BlockingClient::connect(ctx, dial, options.clone(), CONNECT_MAX)
-        .unwrap_or_else(|error| panic!("{error} ({options:?})"))
+    let client = HerdClient::<Shm>::connect_blocking(ctx.clone(), dial, options.clone(), CONNECT_MAX)
+        .unwrap_or_else(|error| panic!("{error} ({options:?})"));
+    Connected::over(ctx, client).into()
 }
 
 impl Client {
@@ -248,7 +251,7 @@ impl Client {
         let first_op = self.op_count;
         self.op_count += batch.len() as u64;
         self.kv
-            .execute_batch(&ops, |i, outcome| {
+            .execute(&ops, |i, outcome| {
                 let answer = answer(batch[i], outcome);
                 returns.push(Record::Return {
                     op: first_op + i as u64,
@@ -268,11 +271,11 @@ impl Client {
 }
 
 /// Calls `once` until an operation succeeds.
-fn persist<T>(mut once: impl FnMut() -> Result<T, OpError>) -> T {
+fn persist<T>(mut once: impl FnMut() -> Result<T, CallError>) -> T {
     loop {
         match once() {
             Ok(done) => return done,
-            Err(OpError::Indeterminate | OpError::Refused(Refusal::Unavailable)) => {}
+            Err(CallError::Indeterminate | CallError::Refused(Refusal::Unavailable)) => {}
             Err(error) => panic!("{error}"),
         }
     }

@@ -2,27 +2,23 @@
 
 use super::plan::{Answer, Ask, Request, Voice, now};
 use drover_base::Ns;
+use drover_client::{Client, Options};
 use drover_kv::{Op, Outcome};
-use drover_kv_herd::client::{BlockingClient, ClientOptions, Dial};
-use drover_verbs::Device;
-use drover_verbs_shm::{Shm, ShmDevice};
-use std::rc::Rc;
 
 /// Longer than a server takes to begin.
 const PATIENCE: Ns = Ns::from_s(30);
 
-pub struct Native(BlockingClient<Shm>);
+pub struct Native(Client);
 
 impl Native {
     /// Whoever asks longer than `deadline` without a server is told that there is none.
     pub fn connect(addr: &str, deadline: Ns) -> Native {
-        let ctx = Rc::new(ShmDevice::default().context().expect("a context"));
-        let options = ClientOptions {
-            deadline,
-            ..ClientOptions::default()
+        let options = Options {
+            connect_timeout: PATIENCE,
+            call_timeout: deadline,
+            ..Options::default()
         };
-        let dial = Dial::to(addr.parse().expect("an address"));
-        Native(BlockingClient::connect(ctx, dial, options, PATIENCE).expect("a server"))
+        Native(Client::connect_with(addr, &options).expect("a server"))
     }
 }
 
@@ -36,7 +32,7 @@ impl Voice for Native {
         let ops: Vec<Op<'_>> = batch.iter().zip(&values).map(op).collect();
         let mut answers = vec![None; batch.len()];
         // What could not even be submitted has no answer either.
-        let _ = self.0.execute_batch(&ops, |i, outcome| {
+        let _ = self.0.execute(&ops, |i, outcome| {
             answers[i] = answer(outcome).map(|answer| (answer, now()));
         });
         answers

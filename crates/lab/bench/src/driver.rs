@@ -10,10 +10,10 @@
 
 use crate::flight::{Counts, Flight};
 use crate::latency::Latency;
-use crate::reads::Reads;
 use crate::target::{Target, TargetError};
 use crate::workload::{Draw, KeyText, Tape, Values, Verb};
 use drover_base::Ns;
+use drover_kv::Reads;
 use drover_kv::{Op, SubmitError};
 use drover_mem::{NativeCpu, timestamp};
 use std::hint::cold_path;

@@ -58,6 +58,7 @@ pub mod workload;
 pub const COMMIT: &str = env!("DROVER_COMMIT");
 
 pub use driver::{Client, Measured, Pace, RunOptions, SAMPLE_EVERY};
+pub use drover_kv::{Reads, TableKind};
 pub use flight::Counts;
 pub use helper::{Helper, helper_main};
 pub use latency::{Latency, LatencyUs, SpreadUs};
@@ -65,5 +66,5 @@ pub use load_process::client_process;
 pub use load_threads::{LoadOptions, LoadThreads, System};
 pub use machine::Machine;
 pub use progress::Progress;
-pub use reads::{Churned, Reads, ReadsPerGet, Table, TableKind};
+pub use reads::{Churned, ReadsPerGet, Table};
 pub use target::{KvTarget, NullTarget, Target, TargetError};

@@ -3,8 +3,9 @@
 use crate::bound::{Bound, Placement};
 use crate::latency::LatencyUs;
 use crate::machine::Machine;
-use crate::reads::{Churned, Reads, ReadsPerGet, Table};
+use crate::reads::{Churned, ReadsPerGet, Table};
 use crate::rivals::Kind;
+use drover_kv::Reads;
 use serde::{Deserialize, Serialize};
 
 /// One run of `bench`.

@@ -1,7 +1,7 @@
 //! [`Target`]: whatever answers operations; the only thing that the load generator knows.
 
-use crate::reads::Reads;
 use drover_base::{Cpu as _, Ns};
+use drover_kv::Reads;
 use drover_kv::{Completion, KvClient, Op, Outcome, SubmitError, Token};
 use drover_verbs::{Context as _, Provider};
 use std::rc::Rc;

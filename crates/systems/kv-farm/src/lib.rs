@@ -34,3 +34,6 @@ pub mod control;
 pub mod layout;
 pub mod logic;
 pub mod server;
+mod system;
+
+pub use system::Farm;

@@ -28,4 +28,7 @@ pub mod costs;
 pub mod layout;
 pub mod logic;
 pub mod server;
+mod system;
+
+pub use system::{Herd, HerdPlan};
 mod staging;

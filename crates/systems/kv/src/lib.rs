@@ -5,17 +5,32 @@
 //!
 //! - [`Op`] is what a caller wants, [`Outcome`] what came of it.
 //! - [`KvClient`] is the batch-shaped, non-blocking client that everything else is built on: submit, poll.
-//! - [`Caller`] waits for one operation at a time, over any of them.
+//! - [`System`] is what a system tells and does as a whole: facts, sizes, how a service starts and a client connects.
+//! - [`Shard`] and [`ShardPlan`] are for systems whose services are equal shards.
 //!
 //! **Promises.** Per key, completed operations are linearizable. An operation that may or may not have
 //! happened is [`Outcome::Indeterminate`], never an error that looks like "did not happen". Every operation
 //! completes: with a result, or with a failure when its deadline has passed.
 #![forbid(unsafe_code)]
 
-mod caller;
+mod call;
 mod client;
+mod connect;
+mod counter;
 mod op;
+mod plan;
+mod reads;
+mod shard;
+mod system;
 
-pub use caller::{CallError, Caller};
+pub use call::CallError;
 pub use client::{Completion, KvClient, SubmitError, Token};
+pub use connect::{
+    ConnectError, ConnectOptions, ServiceClient, ServiceInfo, SetupFailure, ask_service, connect, dials,
+};
+pub use counter::{Counter, CounterKind, Merge, stats_text};
 pub use op::{KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal};
+pub use plan::{ShardPlan, TableShape};
+pub use reads::{Reads, TableKind};
+pub use shard::Shard;
+pub use system::{Capacity, Channels, Facts, Offers, OnCore, Policy, Service, Sizes, System, SystemJob};

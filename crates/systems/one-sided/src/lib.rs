@@ -43,5 +43,5 @@ pub use control::{ClientParams, Hello, NO_RESOURCES, Ready, ServerParams, WRONG_
 pub use error::{PeerError, SetupError, StartError};
 pub use queues::{Depths, Queues, WHICH};
 pub use request::{REQUEST_HEADER_BYTES, Request, RequestKind};
-pub use server::{Clock, Membership, Server, ShardLogic, WorkDone};
+pub use server::{CLIENTS, Clock, Membership, Server, ShardLogic, WorkDone};
 pub use status::Status;

@@ -1,7 +1,7 @@
 //! What `drover config` prints: each setting on a line, with its origin.
 
 use super::{Row, Settings, row};
-use crate::shards::System;
+use drover_systems::System;
 use std::fmt;
 use std::path::PathBuf;
 

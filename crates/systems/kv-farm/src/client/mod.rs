@@ -16,6 +16,7 @@ pub use mailbox::fuzz_mailbox;
 use crate::logic::{Lookup, Miss};
 use drover_base::Ns;
 use drover_index::hopscotch::{Object, item_bytes};
+use drover_kv::Reads;
 use drover_one_sided::{Sink, WHICH};
 use drover_verbs::{Provider, Wc};
 use session::{MOVES, OBJECT, SENT, Session};
@@ -126,6 +127,16 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
 
     fn stats(&self) -> ClientStats {
         self.stats
+    }
+
+    fn reads(stats: &ClientStats) -> Reads {
+        Reads {
+            hits: stats.hits,
+            probes: stats.neighbourhood_reads + stats.overflow_reads,
+            records: stats.object_reads,
+            asked: stats.confirmed_misses + stats.false_misses,
+            torn: stats.retries,
+        }
     }
 
     fn begin(&mut self, ops: &mut Operations<P>, at: usize) {

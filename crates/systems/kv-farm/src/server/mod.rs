@@ -14,8 +14,8 @@ pub use state::ShardState;
 use crate::control::{Attach, FarmParams, Hello, PROTOCOL_VERSION, Ready, ServerParams, Welcome};
 use crate::layout::{REPLY_TRAILER_BYTES, REQUEST_HEADER_BYTES, record_bytes};
 use connection::{Connection, WireOptions};
-use drover_base::KeyHasher;
-use drover_kv::KEY_BYTES_MAX;
+use drover_base::{HashSeed, KeyHasher};
+use drover_kv::{KEY_BYTES_MAX, ShardPlan};
 use drover_mem::round_up;
 use drover_one_sided::{Clock, Membership, PeerError, ShardLogic};
 use drover_verbs::{Context, MemoryRegion, Provider};
@@ -37,6 +37,24 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
     type Notification = Ready;
 
     const VERSION: u16 = PROTOCOL_VERSION;
+
+    fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
+        crate::system::options(plan, index, seed)
+    }
+
+    fn counters(&self) -> Vec<u64> {
+        let stats = self.stats();
+        vec![
+            stats.gets,
+            stats.puts,
+            stats.deletes,
+            stats.pulls,
+            self.len() as u64,
+            self.used_bytes() as u64,
+            stats.evictions,
+            self.options.home_count as u64,
+        ]
+    }
 
     fn membership(options: &ServerOptions) -> Membership {
         assert!(options.message_bytes >= REQUEST_HEADER_BYTES.max(REPLY_TRAILER_BYTES) + KEY_BYTES_MAX);

@@ -22,8 +22,6 @@
 //!
 //! Conflicting operations on one key are under way together only where nothing of this can reorder them ([`conflict`]).
 
-mod asynch;
-mod blocking;
 mod bulk;
 mod conflict;
 mod connect;
@@ -35,17 +33,13 @@ mod retry;
 mod rto;
 mod session;
 mod stats;
-mod thread;
 mod waiting;
 mod window;
 
-pub use asynch::{AsyncClient, OpError};
-pub use blocking::BlockingClient;
 pub use connect::RECONNECT_MAX;
 pub use drover_rt::control::Dial;
 pub use options::{ClientOptions, SetupError};
 pub use stats::ClientStats;
-pub use thread::{ClientThread, Handle};
 
 use crate::costs::{ANSWER, LOOK, SUBMIT, SUBMIT_GET};
 use crate::layout::{Commit, ReplyImm, SlotOp, Status, TRAILER_BYTES, paper};

@@ -3,7 +3,6 @@
 mod bed;
 mod behind;
 mod bulk;
-mod calls;
 mod fake;
 mod hostile;
 mod loss;

@@ -13,6 +13,7 @@ pub use drover_rt::control::Dial;
 
 use crate::layout::record_bytes;
 use crate::logic::{Lookup, Miss};
+use drover_kv::Reads;
 use drover_one_sided::{Sink, WHICH};
 use drover_verbs::{Provider, Wc};
 use session::{ENTRY, PIECE, RECORD, SENT, Session};
@@ -104,6 +105,16 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
 
     fn stats(&self) -> ClientStats {
         self.stats
+    }
+
+    fn reads(stats: &ClientStats) -> Reads {
+        Reads {
+            hits: stats.hits,
+            probes: stats.entry_reads,
+            records: stats.record_reads,
+            asked: stats.asked,
+            torn: stats.torn,
+        }
     }
 
     fn begin(&mut self, ops: &mut Operations<P>, at: usize) {

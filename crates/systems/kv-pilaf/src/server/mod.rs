@@ -13,7 +13,8 @@ pub use state::ShardState;
 use crate::control::{Adopted, Attach, Grown, Hello, PROTOCOL_VERSION, ServerParams, Welcome};
 use crate::layout::MESSAGE_HEADER_BYTES;
 use connection::Connection;
-use drover_base::{KeyHasher, Ns};
+use drover_base::{HashSeed, KeyHasher, Ns};
+use drover_kv::ShardPlan;
 use drover_one_sided::{Clock, Membership, PeerError, ShardLogic, WorkDone};
 use drover_rt::control::{Frame, Message};
 use drover_verbs::{Context, MemoryRegion, Provider, QueuePair};
@@ -33,6 +34,25 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
     type Notification = Grown;
 
     const VERSION: u16 = PROTOCOL_VERSION;
+
+    fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
+        crate::system::options(plan, index, seed)
+    }
+
+    fn counters(&self) -> Vec<u64> {
+        let stats = self.stats();
+        vec![
+            stats.gets,
+            stats.puts,
+            stats.deletes,
+            stats.pulls,
+            self.len() as u64,
+            self.used_bytes() as u64,
+            stats.evictions,
+            self.entry_count() as u64,
+            stats.growths,
+        ]
+    }
 
     fn membership(options: &ServerOptions) -> Membership {
         assert!(options.message_bytes > MESSAGE_HEADER_BYTES);

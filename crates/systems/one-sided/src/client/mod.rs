@@ -8,6 +8,7 @@ mod fair_buffers;
 mod handshake;
 mod operation;
 mod operations;
+mod service;
 mod session;
 
 pub use operation::{Operation, State};
@@ -16,7 +17,7 @@ pub use session::{Agreed, ConnResources, Session, VALUES_MAX, Values};
 
 use crate::error::SetupError;
 use drover_base::{Cpu, Ns};
-use drover_kv::{Completion, KvClient, Op, SubmitError, Token};
+use drover_kv::{Completion, KvClient, Op, Reads, SubmitError, Token};
 use drover_rt::control::Dial;
 use drover_verbs::{Provider, Wc, WcStatus};
 use std::rc::Rc;
@@ -72,6 +73,9 @@ pub trait Reader<P: Provider>: Sized {
 
     /// Counters.
     fn stats(&self) -> Self::Stats;
+
+    /// Those of them that every such system has.
+    fn reads(stats: &Self::Stats) -> Reads;
 
     /// The GET in place `at` begins; its session stands.
     fn begin(&mut self, ops: &mut Operations<P, Self>, at: usize);

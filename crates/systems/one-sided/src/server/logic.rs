@@ -3,6 +3,7 @@
 use crate::control::{ClientParams, Hello, ServerParams};
 use crate::error::{PeerError, StartError};
 use drover_base::{HashSeed, KeyHasher, Ns};
+use drover_kv::ShardPlan;
 use drover_rt::control::{Frame, Message};
 use drover_verbs::Provider;
 use std::rc::Rc;
@@ -70,6 +71,12 @@ pub trait ShardLogic<P: Provider>: Sized {
 
     /// Of messages and layouts.
     const VERSION: u16;
+
+    /// How shard `index` of a service of `plan` is set up; all shards hash under `seed`.
+    fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> Self::Options;
+
+    /// Values of the system's counters, in the order of its facts, but for the last, [`CLIENTS`](crate::CLIENTS).
+    fn counters(&self) -> Vec<u64>;
 
     /// What the options say to the server.
     ///

@@ -2,8 +2,10 @@
 
 mod client_conn;
 mod logic;
+mod shard;
 
 pub use logic::{Clock, Membership, ShardLogic, WorkDone};
+pub use shard::CLIENTS;
 
 use crate::control::{Hello, NO_RESOURCES, Ready, ServerParams, WRONG_SHARD, WRONG_VERSION};
 use crate::error::{PeerError, StartError};

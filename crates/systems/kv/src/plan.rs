@@ -8,6 +8,7 @@
 //! At the load up to which a table is good, 0.75, Pilaf's records of about 130 bytes fill both at the same time. Shorter ones
 //! fill the table first, longer ones the records. *(our choice)*
 
+use crate::{Capacity, KEY_BYTES_MAX, Policy, Sizes};
 use drover_base::Ns;
 use drover_mem::PageWish;
 use drover_rt::Idle;
@@ -84,6 +85,51 @@ pub struct ShardPlan {
 }
 
 impl ShardPlan {
+    /// Shards of these sizes, with tables of `table`.
+    ///
+    /// # Errors
+    /// Memory that is too little to share, for people.
+    pub fn new(table: TableShape, sizes: &Sizes) -> Result<ShardPlan, String> {
+        let (shards, value_bytes_max) = (sizes.shard_count, sizes.value_bytes_max);
+        match sizes.capacity {
+            Capacity::Memory { bytes } => ShardPlan::of_memory(table, bytes, shards, value_bytes_max)
+                .ok_or_else(|| format!("too little for {shards} shards")),
+            Capacity::Items { count, key_bytes } => Ok(ShardPlan::of_items(
+                table,
+                count,
+                key_bytes + value_bytes_max,
+                shards,
+            )),
+        }
+    }
+
+    /// Puts an operator's decisions in.
+    pub fn set_policy(&mut self, policy: &Policy) {
+        self.evicts = policy.evicts;
+        self.clients_max = policy.clients_max;
+        self.idle = policy.idle;
+        if policy.large_pages {
+            self.pages = PageWish::Huge;
+        }
+    }
+
+    /// What was planned, for the log.
+    pub fn describe(&self) -> Vec<String> {
+        let full = match self.evicts {
+            true => "evicts the items that were written first: GETs leave no trace",
+            false => "answers \"full\" (-M)",
+        };
+        vec![
+            format!(
+                "{} shard(s) of {} places and {} KiB of records",
+                self.shard_count,
+                self.entry_count,
+                self.record_bytes >> 10
+            ),
+            format!("when full: {full}"),
+        ]
+    }
+
     /// Shards that share `memory_bytes`, for values of up to `value_bytes_max`. `None`: too little to share.
     pub fn of_memory(
         table: TableShape,
@@ -128,7 +174,7 @@ impl ShardPlan {
             table: TableShape::SINGLE,
             entry_count: 1 << 10,
             record_bytes: 1 << 20,
-            item_bytes_max: RECORD_HEADER_BYTES + drover_kv::KEY_BYTES_MAX + value_bytes_max,
+            item_bytes_max: RECORD_HEADER_BYTES + KEY_BYTES_MAX + value_bytes_max,
             evicts: true,
             pages: PageWish::HugeIfAny,
             idle: Idle::ADAPTIVE,

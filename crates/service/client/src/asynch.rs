@@ -1,11 +1,10 @@
 //! [`AsyncClient`]: a client for async code, with no runtime of its own, for executors of its thread. Other threads
-//! use a [`Handle`](super::Handle).
+//! use a [`ClientHandle`](crate::ClientHandle).
 
-use super::HerdClient;
-use super::blocking::found;
-use drover_base::{Actor, Cpu, Progress};
-use drover_kv::{KvClient, Op, OpKind, Outcome, Refusal, SubmitError, Token};
-use drover_verbs::{Context, Provider};
+use crate::session::{Connected, Session};
+use crate::{CallError, Error, Options};
+use drover_base::Ns;
+use drover_kv::{Op, OpKind, Outcome, SubmitError, Token};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -13,27 +12,9 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Poll, Waker};
 
-/// Why an operation has no result.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpError {
-    /// It certainly had no effect.
-    #[error(transparent)]
-    Refused(Refusal),
-    /// Nobody can know whether it had.
-    #[error("the server failed meanwhile: it may or may not have happened")]
-    Indeterminate,
-    /// It was not taken at all.
-    #[error(transparent)]
-    Submit(SubmitError),
-    /// The client's thread is gone.
-    #[error("the client is gone")]
-    Gone,
-}
-
 /// An operation that owns its key and value.
 #[derive(Clone, Debug)]
-pub(super) struct OwnedOp {
+pub(crate) struct OwnedOp {
     kind: OpKind,
     key: Vec<u8>,
     value: Vec<u8>,
@@ -41,7 +22,7 @@ pub(super) struct OwnedOp {
 }
 
 impl OwnedOp {
-    pub(super) fn new(op: &Op<'_>) -> OwnedOp {
+    pub(crate) fn new(op: &Op<'_>) -> OwnedOp {
         let (value, ttl_s) = match *op {
             Op::Put { value, ttl_s, .. } => (value, ttl_s),
             Op::Get { .. } | Op::Delete { .. } => (&[][..], 0),
@@ -54,7 +35,7 @@ impl OwnedOp {
         }
     }
 
-    pub(super) fn as_op(&self) -> Op<'_> {
+    pub(crate) fn as_op(&self) -> Op<'_> {
         let key = &self.key[..];
         match self.kind {
             OpKind::Get => Op::Get { key },
@@ -70,19 +51,19 @@ impl OwnedOp {
 
 /// What an operation came to: the value of a GET, or whether the key was there.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     Value(Vec<u8>),
     Done(bool),
 }
 
-pub(super) fn answer(outcome: Outcome<'_>) -> Result<Answer, OpError> {
+pub(crate) fn answer(outcome: Outcome<'_>) -> Result<Answer, CallError> {
     match outcome {
         Outcome::Value(value) => Ok(Answer::Value(value.to_vec())),
-        other => found(other).map(Answer::Done),
+        other => other.found().map(Answer::Done),
     }
 }
 
-pub(super) fn as_value(answer: Answer) -> Option<Vec<u8>> {
+pub(crate) fn as_value(answer: Answer) -> Option<Vec<u8>> {
     match answer {
         Answer::Value(value) => Some(value),
         Answer::Done(_) => None,
@@ -91,15 +72,15 @@ pub(super) fn as_value(answer: Answer) -> Option<Vec<u8>> {
 
 /// The place where a future finds its answer.
 #[derive(Debug, Default)]
-pub(super) struct Cell {
-    pub(super) answer: Option<Result<Answer, OpError>>,
-    pub(super) waker: Option<Waker>,
+pub(crate) struct Cell {
+    pub(crate) answer: Option<Result<Answer, CallError>>,
+    pub(crate) waker: Option<Waker>,
     /// The future was dropped: nobody wants the answer.
     abandoned: bool,
 }
 
-struct Local<P: Provider> {
-    client: HerdClient<P>,
+struct Local {
+    session: Connected,
     cells: Vec<Option<Cell>>,
     free: Vec<usize>,
     /// Operations that found the window full.
@@ -116,7 +97,7 @@ struct Cells<'a> {
 }
 
 impl Cells<'_> {
-    fn settle(&mut self, index: usize, result: Result<Answer, OpError>) {
+    fn settle(&mut self, index: usize, result: Result<Answer, CallError>) {
         let Some(cell) = self.cells.get_mut(index).and_then(Option::as_mut) else {
             return;
         };
@@ -130,37 +111,37 @@ impl Cells<'_> {
     }
 }
 
-impl<P: Provider> Local<P> {
+impl Local {
     /// The client, the backlog, and the rest.
-    fn parts(&mut self) -> (&mut HerdClient<P>, &mut VecDeque<(OwnedOp, usize)>, Cells<'_>) {
+    fn parts(&mut self) -> (&mut dyn Session, &mut VecDeque<(OwnedOp, usize)>, Cells<'_>) {
         let cells = Cells {
             cells: &mut self.cells,
             free: &mut self.free,
             woken: &mut self.woken,
         };
-        (&mut self.client, &mut self.backlog, cells)
+        (&mut *self.session.0, &mut self.backlog, cells)
     }
 
-    fn poll(&mut self, cpu: &P::Cpu) -> usize {
+    fn poll(&mut self) -> usize {
         let (client, backlog, mut cells) = self.parts();
         while let Some((op, index)) = backlog.pop_front() {
-            match client.submit(cpu, &op.as_op(), index as Token) {
+            match client.submit(&op.as_op(), index as Token) {
                 Ok(()) => {}
                 Err(SubmitError::WindowFull) => {
                     backlog.push_front((op, index));
                     break;
                 }
-                Err(error) => cells.settle(index, Err(OpError::Submit(error))),
+                Err(error) => cells.settle(index, Err(CallError::Submit(error))),
             }
         }
-        client.poll(cpu, &mut |c| cells.settle(c.token as usize, answer(c.outcome)))
+        client.poll(&mut |c| cells.settle(c.token as usize, answer(c.outcome)))
     }
 }
 
 /// Sends, receives, and wakes, in this order: whoever is woken may use the client at once.
-fn drive<P: Provider>(local: &RefCell<Local<P>>, cpu: &P::Cpu) -> usize {
+fn drive(local: &RefCell<Local>) -> usize {
     let mut borrowed = local.borrow_mut();
-    let done = borrowed.poll(cpu);
+    let done = borrowed.poll();
     let woken = std::mem::take(&mut borrowed.woken);
     drop(borrowed);
     woken.into_iter().for_each(Waker::wake);
@@ -168,28 +149,17 @@ fn drive<P: Provider>(local: &RefCell<Local<P>>, cpu: &P::Cpu) -> usize {
 }
 
 /// A client whose operations are futures, for executors that run in this client's thread. The futures move on
-/// when [`drive`](AsyncClient::drive) is called, or the client runs as an [`Actor`]; clones share it.
-pub struct AsyncClient<P: Provider> {
-    local: Rc<RefCell<Local<P>>>,
-    ctx: Rc<P::Context>,
+/// when [`drive`](AsyncClient::drive) is called; clones share the client.
+#[derive(Clone)]
+pub struct AsyncClient {
+    local: Rc<RefCell<Local>>,
 }
 
-impl<P: Provider> Clone for AsyncClient<P> {
-    fn clone(&self) -> AsyncClient<P> {
+impl From<Connected> for AsyncClient {
+    fn from(session: Connected) -> AsyncClient {
         AsyncClient {
-            local: self.local.clone(),
-            ctx: self.ctx.clone(),
-        }
-    }
-}
-
-impl<P: Provider> AsyncClient<P> {
-    /// Wraps a client.
-    pub fn new(client: HerdClient<P>) -> AsyncClient<P> {
-        AsyncClient {
-            ctx: client.context().clone(),
             local: Rc::new(RefCell::new(Local {
-                client,
+                session,
                 cells: Vec::new(),
                 free: Vec::new(),
                 backlog: VecDeque::new(),
@@ -197,25 +167,44 @@ impl<P: Provider> AsyncClient<P> {
             })),
         }
     }
+}
+
+impl AsyncClient {
+    /// Connects to the service at `addr`, as [`Client::connect_with`](crate::Client::connect_with). Blocks until then.
+    ///
+    /// # Errors
+    /// No address, no service, or no session with it.
+    pub fn connect(addr: &str, options: &Options) -> Result<AsyncClient, Error> {
+        Connected::to(addr, options).map(AsyncClient::from)
+    }
 
     /// The value of `key`, if there is one.
-    pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, OpError> {
+    ///
+    /// # Errors
+    /// Why its result is not known.
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, CallError> {
         self.begin(&Op::Get { key }).await.map(as_value)
     }
 
     /// Stores a value for `ttl_s` seconds (0: for ever).
-    pub async fn put(&self, key: &[u8], value: &[u8], ttl_s: u32) -> Result<(), OpError> {
+    ///
+    /// # Errors
+    /// Why its result is not known.
+    pub async fn put(&self, key: &[u8], value: &[u8], ttl_s: u32) -> Result<(), CallError> {
         self.begin(&Op::Put { key, value, ttl_s }).await.map(drop)
     }
 
     /// Removes a key; false if there was none.
-    pub async fn delete(&self, key: &[u8]) -> Result<bool, OpError> {
+    ///
+    /// # Errors
+    /// Why its result is not known.
+    pub async fn delete(&self, key: &[u8]) -> Result<bool, CallError> {
         Ok(self.begin(&Op::Delete { key }).await? == Answer::Done(true))
     }
 
     /// Reads many keys at once: `result[i]` is of `keys[i]`.
-    pub async fn get_many(&self, keys: &[&[u8]]) -> Vec<Result<Option<Vec<u8>>, OpError>> {
-        let pending: Vec<Pending<P>> = keys.iter().map(|key| self.begin(&Op::Get { key })).collect();
+    pub async fn get_many(&self, keys: &[&[u8]]) -> Vec<Result<Option<Vec<u8>>, CallError>> {
+        let pending: Vec<Pending> = keys.iter().map(|key| self.begin(&Op::Get { key })).collect();
         let mut results = Vec::with_capacity(keys.len());
         for one in pending {
             results.push(one.await.map(as_value));
@@ -225,7 +214,12 @@ impl<P: Provider> AsyncClient<P> {
 
     /// Sends, receives, wakes the futures whose operations are done. Returns how many there were.
     pub fn drive(&self) -> usize {
-        drive(&self.local, self.ctx.cpu())
+        drive(&self.local)
+    }
+
+    /// When [`drive`](AsyncClient::drive) must be called again even if nothing arrives ([`Ns::MAX`]: never).
+    pub fn next_timer(&self) -> Ns {
+        self.local.borrow().session.0.next_timer()
     }
 
     /// Runs one future to its end, driving the client. For main functions and tests; executors use
@@ -234,7 +228,7 @@ impl<P: Provider> AsyncClient<P> {
         let mut future = pin!(future);
         let waker = Waker::noop();
         loop {
-            self.ctx.cpu().refresh();
+            self.local.borrow().session.0.refresh();
             if let Poll::Ready(result) = future.as_mut().poll(&mut TaskContext::from_waker(waker)) {
                 return result;
             }
@@ -245,7 +239,7 @@ impl<P: Provider> AsyncClient<P> {
     }
 
     /// Takes an operation: it is on its way whether or not the future is polled.
-    fn begin(&self, op: &Op<'_>) -> Pending<P> {
+    fn begin(&self, op: &Op<'_>) -> Pending {
         let mut local = self.local.borrow_mut();
         let index = local.free.pop().unwrap_or(local.cells.len());
         if index == local.cells.len() {
@@ -253,13 +247,13 @@ impl<P: Provider> AsyncClient<P> {
         }
         local.cells[index] = Some(Cell::default());
         let taken = match local.backlog.is_empty() {
-            true => local.client.submit(self.ctx.cpu(), op, index as Token),
+            true => local.session.0.submit(op, index as Token),
             false => Err(SubmitError::WindowFull),
         };
         match taken {
             Ok(()) => {}
             Err(SubmitError::WindowFull) => local.backlog.push_back((OwnedOp::new(op), index)),
-            Err(error) => local.parts().2.settle(index, Err(OpError::Submit(error))),
+            Err(error) => local.parts().2.settle(index, Err(CallError::Submit(error))),
         }
         Pending {
             local: self.local.clone(),
@@ -268,30 +262,19 @@ impl<P: Provider> AsyncClient<P> {
     }
 }
 
-impl<P: Provider> Actor<P::Cpu> for AsyncClient<P> {
-    fn step(&mut self, cpu: &P::Cpu) -> Progress {
-        if drive(&self.local, cpu) > 0 {
-            return Progress::Busy;
-        }
-        Progress::Idle {
-            wake_at: self.local.borrow().client.next_timer(),
-        }
-    }
-}
-
 /// An operation under way.
-struct Pending<P: Provider> {
-    local: Rc<RefCell<Local<P>>>,
+struct Pending {
+    local: Rc<RefCell<Local>>,
     index: usize,
 }
 
-impl<P: Provider> Future for Pending<P> {
-    type Output = Result<Answer, OpError>;
+impl Future for Pending {
+    type Output = Result<Answer, CallError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let mut local = self.local.borrow_mut();
         let Some(cell) = &mut local.cells[self.index] else {
-            return Poll::Ready(Err(OpError::Gone));
+            return Poll::Ready(Err(CallError::Gone));
         };
         match cell.answer.take() {
             Some(answer) => {
@@ -307,7 +290,7 @@ impl<P: Provider> Future for Pending<P> {
     }
 }
 
-impl<P: Provider> Drop for Pending<P> {
+impl Drop for Pending {
     fn drop(&mut self) {
         let mut local = self.local.borrow_mut();
         let Some(cell) = &mut local.cells[self.index] else {

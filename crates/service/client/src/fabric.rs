@@ -7,14 +7,55 @@
 //!
 //! What is to be done there is a [`Job`], generic over the provider; [`Fabric::run`] is the `match`.
 
-use crate::exit::{self, Failure};
-use crate::rdma::DeviceArgs;
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlAddr, Endpoint, Scheme};
 use drover_verbs::Provider;
-use drover_verbs_ibv::{Ibv, IbvDevice};
+use drover_verbs_ibv::{Ibv, IbvDevice, IbvOptions, Wish};
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+
+/// Which RDMA device, and which part of it. What is left open is chosen by address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceChoice {
+    /// The device of this name.
+    pub device: Option<String>,
+    /// Its port of this number.
+    pub port: Option<u8>,
+    /// The address in this place of the port's table.
+    pub gid_index: Option<u32>,
+}
+
+impl DeviceChoice {
+    /// As the provider over libibverbs takes it; `address` is the one a listener has, or a client reaches its server
+    /// from.
+    pub fn wish(&self, address: Option<IpAddr>) -> Wish {
+        Wish {
+            address,
+            device: self.device.clone(),
+            port: self.port,
+            gid_index: self.gid_index,
+        }
+    }
+
+    /// How to open the device.
+    pub fn options(&self, address: Option<IpAddr>) -> IbvOptions {
+        let mut options = IbvOptions::default();
+        options.wish = self.wish(address);
+        options
+    }
+}
+
+/// Why there is no fabric for an address.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FabricError {
+    /// The address, or what was said beside it, makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// There is no device that fits.
+    #[error("{0}")]
+    Unavailable(String),
+}
 
 /// Something to do on a fabric, whichever it is.
 pub trait Job {
@@ -39,7 +80,7 @@ impl Fabric {
     ///
     /// # Errors
     /// An address without data, options that make no sense, no device that fits.
-    pub fn towards(addr: &ControlAddr) -> Result<Fabric, Failure> {
+    pub fn towards(addr: &ControlAddr) -> Result<Fabric, FabricError> {
         Fabric::open(addr, ShmDevice::default(), local_address_towards(addr))
     }
 
@@ -47,11 +88,11 @@ impl Fabric {
     ///
     /// # Errors
     /// As [`towards`](Fabric::towards).
-    pub fn serving(addr: &ControlAddr, shm: ShmDevice) -> Result<Fabric, Failure> {
+    pub fn serving(addr: &ControlAddr, shm: ShmDevice) -> Result<Fabric, FabricError> {
         Fabric::open(addr, shm, address_of(addr))
     }
 
-    fn open(addr: &ControlAddr, shm: ShmDevice, near: Option<IpAddr>) -> Result<Fabric, Failure> {
+    fn open(addr: &ControlAddr, shm: ShmDevice, near: Option<IpAddr>) -> Result<Fabric, FabricError> {
         match addr.scheme() {
             Scheme::Shm | Scheme::Unix => Ok(Fabric::Shm(shm)),
             Scheme::Rdma => Ok(Fabric::Ibv(open_ibv(addr, near)?)),
@@ -59,7 +100,7 @@ impl Fabric {
                 let text = format!(
                     "{addr} carries statistics only: use the server's shm:, unix: or rdma:// address for data"
                 );
-                Err(Failure::new(exit::USAGE, text))
+                Err(FabricError::Usage(text))
             }
         }
     }
@@ -87,41 +128,44 @@ impl Fabric {
     }
 }
 
-/// `addr` with what `device` says among its options, in place of what they said before.
-///
-/// # Errors
-/// A device is named, but `addr` needs none.
-pub fn with_device(addr: &ControlAddr, device: &DeviceArgs) -> Result<ControlAddr, Failure> {
-    let number = |number: Option<u32>| number.map(|number| number.to_string());
-    let said = [
-        ("device", device.ib_dev.clone()),
-        ("port", number(device.ib_port.map(u32::from))),
-        ("gid", number(device.gid_index)),
-    ];
-    let mut with = addr.clone();
-    for (key, value) in said
-        .iter()
-        .filter_map(|(key, value)| Some((key, value.as_ref()?)))
-    {
-        if addr.scheme() != Scheme::Rdma {
-            let text =
-                format!("--ib-dev, --ib-port and --gid-index choose an RDMA device, and {addr} needs none");
-            return Err(Failure::new(exit::USAGE, text));
+impl Fabric {
+    /// `addr` with what `device` says among its options, in place of what they said before.
+    ///
+    /// # Errors
+    /// A device is named, but `addr` needs none.
+    pub fn with_device(addr: &ControlAddr, device: &DeviceChoice) -> Result<ControlAddr, FabricError> {
+        let number = |number: Option<u32>| number.map(|number| number.to_string());
+        let said = [
+            ("device", device.device.clone()),
+            ("port", number(device.port.map(u32::from))),
+            ("gid", number(device.gid_index)),
+        ];
+        let mut with = addr.clone();
+        for (key, value) in said
+            .iter()
+            .filter_map(|(key, value)| Some((key, value.as_ref()?)))
+        {
+            if addr.scheme() != Scheme::Rdma {
+                let text = format!(
+                    "--ib-dev, --ib-port and --gid-index choose an RDMA device, and {addr} needs none"
+                );
+                return Err(FabricError::Usage(text));
+            }
+            with = with.with_option(key, value);
         }
-        with = with.with_option(key, value);
+        Ok(with)
     }
-    Ok(with)
+
+    /// The name of the fabric that `addr` leads to, as `--fabric` and reports have it.
+    pub fn name(addr: &ControlAddr) -> &'static str {
+        match addr.scheme() {
+            Scheme::Rdma => "rdma",
+            Scheme::Shm | Scheme::Unix | Scheme::Tcp => "shm",
+        }
+    }
 }
 
-/// The name of the fabric that `addr` leads to, as `--fabric` and reports have it.
-pub fn name(addr: &ControlAddr) -> &'static str {
-    match addr.scheme() {
-        Scheme::Rdma => "rdma",
-        Scheme::Shm | Scheme::Unix | Scheme::Tcp => "shm",
-    }
-}
-
-fn open_ibv(addr: &ControlAddr, near: Option<IpAddr>) -> Result<IbvDevice, Failure> {
+fn open_ibv(addr: &ControlAddr, near: Option<IpAddr>) -> Result<IbvDevice, FabricError> {
     let device = device_of(addr)?;
     // An address is a hint: the control channel may run over another network than the data.
     if near.is_some()
@@ -131,12 +175,12 @@ fn open_ibv(addr: &ControlAddr, near: Option<IpAddr>) -> Result<IbvDevice, Failu
         return Ok(nearest);
     }
     IbvDevice::open(device.options(None))
-        .map_err(|error| Failure::new(exit::UNAVAILABLE, format!("{addr}: {error}")))
+        .map_err(|error| FabricError::Unavailable(format!("{addr}: {error}")))
 }
 
 /// What the options of an address ask for.
-fn device_of(addr: &ControlAddr) -> Result<DeviceArgs, Failure> {
-    let refuse = |why: String| Failure::new(exit::USAGE, format!("{addr}: {why}"));
+fn device_of(addr: &ControlAddr) -> Result<DeviceChoice, FabricError> {
+    let refuse = |why: String| FabricError::Usage(format!("{addr}: {why}"));
     if let Some(key) = addr.option_keys().find(|key| !OPTIONS.contains(key)) {
         return Err(refuse(format!(
             "no option is called {key}; there are device=NAME, port=NUMBER, gid=INDEX"
@@ -147,9 +191,9 @@ fn device_of(addr: &ControlAddr) -> Result<DeviceArgs, Failure> {
         Some(Ok(number)) => Ok(Some(number)),
         Some(Err(_)) => Err(refuse(format!("{key}: a number up to {}", u8::MAX))),
     };
-    Ok(DeviceArgs {
-        ib_dev: addr.option("device").map(str::to_owned),
-        ib_port: number("port")?,
+    Ok(DeviceChoice {
+        device: addr.option("device").map(str::to_owned),
+        port: number("port")?,
         gid_index: number("gid")?.map(u32::from),
     })
 }
@@ -192,15 +236,15 @@ mod tests {
     #[test]
     fn options_say_which_device() {
         let all = device_of(&addr("rdma://h:1?device=mlx5_0&port=2&gid=3")).expect("all there are");
-        let wanted = DeviceArgs {
-            ib_dev: Some("mlx5_0".to_owned()),
-            ib_port: Some(2),
+        let wanted = DeviceChoice {
+            device: Some("mlx5_0".to_owned()),
+            port: Some(2),
             gid_index: Some(3),
         };
         assert_eq!(all, wanted);
         assert_eq!(
             device_of(&addr("rdma://h:1")).expect("none"),
-            DeviceArgs::default()
+            DeviceChoice::default()
         );
     }
 
@@ -217,26 +261,29 @@ mod tests {
                 "rdma://h:1?port=256: port: a number up to 255",
             ),
         ] {
-            assert_eq!(device_of(&addr(text)).expect_err(text).text, why);
+            assert_eq!(device_of(&addr(text)).expect_err(text).to_string(), why);
         }
     }
 
     #[test]
     fn flags_become_options_of_the_address_and_win() {
-        let device = DeviceArgs {
-            ib_dev: Some("rxe1".to_owned()),
-            ib_port: Some(1),
+        let device = DeviceChoice {
+            device: Some("rxe1".to_owned()),
+            port: Some(1),
             gid_index: None,
         };
-        let with = with_device(&addr("rdma://h:1?device=rxe0&gid=2"), &device).expect("an RDMA address");
+        let with =
+            Fabric::with_device(&addr("rdma://h:1?device=rxe0&gid=2"), &device).expect("an RDMA address");
         assert_eq!(with.to_string(), "rdma://h:1?gid=2&device=rxe1&port=1");
         let shm = addr("shm:x");
         assert_eq!(
-            with_device(&shm, &DeviceArgs::default()).expect("nothing said"),
+            Fabric::with_device(&shm, &DeviceChoice::default()).expect("nothing said"),
             shm
         );
         assert_eq!(
-            with_device(&shm, &device).expect_err("no device there").text,
+            Fabric::with_device(&shm, &device)
+                .expect_err("no device there")
+                .to_string(),
             "--ib-dev, --ib-port and --gid-index choose an RDMA device, and shm:x needs none"
         );
     }
@@ -247,10 +294,10 @@ mod tests {
             .err()
             .expect("no data there");
         assert_eq!(
-            (refused.code, refused.text.as_str()),
-            (
-                exit::USAGE,
+            refused,
+            FabricError::Usage(
                 "tcp://127.0.0.1:1 carries statistics only: use the server's shm:, unix: or rdma:// address for data"
+                    .to_owned()
             )
         );
     }

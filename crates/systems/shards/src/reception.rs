@@ -1,8 +1,8 @@
 //! [`Reception`]: who comes in at the one address of a service is asked which shard it wants, and passed on.
 
-use super::threads::Mail;
-use super::{ShardStats, System, text_of};
+use crate::threads::Mail;
 use drover_base::Ns;
+use drover_kv::{Facts, stats_text};
 use drover_rt::acceptor::{ConnId, ControlHandler, Peers};
 use drover_rt::control::service::{SelectShard, ServiceInfo, ServiceQuery, StatsQuery, StatsReply as Text};
 use drover_rt::control::{Frame, Message, refusal};
@@ -24,7 +24,7 @@ pub(super) struct Door {
 
 /// The handler of the control thread.
 pub(super) struct Reception {
-    system: System,
+    facts: &'static Facts,
     doors: Arc<[Door]>,
     clients_max: usize,
     /// Ends the control thread's wait when a shard has answered.
@@ -41,8 +41,8 @@ struct Asked {
 
 /// What shards answer.
 pub(super) struct Answers {
-    receiver: Receiver<(usize, ShardStats)>,
-    figures: Vec<Option<ShardStats>>,
+    receiver: Receiver<(usize, Vec<u64>)>,
+    counters: Vec<Option<Vec<u64>>>,
 }
 
 impl Answers {
@@ -60,46 +60,45 @@ impl Answers {
         }
         Answers {
             receiver,
-            figures: vec![None; doors.len()],
+            counters: vec![None; doors.len()],
         }
     }
 
     /// All answers, once they are there.
-    pub(super) fn complete(&mut self) -> Option<Vec<ShardStats>> {
-        for (index, figures) in self.receiver.try_iter() {
-            self.figures[index] = Some(figures);
+    pub(super) fn complete(&mut self) -> Option<Vec<Vec<u64>>> {
+        for (index, counters) in self.receiver.try_iter() {
+            self.counters[index] = Some(counters);
         }
-        self.figures.iter().copied().collect()
+        self.counters.iter().cloned().collect()
     }
 
     /// Shards that have not answered.
     pub(super) fn missing(&self) -> Vec<usize> {
-        let missing = |(index, figures): (usize, &Option<ShardStats>)| figures.is_none().then_some(index);
-        self.figures.iter().enumerate().filter_map(missing).collect()
+        let missing = |(index, counters): (usize, &Option<Vec<u64>>)| counters.is_none().then_some(index);
+        self.counters.iter().enumerate().filter_map(missing).collect()
     }
 
     /// Waits for the next one, at most so long; false: none came.
     pub(super) fn wait(&mut self, time: std::time::Duration) -> bool {
         let got = self.receiver.recv_timeout(time);
-        if let Ok((index, figures)) = &got {
-            self.figures[*index] = Some(*figures);
-        }
-        got.is_ok()
+        let Ok((index, counters)) = got else { return false };
+        self.counters[index] = Some(counters);
+        true
     }
 }
 
 /// Where one shard's answer goes.
 pub(super) struct Reply {
     index: usize,
-    sender: Sender<(usize, ShardStats)>,
+    sender: Sender<(usize, Vec<u64>)>,
     bell: Option<Waker>,
 }
 
 impl Reply {
     /// Answers.
-    pub(super) fn reply(self, figures: ShardStats) {
+    pub(super) fn reply(self, counters: Vec<u64>) {
         // Whoever asked may have stopped waiting.
-        let _ = self.sender.send((self.index, figures));
+        let _ = self.sender.send((self.index, counters));
         if let Some(bell) = self.bell {
             bell.wake();
         }
@@ -107,9 +106,9 @@ impl Reply {
 }
 
 impl Reception {
-    pub(super) fn new(system: System, doors: Arc<[Door]>, clients_max: usize) -> Reception {
+    pub(super) fn new(facts: &'static Facts, doors: Arc<[Door]>, clients_max: usize) -> Reception {
         Reception {
-            system,
+            facts,
             doors,
             clients_max,
             bell: None,
@@ -149,7 +148,7 @@ impl ControlHandler for Reception {
         let known = match frame.kind {
             ServiceQuery::KIND => {
                 let announcement = ServiceInfo {
-                    system: self.system.name().to_owned(),
+                    system: self.facts.name.to_owned(),
                     shard_count: self.doors.len() as u16,
                 };
                 peers.send_message(conn, &announcement).is_ok()
@@ -171,7 +170,7 @@ impl ControlHandler for Reception {
         if !known {
             let text = format!(
                 "this is a service of {}: whoever comes says which of its {} shards it wants",
-                self.system,
+                self.facts.name,
                 self.doors.len()
             );
             peers.refuse(conn, refusal::BAD_MESSAGE, &text);
@@ -179,10 +178,10 @@ impl ControlHandler for Reception {
     }
 
     fn on_tick(&mut self, peers: &mut Peers, now: Ns) {
-        let system = self.system;
+        let facts = self.facts;
         self.questions.retain_mut(|asked| {
-            if let Some(figures) = asked.answers.complete() {
-                let text = text_of(system, &figures);
+            if let Some(counters) = asked.answers.complete() {
+                let text = stats_text(facts.name, facts.counters, &counters);
                 // It may have gone meanwhile.
                 let _ = peers.send_message(asked.conn, &Text { text });
                 return false;

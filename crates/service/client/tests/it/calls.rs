@@ -2,13 +2,12 @@
 //! shared memory. Every wait is bounded by the client's own deadline.
 
 use drover_base::Ns;
-use drover_kv::{Op, Outcome, Refusal, SubmitError};
-use drover_kv_herd::client::{
-    AsyncClient, BlockingClient, ClientOptions, ClientThread, Dial, HerdClient, OpError, SetupError,
-};
+use drover_client::{AsyncClient, Client, ClientThread, Connected};
+use drover_kv::{CallError, ConnectError, ConnectOptions, Op, Outcome, Refusal, SubmitError, connect};
+use drover_kv_herd::client::HerdClient;
 use drover_kv_herd::server::{Server, ServerOptions};
 use drover_mem::PageWish;
-use drover_rt::control::{ControlStream, DialError};
+use drover_rt::control::{ControlStream, Dial, DialError};
 use drover_store::PartitionOptions;
 use drover_verbs::Device;
 use drover_verbs_shm::{Shm, ShmDevice};
@@ -19,10 +18,10 @@ const PATIENCE: Ns = Ns::from_s(30);
 
 /// A server that can be taken away.
 #[derive(Clone)]
-struct House(Arc<Mutex<Option<Server<Shm>>>>);
+struct TestServer(Arc<Mutex<Option<Server<Shm>>>>);
 
-impl House {
-    fn new() -> House {
+impl TestServer {
+    fn new() -> TestServer {
         let options = ServerOptions {
             partition_count: 2,
             partition: PartitionOptions {
@@ -34,13 +33,13 @@ impl House {
             ..ServerOptions::default()
         };
         let server = Server::start(&ShmDevice::default(), None, &options, |_| {}).expect("a server");
-        House(Arc::new(Mutex::new(Some(server))))
+        TestServer(Arc::new(Mutex::new(Some(server))))
     }
 
     fn dial(&self) -> Dial {
-        let house = self.clone();
+        let server = self.clone();
         Dial::new(move || {
-            let server = house.0.lock().expect("nobody panics here");
+            let server = server.0.lock().expect("nobody panics here");
             let Some(server) = &*server else {
                 return Err(DialError::Refused {
                     addr: "here".to_owned(),
@@ -57,40 +56,43 @@ impl House {
         drop(server);
     }
 
-    fn blocking(&self, options: ClientOptions) -> BlockingClient<Shm> {
+    fn connect(dial: Dial, options: &ConnectOptions, timeout: Ns) -> Result<Connected, ConnectError> {
         let ctx = Rc::new(ShmDevice::default().context().expect("a context"));
-        BlockingClient::connect(ctx, self.dial(), options, PATIENCE).expect("a session")
+        let client: HerdClient<Shm> = connect(&ctx, vec![dial], options, timeout)?;
+        Ok(Connected::over(ctx, client))
     }
 
-    fn asynchronous(&self) -> AsyncClient<Shm> {
-        let ctx = Rc::new(ShmDevice::default().context().expect("a context"));
-        let client = HerdClient::connect_blocking(ctx, self.dial(), ClientOptions::default(), PATIENCE);
-        AsyncClient::new(client.expect("a session"))
+    fn blocking(&self, options: &ConnectOptions) -> Client {
+        TestServer::connect(self.dial(), options, PATIENCE)
+            .expect("a session")
+            .into()
+    }
+
+    fn asynchronous(&self) -> AsyncClient {
+        let options = ConnectOptions::default();
+        TestServer::connect(self.dial(), &options, PATIENCE)
+            .expect("a session")
+            .into()
     }
 }
 
 #[test]
 fn one_call_one_result() {
-    let mut client = House::new().blocking(ClientOptions::default());
+    let mut client = TestServer::new().blocking(&ConnectOptions::default());
     assert_eq!(client.get(b"k"), Ok(None));
     assert_eq!(client.put(b"k", b"value", 0), Ok(()));
     assert_eq!(client.get(b"k"), Ok(Some(b"value".to_vec())));
     assert_eq!(client.delete(b"k"), Ok(true));
     assert_eq!(client.delete(b"k"), Ok(false));
-    assert_eq!(client.get(b""), Err(OpError::Submit(SubmitError::BadKey)));
+    assert_eq!(client.get(b""), Err(CallError::Submit(SubmitError::BadKey)));
     let long = vec![5; 300_000];
     assert_eq!(client.put(b"long", &long, 60), Ok(()));
     assert_eq!(client.get(b"long"), Ok(Some(long)));
-    let stats = client.server_stats(PATIENCE).expect("counters");
-    assert!(
-        stats.lines().all(|line| line.contains(' ')) && !stats.is_empty(),
-        "{stats}"
-    );
 }
 
 #[test]
 fn many_keys_at_once() {
-    let mut client = House::new().blocking(ClientOptions::default());
+    let mut client = TestServer::new().blocking(&ConnectOptions::default());
     let keys: Vec<[u8; 4]> = (0..500u32).map(u32::to_le_bytes).collect();
     let puts: Vec<Op<'_>> = keys
         .iter()
@@ -102,7 +104,7 @@ fn many_keys_at_once() {
         .collect();
     let mut stored = 0;
     client
-        .execute_batch(&puts[..400], |_, outcome| {
+        .execute(&puts[..400], |_, outcome| {
             stored += usize::from(outcome == Outcome::Stored)
         })
         .expect("taken");
@@ -120,7 +122,7 @@ fn many_keys_at_once() {
 
 #[test]
 fn a_batch_on_one_key_is_executed_in_order() {
-    let mut client = House::new().blocking(ClientOptions::default());
+    let mut client = TestServer::new().blocking(&ConnectOptions::default());
     let values: Vec<[u8; 1]> = (0..50).map(|i| [i]).collect();
     let mut ops = Vec::new();
     for value in &values {
@@ -137,7 +139,7 @@ fn a_batch_on_one_key_is_executed_in_order() {
             read[i] = Some(value[0]);
         }
     };
-    client.execute_batch(&ops, take).expect("taken");
+    client.execute(&ops, take).expect("taken");
     assert!(
         read.iter()
             .skip(1)
@@ -150,33 +152,31 @@ fn a_batch_on_one_key_is_executed_in_order() {
 
 #[test]
 fn a_call_ends_although_the_server_is_gone() {
-    let house = House::new();
-    let mut client = house.blocking(ClientOptions {
+    let server = TestServer::new();
+    let mut client = server.blocking(&ConnectOptions {
         deadline: Ns::from_ms(300),
-        ..ClientOptions::default()
+        ..ConnectOptions::default()
     });
     assert_eq!(client.put(b"k", b"v", 0), Ok(()));
-    house.tear_down();
-    assert_eq!(client.get(b"k"), Err(OpError::Refused(Refusal::Unavailable)));
+    server.tear_down();
+    assert_eq!(client.get(b"k"), Err(CallError::Refused(Refusal::Unavailable)));
     let unsent = client.put(b"k", b"v", 0);
     assert!(unsent.is_err(), "{unsent:?}");
 }
 
 #[test]
 fn nobody_there_is_said_so() {
-    let house = House::new();
-    house.tear_down();
-    let ctx = Rc::new(ShmDevice::default().context().expect("a context"));
-    let client = BlockingClient::<Shm>::connect(ctx, house.dial(), ClientOptions::default(), Ns::from_ms(20));
-    assert!(matches!(
-        client.err(),
-        Some(SetupError::Dial(DialError::Refused { .. }))
-    ));
+    let server = TestServer::new();
+    server.tear_down();
+    let client = TestServer::connect(server.dial(), &ConnectOptions::default(), Ns::from_ms(20));
+    let error = client.err().expect("nobody to connect to");
+    assert!(matches!(error, ConnectError::Setup(_)), "{error:?}");
+    assert!(error.to_string().contains("here"), "{error}");
 }
 
 #[test]
 fn futures_of_one_thread() {
-    let client = House::new().asynchronous();
+    let client = TestServer::new().asynchronous();
     let work = async {
         client.put(b"a", b"1", 0).await?;
         let (one, two) = (client.get(b"a"), client.get(b"b"));
@@ -191,19 +191,19 @@ fn futures_of_one_thread() {
         for (i, value) in client.get_many(&keys).await.into_iter().enumerate() {
             assert_eq!(value?, (i < 100).then(|| vec![i as u8; 2]));
         }
-        Ok::<(), OpError>(())
+        Ok::<(), CallError>(())
     };
     client.block_on(work).expect("all of it");
     assert_eq!(
         client.block_on(client.get(b"")),
-        Err(OpError::Submit(SubmitError::BadKey))
+        Err(CallError::Submit(SubmitError::BadKey))
     );
 }
 
 /// A future that is dropped leaves its operation to end alone; its place is used again.
 #[test]
 fn dropped_futures_do_no_harm() {
-    let client = House::new().asynchronous();
+    let client = TestServer::new().asynchronous();
     client.block_on(async {
         for i in 0..200u8 {
             let key = [i];
@@ -223,11 +223,10 @@ fn dropped_futures_do_no_harm() {
 
 #[test]
 fn handles_for_any_thread() {
-    let house = House::new();
-    let options = ClientOptions::default();
-    let (thread, handle) =
-        ClientThread::start::<Shm>(ShmDevice::default(), house.dial(), options, 8, PATIENCE)
-            .expect("a session");
+    let server = TestServer::new();
+    let dial = server.dial();
+    let connect = move || Ok(TestServer::connect(dial, &ConnectOptions::default(), PATIENCE)?);
+    let (thread, handle) = ClientThread::start(8, connect).expect("a session");
     let users: Vec<_> = (0..4u8)
         .map(|user| {
             let handle = handle.clone();
@@ -246,22 +245,22 @@ fn handles_for_any_thread() {
         assert_eq!(user.join().expect("no panic"), Ok(true));
     }
     drop(thread);
-    assert_eq!(handle.wait(handle.get(b"k")), Err(OpError::Gone));
+    assert_eq!(handle.wait(handle.get(b"k")), Err(CallError::Gone));
 }
 
 /// Its thread sleeps while an operation waits for a server that does not come: a core is not warmed for seconds.
 #[test]
 fn a_client_thread_sleeps_while_it_waits() {
-    let house = House::new();
-    let options = ClientOptions {
+    let server = TestServer::new();
+    let dial = server.dial();
+    let options = ConnectOptions {
         deadline: Ns::from_s(1),
-        ..ClientOptions::default()
+        ..ConnectOptions::default()
     };
-    let (thread, handle) =
-        ClientThread::start::<Shm>(ShmDevice::default(), house.dial(), options, 8, PATIENCE)
-            .expect("a session");
+    let connect = move || Ok(TestServer::connect(dial, &options, PATIENCE)?);
+    let (thread, handle) = ClientThread::start(8, connect).expect("a session");
     assert_eq!(handle.wait(handle.get(b"k")), Ok(None));
-    house.tear_down();
+    server.tear_down();
     let before = thread.parks();
     assert!(handle.wait(handle.get(b"k")).is_err(), "nobody there");
     assert!(thread.parks() > before + 2, "one could be from before the call");

@@ -1,18 +1,18 @@
-//! [`ClientThread`]: a client with a thread of its own, and [`Handle`]s for everybody else.
+//! [`ClientThread`]: a client with a thread of its own, and [`ClientHandle`]s for all other threads.
 //!
 //! ```text
 //! handle (any thread) -- queue --> thread: submit, poll, sleep when there is nothing to do -- answer, waker --> handle
 //! ```
 
-use super::asynch::{Answer, Cell, OwnedOp, answer, as_value};
-use super::{ClientOptions, Dial, HerdClient, OpError, SetupError};
-use drover_base::{Cpu, Ns};
-use drover_kv::{Completion, KvClient, Op, SubmitError, Token};
-use drover_verbs::{Context, Device, Provider, Waker as FabricWaker};
+use crate::asynch::{Answer, Cell, OwnedOp, answer, as_value};
+use crate::session::{Connected, Session};
+use crate::{CallError, Error, Options};
+use drover_base::Ns;
+use drover_kv::{Completion, ConnectError, Op, SubmitError, Token};
+use drover_verbs::Waker as FabricWaker;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
@@ -55,7 +55,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Slot {
-    fn settle(&self, result: Result<Answer, OpError>) {
+    fn settle(&self, result: Result<Answer, CallError>) {
         let mut cell = lock(&self.cell);
         cell.answer = Some(result);
         let waker = cell.waker.take();
@@ -83,7 +83,7 @@ impl Queue {
         let space = std::mem::take(&mut inner.space);
         drop(inner);
         jobs.into_iter()
-            .for_each(|job| job.slot.settle(Err(OpError::Gone)));
+            .for_each(|job| job.slot.settle(Err(CallError::Gone)));
         space.into_iter().for_each(Waker::wake);
     }
 }
@@ -96,14 +96,28 @@ pub struct ClientThread {
 }
 
 impl ClientThread {
-    /// Starts the thread, connects, and waits for that. At most `capacity` operations queue up before handles wait.
-    pub fn start<P: Provider>(
-        device: P::Device,
-        dial: Dial,
-        options: ClientOptions,
+    /// Connects to the service at `addr` in a thread of its own, and waits for that. At most `capacity` operations queue up
+    /// before handles wait.
+    ///
+    /// # Errors
+    /// No address, no service, no session with it, or no thread.
+    pub fn connect(
+        addr: &str,
+        options: &Options,
         capacity: usize,
-        timeout: Ns,
-    ) -> Result<(ClientThread, Handle), SetupError> {
+    ) -> Result<(ClientThread, ClientHandle), Error> {
+        let (addr, options) = (addr.to_owned(), options.clone());
+        ClientThread::start(capacity, move || Connected::to(&addr, &options))
+    }
+
+    /// The same with what `connect` makes in that thread.
+    ///
+    /// # Errors
+    /// Those of `connect`, or no thread.
+    pub fn start(
+        capacity: usize,
+        connect: impl FnOnce() -> Result<Connected, Error> + Send + 'static,
+    ) -> Result<(ClientThread, ClientHandle), Error> {
         let queue = Arc::new(Queue {
             inner: Mutex::default(),
             bell: Mutex::new(None),
@@ -117,28 +131,25 @@ impl ClientThread {
         let thread = std::thread::Builder::new()
             .name("drover-client".to_owned())
             .spawn(move || {
-                match connect::<P>(&device, dial, options, timeout) {
-                    Ok(client) => {
-                        *lock(&queue_too.bell) = Some(client.context().waker());
+                match connect() {
+                    Ok(mut session) => {
+                        *lock(&queue_too.bell) = Some(session.0.waker());
                         // The starter waits; it can only have gone with the whole process.
                         let _ = tell.send(Ok(()));
-                        serve(client, &queue_too, &stop_too);
+                        serve(&mut *session.0, &queue_too, &stop_too);
                     }
                     Err(error) => drop(tell.send(Err(error))),
                 }
                 queue_too.close();
             })
-            .map_err(|source| SetupError::System {
-                what: "starting a thread",
-                source,
-            })?;
+            .map_err(|error| ConnectError::Setup(error.into()))?;
         let this = ClientThread {
             queue: queue.clone(),
             stop,
             thread: Some(thread),
         };
-        told.recv().unwrap_or(Err(SetupError::Ended))?;
-        Ok((this, Handle { queue }))
+        told.recv().unwrap_or(Err(Error::Call(CallError::Gone)))?;
+        Ok((this, ClientHandle { queue }))
     }
 
     /// How often the thread has slept, for want of anything to do or waiting for replies.
@@ -158,81 +169,68 @@ impl Drop for ClientThread {
     }
 }
 
-fn connect<P: Provider>(
-    device: &P::Device,
-    dial: Dial,
-    options: ClientOptions,
-    timeout: Ns,
-) -> Result<HerdClient<P>, SetupError> {
-    let ctx = Rc::new(device.context()?);
-    HerdClient::connect_blocking(ctx, dial, options, timeout)
-}
-
 /// Longest sleep of the thread: its control channel wants a look, and its stop flag.
 const SLEEP_MAX: Ns = Ns::from_ms(100);
 /// Spins this long before it sleeps.
 const SPIN: Ns = Ns::from_us(50);
 
-fn serve<P: Provider>(mut client: HerdClient<P>, queue: &Queue, stop: &AtomicBool) {
-    let ctx = client.context().clone();
+fn serve(session: &mut dyn Session, queue: &Queue, stop: &AtomicBool) {
     let mut slots: Vec<Option<Arc<Slot>>> = Vec::new();
     let mut free: Vec<usize> = Vec::new();
     let mut stuck: Option<Job> = None;
-    let mut busy_at = ctx.cpu().refresh();
+    let mut busy_at = session.refresh();
     while !stop.load(Ordering::SeqCst) {
-        let took = take_jobs(&mut client, &ctx, queue, &mut slots, &mut free, &mut stuck);
+        let took = take_jobs(session, queue, &mut slots, &mut free, &mut stuck);
         let mut settle = |c: Completion<'_>| {
             if let Some(slot) = slots.get_mut(c.token as usize).and_then(Option::take) {
                 free.push(c.token as usize);
                 slot.settle(answer(c.outcome));
             }
         };
-        let done = client.poll(ctx.cpu(), &mut settle);
-        let now = ctx.cpu().refresh();
+        let done = session.poll(&mut settle);
+        let now = session.refresh();
         if took || done > 0 {
             busy_at = now;
         } else if now.since(busy_at) > SPIN {
-            if sleep(&mut client, &ctx, queue, stuck.is_some(), &mut settle) {
-                busy_at = ctx.cpu().now();
+            if sleep(session, queue, stuck.is_some(), &mut settle) {
+                busy_at = session.now();
             }
         } else {
             drover_mem::pause();
         }
     }
     let open = slots.into_iter().flatten().chain(stuck.map(|job| job.slot));
-    open.for_each(|slot| slot.settle(Err(OpError::Gone)));
+    open.for_each(|slot| slot.settle(Err(CallError::Gone)));
 }
 
 /// Announces sleep, looks once more, and sleeps until a reply, a job or a timer comes, unless one is there already.
 /// Returns whether the look found replies.
-fn sleep<P: Provider>(
-    client: &mut HerdClient<P>,
-    ctx: &Rc<P::Context>,
+fn sleep(
+    session: &mut dyn Session,
     queue: &Queue,
     stuck: bool,
-    settle: &mut impl FnMut(Completion<'_>),
+    settle: &mut dyn FnMut(Completion<'_>),
 ) -> bool {
     // SeqCst: pairs with the load in `ring`.
     queue.asleep.store(true, Ordering::SeqCst);
-    ctx.arm();
-    let done = client.poll(ctx.cpu(), settle);
-    let now = ctx.cpu().refresh();
-    let until = client.next_timer().min(now + SLEEP_MAX);
+    session.arm();
+    let done = session.poll(settle);
+    let now = session.refresh();
+    let until = session.next_timer().min(now + SLEEP_MAX);
     if done == 0 && until > now && (stuck || lock(&queue.inner).jobs.is_empty()) {
         // Relaxed: a number for people to look at.
         queue.parks.fetch_add(1, Ordering::Relaxed);
-        ctx.park(until);
+        session.park(until);
     } else {
-        ctx.disarm();
+        session.disarm();
     }
     queue.asleep.store(false, Ordering::SeqCst);
     done > 0
 }
 
 /// Submits what handles have queued; true if there was something.
-fn take_jobs<P: Provider>(
-    client: &mut HerdClient<P>,
-    ctx: &Rc<P::Context>,
+fn take_jobs(
+    session: &mut dyn Session,
     queue: &Queue,
     slots: &mut Vec<Option<Arc<Slot>>>,
     free: &mut Vec<usize>,
@@ -247,7 +245,7 @@ fn take_jobs<P: Provider>(
         if index == slots.len() {
             slots.push(None);
         }
-        match client.submit(ctx.cpu(), &job.op.as_op(), index as Token) {
+        match session.submit(&job.op.as_op(), index as Token) {
             Ok(()) => {
                 slots[index] = Some(job.slot);
                 took = true;
@@ -259,7 +257,7 @@ fn take_jobs<P: Provider>(
             }
             Err(error) => {
                 free.push(index);
-                job.slot.settle(Err(OpError::Submit(error)));
+                job.slot.settle(Err(CallError::Submit(error)));
             }
         }
     }
@@ -277,25 +275,34 @@ fn pop(queue: &Queue) -> Option<Job> {
     job
 }
 
-/// Talks to a [`ClientThread`]. Clones do the same; any thread and any async runtime may use it.
+/// Passes operations to a [`ClientThread`]. Clones share it; any thread and any async runtime may use it.
 #[derive(Clone)]
-pub struct Handle {
+pub struct ClientHandle {
     queue: Arc<Queue>,
 }
 
-impl Handle {
+impl ClientHandle {
     /// The value of `key`, if there is one.
-    pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, OpError> {
+    ///
+    /// # Errors
+    /// Why its result is not known.
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, CallError> {
         self.begin(&Op::Get { key }).await.map(as_value)
     }
 
     /// Stores a value for `ttl_s` seconds (0: for ever).
-    pub async fn put(&self, key: &[u8], value: &[u8], ttl_s: u32) -> Result<(), OpError> {
+    ///
+    /// # Errors
+    /// Why its result is not known.
+    pub async fn put(&self, key: &[u8], value: &[u8], ttl_s: u32) -> Result<(), CallError> {
         self.begin(&Op::Put { key, value, ttl_s }).await.map(drop)
     }
 
     /// Removes a key; false if there was none.
-    pub async fn delete(&self, key: &[u8]) -> Result<bool, OpError> {
+    ///
+    /// # Errors
+    /// Why its result is not known.
+    pub async fn delete(&self, key: &[u8]) -> Result<bool, CallError> {
         Ok(self.begin(&Op::Delete { key }).await? == Answer::Done(true))
     }
 
@@ -334,7 +341,7 @@ struct Reply {
 }
 
 impl Future for Reply {
-    type Output = Result<Answer, OpError>;
+    type Output = Result<Answer, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         // The waker first: the answer may come as soon as the operation is queued.
@@ -350,7 +357,7 @@ impl Future for Reply {
         };
         let mut inner = lock(&self.queue.inner);
         if inner.closed {
-            return Poll::Ready(Err(OpError::Gone));
+            return Poll::Ready(Err(CallError::Gone));
         }
         if inner.jobs.len() >= self.queue.capacity {
             inner.space.push(cx.waker().clone());

@@ -1,8 +1,8 @@
 //! [`Shards`]: every shard in a thread of its own, and one thread that lets clients in.
 
-use super::reception::{Answers, Door, Reception, Reply};
-use super::{Shard, ShardPlan, ShardStats, System};
+use crate::reception::{Answers, Door, Reception, Reply};
 use drover_base::{Actor, Cpu, HashSeed, Progress};
+use drover_kv::{Facts, OnCore, Service, Shard, ShardPlan};
 use drover_mem::NativeCpu;
 use drover_rt::acceptor::{ControlServer, ServerOptions};
 use drover_rt::control::{ControlListener, ControlStream};
@@ -31,7 +31,7 @@ pub(super) enum Mail {
 }
 
 /// A service that runs. Stops when dropped.
-pub struct Shards {
+struct Shards {
     doors: Arc<[Door]>,
     stoppers: Vec<Waker>,
     threads: Vec<JoinHandle<()>>,
@@ -45,18 +45,29 @@ struct Ready {
     stopper: Waker,
 }
 
+/// Starts `plan`'s shards of the system of `facts` on `device`, and lets clients in at `listeners`. `on_core` runs first in
+/// each shard's thread, with its number: for pinning.
+///
+/// # Errors
+/// Why it could not be started, for people.
+pub fn start<P: Provider<Cpu = NativeCpu>, S: Shard<P>>(
+    device: &P::Device,
+    facts: &'static Facts,
+    plan: &ShardPlan,
+    listeners: Vec<ControlListener>,
+    on_core: OnCore,
+) -> Result<Box<dyn Service>, String> {
+    let shards = Shards::start::<P, S>(device, facts, plan, listeners, on_core)?;
+    Ok(Box::new(shards))
+}
+
 impl Shards {
-    /// Starts `plan`'s shards of system `S` on `device`, and lets clients in at `listeners`. `on_shard` runs first in
-    /// each shard's thread, with its number: for pinning.
-    ///
-    /// # Errors
-    /// Why it could not be started, for people.
-    pub fn start<P: Provider<Cpu = NativeCpu>, S: Shard<P> + 'static>(
+    fn start<P: Provider<Cpu = NativeCpu>, S: Shard<P>>(
         device: &P::Device,
-        system: System,
+        facts: &'static Facts,
         plan: &ShardPlan,
         listeners: Vec<ControlListener>,
-        on_shard: impl Fn(usize) + Send + Sync + 'static,
+        on_shard: OnCore,
     ) -> Result<Shards, String> {
         let cpu = NativeCpu::new(0);
         let seed = HashSeed::new(cpu.random(), cpu.random());
@@ -95,7 +106,7 @@ impl Shards {
         }
         shards.doors = doors.into();
         shards.receive(
-            system,
+            facts,
             plan,
             listeners,
             LastWords::new(&shards.why, &end, "reception".into()),
@@ -105,12 +116,12 @@ impl Shards {
 
     fn receive(
         &mut self,
-        system: System,
+        facts: &'static Facts,
         plan: &ShardPlan,
         listeners: Vec<ControlListener>,
         last_words: LastWords,
     ) -> Result<(), String> {
-        let handler = Reception::new(system, self.doors.clone(), plan.clients_max);
+        let handler = Reception::new(facts, self.doors.clone(), plan.clients_max);
         let options = ServerOptions {
             connections_max: plan.clients_max + UNDECIDED_MAX,
             ..ServerOptions::default()
@@ -139,22 +150,27 @@ impl Shards {
         Ok(())
     }
 
-    /// Becomes readable when a thread has ended by itself; [`why`](Shards::why) says which.
-    pub fn ended(&self) -> BorrowedFd<'_> {
+    fn shut_down(&mut self) {
+        // Nobody is let in any more before shards go.
+        self.stoppers.iter().rev().for_each(Waker::wake);
+        for thread in self.threads.drain(..) {
+            // One that panicked has said so on its way.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Service for Shards {
+    fn ended(&self) -> BorrowedFd<'_> {
         self.ended.as_fd()
     }
 
-    /// Which thread has ended by itself.
-    pub fn why(&self) -> String {
+    fn why(&self) -> String {
         let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
         why.clone().unwrap_or_else(|| "it was asked to".to_owned())
     }
 
-    /// What the shards have done. Waits for each answer, at most `patience`.
-    ///
-    /// # Errors
-    /// Who does not answer.
-    pub fn figures(&self, patience: Duration) -> Result<Vec<ShardStats>, String> {
+    fn counters(&self, patience: Duration) -> Result<Vec<Vec<u64>>, String> {
         let mut answers = Answers::ask(&self.doors, None);
         loop {
             if let Some(all) = answers.complete() {
@@ -166,18 +182,8 @@ impl Shards {
         }
     }
 
-    /// Ends all threads. Clients find their channels closed.
-    pub fn stop(mut self) {
+    fn stop(mut self: Box<Self>) {
         self.shut_down();
-    }
-
-    fn shut_down(&mut self) {
-        // Nobody is let in any more before shards go.
-        self.stoppers.iter().rev().for_each(Waker::wake);
-        for thread in self.threads.drain(..) {
-            // One that panicked has said so on its way.
-            let _ = thread.join();
-        }
     }
 }
 
@@ -238,7 +244,7 @@ impl<S> Resident<S> {
             any = true;
             match mail {
                 Mail::Adopt(stream) => self.shard.adopt(stream),
-                Mail::StatsQuery(reply) => reply.reply(self.shard.figures()),
+                Mail::StatsQuery(reply) => reply.reply(self.shard.counters()),
             }
         }
         any

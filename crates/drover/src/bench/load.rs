@@ -1,0 +1,179 @@
+//! [`UnderTest`]: clients of some system on some fabric, as the load generator drives them; and the processes of such
+//! clients.
+
+use drover_base::Ns;
+use drover_bench::{Helper, KvTarget, System as Tested, TargetError, client_process};
+use drover_client::{Fabric, Job};
+use drover_kv::{ConnectOptions, ServiceClient, SystemJob, ask_service, connect, dials};
+use drover_mem::NativeCpu;
+use drover_rt::control::{ControlAddr, ControlStream};
+use drover_systems::System;
+use drover_verbs::{Context, Device, Provider};
+use std::ffi::OsString;
+use std::marker::PhantomData;
+use std::process::{Command, ExitCode};
+use std::rc::Rc;
+
+/// How long a client may take to connect.
+const CONNECT: Ns = Ns::from_s(10);
+
+/// How clients ask.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClientSettings {
+    /// Slots per client and partition.
+    pub window: usize,
+    /// They poll so long in vain before they sleep, microseconds; `None`: for ever.
+    pub spin_us: Option<u64>,
+}
+
+impl ClientSettings {
+    fn arguments(self) -> [String; 2] {
+        let spin = self.spin_us.map_or(FOR_EVER.to_owned(), |us| us.to_string());
+        [self.window.to_string(), spin]
+    }
+
+    fn from_arguments(window: &str, spin: &str) -> Option<ClientSettings> {
+        Some(ClientSettings {
+            window: window.parse().ok()?,
+            spin_us: match spin {
+                FOR_EVER => None,
+                us => Some(us.parse().ok()?),
+            },
+        })
+    }
+}
+
+const FOR_EVER: &str = "for-ever";
+
+/// Clients of the service at one address.
+pub struct UnderTest<P: Provider, S> {
+    addr: ControlAddr,
+    settings: ClientSettings,
+    device: P::Device,
+    _system: PhantomData<S>,
+}
+
+impl<P: Provider, S> UnderTest<P, S> {
+    /// Clients of the service at `addr`, to which `device` leads.
+    pub fn new(addr: ControlAddr, settings: ClientSettings, device: P::Device) -> UnderTest<P, S> {
+        UnderTest {
+            addr,
+            settings,
+            device,
+            _system: PhantomData,
+        }
+    }
+}
+
+impl<P: Provider<Cpu = NativeCpu>, S: drover_kv::System> Tested for UnderTest<P, S> {
+    type Target = KvTarget<P, S::Client<P>>;
+
+    fn connect(&self, client_index: u32) -> Result<Self::Target, Box<TargetError>> {
+        let words = |what: &dyn std::fmt::Display| {
+            TargetError::new(format!(
+                "client {client_index} cannot reach {}: {what}",
+                self.addr
+            ))
+        };
+        let ctx = Rc::new(self.device.context().map_err(|e| words(&e))?);
+        let mut stream = ControlStream::connect(&self.addr, CONNECT).map_err(|e| words(&e))?;
+        let info = ask_service(&mut stream, ctx.cpu(), CONNECT).map_err(|e| words(&e))?;
+        let dials = dials(&S::FACTS, &self.addr, info.shard_count, Some(stream));
+        let options = ConnectOptions {
+            window: self.settings.window,
+            ..ConnectOptions::default()
+        };
+        let client: S::Client<P> = connect::<P, _>(&ctx, dials, &options, CONNECT).map_err(|e| words(&e))?;
+        let mut target = KvTarget::new(ctx, client);
+        if S::FACTS.table.is_some() {
+            target = target.counting(|client| client.reads().unwrap_or_default());
+        }
+        Ok(match self.settings.spin_us {
+            None => target,
+            Some(us) => target.sleeping_after(Ns::from_us(us)),
+        })
+    }
+
+    fn process(&self, helper: &Helper) -> Option<Command> {
+        let mut command = Command::new(&helper.program);
+        command.args(&helper.arguments).arg("clients");
+        command.args(client_arguments(S::FACTS.name, &self.addr, self.settings));
+        Some(command)
+    }
+}
+
+/// What [`clients`] is told.
+fn client_arguments(system: &str, addr: &ControlAddr, settings: ClientSettings) -> [String; 4] {
+    let [window, spin] = settings.arguments();
+    [system.to_string(), addr.to_string(), window, spin]
+}
+
+/// A client process's side.
+pub fn clients(arguments: Vec<OsString>) -> ExitCode {
+    let words: Option<Vec<String>> = arguments.into_iter().map(|w| w.into_string().ok()).collect();
+    let clients = words.and_then(|words| match &words[..] {
+        [system, addr, window, spin] => Some(Clients {
+            system: System::named(system)?,
+            addr: addr.parse().ok()?,
+            settings: ClientSettings::from_arguments(window, spin)?,
+        }),
+        _ => None,
+    });
+    let Some(clients) = clients else {
+        eprintln!("this command is started by bench itself");
+        return ExitCode::FAILURE;
+    };
+    match Fabric::towards(&clients.addr) {
+        Ok(fabric) => fabric.run(clients),
+        Err(failure) => {
+            eprintln!("drover bench, client process: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Clients {
+    system: System,
+    addr: ControlAddr,
+    settings: ClientSettings,
+}
+
+impl Job for Clients {
+    type Answer = ExitCode;
+
+    fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> ExitCode {
+        self.system.run(ClientsOn::<P> {
+            device: device.clone(),
+            clients: self,
+        })
+    }
+}
+
+struct ClientsOn<P: Provider> {
+    device: P::Device,
+    clients: Clients,
+}
+
+impl<P: Provider<Cpu = NativeCpu>> SystemJob for ClientsOn<P> {
+    type Answer = ExitCode;
+
+    fn run<S: drover_kv::System>(self) -> ExitCode {
+        let Clients { addr, settings, .. } = self.clients;
+        client_process(&UnderTest::<P, S>::new(addr, settings, self.device))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_survive_the_command_line() {
+        for spin_us in [None, Some(0), Some(50)] {
+            let settings = ClientSettings { window: 7, spin_us };
+            let [window, spin] = settings.arguments();
+            assert_eq!(ClientSettings::from_arguments(&window, &spin), Some(settings));
+        }
+        assert_eq!(ClientSettings::from_arguments("7", "often"), None);
+    }
+}

@@ -1,0 +1,292 @@
+//! [`ServerPlan`] and [`ServerProcess`]: the server that a bench starts for itself, of any system, in a process of its own.
+
+use drover_bench::{Helper, Table, pin};
+use drover_client::{Fabric, Job};
+use drover_kv::{Capacity, OnCore, Service, Sizes, SystemJob};
+use drover_mem::NativeCpu;
+use drover_rt::control::{ControlAddr, ControlListener};
+use drover_systems::System;
+use drover_verbs::Provider;
+use drover_verbs_shm::ShmDevice;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+
+/// Sizes of the server that a bench starts.
+#[derive(Clone, Debug)]
+pub struct ServerPlan {
+    /// What it speaks.
+    pub system: System,
+    /// One worker on each.
+    pub cores: Vec<usize>,
+    /// Items in all.
+    pub item_count: u64,
+    /// Bytes of each key.
+    pub key_bytes: usize,
+    /// Slots per client and worker.
+    pub window: usize,
+    /// Longest value.
+    pub value_bytes_max: usize,
+}
+
+impl ServerPlan {
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            shard_count: self.cores.len(),
+            capacity: Capacity::Items {
+                count: self.item_count,
+                key_bytes: self.key_bytes,
+            },
+            value_bytes_max: self.value_bytes_max,
+            window: self.window,
+        }
+    }
+
+    /// Bytes of tables and of items that requests touch, all shards together.
+    pub fn footprint(&self) -> [u64; 2] {
+        self.system.run(Footprint(self.sizes())).map(|bytes| bytes as u64)
+    }
+
+    /// The table that `key_count` keys fill, if clients READ it.
+    pub fn table(&self, key_count: u32) -> Option<Table> {
+        let kind = self.system.facts().table?;
+        let places = self.system.run(EntryCount(self.sizes()));
+        Some(Table {
+            kind,
+            load: f64::from(key_count) / places as f64,
+        })
+    }
+
+    fn arguments(&self, addr: &ControlAddr) -> Vec<String> {
+        let cores = self
+            .cores
+            .iter()
+            .map(usize::to_string)
+            .collect::<Vec<_>>()
+            .join(",");
+        let numbers = [
+            self.item_count as usize,
+            self.key_bytes,
+            self.window,
+            self.value_bytes_max,
+        ];
+        let mut all = vec![self.system.to_string(), addr.to_string(), cores];
+        all.extend(numbers.map(|n| n.to_string()));
+        all
+    }
+
+    fn from_arguments(arguments: &[String]) -> Option<(ControlAddr, ServerPlan)> {
+        let [system, addr, cores, numbers @ ..] = arguments else {
+            return None;
+        };
+        let numbers = numbers
+            .iter()
+            .map(|n| n.parse().ok())
+            .collect::<Option<Vec<usize>>>()?;
+        let [item_count, key_bytes, window, value_bytes_max] = numbers[..] else {
+            return None;
+        };
+        let plan = ServerPlan {
+            system: System::named(system)?,
+            cores: cores.split(',').map(|c| c.parse().ok()).collect::<Option<_>>()?,
+            item_count: item_count as u64,
+            key_bytes,
+            window,
+            value_bytes_max,
+        };
+        Some((addr.parse().ok()?, plan))
+    }
+}
+
+/// Plans of bench servers are by items, which every system has space for.
+fn planned<S: drover_kv::System>(sizes: &Sizes) -> S::Plan {
+    S::plan(sizes).expect("a plan by items has the memory it needs")
+}
+
+struct Footprint(Sizes);
+
+impl SystemJob for Footprint {
+    type Answer = [usize; 2];
+
+    fn run<S: drover_kv::System>(self) -> [usize; 2] {
+        S::footprint(&planned::<S>(&self.0))
+    }
+}
+
+struct EntryCount(Sizes);
+
+impl SystemJob for EntryCount {
+    type Answer = usize;
+
+    fn run<S: drover_kv::System>(self) -> usize {
+        S::entry_count(&planned::<S>(&self.0))
+    }
+}
+
+/// A server process of ours. Asked to stop when dropped, killed by its id if it does not; it does not outlive us
+/// in any case.
+pub struct ServerProcess {
+    child: Child,
+    /// Where it listens.
+    pub addr: ControlAddr,
+}
+
+impl ServerProcess {
+    /// Starts it at `addr`, whose port may be 0, and waits until it listens. The calling thread must outlive it.
+    pub fn start(helper: &Helper, plan: &ServerPlan, addr: &ControlAddr) -> io::Result<ServerProcess> {
+        let mut command = Command::new(&helper.program);
+        command
+            .args(&helper.arguments)
+            .arg("serve")
+            .args(plan.arguments(addr));
+        // The end of its standard input, with us however we end, tells it to stop and to remove its socket.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = pin::pinned(&plan.cores, || command.spawn())??;
+        let out = child.stdout.take().expect("standard output is piped");
+        let mut process = ServerProcess {
+            child,
+            addr: addr.clone(),
+        };
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line)?; // it ends with the process, if not before
+        process.addr = line
+            .trim_end()
+            .parse()
+            .map_err(|_| io::Error::other("the server process ended before it served"))?;
+        Ok(process)
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its end, if it has ended already.
+    pub fn ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok()??;
+        Some(format!("the server process ended: {status}"))
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        if !ends_within(&self.child, STOP) {
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// How long a server may take to stop.
+const STOP: Timespec = Timespec {
+    tv_sec: 3,
+    tv_nsec: 0,
+};
+
+fn ends_within(child: &Child, time: Timespec) -> bool {
+    let pid = rustix::process::Pid::from_child(child);
+    let Ok(process) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) else {
+        return false;
+    };
+    let mut ended = [PollFd::new(&process, PollFlags::IN)];
+    poll(&mut ended, Some(&time)).is_ok_and(|count| count > 0)
+}
+
+/// The server process's side: serves until its standard input ends.
+pub fn serve(arguments: Vec<OsString>) -> ExitCode {
+    let words: Option<Vec<String>> = arguments.into_iter().map(|w| w.into_string().ok()).collect();
+    let Some((addr, plan)) = words.and_then(|w| ServerPlan::from_arguments(&w)) else {
+        eprintln!("this command is started by bench itself");
+        return ExitCode::FAILURE;
+    };
+    // Ctrl-C at the terminal reaches us too, but it is meant for the bench that we end with.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::default());
+    let served = Fabric::serving(&addr, ShmDevice::default())
+        .map_err(|error| error.to_string().into())
+        .and_then(|fabric| fabric.run(Serve { addr, plan }));
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("drover bench, server process: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Served = Result<(), Box<dyn std::error::Error>>;
+
+struct Serve {
+    addr: ControlAddr,
+    plan: ServerPlan,
+}
+
+impl Job for Serve {
+    type Answer = Served;
+
+    fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer {
+        let listener = ControlListener::bind(&self.addr)?;
+        let addr = listener.addr().to_string();
+        let system = self.plan.system;
+        let service = system.run(Start::<P> {
+            device,
+            listener,
+            plan: self.plan,
+        })?;
+        until_told(&addr)?;
+        service.stop();
+        Ok(())
+    }
+}
+
+struct Start<'d, P: Provider> {
+    device: &'d P::Device,
+    listener: ControlListener,
+    plan: ServerPlan,
+}
+
+impl<P: Provider<Cpu = NativeCpu>> SystemJob for Start<'_, P> {
+    type Answer = Result<Box<dyn Service>, String>;
+
+    fn run<S: drover_kv::System>(self) -> Self::Answer {
+        let plan = planned::<S>(&self.plan.sizes());
+        S::start::<P>(self.device, &plan, vec![self.listener], pin_to(self.plan.cores))
+    }
+}
+
+/// Says where it listens, and serves until its standard input ends.
+fn until_told(addr: &str) -> io::Result<()> {
+    println!("{addr}");
+    io::copy(&mut io::stdin(), &mut io::sink()).map(drop)
+}
+
+fn pin_to(cores: Vec<usize>) -> OnCore {
+    Box::new(move |index| {
+        if let Err(error) = drover_rt::cores::pin(cores[index]) {
+            eprintln!("drover bench: worker {index} cannot be pinned: {error}");
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_survives_the_command_line() {
+        let plan = ServerPlan {
+            system: System::Herd,
+            cores: vec![1, 3],
+            item_count: 1000,
+            key_bytes: 16,
+            window: 16,
+            value_bytes_max: 32,
+        };
+        let addr: ControlAddr = "shm:x".parse().expect("an address");
+        let (there, back) = ServerPlan::from_arguments(&plan.arguments(&addr)).expect("arguments");
+        assert_eq!((there, format!("{back:?}")), (addr, format!("{plan:?}")));
+        assert!(ServerPlan::from_arguments(&["shm:x".to_owned()]).is_none());
+    }
+}

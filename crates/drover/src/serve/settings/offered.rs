@@ -1,0 +1,87 @@
+//! Settings that mean nothing to a system that does not offer what they are about: refused, from the command line and
+//! from the file alike.
+
+use super::{Origin, Settings};
+use crate::exit::{self, Failure};
+use drover_kv::Offers;
+
+/// What a setting is about.
+#[derive(Clone, Copy)]
+enum About {
+    Memcached,
+    Slots,
+    MemoryFile,
+}
+
+use About::{Memcached, MemoryFile, Slots};
+
+/// Settings, by their names in `drover config`, that not every system has a use for.
+const ABOUT: [(&str, About); 20] = [
+    ("port", Memcached),
+    ("unix-socket", Memcached),
+    ("unix-mask", Memcached),
+    ("listen", Memcached),
+    ("listen-backlog", Memcached),
+    ("max-reqs-per-event", Memcached),
+    ("protocol", Memcached),
+    ("disable-cas", Memcached),
+    ("disable-flush-all", Memcached),
+    ("disable-dumping", Memcached),
+    ("disable-watch", Memcached),
+    ("enable-shutdown", Memcached),
+    ("idle_timeout", Memcached),
+    ("maxconns_fast", Memcached),
+    ("auth-file", Memcached),
+    ("enable-ssl", Memcached),
+    ("slot-clients", Slots),
+    ("window-max", Slots),
+    ("slot-bytes-max", Slots),
+    ("memory-file", MemoryFile),
+];
+
+/// Why a setting about `about` means nothing to a system that offers `offers`.
+fn refusal(about: About, offers: &Offers) -> Option<&'static str> {
+    match about {
+        Memcached if !offers.memcached => Some("it serves native clients only, not memcached's"),
+        Slots if !offers.request_slots => Some("it has no request slots"),
+        MemoryFile => offers.memory_file.err(),
+        _ => None,
+    }
+}
+
+/// # Errors
+/// The first setting that somebody made and that the system has no use for.
+pub(super) fn refuse_what_means_nothing(settings: &Settings) -> Result<(), Failure> {
+    let system = settings.system.value;
+    for (name, value, origin) in settings.rows() {
+        let is_said = matches!(origin, Origin::CommandLine | Origin::File);
+        let about = ABOUT.iter().find(|(setting, _)| *setting == name);
+        let reason = about.and_then(|(_, about)| refusal(*about, &system.facts().offers));
+        // No port is what it has anyway.
+        let is_harmless = name == "port" && value == "0";
+        if let (true, false, Some(why)) = (is_said, is_harmless, reason) {
+            let flag = match name {
+                "idle_timeout" | "maxconns_fast" => "-o".to_string(),
+                name => format!("--{name} {value}"),
+            };
+            let text = format!("{flag}: means nothing with --system {system}: {why} ({origin})");
+            return Err(Failure::new(exit::USAGE, text));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name in the table that no setting has would refuse nothing.
+    #[test]
+    fn every_name_in_the_table_is_a_settings() {
+        let settings = Settings::resolve(&crate::serve::Args::default()).expect("defaults");
+        let names: Vec<&str> = settings.rows().iter().map(|(name, ..)| *name).collect();
+        for (name, _) in ABOUT {
+            assert!(names.contains(&name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! [`Client`]: one call, one result.
+
+use crate::session::Connected;
+use crate::{CallError, Error, Options};
+use drover_base::Ns;
+use drover_kv::{Op, Outcome, SubmitError};
+
+/// Spins this long for an answer before it sleeps. A reply takes microseconds, a wake-up some 30.
+const SPIN: Ns = Ns::from_us(50);
+
+/// A client that waits for its results: spins a little, then sleeps. It keeps its session while the caller does other
+/// things. For applications with threads to spare; [`get_many`](Client::get_many) and [`execute`](Client::execute) keep
+/// many operations under way.
+pub struct Client {
+    session: Connected,
+}
+
+impl From<Connected> for Client {
+    fn from(session: Connected) -> Client {
+        Client { session }
+    }
+}
+
+impl Client {
+    /// Connects to the service at `addr`: `shm:NAME`, `unix:/path.sock` or `rdma://host:port`.
+    ///
+    /// # Errors
+    /// No address, no service, or no session with it.
+    pub fn connect(addr: &str) -> Result<Client, Error> {
+        Client::connect_with(addr, &Options::default())
+    }
+
+    /// The same, with options.
+    ///
+    /// # Errors
+    /// As [`connect`](Client::connect).
+    pub fn connect_with(addr: &str, options: &Options) -> Result<Client, Error> {
+        Connected::to(addr, options).map(Client::from)
+    }
+
+    /// The value of `key`, if there is one.
+    ///
+    /// # Errors
+    /// Why it is not known.
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, CallError> {
+        let mut value = None;
+        self.one(&Op::Get { key }, |outcome| match outcome {
+            Outcome::Value(bytes) => {
+                value = Some(bytes.to_vec());
+                Ok(())
+            }
+            other => other.found().map(drop),
+        })?;
+        Ok(value)
+    }
+
+    /// Stores a value.
+    ///
+    /// # Errors
+    /// Why it may not be stored.
+    pub fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), CallError> {
+        self.put(key, value, 0)
+    }
+
+    /// Stores a value for `ttl_s` seconds (0: for ever).
+    ///
+    /// # Errors
+    /// Why it may not be stored.
+    pub fn put(&mut self, key: &[u8], value: &[u8], ttl_s: u32) -> Result<(), CallError> {
+        self.one(&Op::Put { key, value, ttl_s }, |outcome| {
+            outcome.found().map(drop)
+        })
+    }
+
+    /// Removes a key; false if there was none.
+    ///
+    /// # Errors
+    /// Why it may not be removed.
+    pub fn delete(&mut self, key: &[u8]) -> Result<bool, CallError> {
+        let mut was_there = false;
+        self.one(&Op::Delete { key }, |outcome| {
+            was_there = outcome.found()?;
+            Ok(())
+        })?;
+        Ok(was_there)
+    }
+
+    /// Reads many keys at once: `sink(i, value)` for every `keys[i]`, in order of arrival.
+    ///
+    /// # Errors
+    /// The first one; the others are still read.
+    pub fn get_many(
+        &mut self,
+        keys: &[&[u8]],
+        mut sink: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), CallError> {
+        let mut first_error = Ok(());
+        let op = |i: usize| Op::Get { key: keys[i] };
+        self.many(keys.len(), op, |i, outcome| match outcome {
+            Outcome::Value(value) => sink(i, Some(value)),
+            other => match other.found() {
+                Ok(_) => sink(i, None),
+                Err(error) => first_error = first_error.and(Err(error)),
+            },
+        })?;
+        first_error
+    }
+
+    /// Executes many operations at once: `sink(i, outcome)` for every `ops[i]`. Operations on one key take
+    /// effect in order.
+    ///
+    /// # Errors
+    /// An operation that cannot be submitted at all; those before it were executed.
+    pub fn execute(&mut self, ops: &[Op<'_>], sink: impl FnMut(usize, Outcome<'_>)) -> Result<(), CallError> {
+        self.many(ops.len(), |i| ops[i], sink)
+    }
+
+    fn one(
+        &mut self,
+        op: &Op<'_>,
+        mut take: impl FnMut(Outcome<'_>) -> Result<(), CallError>,
+    ) -> Result<(), CallError> {
+        let mut result = Ok(());
+        self.many(1, |_| *op, |_, outcome| result = take(outcome))?;
+        result
+    }
+
+    fn many<'o>(
+        &mut self,
+        count: usize,
+        op: impl Fn(usize) -> Op<'o>,
+        mut sink: impl FnMut(usize, Outcome<'_>),
+    ) -> Result<(), CallError> {
+        let (mut submitted, mut done) = (0, 0);
+        let mut refused = None;
+        let mut quiet_since = self.session.0.refresh();
+        while done < submitted || (submitted < count && refused.is_none()) {
+            while submitted < count && refused.is_none() {
+                match self.session.0.submit(&op(submitted), submitted as u64) {
+                    Ok(()) => submitted += 1,
+                    Err(SubmitError::WindowFull) => break,
+                    Err(error) => refused = Some(CallError::Submit(error)),
+                }
+            }
+            let got = self.session.0.poll(&mut |c| sink(c.token as usize, c.outcome));
+            done += got;
+            let now = self.session.0.refresh();
+            if got > 0 {
+                quiet_since = now;
+            } else if now.since(quiet_since) > SPIN {
+                done += self.sleep(&mut sink);
+                quiet_since = self.session.0.refresh();
+            } else {
+                drover_mem::pause();
+            }
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Sleeps until something arrives or a timer is due; takes what came in between.
+    fn sleep(&mut self, sink: &mut impl FnMut(usize, Outcome<'_>)) -> usize {
+        let session = &mut *self.session.0;
+        session.arm();
+        let got = session.poll(&mut |c| sink(c.token as usize, c.outcome));
+        let until = session.next_timer();
+        if got > 0 || until <= session.now() {
+            session.disarm();
+        } else {
+            session.park(until);
+        }
+        got
+    }
+}

@@ -1,0 +1,37 @@
+//! Clients of a drover service, found by its address: the address says the fabric, the server says its system.
+//!
+//! - [`Client`]: one call, one result; `get_many` and `execute` keep many operations under way.
+//! - [`AsyncClient`]: futures for an executor of the same thread.
+//! - [`ClientThread`] and [`ClientHandle`]: a thread of its own, for many threads and any async runtime.
+//!
+//! ```no_run
+//! use drover_client::Client;
+//! let mut client = Client::connect("shm:drover")?;
+//! client.set(b"k", b"value")?;
+//! assert_eq!(client.get(b"k")?, Some(b"value".to_vec()));
+//! # Ok::<(), drover_client::Error>(())
+//! ```
+//! It is not a protocol: those are the `kv-*` crates, whose non-blocking clients ([`KvClient`](drover_kv::KvClient)) an
+//! application with a core to spend may drive itself.
+#![forbid(unsafe_code)]
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../README.md")]
+pub struct Readme;
+
+mod asynch;
+mod blocking;
+mod fabric;
+mod options;
+mod session;
+mod thread;
+
+pub use asynch::AsyncClient;
+pub use blocking::Client;
+pub use drover_base::Ns;
+pub use drover_kv::{CallError, ConnectError, Op, Outcome, Refusal, SubmitError};
+pub use fabric::{DeviceChoice, Fabric, FabricError, Job};
+pub use options::{Error, Options};
+pub use session::{Connected, Service};
+pub use thread::{ClientHandle, ClientThread};

@@ -1,0 +1,182 @@
+//! [`Connected`]: a client of some system on some fabric, behind one type.
+
+use crate::fabric::{Fabric, Job};
+use crate::{Error, Options};
+use drover_base::{Cpu, Ns};
+use drover_kv::{
+    Completion, ConnectError, KvClient, Op, ServiceInfo, SubmitError, System, SystemJob, Token, ask_service,
+    connect, dials,
+};
+use drover_mem::NativeCpu;
+use drover_rt::control::{ControlAddr, ControlStream};
+use drover_systems::System as Named;
+use drover_verbs::{Context, Device, Provider, Waker};
+use std::rc::Rc;
+
+/// A connected client whose system and fabric are known to it alone. Stays on its thread.
+pub struct Connected(pub(crate) Box<dyn Session>);
+
+impl Connected {
+    /// Connects to the service at `addr`. Blocks until there is a session, for `options.connect_timeout` at most; an
+    /// address where nobody listens is an error at once.
+    ///
+    /// # Errors
+    /// No address, no service, or no session with it.
+    pub fn to(addr: &str, options: &Options) -> Result<Connected, Error> {
+        Ok(Connected::to_addr(addr.parse()?, options)?)
+    }
+
+    /// The same with an address that has been parsed.
+    ///
+    /// # Errors
+    /// No service, or no session with it.
+    pub fn to_addr(addr: ControlAddr, options: &Options) -> Result<Connected, ConnectError> {
+        let first = ControlStream::connect(&addr, options.connect_timeout)?;
+        // Before the server is asked: a fabric that is missing here is the better reason.
+        let fabric = Fabric::towards(&addr).map_err(|error| ConnectError::Service(error.into()))?;
+        let service = Service::ask(addr, first, options.connect_timeout)?;
+        fabric.run(Connect { service, options })
+    }
+
+    /// `client`, which works in `ctx`: for programs that have chosen system and fabric themselves.
+    pub fn over<P: Provider, C: KvClient<P> + 'static>(ctx: Rc<P::Context>, client: C) -> Connected {
+        Connected(Box::new(Running::<P, C> { ctx, client }))
+    }
+}
+
+/// A service that has said what it is.
+pub struct Service {
+    addr: ControlAddr,
+    first: ControlStream,
+    info: ServiceInfo,
+    system: Named,
+}
+
+impl Service {
+    /// Asks the server at `addr`; `patience` for its answer.
+    ///
+    /// # Errors
+    /// Nobody listens there, it does not answer, or it speaks a system that is not in the table.
+    pub fn at(addr: ControlAddr, patience: Ns) -> Result<Service, ConnectError> {
+        let first = ControlStream::connect(&addr, patience)?;
+        Service::ask(addr, first, patience)
+    }
+
+    fn ask(addr: ControlAddr, mut first: ControlStream, patience: Ns) -> Result<Service, ConnectError> {
+        let info = ask_service(&mut first, &NativeCpu::new(0), patience)?;
+        let system = Named::named(&info.system).ok_or_else(|| ConnectError::UnknownSystem {
+            name: info.system.clone(),
+        })?;
+        Ok(Service {
+            addr,
+            first,
+            info,
+            system,
+        })
+    }
+
+    /// Its system.
+    pub fn system(&self) -> Named {
+        self.system
+    }
+
+    /// The channel over which it was asked.
+    pub fn into_channel(self) -> ControlStream {
+        self.first
+    }
+}
+
+struct Connect<'a> {
+    service: Service,
+    options: &'a Options,
+}
+
+impl Job for Connect<'_> {
+    type Answer = Result<Connected, ConnectError>;
+
+    fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer {
+        let ctx = Rc::new(device.context()?);
+        self.service.system.run(ConnectIn::<P> { ctx, connect: self })
+    }
+}
+
+struct ConnectIn<'a, P: Provider> {
+    ctx: Rc<P::Context>,
+    connect: Connect<'a>,
+}
+
+impl<P: Provider> SystemJob for ConnectIn<'_, P> {
+    type Answer = Result<Connected, ConnectError>;
+
+    fn run<S: System>(self) -> Self::Answer {
+        let (service, options) = (self.connect.service, self.connect.options);
+        let dials = dials(
+            &S::FACTS,
+            &service.addr,
+            service.info.shard_count,
+            Some(service.first),
+        );
+        let timeout = options.connect_timeout;
+        let client: S::Client<P> = connect::<P, _>(&self.ctx, dials, &options.of_connection(), timeout)?;
+        Ok(Connected::over::<P, _>(self.ctx, client))
+    }
+}
+
+/// A [`KvClient`] with its context, whatever the provider. One virtual call per list of operations or look at replies.
+pub(crate) trait Session {
+    fn submit(&mut self, op: &Op<'_>, token: Token) -> Result<(), SubmitError>;
+    fn poll(&mut self, sink: &mut dyn FnMut(Completion<'_>)) -> usize;
+    fn next_timer(&self) -> Ns;
+    /// The time as of the last [`refresh`](Session::refresh).
+    fn now(&self) -> Ns;
+    fn refresh(&self) -> Ns;
+    fn arm(&self);
+    fn disarm(&self);
+    fn park(&self, until: Ns);
+    fn waker(&self) -> Waker;
+}
+
+struct Running<P: Provider, C> {
+    /// Before the context: its queue pairs must go first.
+    client: C,
+    ctx: Rc<P::Context>,
+}
+
+impl<P: Provider, C: KvClient<P>> Session for Running<P, C> {
+    fn submit(&mut self, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
+        self.client.submit(self.ctx.cpu(), op, token)
+    }
+
+    fn poll(&mut self, sink: &mut dyn FnMut(Completion<'_>)) -> usize {
+        self.client
+            .poll(self.ctx.cpu(), &mut |completion: Completion<'_>| sink(completion))
+    }
+
+    fn next_timer(&self) -> Ns {
+        self.client.next_timer()
+    }
+
+    fn now(&self) -> Ns {
+        self.ctx.cpu().now()
+    }
+
+    fn refresh(&self) -> Ns {
+        self.ctx.cpu().refresh()
+    }
+
+    fn arm(&self) {
+        self.ctx.arm();
+    }
+
+    fn disarm(&self) {
+        self.ctx.disarm();
+    }
+
+    fn park(&self, until: Ns) {
+        self.ctx.park(until);
+    }
+
+    fn waker(&self) -> Waker {
+        self.ctx.waker()
+    }
+}

@@ -1,0 +1,4 @@
+//! The waiting clients.
+
+mod calls;
+mod systems;

@@ -1,0 +1,110 @@
+//! Every system of the table, found by an address: blocking, async, and with a thread of its own.
+
+use drover_client::{AsyncClient, CallError, Client, ClientThread, Error, Options, SubmitError};
+use drover_kv::{Capacity, Service, Sizes, SystemJob};
+use drover_rt::control::ControlListener;
+use drover_systems::System;
+use drover_verbs_shm::{Shm, ShmDevice};
+
+/// A small service of a system at a Unix socket of its own.
+struct Start(String);
+
+impl SystemJob for Start {
+    type Answer = Box<dyn Service>;
+
+    fn run<S: drover_kv::System>(self) -> Box<dyn Service> {
+        let sizes = Sizes {
+            shard_count: 2,
+            capacity: Capacity::Memory { bytes: 4 << 20 },
+            value_bytes_max: 64 << 10,
+            window: 16,
+        };
+        let plan = S::plan(&sizes).expect("enough memory");
+        let listener = ControlListener::bind(&self.0.parse().expect("an address")).expect("a free address");
+        S::start::<Shm>(&ShmDevice::default(), &plan, vec![listener], Box::new(|_| {})).expect("a service")
+    }
+}
+
+fn with_each(test: fn(&str)) {
+    for system in System::ALL {
+        let path =
+            std::env::temp_dir().join(format!("drover-client-{system}-{}-{test:p}", std::process::id()));
+        let addr = format!("unix:{}", path.display());
+        let service = system.run(Start(addr.clone()));
+        test(&addr);
+        service.stop();
+    }
+}
+
+#[test]
+fn a_client_finds_the_system_by_the_address() {
+    with_each(|addr| {
+        let mut client = Client::connect(addr).expect("a session");
+        assert_eq!(client.get(b"k"), Ok(None));
+        client.set(b"k", b"value").expect("stored");
+        assert_eq!(client.get(b"k"), Ok(Some(b"value".to_vec())));
+        let long = vec![7; 40_000];
+        client.put(b"long", &long, 60).expect("stored");
+        assert_eq!(client.get(b"long"), Ok(Some(long)));
+        assert_eq!((client.delete(b"k"), client.delete(b"k")), (Ok(true), Ok(false)));
+        assert_eq!(client.get(b""), Err(CallError::Submit(SubmitError::BadKey)));
+        let keys: Vec<[u8; 2]> = (0..300u16).map(u16::to_le_bytes).collect();
+        for key in &keys[..200] {
+            client.set(key, key).expect("stored");
+        }
+        let wanted: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let mut found = 0;
+        client
+            .get_many(&wanted, |i, value| {
+                assert_eq!(value, (i < 200).then_some(&keys[i][..]));
+                found += usize::from(value.is_some());
+            })
+            .expect("read");
+        assert_eq!(found, 200);
+    });
+}
+
+#[test]
+fn futures_and_handles_work_with_every_system() {
+    with_each(|addr| {
+        let options = Options::default();
+        let client = AsyncClient::connect(addr, &options).expect("a session");
+        client
+            .block_on(async {
+                client.put(b"a", b"1", 0).await?;
+                let (one, two) = (client.get(b"a"), client.get(b"b"));
+                assert_eq!(one.await?, Some(b"1".to_vec()));
+                assert_eq!(two.await?, None);
+                Ok::<(), CallError>(())
+            })
+            .expect("all of it");
+        let (thread, handle) = ClientThread::connect(addr, &options, 8).expect("a session");
+        let users: Vec<_> = (0..3u8)
+            .map(|user| {
+                let handle = handle.clone();
+                std::thread::spawn(move || {
+                    handle.wait(async {
+                        handle.put(&[user], &[user], 0).await?;
+                        handle.get(&[user]).await
+                    })
+                })
+            })
+            .collect();
+        for (user, thread) in users.into_iter().enumerate() {
+            assert_eq!(thread.join().expect("no panic"), Ok(Some(vec![user as u8])));
+        }
+        drop(thread);
+        assert_eq!(handle.wait(handle.get(b"a")), Err(CallError::Gone));
+    });
+}
+
+#[test]
+fn what_is_no_service_is_an_error_at_once() {
+    let bad = Client::connect("nonsense").err().expect("no address");
+    assert!(matches!(bad, Error::Address(_)), "{bad:?}");
+    let path = std::env::temp_dir().join(format!("drover-client-nobody-{}", std::process::id()));
+    let nobody = Client::connect(&format!("unix:{}", path.display()))
+        .err()
+        .expect("no listener");
+    assert!(matches!(nobody, Error::Connect(_)), "{nobody:?}");
+}

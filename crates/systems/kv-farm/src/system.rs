@@ -1,0 +1,113 @@
+//! [`Farm`]: the system's row in the table of systems.
+
+use crate::client::FarmClient;
+use crate::server::{Server, ServerOptions};
+use drover_base::HashSeed;
+use drover_index::hopscotch::SlotKind;
+use drover_kv::{
+    Capacity, Channels, Counter, Facts, Offers, OnCore, Policy, Service, ShardPlan, Sizes, System, TableKind,
+    TableShape,
+};
+use drover_mem::NativeCpu;
+use drover_rt::control::ControlListener;
+use drover_verbs::Provider;
+
+/// GETs by READ of a neighbourhood of a hopscotch table, in which short values are.
+#[derive(Clone, Copy, Debug)]
+pub struct Farm;
+
+/// Longest value that is kept in the table.
+const INLINE_BYTES: usize = 32;
+
+const FACTS: Facts = Facts {
+    name: crate::control::SYSTEM,
+    about: "GETs are READs of a neighbourhood of a hopscotch table; PUT and DELETE are WRITEs into rings",
+    needs: "RC queue pairs with READ",
+    fits: |caps| caps.rc,
+    table: Some(TableKind::Hopscotch),
+    channels: Channels::PerShard,
+    offers: Offers::native_only("its items do not outlive the process"),
+    counters: &[
+        Counter::events(
+            "get_messages",
+            "GETs that came as messages: misses to confirm, and readers that gave up. No server sees other GETs.",
+        ),
+        Counter::events("puts", "PUTs executed."),
+        Counter::events("deletes", "DELETEs executed."),
+        Counter::events("pulls", "Long values fetched from clients by READ."),
+        Counter::amount("items", "Items stored now."),
+        Counter::amount("bytes", "Bytes of the items' objects."),
+        Counter::events("evictions", "Items evicted to make space for others."),
+        Counter::amount("places", "Home slots of the tables."),
+        drover_one_sided::CLIENTS,
+    ],
+};
+
+impl System for Farm {
+    const FACTS: Facts = FACTS;
+    type Plan = ShardPlan;
+    type Client<P: Provider> = FarmClient<P>;
+
+    fn plan(sizes: &Sizes) -> Result<ShardPlan, String> {
+        // Where any length may come, short values are in the table all the same.
+        let inline = match sizes.capacity {
+            Capacity::Memory { .. } => true,
+            Capacity::Items { .. } => sizes.value_bytes_max <= INLINE_BYTES,
+        };
+        let table = match inline {
+            true => TableShape::WIDE,
+            false => TableShape::NARROW,
+        };
+        ShardPlan::new(table, sizes)
+    }
+
+    fn set_policy(plan: &mut ShardPlan, policy: &Policy) {
+        plan.set_policy(policy);
+    }
+
+    fn item_bytes_max(plan: &mut ShardPlan) -> (usize, &mut usize) {
+        (plan.record_bytes / 2, &mut plan.item_bytes_max)
+    }
+
+    fn footprint(plan: &ShardPlan) -> [usize; 2] {
+        plan.footprint()
+    }
+
+    fn entry_count(plan: &ShardPlan) -> usize {
+        plan.entry_count * plan.shard_count
+    }
+
+    fn describe(plan: &ShardPlan) -> Vec<String> {
+        plan.describe()
+    }
+
+    fn start<P: Provider<Cpu = NativeCpu>>(
+        device: &P::Device,
+        plan: &ShardPlan,
+        listeners: Vec<ControlListener>,
+        on_core: OnCore,
+    ) -> Result<Box<dyn Service>, String> {
+        drover_shards::start::<P, Server<P>>(device, &FACTS, plan, listeners, on_core)
+    }
+}
+
+/// How shard `index` of a service of `plan` is set up.
+pub(crate) fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
+    ServerOptions {
+        shard: index as u16,
+        shard_count: plan.shard_count as u16,
+        kind: match plan.table {
+            TableShape::WIDE => SlotKind::Wide,
+            _ => SlotKind::Narrow,
+        },
+        home_count: plan.entry_count,
+        block_count: plan.block_count(),
+        memory_bytes: plan.record_bytes,
+        item_bytes_max: plan.item_bytes_max,
+        evicts: plan.evicts,
+        look_every: plan.look_every,
+        pages: plan.pages,
+        hash_seed: Some(seed),
+        ..ServerOptions::default()
+    }
+}

@@ -1,0 +1,219 @@
+//! [`Herd`]: the system's row in the table of systems.
+
+use crate::client::{ClientOptions, HerdClient, SetupError};
+use crate::server::{Server, ServerOptions, WorkerStats};
+use drover_kv::{
+    Capacity, Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Policy, Service, ServiceClient,
+    SetupFailure, Sizes, System,
+};
+use drover_mem::{LINE_BYTES, NativeCpu, PageWish};
+use drover_rt::control::{ControlListener, Dial};
+use drover_store::{Mode, PartitionOptions, VALUE_BYTES_MAX};
+use drover_verbs::Provider;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Requests by WRITE, replies by SEND, a worker per partition.
+#[derive(Clone, Copy, Debug)]
+pub struct Herd;
+
+const FACTS: Facts = Facts {
+    name: crate::control::SYSTEM,
+    about: "requests are WRITEs into slots that workers poll, replies are datagrams; serves memcached's clients, too",
+    needs: "UC and UD queue pairs",
+    fits: |caps| caps.uc && caps.ud,
+    table: None,
+    channels: Channels::One,
+    offers: Offers {
+        memcached: true,
+        request_slots: true,
+        memory_file: Ok(()),
+    },
+    counters: &[
+        Counter::events("gets", "GETs executed."),
+        Counter::events("get_hits", "GETs that found their key."),
+        Counter::events("puts", "PUTs executed."),
+        Counter::events("deletes", "DELETEs executed."),
+        Counter::amount("items", "Items stored now, an estimate."),
+        Counter::amount("clients", "Clients with a session.").largest(),
+    ],
+};
+
+/// The usual items (16-byte keys, 32-byte values) fill half of the index's 8 slots a bucket when they fill the log: then
+/// 0.84 % find their bucket full, where half the index would lose 14 % (`index_losses_at_three_loads`). Larger items
+/// leave slots free, items of half the size lose those 14 %.
+const LOG_BYTES_PER_BUCKET: usize = 4 * drover_store::item_bytes(16, 32);
+const _: () = assert!(LOG_BYTES_PER_BUCKET.is_power_of_two());
+/// The smallest log that makes sense.
+const LOG_BYTES_MIN: usize = 1 << 16;
+
+/// A server for these items, and what requests touch of it.
+#[derive(Clone, Debug)]
+pub struct HerdPlan {
+    /// The server's options.
+    pub server: ServerOptions,
+    /// Bytes of items that requests touch.
+    item_bytes: usize,
+}
+
+impl System for Herd {
+    const FACTS: Facts = FACTS;
+    type Plan = HerdPlan;
+    type Client<P: Provider> = HerdClient<P>;
+
+    /// By memory: each partition's log is its share, rounded down to a power of two, so that the limit holds, and an index
+    /// comes on top. By items: for twice as many as there are, because MICA's index forgets items when its buckets are
+    /// unevenly full (0.7 % at half load).
+    fn plan(sizes: &Sizes) -> Result<HerdPlan, String> {
+        let shards = sizes.shard_count.max(1);
+        let mode = Mode::Cache { move_to_head: 1.0 };
+        let (partition, item_bytes, item_bytes_max) = match sizes.capacity {
+            Capacity::Memory { bytes } => {
+                let share = bytes / shards;
+                if share < LOG_BYTES_MIN {
+                    return Err(format!("too little for {shards} partitions"));
+                }
+                let log_bytes = 1 << share.ilog2();
+                let partition = PartitionOptions {
+                    mode,
+                    log_bytes,
+                    bucket_count: log_bytes / LOG_BYTES_PER_BUCKET,
+                    ..PartitionOptions::default()
+                };
+                (partition, log_bytes * shards, sizes.value_bytes_max)
+            }
+            Capacity::Items { count, key_bytes } => {
+                let item_bytes = drover_store::item_bytes(key_bytes, sizes.value_bytes_max);
+                let share = count.div_ceil(shards as u64) as usize;
+                let partition = PartitionOptions::for_items(mode, share * 2, item_bytes);
+                let all = count as usize * item_bytes;
+                (partition, all, sizes.value_bytes_max.max(1 << 10))
+            }
+        };
+        let server = ServerOptions {
+            partition_count: shards,
+            partition,
+            item_bytes_max: item_bytes_max.min(VALUE_BYTES_MAX),
+            window_max: sizes.window.next_power_of_two(),
+            ..ServerOptions::default()
+        };
+        Ok(HerdPlan { server, item_bytes })
+    }
+
+    fn set_policy(plan: &mut HerdPlan, policy: &Policy) {
+        let server = &mut plan.server;
+        if !policy.evicts {
+            server.partition.mode = Mode::Store;
+        }
+        server.partition.pages = match policy.large_pages {
+            true => PageWish::Huge,
+            false => PageWish::HugeIfAny,
+        };
+        server.clients_max = policy.clients_max;
+        server.idle = policy.idle;
+    }
+
+    /// As with memcached, an item takes no more than half of the memory there is for it.
+    fn item_bytes_max(plan: &mut HerdPlan) -> (usize, &mut usize) {
+        (
+            plan.server.partition.log_bytes / 2,
+            &mut plan.server.item_bytes_max,
+        )
+    }
+
+    fn footprint(plan: &HerdPlan) -> [usize; 2] {
+        [Herd::entry_count(plan) / 8 * LINE_BYTES, plan.item_bytes]
+    }
+
+    fn entry_count(plan: &HerdPlan) -> usize {
+        plan.server.partition.bucket_count * 8 * plan.server.partition_count
+    }
+
+    fn describe(plan: &HerdPlan) -> Vec<String> {
+        let (count, partition) = (plan.server.partition_count, &plan.server.partition);
+        let full = match partition.mode {
+            Mode::Store => "answers \"full\" (-M)",
+            Mode::Cache { .. } => "evicts the oldest items",
+        };
+        vec![
+            format!(
+                "{count} partition(s) of {} KiB, and {} KiB of index",
+                partition.log_bytes >> 10,
+                (partition.bucket_count * LINE_BYTES) >> 10
+            ),
+            format!("when full: {full}"),
+        ]
+    }
+
+    fn start<P: Provider<Cpu = NativeCpu>>(
+        device: &P::Device,
+        plan: &HerdPlan,
+        listeners: Vec<ControlListener>,
+        on_core: OnCore,
+    ) -> Result<Box<dyn Service>, String> {
+        let mut listeners = listeners.into_iter();
+        let (first, more) = (listeners.next(), listeners.next());
+        if let Some(more) = more {
+            return Err(format!("{}: a second address needs `serve`", more.addr()));
+        }
+        let server = Server::<P>::start(device, first, &plan.server, on_core);
+        Ok(Box::new(server.map_err(|error| error.to_string())?))
+    }
+}
+
+impl<P: Provider> Service for Server<P> {
+    fn ended(&self) -> BorrowedFd<'_> {
+        Server::ended(self)
+    }
+
+    fn why(&self) -> String {
+        "a thread of the server has ended".to_owned()
+    }
+
+    fn counters(&self, patience: Duration) -> Result<Vec<Vec<u64>>, String> {
+        let stats = self.ask(patience).map_err(|silence| silence.to_string())?;
+        let row = |worker: &WorkerStats| {
+            let (counters, partition) = (&worker.counters, &worker.partition);
+            vec![
+                counters.gets,
+                counters.get_hits,
+                counters.puts,
+                counters.deletes,
+                partition.items,
+                worker.clients as u64,
+            ]
+        };
+        Ok(stats.workers.iter().map(row).collect())
+    }
+
+    fn stop(self: Box<Self>) {
+        Server::stop(*self);
+    }
+}
+
+impl<P: Provider> ServiceClient<P> for HerdClient<P> {
+    fn open(ctx: Rc<P::Context>, dials: Vec<Dial>, options: &ConnectOptions) -> HerdClient<P> {
+        let dial = dials.into_iter().next().expect("a channel to the service");
+        let options = ClientOptions {
+            window: options.window.next_power_of_two(),
+            deadline: options.deadline,
+            keeper: options.rests,
+            auth: options.secret.clone(),
+            ..ClientOptions::default()
+        };
+        HerdClient::new(ctx, dial, options)
+    }
+
+    fn is_ready(&mut self) -> bool {
+        HerdClient::is_ready(self)
+    }
+
+    fn take_error(&mut self) -> Option<SetupFailure> {
+        let error: SetupError = HerdClient::take_error(self)?;
+        Some(SetupFailure {
+            is_final: error.is_final(),
+            error: error.into(),
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! [`Pilaf`]: the system's row in the table of systems.
+
+use crate::client::PilafClient;
+use crate::server::{Server, ServerOptions};
+use drover_base::HashSeed;
+use drover_kv::{
+    Channels, Counter, Facts, Offers, OnCore, Policy, Service, ShardPlan, Sizes, System, TableKind,
+    TableShape,
+};
+use drover_mem::NativeCpu;
+use drover_rt::control::ControlListener;
+use drover_verbs::Provider;
+
+/// GETs by READ of a cuckoo table and of records.
+#[derive(Clone, Copy, Debug)]
+pub struct Pilaf;
+
+const FACTS: Facts = Facts {
+    name: crate::control::SYSTEM,
+    about: "GETs are READs of a cuckoo table and of records; PUT and DELETE are messages",
+    needs: "RC queue pairs with READ",
+    fits: |caps| caps.rc,
+    table: Some(TableKind::Cuckoo),
+    channels: Channels::PerShard,
+    offers: Offers::native_only("its items do not outlive the process"),
+    counters: &[
+        Counter::events(
+            "get_messages",
+            "GETs that came as messages: misses to confirm, and readers that gave up. No server sees other GETs.",
+        ),
+        Counter::events("puts", "PUTs executed."),
+        Counter::events("deletes", "DELETEs executed."),
+        Counter::events("pulls", "Long values fetched from clients by READ."),
+        Counter::amount("items", "Items stored now."),
+        Counter::amount(
+            "bytes",
+            "Bytes of the items' records, replaced ones that wait included.",
+        ),
+        Counter::events("evictions", "Items evicted to make space for others."),
+        Counter::amount("places", "Entries of the tables."),
+        Counter::events("growths", "Tables replaced by larger ones."),
+        drover_one_sided::CLIENTS,
+    ],
+};
+
+impl System for Pilaf {
+    const FACTS: Facts = FACTS;
+    type Plan = ShardPlan;
+    type Client<P: Provider> = PilafClient<P>;
+
+    fn plan(sizes: &Sizes) -> Result<ShardPlan, String> {
+        ShardPlan::new(TableShape::SINGLE, sizes)
+    }
+
+    fn set_policy(plan: &mut ShardPlan, policy: &Policy) {
+        plan.set_policy(policy);
+    }
+
+    fn item_bytes_max(plan: &mut ShardPlan) -> (usize, &mut usize) {
+        (plan.record_bytes / 2, &mut plan.item_bytes_max)
+    }
+
+    fn footprint(plan: &ShardPlan) -> [usize; 2] {
+        plan.footprint()
+    }
+
+    fn entry_count(plan: &ShardPlan) -> usize {
+        plan.entry_count * plan.shard_count
+    }
+
+    fn describe(plan: &ShardPlan) -> Vec<String> {
+        plan.describe()
+    }
+
+    fn start<P: Provider<Cpu = NativeCpu>>(
+        device: &P::Device,
+        plan: &ShardPlan,
+        listeners: Vec<ControlListener>,
+        on_core: OnCore,
+    ) -> Result<Box<dyn Service>, String> {
+        drover_shards::start::<P, Server<P>>(device, &FACTS, plan, listeners, on_core)
+    }
+}
+
+/// How shard `index` of a service of `plan` is set up.
+pub(crate) fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
+    ServerOptions {
+        shard: index as u16,
+        shard_count: plan.shard_count as u16,
+        entry_count: plan.entry_count,
+        // -m is for table and records together: a table that doubles would be over it.
+        entry_count_max: plan.entry_count,
+        memory_bytes: plan.record_bytes,
+        item_bytes_max: plan.item_bytes_max,
+        evicts: plan.evicts,
+        look_every: plan.look_every,
+        pages: plan.pages,
+        hash_seed: Some(seed),
+        ..ServerOptions::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drover_kv::Shard;
+    use drover_verbs::Device;
+
+    #[test]
+    fn a_shard_has_a_value_for_every_counter() {
+        let sizes = Sizes {
+            shard_count: 1,
+            capacity: drover_kv::Capacity::Memory { bytes: 1 << 20 },
+            value_bytes_max: 100,
+            window: 1,
+        };
+        let plan = Pilaf::plan(&sizes).expect("enough memory");
+        let device = drover_verbs::loopback::LoopbackDevice::new();
+        let seed = HashSeed::new(1, 2);
+        let shard: Server<drover_verbs::loopback::Loopback> =
+            Shard::open(&device, &plan, 0, seed).expect("a shard");
+        assert_eq!(shard.counters().len(), FACTS.counters.len());
+        assert!((FACTS.fits)(device.caps()));
+    }
+}

@@ -1,0 +1,58 @@
+//! [`CallError`]: why a call of any client has no result.
+
+use crate::{Outcome, Refusal, SubmitError};
+
+/// Why a call has no result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The operation was not taken.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+    /// It certainly had no effect.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// It may or may not have had an effect.
+    #[error("the server failed meanwhile: it may or may not have happened")]
+    Indeterminate,
+    /// The client's thread has ended.
+    #[error("the client has ended")]
+    Gone,
+}
+
+impl Outcome<'_> {
+    /// Whether there was such a key.
+    ///
+    /// # Errors
+    /// The operation was refused, or its effect is unknown.
+    pub fn found(self) -> Result<bool, CallError> {
+        match self {
+            Outcome::Value(_) | Outcome::Stored | Outcome::Deleted => Ok(true),
+            Outcome::NotFound => Ok(false),
+            Outcome::Refused(refusal) => Err(CallError::Refused(refusal)),
+            Outcome::Indeterminate => Err(CallError::Indeterminate),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_outcome_is_an_answer_or_an_error() {
+        for (outcome, found) in [
+            (Outcome::Value(b"v"), Ok(true)),
+            (Outcome::Stored, Ok(true)),
+            (Outcome::Deleted, Ok(true)),
+            (Outcome::NotFound, Ok(false)),
+            (
+                Outcome::Refused(Refusal::Full),
+                Err(CallError::Refused(Refusal::Full)),
+            ),
+            (Outcome::Indeterminate, Err(CallError::Indeterminate)),
+        ] {
+            assert_eq!(outcome.found(), found);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! [`Client`] as a client of a whole service.
+
+use super::{Client, ClientOptions, Reader};
+use drover_kv::{ConnectOptions, Reads, ServiceClient, SetupFailure};
+use drover_rt::control::Dial;
+use drover_verbs::Provider;
+use std::rc::Rc;
+
+impl<P: Provider, R: Reader<P> + 'static> ServiceClient<P> for Client<P, R> {
+    fn open(ctx: Rc<P::Context>, dials: Vec<Dial>, options: &ConnectOptions) -> Self {
+        let options = ClientOptions {
+            window: options.window,
+            deadline: options.deadline,
+            ..ClientOptions::default()
+        };
+        Client::new(ctx, dials, options)
+    }
+
+    fn is_ready(&mut self) -> bool {
+        Client::is_ready(self)
+    }
+
+    fn take_error(&mut self) -> Option<SetupFailure> {
+        let error = Client::take_error(self)?;
+        Some(SetupFailure {
+            error: error.into(),
+            is_final: false,
+        })
+    }
+
+    fn reads(&self) -> Option<Reads> {
+        Some(R::reads(&self.stats()))
+    }
+}

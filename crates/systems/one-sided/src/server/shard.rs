@@ -1,0 +1,39 @@
+//! [`Server`] as a shard of a service.
+
+use super::{Server, ShardLogic};
+use drover_base::HashSeed;
+use drover_kv::{Counter, Shard, ShardPlan};
+use drover_rt::control::ControlStream;
+use drover_verbs::Provider;
+use std::rc::Rc;
+
+/// The last counter of every system of such shards.
+pub const CLIENTS: Counter = Counter::amount(
+    "clients",
+    "Clients with a session at a shard, the most of all shards.",
+)
+.largest();
+
+impl<P: Provider, H: ShardLogic<P> + 'static> Shard<P> for Server<P, H> {
+    fn open(device: &P::Device, plan: &ShardPlan, index: usize, seed: HashSeed) -> Result<Self, String> {
+        Server::new(device, &H::options(plan, index, seed)).map_err(|error| error.to_string())
+    }
+
+    fn context(&self) -> Rc<P::Context> {
+        Server::context(self)
+    }
+
+    fn adopt(&mut self, stream: ControlStream) {
+        Server::adopt(self, stream);
+    }
+
+    fn client_count(&self) -> usize {
+        Server::client_count(self)
+    }
+
+    fn counters(&self) -> Vec<u64> {
+        let mut all = self.host().counters();
+        all.push(self.client_count() as u64);
+        all
+    }
+}

@@ -1,0 +1,100 @@
+//! The one table of key-value systems. Commands, benchmarks, simulations, suites and documents iterate over it, so a new
+//! system is its crate and one line here.
+//!
+//! ```
+//! use drover_systems::System;
+//! let names: Vec<&str> = System::ALL.iter().map(|system| system.facts().name).collect();
+//! assert_eq!(names, ["herd", "pilaf", "farm"]);
+//! assert_eq!(System::named("pilaf"), Some(System::Pilaf));
+//! ```
+#![forbid(unsafe_code)]
+
+/// Makes the table: an enum with a variant for each row, and the one `match` from a variant to its type, which
+/// implements [`kv::System`](drover_kv::System).
+#[macro_export]
+macro_rules! systems {
+    ($(#[$meta:meta])* $visibility:vis enum $Name:ident { $($(#[$about:meta])* $Variant:ident = $Type:ty,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        $visibility enum $Name {
+            $($(#[$about])* $Variant,)+
+        }
+
+        impl $Name {
+            /// All there are, in the order of the table.
+            pub const ALL: &'static [$Name] = &[$($Name::$Variant,)+];
+
+            /// What is known of it without running it.
+            pub fn facts(self) -> &'static $crate::kv::Facts {
+                match self {
+                    $($Name::$Variant => const { &<$Type as $crate::kv::System>::FACTS },)+
+                }
+            }
+
+            /// Does `job` with it.
+            pub fn run<J: $crate::kv::SystemJob>(self, job: J) -> J::Answer {
+                match self {
+                    $($Name::$Variant => job.run::<$Type>(),)+
+                }
+            }
+
+            /// The system called `name`.
+            pub fn named(name: &str) -> Option<$Name> {
+                $Name::ALL.iter().copied().find(|system| system.facts().name == name)
+            }
+        }
+
+        impl ::std::fmt::Display for $Name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.write_str(self.facts().name)
+            }
+        }
+    };
+}
+
+#[doc(hidden)]
+pub use drover_kv as kv;
+
+systems! {
+    /// A key-value system.
+    pub enum System {
+        /// Requests by WRITE, replies by SEND, a worker per partition.
+        Herd = drover_kv_herd::Herd,
+        /// GETs by READ of a cuckoo table and of records.
+        Pilaf = drover_kv_pilaf::Pilaf,
+        /// GETs by READ of a neighbourhood of a hopscotch table, in which short values are.
+        Farm = drover_kv_farm::Farm,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_system_is_found_by_its_name_and_no_other() {
+        for system in System::ALL {
+            assert_eq!(System::named(&system.to_string()), Some(*system));
+        }
+        assert_eq!(System::named("redis"), None);
+    }
+
+    #[test]
+    fn names_and_counters_are_distinct() {
+        let mut names: Vec<&str> = System::ALL.iter().map(|system| system.facts().name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), System::ALL.len());
+        for system in System::ALL {
+            let mut names: Vec<&str> = system
+                .facts()
+                .counters
+                .iter()
+                .map(|counter| counter.name)
+                .collect();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), system.facts().counters.len(), "{system}");
+        }
+    }
+}
