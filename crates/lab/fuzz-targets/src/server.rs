@@ -6,10 +6,10 @@ use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
 use drover_mem::PageWish;
 use drover_rt::control::ControlStream;
 use drover_store::PartitionOptions;
-use drover_verbs::loopback::{Loopback, LoopbackContext, LoopbackDevice, LoopbackQp};
 use drover_verbs::{
     Context, Device, Payload, QpKind, QpOptions, QueuePair, RemoteRegion, SendList, SendOp, SendWr, WrId,
 };
+use drover_verbs_suite::loopback::{Loopback, LoopbackContext, LoopbackDevice, LoopbackQp};
 
 /// Small, so that full memory and full buckets are met soon.
 const SLOT_BYTES: usize = 128;

@@ -15,7 +15,7 @@
 //! Two ends of a connection, and a WRITE from one to the other:
 //! ```
 //! use drover_rt::exchange::ends;
-//! use drover_verbs::loopback::{Loopback, LoopbackDevice};
+//! use drover_verbs_suite::loopback::{Loopback, LoopbackDevice};
 //! use drover_verbs::*;
 //!
 //! let (mut here, there) = ends::<Loopback>(&LoopbackDevice::new(), QpKind::Rc)?;

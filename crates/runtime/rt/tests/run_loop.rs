@@ -6,11 +6,11 @@ use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_rt::control::ControlStream;
 use drover_rt::exchange::{End, ends};
 use drover_rt::{Idle, RunLoop, StopFlag, mailbox};
-use drover_verbs::loopback::{Loopback, LoopbackCpu, LoopbackDevice, LoopbackOptions, ParkMode};
 use drover_verbs::{
     CompletionQueue, Context, Device, QpKind, QpState, QueuePair, RecvList, RecvWr, SendList, SendOp, SendWr,
     Wc, WrId,
 };
+use drover_verbs_suite::loopback::{Loopback, LoopbackCpu, LoopbackDevice, LoopbackOptions, ParkMode};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 

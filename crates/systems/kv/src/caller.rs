@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use crate::Token;
     use drover_verbs::Device;
-    use drover_verbs::loopback::{Loopback, LoopbackDevice};
+    use drover_verbs_suite::loopback::{Loopback, LoopbackDevice};
 
     /// Answers with what it was made of, in the poll after next.
     struct Answers {

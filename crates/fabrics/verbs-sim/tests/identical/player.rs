@@ -3,8 +3,8 @@
 use crate::script::{INLINE_MAX, Post, REGION, SOURCE, Verb, Wish};
 use drover_base::{Cpu, Ns};
 use drover_mem::PageWish;
-use drover_verbs::conformance::TestBed;
 use drover_verbs::*;
+use drover_verbs_suite::conformance::TestBed;
 
 /// Places for RECVs, each longer than any of them.
 const RECVS: usize = 15;

@@ -6,8 +6,8 @@ use crate::micro::Outcome;
 use crate::published::KnownFrom;
 use crate::room::{BusyTimes, Room, RoomOptions, Rooms, Thread};
 use drover_base::{Actor, Ns};
-use drover_verbs::loopback::{Loopback, LoopbackContext, LoopbackCpu};
 use drover_verbs_sim::profile::Profile;
+use drover_verbs_suite::loopback::{Loopback, LoopbackContext, LoopbackCpu};
 use std::sync::Arc;
 
 /// Points bring their own work here; no room is ever asked.

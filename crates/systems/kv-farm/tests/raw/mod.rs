@@ -8,11 +8,11 @@ use drover_kv_farm::layout::NOTICE_BYTES;
 use drover_kv_farm::server::{Server, ServerOptions};
 use drover_mem::PageWish;
 use drover_rt::control::{ControlStream, Desk, Frame};
-use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs::{
     Access, CompletionQueue, Context, Device, MemoryRegion, Payload, Provider, QpKind, QpOptions, QueuePair,
     RemoteRegion, SendList, SendOp, SendWr, Wc, WrId,
 };
+use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use std::rc::Rc;
 
 pub struct Room {

@@ -10,11 +10,11 @@ use drover_kv_herd::layout::{
 };
 use drover_mem::PageWish;
 use drover_rt::control::{ControlStream, Desk, DialError};
-use drover_verbs::loopback::{Loopback, LoopbackContext, LoopbackDevice, LoopbackMr, LoopbackQp};
 use drover_verbs::{
     Access, CompletionQueue, Context, Device, Export, GRH_BYTES, Imm, MemoryRegion, Payload, QpKind,
     QpOptions, QueuePair, RecvList, RecvWr, SendList, SendOp, SendWr, UdDest, Wc, WrId,
 };
+use drover_verbs_suite::loopback::{Loopback, LoopbackContext, LoopbackDevice, LoopbackMr, LoopbackQp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

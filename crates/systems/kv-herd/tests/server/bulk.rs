@@ -4,8 +4,8 @@ use crate::fake::{Fake, World, options};
 use drover_kv_herd::control::Message;
 use drover_kv_herd::layout::{Bulk, SlotOp, Status};
 use drover_mem::PageWish;
-use drover_verbs::loopback::{Loopback, LoopbackCq, LoopbackMr, LoopbackQp};
 use drover_verbs::*;
+use drover_verbs_suite::loopback::{Loopback, LoopbackCq, LoopbackMr, LoopbackQp};
 
 /// A client's end of its bulk memory.
 struct Chunks {

@@ -11,10 +11,10 @@ use drover_kv_herd::server::{Acceptor, Counters, Server, ServerOptions, Worker};
 use drover_mem::PageWish;
 use drover_rt::control::ControlStream;
 use drover_store::PartitionOptions;
-use drover_verbs::loopback::{
+use drover_verbs::*;
+use drover_verbs_suite::loopback::{
     Loopback, LoopbackContext, LoopbackCq, LoopbackDevice, LoopbackMr, LoopbackOptions, LoopbackQp,
 };
-use drover_verbs::*;
 use std::rc::Rc;
 
 /// The server, in pieces.

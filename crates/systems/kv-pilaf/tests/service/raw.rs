@@ -6,11 +6,11 @@ use drover_kv_pilaf::control::{Attach, Hello, PROTOCOL_VERSION, Ready, Welcome};
 use drover_kv_pilaf::layout::Reply;
 use drover_mem::PageWish;
 use drover_rt::control::{ControlStream, Frame};
-use drover_verbs::loopback::{Loopback, LoopbackContext, LoopbackCq, LoopbackMr, LoopbackQp};
 use drover_verbs::{
     Access, CompletionQueue, Context, Device, MemoryRegion, Payload, QpKind, QpOptions, QueuePair, RecvList,
     RecvWr, SendList, SendOp, SendWr, Wc, WrId,
 };
+use drover_verbs_suite::loopback::{Loopback, LoopbackContext, LoopbackCq, LoopbackMr, LoopbackQp};
 
 /// Requests that it may have under way.
 const SLOTS: usize = 8;
