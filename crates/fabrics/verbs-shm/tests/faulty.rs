@@ -56,14 +56,7 @@ fn every_fate_strikes_and_every_request_completes_once_and_in_order() {
             list.clear();
             let payload = list.inline(&[n as u8 | 1; 96]);
             let remote = remote.at(n as usize * 8);
-            let op = SendOp::Write { remote, imm: None };
-            list.push(SendWr {
-                wr_id: WrId(n),
-                op,
-                payload,
-                signaled: true,
-                fence: false,
-            });
+            list.push(SendWr::write(remote, payload).signaled(WrId(n)));
             a.post_send(ctx.cpu(), &list).expect("post");
         }
         let mut wcs = [Wc::default(); 8];

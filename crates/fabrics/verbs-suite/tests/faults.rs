@@ -79,13 +79,7 @@ impl Pair {
     fn post(&mut self, id: u64, op: SendOp, bytes: &[u8]) {
         let mut list = SendList::default();
         let payload = list.inline(bytes);
-        list.push(SendWr {
-            wr_id: WrId(id),
-            op,
-            payload,
-            signaled: true,
-            fence: false,
-        });
+        list.push(SendWr::new(op, payload).signaled(WrId(id)));
         self.qp.post_send(self.here.cpu(), &list).expect("post");
     }
 
@@ -193,13 +187,7 @@ fn a_delayed_write_lands_later_with_the_bytes_of_its_posting() {
     source.copy_in(0, &1u64.to_ne_bytes());
     let mut list = SendList::default();
     let (remote, payload) = (pair.remote.at(0), Payload::Region(mr.sge(0, 8)));
-    list.push(SendWr {
-        wr_id: WrId(5),
-        op: SendOp::Write { remote, imm: None },
-        payload,
-        signaled: true,
-        fence: false,
-    });
+    list.push(SendWr::write(remote, payload).signaled(WrId(5)));
     pair.qp.post_send(pair.here.cpu(), &list).expect("post");
     source.copy_in(0, &2u64.to_ne_bytes());
     let mut completions = 0;

@@ -241,13 +241,7 @@ impl End {
             ),
             Verb::Recv { .. } => unreachable!("posted above"),
         };
-        list.push(SendWr {
-            wr_id: WrId(id),
-            op,
-            payload,
-            signaled: true,
-            fence: false,
-        });
+        list.push(SendWr::new(op, payload).signaled(WrId(id)));
         self.qp.post_send(self.ctx.cpu(), &list).expect("post");
     }
 

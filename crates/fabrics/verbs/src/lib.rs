@@ -26,6 +26,7 @@ mod list;
 mod pieces;
 pub mod provide;
 mod provider;
+mod request;
 mod wc;
 
 pub use caps::{Access, Caps, QpKind};

@@ -77,23 +77,19 @@ mod tests {
     use crate::{Imm, RemoteAddr, Sge, WrId};
 
     fn write(len: u32) -> SendWr {
-        SendWr {
-            wr_id: WrId(7),
-            op: SendOp::Write {
-                remote: RemoteAddr {
-                    rkey: 3,
-                    offset: 1000,
-                },
-                imm: Some(Imm(5)),
+        SendWr::write(
+            RemoteAddr {
+                rkey: 3,
+                offset: 1000,
             },
-            payload: Payload::Region(Sge {
+            Sge {
                 lkey: 1,
                 len,
                 offset: 64,
-            }),
-            signaled: true,
-            fence: false,
-        }
+            },
+        )
+        .with_imm(Imm(5))
+        .signaled(WrId(7))
     }
 
     #[test]

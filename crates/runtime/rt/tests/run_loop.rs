@@ -7,8 +7,8 @@ use drover_rt::control::ControlStream;
 use drover_rt::exchange::{End, ends};
 use drover_rt::{Idle, RunLoop, StopFlag, mailbox};
 use drover_verbs::{
-    CompletionQueue, Context, Device, QpKind, QpState, QueuePair, RecvList, RecvWr, SendList, SendOp, SendWr,
-    Wc, WrId,
+    CompletionQueue, Context, Device, QpKind, QpState, QueuePair, RecvList, RecvWr, SendList, SendWr, Wc,
+    WrId,
 };
 use drover_verbs_suite::loopback::{Loopback, LoopbackCpu, LoopbackDevice, LoopbackOptions, ParkMode};
 use std::cell::RefCell;
@@ -246,17 +246,7 @@ fn greet(from: &mut End<Loopback>, to: &mut End<Loopback>) {
     to.qp.post_recv(to.ctx.cpu(), &recvs).expect("recv");
     let mut list = SendList::default();
     let payload = list.inline(b"hello");
-    let op = SendOp::Send {
-        dest: None,
-        imm: None,
-    };
-    list.push(SendWr {
-        wr_id: WrId(2),
-        op,
-        payload,
-        signaled: true,
-        fence: false,
-    });
+    list.push(SendWr::send(payload).signaled(WrId(2)));
     from.qp.post_send(from.ctx.cpu(), &list).expect("send");
     let mut wcs = [Wc::default(); 2];
     assert_eq!(from.cq.poll(from.ctx.cpu(), &mut wcs), 1);

@@ -277,11 +277,5 @@ fn request<M: MemoryRegion>(
         (None, false) => Payload::Region(mr.sge(source, wish.len)),
         (None, true) => list.inline_with(wish.len, |to| mr.region().copy_out(source, to)),
     };
-    SendWr {
-        wr_id: WrId(id),
-        op,
-        payload,
-        signaled: wish.signaled,
-        fence: false,
-    }
+    SendWr::new(op, payload).signaled_if(wish.signaled, WrId(id))
 }

@@ -173,13 +173,7 @@ impl<P: Provider> Link<P> {
 
 /// A signaled request.
 pub(super) fn signaled(id: u64, op: SendOp, payload: Payload) -> SendWr {
-    SendWr {
-        wr_id: WrId(id),
-        op,
-        payload,
-        signaled: true,
-        fence: false,
-    }
+    SendWr::new(op, payload).signaled(WrId(id))
 }
 
 /// The same request without a completion.

@@ -2,9 +2,7 @@
 
 use drover_base::{Cpu, Ns};
 use drover_mem::{Buffer, BufferPool};
-use drover_verbs::{
-    MemoryRegion, Payload, Provider, Qpn, QueuePair, RemoteAddr, SendList, SendOp, SendWr, WrId,
-};
+use drover_verbs::{MemoryRegion, Provider, Qpn, QueuePair, RemoteAddr, SendList, SendOp, SendWr, WrId};
 use std::cell::RefCell;
 use std::rc::Weak;
 
@@ -117,13 +115,8 @@ impl<P: Provider> LateQueue<P> {
         let wr_id = WrId(OURS | (self.next_id & 0xffff_ffff));
         let (_, mr) = self.pool.as_ref().expect("late messages live in it");
         self.list.clear();
-        self.list.push(SendWr {
-            wr_id,
-            op: late.op,
-            payload: Payload::Region(mr.sge(late.bytes.offset(), late.len)),
-            signaled: true,
-            fence: false,
-        });
+        self.list
+            .push(SendWr::new(late.op, mr.sge(late.bytes.offset(), late.len)).signaled(wr_id));
         let mut qp = qp.borrow_mut();
         match qp.post_send(cpu, &self.list) {
             Ok(()) => {
@@ -167,7 +160,7 @@ mod tests {
     use crate::loopback::{Loopback, LoopbackDevice};
     use drover_mem::PageWish;
     use drover_verbs::{
-        Access, Context, Device, MemoryRegion, QpKind, QpOptions, QueuePair, SendList, SendOp, SendWr, WrId,
+        Access, Context, Device, MemoryRegion, QpKind, QpOptions, QueuePair, SendList, SendWr,
     };
 
     /// How many requests of ours a late WRITE of 76 bytes across a page becomes.
@@ -192,13 +185,7 @@ mod tests {
             .at(4096 - 30);
         let mut list = SendList::default();
         let payload = list.inline(&[7; 76]);
-        list.push(SendWr {
-            wr_id: WrId(1),
-            op: SendOp::Write { remote, imm: None },
-            payload,
-            signaled: false,
-            fence: false,
-        });
+        list.push(SendWr::write(remote, payload));
         here.post_send(ctx.cpu(), &list).expect("room");
         here.shared.late.borrow().waiting.len()
     }
