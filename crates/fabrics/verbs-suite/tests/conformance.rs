@@ -53,7 +53,7 @@ impl TestBed for PoorBed {
         };
         let caps = &mut options.caps;
         (caps.uc, caps.ud, caps.atomics, caps.srq) = (false, false, false, false);
-        (caps.ordered_writes, caps.memory_wait) = (false, false);
+        (caps.ordered_writes, caps.memory_wait, caps.fd_wait) = (false, false, false);
         (caps.inline_bytes_max, caps.sge_max) = (0, 1);
         let device = LoopbackDevice::with_options(options);
         Ok([device.clone(), device])
@@ -72,6 +72,7 @@ fn what_a_provider_lacks_is_skipped_by_name() {
         "srq_takes_recvs_alone over Rc: Srq not offered",
         "write_last_word_last over Rc: OrderedWrites not offered",
         "arm_then_write_not_lost over Rc: MemoryWait not offered",
+        "descriptor_ends_park over Rc: FdWait not offered",
         "inline_too_long_refused over Rc: Inline not offered",
         "gather_and_scatter over Rc: Gather not offered",
         "write_lands over Uc: Uc queue pairs not offered",

@@ -98,6 +98,7 @@ macro_rules! conformance_mutants {
             IgnoresLimits: limits_are_kept;
             DeafToWakers: waker_wakes;
             DeafToCompletions: arrival_ends_park;
+            DeafToDescriptors: descriptor_ends_park;
             DeafToWrites: arm_then_write_not_lost wake_on_watched_write;
             ForgetsAtPark: arm_then_write_not_lost waker_wakes;
         }

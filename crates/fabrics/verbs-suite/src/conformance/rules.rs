@@ -34,6 +34,8 @@ pub enum Need {
     LosslessWrites,
     /// [`Caps::memory_wait`].
     MemoryWait,
+    /// [`Caps::fd_wait`].
+    FdWait,
     /// [`Caps::inline_bytes_max`] of 16 at least.
     Inline,
     /// [`Caps::sge_max`] of 3 at least.
@@ -49,6 +51,7 @@ impl Need {
             Need::OrderedWrites => caps.ordered_writes,
             Need::LosslessWrites => caps.lossless_writes,
             Need::MemoryWait => caps.memory_wait,
+            Need::FdWait => caps.fd_wait,
             Need::Inline => caps.inline_bytes_max >= 16,
             Need::Gather => caps.sge_max >= 3,
         }
@@ -133,6 +136,7 @@ macro_rules! conformance_rules {
             limits_are_kept: connecting [Rc Uc Ud] [];
             waker_wakes: sleeping [Rc Ud] [];
             arrival_ends_park: sleeping [Rc Uc Ud] [];
+            descriptor_ends_park: sleeping [Rc Ud] [FdWait];
             arm_then_write_not_lost: sleeping [Rc Uc] [MemoryWait];
             wake_on_watched_write: sleeping [Rc Uc] [MemoryWait];
         }

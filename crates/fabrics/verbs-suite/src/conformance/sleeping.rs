@@ -4,6 +4,8 @@ use super::link::{Link, Setup};
 use super::{Check, End, Stop, ensure, ensure_eq};
 use drover_base::{Cpu, Ns};
 use drover_verbs::{Context, MemoryRegion, Provider, SendOp, SendWr, Watch};
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 /// Longer than any wake-up takes; a park that lasts so long was not ended.
@@ -33,6 +35,43 @@ pub(super) async fn waker_wakes<P: Provider>(end: &mut End<P>) -> Check {
         .map_err(|_| Stop::Broken("waking panicked".into()))?;
     end.ctx.park(deadline);
     ensure!(end.ctx.cpu().refresh() < deadline, "a waker did not end a park");
+    Ok(())
+}
+
+/// A descriptor that is readable, or becomes so, ends a park beside it; so does a waker, as it ends every park.
+pub(super) async fn descriptor_ends_park<P: Provider>(end: &mut End<P>) -> Check {
+    let (mut reader, mut writer) = std::io::pipe()?;
+    // Where both ends share a thread, a park is not a sleep that a later write could end.
+    let mut written_before = vec![true, true];
+    if end.can_sleep {
+        written_before.extend([false, true, false]);
+    }
+    for before in written_before {
+        let deadline = end.ctx.cpu().refresh() + LONG;
+        end.ctx.arm();
+        std::thread::scope(|scope| {
+            let writing = scope.spawn(|| writer.write_all(b"!"));
+            if before {
+                while !writing.is_finished() {
+                    std::thread::yield_now();
+                }
+            }
+            end.ctx.park_beside(deadline, reader.as_fd());
+        });
+        ensure!(
+            end.ctx.cpu().refresh() < deadline,
+            "a readable descriptor did not end a park"
+        );
+        reader.read_exact(&mut [0])?;
+    }
+    let deadline = end.ctx.cpu().refresh() + LONG;
+    end.ctx.arm();
+    end.ctx.waker().wake();
+    end.ctx.park_beside(deadline, reader.as_fd());
+    ensure!(
+        end.ctx.cpu().refresh() < deadline,
+        "a waker did not end a park beside a descriptor"
+    );
     Ok(())
 }
 

@@ -13,10 +13,15 @@ use drover_verbs::{
     Access, Bell, Caps, Context, CreateError, Export, ImportError, QpKind, QpOptions, QpState, Qpn,
     RegisterError, RemoteRegion, UdDest, Waker,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// How often a context that really sleeps looks at a descriptor: its condition variable cannot wait for one.
+const LOOK_EVERY: Ns = Ns::from_ms(1);
 
 /// One thread's view of the fabric. It cannot leave its thread:
 ///
@@ -235,28 +240,53 @@ impl Context<Loopback> for LoopbackContext {
     }
 
     fn park(&self, deadline: Ns) {
+        self.sleep(deadline, None);
+    }
+
+    fn park_beside(&self, deadline: Ns, fd: BorrowedFd<'_>) {
+        self.sleep(deadline, Some(fd));
+    }
+}
+
+impl LoopbackContext {
+    fn sleep(&self, deadline: Ns, fd: Option<BorrowedFd<'_>>) {
         let mut fabric = self.shared.lock();
+        let fd = fd.filter(|_| !fabric.has(Flaw::DeafToDescriptors));
+        let is_readable = || fd.is_some_and(is_readable);
         let now = fabric.clock.now();
         if fabric.has(Flaw::ForgetsAtPark) {
             fabric.contexts.entry(self.id).or_default().rung = false;
         }
         if self.options.park == ParkMode::Block {
-            let patience = deadline.since(now).to_duration();
+            let mut left = deadline.since(now);
             let asleep = |fabric: &mut super::fabric::Fabric| {
                 !fabric.contexts.get(&self.id).is_some_and(|sleep| sleep.rung)
             };
-            let parked = self.shared.rung.wait_timeout_while(fabric, patience, asleep);
-            fabric = parked.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            while asleep(&mut fabric) && left > Ns::ZERO && !is_readable() {
+                let nap = fd.map_or(left, |_| left.min(LOOK_EVERY));
+                let parked = self
+                    .shared
+                    .rung
+                    .wait_timeout_while(fabric, nap.to_duration(), asleep);
+                fabric = parked.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+                left = left.since(nap);
+            }
         }
         let sleep = fabric.contexts.entry(self.id).or_default();
         let rung = std::mem::take(&mut sleep.rung);
         sleep.armed = false;
-        if !rung && deadline != Ns::MAX {
+        if !rung && !is_readable() && deadline != Ns::MAX {
             fabric.clock.advance_to(deadline);
         }
         drop(fabric);
         self.cpu.refresh();
     }
+}
+
+/// Whether a read would not block. What cannot be asked counts as readable: its owner finds out why.
+fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    !matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0))
 }
 
 impl Drop for LoopbackContext {

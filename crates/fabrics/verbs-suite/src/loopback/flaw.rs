@@ -179,6 +179,8 @@ flaws! {
     DeafToWakers,
     /// Completions do not end a park.
     DeafToCompletions,
+    /// Readable descriptors do not end a park.
+    DeafToDescriptors,
     /// Writes into watched memory do not end a park.
     DeafToWrites,
     /// `park` forgets what happened since `arm`.
