@@ -3,9 +3,7 @@
 use drover_examples::{Example, Outcome, next_completion, run};
 use drover_mem::PageWish;
 use drover_rt::exchange::ends;
-use drover_verbs::{
-    Access, Context, MemoryRegion, Payload, Provider, QpKind, QueuePair, SendList, SendOp, SendWr, WrId,
-};
+use drover_verbs::{Access, Context, MemoryRegion, Provider, QpKind, QueuePair, SendList, SendWr, WrId};
 
 struct WriteAndRead;
 
@@ -28,20 +26,8 @@ impl Example for WriteAndRead {
         let text = b"drover was here";
         let mut list = SendList::with_capacity(2, 64);
         let payload = list.inline(text);
-        list.push(SendWr {
-            wr_id: WrId(1),
-            op: SendOp::Write { remote: remote.at(128), imm: None },
-            payload,
-            signaled: false,
-            fence: false,
-        });
-        list.push(SendWr {
-            wr_id: WrId(2),
-            op: SendOp::Read { remote: remote.at(128) },
-            payload: Payload::Region(local.sge(0, text.len())),
-            signaled: true,
-            fence: false,
-        });
+        list.push(SendWr::write(remote.at(128), payload));
+        list.push(SendWr::read(remote.at(128), local.sge(0, text.len())).signaled(WrId(2)));
         near.qp.post_send(near.ctx.cpu(), &list)?;
 
         let wc = next_completion(&mut near)?;

@@ -37,11 +37,11 @@ impl<P: Provider> KvClient<P> for OneSided<P> {
         slot[56..].copy_from_slice(&check);
         let local = self.local.sge(free * SLOT_BYTES, SLOT_BYTES);
         let mut list = SendList::default();
-        let (verb, payload) = match op.kind() {
-            OpKind::Get => (SendOp::Read { remote }, Payload::Region(local)),
-            OpKind::Put | OpKind::Delete => (SendOp::Write { remote, imm: None }, list.inline(&slot)),
+        let wr = match op.kind() {
+            OpKind::Get => SendWr::read(remote, local),
+            OpKind::Put | OpKind::Delete => SendWr::write(remote, list.inline(&slot)),
         };
-        list.push(SendWr { wr_id: WrId(free as u64), op: verb, payload, signaled: true, fence: false });
+        list.push(wr.signaled(WrId(free as u64)));
         self.end.qp.post_send(cpu, &list).expect("the queue is longer than the window");
         self.flying[free] = Some((token, op.kind(), hash.to_bytes()));
         Ok(())

@@ -55,7 +55,7 @@ fn fail(why: &str) -> ExitCode {
 pub fn request(number: u64, op: SendOp, payload: Payload) -> SendWr {
     let signaled = number % 32 == 31;
     let wr_id = WrId(number);
-    SendWr { wr_id, op, payload, signaled, fence: false }
+    SendWr::new(op, payload).signaled_if(signaled, wr_id)
 }
 
 /// Runs `client` here and `server` in a thread of its own, until the client is done.

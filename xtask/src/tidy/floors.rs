@@ -1,4 +1,5 @@
-//! The folders of `crates/` are floors: no dependency points from a lower one to a higher one.
+//! The folders of `crates/` are floors: no dependency points from a lower one to a higher one, and only the lab's
+//! crates link what injects faults.
 
 use super::{Tree, Violation};
 use serde_json::Value;
@@ -17,6 +18,10 @@ const FLOORS: &[&str] = &[
 ];
 /// Tests that are crates of their own may use everything, as tests may.
 const TESTS: &[&str] = &["fuzz-targets"];
+/// The floor of what measures and tests.
+const LAB: &str = "lab";
+/// The folder of the conformance suite, the reference provider and the fault injector.
+const SUITE: &str = "verbs-suite";
 
 /// Every crate stands on a floor, in a folder that has its name, and uses crates of its floor and of those below.
 pub fn floors(tree: &Tree) -> Vec<Violation> {
@@ -48,6 +53,31 @@ pub fn floors(tree: &Tree) -> Vec<Violation> {
                 location.folder, location.floor, to.folder, to.floor
             )));
         }
+    }
+    found
+}
+
+/// Only tests and crates of `lab` link the suite that providers are tested with: it injects faults and breaks rules on
+/// purpose.
+///
+/// Shipping crates are all floors below `lab`, and the crate of the binary. The binary still contains `Faulty`, because
+/// `drover sim` plays the rooms of `swarm`; that edge belongs to `swarm`, a crate of `lab`, and nothing that serves
+/// or asks for keys can reach it.
+pub fn suite(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for package in tree.members() {
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
+        let Some(location) = manifest.parent().and_then(Location::of) else {
+            continue;
+        };
+        if location.floor == LAB || !uses(package).any(|to| to.folder == SUITE) {
+            continue;
+        }
+        let message = format!(
+            "`{}` ships, so it uses `{SUITE}` in tests only: move it to [dev-dependencies]",
+            location.folder
+        );
+        found.push(Violation::new(&location.manifest(), 0, message));
     }
     found
 }
@@ -103,6 +133,16 @@ mod tests {
 
     /// What is said of a package in `crates/<folder>` that uses, and whose tests use, crates in such folders.
     fn messages(name: &str, folder: &str, uses: &[&str], dev: &[&str]) -> Vec<String> {
+        messages_of(floors, name, folder, uses, dev)
+    }
+
+    fn messages_of(
+        rule: fn(&Tree) -> Vec<Violation>,
+        name: &str,
+        folder: &str,
+        uses: &[&str],
+        dev: &[&str],
+    ) -> Vec<String> {
         let edge = |to: &&str, kind: Value| json!({"path": format!("/x/crates/{to}"), "kind": kind});
         let mut edges: Vec<Value> = uses.iter().map(|to| edge(to, Value::Null)).collect();
         edges.extend(dev.iter().map(|to| edge(to, json!("dev"))));
@@ -110,7 +150,7 @@ mod tests {
         let package = json!({"name": name, "id": name, "manifest_path": manifest, "dependencies": edges});
         let mut tree = tree(&[]);
         tree.metadata = json!({"workspace_members": [name], "packages": [package]});
-        floors(&tree).into_iter().map(|v| v.message).collect()
+        rule(&tree).into_iter().map(|v| v.message).collect()
     }
 
     #[test]
@@ -145,5 +185,38 @@ mod tests {
     fn a_crate_stands_on_a_floor_under_its_own_name() {
         assert_eq!(messages("drover-a", "attic/a", &[], &[]).len(), 1);
         assert_eq!(messages("drover-a", "lab/b", &[], &[]).len(), 1);
+    }
+
+    #[test]
+    fn a_shipping_crate_that_links_the_suite_is_caught() {
+        let of = |name, folder| messages_of(suite, name, folder, &["fabrics/verbs-suite"], &[]);
+        assert_eq!(
+            of("drover-kv", "systems/kv"),
+            ["`kv` ships, so it uses `verbs-suite` in tests only: move it to [dev-dependencies]"]
+        );
+        for (name, folder) in [
+            ("drover-sim", "foundation/sim"),
+            ("drover-verbs-shm", "fabrics/verbs-shm"),
+            ("drover-rt", "runtime/rt"),
+            ("drover-store", "stores/store"),
+            ("drover-net", "service/net"),
+            ("drover", "drover"),
+        ] {
+            assert_eq!(of(name, folder).len(), 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn tests_and_the_lab_may_link_the_suite() {
+        let none: Vec<String> = Vec::new();
+        let suite_only: &[&str] = &["fabrics/verbs-suite"];
+        assert_eq!(
+            messages_of(suite, "drover-rt", "runtime/rt", &["fabrics/verbs"], suite_only),
+            none
+        );
+        assert_eq!(
+            messages_of(suite, "drover-swarm", "lab/swarm", suite_only, &[]),
+            none
+        );
     }
 }

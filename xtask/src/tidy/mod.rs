@@ -47,6 +47,7 @@ type Rule = fn(&Tree) -> Vec<Violation>;
 const RULES: &[(&str, Rule)] = &[
     ("dependency edges", dependencies::edges),
     ("floors", floors::floors),
+    ("suite in tests only", floors::suite),
     ("dependency sentences", dependencies::sentences),
     ("dependency licences", licences::allowed),
     ("file sizes", sizes::lines_and_bytes),

@@ -3,9 +3,9 @@
 //!
 //! A program and not a test, because it needs a device: `cargo xtask guest` makes one in a virtual machine.
 
-use drover_verbs::conformance::{Check, MemoryChan, Role, Stop, rules, run_end};
 use drover_verbs::{Device, OpenError, QpKind};
 use drover_verbs_ibv::{Ibv, IbvDevice};
+use drover_verbs_suite::conformance::{Check, MemoryChan, Role, Stop, rules, run_end};
 use std::process::ExitCode;
 
 /// What a device is known to do otherwise, and why it is its doing.

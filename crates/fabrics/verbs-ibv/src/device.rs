@@ -327,6 +327,7 @@ pub(crate) fn caps(opened: &Rc<Opened>, device: &ffi::DeviceAttr, port: &ffi::Po
     caps.recv_depth_max = caps.send_depth_max;
     let reads = number(device.max_qp_rd_atom).min(number(device.max_qp_init_rd_atom));
     caps.reads_outstanding_max = reads.min(READS_MAX);
+    caps.fd_wait = true;
     caps.post_batch = POST_BATCH;
     Ok(caps)
 }

@@ -28,8 +28,7 @@
 //! let remote = ctx.import_region(&peer_region)?;
 //! let mut list = SendList::default();
 //! let payload = list.inline(b"hello");
-//! let op = SendOp::Write { remote: remote.at(64), imm: None };
-//! list.push(SendWr { wr_id: WrId(1), op, payload, signaled: false, fence: false });
+//! list.push(SendWr::write(remote.at(64), payload));
 //! qp.post_send(ctx.cpu(), &list)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -3,8 +3,8 @@
 mod stub;
 
 use drover_verbs::OpenError;
-use drover_verbs::conformance::{TestBed, Together, assert_rule};
 use drover_verbs_ibv::{Ibv, IbvDevice, IbvOptions};
+use drover_verbs_suite::conformance::{TestBed, Together, assert_rule};
 
 struct Bed(Together);
 
@@ -23,10 +23,10 @@ impl TestBed for Bed {
 
 mod one_thread {
     use super::*;
-    drover_verbs::conformance_tests!(|rule| assert_rule(&Bed(Together::OneThread), rule));
+    drover_verbs_suite::conformance_tests!(|rule| assert_rule(&Bed(Together::OneThread), rule));
 }
 
 mod two_threads {
     use super::*;
-    drover_verbs::conformance_tests!(|rule| assert_rule(&Bed(Together::TwoThreads), rule));
+    drover_verbs_suite::conformance_tests!(|rule| assert_rule(&Bed(Together::TwoThreads), rule));
 }

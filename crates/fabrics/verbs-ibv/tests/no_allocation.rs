@@ -64,13 +64,7 @@ impl Bench {
     }
 
     fn send(&mut self, op: SendOp, payload: Payload) {
-        self.sends.push(SendWr {
-            wr_id: WrId(7),
-            op,
-            payload,
-            signaled: true,
-            fence: false,
-        });
+        self.sends.push(SendWr::new(op, payload).signaled(WrId(7)));
     }
 
     /// One of each verb that a connected queue pair has, with each kind of payload.

@@ -56,14 +56,7 @@ impl Bed {
         let mut list = SendList::default();
         for &signaled in signaled {
             let payload = list.inline(b"anybody there");
-            let (dest, imm) = (None, None);
-            list.push(SendWr {
-                wr_id: WrId(1),
-                op: SendOp::Send { dest, imm },
-                payload,
-                signaled,
-                fence: false,
-            });
+            list.push(SendWr::send(payload).signaled_if(signaled, WrId(1)));
         }
         self.from.post_send(self.ctx.cpu(), &list).expect("taken");
     }
@@ -225,14 +218,7 @@ fn what_was_refused_is_not_waited_for() {
     let refused = {
         let mut list = SendList::default();
         for _ in 0..129 {
-            let (dest, imm) = (None, None);
-            list.push(SendWr {
-                wr_id: WrId(1),
-                op: SendOp::Send { dest, imm },
-                payload: Payload::EMPTY,
-                signaled: true,
-                fence: false,
-            });
+            list.push(SendWr::send(Payload::EMPTY).signaled(WrId(1)));
         }
         bed.from
             .post_send(bed.ctx.cpu(), &list)

@@ -109,16 +109,7 @@ fn one_process(only: Option<(&str, u64)>) {
         for i in 0..batch {
             let payload = list.inline(&vec![7; size]);
             let at = remote.at((i + 1) * SLOT_BYTES - size);
-            list.push(SendWr {
-                wr_id: WrId(1),
-                op: SendOp::Write {
-                    remote: at,
-                    imm: None,
-                },
-                payload,
-                signaled: i == 0,
-                fence: false,
-            });
+            list.push(SendWr::write(at, payload).signaled_if(i == 0, WrId(1)));
         }
         measure(only, &format!("write{size}x{batch}"), batch as u64, || {
             writer.post_send(ctx.cpu(), &list).expect("post");
@@ -133,16 +124,11 @@ fn one_process(only: Option<(&str, u64)>) {
         let mut list = SendList::with_capacity(16, 1024);
         for i in 0..batch {
             let payload = list.inline(&[9; 32]);
-            list.push(SendWr {
-                wr_id: WrId(2),
-                op: SendOp::Send {
-                    dest: Some(dest),
-                    imm: Some(Imm(i as u32)),
-                },
-                payload,
-                signaled: i == 0,
-                fence: false,
-            });
+            list.push(
+                SendWr::send_to(dest, payload)
+                    .with_imm(Imm(i as u32))
+                    .signaled_if(i == 0, WrId(2)),
+            );
         }
         let name = format!("datagram32x{batch}");
         let (mut send_ticks, mut poll_ticks, mut post_ticks, mut rounds) = (0, 0, 0, 0);
@@ -284,16 +270,7 @@ fn exchange(
             let payload = list.inline(&body);
             let slot = (*sequence % SLOTS as u64) as usize;
             let at = remote.at((slot + 1) * SLOT_BYTES - 48);
-            list.push(SendWr {
-                wr_id: WrId(99),
-                op: SendOp::Write {
-                    remote: at,
-                    imm: None,
-                },
-                payload,
-                signaled: (*sequence).is_multiple_of(32),
-                fence: false,
-            });
+            list.push(SendWr::write(at, payload).signaled_if((*sequence).is_multiple_of(32), WrId(99)));
             sent += 1;
             *sequence += 1;
         }
@@ -325,17 +302,7 @@ fn remote_store(
 ) {
     let mut list = SendList::default();
     let payload = list.inline(&value.to_le_bytes());
-    let op = SendOp::Write {
-        remote: remote.at((slot + 1) * SLOT_BYTES - 8),
-        imm: None,
-    };
-    list.push(SendWr {
-        wr_id: WrId(id),
-        op,
-        payload,
-        signaled: true,
-        fence: false,
-    });
+    list.push(SendWr::write(remote.at((slot + 1) * SLOT_BYTES - 8), payload).signaled(WrId(id)));
     qp.post_send(ctx.cpu(), &list).expect("post");
     cq.poll(ctx.cpu(), &mut [Wc::default()]);
 }
@@ -379,16 +346,11 @@ fn serve() {
             let mut value = [0; 32];
             slots.copy_out((slot + 1) * SLOT_BYTES - 48, &mut value);
             let payload = list.inline(&value);
-            list.push(SendWr {
-                wr_id: WrId(0),
-                op: SendOp::Send {
-                    dest: Some(dest),
-                    imm: Some(Imm(sequence as u32)),
-                },
-                payload,
-                signaled: sequence.is_multiple_of(32),
-                fence: false,
-            });
+            list.push(
+                SendWr::send_to(dest, payload)
+                    .with_imm(Imm(sequence as u32))
+                    .signaled_if(sequence.is_multiple_of(32), WrId(0)),
+            );
             sequence += 1;
         }
         if list.is_empty() {

@@ -112,6 +112,7 @@ fn caps() -> Caps {
     caps.ordered_writes = true;
     caps.lossless_writes = true;
     caps.memory_wait = true;
+    caps.fd_wait = true;
     caps.post_batch = 1;
     caps
 }

@@ -27,8 +27,7 @@
 //! let remote = ctx.import_region(&mr.export(&[])?)?; // as the peer would
 //! let mut list = SendList::default();
 //! let payload = list.inline(b"hello");
-//! let op = SendOp::Write { remote: remote.at(64), imm: None };
-//! list.push(SendWr { wr_id: WrId(1), op, payload, signaled: false, fence: false });
+//! list.push(SendWr::write(remote.at(64), payload));
 //! a.post_send(ctx.cpu(), &list)?;
 //! let mut bytes = [0; 5];
 //! memory.copy_out(64, &mut bytes);

@@ -3,11 +3,11 @@
 mod common;
 
 use common::{Channel, role, spawn};
-use drover_verbs::conformance::{
-    Chan, ChanClosed, Role, Stop, TestBed, Together, assert_rule, rules, run_end,
-};
 use drover_verbs::{Export, OpenError, QpKind};
 use drover_verbs_shm::{Shm, ShmDevice};
+use drover_verbs_suite::conformance::{
+    Chan, ChanClosed, Role, Stop, TestBed, Together, assert_rule, rules, run_end,
+};
 
 struct Bed(Together);
 
@@ -23,12 +23,12 @@ impl TestBed for Bed {
 
 mod one_thread {
     use super::*;
-    drover_verbs::conformance_tests!(|rule| assert_rule(&Bed(Together::OneThread), rule));
+    drover_verbs_suite::conformance_tests!(|rule| assert_rule(&Bed(Together::OneThread), rule));
 }
 
 mod two_threads {
     use super::*;
-    drover_verbs::conformance_tests!(|rule| assert_rule(&Bed(Together::TwoThreads), rule));
+    drover_verbs_suite::conformance_tests!(|rule| assert_rule(&Bed(Together::TwoThreads), rule));
 }
 
 impl Chan for Channel {

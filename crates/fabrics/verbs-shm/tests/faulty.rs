@@ -1,11 +1,11 @@
 //! `Faulty` and `Traced` around shared memory keep the rules while no fate strikes, and strike when told to.
 
 use drover_mem::PageWish;
-use drover_verbs::conformance::{TestBed, assert_rule};
-use drover_verbs::faulty::{FaultOptions, Faulty, FaultyDevice};
-use drover_verbs::traced::{Traced, TracedDevice};
 use drover_verbs::*;
 use drover_verbs_shm::{Shm, ShmDevice};
+use drover_verbs_suite::conformance::{TestBed, assert_rule};
+use drover_verbs_suite::faulty::{FaultOptions, Faulty, FaultyDevice};
+use drover_verbs_suite::traced::{Traced, TracedDevice};
 
 struct Bed;
 
@@ -28,7 +28,7 @@ fn run(rule: &str) {
 
 mod wrapped {
     use super::run;
-    drover_verbs::conformance_tests!(run);
+    drover_verbs_suite::conformance_tests!(run);
 }
 
 #[test]
@@ -56,14 +56,7 @@ fn every_fate_strikes_and_every_request_completes_once_and_in_order() {
             list.clear();
             let payload = list.inline(&[n as u8 | 1; 96]);
             let remote = remote.at(n as usize * 8);
-            let op = SendOp::Write { remote, imm: None };
-            list.push(SendWr {
-                wr_id: WrId(n),
-                op,
-                payload,
-                signaled: true,
-                fence: false,
-            });
+            list.push(SendWr::write(remote, payload).signaled(WrId(n)));
             a.post_send(ctx.cpu(), &list).expect("post");
         }
         let mut wcs = [Wc::default(); 8];

@@ -62,15 +62,7 @@ fn intruder(mut channel: Channel) {
     let memory = ctx.alloc(4096, PageWish::Small).expect("memory");
     let mr = ctx.register(&memory, Access::LOCAL).expect("registration");
     let mut list = SendList::default();
-    let op = SendOp::Read { remote: remote.at(8) };
-    let payload = Payload::Region(mr.sge(0, 8));
-    list.push(SendWr {
-        wr_id: WrId(1),
-        op,
-        payload,
-        signaled: true,
-        fence: false,
-    });
+    list.push(SendWr::read(remote.at(8), mr.sge(0, 8)).signaled(WrId(1)));
     a.post_send(ctx.cpu(), &list).expect("post");
     post_send(
         &ctx,

@@ -131,31 +131,16 @@ fn victim(mut channel: Channel) {
         list.clear();
         let words = 1 + (number % 20) as usize;
         let payload = list.inline(&body(number, words.min(16)));
-        let op = SendOp::Write {
-            remote: remote.at((number as usize % SLOTS) * SLOT_BYTES),
-            imm: None,
-        };
-        list.push(SendWr {
-            wr_id: WrId(1),
-            op,
-            payload,
-            signaled: true,
-            fence: false,
-        });
+        let slot = remote.at((number as usize % SLOTS) * SLOT_BYTES);
+        list.push(SendWr::write(slot, payload).signaled(WrId(1)));
         rc.post_send(ctx.cpu(), &list).expect("post");
         list.clear();
         let payload = list.inline(&body(number, words));
-        let op = SendOp::Send {
-            dest: Some(dest),
-            imm: Some(Imm(number as u32 | FROM_CHILD)),
-        };
-        list.push(SendWr {
-            wr_id: WrId(2),
-            op,
-            payload,
-            signaled: true,
-            fence: false,
-        });
+        list.push(
+            SendWr::send_to(dest, payload)
+                .with_imm(Imm(number as u32 | FROM_CHILD))
+                .signaled(WrId(2)),
+        );
         ud.post_send(ctx.cpu(), &list).expect("post");
         cq.poll(ctx.cpu(), &mut [Wc::default(); 8]);
     }

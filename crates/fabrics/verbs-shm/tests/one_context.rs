@@ -21,13 +21,7 @@ fn pair(ctx: &ShmContext, cq: &ShmCq, kind: QpKind) -> (ShmQp, ShmQp) {
 }
 
 fn wr(op: SendOp, payload: Payload) -> SendWr {
-    SendWr {
-        wr_id: WrId(7),
-        op,
-        payload,
-        signaled: true,
-        fence: false,
-    }
+    SendWr::new(op, payload).signaled(WrId(7))
 }
 
 fn poll_one(ctx: &ShmContext, cq: &mut ShmCq) -> Option<Wc> {

@@ -38,17 +38,7 @@ fn one_request_to_a_sleeper_is_one_wake_up() {
         list.clear();
         for _ in 0..count {
             let payload = list.inline(&[1; 8]);
-            let op = SendOp::Write {
-                remote: remote.at(offset),
-                imm: None,
-            };
-            list.push(SendWr {
-                wr_id: WrId(1),
-                op,
-                payload,
-                signaled: false,
-                fence: false,
-            });
+            list.push(SendWr::write(remote.at(offset), payload));
         }
         ours.post_send(client.cpu(), &list).expect("post");
         client.stats().wakes_sent

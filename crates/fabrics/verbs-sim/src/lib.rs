@@ -36,8 +36,7 @@
 //! let remote = here.import_region(&mr.export(&[])?)?;
 //! let mut list = SendList::default();
 //! let payload = list.inline(b"hello");
-//! let op = SendOp::Write { remote: remote.at(64), imm: None };
-//! list.push(SendWr { wr_id: WrId(7), op, payload, signaled: true, fence: false });
+//! list.push(SendWr::write(remote.at(64), payload).signaled(WrId(7)));
 //! qp.post_send(here.cpu(), &list)?;
 //!
 //! let mut wcs = [Wc::default(); 4];

@@ -4,9 +4,9 @@
 
 use drover_base::Ns;
 use drover_verbs::OpenError;
-use drover_verbs::conformance::{TestBed, assert_rule, rules};
 use drover_verbs_sim::profile::Profile;
 use drover_verbs_sim::{Sim, SimDevice, World, WorldOptions};
+use drover_verbs_suite::conformance::{TestBed, assert_rule, rules};
 use std::cell::RefCell;
 
 /// A turn lasts a millisecond, so that waiting in vain is quick.
@@ -57,12 +57,12 @@ impl TestBed for Bed {
 
 mod two_machines {
     use super::*;
-    drover_verbs::conformance_tests!(|rule| assert_rule(&bed("apt"), rule));
+    drover_verbs_suite::conformance_tests!(|rule| assert_rule(&bed("apt"), rule));
 }
 
 mod one_machine {
     use super::*;
-    drover_verbs::conformance_tests!(|rule| assert_rule(
+    drover_verbs_suite::conformance_tests!(|rule| assert_rule(
         &Bed {
             machines: 1,
             ..bed("cx6")
@@ -73,7 +73,7 @@ mod one_machine {
 
 mod torn {
     use super::*;
-    drover_verbs::conformance_tests!(|rule| assert_rule(
+    drover_verbs_suite::conformance_tests!(|rule| assert_rule(
         &Bed {
             torn: true,
             ..bed("rfp")

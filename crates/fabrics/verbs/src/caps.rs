@@ -98,6 +98,9 @@ pub struct Caps {
     pub lossless_writes: bool,
     /// A WRITE into a [`Watch`](crate::Watch)ed region wakes a parked context. Without it, pollers of memory spin.
     pub memory_wait: bool,
+    /// A file descriptor that becomes readable ends [`park_beside`](crate::Context::park_beside). Without it, a core that
+    /// also waits for sockets looks at them between short parks.
+    pub fd_wait: bool,
     /// How many requests are worth one doorbell (1 where posting is only a copy).
     pub post_batch: usize,
 }
@@ -122,6 +125,7 @@ impl Caps {
             ordered_writes: false,
             lossless_writes: false,
             memory_wait: false,
+            fd_wait: false,
             post_batch: 1,
         }
     }

@@ -1,8 +1,8 @@
 //! The verbs API of drover: what a protocol may ask of a fabric, and nothing about how it is done.
 //!
 //! A *provider* implements [`Provider`] and the traits around it; a protocol is generic over it and names none.
-//! This crate holds the contract, the conformance suite that every provider passes, a small in-process
-//! reference provider with switchable flaws that prove the suite, and the wrappers `Faulty` and `Traced`.
+//! This crate holds the contract only. The conformance suite that every provider passes, the reference provider and
+//! the wrappers `Faulty` and `Traced` are in `drover-verbs-suite`.
 //!
 //! **Threads.** A [`Device`] is shared and `Send`; a [`Context`] and everything created from it belong to one
 //! thread. What crosses threads and processes are [`Export`]s: plain bytes, with file descriptors where a
@@ -20,16 +20,13 @@
 #![forbid(unsafe_code)]
 
 mod caps;
-pub mod conformance;
 mod error;
 mod export;
-pub mod faulty;
 mod list;
-pub mod loopback;
 mod pieces;
 pub mod provide;
 mod provider;
-pub mod traced;
+mod request;
 mod wc;
 
 pub use caps::{Access, Caps, QpKind};

@@ -118,7 +118,7 @@ pub struct SendWr {
 pub struct SendList {
     wrs: Vec<SendWr>,
     /// Inline payloads in the first `used` bytes; what is behind them is left from earlier lists, so that
-    /// room for a payload need not be zeroed first. The first `kept` bytes are the owner's for good.
+    /// space for a payload need not be zeroed first. The first `kept` bytes are the owner's for good.
     arena: Vec<u8>,
     used: u32,
     kept: u32,
@@ -126,7 +126,7 @@ pub struct SendList {
 }
 
 impl SendList {
-    /// A list with room for `count` requests and `inline_bytes` of payload before it grows.
+    /// A list with space for `count` requests and `inline_bytes` of payload before it grows.
     pub fn with_capacity(count: usize, inline_bytes: usize) -> SendList {
         SendList {
             wrs: Vec::with_capacity(count),
@@ -137,7 +137,7 @@ impl SendList {
         }
     }
 
-    /// A list with room for `count` requests, and with `bytes` that outlive [`clear`](SendList::clear): for who builds
+    /// A list with space for `count` requests, and with `bytes` that outlive [`clear`](SendList::clear): for who builds
     /// payloads that may have to be sent again, so that they are built once and posted from there.
     ///
     /// # Panics
@@ -202,9 +202,9 @@ impl SendList {
         (last.signaled, last.wr_id) = (true, wr_id);
     }
 
-    /// Room for `len` more bytes of payload; returns where.
+    /// Space for `len` more bytes of payload; returns where.
     #[inline(always)]
-    fn room(&mut self, len: usize) -> usize {
+    fn space(&mut self, len: usize) -> usize {
         let start = self.used as usize;
         let end = start + len;
         self.used = end as u32;
@@ -234,16 +234,16 @@ impl SendList {
     /// whatever stood there before.
     #[inline(always)]
     pub fn inline_with(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Payload {
-        let (payload, room) = self.inline_room(len);
-        fill(room);
+        let (payload, space) = self.inline_space(len);
+        fill(space);
         payload
     }
 
     /// Reserves `len` bytes of arena: the payload, and where to build it. As for
     /// [`inline_with`](SendList::inline_with), without a function in between.
     #[inline(always)]
-    pub fn inline_room(&mut self, len: usize) -> (Payload, &mut [u8]) {
-        let start = self.room(len);
+    pub fn inline_space(&mut self, len: usize) -> (Payload, &mut [u8]) {
+        let start = self.space(len);
         let payload = Payload::Inline {
             start: start as u32,
             len: len as u32,
@@ -316,7 +316,7 @@ pub struct RecvList {
 }
 
 impl RecvList {
-    /// A list with room for `count`.
+    /// A list with space for `count`.
     pub fn with_capacity(count: usize) -> RecvList {
         RecvList {
             wrs: Vec::with_capacity(count),

@@ -6,7 +6,7 @@ use crate::{Payload, SendOp, SendWr};
 /// costs nothing beside the copy)*
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Messages of one transfer to make room for in a send queue: a megabyte. *(our choice)*
+/// Messages of one transfer to make space for in a send queue: a megabyte. *(our choice)*
 pub const PIECES_MAX: usize = 64;
 
 /// How READs and WRITEs of long values are cut. A device that misses a packet may start its message over, and counts that: of
@@ -77,23 +77,19 @@ mod tests {
     use crate::{Imm, RemoteAddr, Sge, WrId};
 
     fn write(len: u32) -> SendWr {
-        SendWr {
-            wr_id: WrId(7),
-            op: SendOp::Write {
-                remote: RemoteAddr {
-                    rkey: 3,
-                    offset: 1000,
-                },
-                imm: Some(Imm(5)),
+        SendWr::write(
+            RemoteAddr {
+                rkey: 3,
+                offset: 1000,
             },
-            payload: Payload::Region(Sge {
+            Sge {
                 lkey: 1,
                 len,
                 offset: 64,
-            }),
-            signaled: true,
-            fence: false,
-        }
+            },
+        )
+        .with_imm(Imm(5))
+        .signaled(WrId(7))
     }
 
     #[test]

@@ -92,16 +92,20 @@ pub trait Context<P: Provider>: 'static {
     /// disarms. May wake for nothing.
     fn park(&self, deadline: Ns);
 
-    /// The same, also ended when `fd` is readable: for a core that waits for sockets, too. Whoever can wait for one of
-    /// the two only parks in dozes of a millisecond, as this does.
+    /// The same, also ended when `fd` is readable: for a core that waits for sockets, too. Only where
+    /// [`Caps::fd_wait`] is offered; other fabrics do not implement it.
+    ///
+    /// # Panics
+    /// In debug builds, if the capability is not offered. In release builds `fd` is ignored.
     fn park_beside(&self, deadline: Ns, fd: BorrowedFd<'_>) {
-        let _ = fd;
-        self.park(deadline.min(self.cpu().refresh() + BESIDE_DOZE));
+        debug_assert!(
+            false,
+            "{} offers no fd_wait, so {fd:?} cannot end a park",
+            P::NAME
+        );
+        self.park(deadline);
     }
 }
-
-/// How long a sleeper does not look at what cannot wake it.
-const BESIDE_DOZE: Ns = Ns::from_ms(1);
 
 /// Ends another thread's park. Cheap to clone.
 #[derive(Clone)]

@@ -6,10 +6,10 @@ use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
 use drover_mem::PageWish;
 use drover_rt::control::ControlStream;
 use drover_store::PartitionOptions;
-use drover_verbs::loopback::{Loopback, LoopbackContext, LoopbackDevice, LoopbackQp};
 use drover_verbs::{
-    Context, Device, Payload, QpKind, QpOptions, QueuePair, RemoteRegion, SendList, SendOp, SendWr, WrId,
+    Context, Device, Payload, QpKind, QpOptions, QueuePair, RemoteRegion, SendList, SendWr, WrId,
 };
+use drover_verbs_suite::loopback::{Loopback, LoopbackContext, LoopbackDevice, LoopbackQp};
 
 /// Small, so that full memory and full buckets are met soon.
 const SLOT_BYTES: usize = 128;
@@ -86,14 +86,7 @@ impl Bed {
             list.inline(bytes)
         };
         let remote = self.region.at((slot + 1) * SLOT_BYTES - bytes.len());
-        let op = SendOp::Write { remote, imm: None };
-        list.push(SendWr {
-            wr_id: WrId(0),
-            op,
-            payload,
-            signaled: true,
-            fence: false,
-        });
+        list.push(SendWr::write(remote, payload).signaled(WrId(0)));
         let _ = self.uc.post_send(self.client.cpu(), &list); // a full queue is no news
     }
 

@@ -4,9 +4,7 @@ use crate::goal::Laps;
 use crate::lane::check;
 use crate::{End, IDLE, Outcome, PerfError};
 use drover_base::{Actor, Cpu, Progress};
-use drover_verbs::{
-    CompletionQueue, MemoryRegion, Payload, Provider, QueuePair, SendList, SendOp, SendWr, Wc, WrId,
-};
+use drover_verbs::{CompletionQueue, MemoryRegion, Provider, QueuePair, SendList, SendOp, SendWr, Wc, WrId};
 
 /// One request at a time.
 pub struct Fetcher<P: Provider> {
@@ -21,13 +19,9 @@ impl<P: Provider> Fetcher<P> {
     /// Measures requests of `bytes` through a connected end.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Fetcher<P> {
         let mut list = SendList::with_capacity(1, 0);
-        list.push(SendWr {
-            wr_id: WrId(1),
-            op: fetching(&end, bytes),
-            payload: Payload::Region(end.mr.sge(end.outgoing(bytes), bytes)),
-            signaled: true,
-            fence: false,
-        });
+        list.push(
+            SendWr::new(fetching(&end, bytes), end.mr.sge(end.outgoing(bytes), bytes)).signaled(WrId(1)),
+        );
         Fetcher {
             laps: Laps::new(&end.plan),
             end,

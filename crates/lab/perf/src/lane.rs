@@ -94,13 +94,8 @@ impl<P: Provider> Lane<P> {
         self.owed += usize::from(signaled);
         self.list.clear();
         let payload = end.payload(&mut self.list, self.bytes, last);
-        self.list.push(SendWr {
-            wr_id: WrId(0),
-            op,
-            payload,
-            signaled,
-            fence: false,
-        });
+        self.list
+            .push(SendWr::new(op, payload).signaled_if(signaled, WrId(0)));
         Ok(end.qp.post_send(cpu, &self.list)?)
     }
 

@@ -159,13 +159,8 @@ impl<P: Provider> Issuer<P> {
                 self.unsignaled = 0;
             }
             let (op, payload) = self.request();
-            self.list.push(SendWr {
-                wr_id: WrId(covers),
-                op,
-                payload,
-                signaled,
-                fence: false,
-            });
+            self.list
+                .push(SendWr::new(op, payload).signaled_if(signaled, WrId(covers)));
         }
         self.posted += count;
         Ok(self.end.qp.post_send(cpu, &self.list)?)

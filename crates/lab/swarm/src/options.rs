@@ -6,7 +6,7 @@ use drover_kv_herd::server::{ServeMode, ServerOptions};
 use drover_mem::PageWish;
 use drover_sim::Stream;
 use drover_store::{Mode, PartitionOptions};
-use drover_verbs::faulty::FaultOptions;
+use drover_verbs_suite::faulty::FaultOptions;
 
 /// Everything about a run but its seed.
 #[derive(Clone, Debug)]

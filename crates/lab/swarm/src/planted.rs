@@ -19,7 +19,7 @@ pub struct Planted {
 #[derive(Clone, Copy, Debug)]
 enum Mistake {
     Server(Flaw),
-    /// [`FaultOptions::splits_late`](drover_verbs::faulty::FaultOptions::splits_late).
+    /// [`FaultOptions::splits_late`](drover_verbs_suite::faulty::FaultOptions::splits_late).
     Fabric,
 }
 

@@ -5,8 +5,8 @@ use drover_base::{Actor, Cpu, HashSeed, Ns};
 use drover_kv::KvClient;
 use drover_mem::PageWish;
 use drover_rt::control::{Dial, LocalListener};
-use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs::{Context, Device};
+use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use std::rc::Rc;
 
 fn server(device: &LoopbackDevice, shard: u16, small: &ServerOptions) -> (Server<Loopback>, LocalListener) {

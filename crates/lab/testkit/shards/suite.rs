@@ -3,10 +3,10 @@
 
 use crate::bed::ShardsBed;
 use crate::sim_bed::SimBed;
-use drover_verbs::faulty::Faulty;
-use drover_verbs::loopback::Loopback;
 use drover_verbs_shm::Shm;
 use drover_verbs_sim::Sim;
+use drover_verbs_suite::faulty::Faulty;
+use drover_verbs_suite::loopback::Loopback;
 
 mod loopback {
     use super::*;

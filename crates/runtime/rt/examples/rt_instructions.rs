@@ -10,8 +10,8 @@ use drover_mem::{NativeCpu, PageWish, Region};
 use drover_rt::exchange::{End, ends};
 use drover_rt::{Idle, PeerId, RunLoop, StopFlag, TaskCx, TaskOptions, TaskPool, Timers, mailbox};
 use drover_verbs::{
-    Access, CompletionQueue, Context, Device, MemoryRegion, Payload, Provider, QpKind, QueuePair,
-    RemoteRegion, SendList, SendOp, SendWr, Sge, Waker, Wc, WrId,
+    Access, CompletionQueue, Context, Device, MemoryRegion, Provider, QpKind, QueuePair, RemoteRegion,
+    SendList, SendWr, Sge, Waker, Wc, WrId,
 };
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::cell::Cell;
@@ -66,15 +66,7 @@ fn by_hand(count: u64) {
 
 fn read_by_hand(near: &mut End<Shm>, list: &mut SendList, from: &RemoteRegion, offset: u64, into: Sge) {
     list.clear();
-    list.push(SendWr {
-        wr_id: WrId(1),
-        op: SendOp::Read {
-            remote: from.at(offset as usize),
-        },
-        payload: Payload::Region(into),
-        signaled: true,
-        fence: false,
-    });
+    list.push(SendWr::read(from.at(offset as usize), into).signaled(WrId(1)));
     near.qp.post_send(near.ctx.cpu(), list).expect("space");
     let mut wcs = [Wc::default(); 1];
     while near.cq.poll(near.ctx.cpu(), &mut wcs) == 0 {}

@@ -15,7 +15,7 @@
 //! Two ends of a connection, and a WRITE from one to the other:
 //! ```
 //! use drover_rt::exchange::ends;
-//! use drover_verbs::loopback::{Loopback, LoopbackDevice};
+//! use drover_verbs_suite::loopback::{Loopback, LoopbackDevice};
 //! use drover_verbs::*;
 //!
 //! let (mut here, there) = ends::<Loopback>(&LoopbackDevice::new(), QpKind::Rc)?;
@@ -24,8 +24,7 @@
 //! let remote = here.ctx.import_region(&mr.export(&[])?)?;
 //! let mut list = SendList::default();
 //! let payload = list.inline(b"hello");
-//! let op = SendOp::Write { remote: remote.at(0), imm: None };
-//! list.push(SendWr { wr_id: WrId(1), op, payload, signaled: true, fence: false });
+//! list.push(SendWr::write(remote.at(0), payload).signaled(WrId(1)));
 //! here.qp.post_send(here.ctx.cpu(), &list)?;
 //! # let mut bytes = [0; 5];
 //! # memory.copy_out(0, &mut bytes);

@@ -39,6 +39,9 @@ enum Rest {
 /// A quiet that is worth sleeping in, where nothing ends the sleep, and the longest such sleep.
 const DOZE_AFTER: Ns = Ns::from_ms(1);
 const DOZE_MAX: Ns = Ns::from_ms(1);
+/// The longest sleep of a core that waits for a descriptor where the fabric cannot: one without
+/// [`Caps::fd_wait`]. *(our choice)*
+const FD_DOZE: Ns = Ns::from_ms(1);
 
 impl Idle {
     /// 50 us of polling: about what a wake-up costs, so that a wrong guess costs at most twice the right one.
@@ -170,7 +173,9 @@ impl<'a, P: Provider> RunLoop<'a, P> {
                 let deadline = wake_at.min(until);
                 match self.beside {
                     None => self.ctx.park(deadline),
-                    Some(fd) => self.ctx.park_beside(deadline, fd),
+                    Some(fd) if self.ctx.caps().fd_wait => self.ctx.park_beside(deadline, fd),
+                    // Nothing but the next round looks at the descriptor, so that round comes soon.
+                    Some(_) => self.ctx.park(deadline.min(cpu.refresh() + FD_DOZE)),
                 }
                 // A doze that ended says nothing of whether there is work: the quiet goes on.
                 if most == Ns::MAX {

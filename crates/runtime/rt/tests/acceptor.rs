@@ -6,8 +6,8 @@ use drover_base::Ns;
 use drover_rt::StopFlag;
 use drover_rt::acceptor::{ConnId, ControlHandler, ControlServer, Peers, ServerOptions};
 use drover_rt::control::{ControlAddr, ControlError, ControlListener, ControlStream, Frame, kind, refusal};
-use drover_verbs::loopback::{LoopbackCpu, LoopbackDevice, LoopbackOptions};
 use drover_verbs::{Context, Device};
+use drover_verbs_suite::loopback::{LoopbackCpu, LoopbackDevice, LoopbackOptions};
 
 /// Sends every frame back; kind 66 asks to be refused, kind 77 to be closed.
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl ControlHandler for Echo {
 
 struct Bed {
     device: LoopbackDevice,
-    ctx: drover_verbs::loopback::LoopbackContext,
+    ctx: drover_verbs_suite::loopback::LoopbackContext,
     server: ControlServer<Echo>,
 }
 

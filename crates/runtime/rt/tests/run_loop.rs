@@ -6,13 +6,15 @@ use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_rt::control::ControlStream;
 use drover_rt::exchange::{End, ends};
 use drover_rt::{Idle, RunLoop, StopFlag, mailbox};
-use drover_verbs::loopback::{Loopback, LoopbackCpu, LoopbackDevice, LoopbackOptions, ParkMode};
 use drover_verbs::{
-    CompletionQueue, Context, Device, QpKind, QpState, QueuePair, RecvList, RecvWr, SendList, SendOp, SendWr,
-    Wc, WrId,
+    CompletionQueue, Context, Device, QpKind, QpState, QueuePair, RecvList, RecvWr, SendList, SendWr, Wc,
+    WrId,
 };
+use drover_verbs_suite::loopback::{Loopback, LoopbackCpu, LoopbackDevice, LoopbackOptions, ParkMode};
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::io::Write;
+use std::os::fd::AsFd;
 
 /// Does what it is told, step by step; idle for ever after that.
 struct Script {
@@ -82,6 +84,43 @@ fn work_found_after_arming_is_done_before_sleeping() {
     assert_eq!((core.stats().parks, core.stats().busy_rounds), (0, 1));
     core.round(&mut [&mut actor], &stop);
     assert_eq!(core.stats().parks, 1);
+}
+
+/// How long one sleep lasts that a timer ends after 5 ms and, if it is readable, a descriptor at once.
+fn sleep_beside(fd_wait: bool, readable: bool) -> Ns {
+    let mut options = LoopbackOptions {
+        tick: Ns::from_us(1),
+        ..LoopbackOptions::default()
+    };
+    options.caps.fd_wait = fd_wait;
+    let device = LoopbackDevice::with_options(options);
+    let ctx = device.context().expect("context");
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    if readable {
+        writer.write_all(b"!").expect("room");
+    }
+    let timer = Progress::Idle {
+        wake_at: Ns::from_ms(5),
+    };
+    let mut actor = Script::new(std::iter::repeat_n(timer, 2));
+    let mut core = RunLoop::<Loopback>::new(&ctx, Idle::Sleep).beside(reader.as_fd());
+    core.round(&mut [&mut actor], &StopFlag::new());
+    assert_eq!(core.stats().parks, 1);
+    device.now()
+}
+
+#[test]
+fn a_descriptor_ends_sleep_where_the_fabric_can_wait_for_it() {
+    assert!(sleep_beside(true, true) < Ns::from_us(10), "readable");
+    assert!(sleep_beside(true, false) >= Ns::from_ms(5), "quiet");
+}
+
+#[test]
+fn a_core_looks_at_its_descriptor_every_millisecond_where_the_fabric_cannot() {
+    for readable in [true, false] {
+        let slept = sleep_beside(false, readable);
+        assert!((Ns::from_ms(1)..Ns::from_us(1_010)).contains(&slept), "{slept}");
+    }
 }
 
 #[test]
@@ -246,17 +285,7 @@ fn greet(from: &mut End<Loopback>, to: &mut End<Loopback>) {
     to.qp.post_recv(to.ctx.cpu(), &recvs).expect("recv");
     let mut list = SendList::default();
     let payload = list.inline(b"hello");
-    let op = SendOp::Send {
-        dest: None,
-        imm: None,
-    };
-    list.push(SendWr {
-        wr_id: WrId(2),
-        op,
-        payload,
-        signaled: true,
-        fence: false,
-    });
+    list.push(SendWr::send(payload).signaled(WrId(2)));
     from.qp.post_send(from.ctx.cpu(), &list).expect("send");
     let mut wcs = [Wc::default(); 2];
     assert_eq!(from.cq.poll(from.ctx.cpu(), &mut wcs), 1);

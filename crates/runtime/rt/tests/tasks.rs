@@ -4,12 +4,12 @@ use drover_base::{Actor, Ns, Progress};
 use drover_mem::{PageWish, Region};
 use drover_rt::exchange::End;
 use drover_rt::{Failure, PeerId, TaskCx, TaskOptions, TaskPool, WcError};
-use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs::{
     Access, Context, Device, MemoryRegion, PostErrorKind, Provider, QpKind, QpOptions, QueuePair,
     RemoteRegion, WcStatus,
 };
 use drover_verbs_shm::{Shm, ShmDevice};
+use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::pin;

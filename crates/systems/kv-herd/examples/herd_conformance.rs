@@ -12,8 +12,8 @@ mod ground;
 
 use bed::PiecesBed;
 use devices::Rules;
-use drover_verbs::faulty::Faulty;
 use drover_verbs_ibv::Ibv;
+use drover_verbs_suite::faulty::Faulty;
 use std::process::ExitCode;
 
 const CALM: Rules = drover_testkit::kv_calm_rules!(kv_conformance_table, PiecesBed<Ibv>);

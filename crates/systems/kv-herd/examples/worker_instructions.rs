@@ -174,16 +174,13 @@ pub fn run(ask: Ask, count: u64, meter: &dyn Fn() -> u64) -> Result<u64, Box<dyn
             let bytes = request(ask, r, &key, value);
             let slot = (r % WINDOW) as usize;
             let payload = list.inline(&bytes);
-            list.push(SendWr {
-                wr_id: WrId(0),
-                op: SendOp::Write {
-                    remote: remote.at(map.slot_offset(0, slot) + map.slot_bytes - bytes.len()),
-                    imm: None,
-                },
-                payload,
-                signaled: slot == 15,
-                fence: false,
-            });
+            list.push(
+                SendWr::write(
+                    remote.at(map.slot_offset(0, slot) + map.slot_bytes - bytes.len()),
+                    payload,
+                )
+                .signaled_if(slot == 15, WrId(0)),
+            );
             r += 1;
         }
         if r % (256 * WINDOW) == 0 {

@@ -14,8 +14,8 @@ mod system;
 
 use bed::ShardsBed;
 use devices::Rules;
-use drover_verbs::faulty::Faulty;
 use drover_verbs_ibv::Ibv;
+use drover_verbs_suite::faulty::Faulty;
 use std::process::ExitCode;
 
 const CALM: Rules = drover_testkit::kv_calm_rules!(kv_conformance_table, ShardsBed<Ibv>);

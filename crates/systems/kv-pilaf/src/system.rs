@@ -115,9 +115,9 @@ mod tests {
             window: 1,
         };
         let plan = Pilaf::plan(&sizes).expect("enough memory");
-        let device = drover_verbs::loopback::LoopbackDevice::new();
+        let device = drover_verbs_suite::loopback::LoopbackDevice::new();
         let seed = HashSeed::new(1, 2);
-        let shard: Server<drover_verbs::loopback::Loopback> =
+        let shard: Server<drover_verbs_suite::loopback::Loopback> =
             Shard::open(&device, &plan, 0, seed).expect("a shard");
         assert_eq!(shard.counters().len(), FACTS.counters.len());
         assert!((FACTS.fits)(device.caps()));

@@ -1,8 +1,8 @@
 //! [`Queues`]: a queue pair with a completion queue of its own, and what is staged for it.
 
 use drover_verbs::{
-    CompletionQueue, Context, CreateError, PIECES_MAX, Payload, Pieces, PostError, Provider, QpKind,
-    QpOptions, QueuePair, RecvList, RecvWr, SendList, SendOp, SendWr, Sge, Wc, WrId,
+    CompletionQueue, Context, CreateError, PIECES_MAX, Pieces, PostError, Provider, QpKind, QpOptions,
+    QueuePair, RecvList, RecvWr, SendList, SendOp, SendWr, Sge, Wc, WrId,
 };
 
 /// A request's name says what it was for in its upper half, and which one of those it is in its lower.
@@ -61,13 +61,7 @@ impl<P: Provider> Queues<P> {
 
     /// Stages a request, in pieces if it is long.
     pub fn stage(&mut self, wr_id: u64, op: SendOp, sge: Sge, signaled: bool) {
-        let whole = SendWr {
-            wr_id: WrId(wr_id),
-            op,
-            payload: Payload::Region(sge),
-            signaled,
-            fence: false,
-        };
+        let whole = SendWr::new(op, sge).signaled_if(signaled, WrId(wr_id));
         self.pieces.of(whole).for_each(|wr| self.list.push(wr));
     }
 

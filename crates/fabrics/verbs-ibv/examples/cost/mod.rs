@@ -104,26 +104,12 @@ impl Bench {
         let mut list = SendList::with_capacity(count, 64 * count);
         for n in 0..count {
             let remote = remote.at(64 * n);
-            let (op, payload) = match name {
-                "write" => (
-                    SendOp::Write { remote, imm: None },
-                    list.inline(&[n as u8; BYTES]),
-                ),
-                "read" => (
-                    SendOp::Read { remote },
-                    Payload::Region(self.mr.sge(64 * n, BYTES)),
-                ),
-                _ => (SendOp::Send { dest, imm: None }, list.inline(&[n as u8; BYTES])),
+            let wr = match name {
+                "write" => SendWr::write(remote, list.inline(&[n as u8; BYTES])),
+                "read" => SendWr::read(remote, self.mr.sge(64 * n, BYTES)),
+                _ => SendWr::send_to(dest, list.inline(&[n as u8; BYTES])),
             };
-            let (signaled, fence) = (n + 1 == count, false);
-            let wr_id = WrId(n as u64);
-            list.push(SendWr {
-                wr_id,
-                op,
-                payload,
-                signaled,
-                fence,
-            });
+            list.push(wr.signaled_if(n + 1 == count, WrId(n as u64)));
         }
         Ok(Box::new(move || {
             qp.post_send(ctx.cpu(), black_box(&list)).expect("taken");

@@ -27,13 +27,7 @@ pub fn qp(ctx: &ShmContext, cq: &ShmCq, kind: QpKind) -> ShmQp {
 pub fn post_send(ctx: &ShmContext, qp: &mut ShmQp, op: SendOp, bytes: &[u8]) -> Result<(), PostError> {
     let mut list = SendList::default();
     let payload = list.inline(bytes);
-    list.push(SendWr {
-        wr_id: WrId(1),
-        op,
-        payload,
-        signaled: true,
-        fence: false,
-    });
+    list.push(SendWr::new(op, payload).signaled(WrId(1)));
     qp.post_send(ctx.cpu(), &list)
 }
 

@@ -2,11 +2,11 @@
 
 use drover_base::Ns;
 use drover_verbs::OpenError;
-use drover_verbs::conformance::TestBed;
-use drover_verbs::loopback::{Flaw, Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs_shm::{Shm, ShmDevice};
 use drover_verbs_sim::profile::Profile;
 use drover_verbs_sim::{Sim, SimDevice, World, WorldOptions};
+use drover_verbs_suite::conformance::TestBed;
+use drover_verbs_suite::loopback::{Flaw, Loopback, LoopbackDevice, LoopbackOptions};
 use std::cell::RefCell;
 
 pub struct SimBed(pub RefCell<Option<World>>);

@@ -13,8 +13,8 @@ mod script;
 
 use beds::{LoopbackBed, ShmBed, SimBed};
 use drover_verbs::QpKind;
-use drover_verbs::conformance::TestBed;
-use drover_verbs::loopback::Flaw;
+use drover_verbs_suite::conformance::TestBed;
+use drover_verbs_suite::loopback::Flaw;
 use player::Player;
 use script::script;
 use std::cell::RefCell;

@@ -3,8 +3,8 @@
 use crate::script::{INLINE_MAX, Post, REGION, SOURCE, Verb, Wish};
 use drover_base::{Cpu, Ns};
 use drover_mem::PageWish;
-use drover_verbs::conformance::TestBed;
 use drover_verbs::*;
+use drover_verbs_suite::conformance::TestBed;
 
 /// Places for RECVs, each longer than any of them.
 const RECVS: usize = 15;
@@ -277,11 +277,5 @@ fn request<M: MemoryRegion>(
         (None, false) => Payload::Region(mr.sge(source, wish.len)),
         (None, true) => list.inline_with(wish.len, |to| mr.region().copy_out(source, to)),
     };
-    SendWr {
-        wr_id: WrId(id),
-        op,
-        payload,
-        signaled: wish.signaled,
-        fence: false,
-    }
+    SendWr::new(op, payload).signaled_if(wish.signaled, WrId(id))
 }

@@ -192,13 +192,10 @@ impl Issuer {
                     imm: None::<Imm>,
                 },
             };
-            self.list.push(SendWr {
-                wr_id: WrId(lane.unsignaled as u64 | (at as u64) << 32),
-                op,
-                payload,
-                signaled,
-                fence: false,
-            });
+            self.list.push(
+                SendWr::new(op, payload)
+                    .signaled_if(signaled, WrId(lane.unsignaled as u64 | (at as u64) << 32)),
+            );
             if signaled {
                 lane.unsignaled = 0;
                 lane.posted_at.push_back(cpu.refresh());

@@ -120,13 +120,7 @@ impl Pair {
                     drover_verbs::Payload::Region(self.mr.sge(0, len))
                 }
             };
-            list.push(SendWr {
-                wr_id: WrId(wish.id),
-                op: wish.op,
-                payload,
-                signaled: true,
-                fence: false,
-            });
+            list.push(SendWr::new(wish.op, payload).signaled(WrId(wish.id)));
         }
         self.qp.post_send(self.here.cpu(), &list).expect("space");
     }

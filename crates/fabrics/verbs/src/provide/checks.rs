@@ -14,7 +14,7 @@ pub fn check_limit(what: &'static str, asked: usize, limit: usize) -> Result<(),
     }
 }
 
-/// Whether a fabric of these capabilities has room for such a queue pair.
+/// Whether a fabric of these capabilities has space for such a queue pair.
 ///
 /// # Errors
 /// [`CreateError::Limit`], of the first limit that is passed.

@@ -90,9 +90,9 @@ mod tests {
     #[test]
     fn a_removed_key_finds_nothing_even_when_its_slot_is_reused() {
         let mut keys = Keys::new();
-        let old = keys.insert("old").expect("room");
+        let old = keys.insert("old").expect("space");
         assert_eq!(keys.remove(old), Some("old"));
-        let new = keys.insert("new").expect("room");
+        let new = keys.insert("new").expect("space");
         assert_ne!(old, new);
         assert_eq!(keys.find(old), None);
         assert_eq!(keys.remove(old), None);

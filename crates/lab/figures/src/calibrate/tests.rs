@@ -6,8 +6,8 @@ use crate::figure::{Metric, Other, Work};
 use crate::micro::Outcome;
 use crate::published::KnownFrom;
 use drover_base::{Actor, Ns};
-use drover_verbs::loopback::{Loopback, LoopbackContext, LoopbackCpu};
 use drover_verbs_sim::profile::Profile;
+use drover_verbs_suite::loopback::{Loopback, LoopbackContext, LoopbackCpu};
 use std::sync::Arc;
 
 /// Points bring their own work here; no cluster is ever asked.

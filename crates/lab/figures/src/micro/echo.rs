@@ -147,13 +147,8 @@ impl<P: Provider> End<P> {
             true => self.list.inline(&self.bytes),
             false => Payload::Region(self.mr.sge(staged, plan.bytes)),
         };
-        self.list.push(SendWr {
-            wr_id: WrId(0),
-            op,
-            payload,
-            signaled,
-            fence: false,
-        });
+        self.list
+            .push(SendWr::new(op, payload).signaled_if(signaled, WrId(0)));
         let posted = qp
             .expect("messages go by some queue pair")
             .post_send(cpu, &self.list);

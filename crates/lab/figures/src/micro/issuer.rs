@@ -159,13 +159,7 @@ impl<P: Provider> Issuer<P> {
             (true, _) => self.list.inline(&self.bytes),
             (false, _) => Payload::Region(self.local),
         };
-        SendWr {
-            wr_id: WrId(covers),
-            op: operation(&self.plan, target, cpu),
-            payload,
-            signaled,
-            fence: false,
-        }
+        SendWr::new(operation(&self.plan, target, cpu), payload).signaled_if(signaled, WrId(covers))
     }
 }
 

@@ -2,8 +2,10 @@
 
 use super::*;
 use drover_base::Actor;
-use drover_verbs::loopback::{Flaw, Loopback, LoopbackContext, LoopbackCpu, LoopbackDevice, LoopbackOptions};
 use drover_verbs::{Device, Provider};
+use drover_verbs_suite::loopback::{
+    Flaw, Loopback, LoopbackContext, LoopbackCpu, LoopbackDevice, LoopbackOptions,
+};
 use std::collections::BTreeMap as Map;
 
 /// Machines without costs: each turn every actor steps once and 100 ns pass.

@@ -5,7 +5,7 @@ use super::{Outcome, Verb};
 use crate::cluster::{Cluster, ClusterOptions, Clusters, Doorbells, Thread};
 use drover_base::Ns;
 use drover_verbs::{
-    Context, GRH_BYTES, MemoryRegion, Payload, PostErrorKind, Provider, QpKind, QueuePair, RecvList, RecvWr,
+    Context, GRH_BYTES, MemoryRegion, PostErrorKind, Provider, QpKind, QueuePair, RecvList, RecvWr,
     RemoteRegion, SendList, SendOp, SendWr, UdDest, Wc, WcStatus, WrId,
 };
 
@@ -85,13 +85,7 @@ fn works<R: Cluster>(cluster: &mut R, trial: &Trial) -> bool {
     posted.expect("an empty queue");
 
     let mut list = SendList::with_capacity(1, 0);
-    list.push(SendWr {
-        wr_id: WrId(1),
-        op: operation(trial.verb, named, dest),
-        payload: Payload::Region(local.sge(0, 8)),
-        signaled: true,
-        fence: false,
-    });
+    list.push(SendWr::new(operation(trial.verb, named, dest), local.sge(0, 8)).signaled(WrId(1)));
     match ours.post_send(cluster.context(HERE).cpu(), &list) {
         Err(error) if error.kind == PostErrorKind::NotSupported => return false,
         posted => posted.expect("nothing but the verb itself is in question"),

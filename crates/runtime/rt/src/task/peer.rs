@@ -121,13 +121,8 @@ impl<P: Provider> PeerQueue<P> {
             };
             request.signaled |= unsignaled + 1 >= self.depth / 2;
             unsignaled = if request.signaled { 0 } else { unsignaled + 1 };
-            self.list.push(SendWr {
-                wr_id,
-                op: request.op,
-                payload,
-                signaled: request.signaled,
-                fence: false,
-            });
+            self.list
+                .push(SendWr::new(request.op, payload).signaled_if(request.signaled, wr_id));
         }
     }
 }

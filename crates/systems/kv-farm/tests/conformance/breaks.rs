@@ -6,8 +6,8 @@ use drover_base::Ns;
 use drover_testkit::kv_conformance::{Bed, BedOptions, Driver, Plan};
 use drover_testkit::linear::Model;
 use drover_verbs::Provider;
-use drover_verbs::faulty::{FaultOptions, Faulty, FaultyDevice};
-use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
+use drover_verbs_suite::faulty::{FaultOptions, Faulty, FaultyDevice};
+use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 
 type Breaking = Faulty<Loopback>;
 

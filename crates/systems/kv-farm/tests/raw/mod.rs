@@ -8,11 +8,11 @@ use drover_kv_farm::layout::NOTICE_BYTES;
 use drover_kv_farm::server::{Server, ServerOptions};
 use drover_mem::PageWish;
 use drover_rt::control::{ControlStream, Frame, LocalListener};
-use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs::{
-    Access, CompletionQueue, Context, Device, MemoryRegion, Payload, Provider, QpKind, QpOptions, QueuePair,
-    RemoteRegion, SendList, SendOp, SendWr, Wc, WrId,
+    Access, CompletionQueue, Context, Device, MemoryRegion, Provider, QpKind, QpOptions, QueuePair,
+    RemoteRegion, SendList, SendWr, Wc, WrId,
 };
+use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use std::rc::Rc;
 
 pub struct Cluster {
@@ -193,16 +193,7 @@ impl Guest {
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         self.bytes.region().copy_in(0, bytes);
         let mut list = SendList::default();
-        list.push(SendWr {
-            wr_id: WrId(0),
-            op: SendOp::Write {
-                remote: self.ring.at(offset),
-                imm: None,
-            },
-            payload: Payload::Region(self.bytes.sge(0, bytes.len())),
-            signaled: true,
-            fence: false,
-        });
+        list.push(SendWr::write(self.ring.at(offset), self.bytes.sge(0, bytes.len())).signaled(WrId(0)));
         // The server may have sent it away already.
         let _ = self.qp.post_send(self.ctx.cpu(), &list);
         let _ = self.cq.poll(self.ctx.cpu(), &mut [Wc::default(); 8]);

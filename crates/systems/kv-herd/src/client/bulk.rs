@@ -18,8 +18,8 @@ use drover_base::{Cpu, KeyHash};
 use drover_kv::{OpKind, Outcome, Refusal};
 use drover_mem::{PageWish, round_up};
 use drover_verbs::{
-    Access, Context, MemoryRegion, Payload, Pieces, Provider, QpKind, QpOptions, QueuePair, RemoteRegion,
-    SendList, SendOp, SendWr, Wc, WrId,
+    Access, Context, MemoryRegion, Pieces, Provider, QpKind, QpOptions, QueuePair, RemoteRegion, SendList,
+    SendWr, Wc, WrId,
 };
 
 /// Marks the completions of bulk transfers.
@@ -316,17 +316,12 @@ impl<P: Provider> HerdClient<P> {
         let start = chunk as usize * chunks.chunk_bytes;
         chunks.list.clear();
         let remote = chunks.remote.at(start);
-        let op = match read {
-            true => SendOp::Read { remote },
-            false => SendOp::Write { remote, imm: None },
+        let local = chunks.local.sge(start, len);
+        let whole = match read {
+            true => SendWr::read(remote, local),
+            false => SendWr::write(remote, local),
         };
-        let whole = SendWr {
-            wr_id: WrId(BULK_WR | index as u64),
-            op,
-            payload: Payload::Region(chunks.local.sge(start, len)),
-            signaled: true,
-            fence: false,
-        };
+        let whole = whole.signaled(WrId(BULK_WR | index as u64));
         chunks.pieces.of(whole).for_each(|wr| chunks.list.push(wr));
         let posted = chunks.rc.post_send(cpu, &chunks.list);
         if let (Err(error), Some(session)) = (posted, self.session.as_deref_mut()) {

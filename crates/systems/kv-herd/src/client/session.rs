@@ -187,13 +187,7 @@ impl<P: Provider> Session<P> {
             payload
         };
         debug_assert!(!self.is_staged(at), "slot {at} is staged twice");
-        self.list.push(SendWr {
-            wr_id: WrId(0),
-            op,
-            payload,
-            signaled: false,
-            fence: false,
-        });
+        self.list.push(SendWr::new(op, payload));
         if self.signals.is_due_within(self.list.len()) {
             cold_path();
             self.list.sign_last(WrId(self.posted + self.list.len() as u64));
@@ -213,13 +207,7 @@ impl<P: Provider> Session<P> {
         build(self.list.kept_block_mut(end));
         let payload = self.list.inline_kept(end, len);
         let remote = remote.at(end - len);
-        self.list.push(SendWr {
-            wr_id: WrId(0),
-            op: SendOp::Write { remote, imm: None },
-            payload,
-            signaled: false,
-            fence: false,
-        });
+        self.list.push(SendWr::write(remote, payload));
     }
 
     /// Puts the header before the `len` bytes of a request, and says where they go and how long they are now.

@@ -189,7 +189,7 @@ impl<P: Provider> StepCx<'_, P> {
         self.counters.get_hits += 1;
         let value = item.value();
         if value.len() <= client.inline_bytes_max {
-            let (payload, space) = self.replies.list.inline_room(value.len());
+            let (payload, space) = self.replies.list.inline_space(value.len());
             value.copy_out(space);
             return self.finish(request, client, Status::Ok, payload);
         }

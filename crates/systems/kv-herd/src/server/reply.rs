@@ -9,7 +9,7 @@ use drover_base::{Cpu, Ns};
 use drover_mem::{PageWish, Region};
 use drover_verbs::{
     Access, CompletionQueue, Context, CreateError, Imm, Payload, PostErrorKind, Provider, QpKind, QpOptions,
-    QueuePair, SendList, SendOp, SendWr, UdDest, Wc, WcStatus, WrId,
+    QueuePair, SendList, SendWr, UdDest, Wc, WcStatus, WrId,
 };
 
 /// A fabric that completes nothing for so long will not complete at all: then replies count as lost.
@@ -91,16 +91,8 @@ impl<P: Provider> Replies<P> {
     /// Adds a reply whose payload is in [`list`](Replies::list) or in registered memory.
     #[inline(always)]
     pub(super) fn push(&mut self, dest: &UdDest, imm: ReplyImm, payload: Payload) {
-        self.list.push(SendWr {
-            wr_id: WrId(0),
-            op: SendOp::Send {
-                dest: Some(*dest),
-                imm: Some(Imm(imm.0)),
-            },
-            payload,
-            signaled: false,
-            fence: false,
-        });
+        self.list
+            .push(SendWr::send_to(*dest, payload).with_imm(Imm(imm.0)));
         self.until_signal -= 1;
         if self.until_signal == 0 {
             self.sign();

@@ -6,7 +6,7 @@ use drover_kv::{KvClient, Op, Outcome, Refusal, SubmitError};
 use drover_kv_herd::client::{ClientOptions, HerdClient};
 use drover_kv_herd::layout::SlotMap;
 use drover_verbs::Context;
-use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
+use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

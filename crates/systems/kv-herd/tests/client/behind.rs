@@ -4,7 +4,7 @@ use crate::bed::{Bed, Ended, delete, get, put};
 use crate::fake::Fate;
 use drover_kv_herd::client::ClientOptions;
 use drover_kv_herd::layout::Status;
-use drover_verbs::loopback::LoopbackOptions;
+use drover_verbs_suite::loopback::LoopbackOptions;
 
 fn lossless() -> Bed {
     let fabric = LoopbackOptions::default();

@@ -10,11 +10,11 @@ use drover_kv_herd::layout::{
 };
 use drover_mem::PageWish;
 use drover_rt::control::{ControlStream, DialError, LocalListener};
-use drover_verbs::loopback::{Loopback, LoopbackContext, LoopbackDevice, LoopbackMr, LoopbackQp};
 use drover_verbs::{
-    Access, CompletionQueue, Context, Device, Export, GRH_BYTES, Imm, MemoryRegion, Payload, QpKind,
-    QpOptions, QueuePair, RecvList, RecvWr, SendList, SendOp, SendWr, UdDest, Wc, WrId,
+    Access, CompletionQueue, Context, Device, Export, GRH_BYTES, Imm, MemoryRegion, QpKind, QpOptions,
+    QueuePair, RecvList, RecvWr, SendList, SendWr, UdDest, Wc, WrId,
 };
+use drover_verbs_suite::loopback::{Loopback, LoopbackContext, LoopbackDevice, LoopbackMr, LoopbackQp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -597,15 +597,13 @@ fn post_reply(
     let mut list = SendList::default();
     // Executed while it is posted: one place serves all.
     peer.replies.region().copy_in(0, payload);
-    let payload = Payload::Region(peer.replies.sge(0, payload.len()));
+    let payload = peer.replies.sge(0, payload.len());
     let (ud, dest) = &mut peer.workers[partition];
-    list.push(SendWr {
-        wr_id: WrId(u64::MAX),
-        op: SendOp::Send { dest: *dest, imm },
-        payload,
-        signaled: true,
-        fence: false,
-    });
+    list.push(
+        SendWr::send_to(*dest, payload)
+            .with_imm(imm)
+            .signaled(WrId(u64::MAX)),
+    );
     ud.post_send(ctx.cpu(), &list).expect("posted");
 }
 

@@ -3,9 +3,9 @@
 use crate::ground::{Ground, faults, pass_really};
 use drover_base::Ns;
 use drover_testkit::kv_conformance::BedOptions;
-use drover_verbs::faulty::{Faulty, FaultyDevice};
-use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs_shm::{Shm, ShmDevice};
+use drover_verbs_suite::faulty::{Faulty, FaultyDevice};
+use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 
 impl Ground for Loopback {
     fn open(options: &BedOptions) -> LoopbackDevice {

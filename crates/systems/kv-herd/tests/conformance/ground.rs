@@ -4,7 +4,7 @@
 use drover_base::Ns;
 use drover_testkit::kv_conformance::BedOptions;
 use drover_verbs::Provider;
-use drover_verbs::faulty::FaultOptions;
+use drover_verbs_suite::faulty::FaultOptions;
 
 /// A provider that tests can open.
 pub trait Ground: Provider {

@@ -5,9 +5,9 @@ use crate::bed::PiecesBed;
 use drover_base::{Cpu, Rng};
 use drover_kv::{KvClient, Op};
 use drover_testkit::kv_conformance::{Bed, BedOptions, value_bytes};
-use drover_verbs::loopback::Loopback;
 use drover_verbs_shm::Shm;
 use drover_verbs_sim::Sim;
+use drover_verbs_suite::loopback::Loopback;
 
 /// Longest values: some of them do not fit a slot.
 const VALUE_BYTES_MAX: u64 = 700;

@@ -14,11 +14,11 @@ mod stub;
 use bed::PiecesBed;
 use drover_base::Ns;
 use drover_testkit::kv_conformance::BedOptions;
-use drover_verbs::faulty::Faulty;
-use drover_verbs::loopback::Loopback;
 use drover_verbs_ibv::{Ibv, IbvDevice, IbvOptions};
 use drover_verbs_shm::Shm;
 use drover_verbs_sim::Sim;
+use drover_verbs_suite::faulty::Faulty;
+use drover_verbs_suite::loopback::Loopback;
 use ground::Ground;
 use sim_bed::SimBed;
 

@@ -4,10 +4,10 @@ use crate::ground::faults;
 use drover_base::{Cpu, Ns};
 use drover_sim::VirtualCpu;
 use drover_testkit::kv_conformance::BedOptions;
-use drover_verbs::faulty::{Faulty, FaultyDevice};
 use drover_verbs::{Context, Device, Provider};
 use drover_verbs_sim::profile::Profile;
 use drover_verbs_sim::{Sim, World, WorldOptions};
+use drover_verbs_suite::faulty::{Faulty, FaultyDevice};
 use std::rc::Rc;
 
 /// Machines of the cluster.

@@ -4,8 +4,8 @@ use crate::fake::{Fake, World, options};
 use drover_kv_herd::control::Message;
 use drover_kv_herd::layout::{Bulk, SlotOp, Status};
 use drover_mem::PageWish;
-use drover_verbs::loopback::{Loopback, LoopbackCq, LoopbackMr, LoopbackQp};
 use drover_verbs::*;
+use drover_verbs_suite::loopback::{Loopback, LoopbackCq, LoopbackMr, LoopbackQp};
 
 /// A client's end of its bulk memory.
 struct Chunks {
@@ -53,20 +53,14 @@ impl Chunks {
 
     fn transfer(&mut self, fake: &Fake, write: bool, chunk: usize, len: usize) {
         let remote = self.remote.at(chunk * self.chunk_bytes);
-        let op = if write {
-            SendOp::Write { remote, imm: None }
+        let local = self.memory.sge(0, len);
+        let wr = if write {
+            SendWr::write(remote, local)
         } else {
-            SendOp::Read { remote }
+            SendWr::read(remote, local)
         };
-        let payload = Payload::Region(self.memory.sge(0, len));
         let mut list = SendList::default();
-        list.push(SendWr {
-            wr_id: WrId(0),
-            op,
-            payload,
-            signaled: true,
-            fence: false,
-        });
+        list.push(wr.signaled(WrId(0)));
         self.qp.post_send(fake.ctx.cpu(), &list).expect("posted");
         let mut wcs = [Wc::default(); 2];
         assert_eq!(self.cq.poll(fake.ctx.cpu(), &mut wcs), 1);

@@ -11,10 +11,10 @@ use drover_kv_herd::server::{Acceptor, Counters, Server, ServerOptions, Worker};
 use drover_mem::PageWish;
 use drover_rt::control::ControlStream;
 use drover_store::PartitionOptions;
-use drover_verbs::loopback::{
+use drover_verbs::*;
+use drover_verbs_suite::loopback::{
     Loopback, LoopbackContext, LoopbackCq, LoopbackDevice, LoopbackMr, LoopbackOptions, LoopbackQp,
 };
-use drover_verbs::*;
 use std::rc::Rc;
 
 /// The server, in pieces.
@@ -308,15 +308,7 @@ impl Fake {
         self.outbox.region().copy_in(0, bytes);
         let remote = self.remote.expect("slots").at(offset);
         let mut list = SendList::default();
-        let payload = Payload::Region(self.outbox.sge(0, bytes.len()));
-        let op = SendOp::Write { remote, imm: None };
-        list.push(SendWr {
-            wr_id: WrId(0),
-            op,
-            payload,
-            signaled: true,
-            fence: false,
-        });
+        list.push(SendWr::write(remote, self.outbox.sge(0, bytes.len())).signaled(WrId(0)));
         self.uc.post_send(self.ctx.cpu(), &list)?;
         let mut wcs = [Wc::default(); 4];
         assert_eq!(self.uc_cq.poll(self.ctx.cpu(), &mut wcs), 1);
@@ -336,18 +328,8 @@ impl Fake {
     pub fn send_raw(&mut self, partition: usize, message: &[u8]) {
         self.outbox.region().copy_in(0, message);
         let mut list = SendList::default();
-        let payload = Payload::Region(self.outbox.sge(0, message.len()));
-        let op = SendOp::Send {
-            dest: Some(self.datagrams[partition]),
-            imm: None,
-        };
-        list.push(SendWr {
-            wr_id: WrId(u64::MAX),
-            op,
-            payload,
-            signaled: true,
-            fence: false,
-        });
+        let payload = self.outbox.sge(0, message.len());
+        list.push(SendWr::send_to(self.datagrams[partition], payload).signaled(WrId(u64::MAX)));
         self.ud.post_send(self.ctx.cpu(), &list).expect("posted");
     }
 

@@ -6,8 +6,8 @@ use drover_base::Ns;
 use drover_kv_herd::control::Message;
 use drover_kv_herd::server::{Flaw, Server, ServerOptions, StartError};
 use drover_rt::control::ControlStream;
-use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions, ParkMode};
 use drover_verbs::{Context, Device};
+use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions, ParkMode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 fn device() -> LoopbackDevice {

@@ -9,9 +9,9 @@ use drover_mem::PageWish;
 use drover_rt::control::LocalListener;
 use drover_store::{Mode, PartitionOptions};
 use drover_testkit::kv_conformance::{Bed, BedOptions, Faults};
-use drover_verbs::faulty::{FaultOptions, Faulty, FaultyDevice};
-use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs::{Context, Device, Provider};
+use drover_verbs_suite::faulty::{FaultOptions, Faulty, FaultyDevice};
+use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use std::marker::PhantomData;
 use std::rc::Rc;
 

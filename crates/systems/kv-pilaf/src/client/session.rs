@@ -18,8 +18,8 @@ use drover_mem::{PageWish, round_up};
 use drover_one_sided::{Agreed, ConnResources, VALUES_MAX};
 use drover_rt::control::{ControlStream, Frame, Message};
 use drover_verbs::{
-    Access, Context, MemoryRegion, PIECES_MAX, Payload, Provider, QueuePair, RemoteAddr, RemoteRegion,
-    SendOp, SendWr, Sge, WrId,
+    Access, Context, MemoryRegion, PIECES_MAX, Provider, QueuePair, RemoteAddr, RemoteRegion, SendOp, SendWr,
+    Sge, WrId,
 };
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -241,13 +241,7 @@ impl<P: Provider> Session<P> {
     }
 
     fn read(&mut self, what: u64, slot: usize, remote: RemoteAddr, sge: Sge) {
-        let whole = SendWr {
-            wr_id: WrId(what | slot as u64),
-            op: SendOp::Read { remote },
-            payload: Payload::Region(sge),
-            signaled: true,
-            fence: false,
-        };
+        let whole = SendWr::read(remote, sge).signaled(WrId(what | slot as u64));
         let pieces = self.basis.queues.pieces;
         pieces.of(whole).for_each(|wr| self.push(wr));
     }

@@ -11,9 +11,9 @@ use drover_kv_pilaf::client::PilafClient;
 use drover_kv_pilaf::server::ServerOptions;
 use drover_testkit::kv_conformance::{Bed, BedOptions, Faults};
 use drover_testkit::seeds::Seeds;
-use drover_verbs::loopback::Loopback;
 use drover_verbs_shm::Shm;
 use drover_verbs_sim::Sim;
+use drover_verbs_suite::loopback::Loopback;
 use std::collections::BTreeMap;
 
 const WRITERS: usize = 2;

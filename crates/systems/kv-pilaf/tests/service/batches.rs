@@ -5,8 +5,8 @@ use drover_base::Ns;
 use drover_kv_pilaf::client::ClientOptions;
 use drover_kv_pilaf::server::ServerOptions;
 use drover_verbs::SendOp;
-use drover_verbs::loopback::Loopback;
-use drover_verbs::traced::{Event, Traced, TracedDevice, What};
+use drover_verbs_suite::loopback::Loopback;
+use drover_verbs_suite::traced::{Event, Traced, TracedDevice, What};
 
 type P = Traced<Loopback>;
 

@@ -6,8 +6,8 @@ use drover_kv_pilaf::client::{ClientOptions, Dial, PilafClient};
 use drover_kv_pilaf::server::{Server, ServerOptions};
 use drover_mem::PageWish;
 use drover_rt::control::LocalListener;
-use drover_verbs::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use drover_verbs::{Context, Device, Provider};
+use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
 use std::rc::Rc;
 
 /// What became of an operation.

@@ -6,11 +6,11 @@ use drover_kv_pilaf::control::{Attach, Hello, PROTOCOL_VERSION, Ready, Welcome};
 use drover_kv_pilaf::layout::Reply;
 use drover_mem::PageWish;
 use drover_rt::control::{ControlStream, Frame};
-use drover_verbs::loopback::{Loopback, LoopbackContext, LoopbackCq, LoopbackMr, LoopbackQp};
 use drover_verbs::{
-    Access, CompletionQueue, Context, Device, MemoryRegion, Payload, QpKind, QpOptions, QueuePair, RecvList,
-    RecvWr, SendList, SendOp, SendWr, Wc, WrId,
+    Access, CompletionQueue, Context, Device, MemoryRegion, QpKind, QpOptions, QueuePair, RecvList, RecvWr,
+    SendList, SendWr, Wc, WrId,
 };
+use drover_verbs_suite::loopback::{Loopback, LoopbackContext, LoopbackCq, LoopbackMr, LoopbackQp};
 
 /// Requests that it may have under way.
 const SLOTS: usize = 8;
@@ -122,16 +122,7 @@ impl Raw {
         self.qp.post_recv(cpu, &recvs).ok()?;
         self.requests.region().copy_in(0, message);
         let mut list = SendList::with_capacity(1, 0);
-        list.push(SendWr {
-            wr_id: WrId(2),
-            op: SendOp::Send {
-                dest: None,
-                imm: None,
-            },
-            payload: Payload::Region(self.requests.sge(0, message.len())),
-            signaled: true,
-            fence: false,
-        });
+        list.push(SendWr::send(self.requests.sge(0, message.len())).signaled(WrId(2)));
         self.qp.post_send(cpu, &list).ok()?;
         for _ in 0..100 {
             self.ctx.cpu().refresh();

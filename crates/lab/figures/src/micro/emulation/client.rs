@@ -5,9 +5,7 @@ use super::port::{Port, Queues, Slots, charge_looks};
 use super::{Chain, Emulation, Latencies};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_mem::Region;
-use drover_verbs::{
-    MemoryRegion, Payload, Provider, QueuePair, RemoteRegion, SendList, SendOp, SendWr, Wc, WrId,
-};
+use drover_verbs::{MemoryRegion, Provider, QueuePair, RemoteRegion, SendList, SendWr, Wc, WrId};
 use std::collections::VecDeque;
 
 /// Bytes of the memory that READs go to.
@@ -120,15 +118,9 @@ impl<P: Provider> Client<P> {
         let place = cpu.random() as usize % (TABLE_BYTES / stride);
         let into = self.landing + lane * self.plan.longest().next_multiple_of(64);
         self.list.clear();
-        self.list.push(SendWr {
-            wr_id: WrId(lane as u64),
-            op: SendOp::Read {
-                remote: self.table.at(place * stride),
-            },
-            payload: Payload::Region(self.mr.sge(into, bytes)),
-            signaled: true,
-            fence: false,
-        });
+        self.list.push(
+            SendWr::read(self.table.at(place * stride), self.mr.sge(into, bytes)).signaled(WrId(lane as u64)),
+        );
         let posted = self.qp.post_send(cpu, &self.list);
         posted.expect("a window fits the queue");
         self.lanes[lane].posted += 1;

@@ -164,13 +164,8 @@ impl<P: Provider> Queues<P> {
             true => self.list.inline(&self.bytes),
             false => Payload::Region(self.staged),
         };
-        self.list.push(SendWr {
-            wr_id: WrId(0),
-            op,
-            payload,
-            signaled,
-            fence: false,
-        });
+        self.list
+            .push(SendWr::new(op, payload).signaled_if(signaled, WrId(0)));
         let posted = lane.qp.post_send(cpu, &self.list);
         posted.expect("a window fits the queue");
     }

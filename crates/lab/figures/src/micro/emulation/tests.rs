@@ -3,9 +3,9 @@
 use super::*;
 use crate::cluster::{BusyTimes, Cluster, Thread};
 use drover_base::{Actor, Ns};
-use drover_verbs::loopback::{Loopback, LoopbackCpu, LoopbackDevice};
-use drover_verbs::traced::{Traced, TracedContext, TracedDevice, What};
 use drover_verbs::{Context, Device, Opcode, SendOp};
+use drover_verbs_suite::loopback::{Loopback, LoopbackCpu, LoopbackDevice};
+use drover_verbs_suite::traced::{Traced, TracedContext, TracedDevice, What};
 use std::collections::BTreeMap;
 
 /// Machines without costs, whose verbs can be looked at afterwards.

@@ -1,0 +1,153 @@
+//! Running rules: both ends in one thread, in two threads, or one end of two processes.
+
+use super::rules::Rule;
+use super::{Chan, Check, End, MemoryChan, Role, Stop, rule};
+use drover_verbs::{Caps, Device, OpenError, Provider, QpKind};
+use std::pin::pin;
+use std::task::{Context as TaskContext, Poll, Waker};
+
+/// How the two ends run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Together {
+    /// Turn by turn in one thread: deterministic where the provider is. Nobody can sleep.
+    OneThread,
+    /// Each in a thread of its own.
+    TwoThreads,
+}
+
+/// A provider set up for the suite.
+pub trait TestBed {
+    /// Under test.
+    type Provider: Provider;
+
+    /// Fresh devices for initiator and responder, which may be clones of one.
+    fn ends(&self) -> Result<[<Self::Provider as Provider>::Device; 2], OpenError>;
+
+    /// How to run the ends.
+    fn together(&self) -> Together {
+        Together::OneThread
+    }
+
+    /// Called between turns in one thread: for fabrics that need someone to drive them.
+    fn progress(&self) {}
+}
+
+/// Runs the rule called `name` for every kind of queue pair it is about. Returns what was skipped and why.
+pub fn run_rule<B: TestBed>(bed: &B, name: &str) -> Result<Vec<String>, Stop> {
+    let rule = rule::<B::Provider>(name).ok_or_else(|| Stop::Broken(format!("no rule is called {name}")))?;
+    let mut skipped = Vec::new();
+    for &kind in rule.kinds {
+        let devices = bed.ends()?;
+        let checked = match missing(&rule, kind, devices[0].caps()) {
+            Some(missing) => Err(Stop::Skipped(format!("{missing} not offered"))),
+            None => run_both(bed, &rule, kind, devices),
+        };
+        match checked {
+            Ok(()) => {}
+            Err(Stop::Skipped(why)) => skipped.push(format!("{name} over {kind:?}: {why}")),
+            Err(Stop::Broken(how)) => return Err(Stop::Broken(format!("{name} over {kind:?}: {how}"))),
+        }
+    }
+    Ok(skipped)
+}
+
+/// Runs a rule as the body of a test: panics if it is broken, prints what was skipped.
+pub fn assert_rule<B: TestBed>(bed: &B, name: &str) {
+    match run_rule(bed, name) {
+        Ok(skipped) => skipped.iter().for_each(|line| println!("skipped {line}")),
+        Err(stop) => panic!("{}: {stop}", B::Provider::NAME),
+    }
+}
+
+/// What the provider lacks for this rule.
+fn missing<P: Provider>(rule: &Rule<P>, kind: QpKind, caps: &Caps) -> Option<String> {
+    if !caps.has(kind) {
+        return Some(format!("{kind:?} queue pairs"));
+    }
+    let need = rule.needs.iter().find(|need| !need.met(caps))?;
+    Some(format!("{need:?}"))
+}
+
+/// Plays one end of a rule to its end, for runs in two processes. The other process does the same with the
+/// other role and the other end of the channel. A rule that is skipped is skipped at both ends.
+pub fn run_end<P: Provider>(
+    name: &str,
+    kind: QpKind,
+    role: Role,
+    device: P::Device,
+    chan: Box<dyn Chan>,
+) -> Check {
+    let rule = rule::<P>(name).ok_or_else(|| Stop::Broken(format!("no rule is called {name}")))?;
+    if let Some(missing) = missing(&rule, kind, device.caps()) {
+        return Err(Stop::Skipped(format!("{missing} not offered")));
+    }
+    let mut end = End::<P>::new(role, kind, true, device, chan)?;
+    let mut playing = pin!((rule.body)(&mut end));
+    let mut task = TaskContext::from_waker(Waker::noop());
+    loop {
+        match playing.as_mut().poll(&mut task) {
+            Poll::Ready(check) => return check,
+            Poll::Pending => std::thread::yield_now(),
+        }
+    }
+}
+
+fn run_both<B: TestBed>(
+    bed: &B,
+    rule: &Rule<B::Provider>,
+    kind: QpKind,
+    devices: [<B::Provider as Provider>::Device; 2],
+) -> Check {
+    match bed.together() {
+        Together::OneThread => run_interleaved(bed, rule, kind, devices),
+        Together::TwoThreads => run_threads::<B::Provider>(rule.name, kind, devices),
+    }
+}
+
+fn run_interleaved<B: TestBed>(
+    bed: &B,
+    rule: &Rule<B::Provider>,
+    kind: QpKind,
+    devices: [<B::Provider as Provider>::Device; 2],
+) -> Check {
+    let [initiator, responder] = devices;
+    let [here, there] = MemoryChan::pair();
+    let mut initiator = End::new(Role::Initiator, kind, false, initiator, Box::new(here))?;
+    let mut responder = End::new(Role::Responder, kind, false, responder, Box::new(there))?;
+    let mut ends = [
+        Some((rule.body)(&mut initiator)),
+        Some((rule.body)(&mut responder)),
+    ];
+    let mut task = TaskContext::from_waker(Waker::noop());
+    while ends.iter().any(Option::is_some) {
+        for end in &mut ends {
+            let Some(playing) = end else { continue };
+            if let Poll::Ready(check) = playing.as_mut().poll(&mut task) {
+                check?;
+                *end = None;
+            }
+        }
+        bed.progress();
+    }
+    Ok(())
+}
+
+/// An end that fails hangs up, so that the other one does not wait for it; its own reason is the better one.
+fn run_threads<P: Provider>(name: &'static str, kind: QpKind, devices: [P::Device; 2]) -> Check {
+    let [initiator, responder] = devices;
+    let [here, there] = MemoryChan::pair();
+    std::thread::scope(|scope| {
+        let other =
+            scope.spawn(move || run_end::<P>(name, kind, Role::Responder, responder, Box::new(there)));
+        let ours = run_end::<P>(name, kind, Role::Initiator, initiator, Box::new(here));
+        let theirs = other
+            .join()
+            .unwrap_or_else(|_| Err(Stop::Broken("the responder panicked".into())));
+        match (ours, theirs) {
+            (Err(Stop::Broken(how)), theirs) if how.contains("has gone") => {
+                theirs.and(Err(Stop::Broken(how)))
+            }
+            (ours, theirs) => ours.and(theirs),
+        }
+    })
+}

@@ -1,0 +1,206 @@
+//! [`End`]: one of the two players of a rule.
+
+use super::{Chan, Check, Stop, ensure};
+use drover_base::{Cpu, Ns};
+use drover_verbs::{CompletionQueue, Context, Device, Export, OpenError, Provider, QpKind, Wc};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::task::Poll;
+
+/// Which player.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Role {
+    /// Posts the requests that the rule is about.
+    Initiator,
+    /// Is written to, read from and sent to.
+    Responder,
+}
+
+/// How long a wait may take, on the provider's own clock. Long, because a machine may be busy: only a broken
+/// provider comes near it.
+const PATIENCE: Ns = Ns::from_s(10);
+/// ... and in how few turns it may not be up, because a clock may jump.
+const PATIENCE_TURNS: u64 = 200;
+/// How many turns without an event count as "nothing happens".
+const QUIET_TURNS: u64 = 24;
+/// Depth of the completion queues.
+const CQ_DEPTH: usize = 512;
+
+/// A player: a context, a channel to the other player, and the completion queues of its links.
+pub struct End<P: Provider> {
+    pub(super) role: Role,
+    pub(super) kind: QpKind,
+    pub(super) can_sleep: bool,
+    pub(super) device: P::Device,
+    pub(super) ctx: P::Context,
+    pub(super) cqs: Vec<Stashed<P>>,
+    chan: Box<dyn Chan>,
+}
+
+/// A completion queue with what was polled from it and not asked for yet.
+pub(super) struct Stashed<P: Provider> {
+    pub(super) cq: P::Cq,
+    pub(super) stash: VecDeque<Wc>,
+}
+
+impl<P: Provider> End<P> {
+    /// A player over a context of `device`. `can_sleep`: the other player runs while this one is parked.
+    pub(super) fn new(
+        role: Role,
+        kind: QpKind,
+        can_sleep: bool,
+        device: P::Device,
+        chan: Box<dyn Chan>,
+    ) -> Result<End<P>, OpenError> {
+        let ctx = device.context()?;
+        Ok(End {
+            role,
+            kind,
+            can_sleep,
+            device,
+            ctx,
+            cqs: Vec::new(),
+            chan,
+        })
+    }
+
+    pub(super) fn initiates(&self) -> bool {
+        self.role == Role::Initiator
+    }
+
+    /// Adds a completion queue; polled at every turn.
+    pub(super) fn add_cq(&mut self) -> Result<usize, Stop> {
+        let cq = self.ctx.create_cq(CQ_DEPTH)?;
+        self.cqs.push(Stashed {
+            cq,
+            stash: VecDeque::new(),
+        });
+        Ok(self.cqs.len() - 1)
+    }
+
+    /// Lets the other player act, then takes what has arrived.
+    pub(super) async fn turn(&mut self) {
+        yield_turn().await;
+        self.ctx.cpu().refresh();
+        self.poll_all();
+    }
+
+    fn poll_all(&mut self) {
+        let mut wcs = [Wc::default(); 8];
+        for queue in &mut self.cqs {
+            loop {
+                let count = queue.cq.poll(self.ctx.cpu(), &mut wcs);
+                queue.stash.extend(&wcs[..count]);
+                if count < wcs.len() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Takes turns until `look` finds something.
+    pub(super) async fn until<T>(
+        &mut self,
+        what: &str,
+        mut look: impl FnMut(&mut End<P>) -> Result<Option<T>, Stop>,
+    ) -> Result<T, Stop> {
+        let start = self.ctx.cpu().refresh();
+        let mut turns = 0;
+        loop {
+            if let Some(found) = look(self)? {
+                return Ok(found);
+            }
+            self.turn().await;
+            turns += 1;
+            let waited = self.ctx.cpu().now().since(start);
+            ensure!(
+                turns < PATIENCE_TURNS || waited < PATIENCE,
+                "the {:?} waited {waited} for {what}",
+                self.role
+            );
+        }
+    }
+
+    /// Tells the other player.
+    pub(super) fn say(&mut self, message: Export) -> Check {
+        Ok(self.chan.send(message)?)
+    }
+
+    /// Tells the other player a few bytes.
+    pub(super) fn say_bytes(&mut self, bytes: &[u8]) -> Check {
+        self.say(Export {
+            bytes: bytes.to_vec(),
+            fds: Vec::new(),
+        })
+    }
+
+    /// Waits for the other player to say something.
+    pub(super) async fn hear(&mut self) -> Result<Export, Stop> {
+        self.until("a word of the other end", |end| Ok(end.chan.try_recv()?))
+            .await
+    }
+
+    /// Waits for the other player to say something, without a look at any completion queue: as a player does
+    /// that is about to sleep.
+    pub(super) async fn hear_unpolled(&mut self) -> Result<Export, Stop> {
+        let start = self.ctx.cpu().refresh();
+        let mut turns = 0;
+        loop {
+            if let Some(message) = self.chan.try_recv()? {
+                return Ok(message);
+            }
+            yield_turn().await;
+            turns += 1;
+            let waited = self.ctx.cpu().refresh().since(start);
+            ensure!(
+                turns < PATIENCE_TURNS || waited < PATIENCE,
+                "the {:?} heard nothing",
+                self.role
+            );
+        }
+    }
+
+    /// Both players come here before either goes on, and both have polled since.
+    pub(super) async fn meet(&mut self) -> Check {
+        self.say_bytes(b"here")?;
+        let heard = self.hear().await?;
+        ensure!(heard.bytes == b"here", "out of step: heard {:?}", heard.bytes);
+        self.turn().await;
+        Ok(())
+    }
+
+    /// Takes `count` completions.
+    pub(super) async fn take(&mut self, cq: usize, count: usize) -> Result<Vec<Wc>, Stop> {
+        let what = format!("{count} completions");
+        self.until(&what, |end| {
+            let stash = &mut end.cqs[cq].stash;
+            Ok((stash.len() >= count).then(|| stash.drain(..count).collect()))
+        })
+        .await
+    }
+
+    /// Takes the next completion.
+    pub(super) async fn take_one(&mut self, cq: usize) -> Result<Wc, Stop> {
+        Ok(self.take(cq, 1).await?[0])
+    }
+
+    /// Makes sure that no completion comes.
+    pub(super) async fn quiet(&mut self, cq: usize) -> Check {
+        for _ in 0..QUIET_TURNS {
+            self.turn().await;
+        }
+        let stash = &self.cqs[cq].stash;
+        ensure!(stash.is_empty(), "unexpected completions: {stash:?}");
+        Ok(())
+    }
+}
+
+/// Lets whoever plays the other end go on.
+async fn yield_turn() {
+    let mut waited = false;
+    poll_fn(|_| match std::mem::replace(&mut waited, true) {
+        false => Poll::Pending,
+        true => Poll::Ready(()),
+    })
+    .await;
+}

@@ -1,0 +1,211 @@
+//! Rules of failure: the error state, flushing, missing RECVs, peers that go away.
+
+use super::link::{HALF_BYTES, Link, Setup, pattern, unsignaled};
+use super::{Check, End, ensure, ensure_eq};
+use drover_base::Ns;
+use drover_verbs::{Access, Provider, QpKind, QpState, QueuePair, SendWr, WcStatus};
+
+/// Takes failed completions with exactly these ids, in this order.
+async fn flushed<P: Provider>(end: &mut End<P>, cq: usize, ids: std::ops::Range<u64>) -> Check {
+    let wcs = end.take(cq, ids.clone().count()).await?;
+    ensure!(
+        wcs.iter().all(|wc| wc.status == WcStatus::Flushed),
+        "not flushed: {wcs:?}"
+    );
+    ensure!(
+        wcs.iter().map(|wc| wc.wr_id.0).eq(ids),
+        "flushed in another order: {wcs:?}"
+    );
+    end.quiet(cq).await
+}
+
+/// On the way to the error state everything outstanding completes `Flushed`, in the order of posting.
+pub(super) async fn error_flushes_in_order<P: Provider>(end: &mut End<P>) -> Check {
+    let mut link = end.link(&Setup::new()).await?;
+    if end.initiates() {
+        for n in 0..5 {
+            link.recv(end, n, 0, 64)?;
+        }
+        if end.kind == QpKind::Rc {
+            // They wait for RECVs that never come; unsignaled ones complete too when they fail.
+            let wrs: Vec<_> = (10..14)
+                .map(|n| unsignaled(link.send(n, b"waits", None)))
+                .collect();
+            link.post(end, &wrs)?;
+        }
+        link.qp.to_error();
+        ensure_eq!(link.qp.state(), QpState::Error, "state");
+        flushed(end, link.recv_cq, 0..5).await?;
+        if end.kind == QpKind::Rc {
+            flushed(end, link.send_cq, 10..14).await?;
+        }
+    }
+    end.meet().await
+}
+
+/// What is posted in the error state is taken and completes `Flushed`.
+pub(super) async fn post_after_error_flushes<P: Provider>(end: &mut End<P>) -> Check {
+    let mut link = end.link(&Setup::new()).await?;
+    if end.initiates() {
+        link.qp.to_error();
+        for n in 0..3 {
+            let wr = unsignaled(link.send(n, b"too late", None));
+            link.post(end, &[wr])?;
+            link.recv(end, n, 0, 64)?;
+        }
+        flushed(end, link.send_cq, 0..3).await?;
+        flushed(end, link.recv_cq, 0..3).await?;
+    } else {
+        link.recv(end, 1, 0, 64)?;
+    }
+    end.meet().await?;
+    let peer_saw = end.initiates()
+        || end.cqs[link.recv_cq]
+            .stash
+            .iter()
+            .all(|wc| wc.status != WcStatus::Success);
+    ensure!(peer_saw, "a request posted in the error state was executed");
+    end.meet().await
+}
+
+/// After the first failure nothing of the queue pair is executed any more, and all of it completes.
+pub(super) async fn failure_breaks_the_queue_pair<P: Provider>(end: &mut End<P>) -> Check {
+    let setup = Setup {
+        access: if end.initiates() {
+            Access::ALL
+        } else {
+            Access::REMOTE_WRITE
+        },
+        ..Setup::new()
+    };
+    let mut link = end.link(&setup).await?;
+    if end.initiates() {
+        let mut wrs = vec![link.read(1, 0, 0, 8)]; // the peer allows no READ
+        wrs.extend((2..5).map(|n| unsignaled(link.write(n, 0, b"too late"))));
+        link.post(end, &wrs)?;
+        ensure_eq!(
+            end.take_one(link.send_cq).await?.status,
+            WcStatus::RemoteAccess,
+            "first status"
+        );
+        flushed(end, link.send_cq, 2..5).await?;
+        ensure_eq!(link.qp.state(), QpState::Error, "state");
+        let wr = link.write(5, 0, b"too late");
+        link.post(end, &[wr])?;
+        flushed(end, link.send_cq, 5..6).await?;
+    }
+    end.meet().await?;
+    ensure!(
+        end.initiates() || link.bytes(0, 8) == [0; 8],
+        "a request behind the failed one was executed"
+    );
+    end.meet().await
+}
+
+/// A SEND that finds no RECV for too long fails.
+pub(super) async fn rnr_timeout<P: Provider>(end: &mut End<P>) -> Check {
+    let setup = Setup {
+        rnr_timeout: Ns::from_ms(5),
+        ..Setup::new()
+    };
+    let mut link = end.link(&setup).await?;
+    if end.initiates() {
+        let wrs: Vec<_> = (1..3).map(|n| link.send(n, b"nobody listens", None)).collect();
+        link.post(end, &wrs)?;
+        let wc = end.take_one(link.send_cq).await?;
+        ensure_eq!(
+            (wc.wr_id.0, wc.status),
+            (1, WcStatus::RnrRetryExceeded),
+            "completion"
+        );
+        flushed(end, link.send_cq, 2..3).await?;
+        ensure_eq!(link.qp.state(), QpState::Error, "state");
+    }
+    end.meet().await
+}
+
+/// A message longer than its RECV is not delivered. Over RC both ends learn it and break.
+pub(super) async fn send_longer_than_recv<P: Provider>(end: &mut End<P>) -> Check {
+    let mut link = end.link(&Setup::new()).await?;
+    if end.initiates() {
+        end.meet().await?;
+        let wr = link.send(1, &pattern(1, 100), None);
+        link.post(end, &[wr])?;
+        let wc = end.take_one(link.send_cq).await?;
+        if end.kind == QpKind::Rc {
+            ensure_eq!(wc.status, WcStatus::RemoteInvalidRequest, "status");
+            ensure_eq!(link.qp.state(), QpState::Error, "state");
+        }
+        return end.meet().await;
+    }
+    link.recv(end, 7, 0, 99 + end.gap())?;
+    end.meet().await?;
+    if end.kind == QpKind::Rc {
+        let wc = end.take_one(link.recv_cq).await?;
+        ensure_eq!((wc.wr_id.0, wc.status), (7, WcStatus::LocalLength), "RECV");
+        ensure_eq!(link.qp.state(), QpState::Error, "state");
+    }
+    end.meet().await?;
+    let success = |wc: &drover_verbs::Wc| wc.status == WcStatus::Success;
+    ensure!(
+        !end.cqs[link.recv_cq].stash.iter().any(success),
+        "a message was cut to fit"
+    );
+    ensure!(
+        link.bytes(99 + end.gap(), 1) == [0],
+        "a byte behind the RECV was written"
+    );
+    Ok(())
+}
+
+/// A request to a peer that is no more fails.
+pub(super) async fn dead_peer_is_noticed<P: Provider>(end: &mut End<P>) -> Check {
+    let mut link = end.link(&Setup::new()).await?;
+    if !end.initiates() {
+        drop(link);
+        end.meet().await?;
+        return end.meet().await;
+    }
+    end.meet().await?;
+    let wr = link.send(1, b"anybody there?", None);
+    link.post(end, &[wr])?;
+    let wc = end.take_one(link.send_cq).await?;
+    ensure_eq!(
+        (wc.wr_id.0, wc.status),
+        (1, WcStatus::RetryExceeded),
+        "completion"
+    );
+    ensure_eq!(link.qp.state(), QpState::Error, "state");
+    end.meet().await
+}
+
+/// Once a queue pair is destroyed, nothing lands through it.
+pub(super) async fn qp_destroyed_no_more_landing<P: Provider>(end: &mut End<P>) -> Check {
+    let mut link = end.link(&Setup::new()).await?;
+    if end.initiates() {
+        end.meet().await?;
+        let wr = last_try(end, &mut link);
+        link.post(end, &[wr])?;
+        end.take_one(link.send_cq).await?;
+        return end.meet().await;
+    }
+    link.recv(end, 1, 0, 512)?;
+    let Link { qp, mr, .. } = link;
+    drop(qp);
+    end.meet().await?;
+    end.meet().await?;
+    let mut now = vec![0; HALF_BYTES];
+    drover_verbs::MemoryRegion::region(&mr).copy_out(0, &mut now);
+    ensure!(
+        now.iter().all(|&byte| byte == 0),
+        "bytes landed through a queue pair that is no more"
+    );
+    Ok(())
+}
+
+fn last_try<P: Provider>(end: &End<P>, link: &mut Link<P>) -> SendWr {
+    match end.kind {
+        QpKind::Ud => link.send(1, b"a ghost", None),
+        QpKind::Rc | QpKind::Uc => link.write(1, 64, b"a ghost"),
+    }
+}

@@ -1,0 +1,109 @@
+//! The conformance suite: one generic body per rule that every provider must keep.
+//!
+//! A rule is played by two [`End`]s that reach each other through the provider under test and through a
+//! [`Chan`] beside it. Both ends run the same `async` body and part ways where their [`Role`]s do; the body
+//! awaits instead of blocking, so the same text runs
+//! - with both ends interleaved in one thread, turn by turn ([`assert_rule`] with [`Together::OneThread`]),
+//! - in two threads ([`Together::TwoThreads`]),
+//! - in two processes: each calls [`run_end`] with its role and its end of a channel.
+//!
+//! ```
+//! mod conformance {
+//!     use drover_verbs::*;
+//!     use drover_verbs_suite::{conformance::*, loopback::*};
+//!     struct Bed;
+//!     impl TestBed for Bed {
+//!         type Provider = Loopback;
+//!         fn ends(&self) -> Result<[LoopbackDevice; 2], OpenError> {
+//!             let device = LoopbackDevice::new();
+//!             Ok([device.clone(), device])
+//!         }
+//!     }
+//!     drover_verbs_suite::conformance_tests!(|rule| assert_rule(&Bed, rule)); // one #[test] per rule
+//! }
+//! ```
+//!
+//! A rule about something that the provider's [`Caps`](drover_verbs::Caps) do not offer is reported as skipped, by name and with
+//! the missing capability. That the rules can fail is shown by the flaws of the reference provider
+//! ([`MUTANTS`]): each is caught by the rules named beside it.
+//!
+//! Sources: `[IBTA]` chapters 9-11; where fabrics differ, a rule accepts what its text says and no more.
+
+mod access;
+mod atomics;
+mod bed;
+mod chan;
+mod completions;
+mod connecting;
+mod datagrams;
+mod end;
+mod failures;
+mod link;
+mod lists;
+mod local;
+mod mutants;
+mod reads;
+mod rules;
+mod sends;
+mod shared_recv;
+mod sleeping;
+mod writes;
+
+pub use bed::{TestBed, Together, assert_rule, run_end, run_rule};
+pub use chan::{Chan, ChanClosed, MemoryChan};
+pub use end::{End, Role};
+pub use mutants::{MUTANTS, Mutant};
+pub use rules::{Need, Rule, rule, rules};
+
+use std::fmt;
+
+/// What a body comes to: the rule holds, or [`Stop`].
+pub type Check = Result<(), Stop>;
+
+/// Why a body stopped before its end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// The rule is broken, and how.
+    Broken(String),
+    /// The rule says nothing here, and why.
+    Skipped(String),
+}
+
+impl<E: std::error::Error> From<E> for Stop {
+    fn from(error: E) -> Stop {
+        Stop::Broken(format!("unexpected error: {error}"))
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stop::Broken(how) => write!(f, "broken: {how}"),
+            Stop::Skipped(why) => write!(f, "skipped: {why}"),
+        }
+    }
+}
+
+/// Ends the body with [`Stop::Broken`] unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($text:tt)+) => {
+        if !$condition {
+            return Err($crate::conformance::Stop::Broken(format!($($text)+)));
+        }
+    };
+}
+use ensure;
+
+/// `ensure!` that two values are equal.
+macro_rules! ensure_eq {
+    ($left:expr, $right:expr, $what:expr) => {{
+        let (left, right) = ($left, $right);
+        if left != right {
+            return Err($crate::conformance::Stop::Broken(format!(
+                "{}: {left:?} instead of {right:?}",
+                $what
+            )));
+        }
+    }};
+}
+use ensure_eq;

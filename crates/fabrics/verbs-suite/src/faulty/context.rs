@@ -1,0 +1,324 @@
+//! [`FaultyDevice`] and [`FaultyContext`]: the control path passes through; memory is remembered, so that late
+//! messages can be copied.
+
+use super::late::{LATE_DEPTH, LateQueue, PIECE_BYTES};
+use super::options::Counters;
+use super::{FaultCounts, FaultOptions, Faulty, FaultyCq, FaultyQp, FaultySrq};
+use drover_base::{Cpu, Ns, Rng};
+use drover_mem::{AllocError, BufferPool, PageWish, Region};
+use drover_verbs::{
+    Access, Bell, Caps, Context, CreateError, Device, Export, ImportError, MemoryRegion, OpenError, Payload,
+    Provider, QpOptions, Qpn, RegisterError, RemoteRegion, SendList, Sge, UdDest, Waker, Watch, WrId,
+};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How long a context with late messages parks at most.
+const NAP: Ns = Ns::from_us(50);
+
+/// A device whose queue pairs are faulty.
+pub struct FaultyDevice<P: Provider> {
+    inner: P::Device,
+    caps: Arc<Caps>,
+    options: Arc<FaultOptions>,
+    counters: Arc<Counters>,
+    contexts: Arc<AtomicU64>,
+    active: Arc<AtomicBool>,
+}
+
+impl<P: Provider> FaultyDevice<P> {
+    /// `inner` with faults.
+    pub fn new(inner: P::Device, options: FaultOptions) -> FaultyDevice<P> {
+        let caps = Arc::new(options.caps(inner.caps()));
+        FaultyDevice {
+            inner,
+            caps,
+            options: Arc::new(options),
+            counters: Arc::default(),
+            contexts: Arc::default(),
+            active: Arc::new(AtomicBool::new(true)),
+        }
+    }
+
+    /// The device inside.
+    pub fn inner(&self) -> &P::Device {
+        &self.inner
+    }
+
+    /// How often what happened, in all contexts.
+    pub fn counts(&self) -> FaultCounts {
+        self.counters.read()
+    }
+
+    /// Stops drawing fates, or starts again. What is late already still arrives.
+    pub fn set_active(&self, active: bool) {
+        self.active.store(active, Ordering::Relaxed);
+    }
+}
+
+impl<P: Provider> Clone for FaultyDevice<P> {
+    fn clone(&self) -> FaultyDevice<P> {
+        FaultyDevice {
+            inner: self.inner.clone(),
+            caps: self.caps.clone(),
+            options: self.options.clone(),
+            counters: self.counters.clone(),
+            contexts: self.contexts.clone(),
+            active: self.active.clone(),
+        }
+    }
+}
+
+impl<P: Provider> Device<Faulty<P>> for FaultyDevice<P> {
+    fn context(&self) -> Result<FaultyContext<P>, OpenError> {
+        let inner = self.inner.context()?;
+        let pool = match self.options.any_unreliable() {
+            true => Some(staging::<P>(&inner)?),
+            false => None,
+        };
+        let index = self.contexts.fetch_add(1, Ordering::Relaxed);
+        let shared = Shared {
+            options: self.options.clone(),
+            counters: self.counters.clone(),
+            active: self.active.clone(),
+            rng: RefCell::new(Rng::new(self.options.seed, index, 0xfa17)),
+            late: RefCell::new(LateQueue::new(pool)),
+            regions: RefCell::default(),
+            standing_in: RefCell::default(),
+        };
+        Ok(FaultyContext {
+            inner,
+            caps: self.caps.clone(),
+            shared: Rc::new(shared),
+        })
+    }
+
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+}
+
+/// Registered memory for late messages.
+fn staging<P: Provider>(inner: &P::Context) -> Result<(BufferPool, P::Mr), OpenError> {
+    let pool = BufferPool::new(PIECE_BYTES, LATE_DEPTH, |bytes| {
+        inner.alloc(bytes, PageWish::Small)
+    })?;
+    let mr = inner
+        .register(pool.region(), Access::LOCAL_READ)
+        .map_err(|error| OpenError::Unavailable {
+            fabric: "faulty",
+            reason: error.to_string(),
+        })?;
+    Ok((pool, mr))
+}
+
+/// What everything created from a context shares with it.
+pub(super) struct Shared<P: Provider> {
+    pub(super) options: Arc<FaultOptions>,
+    pub(super) counters: Arc<Counters>,
+    active: Arc<AtomicBool>,
+    pub(super) rng: RefCell<Rng>,
+    pub(super) late: RefCell<LateQueue<P>>,
+    /// What can be named in requests, by local key.
+    regions: RefCell<BTreeMap<u32, Region>>,
+    /// Signaled SENDs over UC whose place a WRITE to nowhere took.
+    pub(super) standing_in: RefCell<Vec<(Qpn, WrId)>>,
+}
+
+impl<P: Provider> Shared<P> {
+    pub(super) fn is_active(&self) -> bool {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    /// The bytes of a payload; nothing where it names none (then the inner provider refuses it).
+    pub(super) fn bytes_of(&self, list: &SendList, payload: Payload) -> Vec<u8> {
+        match payload {
+            Payload::Inline { start, len } => list.inline_bytes(start, len).to_vec(),
+            Payload::Region(sge) => self.bytes_at(&[sge]),
+            Payload::Gather { start, count } => self.bytes_at(list.sges(start, count)),
+        }
+    }
+
+    fn bytes_at(&self, sges: &[Sge]) -> Vec<u8> {
+        let regions = self.regions.borrow();
+        let mut bytes = Vec::new();
+        for sge in sges {
+            let (offset, len) = (sge.offset as usize, sge.len as usize);
+            if let Some(region) = regions
+                .get(&sge.lkey)
+                .filter(|region| region.contains(offset, len))
+            {
+                let at = bytes.len();
+                bytes.resize(at + len, 0);
+                region.copy_out(offset, &mut bytes[at..]);
+            }
+        }
+        bytes
+    }
+}
+
+/// A context whose queue pairs are faulty.
+pub struct FaultyContext<P: Provider> {
+    inner: P::Context,
+    caps: Arc<Caps>,
+    shared: Rc<Shared<P>>,
+}
+
+impl<P: Provider> FaultyContext<P> {
+    /// The context inside.
+    pub fn inner(&self) -> &P::Context {
+        &self.inner
+    }
+
+    /// Delivers what is late and due, as every post and poll does; says whether more is late. For actors, which rest
+    /// without parking.
+    pub fn deliver_late(&self) -> bool {
+        let mut late = self.shared.late.borrow_mut();
+        late.step(self.cpu());
+        !late.is_empty()
+    }
+}
+
+impl<P: Provider> Context<Faulty<P>> for FaultyContext<P> {
+    fn cpu(&self) -> &P::Cpu {
+        self.inner.cpu()
+    }
+
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn alloc(&self, bytes: usize, pages: PageWish) -> Result<Region, AllocError> {
+        self.inner.alloc(bytes, pages)
+    }
+
+    fn register(&self, region: &Region, access: Access) -> Result<FaultyMr<P>, RegisterError> {
+        let inner = self.inner.register(region, access)?;
+        let lkey = inner.sge(0, 0).lkey;
+        self.shared.regions.borrow_mut().insert(lkey, region.clone());
+        Ok(FaultyMr {
+            inner,
+            lkey,
+            shared: self.shared.clone(),
+        })
+    }
+
+    fn create_cq(&self, depth: usize) -> Result<FaultyCq<P>, CreateError> {
+        let extra = if self.shared.options.any() { LATE_DEPTH } else { 0 };
+        Ok(FaultyCq {
+            inner: self.inner.create_cq(depth + extra)?,
+            shared: self.shared.clone(),
+        })
+    }
+
+    fn create_srq(&self, depth: usize) -> Result<FaultySrq<P>, CreateError> {
+        let inner = self.inner.create_srq(depth)?;
+        Ok(FaultySrq { inner })
+    }
+
+    fn create_qp(&self, options: &QpOptions<'_, Faulty<P>>) -> Result<FaultyQp<P>, CreateError> {
+        let extra = if self.shared.options.any() { LATE_DEPTH } else { 0 };
+        let inner = self.inner.create_qp(&QpOptions {
+            kind: options.kind,
+            send_cq: &options.send_cq.inner,
+            recv_cq: &options.recv_cq.inner,
+            srq: options.srq.map(|srq| &srq.inner),
+            send_depth: options.send_depth + extra,
+            recv_depth: options.recv_depth,
+            inline_bytes: options.inline_bytes,
+            qkey: options.qkey,
+            rnr_timeout: options.rnr_timeout,
+        })?;
+        Ok(FaultyQp {
+            inner: Rc::new(RefCell::new(inner)),
+            kind: options.kind,
+            shared: self.shared.clone(),
+            scratch: SendList::default(),
+        })
+    }
+
+    fn import_region(&self, export: &Export) -> Result<RemoteRegion, ImportError> {
+        self.inner.import_region(export)
+    }
+
+    fn forget_region(&self, region: &RemoteRegion) {
+        self.inner.forget_region(region);
+    }
+
+    fn create_ah(&self, export: &Export) -> Result<UdDest, ImportError> {
+        self.inner.create_ah(export)
+    }
+
+    fn destroy_ah(&self, dest: &UdDest) {
+        self.inner.destroy_ah(dest);
+    }
+
+    fn waker(&self) -> Waker {
+        self.inner.waker()
+    }
+
+    fn bell(&self) -> Bell {
+        self.inner.bell()
+    }
+
+    fn arm(&self) {
+        self.inner.arm();
+    }
+
+    fn disarm(&self) {
+        self.inner.disarm();
+    }
+
+    fn park(&self, deadline: Ns) {
+        let late = !self.shared.late.borrow().is_empty();
+        let nap = self.cpu().now() + NAP;
+        self.inner.park(if late { deadline.min(nap) } else { deadline });
+        self.shared.late.borrow_mut().step(self.cpu());
+    }
+
+    fn park_beside(&self, deadline: Ns, fd: BorrowedFd<'_>) {
+        let late = !self.shared.late.borrow().is_empty();
+        let nap = self.cpu().now() + NAP;
+        self.inner
+            .park_beside(if late { deadline.min(nap) } else { deadline }, fd);
+        self.shared.late.borrow_mut().step(self.cpu());
+    }
+}
+
+/// A registered region.
+pub struct FaultyMr<P: Provider> {
+    inner: P::Mr,
+    lkey: u32,
+    shared: Rc<Shared<P>>,
+}
+
+impl<P: Provider> MemoryRegion for FaultyMr<P> {
+    fn region(&self) -> &Region {
+        self.inner.region()
+    }
+
+    fn sge(&self, offset: usize, len: usize) -> Sge {
+        self.inner.sge(offset, len)
+    }
+
+    fn export(&self, watches: &[Watch]) -> Result<Export, AllocError> {
+        self.inner.export(watches)
+    }
+}
+
+impl<P: Provider> fmt::Debug for FaultyMr<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl<P: Provider> Drop for FaultyMr<P> {
+    fn drop(&mut self) {
+        self.shared.regions.borrow_mut().remove(&self.lkey);
+    }
+}

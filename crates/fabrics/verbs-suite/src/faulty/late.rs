@@ -1,0 +1,199 @@
+//! [`Late`]: messages that are on their way for longer than they should be, with their bytes.
+
+use drover_base::{Cpu, Ns};
+use drover_mem::{Buffer, BufferPool};
+use drover_verbs::{MemoryRegion, Provider, Qpn, QueuePair, RemoteAddr, SendList, SendOp, SendWr, WrId};
+use std::cell::RefCell;
+use std::rc::Weak;
+
+/// Slots that inner send queues and completion queues have beyond what was asked for.
+pub(super) const LATE_DEPTH: usize = 256;
+/// Late messages of one context at most; what would be more is lost.
+const LATE_MAX: usize = 512;
+/// Bytes of a piece of staging memory: longer messages cannot be late.
+pub(super) const PIECE_BYTES: usize = 4096;
+/// Our own work request ids.
+const OURS: u64 = 0xfa17_fa17 << 32;
+
+/// Whether a work request id is one of ours.
+pub(super) fn is_ours(id: WrId) -> bool {
+    id.0 & (0xffff_ffff << 32) == OURS
+}
+
+/// The late messages of a context.
+pub(super) struct LateQueue<P: Provider> {
+    pool: Option<(BufferPool, P::Mr)>,
+    waiting: Vec<Late<P>>,
+    posted: Vec<(WrId, Qpn, Buffer)>,
+    next_id: u64,
+    list: SendList,
+}
+
+struct Late<P: Provider> {
+    qp: Weak<RefCell<P::Qp>>,
+    op: SendOp,
+    bytes: Buffer,
+    len: usize,
+    polls: u32,
+    due: Ns,
+}
+
+/// How late.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lateness {
+    pub(super) polls: u32,
+    pub(super) due: Ns,
+}
+
+impl<P: Provider> LateQueue<P> {
+    /// `pool` is staging memory, registered; without it nothing can be late.
+    pub(super) fn new(pool: Option<(BufferPool, P::Mr)>) -> LateQueue<P> {
+        LateQueue {
+            pool,
+            waiting: Vec::new(),
+            posted: Vec::new(),
+            next_id: 0,
+            list: SendList::default(),
+        }
+    }
+
+    /// Whether nothing is late.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Takes a message to be delivered late, whole: one request of ours, which the inner provider delivers or loses as
+    /// such. (Cut into several, a part of it could be lost, which no fabric does to a message of one packet.) False if
+    /// it is longer than a piece or there is no space: then nothing was taken.
+    pub(super) fn add(
+        &mut self,
+        qp: &Weak<RefCell<P::Qp>>,
+        op: SendOp,
+        bytes: &[u8],
+        late: Lateness,
+    ) -> bool {
+        if bytes.len() > PIECE_BYTES || self.waiting.len() >= LATE_MAX {
+            return false;
+        }
+        let Some(mut buffer) = self.pool.as_ref().and_then(|(pool, _)| pool.take()) else {
+            return false;
+        };
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        self.waiting.push(Late {
+            qp: qp.clone(),
+            op,
+            bytes: buffer,
+            len: bytes.len(),
+            polls: late.polls,
+            due: late.due,
+        });
+        true
+    }
+
+    /// A post or poll has passed: delivers what is due.
+    pub(super) fn step(&mut self, cpu: &P::Cpu) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let now = cpu.now();
+        let mut still = Vec::with_capacity(self.waiting.len());
+        for mut late in std::mem::take(&mut self.waiting) {
+            late.polls = late.polls.saturating_sub(1);
+            if late.polls > 0 || now < late.due {
+                still.push(late);
+            } else if let Err(late) = self.deliver(cpu, late) {
+                still.push(late); // the inner queue is full: next time
+            }
+        }
+        self.waiting = still;
+    }
+
+    fn deliver(&mut self, cpu: &P::Cpu, late: Late<P>) -> Result<(), Late<P>> {
+        let Some(qp) = late.qp.upgrade() else {
+            return Ok(()); // what a destroyed queue pair has not delivered is lost
+        };
+        let wr_id = WrId(OURS | (self.next_id & 0xffff_ffff));
+        let (_, mr) = self.pool.as_ref().expect("late messages live in it");
+        self.list.clear();
+        self.list
+            .push(SendWr::new(late.op, mr.sge(late.bytes.offset(), late.len)).signaled(wr_id));
+        let mut qp = qp.borrow_mut();
+        match qp.post_send(cpu, &self.list) {
+            Ok(()) => {
+                self.next_id += 1;
+                self.posted.push((wr_id, qp.qpn(), late.bytes));
+                Ok(())
+            }
+            Err(error) if error.kind == drover_verbs::PostErrorKind::QueueFull => Err(late),
+            Err(_) => Ok(()), // the peer or the address handle has gone meanwhile
+        }
+    }
+
+    /// One of our own requests has completed, however it ended.
+    pub(super) fn completed(&mut self, id: WrId) {
+        self.posted.retain(|(posted, ..)| *posted != id);
+    }
+
+    /// A queue pair is destroyed.
+    pub(super) fn forget(&mut self, qpn: Qpn) {
+        self.posted.retain(|(_, posted, _)| *posted != qpn);
+    }
+}
+
+/// `op` for the bytes from `start` on.
+pub(super) fn part_of(op: SendOp, start: usize, last: bool) -> SendOp {
+    match op {
+        SendOp::Write { remote, imm } => SendOp::Write {
+            remote: RemoteAddr {
+                offset: remote.offset.wrapping_add(start as u64),
+                ..remote
+            },
+            imm: imm.filter(|_| last),
+        },
+        whole => whole,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{FaultOptions, Faulty, FaultyDevice};
+    use crate::loopback::{Loopback, LoopbackDevice};
+    use drover_mem::PageWish;
+    use drover_verbs::{
+        Access, Context, Device, MemoryRegion, QpKind, QpOptions, QueuePair, SendList, SendWr,
+    };
+
+    /// How many requests of ours a late WRITE of 76 bytes across a page becomes.
+    fn parts_of_a_late_write(splits_late: bool) -> usize {
+        let options = FaultOptions {
+            delay: 1.0,
+            splits_late,
+            ..FaultOptions::quiet(1)
+        };
+        let device = FaultyDevice::<Loopback>::new(LoopbackDevice::new(), options);
+        let ctx = device.context().expect("a context");
+        let cq = ctx.create_cq(8).expect("a queue");
+        let uc = QpOptions::<Faulty<Loopback>>::new(QpKind::Uc, &cq, ctx.caps());
+        let (mut here, mut there) = (ctx.create_qp(&uc).expect("qp"), ctx.create_qp(&uc).expect("qp"));
+        here.connect(&there.export().expect("export")).expect("connected");
+        there.connect(&here.export().expect("export")).expect("connected");
+        let region = ctx.alloc(8192, PageWish::Small).expect("memory");
+        let mr = ctx.register(&region, Access::ALL).expect("registered");
+        let remote = ctx
+            .import_region(&mr.export(&[]).expect("export"))
+            .expect("imported")
+            .at(4096 - 30);
+        let mut list = SendList::default();
+        let payload = list.inline(&[7; 76]);
+        list.push(SendWr::write(remote, payload));
+        here.post_send(ctx.cpu(), &list).expect("space");
+        here.shared.late.borrow().waiting.len()
+    }
+
+    /// A part by itself could be lost by the fabric below: no fabric does that to a message of one packet.
+    #[test]
+    fn a_late_write_stays_one_request() {
+        assert_eq!(parts_of_a_late_write(false), 1);
+        assert_eq!(parts_of_a_late_write(true), 2);
+    }
+}

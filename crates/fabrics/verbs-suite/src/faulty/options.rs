@@ -1,0 +1,144 @@
+//! What may go wrong, and how often it did.
+
+use drover_base::Ns;
+use drover_verbs::Caps;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Probabilities are per request, from 0 to 1. The first fate that strikes, in the order of the fields, counts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FaultOptions {
+    /// Everything follows from it and from the order in which contexts are opened.
+    pub seed: u64,
+    /// The message never arrives.
+    pub drop: f64,
+    /// A WRITE lands line by line in random order (only those over more than one word).
+    pub tear: f64,
+    /// The message arrives later.
+    pub delay: f64,
+    /// The message arrives after the next one.
+    pub reorder: f64,
+    /// The message arrives, and once more later.
+    pub duplicate: f64,
+    /// Over RC: the connection breaks, half of the times before the list is carried out, half after.
+    pub rc_break: f64,
+    /// What is late waits for at most this many posts and polls ...
+    pub late_polls_max: u32,
+    /// ... and for at most this long (both, drawn evenly).
+    pub late_max: Ns,
+    /// A mistake, for tests of tests: late WRITEs are cut into lines, each of which may be lost by itself, though
+    /// [`Caps::ordered_writes`] says that a WRITE lands whole or not at all.
+    pub splits_late: bool,
+}
+
+impl FaultOptions {
+    /// Nothing goes wrong until you say what.
+    pub fn quiet(seed: u64) -> FaultOptions {
+        FaultOptions {
+            seed,
+            drop: 0.0,
+            tear: 0.0,
+            delay: 0.0,
+            reorder: 0.0,
+            duplicate: 0.0,
+            rc_break: 0.0,
+            late_polls_max: 64,
+            late_max: Ns::ZERO,
+            splits_late: false,
+        }
+    }
+
+    /// Everything that unreliable queue pairs can suffer, each with probability `p`.
+    pub fn all(seed: u64, p: f64) -> FaultOptions {
+        FaultOptions {
+            drop: p,
+            tear: p,
+            delay: p,
+            reorder: p,
+            duplicate: p,
+            ..FaultOptions::quiet(seed)
+        }
+    }
+
+    /// Whether anything can go wrong.
+    pub fn any(&self) -> bool {
+        self.any_unreliable() || self.rc_break > 0.0
+    }
+
+    pub(super) fn any_unreliable(&self) -> bool {
+        [self.drop, self.tear, self.delay, self.reorder, self.duplicate]
+            .iter()
+            .any(|&p| p > 0.0)
+    }
+
+    /// What the faulty provider can honestly claim.
+    pub(super) fn caps(&self, inner: &Caps) -> Caps {
+        let mut caps = inner.clone();
+        if self.tear > 0.0 {
+            caps.ordered_writes = false;
+        }
+        if self.any() {
+            caps.lossless_writes = false;
+            caps.send_depth_max = caps.send_depth_max.saturating_sub(super::late::LATE_DEPTH).max(1);
+        }
+        caps
+    }
+}
+
+/// How often what happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct FaultCounts {
+    /// Messages that never arrive.
+    pub dropped: u64,
+    /// WRITEs that land in pieces.
+    pub torn: u64,
+    /// Messages that arrive later.
+    pub delayed: u64,
+    /// Messages that arrive after the next one.
+    pub reordered: u64,
+    /// Messages that arrive twice.
+    pub duplicated: u64,
+    /// Connections broken.
+    pub broken: u64,
+    /// Late messages that were lost instead: too much was late already, or the message too long.
+    pub overflowed: u64,
+}
+
+impl FaultCounts {
+    /// All faults together.
+    pub fn total(&self) -> u64 {
+        self.dropped + self.torn + self.delayed + self.reordered + self.duplicated + self.broken
+    }
+}
+
+/// The counters behind [`FaultCounts`], shared by all contexts. Relaxed: they publish nothing.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) dropped: AtomicU64,
+    pub(super) torn: AtomicU64,
+    pub(super) delayed: AtomicU64,
+    pub(super) reordered: AtomicU64,
+    pub(super) duplicated: AtomicU64,
+    pub(super) broken: AtomicU64,
+    pub(super) overflowed: AtomicU64,
+}
+
+impl Counters {
+    pub(super) fn read(&self) -> FaultCounts {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        FaultCounts {
+            dropped: get(&self.dropped),
+            torn: get(&self.torn),
+            delayed: get(&self.delayed),
+            reordered: get(&self.reordered),
+            duplicated: get(&self.duplicated),
+            broken: get(&self.broken),
+            overflowed: get(&self.overflowed),
+        }
+    }
+}
+
+/// One more.
+pub(super) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

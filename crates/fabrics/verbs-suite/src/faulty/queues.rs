@@ -1,0 +1,69 @@
+//! Completion queues, where the wrapper's own completions vanish; shared receive queues.
+
+use super::Faulty;
+use super::context::Shared;
+use super::late::is_ours;
+use drover_verbs::{
+    CompletionQueue, Opcode, PostError, Provider, Qpn, RecvList, SharedReceiveQueue, Wc, WcStatus, WrId,
+};
+use std::rc::Rc;
+
+/// A completion queue.
+pub struct FaultyCq<P: Provider> {
+    pub(super) inner: P::Cq,
+    pub(super) shared: Rc<Shared<P>>,
+}
+
+impl<P: Provider> CompletionQueue<Faulty<P>> for FaultyCq<P> {
+    fn poll(&mut self, cpu: &P::Cpu, wcs: &mut [Wc]) -> usize {
+        if !self.shared.options.any() {
+            return self.inner.poll(cpu, wcs);
+        }
+        self.shared.late.borrow_mut().step(cpu);
+        let mut kept = 0;
+        while kept < wcs.len() {
+            let count = self.inner.poll(cpu, &mut wcs[kept..]);
+            if count == 0 {
+                break;
+            }
+            let first = kept;
+            for i in 0..count {
+                let mut wc = wcs[first + i];
+                if is_ours(wc.wr_id) {
+                    self.shared.late.borrow_mut().completed(wc.wr_id);
+                    continue;
+                }
+                self.shared.relabel(&mut wc);
+                wcs[kept] = wc;
+                kept += 1;
+            }
+        }
+        kept
+    }
+}
+
+impl<P: Provider> Shared<P> {
+    /// A SEND whose place a WRITE took completes as a SEND.
+    fn relabel(&self, wc: &mut Wc) {
+        let mut standing_in = self.standing_in.borrow_mut();
+        if standing_in.is_empty() || !matches!(wc.opcode, Opcode::Write) || wc.status != WcStatus::Success {
+            return;
+        }
+        let its: (Qpn, WrId) = (wc.qpn, wc.wr_id);
+        if let Some(at) = standing_in.iter().position(|pair| *pair == its) {
+            standing_in.remove(at);
+            wc.opcode = Opcode::Send;
+        }
+    }
+}
+
+/// A shared receive queue.
+pub struct FaultySrq<P: Provider> {
+    pub(super) inner: P::Srq,
+}
+
+impl<P: Provider> SharedReceiveQueue<Faulty<P>> for FaultySrq<P> {
+    fn post_recv(&mut self, cpu: &P::Cpu, list: &RecvList) -> Result<(), PostError> {
+        self.inner.post_recv(cpu, list)
+    }
+}

@@ -1,0 +1,141 @@
+//! What is done differently under a flaw, where that takes more than a condition.
+
+use super::Flaw;
+use super::execute::Attempt;
+use super::fabric::Fabric;
+use super::memory::land;
+use super::request::Request;
+use drover_mem::Region;
+use drover_verbs::{Imm, SendOp, UdDest};
+
+/// How many polls of anybody's the late part of a torn WRITE waits.
+const TORN_POLLS: usize = 5;
+
+/// Bytes on their way.
+#[derive(Debug)]
+pub(super) struct Late {
+    polls: usize,
+    region: Region,
+    offset: usize,
+    bytes: Vec<u8>,
+}
+
+impl Fabric {
+    /// Lets a WRITE land, in the way of the flaw if there is one.
+    pub(super) fn land(&mut self, region: &Region, offset: usize, bytes: &[u8]) {
+        let whole_words = (bytes.len() + 7) & !7;
+        let last_word = bytes.len().saturating_sub(1) & !7;
+        self.writes += 1;
+        match self.flaw {
+            Some(Flaw::LosesSomeUcWrites) if self.writes.is_multiple_of(97) => {}
+            Some(Flaw::LosesLongWrites) if bytes.len() >= 257 => {}
+            Some(Flaw::CutsAtMtu) => land(region, offset, &bytes[..bytes.len().min(self.caps.mtu_bytes)]),
+            Some(Flaw::WritesWholeWords) if region.contains(offset, whole_words) => {
+                let mut padded = bytes.to_vec();
+                padded.resize(whole_words, 0xff);
+                land(region, offset, &padded);
+            }
+            Some(Flaw::CompletesBeforeLanding) => self.delay(usize::MAX, region, offset, bytes),
+            Some(Flaw::LastWordFirst) => {
+                land(region, offset + last_word, &bytes[last_word..]);
+                self.delay(TORN_POLLS, region, offset, &bytes[..last_word]);
+            }
+            _ => land(region, offset, bytes),
+        }
+    }
+
+    fn delay(&mut self, polls: usize, region: &Region, offset: usize, bytes: &[u8]) {
+        self.late.push(Late {
+            polls,
+            region: region.clone(),
+            offset,
+            bytes: bytes.to_vec(),
+        });
+    }
+
+    /// A poll has passed (or, with `all`, a post has).
+    pub(super) fn land_late(&mut self, all: bool) {
+        for late in &mut self.late {
+            late.polls = if all {
+                0
+            } else {
+                late.polls.saturating_sub(usize::from(late.polls != usize::MAX))
+            };
+        }
+        for late in self.late.extract_if(.., |late| late.polls == 0) {
+            land(&late.region, late.offset, &late.bytes);
+        }
+    }
+
+    /// The word's old value as the requester is told it.
+    pub(super) fn atomic(&self, word: &Region, offset: usize, op: SendOp) -> u64 {
+        match (op, self.flaw) {
+            (SendOp::CompareSwap { swap, .. }, Some(Flaw::CasAlwaysSwaps)) => {
+                let old = word.fetch_add_u64(offset, 0);
+                word.compare_swap_u64(offset, old, swap)
+            }
+            (SendOp::CompareSwap { compare, swap, .. }, Some(Flaw::CasReturnsNew)) => {
+                word.compare_swap_u64(offset, compare, swap);
+                word.fetch_add_u64(offset, 0)
+            }
+            (SendOp::CompareSwap { compare, swap, .. }, _) => word.compare_swap_u64(offset, compare, swap),
+            (SendOp::FetchAdd { add, .. }, Some(Flaw::FaaReturnsNew)) => {
+                word.fetch_add_u64(offset, add).wrapping_add(add)
+            }
+            (SendOp::FetchAdd { add, .. }, Some(Flaw::FaaSaturates)) => {
+                let old = word.fetch_add_u64(offset, 0);
+                word.compare_swap_u64(offset, old, old.saturating_add(add))
+            }
+            (SendOp::FetchAdd { add, .. }, Some(Flaw::FaaLosesSome)) => {
+                let old = word.fetch_add_u64(offset, 0);
+                word.fetch_add_u64(offset, if old % 2 == 1 { 0 } else { add })
+            }
+            (SendOp::FetchAdd { add, .. }, _) => word.fetch_add_u64(offset, add),
+            _ => unreachable!("only atomics come here"),
+        }
+    }
+
+    /// A WRITE through a queue pair that is no more.
+    pub(super) fn haunt(&mut self, ctx: u32, request: &Request, bytes: &[u8]) -> Attempt {
+        if let SendOp::Write { remote, .. } = request.op
+            && let Some(mr) = self
+                .imports
+                .get(&(ctx, remote.rkey))
+                .and_then(|import| self.mrs.get(&import.mr))
+        {
+            land(&mr.region, remote.offset as usize, bytes);
+        }
+        Attempt::Done(0)
+    }
+
+    /// Keeps a datagram that should be dropped.
+    pub(super) fn keep(&mut self, from: u32, ctx: u32, dest: UdDest, imm: Option<Imm>, bytes: &[u8]) {
+        if self.has(Flaw::KeepsDatagrams) {
+            let bytes = bytes.to_vec();
+            self.kept.push(Kept {
+                from,
+                ctx,
+                dest,
+                imm,
+                bytes,
+            });
+        }
+    }
+
+    /// Tries again to deliver what was kept.
+    pub(super) fn deliver_kept(&mut self) {
+        for kept in std::mem::take(&mut self.kept) {
+            self.datagram(kept.from, kept.ctx, kept.dest, kept.imm, &kept.bytes);
+        }
+    }
+}
+
+/// A datagram that should have been dropped.
+#[derive(Debug)]
+pub(super) struct Kept {
+    from: u32,
+    ctx: u32,
+    dest: UdDest,
+    imm: Option<Imm>,
+    bytes: Vec<u8>,
+}

@@ -1,0 +1,169 @@
+//! [`Event`]: one verb as it is remembered.
+
+use drover_base::Ns;
+use drover_verbs::{Payload, PostErrorKind, Qpn, SendList, SendOp, SendWr, Wc, WcStatus, WrId};
+use std::collections::VecDeque;
+use std::fmt;
+
+/// Something that happened in a context.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Event {
+    /// Counts from 0 over the life of the device; also counts what the ring has forgotten.
+    pub number: u64,
+    /// The core's time.
+    pub at: Ns,
+    /// Which context, counted from 0 as opened.
+    pub context: u64,
+    /// What.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum What {
+    /// A send request was posted, `bytes` long.
+    Posted {
+        /// Through this queue pair.
+        qpn: Qpn,
+        /// Where in its list: the first of a list, 0, is where the doorbell rang.
+        index: usize,
+        /// The request. Its payload means nothing any more.
+        wr: SendWr,
+        /// Length of the payload.
+        bytes: usize,
+    },
+    /// A RECV was posted; no queue pair for a shared receive queue.
+    PostedRecv {
+        /// To this queue pair.
+        qpn: Option<Qpn>,
+        /// As posted.
+        wr_id: WrId,
+        /// Its length.
+        bytes: u32,
+    },
+    /// A request of a list was refused.
+    Refused {
+        /// By this queue pair, or a shared receive queue.
+        qpn: Option<Qpn>,
+        /// Which request of the list.
+        index: usize,
+        /// Why.
+        kind: PostErrorKind,
+    },
+    /// A completion was polled.
+    Completed(Wc),
+    /// A queue pair was created, connected, put into the error state or destroyed.
+    QueuePair {
+        /// Which.
+        qpn: Qpn,
+        /// What happened to it.
+        step: &'static str,
+    },
+    /// The context slept.
+    Parked {
+        /// Until then at most.
+        deadline: Ns,
+    },
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:>6} {:>12} ctx {} ",
+            self.number,
+            self.at.to_string(),
+            self.context
+        )?;
+        match &self.what {
+            What::Posted { qpn, wr, bytes, .. } => {
+                let quiet = if wr.signaled { "" } else { ", unsignaled" };
+                write!(
+                    f,
+                    "qp {} post {} {}, {bytes} B{quiet}",
+                    qpn.0,
+                    wr.wr_id.0,
+                    OpText(wr.op)
+                )
+            }
+            What::PostedRecv { qpn, wr_id, bytes } => {
+                write!(f, "{} post RECV {}, {bytes} B", Whose(*qpn), wr_id.0)
+            }
+            What::Refused { qpn, index, kind } => {
+                write!(f, "{} refused request {index}: {kind}", Whose(*qpn))
+            }
+            What::Completed(wc) if wc.status != WcStatus::Success => {
+                write!(f, "qp {} {} failed: {:?}", wc.qpn.0, wc.wr_id.0, wc.status)
+            }
+            What::Completed(wc) => {
+                write!(
+                    f,
+                    "qp {} {} done: {:?}, {} B",
+                    wc.qpn.0, wc.wr_id.0, wc.opcode, wc.byte_len
+                )?;
+                wc.imm.map_or(Ok(()), |imm| write!(f, ", imm {:#x}", imm.0))
+            }
+            What::QueuePair { qpn, step } => write!(f, "qp {} {step}", qpn.0),
+            What::Parked { deadline } => write!(f, "parks until {deadline}"),
+        }
+    }
+}
+
+struct Whose(Option<Qpn>);
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(qpn) => write!(f, "qp {}", qpn.0),
+            None => f.write_str("srq"),
+        }
+    }
+}
+
+struct OpText(SendOp);
+
+impl fmt::Display for OpText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            SendOp::Send { dest: Some(dest), .. } => write!(f, "SEND to qp {}", dest.qpn.0),
+            SendOp::Send { dest: None, .. } => f.write_str("SEND"),
+            SendOp::Write { remote, .. } => write!(f, "WRITE to {}+{}", remote.rkey, remote.offset),
+            SendOp::Read { remote } => write!(f, "READ from {}+{}", remote.rkey, remote.offset),
+            SendOp::CompareSwap {
+                remote,
+                compare,
+                swap,
+            } => write!(
+                f,
+                "CAS at {}+{}: {compare:#x} -> {swap:#x}",
+                remote.rkey, remote.offset
+            ),
+            SendOp::FetchAdd { remote, add } => {
+                write!(f, "FAA at {}+{}: {add:#x}", remote.rkey, remote.offset)
+            }
+        }
+    }
+}
+
+/// Length of a payload.
+pub(super) fn payload_bytes(list: &SendList, payload: Payload) -> usize {
+    match payload {
+        Payload::Inline { len, .. } => len as usize,
+        Payload::Region(sge) => sge.len as usize,
+        Payload::Gather { start, count } => list.sges(start, count).iter().map(|sge| sge.len as usize).sum(),
+    }
+}
+
+/// What a device remembers, oldest first. Prints one line per event.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Trace {
+    /// The events.
+    pub events: VecDeque<Event>,
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.events.iter().try_for_each(|event| writeln!(f, "{event}"))
+    }
+}

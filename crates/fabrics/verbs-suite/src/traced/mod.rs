@@ -1,0 +1,43 @@
+//! [`Traced`]: a provider around a provider that remembers the last verbs, for when a test fails.
+//!
+//! A ring of [`Event`]s per device, in the order in which its contexts called: what was posted, what completed,
+//! what was refused. It copies no payload. A call costs a lock and a short allocation: not for measurements.
+//!
+//! ```
+//! use drover_verbs::{Context, Device, QpKind, QpOptions};
+//! use drover_verbs_suite::{loopback::*, traced::*};
+//! let device = TracedDevice::<Loopback>::new(LoopbackDevice::new(), 100);
+//! let context = device.context()?;
+//! let cq = context.create_cq(8)?;
+//! let mut qp = context.create_qp(&QpOptions::new(QpKind::Ud, &cq, context.caps()))?;
+//! drover_verbs::QueuePair::to_error(&mut qp);
+//! println!("{}", device.trace());
+//! assert!(device.trace().to_string().contains("to error"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod context;
+mod event;
+mod qp;
+
+pub use context::{TracedContext, TracedDevice};
+pub use event::{Event, Trace, What};
+pub use qp::{TracedCq, TracedQp, TracedSrq};
+
+use drover_verbs::Provider;
+use std::marker::PhantomData;
+
+/// `P` with a memory; see the module.
+#[derive(Debug)]
+pub struct Traced<P>(PhantomData<P>);
+
+impl<P: Provider> Provider for Traced<P> {
+    const NAME: &'static str = "traced";
+    type Cpu = P::Cpu;
+    type Device = TracedDevice<P>;
+    type Context = TracedContext<P>;
+    type Mr = P::Mr;
+    type Qp = TracedQp<P>;
+    type Cq = TracedCq<P>;
+    type Srq = TracedSrq<P>;
+}
