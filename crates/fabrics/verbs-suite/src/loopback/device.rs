@@ -38,7 +38,7 @@ impl Default for LoopbackOptions {
             caps: caps(),
             seed: 0,
             tick: Ns(100),
-            park: ParkMode::AdvanceClockClock,
+            park: ParkMode::AdvanceClock,
             flaw: None,
         }
     }
