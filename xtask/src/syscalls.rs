@@ -1,4 +1,4 @@
-//! System calls of a server's worker under load, counted by strace: see `crates/drover/tests/syscalls.rs`, which
+//! System calls of a server's worker under load, counted by strace: see `crates/drover/tests/it/syscalls.rs`, which
 //! also plants a worker that makes one per operation. There it runs with all tests; here it must not be skipped.
 
 use crate::command::{cargo, run_tests};
@@ -7,7 +7,16 @@ use crate::steps::Steps;
 /// One step.
 pub fn run(steps: &mut Steps) {
     steps.run("syscalls", || {
-        let mut command = cargo(&["test", "-p", "drover", "--test", "syscalls", "--", "--nocapture"]);
+        let mut command = cargo(&[
+            "test",
+            "-p",
+            "drover",
+            "--test",
+            "it",
+            "--",
+            "syscalls::",
+            "--nocapture",
+        ]);
         run_tests(command.env("DROVER_STRACE", "must"))
     });
 }

@@ -64,17 +64,21 @@ fn workspace_tests() -> std::process::Command {
 
 /// kill -9 of client or server at random points under load.
 pub fn kill(steps: &mut Steps, args: &KillArgs) {
-    steps.run("kill", || campaign("kill::", "DROVER_KILLS", args.count));
+    steps.run("kill", || {
+        campaign("campaigns::kill::", "DROVER_KILLS", args.count)
+    });
 }
 
 /// SIGSTOP and SIGCONT of client, server or both at random points under load.
 pub fn pause(steps: &mut Steps, args: &PauseArgs) {
-    steps.run("pause", || campaign("pause::", "DROVER_ROUNDS", args.rounds));
+    steps.run("pause", || {
+        campaign("campaigns::pause::", "DROVER_ROUNDS", args.rounds)
+    });
 }
 
 /// The campaigns of one module, `count` rounds each.
 fn campaign(module: &str, variable: &str, count: u32) -> StepResult {
-    let mut command = cargo(&["test", "-p", "drover", "--test", "campaigns", "--release", "--"]);
+    let mut command = cargo(&["test", "-p", "drover", "--test", "it", "--release", "--"]);
     run_tests(
         command
             .args([module, "--nocapture"])
@@ -86,12 +90,12 @@ fn campaign(module: &str, variable: &str, count: u32) -> StepResult {
 /// of each. `DROVER_SEED` in the environment, which a failure prints, repeats one.
 pub fn races(steps: &mut Steps) {
     for (package, tests) in [
-        ("drover-kv-pilaf", "race::"),
-        ("drover-kv-pilaf", "growth::"),
-        ("drover-kv-farm", "race::"),
+        ("drover-kv-pilaf", "conformance::race::"),
+        ("drover-kv-pilaf", "conformance::growth::"),
+        ("drover-kv-farm", "conformance::race::"),
     ] {
         steps.run(&format!("races {package} {tests}"), || {
-            let mut command = cargo(&["test", "-p", package, "--test", "conformance", "--"]);
+            let mut command = cargo(&["test", "-p", package, "--test", "it", "--"]);
             run_tests(command.args([tests, "--include-ignored", "--nocapture"]))
         });
     }
@@ -101,7 +105,16 @@ pub fn races(steps: &mut Steps) {
 pub fn history(steps: &mut Steps, args: &HistoryArgs) {
     for package in ["drover", "drover-memcached"] {
         steps.run(&format!("history {package}"), || {
-            let mut command = cargo(&["test", "-p", package, "--test", "history", "--", "--nocapture"]);
+            let mut command = cargo(&[
+                "test",
+                "-p",
+                package,
+                "--test",
+                "it",
+                "--",
+                "history::",
+                "--nocapture",
+            ]);
             command.env("DROVER_ROUNDS", args.rounds.to_string());
             run_tests(command.env("DROVER_SEEDS", args.seeds.to_string()))
         });

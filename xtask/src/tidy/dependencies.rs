@@ -13,7 +13,7 @@ const TABLE: &str = "ARCHITECTURE.md";
 const FENCE: &str = "```dependencies";
 /// Package names are crate folders with this in front; the binary's is its folder.
 const PREFIX: &str = "drover-";
-/// Crates that may name a provider: they choose one at run time.
+/// Crates that may name a provider: they choose one at run time, or are for tests, which open them all.
 const LEAVES: &[&str] = &[
     "drover",
     "client",
@@ -23,6 +23,7 @@ const LEAVES: &[&str] = &[
     "fuzz",
     "simcluster",
     "swarm",
+    "testkit",
 ];
 
 #[derive(Default, PartialEq, Debug)]

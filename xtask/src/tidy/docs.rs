@@ -106,7 +106,7 @@ fn targets(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// `target` as seen from `file`.
-fn join(file: &str, target: &str) -> String {
+pub fn join(file: &str, target: &str) -> String {
     let mut parts: Vec<&str> = file.split('/').collect();
     parts.pop();
     for part in target.split('/') {

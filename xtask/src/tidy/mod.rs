@@ -7,6 +7,7 @@ mod dependencies;
 mod docs;
 mod floors;
 mod licences;
+mod programs;
 mod sizes;
 mod sources;
 mod tree;
@@ -50,6 +51,8 @@ const RULES: &[(&str, Rule)] = &[
     ("suite in tests only", floors::suite),
     ("dependency sentences", dependencies::sentences),
     ("dependency licences", licences::allowed),
+    ("test programs", programs::few),
+    ("files of other crates", programs::own_files),
     ("file sizes", sizes::lines_and_bytes),
     ("machine paths", words::machine_paths),
     ("unfinished work", words::unfinished),

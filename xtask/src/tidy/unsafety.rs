@@ -8,6 +8,7 @@ const HOMES: &[&str] = &[
     "crates/foundation/mem/",
     "crates/fabrics/verbs-shm/",
     "crates/fabrics/verbs-ibv/",
+    "crates/fabrics/verbs-ibv-stub/",
 ];
 /// Lines of comments and statement above an `unsafe` that are searched for its reason.
 const LINES_ABOVE: usize = 10;

@@ -330,5 +330,4 @@ impl fmt::Display for PortState {
 }
 
 #[cfg(test)]
-#[path = "choose_tests.rs"]
 mod tests;

@@ -4,12 +4,9 @@
 //! `cargo run --release -p drover-verbs-shm --example verbs_ns`
 //! `valgrind --tool=cachegrind --cache-sim=no target/release/examples/verbs_ns count OPERATION N`
 
-#[path = "../tests/common/mod.rs"]
-mod common;
-
-use common::{Channel, role, spawn};
 use drover_base::Cpu;
 use drover_mem::{PageWish, Region, pause};
+use drover_testkit::child::{Channel, role, spawn};
 use drover_verbs::*;
 use drover_verbs_shm::{Shm, ShmContext, ShmCq, ShmDevice, ShmMr, ShmOptions, ShmQp};
 use rustix::thread::{CpuSet, sched_setaffinity};

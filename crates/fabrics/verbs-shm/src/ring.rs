@@ -448,5 +448,4 @@ impl<M: Memory> Consumer<M> {
 }
 
 #[cfg(test)]
-#[path = "ring_tests.rs"]
 mod tests;

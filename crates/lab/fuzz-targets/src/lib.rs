@@ -1,5 +1,5 @@
 //! The bodies of all fuzzers, in one table. Each takes any bytes and panics if the code under test breaks
-//! its promise; `fuzz/corpus/<name>/` holds inputs worth keeping, and `tests/replay.rs` runs them always.
+//! its promise; `fuzz/corpus/<name>/` holds inputs worth keeping, and `tests/it/replay.rs` runs them always.
 #![forbid(unsafe_code)]
 
 mod command_line;

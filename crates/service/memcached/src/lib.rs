@@ -40,7 +40,7 @@
 //!
 //! # Cost
 //!
-//! A request about a key allocates nothing, locks nothing and reads no clock (`tests/no_allocation.rs`). Its line is
+//! A request about a key allocates nothing, locks nothing and reads no clock (`tests/it/no_allocation.rs`). Its line is
 //! read twice, once for its end and once for its words; its value is copied once, from the input into the item or from
 //! the item into the output. Requests that came together, and the keys of a multiget, are executed 32 at a time in
 //! three passes, so that their memory is asked for before it is needed. `stats` and what else people ask for now and
@@ -48,7 +48,7 @@
 //!
 //! # What differs from memcached
 //!
-//! Its behaviour is that of 1.6.18, to the byte (`tests/transcripts.rs` holds the same conversations with it), but:
+//! Its behaviour is that of 1.6.18, to the byte (`tests/it/transcripts.rs` holds the same conversations with it), but:
 //!
 //! - of later versions, `E` (the CAS that an item gets) and `x` of `md` are understood, and `me` tells seconds left as
 //!   a positive number;

@@ -1,7 +1,7 @@
 //! Prints what readers of a cuckoo table pay, beside the values computed for it:
 //! `cargo run -p drover-index --example cuckoo_costs [log2 of entries]`.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/it/common/mod.rs"]
 mod common;
 
 use common::{churn, filled, reads_per_get};

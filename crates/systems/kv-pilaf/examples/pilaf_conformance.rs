@@ -3,23 +3,12 @@
 //!
 //! A program and not a test, because it needs devices: `cargo xtask guest` makes some in a virtual machine.
 
-#[path = "../../../lab/testkit/shards/bed.rs"]
-mod bed;
-#[path = "../../kv-herd/tests/conformance/devices.rs"]
-mod devices;
-#[path = "../../kv-herd/tests/conformance/ground.rs"]
-mod ground;
-#[path = "../tests/conformance/system.rs"]
-mod system;
-
-use bed::ShardsBed;
-use devices::Rules;
-use drover_verbs_ibv::Ibv;
-use drover_verbs_suite::faulty::Faulty;
+use drover_testkit::beds::devices::{self, Devices, FaultyDevices, Rules};
+use drover_testkit::beds::{Pilaf, ShardsBed};
 use std::process::ExitCode;
 
-const CALM: Rules = drover_testkit::kv_calm_rules!(kv_conformance_table, ShardsBed<Ibv>);
-const FAULTY: Rules = drover_testkit::kv_fault_rules!(kv_conformance_table, ShardsBed<Faulty<Ibv>>);
+const CALM: Rules = drover_testkit::kv_calm_rules!(kv_conformance_table, ShardsBed<Pilaf, Devices>);
+const FAULTY: Rules = drover_testkit::kv_fault_rules!(kv_conformance_table, ShardsBed<Pilaf, FaultyDevices>);
 
 fn main() -> ExitCode {
     devices::run(&[CALM, FAULTY])

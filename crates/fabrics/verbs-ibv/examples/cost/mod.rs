@@ -5,12 +5,10 @@
 
 #![allow(dead_code, reason = "one program wants times, the other counts")]
 
-#[path = "../../tests/stub/mod.rs"]
-mod stub;
-
 use drover_mem::PageWish;
 use drover_verbs::*;
 use drover_verbs_ibv::{Ibv, IbvContext, IbvDevice, IbvMr, IbvOptions, IbvQp, ffi};
+use drover_verbs_ibv_stub as stub;
 use std::hint::black_box;
 use std::ptr::null_mut;
 

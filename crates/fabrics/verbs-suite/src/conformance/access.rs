@@ -164,11 +164,11 @@ pub(super) async fn rkey_of_other_context_denied<P: Provider>(end: &mut End<P>) 
     if end.initiates() {
         // This context has only forgotten regions when the other one imports.
         end.ctx.forget_region(&link.remote);
-        let export = end.hear().await?;
+        let export = end.receive_export().await?;
         let remote = other.import_region(&export)?.at(64);
         wr.op = SendOp::Write { remote, imm: None };
     } else {
-        end.say(link.mr.export(&[])?)?;
+        end.send_export(link.mr.export(&[])?)?;
     }
     denied(end, &mut link, wr).await
 }

@@ -146,8 +146,8 @@ pub(super) async fn poll_takes_no_more_than_asked<P: Provider>(end: &mut End<P>)
 pub(super) async fn completions_name_their_queue_pair<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     let (mut second, cq) = second_queue_pair(end, &link)?;
-    end.say(second.export()?)?;
-    let theirs = end.hear().await?;
+    end.send_export(second.export()?)?;
+    let theirs = end.receive_export().await?;
     end.join(&mut second, &theirs)?;
     end.meet().await?;
     // Flushing is the one thing that completes on every kind of queue pair without the other end's help.

@@ -16,8 +16,8 @@ pub(super) async fn states_follow_connect<P: Provider>(end: &mut End<P>) -> Chec
         QpKind::Rc | QpKind::Uc => QpState::Init,
     };
     ensure_eq!(qp.state(), first, "state after creation");
-    end.say(qp.export()?)?;
-    let theirs = end.hear().await?;
+    end.send_export(qp.export()?)?;
+    let theirs = end.receive_export().await?;
     end.join(&mut qp, &theirs)?;
     ensure_eq!(qp.state(), QpState::ReadyToSend, "state when connected");
     end.meet().await
@@ -51,8 +51,8 @@ pub(super) async fn recv_before_connect_taken<P: Provider>(end: &mut End<P>) -> 
         });
         qp.post_recv(end.ctx.cpu(), &list)?;
     }
-    end.say(qp.export()?)?;
-    let theirs = end.hear().await?;
+    end.send_export(qp.export()?)?;
+    let theirs = end.receive_export().await?;
     qp.connect(&theirs)?;
     end.meet().await?;
     if end.initiates() {
@@ -78,8 +78,8 @@ pub(super) async fn recv_before_connect_taken<P: Provider>(end: &mut End<P>) -> 
 pub(super) async fn connect_twice_refused<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     let (other, ..) = end.queue_pair(&Setup::new(), None)?;
-    end.say(other.export()?)?;
-    let theirs = end.hear().await?;
+    end.send_export(other.export()?)?;
+    let theirs = end.receive_export().await?;
     match link.qp.connect(&theirs) {
         Err(ConnectError::WrongState { kind, state }) => {
             ensure_eq!(
@@ -108,8 +108,8 @@ pub(super) async fn connect_kind_mismatch_refused<P: Provider>(end: &mut End<P>)
     end.kind = theirs;
     let (other, ..) = end.queue_pair(&Setup::new(), None)?;
     end.kind = ours;
-    end.say(other.export()?)?;
-    let export = end.hear().await?;
+    end.send_export(other.export()?)?;
+    let export = end.receive_export().await?;
     match qp.connect(&export) {
         Err(ConnectError::KindMismatch { ours: a, theirs: b }) => {
             ensure_eq!((a, b), (ours, theirs), "the error's fields");
@@ -124,9 +124,9 @@ pub(super) async fn connect_kind_mismatch_refused<P: Provider>(end: &mut End<P>)
 pub(super) async fn bent_exports_refused<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     let (mut qp, ..) = end.queue_pair(&Setup::new(), None)?;
-    end.say(qp.export()?)?;
-    end.say(link.mr.export(&[])?)?;
-    let (of_qp, of_region) = (end.hear().await?, end.hear().await?);
+    end.send_export(qp.export()?)?;
+    end.send_export(link.mr.export(&[])?)?;
+    let (of_qp, of_region) = (end.receive_export().await?, end.receive_export().await?);
     ensure!(
         end.ctx.import_region(&of_qp).is_err(),
         "a queue pair was imported as a region"

@@ -110,7 +110,7 @@ pub(super) async fn ud_many_senders<P: Provider>(end: &mut End<P>) -> Check {
         for n in 0..SENDERS as u64 * EACH {
             link.recv(end, n, n as usize * 64, 64)?;
         }
-        let qpns = end.hear().await?.bytes;
+        let qpns = end.receive_export().await?.bytes;
         end.meet().await?;
         let mut next = [0; SENDERS];
         for _ in 0..SENDERS as u64 * EACH {

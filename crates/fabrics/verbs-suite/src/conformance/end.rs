@@ -122,20 +122,20 @@ impl<P: Provider> End<P> {
     }
 
     /// Tells the other player.
-    pub(super) fn say(&mut self, message: Export) -> Check {
+    pub(super) fn send_export(&mut self, message: Export) -> Check {
         Ok(self.chan.send(message)?)
     }
 
     /// Tells the other player a few bytes.
     pub(super) fn say_bytes(&mut self, bytes: &[u8]) -> Check {
-        self.say(Export {
+        self.send_export(Export {
             bytes: bytes.to_vec(),
             fds: Vec::new(),
         })
     }
 
     /// Waits for the other player to say something.
-    pub(super) async fn hear(&mut self) -> Result<Export, Stop> {
+    pub(super) async fn receive_export(&mut self) -> Result<Export, Stop> {
         self.until("a word of the other end", |end| Ok(end.chan.try_recv()?))
             .await
     }
@@ -163,7 +163,7 @@ impl<P: Provider> End<P> {
     /// Both players come here before either goes on, and both have polled since.
     pub(super) async fn meet(&mut self) -> Check {
         self.say_bytes(b"here")?;
-        let heard = self.hear().await?;
+        let heard = self.receive_export().await?;
         ensure!(heard.bytes == b"here", "out of step: heard {:?}", heard.bytes);
         self.turn().await;
         Ok(())

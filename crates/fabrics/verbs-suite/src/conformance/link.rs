@@ -72,10 +72,10 @@ impl<P: Provider> End<P> {
         let (mut qp, send_cq, recv_cq) = self.queue_pair(setup, srq)?;
         let region = self.ctx.alloc(2 * HALF_BYTES, PageWish::Small)?;
         let mr = self.ctx.register(&region, setup.access)?;
-        self.say(qp.export()?)?;
-        self.say(mr.export(&[])?)?;
-        let theirs = self.hear().await?;
-        let remote = self.hear().await?;
+        self.send_export(qp.export()?)?;
+        self.send_export(mr.export(&[])?)?;
+        let theirs = self.receive_export().await?;
+        let remote = self.receive_export().await?;
         let remote = self.ctx.import_region(&remote)?;
         let dest = self.join(&mut qp, &theirs)?;
         self.meet().await?;

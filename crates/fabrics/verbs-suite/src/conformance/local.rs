@@ -94,7 +94,7 @@ pub(super) async fn recv_needs_local_write<P: Provider>(end: &mut End<P>) -> Che
         end.meet().await?;
         return no_success(end, &link, &region).await;
     }
-    let taken = end.hear().await?.bytes == b"taken";
+    let taken = end.receive_export().await?.bytes == b"taken";
     if taken {
         let wr = link.send(1, b"unwelcome", None);
         link.post(end, &[wr])?;

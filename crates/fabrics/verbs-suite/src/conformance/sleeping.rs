@@ -79,7 +79,7 @@ pub(super) async fn descriptor_ends_park<P: Provider>(end: &mut End<P>) -> Check
 pub(super) async fn arrival_ends_park<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {
-        end.hear().await?;
+        end.receive_export().await?;
         let wr = link.send(1, b"wake up", None);
         link.post(end, &[wr])?;
         end.take_one(link.send_cq).await?;
@@ -97,7 +97,7 @@ pub(super) async fn arrival_ends_park<P: Provider>(end: &mut End<P>) -> Check {
     ensure!(end.ctx.cpu().refresh() < deadline, "a message did not end a park");
     ensure_eq!(end.take_one(link.recv_cq).await?.wr_id.0, 7, "RECV");
     if end.can_sleep {
-        end.hear().await?;
+        end.receive_export().await?;
     }
     end.meet().await
 }
@@ -106,14 +106,14 @@ pub(super) async fn arrival_ends_park<P: Provider>(end: &mut End<P>) -> Check {
 async fn watched_link<P: Provider>(end: &mut End<P>) -> Result<Link<P>, Stop> {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {
-        let export = end.hear().await?;
+        let export = end.receive_export().await?;
         link.remote = end.ctx.import_region(&export)?;
     } else {
         let watch = Watch {
             range: 0..64,
             bell: end.ctx.bell(),
         };
-        end.say(link.mr.export(&[watch])?)?;
+        end.send_export(link.mr.export(&[watch])?)?;
     }
     Ok(link)
 }
@@ -129,7 +129,7 @@ pub(super) async fn arm_then_write_not_lost<P: Provider>(end: &mut End<P>) -> Ch
     let mut link = watched_link(end).await?;
     for round in 1..=4 {
         if end.initiates() {
-            end.hear().await?;
+            end.receive_export().await?;
             let wr = write_word(&mut link, round);
             link.post(end, &[wr])?;
             end.take_one(link.send_cq).await?;
@@ -160,7 +160,7 @@ pub(super) async fn wake_on_watched_write<P: Provider>(end: &mut End<P>) -> Chec
     let mut link = watched_link(end).await?;
     for round in 1..=4 {
         if end.initiates() {
-            end.hear().await?;
+            end.receive_export().await?;
             let wr = write_word(&mut link, round);
             link.post(end, &[wr])?;
             end.take_one(link.send_cq).await?;

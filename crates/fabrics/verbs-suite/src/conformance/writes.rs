@@ -21,7 +21,7 @@ pub(super) async fn write_lands_before_completion<P: Provider>(end: &mut End<P>)
             );
             end.say_bytes(b"done")?;
         } else {
-            end.hear().await?;
+            end.receive_export().await?;
             ensure!(
                 link.bytes(64, len) == want,
                 "{len} bytes had not landed at their completion"
@@ -124,7 +124,7 @@ pub(super) async fn write_last_word_last<P: Provider>(end: &mut End<P>) -> Check
         if end.initiates() {
             let wr = link.write(round, 256, &bytes);
             link.post(end, &[wr])?;
-            end.hear().await?;
+            end.receive_export().await?;
             end.take_one(link.send_cq).await?;
             continue;
         }

@@ -1,0 +1,200 @@
+//! What campaigns have in common: a server and three clients under load, what happened to every key in a round,
+//! and what all of them hold afterwards.
+
+use crate::campaigns::client::{CLIENT_COUNT, Role};
+use crate::campaigns::footprint::Footprint;
+use crate::campaigns::journal::{Answer, Ask, Command, now};
+use crate::campaigns::processes::{Client, ITEMS_KIB, OpRecord, Server, WATCHDOG};
+use drover_base::Rng;
+use drover_testkit::history::{Call, Event, History};
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+/// What campaigns differ in.
+#[derive(Clone, Copy)]
+pub struct Setting {
+    /// Part of the folder's name.
+    pub name: &'static str,
+    /// Arguments of the server.
+    pub serve: &'static [&'static str],
+    /// Clients at these places ask for datagrams, the others for slots.
+    pub datagram_places: &'static [u8],
+    /// Deadline of the clients' operations, ms.
+    pub deadline_ms: u64,
+    /// Clients rest so long between two batches once they have done a round's operations at full speed, ms.
+    pub rest_ms: u64,
+}
+
+/// A server and its clients.
+pub struct Bed {
+    pub rng: Rng,
+    seed: u64,
+    folder: PathBuf,
+    pub addr: String,
+    pub setting: Setting,
+    pub server: Option<Server>,
+    /// What the server held when all its clients had been served once.
+    pub server_before: Option<Footprint>,
+    pub clients: Vec<Client>,
+    /// The same of each client.
+    clients_before: Vec<Option<Footprint>>,
+    pub next_id: u32,
+    pub round: u32,
+}
+
+impl Bed {
+    /// Starts everything, in a folder of its own.
+    pub fn start(seed: u64, setting: Setting) -> Bed {
+        let name = format!("drover-{}-{}", setting.name, std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).expect("temporary folder");
+        let addr = format!("shm:{}", folder.join("s.sock").display());
+        let mut bed = Bed {
+            rng: Rng::new(seed, 0, 0x6b11),
+            seed,
+            folder,
+            server: Some(Server::start(&addr, setting.serve)),
+            setting,
+            addr,
+            server_before: None,
+            clients: Vec::new(),
+            clients_before: vec![None; CLIENT_COUNT.into()],
+            next_id: 1,
+            round: 0,
+        };
+        for place in 0..CLIENT_COUNT {
+            let client = bed.new_client(place);
+            bed.clients.push(client);
+        }
+        for client in &bed.clients {
+            client.wait_for("its first session", |known| known.ready);
+        }
+        bed
+    }
+
+    /// A client process that has just been started.
+    pub fn new_client(&mut self, place: u8) -> Client {
+        self.next_id += 1;
+        self.clients_before[usize::from(place)] = None;
+        Client::start(&Role {
+            addr: self.addr.clone(),
+            id: self.next_id,
+            place,
+            seed: self.seed,
+            datagrams: self.setting.datagram_places.contains(&place),
+            deadline_ms: self.setting.deadline_ms,
+            rest_ms: self.setting.rest_ms,
+        })
+    }
+
+    /// All clients make load when this returns.
+    pub fn begin_round(&mut self) {
+        self.round += 1;
+        let began_at = now();
+        for client in &mut self.clients {
+            client.tell(Command::Go(self.round));
+        }
+        for client in &self.clients {
+            client.wait_for("the load to begin", |known| known.served_call_at > began_at);
+        }
+    }
+
+    /// From a microsecond to 30 ms, short ones as likely as long ones.
+    pub fn nap(&mut self) {
+        let time = Duration::from_nanos((1000.0 * 30_000f64.powf(self.rng.unit())) as u64);
+        wait(time);
+    }
+
+    /// No item was evicted, so none may be missing.
+    pub fn check_evictions(&self) {
+        let out = std::process::Command::new(env!("CARGO_BIN_EXE_drover"))
+            .args(["stats", "--timeout-ms", "20000", "--server", &self.addr])
+            .output()
+            .expect("the binary starts");
+        let text = String::from_utf8_lossy(&out.stdout);
+        assert!(text.lines().any(|line| line == "evictions 0"), "{out:?}");
+    }
+
+    /// No process holds more than before: the server with as many clients, clients across servers. What belonged
+    /// to a session that ended may go a moment later, so this waits for it.
+    pub fn check_leaks(&mut self) {
+        let server = self.server.as_ref().expect("it runs");
+        if let Some(before) = self.server_before {
+            settle("the server", &before, ITEMS_KIB, || server.footprint());
+        } else {
+            self.server_before = Some(server.footprint());
+        }
+        for (client, before) in self.clients.iter().zip(&mut self.clients_before) {
+            match before {
+                Some(before) => {
+                    settle(&format!("client {}", client.id), before, 0, || client.footprint());
+                }
+                None => *before = Some(client.footprint()),
+            }
+        }
+    }
+
+    /// Ends everything; nothing may be left.
+    pub fn finish(mut self) {
+        self.clients.clear();
+        assert!(
+            self.server.take().expect("it runs").stop(),
+            "the server ended badly"
+        );
+        let left: Vec<_> = std::fs::read_dir(&self.folder)
+            .expect("our folder")
+            .flatten()
+            .map(|entry| entry.file_name())
+            .filter(|name| *name != "s.sock" && *name != "s.sock.lock")
+            .collect();
+        assert!(left.is_empty(), "left behind: {left:?}");
+        std::fs::remove_dir_all(&self.folder).expect("our folder");
+    }
+}
+
+/// Waits until a process holds no more than before.
+fn settle(who: &str, before: &Footprint, items_kib: usize, now: impl Fn() -> Footprint) {
+    let step = Duration::from_millis(5);
+    for _ in 0..WATCHDOG.as_nanos() / step.as_nanos() {
+        if now().is_within(before, items_kib) {
+            return;
+        }
+        wait(step);
+    }
+    panic!("{who} leaks: {before:?} before, {:?} now", now());
+}
+
+/// Nothing wakes it: the time is all there is to wait for.
+pub fn wait(time: Duration) {
+    let (_never, nothing): (Sender<()>, _) = channel();
+    let _ = nothing.recv_timeout(time);
+}
+
+/// Adds what a client did. A refused operation was not executed, so it is left out: if another client sees what it
+/// would have written, the history is not linearizable.
+pub fn record(history: &mut History, client: u32, ops: Vec<OpRecord>) {
+    for op in ops {
+        let (answer, at) = match op.returned {
+            Some((answer, at)) => (answer, Some(at)),
+            None => (Answer::Unknown, None),
+        };
+        let (call, returned_at) = match (op.ask, answer) {
+            (_, Answer::Refused) => continue,
+            (Ask::Get, Answer::Value(id)) => (Call::Get(Some(id)), at),
+            (Ask::Get, Answer::Missing) => (Call::Get(None), at),
+            (Ask::Get, _) => continue,
+            (Ask::Put(id), Answer::Unknown) => (Call::Put(id), None),
+            (Ask::Put(id), _) => (Call::Put(id), at),
+            (Ask::Delete, Answer::Unknown) => (Call::Delete(None), None),
+            (Ask::Delete, answer) => (Call::Delete(Some(answer == Answer::Done)), at),
+        };
+        let event = Event {
+            client,
+            call,
+            called_at: op.called_at,
+            returned_at,
+        };
+        history.push(op.key.text().as_bytes(), event);
+    }
+}

@@ -1,0 +1,296 @@
+//! The processes of a campaign: a server, and clients with their journals. Every wait has an end, and every
+//! process ends with its guard, even one that is stopped.
+
+use crate::campaigns::client::Role;
+use crate::campaigns::footprint::Footprint;
+use crate::campaigns::journal::{Answer, Ask, Command, Key, Record, in_future, now};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Names the role of a process that is this test binary once more.
+pub const ROLE: &str = "DROVER_CAMPAIGN_CLIENT";
+
+/// Nothing takes longer, or it hangs.
+pub const WATCHDOG: Duration = Duration::from_secs(20);
+
+/// Memory that the items of a server may come to take, MiB, and the same with the index in KiB.
+const MEMORY_MIB: &str = "256";
+pub const ITEMS_KIB: usize = (256 + 32) << 10;
+
+/// A child that ends when this is dropped.
+struct Guard(Child);
+
+impl Guard {
+    /// SIGKILL, and gone when this returns.
+    fn kill(&mut self) {
+        let _ = self.0.kill(); // it may have ended by itself
+        let _ = self.0.wait();
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.0)
+    }
+
+    fn send(&self, signal: Signal) {
+        rustix::process::kill_process(self.pid(), signal).expect("it is our child");
+    }
+
+    /// SIGSTOP, and all threads stand still when this returns.
+    fn pause(&self) {
+        self.send(Signal::STOP);
+        rustix::process::waitid(WaitId::Pid(self.pid()), WaitIdOptions::STOPPED).expect("it is our child");
+    }
+
+    /// SIGCONT.
+    fn resume(&self) {
+        self.send(Signal::CONT);
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A `drover serve`.
+pub struct Server {
+    child: Guard,
+    lines: Receiver<String>,
+}
+
+impl Server {
+    /// Starts one with these arguments besides the usual ones; it serves when this returns.
+    pub fn start(addr: &str, more: &[&str]) -> Server {
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_drover"))
+            .args(["serve", "--fabric", addr, "-p", "0", "-m", MEMORY_MIB])
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map(Guard)
+            .expect("the binary starts");
+        let stderr = BufReader::new(child.0.stderr.take().expect("stderr is piped"));
+        let (tell, lines) = channel();
+        std::thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).for_each(|line| {
+                let _ = tell.send(line); // nobody listens after the end
+            });
+        });
+        let mut said = String::new();
+        while !said.contains("serving at") {
+            let line = lines.recv_timeout(WATCHDOG);
+            said += &line.unwrap_or_else(|e| panic!("the server does not serve: {e}:\n{said}"));
+            said.push('\n');
+        }
+        Server { child, lines }
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        self.child.kill();
+    }
+
+    /// SIGSTOP: all its threads stand still until [`resume`](Server::resume).
+    pub fn pause(&self) {
+        self.child.pause();
+    }
+
+    /// SIGCONT.
+    pub fn resume(&self) {
+        self.child.resume();
+    }
+
+    /// SIGTERM; whether it ended well.
+    pub fn stop(mut self) -> bool {
+        self.child.send(Signal::TERM);
+        // The pipe closes when it ends, and then so does the reader's channel.
+        while self.lines.recv_timeout(WATCHDOG).is_ok() {}
+        matches!(self.child.0.try_wait(), Ok(Some(status)) if status.success())
+            || self.child.0.wait().is_ok_and(|status| status.success())
+    }
+
+    /// What it holds.
+    pub fn footprint(&self) -> Footprint {
+        Footprint::of(self.child.0.id())
+    }
+}
+
+/// One operation as the journal has it.
+#[derive(Clone, Copy, Debug)]
+pub struct OpRecord {
+    pub key: Key,
+    pub ask: Ask,
+    pub called_at: u64,
+    pub returned: Option<(Answer, u64)>,
+}
+
+/// What is known of a client.
+#[derive(Default)]
+pub struct Known {
+    pub ready: bool,
+    pub audited: u64,
+    /// Operations of this round; the first has number `first_op`.
+    pub ops: Vec<OpRecord>,
+    first_op: u64,
+    /// The latest call that a server answered.
+    pub served_call_at: u64,
+    ended: bool,
+}
+
+impl Known {
+    fn take(&mut self, record: Record) {
+        match record {
+            Record::Ready => self.ready = true,
+            Record::Audited { round } => self.audited = round,
+            Record::Call { key, ask, at } => self.ops.push(OpRecord {
+                key,
+                ask,
+                called_at: at,
+                returned: None,
+            }),
+            Record::Return { op, answer, at } => {
+                let op = &mut self.ops[(op - self.first_op) as usize];
+                op.returned = Some((answer, at));
+                if !matches!(answer, Answer::Unknown | Answer::Refused) {
+                    self.served_call_at = self.served_call_at.max(op.called_at);
+                }
+            }
+        }
+    }
+}
+
+/// A client process.
+pub struct Client {
+    pub id: u32,
+    child: Guard,
+    control: UnixStream,
+    known: Arc<(Mutex<Known>, Condvar)>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Client {
+    /// Starts one; it is connected when it says [`Known::ready`].
+    pub fn start(role: &Role) -> Client {
+        let (control, theirs) = UnixStream::pair().expect("a socket pair");
+        let child = std::process::Command::new(std::env::current_exe().expect("we run"))
+            .args(["campaigns::client_process", "--exact", "--nocapture"])
+            .env(ROLE, role.encode())
+            .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .spawn()
+            .map(Guard)
+            .expect("this binary starts once more");
+        let known: Arc<(Mutex<Known>, Condvar)> = Arc::default();
+        let from = control.try_clone().expect("dup");
+        let reader = Some(std::thread::spawn({
+            let known = known.clone();
+            move || read_all(from, &known)
+        }));
+        Client {
+            id: role.id,
+            child,
+            control,
+            known,
+            reader,
+        }
+    }
+
+    /// Tells it something.
+    pub fn tell(&mut self, command: Command) {
+        command
+            .write(&mut self.control)
+            .unwrap_or_else(|e| panic!("client {} is gone: {e}", self.id));
+    }
+
+    /// Waits until it has said so.
+    ///
+    /// # Panics
+    /// If that takes too long or can no longer happen.
+    pub fn wait_for(&self, what: &str, done: impl FnMut(&Known) -> bool) {
+        self.wait_until(in_future(WATCHDOG), what, done)
+            .unwrap_or_else(|why| panic!("{why}"));
+    }
+
+    /// The same until [`now`] is `deadline`.
+    ///
+    /// # Errors
+    /// It has not said so by then, or its process has ended.
+    pub fn wait_until(
+        &self,
+        deadline: u64,
+        what: &str,
+        mut done: impl FnMut(&Known) -> bool,
+    ) -> Result<(), String> {
+        let (known, moved) = &*self.known;
+        let known = known.lock().expect("the reader does not panic");
+        let left = Duration::from_nanos(deadline.saturating_sub(now()));
+        let (known, _) = moved
+            .wait_timeout_while(known, left, |known| !done(known) && !known.ended)
+            .expect("the reader does not panic");
+        if done(&known) {
+            return Ok(());
+        }
+        let pending: Vec<_> = known.ops.iter().filter(|op| op.returned.is_none()).collect();
+        Err(format!(
+            "client {} {} while we wait for {what}; ready {}, {} operations, without an answer: {pending:?}",
+            self.id,
+            if known.ended { "ended" } else { "hangs" },
+            known.ready,
+            known.ops.len(),
+        ))
+    }
+
+    /// SIGSTOP: it stands still until [`resume`](Client::resume).
+    pub fn pause(&self) {
+        self.child.pause();
+    }
+
+    /// SIGCONT.
+    pub fn resume(&self) {
+        self.child.resume();
+    }
+
+    /// SIGKILL; what it said stays known.
+    pub fn kill(&mut self) {
+        self.child.kill();
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("the reader does not panic");
+        }
+    }
+
+    /// The operations of the round.
+    pub fn take_ops(&self) -> Vec<OpRecord> {
+        let mut known = self.known.0.lock().expect("the reader does not panic");
+        known.first_op += known.ops.len() as u64;
+        std::mem::take(&mut known.ops)
+    }
+
+    /// What it holds.
+    pub fn footprint(&self) -> Footprint {
+        Footprint::of(self.child.0.id())
+    }
+}
+
+fn read_all(from: UnixStream, (known, moved): &(Mutex<Known>, Condvar)) {
+    let mut from = BufReader::with_capacity(1 << 16, from);
+    loop {
+        let record = Record::read(&mut from);
+        let mut known = known.lock().expect("the waiter holds it only to look");
+        match record {
+            Ok(record) => known.take(record),
+            Err(_) => known.ended = true,
+        }
+        moved.notify_all();
+        if known.ended {
+            return;
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A server process that ends with the test, and the binary as a function.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::panic::Location;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Exit status, standard output, standard error.
+pub type Answer = (i32, String, String);
+
+/// Runs the binary with `input`.
+pub fn drover(args: &[&str], input: &str) -> Answer {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_drover"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut stdin = child.stdin.take().expect("stdin is piped");
+    let _ = stdin.write_all(input.as_bytes()); // a command that fails early does not read it
+    drop(stdin);
+    let out = child.wait_with_output().expect("the binary ends");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        out.status.code().unwrap_or(-1),
+        text(&out.stdout),
+        text(&out.stderr),
+    )
+}
+
+/// A folder of this test process, the file that asks for it, and `name` alone.
+#[track_caller]
+pub fn folder(name: &str) -> PathBuf {
+    let file = Path::new(Location::caller().file()).file_stem();
+    let file = file.expect("a file of tests").to_string_lossy();
+    let path = std::env::temp_dir().join(format!("drover-cli-{}-{file}-{name}", std::process::id()));
+    std::fs::create_dir_all(&path).expect("temporary folder");
+    path
+}
+
+/// What a server says to a memcached client until it has answered `mn`, which comes last.
+pub fn ask_memcached(stream: &mut (impl Read + Write), request: &str) -> String {
+    stream.write_all(request.as_bytes()).expect("space");
+    stream.write_all(b"mn\r\n").expect("space");
+    let mut answer = Vec::new();
+    let mut buffer = [0; 4096];
+    while !answer.ends_with(b"MN\r\n") {
+        let count = stream.read(&mut buffer).expect("an answer in time");
+        assert!(
+            count > 0,
+            "it closed after {:?}",
+            String::from_utf8_lossy(&answer)
+        );
+        answer.extend_from_slice(&buffer[..count]);
+    }
+    answer.truncate(answer.len() - 4);
+    String::from_utf8(answer).expect("text")
+}
+
+/// A running server.
+pub struct Serving {
+    child: Child,
+    /// Where it listens.
+    pub addr: String,
+    /// Its log up to the line that it serves.
+    pub said: String,
+}
+
+impl Serving {
+    /// Starts one under a name of its own and waits until it serves.
+    #[track_caller]
+    pub fn start(name: &str, args: &[&str]) -> Serving {
+        Serving::start_at(&format!("shm:{}", folder(name).join("s.sock").display()), args)
+    }
+
+    /// The same at this address.
+    pub fn start_at(addr: &str, args: &[&str]) -> Serving {
+        Serving::start_with(addr, args, &[])
+    }
+
+    /// The same with these in its environment.
+    pub fn start_with(addr: &str, args: &[&str], envs: &[(&str, &str)]) -> Serving {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_drover"))
+            .args(["serve", "--fabric", addr])
+            .args(if args.contains(&"-p") {
+                &[][..]
+            } else {
+                // Tests run side by side.
+                &["-p", "0"]
+            })
+            .args(if args.contains(&"-t") {
+                &[][..]
+            } else {
+                &["-t", "1"]
+            })
+            .args(args)
+            .envs(envs.iter().copied())
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("stderr is piped")).lines();
+        let mut said = String::new();
+        loop {
+            // The server's end closes the pipe, so this cannot wait for ever.
+            let Some(Ok(line)) = lines.next() else {
+                panic!("the server ended early:\n{said}")
+            };
+            said.push_str(&line);
+            said.push('\n');
+            if line.contains("serving at") {
+                break;
+            }
+        }
+        // Somebody has to go on reading, or the server would block when the pipe is full.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        Serving {
+            child,
+            addr: addr.to_string(),
+            said,
+        }
+    }
+
+    /// A client command against it.
+    pub fn ask(&self, args: &[&str]) -> Answer {
+        self.ask_with(args, "")
+    }
+
+    /// A client command with input.
+    pub fn ask_with(&self, args: &[&str], input: &str) -> Answer {
+        drover(&[args, &["--server", &self.addr]].concat(), input)
+    }
+
+    /// The port for memcached clients that it took, from its log.
+    pub fn memcached_port(&self) -> u16 {
+        let rest = self.said.split("memcached 127.0.0.1:").nth(1);
+        let port = rest.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        port.unwrap_or_else(|| panic!("no port is told:\n{}", self.said))
+    }
+
+    /// Its number, for signals.
+    pub fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_child(&self.child)
+    }
+
+    /// SIGTERM; the exit status.
+    pub fn stop(self) -> i32 {
+        self.stop_by(rustix::process::Signal::TERM)
+    }
+
+    /// The same by another signal.
+    pub fn stop_by(mut self, signal: rustix::process::Signal) -> i32 {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).expect("it is our child");
+        self.child.wait().expect("it ends").code().unwrap_or(-1)
+    }
+
+    /// SIGKILL.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it is our child");
+        self.child.wait().expect("it ends");
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

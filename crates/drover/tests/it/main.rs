@@ -1,0 +1,17 @@
+//! The integration tests of `drover`: one program, because linking is what test programs cost most.
+
+mod bench;
+mod campaigns;
+mod cli;
+mod common;
+mod devices;
+mod doors;
+mod figure;
+mod history;
+mod memcached;
+mod memory_file;
+mod one_sided;
+mod operations;
+mod packaging;
+mod perf;
+mod syscalls;

@@ -1,0 +1,442 @@
+//! Services of one-sided systems as users meet them: one address for all shards, the same commands, clear refusals.
+
+use crate::common::{Serving, drover, folder};
+use drover_base::{Cpu, Ns};
+use drover_mem::NativeCpu;
+use drover_rt::control::{ControlAddr, Dial, kind};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+const SYSTEMS: [&str; 2] = ["pilaf", "farm"];
+
+fn start(name: &str, system: &str, args: &[&str]) -> Serving {
+    Serving::start(
+        &format!("{system}-{name}"),
+        &[&["--system", system], args].concat(),
+    )
+}
+
+#[test]
+fn the_same_commands_find_the_same_items_in_all_shards() {
+    for system in SYSTEMS {
+        let server = start("basics", system, &["-t", "3"]);
+        assert_eq!(
+            server.ask(&["get", "greeting"]),
+            (1, String::new(), String::new())
+        );
+        for key in 0..12 {
+            let (key, value) = (format!("key{key}"), format!("value{key}"));
+            assert_eq!(
+                server.ask(&["set", &key, &value]),
+                (0, String::new(), String::new()),
+                "{key}"
+            );
+        }
+        for key in 0..12 {
+            let value = format!("value{key}\n");
+            assert_eq!(
+                server.ask(&["get", &format!("key{key}")]),
+                (0, value, String::new())
+            );
+        }
+        assert_eq!(server.ask(&["delete", "key3"]).0, 0);
+        assert_eq!(server.ask(&["delete", "key3"]).0, 1);
+        assert_eq!(server.ask(&["get", "key3"]).0, 1);
+        let (status, text, error) = server.ask(&["stats"]);
+        assert_eq!((status, error.as_str()), (0, ""));
+        let value = |name: &str| -> u64 {
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix(&format!("{name} ")));
+            line.and_then(|value| value.parse().ok())
+                .unwrap_or_else(|| panic!("{name} in\n{text}"))
+        };
+        assert!(text.starts_with(&format!("system {system}\n")), "{text}");
+        assert_eq!((value("shards"), value("items")), (3, 11));
+        assert_eq!((value("puts"), value("deletes")), (12, 2));
+        if system == "pilaf" {
+            assert!(value("bytes") > 11 * 4, "{text}");
+        }
+        let shards: Vec<u64> = (0..3).map(|n| value(&format!("shard{n}_items"))).collect();
+        assert_eq!(shards.iter().sum::<u64>(), 11);
+        assert!(
+            shards.iter().all(|items| *items < 11),
+            "keys go to more than one: {shards:?}"
+        );
+        assert_eq!(server.stop(), 0);
+    }
+}
+
+#[test]
+fn values_from_none_to_the_largest_and_a_longer_one() {
+    for system in SYSTEMS {
+        let server = start("values", system, &["-I", "100k"]);
+        for bytes in [0, 1, 900, 1100, 100 << 10] {
+            let value = "v".repeat(bytes);
+            assert_eq!(server.ask_with(&["set", "key"], &value).0, 0, "{bytes} bytes");
+            assert_eq!(
+                server.ask(&["get", "key", "--raw"]),
+                (0, value, String::new()),
+                "{bytes} bytes"
+            );
+        }
+        let key = "k".repeat(250);
+        let (status, _, error) = server.ask_with(&["set", &key], &"v".repeat((100 << 10) + 300));
+        let too_large = "drover: the key or the value is larger than the server allows\n";
+        assert_eq!((status, error.as_str()), (2, too_large));
+        assert_eq!(
+            server.ask(&["get", &"k".repeat(251)]),
+            (2, String::new(), "drover: a key has 1 to 250 bytes\n".into())
+        );
+    }
+}
+
+#[test]
+fn a_store_says_full_and_a_cache_forgets() {
+    for system in SYSTEMS {
+        let value = "v".repeat(100 << 10);
+        let fill = |server: &Serving| -> Vec<i32> {
+            let set = |n| server.ask_with(&["set", &format!("key{n}")], &value);
+            (0..12).map(|n| set(n).0).collect()
+        };
+        let store = start("store", system, &["-m", "1", "-M", "-I", "200k"]);
+        let said = fill(&store);
+        assert!(said.contains(&2) && said[0] == 0, "{said:?}");
+        let (_, _, error) = store.ask_with(&["set", "another"], &value);
+        assert_eq!(error, "drover: the store is full\n");
+        let cache = start("cache", system, &["-m", "1", "-I", "200k"]);
+        assert_eq!(fill(&cache), [0; 12]);
+        let (_, text, _) = cache.ask(&["stats"]);
+        assert!(
+            !text.contains("\nevictions 0\n") && text.contains("\nputs 12\n"),
+            "{text}"
+        );
+        assert_eq!(cache.ask(&["get", "key0"]).0, 1);
+        assert_eq!(cache.ask(&["get", "key11"]).0, 0);
+    }
+}
+
+/// What the admin port of a server exports; where it is stands in the server's log.
+fn metrics(server: &Serving) -> String {
+    let at = server
+        .said
+        .split("metrics: http://")
+        .nth(1)
+        .expect("the log names the port");
+    let addr = at.split('/').next().expect("an address");
+    let mut stream = TcpStream::connect(addr).expect("the port answers");
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    text
+}
+
+#[test]
+fn counters_are_metrics() {
+    for system in SYSTEMS {
+        let server = start("metrics", system, &["-t", "2", "--metrics-listen", "127.0.0.1:0"]);
+        for key in ["a", "b", "c"] {
+            assert_eq!(server.ask(&["set", key, "value"]).0, 0);
+        }
+        let text = metrics(&server);
+        for line in [
+            "drover_up 1".to_owned(),
+            format!("drover_system{{system=\"{system}\"}} 1"),
+            "# TYPE drover_puts_total counter".to_owned(),
+            "# TYPE drover_current_items gauge".to_owned(),
+        ] {
+            assert!(text.lines().any(|has| has == line), "{line} in\n{text}");
+        }
+        let shards = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("drover_puts_total{shard="));
+        let puts: u64 = shards
+            .filter_map(|line| line.split(' ').nth(1)?.parse::<u64>().ok())
+            .sum();
+        assert_eq!(puts, 3, "{text}");
+        assert_eq!(server.stop(), 0);
+    }
+}
+
+#[test]
+fn flags_that_mean_nothing_are_refused_by_name() {
+    for system in SYSTEMS {
+        for (words, flag) in [
+            (&["-p", "11211"][..], "--port 11211"),
+            (&["-s", "/nowhere/m.sock"], "--unix-socket /nowhere/m.sock"),
+            (&["-l", "127.0.0.1"], "--listen 127.0.0.1"),
+            (&["-C"], "--disable-cas true"),
+            (&["-o", "idle_timeout=7"], "-o"),
+            (&["-e", "/nowhere/items"], "--memory-file /nowhere/items"),
+            (&["--window-max", "8"], "--window-max 8"),
+            (&["-Y", "/nowhere/users"], "--auth-file /nowhere/users"),
+        ] {
+            let (status, _, error) = drover(&[&["serve", "--system", system][..], words].concat(), "");
+            let said = format!("drover: {flag}: means nothing with --system {system}: ");
+            assert!(status == 64 && error.starts_with(&said), "{words:?}: {error}");
+        }
+        let (status, shown, _) = drover(&["config", "--system", system, "-p", "0"], "");
+        assert!(status == 0 && shown.contains(system), "{shown}");
+    }
+    let (status, _, error) = drover(&["serve", "--system", "redis"], "");
+    assert_eq!(status, 64);
+    assert!(
+        error.starts_with("drover: --system redis: expected herd or "),
+        "{error}"
+    );
+    let (status, _, error) = drover(
+        &[
+            "serve", "--system", "pilaf", "-m", "1", "-t", "8", "--cores", "none",
+        ],
+        "",
+    );
+    assert_eq!(
+        (status, error.as_str()),
+        (64, "drover: -m 1: too little for 8 shards\n")
+    );
+}
+
+#[test]
+fn an_address_in_use_a_dead_one_and_a_server_that_was_killed() {
+    for system in SYSTEMS {
+        let server = start("addresses", system, &[]);
+        let (status, _, error) = drover(
+            &["serve", "--system", system, "--fabric", &server.addr, "-t", "1"],
+            "",
+        );
+        assert_eq!(status, 69, "{error}");
+        assert!(error.contains("address in use"), "{error}");
+        assert_eq!(server.ask(&["set", "a", "1"]).0, 0);
+        let addr = server.addr.clone();
+        server.kill();
+        let (status, _, error) = drover(&["get", "a", "--server", &addr], "");
+        assert!(status == 2 && error.contains("died"), "{error}");
+        let again = Serving::start_at(&addr, &["--system", system]);
+        assert_eq!(again.ask(&["get", "a"]).0, 1, "nothing outlives the process");
+        assert_eq!(again.stop(), 0);
+        assert_eq!(drover(&["get", "a", "--server", &addr], "").0, 2);
+    }
+}
+
+#[test]
+fn further_ways_lead_to_the_same_items() {
+    let socket = folder("further").join("further.sock");
+    let further = format!("unix:{}", socket.display());
+    let server = start("ways", "pilaf", &["--control-listen", &further]);
+    assert_eq!(server.ask(&["set", "a", "1"]).0, 0);
+    assert_eq!(
+        drover(&["get", "a", "--server", &further], ""),
+        (0, "1\n".into(), String::new())
+    );
+}
+
+#[test]
+fn clients_beyond_the_limit_and_who_wants_no_shard_are_turned_away() {
+    let server = start("limit", "pilaf", &["-c", "1"]);
+    let addr: ControlAddr = server.addr.parse().expect("an address");
+    let mut first = Dial::to_shard(addr.clone(), 0).attempt().expect("it listens");
+    for looks in 0.. {
+        assert!(looks < 1000, "the shard never has its client");
+        if server.ask(&["stats"]).1.contains("\nclients 1\n") {
+            break;
+        }
+    }
+    let (status, _, error) = server.ask(&["get", "a", "--timeout-ms", "50"]);
+    assert!(
+        status == 2 && error.contains("has 1 clients, its limit (-c)"),
+        "{error}"
+    );
+    let cpu = NativeCpu::new(0);
+    assert!(first.recv(cpu.refresh()).is_ok(), "who was first stays");
+
+    for (message, reason) in [
+        (5u16, "there is no shard 5: there are 1"),
+        (u16::MAX, "there is no shard 65535"),
+    ] {
+        let mut stream = Dial::to_shard(addr.clone(), message)
+            .attempt()
+            .expect("it listens");
+        let error = stream.recv_until(&cpu, cpu.refresh() + Ns::from_s(10));
+        let error = error.expect_err("a refusal").to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+    // A client of another system.
+    let mut stream = Dial::to(addr).attempt().expect("it listens");
+    stream.send(kind::APPLICATION + 1, b"hello", &[]).expect("space");
+    let error = stream.recv_until(&cpu, cpu.refresh() + Ns::from_s(10));
+    let error = error.expect_err("a refusal").to_string();
+    assert!(error.contains("this is a service of pilaf"), "{error}");
+}
+
+fn bench(words: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drover"));
+    command.arg("bench").args(words.split_whitespace());
+    command.output().expect("drover runs")
+}
+
+fn json_of(output: &Output) -> (serde_json::Value, String) {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let object = serde_json::from_slice(&output.stdout).expect("one JSON object and nothing else");
+    (object, said)
+}
+
+#[test]
+fn a_bench_finds_every_key_and_counts_what_a_get_reads() {
+    for system in SYSTEMS {
+        let words = format!(
+            "--system {system} --keys 6144 --mix c --churn 10 --seconds 0.05 --warm-up 0 --repeats 1 --no-results --json -"
+        );
+        let (report, table) = json_of(&bench(&words));
+        assert_eq!(report["system"], *system);
+        assert!(
+            report["hit_rate"].as_f64().is_some_and(|rate| rate == 1.0),
+            "{table}"
+        );
+        let per_get = &report["reads_per_get"];
+        assert!(
+            per_get["probes"].as_f64().is_some_and(|probes| probes >= 1.0),
+            "{table}"
+        );
+        assert!(
+            per_get["computed_probes"]
+                .as_f64()
+                .is_some_and(|probes| probes > 1.0),
+            "{table}"
+        );
+        assert_eq!(report["table"]["load"], 0.75);
+        let off = |line: &serde_json::Value| {
+            let figure = |name: &str| line[name].as_f64().unwrap_or_else(|| panic!("{name}: {table}"));
+            figure("probes") / figure("computed_probes") - 1.0
+        };
+        let churned = &report["churned"];
+        assert_eq!(churned["turnovers"], 10, "{table}");
+        for line in [per_get, &churned["reads_per_get"]] {
+            assert!(off(line).abs() < 0.03, "{table}");
+        }
+        assert!(
+            table.contains("after all keys were replaced 10 times: "),
+            "{table}"
+        );
+        assert!(table.contains("(computed for a load of 0.75: "), "{table}");
+        assert!(
+            table.contains("processor time of the server per operation"),
+            "{table}"
+        );
+    }
+}
+
+#[test]
+fn keys_are_replaced_only_where_that_tells_something() {
+    for (words, reason) in [
+        ("--system herd --churn 1", "those of herd READ nothing"),
+        (
+            "--system farm --churn 1 --mix d",
+            "has no inserts beside; mix d has",
+        ),
+        ("--system farm --churn 101", "--churn: 0 to 100"),
+        (
+            "--system farm --churn 9 --keys 4000 --key-size 3",
+            "no 40000 different keys of 3 bytes",
+        ),
+    ] {
+        let output = bench(words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{words}: {said}");
+        assert!(said.contains(reason), "{words}: {said}");
+    }
+}
+
+#[test]
+fn client_processes_count_reads_too() {
+    let words = "--system pilaf --keys 3000 --mix c --churn 2 --seconds 0.02 --warm-up 0 --repeats 1 --no-results --json - \
+                 --processes 2 --spin-us 20";
+    let (report, table) = json_of(&bench(words));
+    assert_eq!(report["workload"]["processes"], 2);
+    assert!(
+        report["reads_per_get"]["reads"]
+            .as_f64()
+            .is_some_and(|reads| reads >= 2.0),
+        "{table}"
+    );
+    // All of them know the new keys: nothing was missed.
+    assert!(
+        report["churned"]["reads_per_get"]["reads"]
+            .as_f64()
+            .is_some_and(|reads| reads >= 2.0),
+        "{table}"
+    );
+}
+
+#[test]
+fn all_systems_by_turns_at_each_size_and_which_won() {
+    let directory = folder("turns");
+    let words = "--system auto --keys 3000 --value-size 32,3000 --seconds 0.02 --warm-up 0 --repeats 2 --json - --results";
+    let (turns, table) = json_of(&bench(&format!("{words} {}", directory.display())));
+    let sizes = turns["sizes"].as_array().expect("sizes");
+    assert_eq!(sizes.len(), 2);
+    let count = SYSTEMS.len() + 1;
+    for size in sizes {
+        let reports = size["reports"].as_array().expect("reports");
+        assert_eq!(reports.len(), count);
+        for report in reports {
+            assert_eq!(report["samples"].as_array().map(Vec::len), Some(2));
+            assert!(
+                report["hit_rate"].as_f64().is_some_and(|rate| rate > 0.99),
+                "{table}"
+            );
+            // The first size's cores are everybody's: no run leaves the next one fewer.
+            let cores = |report: &serde_json::Value| report["workload"]["server_cores"].clone();
+            assert!(cores(report).is_array(), "{table}");
+            assert_eq!(cores(report), cores(&sizes[0]["reports"][0]), "{table}");
+            let winner = size["winner"].as_str().expect("a winner");
+            assert!(table.contains(winner), "{table}");
+        }
+    }
+    assert!(
+        table.contains("3000") && table.contains("pilaf") && table.contains("herd"),
+        "{table}"
+    );
+    let files: Vec<PathBuf> = std::fs::read_dir(&directory)
+        .expect("results")
+        .flatten()
+        .flat_map(|machine| {
+            std::fs::read_dir(machine.path())
+                .expect("of this machine")
+                .flatten()
+        })
+        .map(|entry| entry.path())
+        .collect();
+    assert_eq!(
+        files.len(),
+        2 * 2 * count,
+        "a report and latencies of each: {files:?}"
+    );
+}
+
+#[test]
+fn a_bench_asks_the_server_which_system_it_is() {
+    let server = start("bench", "pilaf", &[]);
+    let words = format!(
+        "--address {} --keys 2000 --seconds 0.02 --warm-up 0 --repeats 1 --no-results --json -",
+        server.addr
+    );
+    let (report, _) = json_of(&bench(&words));
+    assert_eq!(report["system"], "pilaf");
+    for (words, reason) in [
+        (format!("--address {} --system herd", server.addr), "speaks pilaf"),
+        (
+            format!("--address {} --system auto", server.addr),
+            "--address is for one system at a time",
+        ),
+        ("--value-size 32,64".to_owned(), "--system auto"),
+        ("--system auto --bound".to_owned(), "--bound is for one system"),
+    ] {
+        let output = bench(&words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{words}: {said}");
+        assert!(said.contains(reason), "{words}: {said}");
+    }
+}

@@ -1,0 +1,111 @@
+//! A libibverbs of our own, in place of the machine's: a fabric in this process that executes verbs plainly, behind
+//! the same functions and structures. What it does not do (lose packets, reorder, take time) devices in a guest do.
+//!
+//! One fabric under one lock; objects are numbers in its tables, and the library's structures hold the number.
+//!
+//! Only tests and examples use it.
+#![allow(
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "called through the library's table, with its contracts"
+)]
+
+mod control;
+mod execute;
+mod fabric;
+pub mod idle;
+mod memory;
+mod odd;
+
+use drover_verbs_ibv::ffi::Library;
+use std::sync::Arc;
+
+/// A machine with one device, `stub0`, whose only port has a link-local and an IPv4 address.
+pub fn library() -> Arc<Library> {
+    Arc::new(control::table())
+}
+
+/// The same machine, whose data path does nothing: what is left is the price of calling it.
+pub fn idle_library() -> Arc<Library> {
+    let open_device = idle::open_device;
+    Arc::new(Library {
+        open_device,
+        ..control::table()
+    })
+}
+
+/// A machine without devices.
+pub fn empty_library() -> Arc<Library> {
+    let get_device_list = control::no_devices;
+    Arc::new(Library {
+        get_device_list,
+        ..control::table()
+    })
+}
+
+/// A machine without the kernel's part of verbs.
+pub fn kernel_less_library() -> Arc<Library> {
+    let get_device_list = control::no_kernel_part;
+    Arc::new(Library {
+        get_device_list,
+        ..control::table()
+    })
+}
+
+/// A machine whose device may not be opened.
+pub fn locked_library() -> Arc<Library> {
+    let open_device = control::not_permitted;
+    Arc::new(Library {
+        open_device,
+        ..control::table()
+    })
+}
+
+/// A machine that pins no more memory.
+pub fn full_library() -> Arc<Library> {
+    let reg_mr_iova = control::no_memory;
+    Arc::new(Library {
+        reg_mr_iova,
+        ..control::table()
+    })
+}
+
+/// A machine whose port has a null GID and no other.
+pub fn null_gid_library() -> Arc<Library> {
+    let query_gid_table = odd::query_null_gid_table;
+    Arc::new(Library {
+        query_gid_table,
+        ..control::table()
+    })
+}
+
+/// A machine whose port carries packets of 4096 bytes, on the same fabric.
+pub fn wide_library() -> Arc<Library> {
+    let query_port = odd::query_wide_port;
+    Arc::new(Library {
+        query_port,
+        ..control::table()
+    })
+}
+
+/// A machine whose port is down.
+pub fn down_library() -> Arc<Library> {
+    let query_port = odd::query_down_port;
+    Arc::new(Library {
+        query_port,
+        ..control::table()
+    })
+}
+
+/// A machine whose device registers no more than 64 KiB at once.
+pub fn narrow_library() -> Arc<Library> {
+    let query_device = odd::query_narrow_device;
+    Arc::new(Library {
+        query_device,
+        ..control::table()
+    })
+}
+
+/// Objects made and not destroyed again, of this process.
+pub fn objects_alive() -> usize {
+    fabric::fabric().objects_alive
+}

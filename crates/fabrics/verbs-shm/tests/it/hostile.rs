@@ -1,0 +1,188 @@
+//! Peers that lie: in exports, in shared memory, about rights. Nothing panics and nobody else is harmed.
+
+use crate::common::{context, post_send, qp};
+use drover_mem::{PageWish, Region};
+use drover_testkit::child::{Channel, role, spawn};
+use drover_verbs::*;
+use drover_verbs_shm::{Shm, ShmContext, ShmQp};
+use proptest::prelude::*;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+fn post_recv(ctx: &ShmContext, qp: &mut ShmQp, mr: &<Shm as Provider>::Mr) {
+    let mut recvs = RecvList::default();
+    recvs.push(RecvWr {
+        wr_id: WrId(5),
+        sge: mr.sge(0, 4096),
+    });
+    qp.post_recv(ctx.cpu(), &recvs).expect("post");
+}
+
+/// The offset of the access byte of a region's export.
+const ACCESS_AT: usize = 15;
+
+/// A child claims rights it was not given: the kernel refuses the mapping.
+#[test]
+fn a_read_only_region_cannot_be_mapped_for_writing() {
+    if role().is_some() {
+        return intruder(Channel::of_child());
+    }
+    let ctx = context();
+    let memory = ctx.alloc(4096, PageWish::Small).expect("memory");
+    memory.store_u64(8, 42, Ordering::Release);
+    let mr = ctx.register(&memory, Access::REMOTE_READ).expect("registration");
+    let name = "hostile::a_read_only_region_cannot_be_mapped_for_writing";
+    let (mut child, mut channel) = spawn(&[name, "--exact"], "intruder");
+    channel.send(&mr.export(&[]).expect("export")).expect("child");
+    assert_eq!(
+        channel.receive_text().expect("child"),
+        "refused; read 42; write RemoteAccess"
+    );
+    assert_eq!(memory.load_u64(8, Ordering::Acquire), 42);
+    child.wait().expect("child");
+}
+
+fn intruder(mut channel: Channel) {
+    let ctx = context();
+    let export = channel.receive().expect("parent");
+    let mut forged = export.clone();
+    forged.bytes[ACCESS_AT] = 15;
+    let mapped = match ctx.import_region(&forged) {
+        Err(_) => "refused",
+        Ok(_) => "mapped",
+    };
+    let raw = Region::from_fd(export.fds[0].try_clone().expect("dup"), 4096, true);
+    assert!(raw.is_err(), "mapped by hand");
+    let remote = ctx.import_region(&export).expect("import");
+    let mut cq = ctx.create_cq(8).expect("cq");
+    let (mut a, mut b) = (qp(&ctx, &cq, QpKind::Rc), qp(&ctx, &cq, QpKind::Rc));
+    a.connect(&b.export().expect("export")).expect("connect");
+    b.connect(&a.export().expect("export")).expect("connect");
+    let memory = ctx.alloc(4096, PageWish::Small).expect("memory");
+    let mr = ctx.register(&memory, Access::LOCAL).expect("registration");
+    let mut list = SendList::default();
+    list.push(SendWr::read(remote.at(8), mr.sge(0, 8)).signaled(WrId(1)));
+    a.post_send(ctx.cpu(), &list).expect("post");
+    post_send(
+        &ctx,
+        &mut a,
+        SendOp::Write {
+            remote: remote.at(8),
+            imm: None,
+        },
+        &[1; 8],
+    )
+    .expect("post");
+    let mut wcs = [Wc::default(); 4];
+    assert_eq!(cq.poll(ctx.cpu(), &mut wcs), 2);
+    let word = memory.load_u64(0, Ordering::Relaxed);
+    channel
+        .send_text(&format!("{mapped}; read {word}; write {:?}", wcs[1].status))
+        .expect("parent");
+}
+
+#[test]
+fn exports_that_lie_about_sizes_are_refused() {
+    let ctx = context();
+    let cq = ctx.create_cq(8).expect("cq");
+    let memory = ctx.alloc(4096, PageWish::Small).expect("memory");
+    let mr = ctx.register(&memory, Access::ALL).expect("registration");
+    let export = mr.export(&[]).expect("export");
+    let mut larger = export.clone();
+    larger.bytes[7..15].copy_from_slice(&(1u64 << 30).to_le_bytes());
+    assert!(matches!(ctx.import_region(&larger), Err(ImportError::Alloc(_))));
+    let without = Export {
+        fds: Vec::new(),
+        ..export.clone()
+    };
+    assert!(ctx.import_region(&without).is_err());
+    let (reader, _writer) = std::io::pipe().expect("pipe");
+    let pipe = Export {
+        fds: vec![Arc::new(reader.into())],
+        ..export
+    };
+    assert!(ctx.import_region(&pipe).is_err());
+    let ud = qp(&ctx, &cq, QpKind::Ud);
+    let export = ud.export().expect("export");
+    for shift in 0..=255 {
+        let mut other = export.clone();
+        other.bytes[16] = shift;
+        let is_smaller = shift >= 2 && shift < export.bytes[16];
+        let made = ctx.create_ah(&other);
+        assert!(
+            made.is_err() || is_smaller || shift == export.bytes[16],
+            "a ring of 2^{shift} lines"
+        );
+        if let Ok(dest) = made {
+            ctx.destroy_ah(&dest);
+            break;
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// A sender scribbles over its whole lane; another sender to the same queue pair is served throughout.
+    #[test]
+    fn a_scribbling_sender_harms_only_itself(
+        steps in proptest::collection::vec((0usize..300, any::<u64>(), any::<bool>()), 1..60),
+    ) {
+        let ctx = context();
+        let mut cq = ctx.create_cq(64).expect("cq");
+        let mut receiver = qp(&ctx, &cq, QpKind::Ud);
+        let mut honest = qp(&ctx, &cq, QpKind::Ud);
+        let memory = ctx.alloc(8192, PageWish::Small).expect("memory");
+        let mr = ctx.register(&memory, Access::LOCAL).expect("registration");
+        let hostile = receiver.export().expect("export");
+        let size = std::fs::File::from(hostile.fds[0].try_clone().expect("dup")).metadata().expect("stat").len();
+        let lane = Region::from_fd(hostile.fds[0].try_clone().expect("dup"), size as usize, true).expect("map");
+        let dest = ctx.create_ah(&receiver.export().expect("export")).expect("handle");
+        let mut wcs = [Wc::default(); 16];
+        for (round, (word, value, as_tag)) in steps.into_iter().enumerate() {
+            post_recv(&ctx, &mut receiver, &mr);
+            let value = if as_tag { value << 32 | 1 } else { value };
+            lane.store_u64(word * 8, value, Ordering::Release);
+            let op = SendOp::Send { dest: Some(dest), imm: Some(Imm(round as u32)) };
+            let mut served = false;
+            // A forged message may take the RECV: the honest one is then lost, as datagrams may be.
+            for _ in 0..4 {
+                post_send(&ctx, &mut honest, op, b"honest").expect("post");
+                let n = cq.poll(ctx.cpu(), &mut wcs);
+                served |= wcs[..n].iter().any(|wc| wc.opcode == Opcode::Recv && wc.src_qpn == honest.qpn());
+                if served {
+                    break;
+                }
+                post_recv(&ctx, &mut receiver, &mr);
+            }
+            prop_assert!(served, "round {round}");
+            while cq.poll(ctx.cpu(), &mut wcs) > 0 {}
+        }
+    }
+
+    /// The receiver of a reliable connection scribbles over the lane we send through.
+    #[test]
+    fn a_scribbling_receiver_harms_only_itself(
+        steps in proptest::collection::vec((0usize..300, any::<u64>()), 1..60),
+    ) {
+        let ctx = context();
+        let mut cq = ctx.create_cq(64).expect("cq");
+        let (mut a, mut b) = (qp(&ctx, &cq, QpKind::Rc), qp(&ctx, &cq, QpKind::Rc));
+        let export = b.export().expect("export");
+        let size = std::fs::File::from(export.fds[0].try_clone().expect("dup")).metadata().expect("stat").len();
+        let lane = Region::from_fd(export.fds[0].try_clone().expect("dup"), size as usize, true).expect("map");
+        a.connect(&export).expect("connect");
+        b.connect(&a.export().expect("export")).expect("connect");
+        let memory = ctx.alloc(8192, PageWish::Small).expect("memory");
+        let mr = ctx.register(&memory, Access::LOCAL).expect("registration");
+        let mut wcs = [Wc::default(); 64];
+        for (word, value) in steps {
+            let _ = post_send(&ctx, &mut a, SendOp::Send { dest: None, imm: None }, b"to a liar");
+            lane.store_u64(word * 8, value, Ordering::Release);
+            let mut recvs = RecvList::default();
+            recvs.push(RecvWr { wr_id: WrId(5), sge: mr.sge(0, 64) });
+            let _ = b.post_recv(ctx.cpu(), &recvs);
+            cq.poll(ctx.cpu(), &mut wcs);
+        }
+    }
+}

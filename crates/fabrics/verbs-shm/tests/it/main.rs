@@ -1,0 +1,10 @@
+//! The integration tests of `drover-verbs-shm`: one program, because linking is what test programs cost most.
+
+mod common;
+mod conformance;
+mod faulty;
+mod hostile;
+mod killed;
+mod lifetimes;
+mod one_context;
+mod sleeping;

@@ -1,0 +1,182 @@
+//! What goes wrong: missing RECVs, full queues, lost packets, crashed machines.
+
+use crate::model::pair::{Pair, send, write, write_at};
+use drover_base::Ns;
+use drover_verbs::{CompletionQueue, Context, MemoryRegion, QpKind, QpState, QueuePair, Wc, WcStatus};
+use drover_verbs_sim::profile::Profile;
+use drover_verbs_sim::{World, WorldOptions};
+
+fn world(loss: f64) -> World {
+    let options = WorldOptions {
+        loss,
+        rc_timeout: Ns::from_us(100),
+        rc_retries: 50,
+        ..WorldOptions::new(Profile::named("apt").expect("a profile"))
+    };
+    World::with_options(options, 2, 1)
+}
+
+/// A SEND over RC waits for a RECV and then arrives; over UC and UD it is gone, and counted.
+#[test]
+fn rnr_and_drops() {
+    for kind in [QpKind::Rc, QpKind::Uc, QpKind::Ud] {
+        let world = world(0.0);
+        let mut pair = Pair::new(&world, kind, 64);
+        pair.post(&[send(&pair, 1, b"anybody?")]);
+        world.run_for(Ns::from_us(50));
+        assert_eq!(pair.completions().len(), usize::from(kind != QpKind::Rc));
+        pair.post_recv(7);
+        world.run_for(Ns::from_us(50));
+        let took = pair.arrivals().len();
+        assert_eq!(took, usize::from(kind == QpKind::Rc), "{kind:?}");
+        let counters = world.report().machines[1].counters;
+        match kind {
+            QpKind::Rc => assert!((2..20).contains(&counters.out_of_buffer), "{counters:?}"),
+            _ => assert_eq!(counters.out_of_buffer, 1),
+        }
+    }
+}
+
+/// A completion queue that overruns is fatal, and counted.
+#[test]
+fn an_overrun_completion_queue_is_fatal() {
+    let world = world(0.0);
+    let mut pair = Pair::with_cq_depth(&world, QpKind::Uc, 4);
+    for n in 0..6 {
+        pair.post(&[write(&pair, n, b"too many")]);
+    }
+    world.run_for(Ns::from_us(50));
+    assert_eq!(world.report().machines[0].counters.cq_overruns, 2);
+    let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| pair.completions()));
+    assert!(polled.is_err(), "an overrun queue was polled");
+}
+
+/// RC brings everything over a network that loses a tenth of all packets, once and in order; UC loses some.
+#[test]
+fn reliable_connections_recover_from_loss() {
+    for kind in [QpKind::Rc, QpKind::Uc] {
+        let world = world(0.1);
+        let mut pair = Pair::new(&world, kind, 512);
+        (0..200).for_each(|n| pair.post_recv(n));
+        let mut done = Vec::new();
+        for n in 0..200u64 {
+            pair.post(&[send(&pair, n, &n.to_le_bytes())]);
+            world.run_for(Ns::from_us(1));
+            done.extend(pair.completions());
+        }
+        world.run_for(Ns::from_ms(10));
+        done.extend(pair.completions());
+        assert!(
+            done.iter().map(|wc: &Wc| wc.wr_id.0).eq(0..200),
+            "in order, each once"
+        );
+        let came = pair.arrivals();
+        let report = world.report();
+        let lost: u64 = report.machines.iter().map(|m| m.counters.lost).sum();
+        assert!(lost > 5, "{lost} packets lost");
+        match kind {
+            QpKind::Rc => {
+                assert!(came.iter().map(|wc| wc.wr_id.0).eq(0..200));
+                assert!(report.machines[0].counters.retransmitted > 0);
+                assert_eq!(report.machines[1].counters.rx_send_requests, 200);
+            }
+            _ => assert!(came.len() < 200 && came.len() > 120, "{} came", came.len()),
+        }
+    }
+}
+
+/// A request to a machine that has crashed fails when retries are used up; its own requests are gone with it.
+#[test]
+fn a_crashed_machine_is_noticed() {
+    let world = world(0.0);
+    let mut pair = Pair::new(&world, QpKind::Rc, 64);
+    world.crash(1);
+    pair.post(&[write(&pair, 1, b"hello?"), write(&pair, 2, b"hello??")]);
+    world.run_for(Ns::from_ms(20));
+    let statuses: Vec<_> = pair.completions().iter().map(|wc| wc.status).collect();
+    assert_eq!(statuses, [WcStatus::RetryExceeded, WcStatus::Flushed]);
+    assert_eq!(pair.qp.state(), QpState::Error);
+    let mut now = [0; 8];
+    pair.there_mr.region().copy_out(0, &mut now);
+    assert_eq!(now, [0; 8]);
+}
+
+/// In torn mode a long message is seen half there, never out of order, and whole when it has completed.
+#[test]
+fn torn_messages_grow_line_by_line() {
+    let options = WorldOptions {
+        torn: true,
+        ..WorldOptions::new(Profile::named("apt").expect("a profile"))
+    };
+    let world = World::with_options(options, 2, 3);
+    let mut pair = Pair::new(&world, QpKind::Rc, 64);
+    pair.post(&[write(&pair, 1, &[0xff; 1024])]);
+    let mut seen = Vec::new();
+    for _ in 0..1000 {
+        world.run_for(Ns(10));
+        let mut now = [0; 1024];
+        pair.there_mr.region().copy_out(0, &mut now);
+        let there = now.iter().filter(|&&byte| byte != 0).count();
+        assert!(now[..there].iter().all(|&byte| byte == 0xff), "a hole");
+        if seen.last() != Some(&there) {
+            seen.push(there);
+        }
+        let completed = !pair.completions().is_empty();
+        assert!(!completed || there == 1024, "completed with {there} bytes");
+    }
+    assert!(seen.len() > 8 && seen.last() == Some(&1024), "{seen:?}");
+}
+
+/// What is torn are lines of memory: an aligned word is there or not, wherever the message begins.
+#[test]
+fn torn_messages_split_no_words() {
+    let options = WorldOptions {
+        torn: true,
+        ..WorldOptions::new(Profile::named("apt").expect("a profile"))
+    };
+    let world = World::with_options(options, 2, 3);
+    let mut pair = Pair::new(&world, QpKind::Uc, 64);
+    for (n, len) in (60..200usize).enumerate() {
+        // It ends at 1024, as the image of a request ends with its slot.
+        pair.post(&[write_at(&pair, n as u64, 1024 - len, &vec![n as u8 + 1; len])]);
+        for _ in 0..150 {
+            world.run_for(Ns(20));
+            let word = pair
+                .there_mr
+                .region()
+                .load_u64(1016, std::sync::atomic::Ordering::Acquire);
+            assert_eq!(
+                word,
+                u64::from(word as u8) * 0x0101_0101_0101_0101,
+                "a split word"
+            );
+        }
+        pair.completions();
+    }
+}
+
+/// A device may go to another thread, but opens no context there.
+#[test]
+fn another_thread_is_told_where_the_world_is() {
+    use drover_verbs::Device;
+    let world = world(0.0);
+    let device = world.device(0);
+    let said = std::thread::spawn(move || device.context().err().map(|error| error.to_string()));
+    let said = said.join().expect("no panic").expect("an error");
+    assert!(said.contains("lives on another thread"), "{said}");
+}
+
+/// The poll of an empty queue finds nothing and costs its price.
+#[test]
+fn polls_are_charged() {
+    let world = world(0.0);
+    let mut pair = Pair::new(&world, QpKind::Rc, 64);
+    let before = pair.here.cpu().local();
+    assert_eq!(pair.cq.poll(pair.here.cpu(), &mut [Wc::default()]), 0);
+    let price = Profile::named("apt")
+        .expect("a profile")
+        .parameters()
+        .cpu
+        .poll_empty_ns;
+    assert_eq!((pair.here.cpu().local() - before).as_ns(), price);
+}

@@ -1,0 +1,122 @@
+//! Laws that hold whatever the numbers: Little's, conservation, determinism.
+
+use crate::model::bench::{Plan, Verb, run};
+use crate::model::pair::{Pair, send, write};
+use drover_verbs::MemoryRegion;
+use drover_verbs::QpKind::{Rc, Uc, Ud};
+use drover_verbs_sim::World;
+use drover_verbs_sim::profile::Profile;
+
+fn some_runs() -> Vec<Plan> {
+    let signaled = |plan: Plan| Plan {
+        signal_every: 1,
+        ..plan
+    };
+    vec![
+        signaled(Plan::new("apt", Verb::Write, Uc, 32).inlined().inbound(2)),
+        signaled(Plan::new("apt", Verb::Read, Rc, 64).inbound(2).window(4)),
+        signaled(Plan::new("rfp", Verb::Write, Rc, 256).outbound(3)),
+        signaled(Plan::new("cx6", Verb::Read, Rc, 8).outbound(4).window(32)),
+        signaled(Plan::new("apt", Verb::FetchAdd, Rc, 8).inbound(1).window(8)),
+        signaled(Plan::new("apt", Verb::Send, Ud, 100).inlined().outbound(3)),
+    ]
+}
+
+/// What is outstanding on average is rate times latency.
+#[test]
+fn littles_law() {
+    for plan in some_runs() {
+        let outcome = run(&plan);
+        let predicted = outcome.mops * outcome.latency_us;
+        let off = predicted / outcome.outstanding - 1.0;
+        assert!(
+            off.abs() < 0.02,
+            "{:?} {} B: {:.2} outstanding, Little says {predicted:.2}",
+            plan.verb,
+            plan.bytes,
+            outcome.outstanding
+        );
+        let window = (plan.window * plan.issuers.len()) as f64;
+        assert!(outcome.outstanding <= 1.01 * window);
+    }
+}
+
+/// Nothing is lost and nothing comes from nowhere.
+#[test]
+fn posted_is_completed_and_in_flight_and_links_keep_bytes() {
+    for plan in some_runs() {
+        let outcome = run(&plan);
+        assert_eq!(outcome.posted, outcome.completed + outcome.in_flight);
+        let most = (plan.window * plan.issuers.len()) as u64;
+        assert!(outcome.in_flight <= most);
+        let bytes = |of: fn(&drover_verbs_sim::Counters) -> u64| -> u64 {
+            outcome.total.machines.iter().map(|m| of(&m.counters)).sum()
+        };
+        let (sent, taken) = (bytes(|c| c.tx_bytes), bytes(|c| c.rx_bytes));
+        // What is on the wire now, at most one message each way per request in flight.
+        let on_the_wire = most * (plan.bytes as u64 + 100);
+        assert!(
+            taken <= sent && sent - taken <= on_the_wire,
+            "{sent} sent, {taken} taken"
+        );
+        assert_eq!(bytes(|c| c.lost), 0);
+    }
+}
+
+/// Equal seeds, equal traces; other seeds, other traces and about the same rate.
+#[test]
+fn trace_hash_follows_the_seed() {
+    for mut plan in some_runs() {
+        plan.words = 64;
+        plan.options.noise = drover_sim::Noise {
+            skew_max: drover_base::Ns(200),
+            ..drover_sim::Noise::OFF
+        };
+        let (once, again) = (run(&plan), run(&plan));
+        assert_eq!(once.trace_hash, again.trace_hash);
+        plan.seed = 2;
+        plan.options.noise.stall_every = drover_base::Ns::from_ms(1);
+        plan.options.noise.stall_min = drover_base::Ns(100);
+        plan.options.noise.stall_max = drover_base::Ns(1000);
+        let other = run(&plan);
+        assert_ne!(once.trace_hash, other.trace_hash);
+        let off = other.mops / once.mops - 1.0;
+        assert!(off.abs() < 0.03, "{:.2} and {:.2} Mops", once.mops, other.mops);
+    }
+}
+
+/// A request posted alone enters the card faster than a list does, but not before the list posted earlier.
+#[test]
+fn a_single_request_does_not_overtake_a_list() {
+    for kind in [Rc, Uc] {
+        let world = World::new(Profile::named("apt").expect("a profile"), 2, 1);
+        let mut pair = Pair::new(&world, kind, 64);
+        pair.post(&[0, 1, 2].map(|n| write(&pair, n, b"in a list")));
+        pair.post(&[write(&pair, 3, b"on its own")]);
+        world.run_for(drover_base::Ns::from_us(20));
+        assert!(pair.completions().iter().map(|wc| wc.wr_id.0).eq(0..4));
+        let mut now = [0; 10];
+        pair.there_mr.region().copy_out(0, &mut now);
+        assert_eq!(&now, b"on its own");
+    }
+}
+
+/// Nor does a second single request overtake one that waits for the list, whenever it is posted.
+#[test]
+fn single_requests_behind_a_list_keep_their_order() {
+    for kind in [Rc, Uc, Ud] {
+        for gap_ns in (0..1_500).step_by(3) {
+            let world = World::new(Profile::named("apt").expect("a profile"), 2, 1);
+            let mut pair = Pair::new(&world, kind, 64);
+            (0..6).for_each(|id| pair.post_recv(id));
+            pair.post(&[0, 1, 2].map(|n| send(&pair, n, &[0; 200])));
+            pair.post(&[send(&pair, 3, b"waits for the list")]);
+            world.run_for(drover_base::Ns(gap_ns));
+            pair.post(&[send(&pair, 4, b"posted later")]);
+            pair.post(&[send(&pair, 5, b"last")]);
+            world.run_for(drover_base::Ns::from_us(20));
+            let order: Vec<u64> = pair.completions().iter().map(|wc| wc.wr_id.0).collect();
+            assert_eq!(order, [0, 1, 2, 3, 4, 5], "{kind:?}, {gap_ns} ns later");
+        }
+    }
+}

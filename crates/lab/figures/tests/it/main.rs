@@ -1,0 +1,6 @@
+//! The integration tests of `drover-figures`: one program, because linking is what test programs cost most.
+
+mod ablations;
+mod emulations;
+mod herd;
+mod simulated;

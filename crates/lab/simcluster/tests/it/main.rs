@@ -1,0 +1,3 @@
+//! The integration tests of `drover-simcluster`: one program, because linking is what test programs cost most.
+
+mod one_sided;

@@ -1,0 +1,6 @@
+//! The integration tests of `drover-swarm`: one program, because linking is what test programs cost most.
+
+mod found;
+mod planted;
+mod scenarios;
+mod seeds;

@@ -1,0 +1,63 @@
+//! [`alone`]: a test in a process of its own.
+//!
+//! Tests of one program share a process, and some run at the same time. A test that changes or counts what belongs to the whole
+//! process (resource limits, descriptors, mappings, the global log) runs its body in a child instead.
+
+use std::process::Command;
+
+/// Names the test that a child plays.
+const ALONE: &str = "DROVER_ALONE";
+
+/// Runs `body` in a child process that runs nothing but `test`, which is the path of the calling test as `--list` prints it.
+///
+/// # Panics
+/// If the test fails there, or if there is no test of that name.
+pub fn alone(test: &str, body: impl FnOnce()) {
+    if std::env::var_os(ALONE).is_some_and(|name| name == test) {
+        return body();
+    }
+    let program = std::env::current_exe().expect("the path of this program");
+    let out = Command::new(program)
+        .args([test, "--exact", "--nocapture"])
+        .env(ALONE, test)
+        .output()
+        .expect("a child process");
+    let (told, errors) = (
+        String::from_utf8_lossy(&out.stdout),
+        String::from_utf8_lossy(&out.stderr),
+    );
+    print!("{told}");
+    eprint!("{errors}");
+    assert!(out.status.success(), "{test} alone: {}", out.status);
+    assert!(
+        told.contains("test result: ok. 1 passed"),
+        "no test is called {test}"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_body_runs_in_another_process() {
+        let test = "alone::tests::the_body_runs_in_another_process";
+        let mut ran_here = false;
+        alone(test, || ran_here = true);
+        assert_eq!(ran_here, std::env::var_os(ALONE).is_some());
+    }
+
+    #[test]
+    #[should_panic(expected = "no test is called alone::tests::nobody")]
+    fn a_wrong_name_is_noticed() {
+        alone("alone::tests::nobody", || {});
+    }
+
+    #[test]
+    #[should_panic(expected = "alone: exit status")]
+    fn a_failure_of_the_child_fails_the_test() {
+        alone("alone::tests::a_failure_of_the_child_fails_the_test", || {
+            panic!("on purpose")
+        });
+    }
+}

@@ -1,0 +1,98 @@
+//! [`allocates_nothing`]: a GET and a PUT of a system of shards, at both ends and down to the fabric's rings, allocate nothing.
+
+use super::shards::{ShardClient, ShardServer, ShardSystem};
+use drover_base::{Actor, Cpu};
+use drover_kv::{Completion, KvClient, Op, Outcome};
+use drover_mem::CountingAlloc;
+use drover_one_sided::ClientOptions;
+use drover_rt::control::{Dial, LocalListener};
+use drover_verbs::{Context, Device};
+use drover_verbs_shm::{Shm, ShmDevice};
+use std::rc::Rc;
+
+const KEYS: u64 = 64;
+const WINDOW: usize = 8;
+/// More than it takes until every buffer has its length.
+const WARM_UP: u64 = 20_000;
+const COUNTED: u64 = 4_096;
+
+/// A server and a client in one thread.
+struct Pair<S: ShardSystem> {
+    server: ShardServer<S, Shm>,
+    client: ShardClient<S, Shm>,
+    ctx: Rc<<Shm as drover_verbs::Provider>::Context>,
+    failed: u64,
+}
+
+impl<S: ShardSystem> Pair<S> {
+    fn new(options: &S::ServerOptions) -> Pair<S> {
+        let device = ShmDevice::default();
+        let listener = LocalListener::new();
+        let ctx = Rc::new(device.context().expect("a context"));
+        let dials = vec![Dial::at(&listener)];
+        let mut pair = Pair {
+            server: ShardServer::<S, Shm>::new(&device, options).expect("a server"),
+            client: ShardClient::<S, Shm>::new(ctx.clone(), dials, ClientOptions::default()),
+            ctx,
+            failed: 0,
+        };
+        while !pair.client.is_ready() {
+            if let Some(stream) = listener.accept() {
+                pair.server.adopt(stream);
+            }
+            pair.turn();
+        }
+        pair
+    }
+
+    fn turn(&mut self) {
+        self.ctx.cpu().refresh();
+        let failed = &mut self.failed;
+        let mut take = |completion: Completion<'_>| {
+            *failed += u64::from(!matches!(completion.outcome, Outcome::Stored | Outcome::Value(_)));
+        };
+        self.client.poll(self.ctx.cpu(), &mut take);
+        let core = self.server.context();
+        core.cpu().refresh();
+        self.server.step(core.cpu());
+    }
+
+    fn ask(&mut self, put: bool, count: u64) {
+        for number in 0..count {
+            let key = (number % KEYS).to_le_bytes();
+            let op = match put {
+                true => Op::Put {
+                    key: &key,
+                    value: &[7; 32],
+                    ttl_s: 0,
+                },
+                false => Op::Get { key: &key },
+            };
+            while self.client.in_flight() >= WINDOW {
+                self.turn();
+            }
+            self.client.submit(self.ctx.cpu(), &op, number).expect("space");
+        }
+        while self.client.in_flight() > 0 {
+            self.turn();
+        }
+    }
+}
+
+/// Plays GETs and PUTs at a shard that is set up as `options` say, and at its client. `alloc` is the allocator of the program.
+///
+/// # Panics
+/// If something is allocated, or an operation fails.
+pub fn allocates_nothing<S: ShardSystem>(alloc: &CountingAlloc, options: &S::ServerOptions) {
+    let mut pair = Pair::<S>::new(options);
+    for put in [true, false] {
+        pair.ask(put, WARM_UP);
+        let before = alloc.count();
+        pair.ask(put, COUNTED);
+        assert_eq!(alloc.count() - before, 0, "put: {put}");
+    }
+    assert_eq!(pair.failed, 0);
+    let before = alloc.count();
+    drop(std::hint::black_box(Box::new(0)));
+    assert!(alloc.count() > before, "one that allocates is noticed");
+}

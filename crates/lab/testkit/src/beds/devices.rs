@@ -1,0 +1,149 @@
+//! The suite of key-value systems on real devices, software RoCE included: what the conformance program of every system is,
+//! but for its rules. What the wire loses, it loses.
+
+use super::ground::{Ground, faults, pass_really};
+use crate::kv_conformance::BedOptions;
+use drover_base::Ns;
+use drover_mem::{NativeCpu, timestamp};
+use drover_verbs::OpenError;
+use drover_verbs_ibv::{Ibv, IbvDevice};
+use drover_verbs_suite::faulty::{Faulty, FaultyDevice};
+use std::process::ExitCode;
+use std::sync::OnceLock;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// What the rules run on: the server's device and the clients'.
+static DEVICES: OnceLock<[IbvDevice; 2]> = OnceLock::new();
+/// A rule that takes longer hangs.
+const RULE_MAX: Duration = Duration::from_secs(90);
+/// Emulated devices on a busy machine take their time, most of all for a megabyte on a lossy wire: what is judged here
+/// is whether answers are right, and that they come.
+const PATIENCE: Ns = Ns::from_s(30);
+
+/// The devices that [`run`] was told of.
+#[derive(Debug)]
+pub struct Devices;
+
+impl Ground for Devices {
+    type P = Ibv;
+
+    const DEADLINE: Ns = PATIENCE;
+
+    fn open(_: &BedOptions) -> IbvDevice {
+        DEVICES.get().expect("opened by `run`")[0].clone()
+    }
+
+    fn for_clients(_: &IbvDevice, _: &BedOptions) -> IbvDevice {
+        DEVICES.get().expect("opened by `run`")[1].clone()
+    }
+
+    fn pass(_: &IbvDevice, by: Ns) {
+        pass_really(by);
+    }
+}
+
+/// The same, with a wrapper that does worse things than a wire does.
+#[derive(Debug)]
+pub struct FaultyDevices;
+
+impl Ground for FaultyDevices {
+    type P = Faulty<Ibv>;
+
+    const DEADLINE: Ns = PATIENCE;
+
+    fn open(options: &BedOptions) -> FaultyDevice<Ibv> {
+        FaultyDevice::new(Devices::open(options), faults(options))
+    }
+
+    fn for_clients(device: &FaultyDevice<Ibv>, options: &BedOptions) -> FaultyDevice<Ibv> {
+        FaultyDevice::new(Devices::for_clients(device.inner(), options), faults(options))
+    }
+
+    fn pass(_: &FaultyDevice<Ibv>, by: Ns) {
+        pass_really(by);
+    }
+}
+
+/// Rules, by name.
+pub type Rules = &'static [(&'static str, fn())];
+
+/// Plays `rules` on the devices that the program's arguments name: the server on the first and the clients on the second, or
+/// all of it on one.
+pub fn run(rules: &[Rules]) -> ExitCode {
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    match devices(&names) {
+        Ok(devices) => {
+            for device in &devices {
+                let choice = device.choice();
+                println!("{} port {}: {}", choice.device, choice.port, choice.reason);
+            }
+            DEVICES.get_or_init(|| devices);
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    let (mut kept, mut broken) = (0, 0);
+    for (name, rule) in rules.iter().copied().flatten() {
+        let begun = timestamp();
+        match play(*rule) {
+            Ok(()) => {
+                kept += 1;
+                let took = NativeCpu::ticks_to_ns(timestamp() - begun);
+                println!("{name}: kept, {:.1} s", took as f64 / 1e9);
+            }
+            Err(End::Broken) => {
+                broken += 1;
+                println!("{name}: BROKEN, for the reason above");
+            }
+            // Its thread has the devices: what is left could not be trusted.
+            Err(End::Hangs) => {
+                broken += 1;
+                println!(
+                    "{name}: BROKEN: not done after {} s; the rest is not played",
+                    RULE_MAX.as_secs()
+                );
+                break;
+            }
+        }
+    }
+    // As test runners end, so that it is counted as one.
+    let verdict = if broken == 0 { "ok" } else { "FAILED" };
+    println!("test result: {verdict}. {kept} passed; {broken} failed; 0 ignored");
+    match broken {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// The devices of these names; the second is the first if it has no name of its own.
+fn devices(names: &[String]) -> Result<[IbvDevice; 2], OpenError> {
+    let name = |n: usize| names.get(n).map(String::as_str);
+    let here = IbvDevice::named(name(0))?;
+    match name(1) {
+        None => Ok([here.clone(), here]),
+        other => Ok([here, IbvDevice::named(other)?]),
+    }
+}
+
+/// How a rule can fail. What it panicked with stands on standard error.
+enum End {
+    Broken,
+    Hangs,
+}
+
+/// A rule in a thread of its own, which may panic.
+fn play(rule: fn()) -> Result<(), End> {
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        rule();
+        // Who started us may have given us up.
+        let _ = tell.send(());
+    });
+    told.recv_timeout(RULE_MAX).map_err(|why| match why {
+        RecvTimeoutError::Disconnected => End::Broken,
+        RecvTimeoutError::Timeout => End::Hangs,
+    })
+}

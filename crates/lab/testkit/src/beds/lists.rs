@@ -1,0 +1,56 @@
+//! [`connect_in_order`]: a client that lists the shards of a service in some order.
+
+use super::shards::{ShardClient, ShardServer, ShardSystem};
+use crate::kv_conformance::BedOptions;
+use drover_base::{Actor, Cpu, Ns};
+use drover_kv::KvClient;
+use drover_one_sided::{ClientOptions, SetupError};
+use drover_rt::control::{Dial, LocalListener};
+use drover_verbs::{Context, Device};
+use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions};
+use std::rc::Rc;
+
+/// Connects with two shards, each set up as `small` says, through listeners in the order `order`; whether that succeeds, or why not.
+///
+/// # Panics
+/// If there is no answer.
+pub fn connect_in_order<S: ShardSystem>(
+    order: [usize; 2],
+    small: impl Fn(S::ServerOptions) -> S::ServerOptions,
+) -> Result<(), SetupError> {
+    let options = BedOptions {
+        memory_bytes: 1 << 16,
+        ..BedOptions::default()
+    };
+    let device = LoopbackDevice::with_options(LoopbackOptions {
+        tick: Ns::from_us(1),
+        ..LoopbackOptions::default()
+    });
+    let mut servers = [0, 1].map(|shard| {
+        let options = small(S::server_options(&options, shard));
+        let server = ShardServer::<S, Loopback>::new(&device, &options);
+        (server.expect("a server"), LocalListener::new())
+    });
+    let ctx = Rc::new(device.context().expect("a context"));
+    let dials = order.iter().map(|at| Dial::at(&servers[*at].1)).collect();
+    let mut client = ShardClient::<S, Loopback>::new(ctx.clone(), dials, ClientOptions::default());
+    for _ in 0..10_000 {
+        ctx.cpu().refresh();
+        client.poll(ctx.cpu(), &mut |_| {});
+        if client.is_ready() {
+            return Ok(());
+        }
+        if let Some(error) = client.take_error() {
+            return Err(error);
+        }
+        for (server, listener) in &mut servers {
+            while let Some(stream) = listener.accept() {
+                server.adopt(stream);
+            }
+            let ctx = server.context();
+            ctx.cpu().refresh();
+            server.step(ctx.cpu());
+        }
+    }
+    panic!("neither connected nor refused");
+}

@@ -1,0 +1,54 @@
+//! [`read_each_once`]: what a client counts that reads every key of a shard once.
+
+use super::shards::ShardSystem;
+use super::sim_shards::SimBed;
+use crate::kv_conformance::Bed;
+use drover_base::Cpu;
+use drover_kv::{KvClient, Op, Outcome};
+use drover_one_sided::Reader;
+use drover_verbs_sim::Sim;
+
+/// What values are cut from.
+static VALUE: [u8; 1 << 14] = [7; 1 << 14];
+
+/// Plays `count` operations, one for each key.
+fn play<S: ShardSystem>(
+    bed: &mut SimBed<S, Sim>,
+    client: &mut impl KvClient<Sim>,
+    count: u64,
+    op: impl for<'a> Fn(&'a [u8; 8]) -> Op<'a>,
+) {
+    let (mut next, mut done) = (0u64, 0);
+    while done < count {
+        bed.cpu().refresh();
+        while next < count && client.submit(bed.cpu(), &op(&next.to_le_bytes()), next).is_ok() {
+            next += 1;
+        }
+        client.poll(bed.cpu(), &mut |completion| {
+            assert!(matches!(completion.outcome, Outcome::Stored | Outcome::Value(_)));
+            done += 1;
+        });
+        bed.step();
+    }
+}
+
+/// Puts `count` keys with values of `value_bytes` in a shard that is set up as `shard` says; then reads each.
+///
+/// # Panics
+/// If an operation fails, or `value_bytes` is more than 16 KiB.
+pub fn read_each_once<S: ShardSystem>(
+    count: u64,
+    value_bytes: usize,
+    shard: impl FnOnce(S::ServerOptions) -> S::ServerOptions,
+) -> <S::Reader<Sim> as Reader<Sim>>::Stats {
+    let mut bed = SimBed::<S, Sim>::of_one(1, false, shard);
+    let mut client = bed.client(S::Miss::default());
+    let value: &'static [u8] = &VALUE[..value_bytes];
+    play(&mut bed, &mut client, count, |key| Op::Put {
+        key,
+        value,
+        ttl_s: 0,
+    });
+    play(&mut bed, &mut client, count, |key| Op::Get { key });
+    client.stats()
+}

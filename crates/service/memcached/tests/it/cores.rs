@@ -1,0 +1,202 @@
+//! A server of several cores, whose requests cross in messages, answers as a server of one.
+
+use crate::bed::words;
+use crate::bed::{self, BUCKETS, Bed, Client, partition, server, settings};
+use drover_base::{HashSeed, KeyHash};
+use drover_mem::NativeCpu;
+use drover_memcached::{Core, CoreRouter, Executor, NoHooks, RouteFull, Server, Session, Settings, forward};
+use drover_net::{Need, Output, PendingReply, Protocol};
+use drover_store::{Hint, Partition};
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+const CORES: usize = 3;
+
+/// What is on its way: to a core, for a pending reply, a message.
+type Mail = VecDeque<(usize, PendingReply, Vec<u8>)>;
+
+/// The way to the others, with space for so many messages.
+struct Way<'m> {
+    own: usize,
+    mail: &'m mut Mail,
+    space: usize,
+}
+
+impl CoreRouter for Way<'_> {
+    fn core_count(&self) -> usize {
+        CORES
+    }
+
+    fn own(&self) -> usize {
+        self.own
+    }
+
+    fn core_of(&self, hash: KeyHash) -> usize {
+        hash.partition_index(CORES)
+    }
+
+    fn send(&mut self, core: usize, pending_reply: PendingReply, pieces: &[&[u8]]) -> Result<(), RouteFull> {
+        assert_ne!(core, self.own);
+        if self.mail.len() >= self.space {
+            return Err(RouteFull);
+        }
+        self.mail.push_back((core, pending_reply, pieces.concat()));
+        Ok(())
+    }
+}
+
+struct Cores {
+    cores: Vec<(Partition, Core)>,
+    server: Server,
+    cpu: NativeCpu,
+    mail: Mail,
+    space: usize,
+}
+
+impl Cores {
+    fn new(space: usize) -> Cores {
+        let settings = Settings {
+            bucket_count: BUCKETS as u64,
+            ..settings()
+        };
+        Cores {
+            cores: (0..CORES)
+                .map(|_| (partition(8 << 20), Core::default()))
+                .collect(),
+            server: server(CORES, settings, Box::new(NoHooks)),
+            cpu: NativeCpu::new(1),
+            mail: Mail::new(),
+            space,
+        }
+    }
+
+    fn with_desk<T>(&mut self, own: usize, run: impl FnOnce(&mut Executor<'_, NativeCpu>) -> T) -> T {
+        let mut way = Way {
+            own,
+            mail: &mut self.mail,
+            space: self.space,
+        };
+        let (partition, core) = &mut self.cores[own];
+        let mut executor = Executor {
+            partition,
+            cpu: &self.cpu,
+            now_s: 100,
+            core,
+            server: &self.server,
+            router: &mut way,
+        };
+        let result = run(&mut executor);
+        executor.publish();
+        result
+    }
+
+    /// Delivers the oldest message; its reply fills the pending reply.
+    fn deliver(&mut self, output: &mut Output) -> bool {
+        let Some((core, pending_reply, message)) = self.mail.pop_front() else {
+            return false;
+        };
+        let mut reply = Output::new(0, usize::MAX);
+        let hint = Hint::NONE;
+        self.with_desk(core, |executor| executor.serve(&message, hint, &mut reply));
+        output.fill(pending_reply, &bed::take(&mut reply));
+        true
+    }
+
+    /// What core `own` tells a client who says `input`.
+    fn told(&mut self, own: usize, input: &[u8]) -> Vec<u8> {
+        let mut session = Session::new(false);
+        let mut output = Output::new(7, 1 << 20);
+        let mut used = 0;
+        let mut told = Vec::new();
+        loop {
+            let advance = self.with_desk(own, |executor| {
+                session.advance(executor, &input[used..], &mut output)
+            });
+            used += advance.used;
+            match advance.need {
+                Need::Others => assert!(self.deliver(&mut output), "it waits for nobody"),
+                Need::Turn => {}
+                Need::OutputSpace => told.extend(bed::take(&mut output)),
+                Need::Input { .. } | Need::Notification | Need::Close => break,
+            }
+        }
+        while self.deliver(&mut output) {}
+        assert!(!output.has_holes());
+        told.extend(bed::take(&mut output));
+        told
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn many_cores_answer_as_one(
+        rounds in prop::collection::vec((0..CORES, prop::collection::vec(words::command(), 1..30)), 1..4),
+        space in 1usize..40,
+    ) {
+        let mut cores = Cores::new(space);
+        let mut one = Bed::new();
+        for (own, commands) in rounds {
+            let input = commands.concat();
+            let many = cores.told(own, &input);
+            let one = one.say(&mut Client::new(), &input);
+            prop_assert_eq!(String::from_utf8_lossy(&many), String::from_utf8_lossy(&one));
+        }
+    }
+
+    #[test]
+    fn any_message_is_served_somehow(message in prop::collection::vec(any::<u8>(), 0..60), kind in "[rvxfdq]") {
+        let mut message = message;
+        if let Some(place) = message.get_mut(16) {
+            *place = kind.as_bytes()[0];
+        }
+        let mut output = Output::new(0, usize::MAX);
+        Cores::new(1).with_desk(0, |executor| executor.serve(&message, Hint::NONE, &mut output));
+    }
+}
+
+#[test]
+fn messages_say_whose_key_they_are_about() {
+    let mut cores = Cores::new(100);
+    let key = (0..100)
+        .map(|i| format!("key{i}"))
+        .find(|key| HashSeed::new(1, 2).hash(key.as_bytes()).partition_index(CORES) == 1)
+        .expect("a key of core 1");
+    let hash = HashSeed::new(1, 2).hash(key.as_bytes());
+    let mut output = Output::new(7, 1 << 20);
+    let input = format!("get {key}\r\nset {key} 0 0 1\r\nx\r\nmd {key}\r\nflush_all\r\n");
+    let mut session = Session::new(false);
+    cores.with_desk(0, |executor| {
+        session.advance(executor, input.as_bytes(), &mut output)
+    });
+    let about: Vec<Option<KeyHash>> = cores
+        .mail
+        .iter()
+        .map(|(_, _, message)| forward::key_hash(message))
+        .collect();
+    assert_eq!(about, [Some(hash), Some(hash), Some(hash), None, None]);
+}
+
+#[test]
+fn a_flush_and_dumps_and_stats_are_about_all_cores() {
+    let mut cores = Cores::new(2);
+    let sets: String = (0..50)
+        .map(|i| format!("set key{i} 0 0 1 noreply\r\nx\r\n"))
+        .collect();
+    assert_eq!(cores.told(0, sets.as_bytes()), b"");
+    let dump = String::from_utf8(cores.told(1, b"lru_crawler mgdump all\r\n")).expect("text");
+    assert_eq!(dump.matches("mg key").count(), 50);
+    assert!(dump.ends_with("EN\r\n"));
+    let stats = String::from_utf8(cores.told(2, b"get key1\r\nstats\r\n")).expect("text");
+    for want in ["cmd_set 50", "curr_items 50", "cmd_get 1"] {
+        assert!(stats.contains(&format!("STAT {want}\r\n")), "{want} in {stats}");
+    }
+    assert_eq!(
+        cores.told(2, b"flush_all\r\nget key1 key2 key3 key4\r\n"),
+        b"OK\r\nEND\r\n"
+    );
+    assert_eq!(cores.told(2, b"stats reset\r\n"), b"RESET\r\n");
+    let stats = String::from_utf8(cores.told(0, b"stats\r\n")).expect("text");
+    assert!(stats.contains("STAT cmd_set 0\r\n"), "{stats}");
+}

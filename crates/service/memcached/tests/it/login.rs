@@ -1,0 +1,65 @@
+//! Logging in, as memcached's `-Y` has it.
+
+use crate::bed::{Bed, Client, settings};
+use drover_memcached::ServerHooks;
+
+struct Door;
+
+impl ServerHooks for Door {
+    fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
+        (user, password) == (b"me", b"secret")
+    }
+}
+
+fn told(said: &[(&str, &str)], closes: bool) {
+    let mut bed = Bed::with(settings(), Box::new(Door));
+    let mut client = Client::with(true, 1 << 20);
+    for (input, want) in said {
+        let got = bed.say(&mut client, input.as_bytes());
+        assert_eq!(String::from_utf8_lossy(&got), *want, "{input:?}");
+    }
+    assert_eq!(client.is_closed, closes);
+}
+
+#[test]
+fn who_knows_the_password_may_go_on() {
+    told(
+        &[
+            ("get a\r\n", "CLIENT_ERROR unauthenticated\r\n"),
+            ("set x 0 0 9\r\nme sec", ""),
+            ("ret\r\n", "STORED\r\n"),
+            ("set a 0 0 1\r\nx\r\n", "STORED\r\n"),
+        ],
+        false,
+    );
+}
+
+#[test]
+fn who_does_not_may_not() {
+    told(
+        &[
+            (
+                "set x 0 0 8\r\nme wrong\r\n",
+                "CLIENT_ERROR authentication failure\r\n",
+            ),
+            (
+                "set x 0 0 2\r\nme\r\n",
+                "CLIENT_ERROR bad authentication token format\r\n",
+            ),
+            (
+                "set x 0 0 2\r\nme  ",
+                "CLIENT_ERROR bad command line termination\r\n",
+            ),
+            ("get a\r\n", "CLIENT_ERROR unauthenticated\r\n"),
+            ("set x 0 0\r\n", "CLIENT_ERROR unauthenticated\r\n"),
+            ("set x 0 0 4000000000\r\n", "CLIENT_ERROR unauthenticated\r\n"),
+            ("mn\r\n", "CLIENT_ERROR unauthenticated\r\n"),
+        ],
+        false,
+    );
+}
+
+#[test]
+fn who_only_talks_is_hung_up_on() {
+    told(&[(&"x".repeat(2049), "")], true);
+}

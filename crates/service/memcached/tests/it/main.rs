@@ -1,0 +1,14 @@
+//! The integration tests of `drover-memcached`: one program, because linking is what test programs cost most.
+
+mod bed;
+mod cores;
+mod history;
+mod limits;
+mod login;
+mod model;
+mod no_allocation;
+mod pieces;
+mod rings;
+mod said;
+mod transcripts;
+mod watch;

@@ -1,0 +1,47 @@
+//! The conversations.
+
+mod classic;
+mod malformed;
+mod meta;
+mod ours;
+
+pub use classic::CLASSIC;
+pub use malformed::MALFORMED;
+pub use meta::META;
+pub use ours::OURS;
+
+/// A conversation on a connection to an empty server, at 100 s after its start.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// The rule it shows.
+    pub name: &'static str,
+    /// What is said, and what is answered. `|` stands for `\r\n`, `@` for the longest key.
+    pub said: &'static [(&'static str, &'static str)],
+    /// The connection ends after it.
+    pub closes: bool,
+}
+
+/// A conversation after which the connection goes on.
+pub const fn case(name: &'static str, said: &'static [(&'static str, &'static str)]) -> Case {
+    Case {
+        name,
+        said,
+        closes: false,
+    }
+}
+
+/// One that ends the connection.
+pub const fn last(name: &'static str, said: &'static [(&'static str, &'static str)]) -> Case {
+    Case {
+        name,
+        said,
+        closes: true,
+    }
+}
+
+/// Line ends as they are sent.
+pub fn with_crlf(text: &str) -> Vec<u8> {
+    text.replace('|', "\r\n")
+        .replace('@', &"k".repeat(250))
+        .into_bytes()
+}

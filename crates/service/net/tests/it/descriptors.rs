@@ -1,0 +1,42 @@
+//! A core whose process has no descriptors left: accepting stops for a while, says so once, and goes on. In a
+//! process of its own, because the limit is the whole process's.
+
+use crate::common::Bed;
+use drover_base::Ns;
+use drover_net::SocketOptions;
+use drover_testkit::alone::alone;
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+#[test]
+fn without_descriptors_accepting_stops_for_a_while() {
+    alone(
+        "descriptors::without_descriptors_accepting_stops_for_a_while",
+        || {
+            let mut bed = Bed::new(SocketOptions::default(), 1000);
+            let mut first = bed.connect();
+            assert_eq!(bed.ask(&mut first, "a\n"), "a\n");
+            let _waiting = [bed.connect(), bed.connect(), bed.connect()];
+            let generous = getrlimit(Resource::Nofile);
+            // Of those the process may have, so many are taken (one by the count itself); the next has no place.
+            let taken = std::fs::read_dir("/proc/self/fd").expect("it is there").count() as u64;
+            let mut tight = generous;
+            tight.current = Some(taken - 1);
+            setrlimit(Resource::Nofile, tight).expect("less is always allowed");
+            bed.settle();
+            assert_eq!(bed.sockets.counters().accept_failures, 1, "not again and again");
+            assert_eq!(bed.ask(&mut first, "a\n"), "a\n");
+            bed.now += Ns::from_ms(100);
+            bed.settle();
+            assert_eq!(bed.sockets.counters().accept_failures, 2, "but once in a while");
+            setrlimit(Resource::Nofile, generous).expect("the hard limit is as it was");
+            // Kernels differ in whether they keep a connection that they could not hand over; this one is new.
+            let mut second = bed.connect();
+            second.offer(b"b\n");
+            bed.settle();
+            second.listen();
+            assert!(second.got.is_empty(), "it is not time yet");
+            bed.now += Ns::from_ms(100);
+            assert_eq!(bed.hear(&mut second, 2), b"b\n");
+        },
+    );
+}

@@ -1,0 +1,7 @@
+//! The integration tests of `drover-net`: one program, because linking is what test programs cost most.
+
+mod common;
+mod descriptors;
+mod limits;
+mod listeners;
+mod talking;

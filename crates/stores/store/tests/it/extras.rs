@@ -1,0 +1,332 @@
+//! Items with extras beside native ones: what memcached's commands rely on, one behaviour per test, in both modes.
+
+use crate::common::{FIFO, hash_at, partition};
+use drover_mem::NativeCpu;
+use drover_store::{
+    Condition, EXTRAS_BYTES, ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode,
+    NewCas, Partition, PutOutcome, item_bytes,
+};
+
+/// One key of a partition with space for some items of a kilobyte.
+struct One {
+    partition: Partition,
+    cpu: NativeCpu,
+}
+
+const KEY: &[u8] = b"thirteen byte";
+
+fn key() -> Key<'static> {
+    Key {
+        hash: hash_at(1, 5, 9),
+        bytes: KEY,
+    }
+}
+
+impl One {
+    fn new(mode: Mode) -> One {
+        One {
+            partition: partition(mode, 1 << 13, 4),
+            cpu: NativeCpu::new(1),
+        }
+    }
+
+    fn put(&mut self, put: ExtraPut<'_>) -> ExtraOutcome {
+        self.partition.put_extra(&self.cpu, key(), &put, 5)
+    }
+
+    fn set(&mut self, value: &[u8], flags: u32) -> u64 {
+        let outcome = self.put(ExtraPut {
+            value: &[value],
+            flags,
+            ..Default::default()
+        });
+        let ExtraOutcome::Stored { cas } = outcome else {
+            panic!("{outcome:?}");
+        };
+        cas
+    }
+
+    fn native_put(&mut self, value: &[u8]) -> u32 {
+        match self.partition.put(&self.cpu, key(), value, 0, 5) {
+            PutOutcome::Stored { version } => version,
+            refused => panic!("{refused:?}"),
+        }
+    }
+
+    fn item(&mut self) -> ItemRef<'_> {
+        self.partition.get(&self.cpu, key(), 5).expect("a hit")
+    }
+
+    fn mark(&mut self, now_s: u32, mark: Mark) -> ItemRef<'_> {
+        let hint = Hint::NONE;
+        self.partition
+            .get_and_mark(&self.cpu, key(), now_s, hint, |_| mark)
+            .expect("a hit")
+    }
+}
+
+fn in_both_modes(test: impl Fn(One)) {
+    [FIFO, Mode::Store, Mode::Cache { move_to_head: 0.0 }]
+        .map(One::new)
+        .into_iter()
+        .for_each(test);
+}
+
+#[test]
+fn a_native_put_of_the_same_length_drops_extras_and_changes_the_cas() {
+    in_both_modes(|mut one| {
+        let cas = one.set(b"12345", 77);
+        assert_eq!((one.item().flags(), one.item().cas()), (77, cas));
+        let version = one.native_put(b"54321");
+        let item = one.item();
+        assert!(!item.has_extras());
+        assert_eq!(
+            (item.flags(), item.cas(), item.to_value().as_slice()),
+            (0, u64::from(version), b"54321".as_slice())
+        );
+        assert_ne!(u64::from(version), cas);
+    });
+}
+
+#[test]
+fn a_put_with_extras_over_a_native_item_of_the_same_length_finds_its_room() {
+    in_both_modes(|mut one| {
+        for len in [0, 5, 8, 100, 1000] {
+            one.native_put(&vec![1; len]);
+            one.set(&vec![2; len], 3);
+            assert_eq!((one.item().flags(), one.item().to_value()), (3, vec![2; len]));
+            one.native_put(&vec![4; len]);
+            assert_eq!((one.item().flags(), one.item().to_value()), (0, vec![4; len]));
+        }
+    });
+}
+
+#[test]
+fn both_kinds_of_condition_see_both_kinds_of_item() {
+    in_both_modes(|mut one| {
+        let cas = one.set(b"v", 0);
+        let version = one.item().version();
+        let by_version = Condition::IfVersion(version);
+        let outcome = one.partition.put_if(&one.cpu, key(), b"w", 0, 5, by_version);
+        assert!(matches!(outcome, PutOutcome::Stored { .. }));
+        let stale = one.put(ExtraPut {
+            condition: ExtraCondition::IfCas(cas),
+            ..Default::default()
+        });
+        let now = one.item().cas();
+        assert_eq!(stale, ExtraOutcome::Present { cas: now });
+        let fresh = one.put(ExtraPut {
+            condition: ExtraCondition::IfCas(now),
+            ..Default::default()
+        });
+        assert!(matches!(fresh, ExtraOutcome::Stored { .. }));
+    });
+}
+
+#[test]
+fn a_chosen_cas_stays_until_the_next_update_and_the_version_moves_all_the_same() {
+    in_both_modes(|mut one| {
+        one.set(b"v", 0);
+        let version = one.item().version();
+        let chosen = one.put(ExtraPut {
+            cas: Some(1 << 60),
+            ..Default::default()
+        });
+        assert_eq!(chosen, ExtraOutcome::Stored { cas: 1 << 60 });
+        assert_ne!(one.item().version(), version);
+        assert_eq!(one.item().cas(), 1 << 60);
+        assert!(one.set(b"v", 0) < 1 << 60);
+    });
+}
+
+#[test]
+fn append_and_prepend_keep_flags_and_expiry_until_the_log_laps() {
+    in_both_modes(|mut one| {
+        one.put(ExtraPut {
+            value: &[b"|"],
+            flags: 9,
+            expire_s: 50,
+            ..Default::default()
+        });
+        let mut want = b"|".to_vec();
+        for i in 0..300u32 {
+            let join = if i % 2 == 0 { Join::Append } else { Join::Prepend };
+            let piece = [i as u8; 3];
+            let outcome = one.put(ExtraPut {
+                value: &[&piece[..1], &piece[1..]],
+                join,
+                keep: true,
+                condition: ExtraCondition::IfPresent,
+                ..Default::default()
+            });
+            assert!(matches!(outcome, ExtraOutcome::Stored { .. }), "{i}: {outcome:?}");
+            let at = if i % 2 == 0 { want.len() } else { 0 };
+            want.splice(at..at, piece);
+            let item = one.item();
+            assert_eq!((item.flags(), item.expire_s()), (9, 50));
+            assert_eq!(item.to_value(), want, "after {i}");
+        }
+    });
+}
+
+#[test]
+fn a_joined_value_beyond_the_limit_is_refused_and_the_old_one_stays() {
+    in_both_modes(|mut one| {
+        one.set(&[1; 5000], 0);
+        let outcome = one.put(ExtraPut {
+            value: &[&[2; 5000]],
+            join: Join::Append,
+            ..Default::default()
+        });
+        assert_eq!(outcome, ExtraOutcome::TooLarge);
+        assert_eq!(one.item().to_value(), [1; 5000]);
+        assert_eq!(one.partition.stats().too_large, 1);
+    });
+}
+
+#[test]
+fn a_short_value_is_rewritten_in_place_with_all_its_marks() {
+    in_both_modes(|mut one| {
+        one.set(b"00009", 4);
+        let seen = Mark {
+            access: true,
+            ..Default::default()
+        };
+        one.mark(6, seen);
+        let before = one.partition.stats();
+        one.put(ExtraPut {
+            value: &[b"00010"],
+            keep: true,
+            ..Default::default()
+        });
+        let stats = one.partition.stats();
+        assert_eq!(stats.updates_in_place, before.updates_in_place + 1);
+        assert_eq!(stats.updates_moved, before.updates_moved);
+        let item = one.item();
+        assert_eq!((item.flags(), item.accessed_s(), item.is_fetched()), (4, 6, true));
+        assert_eq!(item.to_value(), b"00010");
+    });
+}
+
+#[test]
+fn an_access_is_noted_once_it_happened() {
+    in_both_modes(|mut one| {
+        one.set(b"v", 0);
+        assert_eq!((one.item().accessed_s(), one.item().is_fetched()), (5, false));
+        let mut before = None;
+        let marked = one
+            .partition
+            .get_and_mark(&one.cpu, key(), 8, Hint::NONE, |item| {
+                before = Some((item.accessed_s(), item.is_fetched()));
+                Mark {
+                    access: true,
+                    ..Default::default()
+                }
+            });
+        assert_eq!(before, Some((5, false)));
+        assert!(marked.is_some_and(|item| item.is_fetched() && item.accessed_s() == 8));
+        one.set(b"v", 0);
+        assert!(!one.item().is_fetched(), "a new value");
+    });
+}
+
+#[test]
+fn a_native_item_notes_no_access_but_can_be_made_stale() {
+    in_both_modes(|mut one| {
+        let version = one.native_put(&[3; 40]);
+        let seen = Mark {
+            access: true,
+            expire_s: Some(60),
+            ..Default::default()
+        };
+        let item = one.mark(6, seen);
+        assert!(!item.has_extras() && !item.is_fetched());
+        assert_eq!((item.expire_s(), item.version()), (60, version));
+        let invalid = Mark {
+            stale: Some(true),
+            cas: NewCas::Next,
+            ..Default::default()
+        };
+        let item = one.mark(6, invalid);
+        assert!(item.is_stale() && !item.is_won() && item.has_extras());
+        assert_eq!((item.expire_s(), item.to_value()), (60, vec![3; 40]));
+        assert_ne!(item.version(), version);
+    });
+}
+
+#[test]
+fn a_late_invalidation_stores_as_stale_and_keeps_expiry_and_who_won() {
+    in_both_modes(|mut one| {
+        one.put(ExtraPut {
+            expire_s: 90,
+            cas: Some(100),
+            ..Default::default()
+        });
+        let won = Mark {
+            won: Some(true),
+            ..Default::default()
+        };
+        one.mark(6, won);
+        let late = |cas| ExtraPut {
+            value: &[b"late"],
+            condition: ExtraCondition::IfCasOrOlder(cas),
+            cas: Some(100),
+            ..Default::default()
+        };
+        assert_eq!(one.put(late(101)), ExtraOutcome::Present { cas: 100 });
+        assert_eq!(one.put(late(99)), ExtraOutcome::Stored { cas: 100 });
+        let item = one.item();
+        assert!(item.is_stale() && item.is_won());
+        assert_eq!(
+            (item.expire_s(), item.to_value().as_slice()),
+            (90, b"late".as_slice())
+        );
+        assert_eq!(one.put(late(100)), ExtraOutcome::Stored { cas: 100 });
+        let item = one.item();
+        assert!(!item.is_stale() && !item.is_won());
+        assert_eq!(item.expire_s(), 0);
+    });
+}
+
+#[test]
+fn extras_cost_sixteen_bytes_and_native_items_none() {
+    let mut one = One::new(FIFO);
+    one.native_put(&[1; 32]);
+    let native = one.partition.stats().bytes;
+    assert_eq!(native, item_bytes(KEY.len(), 32) as u64);
+    let other = Key {
+        hash: hash_at(2, 5, 10),
+        bytes: KEY,
+    };
+    let put = ExtraPut {
+        value: &[&[1; 32]],
+        ..Default::default()
+    };
+    one.partition.put_extra(&one.cpu, other, &put, 5);
+    assert_eq!(one.partition.stats().bytes, 2 * native + EXTRAS_BYTES as u64);
+}
+
+#[test]
+fn a_store_without_room_for_extras_leaves_the_item_as_it_was() {
+    let mut one = One::new(Mode::Store);
+    one.native_put(&[7; 4000]);
+    let filler = Key {
+        hash: hash_at(2, 5, 10),
+        bytes: b"filler",
+    };
+    let outcome = one.partition.put(&one.cpu, filler, &[1; 4000], 0, 5);
+    assert!(matches!(outcome, PutOutcome::Stored { .. }));
+    let invalid = Mark {
+        stale: Some(true),
+        ..Default::default()
+    };
+    let item = one.mark(6, invalid);
+    assert!(!item.is_stale() && !item.has_extras());
+    assert_eq!(item.to_value(), [7; 4000]);
+    let outcome = one.put(ExtraPut {
+        value: &[&[2; 4000]],
+        ..Default::default()
+    });
+    assert_eq!(outcome, ExtraOutcome::Full);
+    assert_eq!(one.item().to_value(), [7; 4000]);
+}

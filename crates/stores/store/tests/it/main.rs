@@ -1,0 +1,12 @@
+//! The integration tests of `drover-store`: one program, because linking is what test programs cost most.
+
+mod cache_mode;
+mod common;
+mod cost;
+mod crew;
+mod defects;
+mod evicted;
+mod extras;
+mod model;
+mod store_mode;
+mod warm;

@@ -1,0 +1,645 @@
+//! Random operations against the plainest model, a `BTreeMap`. In cache mode a hit must be the model's value and
+//! a key the model lacks must be a miss; in store mode the two must agree on everything.
+
+use crate::common::{FIFO, hash_at, options};
+use drover_mem::NativeCpu;
+use drover_store::{
+    Condition, Exclusive, ExtraCondition, ExtraOutcome, ExtraPut, Hint, ItemRef, Join, Key, Mark, Mode,
+    NewCas, Partition, PutOutcome,
+};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Put {
+        key: u8,
+        len: usize,
+        ttl_s: u32,
+    },
+    PutIf {
+        key: u8,
+        len: usize,
+        version_offset: u32,
+    },
+    PutExtra {
+        key: u8,
+        len: usize,
+        join: Join,
+        keep: bool,
+        condition: Wanted,
+        cas: Option<u64>,
+    },
+    Mark {
+        key: u8,
+        mark: Mark,
+    },
+    Get {
+        key: u8,
+    },
+    LookAhead {
+        key: u8,
+    },
+    Delete {
+        key: u8,
+    },
+    SetExpiry {
+        key: u8,
+        ttl_s: u32,
+    },
+    Wait {
+        s: u32,
+    },
+    Clear,
+}
+
+/// A condition without the number, which the model knows.
+#[derive(Clone, Copy, Debug)]
+enum Wanted {
+    Always,
+    Absent,
+    Present,
+    /// The CAS number that is there, and so much.
+    Cas(i64),
+    CasOrOlder(i64),
+}
+
+fn put_extra() -> impl Strategy<Value = Op> {
+    let join = prop_oneof![3 => Just(Join::Replace), 1 => Just(Join::Append), 1 => Just(Join::Prepend)];
+    let condition = prop_oneof![
+        4 => Just(Wanted::Always),
+        1 => Just(Wanted::Absent),
+        1 => Just(Wanted::Present),
+        2 => (-1i64..2).prop_map(Wanted::Cas),
+        2 => (-1i64..2).prop_map(Wanted::CasOrOlder),
+    ];
+    let cas = prop::option::weighted(0.2, 1u64 << 40..1 << 60);
+    (0u8..48, 0usize..100, join, any::<bool>(), condition, cas).prop_map(
+        |(key, len, join, keep, condition, cas)| Op::PutExtra {
+            key,
+            len,
+            join,
+            keep,
+            condition,
+            cas,
+        },
+    )
+}
+
+fn mark() -> impl Strategy<Value = Op> {
+    let cas = prop_oneof![
+        4 => Just(NewCas::Keep),
+        1 => Just(NewCas::Next),
+        1 => (1u64 << 40..1 << 60).prop_map(NewCas::Exactly),
+    ];
+    let wish = || prop::option::weighted(0.2, any::<bool>());
+    let expire_s = prop::option::weighted(0.2, 30u32..60);
+    (0u8..48, any::<bool>(), expire_s, wish(), wish(), cas).prop_map(
+        |(key, access, expire_s, stale, won, cas)| Op::Mark {
+            key,
+            mark: Mark {
+                access,
+                expire_s,
+                stale,
+                won,
+                cas,
+            },
+        },
+    )
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let key = 0u8..48;
+    let long = if cfg!(miri) { 900..960 } else { 900usize..1400 };
+    let len = prop_oneof![40 => 0usize..40, 20 => 0usize..300, if cfg!(miri) { 1 } else { 10 } => long];
+    let ttl_s = prop_oneof![3 => Just(0u32), 1 => 1u32..20];
+    prop_oneof![
+        40 => (key.clone(), len.clone(), ttl_s.clone()).prop_map(|(key, len, ttl_s)| Op::Put { key, len, ttl_s }),
+        5 => (key.clone(), len, 0u32..2).prop_map(|(key, len, version_offset)| Op::PutIf { key, len, version_offset }),
+        20 => put_extra(),
+        20 => mark(),
+        30 => key.clone().prop_map(|key| Op::Get { key }),
+        5 => key.clone().prop_map(|key| Op::LookAhead { key }),
+        15 => key.clone().prop_map(|key| Op::Delete { key }),
+        4 => (key, ttl_s).prop_map(|(key, ttl_s)| Op::SetExpiry { key, ttl_s }),
+        4 => (1u32..5).prop_map(|s| Op::Wait { s }),
+        1 => Just(Op::Clear),
+    ]
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct Stored {
+    value: Vec<u8>,
+    expire_s: u32,
+    version: u32,
+    cas: u64,
+    extras: Option<Extras>,
+}
+
+#[derive(Clone, Default, PartialEq, Debug)]
+struct Extras {
+    flags: u32,
+    accessed_s: u32,
+    fetched: bool,
+    stale: bool,
+    won: bool,
+}
+
+impl Stored {
+    fn native(value: Vec<u8>, expire_s: u32, version: u32) -> Stored {
+        let cas = u64::from(version);
+        Stored {
+            value,
+            expire_s,
+            version,
+            cas,
+            extras: None,
+        }
+    }
+
+    fn seen(item: ItemRef<'_>) -> Stored {
+        let extras = Extras {
+            flags: item.flags(),
+            accessed_s: item.accessed_s(),
+            fetched: item.is_fetched(),
+            stale: item.is_stale(),
+            won: item.is_won(),
+        };
+        assert!(item.has_extras() || extras == Extras::default());
+        Stored {
+            value: item.to_value(),
+            expire_s: item.expire_s(),
+            version: item.version(),
+            cas: item.cas(),
+            extras: item.has_extras().then_some(extras),
+        }
+    }
+
+    /// What `mark` makes of it; its new version is not known beforehand.
+    fn mark(&mut self, mark: &Mark, now_s: u32) {
+        let cas = match mark.cas {
+            NewCas::Keep => self.cas,
+            NewCas::Next => 0,
+            NewCas::Exactly(cas) => cas,
+        };
+        self.cas = cas;
+        self.expire_s = mark.expire_s.unwrap_or(self.expire_s);
+        let must =
+            mark.stale == Some(true) || mark.won == Some(true) || matches!(mark.cas, NewCas::Exactly(_));
+        if must && self.extras.is_none() {
+            self.extras = Some(Extras::default());
+        }
+        if let Some(extras) = &mut self.extras {
+            if mark.access {
+                (extras.accessed_s, extras.fetched) = (now_s, true);
+            }
+            extras.stale = mark.stale.unwrap_or(extras.stale);
+            extras.won = mark.won.unwrap_or(extras.won);
+        }
+    }
+}
+
+/// Key number `k`: few buckets, fewer tags, lengths from hash-only to long.
+fn key_bytes(k: u8) -> Vec<u8> {
+    vec![k; [0, 1, 8, 13, 16, 24, 100, 250][k as usize % 8]]
+}
+
+struct Run<const BITS: u32> {
+    partition: Partition<Exclusive, BITS>,
+    cpu: NativeCpu,
+    model: BTreeMap<u8, Stored>,
+    now_s: u32,
+    lossless: bool,
+    fill: u8,
+    /// What the last look ahead said, of whatever key: used by every operation until the next.
+    hint: Hint,
+}
+
+impl<const BITS: u32> Run<BITS> {
+    fn new(mode: Mode) -> Self {
+        let partition = Partition::create(&options(mode, 1 << 11, 4)).expect("memory");
+        let lossless = mode == Mode::Store;
+        Run {
+            partition,
+            cpu: NativeCpu::new(1),
+            model: BTreeMap::new(),
+            now_s: 1,
+            lossless,
+            fill: 0,
+            hint: Hint::NONE,
+        }
+    }
+
+    fn apply(&mut self, op: &Op) -> Result<(), TestCaseError> {
+        let now_s = self.now_s;
+        self.model.retain(|_, s| s.expire_s == 0 || s.expire_s > now_s);
+        let expire = |ttl_s| if ttl_s == 0 { 0 } else { now_s + ttl_s };
+        match *op {
+            Op::Put { key, len, ttl_s } => self.put(key, len, expire(ttl_s), Condition::Always),
+            Op::PutIf {
+                key,
+                len,
+                version_offset,
+            } => {
+                let version = self.model.get(&key).map_or(7, |s| s.version + version_offset);
+                self.put(key, len, 0, Condition::IfVersion(version))
+            }
+            Op::PutExtra {
+                key,
+                len,
+                join,
+                keep,
+                condition,
+                cas,
+            } => {
+                let present = self.model.get(&key).map_or(7, |s| s.cas);
+                let near = |by: i64| present.wrapping_add_signed(by);
+                let condition = match condition {
+                    Wanted::Always => ExtraCondition::Always,
+                    Wanted::Absent => ExtraCondition::IfAbsent,
+                    Wanted::Present => ExtraCondition::IfPresent,
+                    Wanted::Cas(by) => ExtraCondition::IfCas(near(by)),
+                    Wanted::CasOrOlder(by) => ExtraCondition::IfCasOrOlder(near(by)),
+                };
+                self.put_extra(key, len, join, keep, condition, cas)
+            }
+            Op::Mark { key, mark } => self.mark(key, mark),
+            Op::Get { key } => self.get(key),
+            Op::LookAhead { key } => {
+                let bytes = key_bytes(key);
+                let key = self.key(key, &bytes);
+                self.partition.prefetch_bucket(&self.cpu, key.hash, false);
+                self.hint = self.partition.prefetch_item(&self.cpu, key.hash);
+                Ok(())
+            }
+            Op::Delete { key } => {
+                let bytes = key_bytes(key);
+                let deleted = self.partition.delete(&self.cpu, self.key(key, &bytes), now_s);
+                let present = self.model.remove(&key).is_some();
+                prop_assert!(deleted == present || (present && !self.lossless));
+                self.get(key)
+            }
+            Op::SetExpiry { key, ttl_s } => {
+                let bytes = key_bytes(key);
+                let set = self
+                    .partition
+                    .set_expiry(&self.cpu, self.key(key, &bytes), expire(ttl_s), now_s);
+                prop_assert!(!set || self.model.contains_key(&key));
+                prop_assert!(set || !self.lossless || !self.model.contains_key(&key));
+                if let Some(stored) = self.model.get_mut(&key).filter(|_| set) {
+                    stored.expire_s = expire(ttl_s);
+                }
+                Ok(())
+            }
+            Op::Wait { s } => {
+                self.now_s += s;
+                Ok(())
+            }
+            Op::Clear => {
+                self.partition.clear();
+                self.model.clear();
+                Ok(())
+            }
+        }
+    }
+
+    fn key<'k>(&self, key: u8, bytes: &'k [u8]) -> Key<'k> {
+        Key {
+            hash: hash_at(u64::from(key), u16::from(key % 3), u64::from(key) << 40),
+            bytes,
+        }
+    }
+
+    fn put(&mut self, k: u8, len: usize, expire_s: u32, condition: Condition) -> Result<(), TestCaseError> {
+        let bytes = key_bytes(k);
+        self.fill = self.fill.wrapping_add(1);
+        let value = vec![self.fill; len];
+        let key = self.key(k, &bytes);
+        let outcome = match condition {
+            Condition::Always => self
+                .partition
+                .put_hinted(&self.cpu, key, &value, expire_s, self.now_s, self.hint),
+            _ => self
+                .partition
+                .put_if(&self.cpu, key, &value, expire_s, self.now_s, condition),
+        };
+        let before = self.model.get(&k).map(|s| s.version);
+        match outcome {
+            PutOutcome::Stored { version } => {
+                if let Condition::IfVersion(wanted) = condition {
+                    prop_assert_eq!(before, Some(wanted));
+                }
+                self.model.insert(k, Stored::native(value, expire_s, version));
+            }
+            PutOutcome::Full => prop_assert!(self.lossless),
+            PutOutcome::TooLarge => prop_assert!(false, "nothing here is too large"),
+            PutOutcome::Present { version } => prop_assert_eq!(before, Some(version)),
+            PutOutcome::Absent => prop_assert!(before.is_none() || !self.lossless),
+        }
+        let newest = matches!(outcome, PutOutcome::Stored { .. }).then(|| self.model[&k].clone());
+        if newest.is_some() {
+            prop_assert_eq!(
+                self.look_up(k),
+                newest,
+                "what was just stored is there in either mode"
+            );
+        }
+        self.get(k)
+    }
+
+    fn put_extra(
+        &mut self,
+        k: u8,
+        len: usize,
+        join: Join,
+        keep: bool,
+        condition: ExtraCondition,
+        cas: Option<u64>,
+    ) -> Result<(), TestCaseError> {
+        let bytes = key_bytes(k);
+        self.fill = self.fill.wrapping_add(1);
+        let given = vec![self.fill; len];
+        let (flags, now_s) = (u32::from(self.fill) << 24, self.now_s);
+        let put = ExtraPut {
+            value: &[&given[..len / 3], &[], &given[len / 3..]],
+            join,
+            expire_s: 77,
+            flags,
+            keep,
+            condition,
+            cas,
+        };
+        // A cache may have forgotten the key: then it is as if the model had never heard of it.
+        if self.look_up(k).is_none() {
+            prop_assert!(!self.lossless || !self.model.contains_key(&k));
+            self.model.remove(&k);
+        }
+        let before = self.model.get(&k).cloned();
+        let outcome = self
+            .partition
+            .put_extra(&self.cpu, self.key(k, &bytes), &put, now_s);
+        let late = match (condition, &before) {
+            (ExtraCondition::IfCasOrOlder(want), Some(s)) => want < s.cas,
+            _ => false,
+        };
+        let allowed = match (condition, &before) {
+            (ExtraCondition::Always, _) => true,
+            (ExtraCondition::IfAbsent, s) => s.is_none(),
+            (_, None) => false,
+            (ExtraCondition::IfPresent, Some(_)) => true,
+            (ExtraCondition::IfCas(want), Some(s)) => want == s.cas,
+            (ExtraCondition::IfCasOrOlder(want), Some(s)) => want <= s.cas,
+        };
+        let cas_now = match outcome {
+            ExtraOutcome::Stored { cas } => {
+                prop_assert!(allowed);
+                cas
+            }
+            ExtraOutcome::Full => {
+                prop_assert!(self.lossless && allowed);
+                return self.get(k);
+            }
+            ExtraOutcome::TooLarge => {
+                let old_len = before.map_or(0, |s| s.value.len());
+                prop_assert!(join != Join::Replace && old_len + len > 1400);
+                return self.get(k);
+            }
+            ExtraOutcome::Present { cas } => {
+                prop_assert!(!allowed);
+                prop_assert_eq!(before.map(|s| s.cas), Some(cas));
+                return self.get(k);
+            }
+            ExtraOutcome::Absent => {
+                prop_assert!(!allowed && before.is_none());
+                return self.get(k);
+            }
+        };
+        prop_assert!(cas.is_none_or(|cas| cas == cas_now));
+        let old = before.unwrap_or_else(|| Stored::native(Vec::new(), 77, 0));
+        let was = old.extras.clone().unwrap_or_default();
+        let kept = keep && old.version != 0;
+        let mut extras = Extras {
+            flags: if kept { was.flags } else { flags },
+            accessed_s: now_s,
+            ..Default::default()
+        };
+        if late {
+            (extras.stale, extras.won) = (true, was.won);
+        }
+        if kept && join == Join::Replace {
+            extras = was;
+        }
+        let want = Stored {
+            value: match join {
+                Join::Replace => given,
+                Join::Append => [old.value, given].concat(),
+                Join::Prepend => [given, old.value].concat(),
+            },
+            expire_s: if late || kept { old.expire_s } else { 77 },
+            version: 0,
+            cas: cas_now,
+            extras: Some(extras),
+        };
+        self.adopt(k, want, Some(old.version))
+    }
+
+    /// The model learns what is there if that is `want`, its version excepted; it must not be `old`.
+    fn adopt(&mut self, k: u8, mut want: Stored, old: Option<u32>) -> Result<(), TestCaseError> {
+        // What expires now is not to be found; let it be looked for in vain.
+        if want.expire_s != 0 && want.expire_s <= self.now_s {
+            self.model.insert(k, want);
+            self.model
+                .retain(|_, s| s.expire_s == 0 || s.expire_s > self.now_s);
+            return self.get(k);
+        }
+        let seen = self.look_up(k);
+        prop_assert!(seen.is_some(), "what was just stored is there in either mode");
+        let version = seen.as_ref().map_or(0, |s| s.version);
+        prop_assert_ne!(Some(version), old);
+        want.version = version;
+        prop_assert_eq!(seen.as_ref(), Some(&want));
+        self.model.insert(k, want);
+        Ok(())
+    }
+
+    fn mark(&mut self, k: u8, mark: Mark) -> Result<(), TestCaseError> {
+        let bytes = key_bytes(k);
+        let (key, now_s, hint) = (self.key(k, &bytes), self.now_s, self.hint);
+        let before = self.look_up(k);
+        let mut shown = None;
+        let decide = |item: ItemRef<'_>| {
+            shown = Some(Stored::seen(item));
+            mark
+        };
+        let after = if mark.access {
+            self.partition.get_and_mark(&self.cpu, key, now_s, hint, decide)
+        } else {
+            self.partition.mark(&self.cpu, key, now_s, decide)
+        };
+        let after = after.map(Stored::seen);
+        prop_assert_eq!(&shown, &before);
+        let Some(mut want) = before else {
+            prop_assert_eq!(after, None);
+            return self.get(k);
+        };
+        prop_assert_eq!(Some(&want), self.model.get(&k));
+        let after = after.expect("it was there");
+        let old = want.version;
+        let unable = after.extras.is_none();
+        want.mark(&mark, now_s);
+        if want.extras.is_some() && unable {
+            prop_assert!(self.lossless, "no space for extras");
+            return self.get(k);
+        }
+        if mark.cas == NewCas::Next {
+            want.cas = after.cas;
+        }
+        want.version = after.version;
+        prop_assert_eq!(&after, &want);
+        prop_assert_eq!(mark.cas == NewCas::Keep, old == want.version);
+        self.adopt(k, want, None)
+    }
+
+    fn look_up(&mut self, k: u8) -> Option<Stored> {
+        let bytes = key_bytes(k);
+        let key = self.key(k, &bytes);
+        let item = self.partition.get_hinted(&self.cpu, key, self.now_s, self.hint)?;
+        assert_eq!(item.to_key(), bytes);
+        Some(Stored::seen(item))
+    }
+
+    fn get(&mut self, k: u8) -> Result<(), TestCaseError> {
+        let got = self.look_up(k);
+        let want = self.model.get(&k);
+        if got.is_some() || self.lossless {
+            prop_assert_eq!(got.as_ref(), want);
+        }
+        Ok(())
+    }
+
+    /// All items by scan: what is there is the model's, in store mode all of it.
+    fn check_scan(&self) -> Result<(), TestCaseError> {
+        let mut cursor = Some(0);
+        let mut seen = 0;
+        let mut wrong = None;
+        while let Some(at) = cursor {
+            cursor = self.partition.scan(at, self.now_s, |item| {
+                // Without a key, the hash is the key.
+                let by_hash = item.hash_key().map(|hash| (hash.high >> 40) as u8);
+                let k = by_hash.unwrap_or_else(|| item.to_key()[0]);
+                let stored = Stored::seen(item);
+                seen += 1;
+                if self.model.get(&k) != Some(&stored) {
+                    wrong = Some(k);
+                }
+            });
+        }
+        prop_assert_eq!(wrong, None);
+        prop_assert!(
+            !self.lossless
+                || seen
+                    == self
+                        .model
+                        .values()
+                        .filter(|s| s.expire_s == 0 || s.expire_s > self.now_s)
+                        .count()
+        );
+        Ok(())
+    }
+
+    fn check_books(&self) -> Result<(), TestCaseError> {
+        let stats = self.partition.stats();
+        prop_assert!(stats.bytes <= stats.bytes_max);
+        prop_assert!(!self.lossless || stats.items >= self.model.len() as u64);
+        let mut visible = 0;
+        (0..4).for_each(|b| _ = self.partition.scan(b, self.now_s, |_| visible += 1));
+        prop_assert!(
+            visible <= stats.items,
+            "{} items visible, {} on the books",
+            visible,
+            stats.items
+        );
+        Ok(())
+    }
+}
+
+fn run<const BITS: u32>(mode: Mode, ops: &[Op]) -> Result<(), TestCaseError> {
+    let mut run = Run::<BITS>::new(mode);
+    for op in ops {
+        run.apply(op)?;
+    }
+    run.check_scan()?;
+    run.check_books()
+}
+
+const OPS: usize = if cfg!(miri) { 30 } else { 400 };
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 128 }))]
+
+    #[test]
+    fn cache_mode_hits_are_the_models_values(ops in prop::collection::vec(op(), 1..OPS)) {
+        run::<48>(FIFO, &ops)?;
+    }
+
+    #[test]
+    fn cache_mode_with_narrow_offsets(ops in prop::collection::vec(op(), 1..OPS)) {
+        run::<13>(FIFO, &ops)?;
+    }
+
+    #[test]
+    fn cache_mode_that_renews_what_is_read(ops in prop::collection::vec(op(), 1..OPS)) {
+        run::<13>(Mode::Cache { move_to_head: 0.3 }, &ops)?;
+    }
+
+    #[test]
+    fn store_mode_agrees_on_everything(ops in prop::collection::vec(op(), 1..OPS)) {
+        run::<48>(Mode::Store, &ops)?;
+    }
+}
+
+#[test]
+fn the_model_catches_a_forgotten_delete() {
+    let mut r = Run::<48>::new(FIFO);
+    r.apply(&Op::Put {
+        key: 1,
+        len: 5,
+        ttl_s: 0,
+    })
+    .expect("sound");
+    r.model.remove(&1);
+    assert!(
+        r.apply(&Op::Get { key: 1 }).is_err(),
+        "a hit that the model lacks"
+    );
+    let mut r = Run::<48>::new(Mode::Store);
+    r.apply(&Op::Put {
+        key: 1,
+        len: 5,
+        ttl_s: 0,
+    })
+    .expect("sound");
+    r.model.get_mut(&1).expect("stored").value[4] ^= 1;
+    assert!(r.apply(&Op::Get { key: 1 }).is_err(), "another value");
+    assert!(r.check_scan().is_err());
+}
+
+#[test]
+fn the_model_catches_a_forgotten_mark() {
+    let mut r = Run::<48>::new(FIFO);
+    r.put_extra(1, 5, Join::Replace, false, ExtraCondition::Always, None)
+        .expect("sound");
+    let mark = Mark {
+        access: true,
+        ..Default::default()
+    };
+    r.mark(1, mark).expect("sound");
+    let extras = r
+        .model
+        .get_mut(&1)
+        .and_then(|s| s.extras.as_mut())
+        .expect("extras");
+    extras.fetched = false;
+    assert!(r.apply(&Op::Get { key: 1 }).is_err(), "a mark the model lacks");
+    assert!(r.check_scan().is_err());
+}

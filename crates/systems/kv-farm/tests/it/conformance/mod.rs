@@ -1,0 +1,9 @@
+//! FaRM-KV passes the suite of key-value systems, and what its readers are told in simulated clusters.
+
+mod breaks;
+mod race;
+mod reads;
+
+mod suite {
+    drover_testkit::shard_suite!(drover_testkit::beds::Farm);
+}

@@ -1,0 +1,15 @@
+use drover_kv_farm::server::ServerOptions;
+use drover_mem::{CountingAlloc, PageWish};
+use drover_testkit::beds::{Farm, allocates_nothing};
+
+#[global_allocator]
+static ALLOC: CountingAlloc = CountingAlloc::new();
+
+#[test]
+fn operations_allocate_nothing() {
+    let options = ServerOptions {
+        pages: PageWish::Small,
+        ..ServerOptions::default()
+    };
+    allocates_nothing::<Farm>(&ALLOC, &options);
+}

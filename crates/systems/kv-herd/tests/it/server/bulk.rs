@@ -1,0 +1,172 @@
+//! Values too long for a slot, through bulk memory.
+
+use crate::server::fake::{Fake, World, options};
+use drover_kv_herd::control::Message;
+use drover_kv_herd::layout::{Bulk, SlotOp, Status};
+use drover_mem::PageWish;
+use drover_verbs::*;
+use drover_verbs_suite::loopback::{Loopback, LoopbackCq, LoopbackMr, LoopbackQp};
+
+/// A client's end of its bulk memory.
+struct Chunks {
+    qp: LoopbackQp,
+    cq: LoopbackCq,
+    memory: LoopbackMr,
+    remote: RemoteRegion,
+    chunk_bytes: usize,
+}
+
+impl Chunks {
+    fn open(world: &mut World, fake: &mut Fake, chunk_count: u8) -> Chunks {
+        fake.send_control(&Message::BulkOpen { chunk_count });
+        world.settle();
+        let Some(Message::BulkReady {
+            chunk_bytes,
+            chunk_count: count,
+            region,
+            rc,
+        }) = fake.receive()
+        else {
+            panic!("no bulk memory");
+        };
+        assert_eq!(count, chunk_count);
+        let ctx = fake.ctx.clone();
+        let cq = ctx.create_cq(16).expect("cq");
+        let mut qp = ctx
+            .create_qp(&QpOptions::<Loopback>::new(QpKind::Rc, &cq, ctx.caps()))
+            .expect("rc");
+        qp.connect(&rc).expect("connect");
+        fake.send_control(&Message::BulkAttach {
+            rc: qp.export().expect("export"),
+        });
+        world.settle();
+        assert!(matches!(fake.receive(), Some(Message::Ready)));
+        let memory = ctx.alloc(chunk_bytes as usize, PageWish::Small).expect("memory");
+        Chunks {
+            qp,
+            cq,
+            memory: ctx.register(&memory, Access::LOCAL).expect("mr"),
+            remote: ctx.import_region(&region).expect("region"),
+            chunk_bytes: chunk_bytes as usize,
+        }
+    }
+
+    fn transfer(&mut self, fake: &Fake, write: bool, chunk: usize, len: usize) {
+        let remote = self.remote.at(chunk * self.chunk_bytes);
+        let local = self.memory.sge(0, len);
+        let wr = if write {
+            SendWr::write(remote, local)
+        } else {
+            SendWr::read(remote, local)
+        };
+        let mut list = SendList::default();
+        list.push(wr.signaled(WrId(0)));
+        self.qp.post_send(fake.ctx.cpu(), &list).expect("posted");
+        let mut wcs = [Wc::default(); 2];
+        assert_eq!(self.cq.poll(fake.ctx.cpu(), &mut wcs), 1);
+        assert_eq!(wcs[0].status, WcStatus::Success);
+    }
+
+    fn put(
+        &mut self,
+        world: &mut World,
+        fake: &mut Fake,
+        chunk: u32,
+        key: &[u8],
+        value: &[u8],
+        crc: u32,
+    ) -> Status {
+        self.memory.region().copy_in(0, value);
+        self.transfer(fake, true, chunk as usize, value.len());
+        let bulk = Bulk {
+            chunk,
+            len: value.len() as u32,
+            crc,
+        };
+        fake.call(world, SlotOp::PutBulk, key, &bulk.to_bytes()).status
+    }
+
+    fn get(&mut self, world: &mut World, fake: &mut Fake, chunk: u32, key: &[u8]) -> Option<Vec<u8>> {
+        let cluster = Bulk {
+            chunk,
+            len: self.chunk_bytes as u32,
+            crc: 0,
+        };
+        let reply = fake.call(world, SlotOp::GetBulk, key, &cluster.to_bytes());
+        if reply.status == Status::NotFound {
+            return None;
+        }
+        assert_eq!(reply.status, Status::Ok);
+        let bulk = Bulk::from_bytes(reply.payload[..].try_into().expect("12 bytes"));
+        assert_eq!(bulk.chunk, chunk);
+        self.transfer(fake, false, chunk as usize, bulk.len as usize);
+        let mut value = vec![0; bulk.len as usize];
+        self.memory.region().copy_out(0, &mut value);
+        assert_eq!(crc32c::crc32c(&value), bulk.crc);
+        Some(value)
+    }
+}
+
+#[test]
+fn long_values_go_and_come() {
+    let mut world = World::new(&options());
+    let mut fake = world.connect();
+    let mut chunks = Chunks::open(&mut world, &mut fake, 2);
+    for len in [0, 1, 1000, 1001, 40_000, 64 << 10] {
+        let value: Vec<u8> = (0..len).map(|i| (i * 7 + len) as u8).collect();
+        let crc = crc32c::crc32c(&value);
+        assert_eq!(
+            chunks.put(&mut world, &mut fake, 1, b"k", &value, crc),
+            Status::Ok
+        );
+        assert_eq!(chunks.get(&mut world, &mut fake, 0, b"k"), Some(value));
+        let reply = fake.call(&mut world, SlotOp::Get, b"k", b"");
+        match len {
+            0..=1000 => assert_eq!((reply.status, reply.payload.len()), (Status::Ok, len)),
+            _ => assert_eq!(
+                (reply.status, reply.payload),
+                (Status::Bulk, (len as u32).to_le_bytes().to_vec())
+            ),
+        }
+    }
+    assert_eq!(chunks.get(&mut world, &mut fake, 0, b"nothing"), None);
+}
+
+#[test]
+fn a_value_that_has_not_landed_is_not_stored() {
+    let mut world = World::new(&options());
+    let mut fake = world.connect();
+    let mut chunks = Chunks::open(&mut world, &mut fake, 1);
+    assert_eq!(
+        chunks.put(&mut world, &mut fake, 0, b"k", &[1; 5000], 12345),
+        Status::Retry
+    );
+    assert_eq!(fake.get(&mut world, b"k"), None);
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let mut world = World::new(&options());
+    let mut fake = world.connect();
+    let _chunks = Chunks::open(&mut world, &mut fake, 2);
+    for (chunk, len, want) in [
+        (2, 10, Status::BadRequest),
+        (u32::MAX, 10, Status::BadRequest),
+        (0, (64 << 10) + 1, Status::TooLarge),
+        (0, u32::MAX, Status::TooLarge),
+    ] {
+        let bulk = Bulk { chunk, len, crc: 0 };
+        assert_eq!(
+            fake.call(&mut world, SlotOp::PutBulk, b"k", &bulk.to_bytes())
+                .status,
+            want
+        );
+    }
+    fake.send_control(&Message::BulkOpen { chunk_count: 1 });
+    world.settle();
+    assert!(
+        matches!(fake.receive(), Some(Message::Error { .. })),
+        "once per session"
+    );
+    fake.put(&mut world, b"k", b"the session goes on");
+}

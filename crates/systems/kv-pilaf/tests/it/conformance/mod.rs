@@ -1,0 +1,9 @@
+//! Pilaf passes the suite of key-value systems, and what its readers are told in simulated clusters.
+
+mod growth;
+mod race;
+mod reads;
+
+mod suite {
+    drover_testkit::shard_suite!(drover_testkit::beds::Pilaf);
+}
