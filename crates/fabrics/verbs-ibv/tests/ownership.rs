@@ -1,5 +1,5 @@
-//! Whatever is dropped first: no object is destroyed before what uses it, none twice, none never. A process of its own,
-//! because it counts the objects of one; the stub refuses to destroy what is in use.
+//! Objects may be dropped in any order: none is destroyed before its users, none twice, and none is leaked. Runs in a
+//! separate process, because it counts the objects of the process; the stub refuses to destroy an object in use.
 
 mod stub;
 
@@ -8,7 +8,7 @@ use drover_verbs::{Access, Context, Device, QpKind, QpOptions, QueuePair};
 use drover_verbs_ibv::{Ibv, IbvDevice, IbvOptions};
 use std::any::Any;
 
-/// One of everything, the parents first.
+/// One object of each kind, parents first.
 fn one_of_each() -> Vec<Box<dyn Any>> {
     let mut options = IbvOptions::default();
     options.library = Some(stub::library());

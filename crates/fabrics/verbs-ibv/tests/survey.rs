@@ -1,4 +1,4 @@
-//! What a survey tells of devices, and that it chooses as opening does.
+//! Contents of a survey; and that it chooses as opening does.
 
 mod stub;
 

@@ -1,5 +1,5 @@
-//! What opening, registering and connecting say when they fail, word for word: what failed, where, the likely cause and
-//! the next step. (Refusals of the choice itself, of which there are more: `src/choose_tests.rs`.)
+//! Exact error texts of opening, registering and connecting: what failed, where, the likely cause and the next step.
+//! (Refusals of the choice itself, of which there are more, are tested in `src/choose_tests.rs`.)
 
 mod stub;
 
@@ -164,7 +164,7 @@ fn qp(ctx: &IbvContext, kind: QpKind) -> IbvQp {
         .expect("a queue pair")
 }
 
-/// A peer whose packets carry 1024 bytes, as we see it from a port with packets of 4096.
+/// A peer whose packets carry 1024 bytes, for a port with packets of 4096.
 fn narrow_peer(kind: QpKind) -> Export {
     let device = open(stub::library(), Wish::default()).expect("a device");
     let ctx = device.context().expect("a context");
@@ -236,7 +236,7 @@ fn less_than_the_port_carries_makes_unequal_ends_fit() {
         .expect("they fit");
 }
 
-/// In a thread of its own, which has no right to lock memory any more.
+/// Runs in a thread of its own that gives up the right to lock memory.
 #[test]
 fn a_memlock_limit_of_64_kib() {
     let unprivileged = std::thread::spawn(|| {

@@ -1,4 +1,4 @@
-//! The watch tells of a queue pair whose requests do not complete, once, and with what its device says.
+//! The watch reports a queue pair whose requests do not complete, once, with the attributes its device reports.
 
 mod stub;
 
@@ -74,7 +74,7 @@ impl Bed {
         self.cq.poll(self.ctx.cpu(), &mut [Wc::default(); 16])
     }
 
-    /// Numbers of queue pairs that are told of by the second of two looks.
+    /// Numbers of the queue pairs that the second of two checks reports.
     fn look_twice(&self) -> Vec<Qpn> {
         let first = self.ctx.stuck(Ns::ZERO);
         assert!(first.is_empty(), "time counts from the first look");
@@ -105,7 +105,7 @@ fn what_does_not_complete_is_told_once_in_words() {
     assert!(bed.ctx.stuck(Ns::ZERO).is_empty(), "it is told once");
 }
 
-/// What is logged while `wait` goes on waiting, until something is.
+/// The log lines written while `wait` is called repeatedly, until there is one.
 fn logged(mut wait: impl FnMut()) -> String {
     let log = Arc::new(Mutex::new(Vec::new()));
     let writer = log.clone();
@@ -134,7 +134,7 @@ impl Write for Log {
     }
 }
 
-/// Nobody calls [`IbvContext::stuck`] here: whoever goes on polling is told, and whoever sleeps.
+/// The program does not call [`IbvContext::stuck`] here: polling and sleeping contexts both log by themselves.
 #[test]
 fn waiting_programs_have_it_logged_by_themselves() {
     for sleeps in [false, true] {
