@@ -1,4 +1,4 @@
-//! A peer is killed at a random instruction of its posting loop, again and again; the survivor goes on.
+//! A peer is killed at a random instruction of its posting loop, repeatedly; the survivor continues.
 
 mod common;
 
@@ -12,7 +12,7 @@ const ROUNDS: usize = 25;
 const SLOTS: usize = 16;
 const SLOT_BYTES: usize = 128;
 const RECV_BYTES: usize = 256;
-/// From the child; others are the parent's.
+/// Flag of messages from the child.
 const FROM_CHILD: u32 = 1 << 31;
 
 /// `words` copies of `number`: torn if they differ.
@@ -57,7 +57,7 @@ fn the_survivor_of_a_killed_peer_goes_on() {
     let mut from_children = 0u64;
     for round in 0..ROUNDS {
         let (mut child, mut channel) = spawn(&["the_survivor_of_a_killed_peer_goes_on", "--exact"], "victim");
-        // Every client gets a region and a queue pair of its own, as services should do.
+        // Every client gets a region and a queue pair of its own, as in services.
         let slots = ctx.alloc(SLOTS * SLOT_BYTES, PageWish::Small).expect("memory");
         let mr = ctx.register(&slots, Access::REMOTE_WRITE).expect("registration");
         let mut connection = qp(&ctx, &cq, QpKind::Rc);
@@ -80,7 +80,7 @@ fn the_survivor_of_a_killed_peer_goes_on() {
                 killed = true;
             }
             looks += 1;
-            // Datagrams that find no RECV are gone, and the dead child's may have taken them all: say it again.
+            // Datagrams without a RECV are lost, and the dead child's may have taken all RECVs: send again.
             if killed && looks % 100 == 0 {
                 let op = SendOp::Send {
                     dest: Some(dest),
@@ -106,7 +106,7 @@ fn the_survivor_of_a_killed_peer_goes_on() {
             receiver.post_recv(ctx.cpu(), &recvs).expect("post");
         }
         from_children += got;
-        // The channel's end says that the child is gone: its queue pair goes, nothing waits for it.
+        // The end of the channel shows that the child is gone: drop its queue pair without waiting.
         drop(connection);
     }
     assert!(from_children >= ROUNDS as u64);
@@ -126,7 +126,7 @@ fn victim(mut channel: Channel) {
         .expect("handle");
     channel.send(&rc.export().expect("export")).expect("parent");
     let mut list = SendList::default();
-    // Far more than a parent takes; so an orphan ends.
+    // Far more than a parent takes, so that an orphan ends.
     for number in 0..50_000_000u64 {
         list.clear();
         let words = 1 + (number % 20) as usize;

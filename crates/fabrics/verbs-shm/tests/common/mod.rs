@@ -1,4 +1,5 @@
-//! Queue pairs made and used in the plainest way, exports through a Unix socket, children that are this executable again.
+//! Queue pairs used in the simplest way, exports through a Unix socket, and child processes that run this executable
+//! again.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use drover_verbs::*;
@@ -39,7 +40,7 @@ pub struct Channel(OwnedFd);
 pub struct Gone;
 
 impl Channel {
-    /// The parent's socket, in a child started by [`spawn`]: its standard input.
+    /// The parent's socket in a child started by [`spawn`]: its standard input.
     pub fn of_child() -> Channel {
         Channel(
             std::io::stdin()
@@ -58,7 +59,7 @@ impl Channel {
         let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         assert!(fds.is_empty() || ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
-        // A leading byte, because an empty packet looks like the end.
+        // A leading byte, because an empty packet looks like end of file.
         let parts = [IoSlice::new(&[1]), IoSlice::new(&export.bytes)];
         rustix::net::sendmsg(&self.0, &parts, &mut ancillary, SendFlags::NOSIGNAL).map_err(|_| Gone)?;
         Ok(())
@@ -70,7 +71,7 @@ impl Channel {
             .map(|message| message.expect("a blocking call"))
     }
 
-    /// The next message, if there is one.
+    /// The next message, if any.
     pub fn try_receive(&mut self) -> Result<Option<Export>, Gone> {
         self.next(RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT)
     }
@@ -97,7 +98,7 @@ impl Channel {
         }))
     }
 
-    /// Some text, to take turns.
+    /// Sends a text, for synchronisation.
     pub fn say(&mut self, text: &str) -> Result<(), Gone> {
         self.send(&Export {
             bytes: text.as_bytes().to_vec(),
@@ -105,15 +106,15 @@ impl Channel {
         })
     }
 
-    /// Waits for the other's [`say`](Channel::say).
+    /// Waits for the other end's [`say`](Channel::say).
     pub fn hear(&mut self) -> Result<String, Gone> {
         self.receive()
             .map(|message| String::from_utf8(message.bytes).expect("text"))
     }
 }
 
-/// This executable again, with `args`, `role` in its environment, and a channel. It dies with its channel: a
-/// child that waits for us ends when we do.
+/// Starts this executable again with `args`, `role` in its environment, and a channel. A child that waits on its
+/// channel ends when we do.
 pub fn spawn(args: &[&str], role: &str) -> (Child, Channel) {
     let (ours, theirs) = rustix::net::socketpair(
         AddressFamily::UNIX,
