@@ -21,6 +21,9 @@ struct Inner {
 impl BufferPool {
     /// `count` buffers of `piece_bytes` (rounded up to a cache line) cut from memory that `alloc` provides (a fabric
     /// may need shared or huge pages).
+    ///
+    /// # Errors
+    /// [`AllocError`] of `alloc`.
     pub fn new(
         piece_bytes: usize,
         count: usize,
@@ -39,6 +42,9 @@ impl BufferPool {
     }
 
     /// A pool over ordinary private memory.
+    ///
+    /// # Errors
+    /// [`AllocError`] if the system has no such memory.
     pub fn private(piece_bytes: usize, count: usize) -> Result<BufferPool, AllocError> {
         BufferPool::new(piece_bytes, count, |bytes| {
             Region::private(bytes, PageWish::Small)
