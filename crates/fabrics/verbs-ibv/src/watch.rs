@@ -180,7 +180,7 @@ fn described(attr: &ffi::QpAttr) -> String {
         _ => "another state",
     };
     format!(
-        "its device says: {state}, peer {:#x}, sq_psn {:#x}, rq_psn {:#x}, path MTU {}, timeout {}, retry_cnt {}, \
+        "the device reports: {state}, peer {:#x}, sq_psn {:#x}, rq_psn {:#x}, path MTU {}, timeout {}, retry_cnt {}, \
          rnr_retry {}, min_rnr_timer {}, rd_atomic {} out {} in",
         attr.dest_qp_num,
         attr.sq_psn,

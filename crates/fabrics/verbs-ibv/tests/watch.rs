@@ -98,8 +98,8 @@ fn what_does_not_complete_is_told_once_in_words() {
         stuck.to_string(),
         format!(
             "Rc queue pair {from:#x} of stub0 port 1 is stuck: 2 signaled requests outstanding, nothing completed for \
-             0 ms; its device says: RTS, peer {to:#x}, sq_psn 0x7, rq_psn 0x9, path MTU 1024, timeout 14, retry_cnt 6, \
-             rnr_retry 7, min_rnr_timer 12, rd_atomic 16 out 16 in"
+             0 ms; the device reports: RTS, peer {to:#x}, sq_psn 0x7, rq_psn 0x9, path MTU 1024, timeout 14, \
+             retry_cnt 6, rnr_retry 7, min_rnr_timer 12, rd_atomic 16 out 16 in"
         )
     );
     assert!(bed.ctx.stuck(Ns::ZERO).is_empty(), "it is told once");

@@ -70,7 +70,7 @@ pub enum CreateError {
         fabric: &'static str,
     },
     /// A number exceeds the limit of the device.
-    #[error("{what} of {asked} asked, at most {limit} offered")]
+    #[error("{what} of {asked} requested, at most {limit} supported")]
     Limit {
         /// Name of the number.
         what: &'static str,
@@ -103,7 +103,7 @@ pub enum ImportError {
         reason: &'static str,
     },
     /// The two ends are incompatible: for example, packets of one are too long for the other.
-    #[error("the two ends do not fit: {reason}")]
+    #[error("the two ends are incompatible: {reason}")]
     Incompatible {
         /// Difference, consequence and remedy.
         reason: String,
