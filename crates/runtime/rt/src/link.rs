@@ -37,6 +37,9 @@ pub trait Handshake {
 
     /// Handles a frame of the handshake; `session` holds the state made of earlier ones. Returns true when the session
     /// is complete, if there is one.
+    ///
+    /// # Errors
+    /// The server refused, or the frame is unexpected or malformed.
     fn take(
         &mut self,
         frame: &Frame,
@@ -265,7 +268,7 @@ impl<H: Handshake> Link<H> {
 
     /// Drops the session, and then the channel, which notifies the server.
     fn lose(&mut self, now: Ns, error: H::Error) {
-        tracing::debug!(%error, "no session");
+        tracing::debug!(%error, "session failed, will retry");
         self.error = Some(error);
         let retry_at = now + self.rest;
         self.rest = (self.rest * 2).min(self.options.rest_max);

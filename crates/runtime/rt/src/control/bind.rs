@@ -90,7 +90,7 @@ impl ControlListener {
     pub fn accept(&self) -> io::Result<Option<ControlStream>> {
         let accepted = match self.accept_one() {
             Err(error) if is_out_of_descriptors(&error) => {
-                tracing::warn!(addr = %self.addr, "a connection is refused: too many open files");
+                tracing::warn!(addr = %self.addr, "connection refused: too many open files");
                 self.spare.lend(|| self.refuse_one())
             }
             other => other.map(Some),

@@ -61,7 +61,7 @@ pub enum DecodeError {
         bytes: usize,
     },
     /// There are descriptors without a field that refers to them.
-    #[error("{count} descriptors that nothing in the message refers to")]
+    #[error("{count} surplus descriptors in the message")]
     SurplusFds {
         /// Number of surplus descriptors.
         count: usize,
@@ -199,6 +199,9 @@ impl<'a> Reader<'a> {
     }
 
     /// The next `len` bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] if fewer are left.
     pub fn raw(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
         let rest = &self.body[self.at..];
         let out = rest.get(..len).ok_or(DecodeError::Truncated { at: self.at })?;
@@ -212,11 +215,17 @@ impl<'a> Reader<'a> {
     }
 
     /// The next byte.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] if none is left.
     pub fn u8(&mut self) -> Result<u8, DecodeError> {
         Ok(self.array::<1>()?[0])
     }
 
     /// The next byte, which must be 0 or 1.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the field is truncated or its value is out of range.
     pub fn bool(&mut self, field: &'static str) -> Result<bool, DecodeError> {
         match self.u8()? {
             0 => Ok(false),
@@ -229,21 +238,33 @@ impl<'a> Reader<'a> {
     }
 
     /// The next 2 bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] if fewer are left.
     pub fn u16(&mut self) -> Result<u16, DecodeError> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
     /// The next 4 bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] if fewer are left.
     pub fn u32(&mut self) -> Result<u32, DecodeError> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
     /// The next 8 bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] if fewer are left.
     pub fn u64(&mut self) -> Result<u64, DecodeError> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
     /// A byte string of at most `max` bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the field is truncated or its value is out of range.
     pub fn bytes(&mut self, field: &'static str, max: usize) -> Result<&'a [u8], DecodeError> {
         let len = self.u32()? as usize;
         if len > max {
@@ -256,6 +277,9 @@ impl<'a> Reader<'a> {
     }
 
     /// An export. The provider checks its contents.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the field is truncated or its value is out of range.
     pub fn export(&mut self) -> Result<Export, DecodeError> {
         let bytes = self.bytes("export length", Export::BYTES_MAX)?.to_vec();
         let count = self.u8()?;

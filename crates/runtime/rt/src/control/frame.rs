@@ -78,7 +78,7 @@ pub enum FrameError {
         found: u32,
     },
     /// The peer uses another version of the framing.
-    #[error("the peer speaks version {theirs} of the control channel, we speak {VERSION}")]
+    #[error("the peer uses version {theirs} of the control channel, this end version {VERSION}")]
     Version {
         /// The peer's version.
         theirs: u16,
@@ -93,7 +93,7 @@ pub enum FrameError {
     #[error("more than {FDS_MAX} descriptors at once")]
     TooManyFds,
     /// Fewer descriptors arrived than the frame announced.
-    #[error("a frame announced {announced} descriptors and brought {arrived}")]
+    #[error("a frame announced {announced} descriptors but {arrived} arrived")]
     MissingFds {
         /// Number in the header.
         announced: usize,
@@ -191,6 +191,9 @@ impl FrameReader {
     }
 
     /// Adds a chunk of the stream and the descriptors received with it.
+    ///
+    /// # Errors
+    /// [`FrameError::TooManyFds`] if more descriptors wait than one frame may have.
     pub fn push(
         &mut self,
         bytes: &[u8],

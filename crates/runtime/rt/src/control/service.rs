@@ -129,7 +129,7 @@ pub enum AskError {
     #[error(transparent)]
     Control(#[from] ControlError),
     /// The answer is malformed.
-    #[error("the server answered something else: {0}")]
+    #[error("malformed answer from the server: {0}")]
     Answer(#[from] DecodeError),
 }
 

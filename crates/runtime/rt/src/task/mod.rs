@@ -77,7 +77,7 @@ pub enum PoolError {
 
 /// The pool already has [`TaskOptions::task_count_max`] tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the pool has as many tasks as it can have")]
+#[error("the task pool is full")]
 pub struct PoolFull;
 
 type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
