@@ -3,7 +3,7 @@
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
 //! | 0 | 4 | record offset | in units of 8 bytes from the start of the extents: 32 GiB of them |
-//! | 4 | 4 | length and flags | bits 0-23 length of the record, bytes; 24-25 index of this entry among the key's choices; 26 in use; 27-31 zero |
+//! | 4 | 4 | length and flags | bits 0-23 record length, bytes; 24-25 index among the key's choices; 26 in use; 27-31 zero |
 //! | 8 | 8 | record sum | checksum of the whole record |
 //! | 16 | 4 | fingerprint | 32 bits of the key's hash, independent of its three candidate entries |
 //! | 20 | 4 | version | incremented each time the key is written |
@@ -158,7 +158,8 @@ mod tests {
         }
     }
 
-    /// Pilaf's released code packs an entry into 53 bytes, so that most lie in two cache lines: a READ sees halves of two.
+    /// Pilaf's released code packs an entry into 53 bytes, so that most lie in two cache lines: a READ sees halves of
+    /// two.
     #[test]
     fn pilaf_an_entry_lies_in_one_line() {
         for index in 0..1000 {

@@ -47,7 +47,7 @@ pub const TABLE_MAGIC: u64 = u64::from_le_bytes(*b"DRVCUCK1");
 
 /// No space for a key: grow the table or refuse the key. The table is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no way to make space for a key within {VISITED_MAX} places")]
+#[error("no space for a key after {VISITED_MAX} entries were searched")]
 pub struct TableFull;
 
 /// Offset of entry `index` from the start of the table.

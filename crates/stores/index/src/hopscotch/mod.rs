@@ -13,8 +13,8 @@
 //! overflow after the reader has passed its slot. So *a miss must be confirmed*, by the owner or by the header's count
 //! of moves, which also counts blocks that leave their chain.
 //!
-//! *(Neighbourhood of 6: stated in `[HERD §5.1]`; buckets read by twos and overflow chains: from the literature on `[FaRM]`;
-//! the rest: our choice.)*
+//! *(Neighbourhood of 6: stated in `[HERD §5.1]`; buckets read in pairs and overflow chains: from the literature on
+//! `[FaRM]`; the rest: our choice.)*
 
 mod geometry;
 mod object;

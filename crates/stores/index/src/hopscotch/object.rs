@@ -48,7 +48,7 @@ pub const fn object_bytes(key_bytes: usize, value_bytes: usize) -> usize {
 
 /// The READ saw a concurrent write, or another object than the requested one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("an object that was being written, or another one")]
+#[error("the object was being written or is another one")]
 pub struct TornObject;
 
 /// The version after `version`; its lower 16 bits are never [`MARK`].

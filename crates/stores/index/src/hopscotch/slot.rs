@@ -3,7 +3,7 @@
 //! | offset | size, wide | size, narrow | field | meaning |
 //! |---|---|---|---|---|
 //! | 0 | 8 | 8 | header | bit 0 locked; 1-15 incarnation of the object; 16-63 version of the slot |
-//! | 8 | 4 | 4 | link | bits 0-23 overflow block of the home that begins here, 0 = none; 24-31 length of the value, or the kind of other content |
+//! | 8 | 4 | 4 | link | bits 0-23 overflow block of this home, 0 = none; 24-31 length of the value or kind of content |
 //! | 12 | 16 | 8 | key | the hash of the key; narrow: its upper half |
 //! | 28 / 20 | 32 | 8 | value | inline value, or bits 0-23 length of the object, 24-63 its offset / 8 |
 //! | 60 / 28 | 4 | 4 | tail | lower half of the version |
@@ -107,7 +107,7 @@ pub struct Slot {
 
 /// The slot was being written, or was never written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a slot that was being written")]
+#[error("the slot was being written")]
 pub struct TornSlot;
 
 impl Slot {
