@@ -6,7 +6,7 @@
 //! | 4 | 4 | kv_len | value length in bits 0-22, bit 23 set if there are no extras, key length in bits 24-31 |
 //! | 8 | 4 | expire_s | absolute seconds since server start, 0 = never |
 //! | 12 | 4 | version | changes with every update |
-//! | 16 | key length, padded to 8; 16 if that is 0 | name | the key, or all 128 bits of its hash if there is no key (hash-only) |
+//! | 16 | key length, padded to 8; 16 if that is 0 | name | the key, or the 128 bits of its hash (hash-only) |
 //! | then | 16 or none | [extras](crate::extras) | fields for memcached's commands |
 //! | then | value length, padded to 8 | value | |
 //!

@@ -12,7 +12,7 @@
 //! | 8, 9 | hash seed |
 //! | 10 | start of counting seconds, in seconds since 1970 |
 //! | 11 | time of writing, in seconds since 1970 |
-//! | 12 + 8 i | partition i: head, version, reach, first free spare bucket, items, second in which to clear it (2^64 - 1: never), digest of index, of items |
+//! | 12 + 8 i | partition i: head, version, reach, first free spare bucket, items, second to clear it in (2^64 - 1: never), digests of index and items |
 //! | last | digest of all words before it |
 //!
 //! Words of 8 bytes, little-endian.
