@@ -27,10 +27,10 @@ impl Usage {
 /// A server with a queue of items; an item is a number that the owner interprets.
 ///
 /// ```text
-///   expect(at, item)  an item will arrive at that time
-///   next_at()         when the next service begins: the owner sets its [`Alarm`](crate::Alarm) to it
-///   take(now)         the item whose service begins now: the owner decides what it costs *now*
-///   serve(now, time)  begins that service, which takes `time`
+/// expect(at, item)  an item will arrive at that time
+/// next_at()         when the next service begins: the owner sets its [`Alarm`](crate::Alarm) to it
+/// take(now)         the item whose service begins now: the owner decides what it costs *now*
+/// serve(now, time)  begins that service, which takes `time`
 /// ```
 /// No work is needed between two services, so an item costs its owner one event, however long it waits.
 #[derive(Debug, Default)]
