@@ -1,5 +1,5 @@
-//! [`Extents`]: an allocator for records that peers may be reading: records are never overwritten, moved, or reused at
-//! once.
+//! [`Extents`]: an allocator for records that peers may be reading: it never overwrites or moves a record, and never
+//! reuses its memory at once.
 //!
 //! ```text
 //!   memory   | chunk, 2 MiB | chunk | chunk | chunk | ...          a run of chunks for longer records
