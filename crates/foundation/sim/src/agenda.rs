@@ -6,7 +6,7 @@
 //!   +---------+---------+---------+---------+-- ... --+
 //!   | current | chain   |         | chain   |         |    far: a heap of what comes later still
 //!   +---------+---------+---------+---------+-- ... --+
-//!     sorted    not sorted; one bit says whether there is any
+//!     sorted    not sorted; one bit per slice: not empty
 //! ```
 //!
 //! Most events in a cluster happen within microseconds of their creation, a few per slice. So an entry is chained to

@@ -90,7 +90,7 @@ pub(crate) enum State {
     Free,
     /// All its actors are idle.
     Parked,
-    /// Its next step is in the queue, or going on.
+    /// Its next step is queued or running.
     Scheduled,
     /// Its machine crashed.
     Dead,

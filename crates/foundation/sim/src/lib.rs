@@ -3,7 +3,7 @@
 //! It depends on neither verbs nor keys and values: network cards are a [`Model`] of another crate.
 //!
 //! - [`Sim`] runs events in the order of their time and steps the [`Actor`](drover_base::Actor)s of virtual cores.
-//! - [`VirtualCpu`] is a core as actors see it: work moves its clock by what a [`CostTable`] says.
+//! - [`VirtualCpu`] is a core as actors see it: work moves its clock by the prices of a [`CostTable`].
 //! - [`Station`] and [`Pipe`] are the parts of models: servers with a queue, and streams of bytes.
 //! - [`Stream`] is randomness that is independent of other entities' draws; [`Noise`] and [`FaultPlan`] use it.
 //!
