@@ -7,7 +7,7 @@
 //! The tag is never 0, so no entry is 0 *(stated in `[MICA §4.3.2]`)*.
 
 /// An entry: the key hash's tag and where its item starts. The offset is *virtual*: it counts all bytes ever
-/// appended, modulo 2^`BITS`. `BITS` is 48 except in tests, which want to see it wrap.
+/// appended, modulo 2^`BITS`. `BITS` is 48 except in tests, which make it wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Slot<const BITS: u32 = 48>(u64);
 

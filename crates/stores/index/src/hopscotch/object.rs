@@ -29,7 +29,7 @@ use drover_base::Ns;
 /// Version of a line that is being written.
 pub const MARK: u16 = 0xffff;
 
-/// A READ of an object that took longer is repeated.
+/// Longest READ of an object; one that took longer is repeated.
 pub const READ_NS_MAX: Ns = Ns::from_ms(1);
 
 const LINE: usize = 64;
