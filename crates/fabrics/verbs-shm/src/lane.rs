@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! word   line  written by  field
-//!    0     0   sender      claim, set once by CAS: 0 free, 1 used, u64::MAX taken back by the receiver
+//!    0     0   sender      claim, set once by CAS: 0 free, 1 used, u64::MAX revoked by the receiver
 //!    8     1   receiver    consumed: ring lines read, published every quarter ring
 //!    9     1   receiver    posted: RECVs posted so far (RC)
 //!   16     2   sender      closed: 1 when the sender is gone

@@ -7,7 +7,7 @@
 //! - [`ShmDevice`] holds the configuration; [`ShmContext`] is one thread's view and owns the resources.
 //! - **One-sided requests** are executed when posted, by the initiating core, on mapped memory. Rights are
 //!   enforced by the MMU: a region exported without remote write is sealed against writable mappings. (Memory
-//!   that can be written can also be read: the MMU knows no write-only pages.)
+//!   that can be written can also be read: MMUs have no write-only pages.)
 //! - **Messages** go through *lanes*, one per sender and receiving queue pair: see `lane.rs` and `ring.rs` for the
 //!   bytes. Senders share no lock and no index, so a dead sender cannot block others.
 //! - **Sleeping** contexts are woken through bells (`bell.rs`); an awake context costs its writers one cached load.
