@@ -142,7 +142,7 @@ impl<H: Handshake> Link<H> {
         }
     }
 
-    /// The session, if there is one that works.
+    /// The session, if there is a usable one.
     pub fn session(&mut self) -> Option<&mut H::Session> {
         match &mut self.phase {
             Phase::Up { session, .. } if !H::is_broken(session) => Some(session),
