@@ -43,7 +43,7 @@ flaws! {
     LosesImm,
     /// SENDs of no bytes are lost.
     LosesEmptySends,
-    /// A WRITE with immediate data leaves the RECVs alone.
+    /// A WRITE with immediate data takes no RECV.
     WriteImmTakesNoRecv,
     /// Over RC, a SEND without a RECV is lost as over UC.
     LosesEarlySends,
@@ -111,7 +111,7 @@ flaws! {
     IgnoresAtomicRight,
     /// Over UC, refusals are reported as over RC.
     UcReportsRefusals,
-    /// Requests that reach outside a region succeed without effect.
+    /// Requests outside a region succeed without effect.
     IgnoresBounds,
     /// The last byte of a region is out of bounds.
     BoundsOneShort,
