@@ -385,7 +385,7 @@ impl Region {
         }
     }
 
-    /// Whether `[offset, offset + len)` lies inside. For addresses that came from a peer.
+    /// Whether `[offset, offset + len)` is inside. For addresses that came from a peer.
     #[inline]
     pub fn contains(&self, offset: usize, len: usize) -> bool {
         offset <= self.len() && len <= self.len() - offset
