@@ -166,7 +166,7 @@ impl SendList {
     /// The `N` kept bytes before `end`.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If `end` is beyond the kept bytes or less than `N`.
     #[inline(always)]
     pub fn kept_block_mut<const N: usize>(&mut self, end: usize) -> &mut [u8; N] {
         debug_assert!(end <= self.kept as usize);
