@@ -1,4 +1,4 @@
-//! The control path: making and destroying objects, connecting queue pairs.
+//! The control path: creates and destroys objects, connects queue pairs.
 
 use super::execute;
 use super::fabric::{Cq, Mr, Qp, Recvs, fabric};
@@ -8,7 +8,7 @@ use rustix::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
 
-/// Longest inline payload, as software RoCE has it.
+/// Longest inline payload, as in software RoCE.
 const INLINE_MAX: u32 = 512;
 /// 1024 bytes.
 const MTU: u32 = 3;
@@ -44,26 +44,26 @@ pub fn table() -> Library {
     }
 }
 
-/// What a pointer of the library points at.
+/// The object behind a pointer of the library.
 pub fn at<'a, T>(pointer: *mut T) -> &'a mut T {
-    // SAFETY: the provider passes live objects of ours, and places of its own.
+    // SAFETY: the provider passes live objects of ours, and space of its own.
     unsafe { &mut *pointer }
 }
 
-/// A new object, whose owner is the provider.
+/// Gives a new object to the provider.
 fn give<T>(object: T) -> *mut T {
     fabric().objects_alive += 1;
     Box::into_raw(Box::new(object))
 }
 
-/// Takes an object back.
+/// Takes an object back from the provider.
 fn take<T>(pointer: *mut T) -> Box<T> {
     fabric().objects_alive -= 1;
     // SAFETY: given out by `give`, and destroyed once.
     unsafe { Box::from_raw(pointer) }
 }
 
-/// No object, for this reason.
+/// Returns no object, with the error number `errno`.
 fn refuse<T>(errno: i32) -> *mut T {
     set_errno(errno);
     null_mut()
@@ -74,12 +74,12 @@ fn set_errno(errno: i32) {
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Devices, domains and handles have no structure of their own: an object whose address is what counts.
+/// A device, domain or handle: it has no structure, only its address matters.
 fn opaque<T>(number: u32) -> *mut T {
     give(number).cast()
 }
 
-// A list of one device, and the nothing that ends it. The device is a static: its address is its identity.
+// A list of one device and its terminator. The device is a static: its address is its identity.
 static DEVICE: u64 = 0;
 
 extern "C" fn get_device_list(count: *mut i32) -> *mut *mut ffi::Device {
@@ -243,7 +243,7 @@ extern "C" fn create_comp_channel(context: *mut ffi::Context) -> *mut ffi::CompC
 extern "C" fn destroy_comp_channel(channel: *mut ffi::CompChannel) -> i32 {
     let fd = take(channel).fd;
     fabric().channels.remove(&fd);
-    // SAFETY: made by `create_comp_channel`, closed once.
+    // SAFETY: created by `create_comp_channel`, closed once.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
     0
 }
@@ -388,7 +388,7 @@ extern "C" fn create_qp(pd: *mut ffi::Pd, init: *mut ffi::QpInitAttr) -> *mut ff
     })
 }
 
-/// Which attributes a transition must have, at least.
+/// Attributes that a transition requires at least.
 fn wanted(kind: u32, state: u32) -> i32 {
     let reliable = kind == ffi::QPT_RC;
     let more = |mask| if reliable { mask } else { 0 };
@@ -429,7 +429,7 @@ extern "C" fn modify_qp(qp: *mut ffi::Qp, attr: *mut ffi::QpAttr, mask: i32) -> 
         return libc::EINVAL;
     }
     state.state = attr.qp_state;
-    // The provider builds upon what it passed before.
+    // The provider relies on attributes that it passed before.
     state.attr = attr;
     match attr.qp_state {
         ffi::QPS_INIT => state.qkey = attr.qkey,
@@ -439,7 +439,7 @@ extern "C" fn modify_qp(qp: *mut ffi::Qp, attr: *mut ffi::QpAttr, mask: i32) -> 
                 "RoCE needs a GID"
             );
             state.dest = attr.dest_qp_num;
-            // 0.96 ms is what the tests' timeout of 5 ms asks for, 0.64 ms what those wait with who wait for ever.
+            // The tests' timeout of 5 ms asks for 0.96 ms; infinite timeouts ask for 0.64 ms.
             state.rnr_wait_ns = if attr.min_rnr_timer == 13 {
                 960_000
             } else {

@@ -1,4 +1,4 @@
-//! The data path: requests are tried in order as soon as they are posted, and again whenever somebody polls.
+//! The data path: requests are attempted in order when they are posted, and again at every poll.
 
 use super::fabric::{Fabric, Qp, Recv, Request, fabric, failed};
 use super::memory;
@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 enum Attempt {
     Done(u32),
-    /// No RECV there.
+    /// The peer has no RECV.
     Wait,
     Failed(u32),
 }
@@ -17,9 +17,9 @@ fn now_ns() -> u64 {
     NativeCpu::ticks_to_ns(timestamp())
 }
 
-/// What a pointer of the library points at.
+/// The object behind a pointer of the library.
 fn at<'a, T>(pointer: *mut T) -> &'a mut T {
-    // SAFETY: the provider passes objects, requests and places of its own that live for the call.
+    // SAFETY: the provider passes objects, requests and buffers of its own that live for the call.
     unsafe { &mut *pointer }
 }
 
@@ -115,7 +115,7 @@ pub extern "C" fn req_notify_cq(cq: *mut ffi::Cq, _solicited_only: i32) -> i32 {
 }
 
 impl Fabric {
-    /// Takes one request into the send queue, or says why not.
+    /// Takes one request into the send queue; returns 0 or an error number.
     fn take(&mut self, qpn: u32, wr: &ffi::SendWr) -> i32 {
         let qp = self.qps.get_mut(&qpn).expect("a live queue pair");
         if !matches!(qp.state, ffi::QPS_RTS | ffi::QPS_ERR) {
@@ -137,7 +137,7 @@ impl Fabric {
         0
     }
 
-    /// Executes requests of one queue pair, in order, until one has to wait.
+    /// Executes requests of one queue pair in order until one has to wait.
     fn run(&mut self, qpn: u32) {
         while let Some(qp) = self.qps.get(&qpn) {
             if qp.state == ffi::QPS_ERR {
@@ -189,7 +189,7 @@ impl Fabric {
         self.complete(cq, wc, frees);
     }
 
-    /// The first waiting request failed: everything behind it is flushed.
+    /// Fails the first waiting request and flushes those after it.
     fn refuse(&mut self, qpn: u32, status: u32) {
         let qp = self.qps.get_mut(&qpn).expect("it failed");
         let request = qp.waiting.pop_front().expect("a request that failed");
@@ -223,7 +223,7 @@ impl Fabric {
         match attempt {
             Attempt::Failed(ffi::WC_LOC_PROT_ERR) => attempt,
             Attempt::Failed(status) if kind == ffi::QPT_RC => {
-                // The responder's end breaks too, when it is what found the fault.
+                // The responder's end fails too if it found the fault.
                 if matches!(status, ffi::WC_REM_ACCESS_ERR | ffi::WC_REM_INV_REQ_ERR) {
                     self.break_qp(dest);
                 }
@@ -321,7 +321,7 @@ impl Fabric {
         Attempt::Failed(theirs)
     }
 
-    /// Delivers a datagram, or drops it without a word.
+    /// Delivers a datagram, or drops it silently.
     fn datagram(&mut self, from: u32, request: &Request, bytes: &[u8]) {
         let to = request.remote_qpn;
         let welcome = self.qps.get(&to).is_some_and(|qp| {
@@ -366,7 +366,7 @@ impl Fabric {
     }
 }
 
-/// A request as it is kept: inline payloads are copied now.
+/// The stored form of a request: inline payloads are copied now.
 fn request(qp: &Qp, wr: &ffi::SendWr) -> Request {
     let sges: Vec<ffi::Sge> = (0..wr.num_sge as usize)
         .map(|n| *at(wr.sg_list.wrapping_add(n)))

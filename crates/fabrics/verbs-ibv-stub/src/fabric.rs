@@ -1,4 +1,4 @@
-//! The tables behind the structures, and what completing something means.
+//! The tables behind the structures, and the effects of completions.
 
 use super::memory;
 use drover_verbs_ibv::ffi;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 /// The one fabric of this process.
 pub static FABRIC: Mutex<Fabric> = Mutex::new(Fabric::new());
 
-/// The fabric, also after a test panicked in it.
+/// The fabric, even after a test panicked while holding it.
 pub fn fabric() -> MutexGuard<'static, Fabric> {
     FABRIC.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -36,7 +36,7 @@ pub struct Cq {
     pub address: usize,
     pub channel: i32,
     pub armed: bool,
-    /// Completions, and how many places of the send queue each gives back.
+    /// Completions, each with the number of send queue slots that polling it frees.
     pub ready: VecDeque<(ffi::Wc, usize)>,
 }
 
@@ -68,7 +68,7 @@ pub struct Qp {
     pub rnr_tries: u8,
     pub waiting: VecDeque<Request>,
     pub waits_since: Option<u64>,
-    /// Places of the send queue in use, and those of them that no completion covers yet.
+    /// Send queue slots in use, and those that no completion covers yet.
     pub occupied: usize,
     pub uncovered: usize,
 }
@@ -102,13 +102,13 @@ impl Fabric {
         }
     }
 
-    /// A number nobody has; far apart, so that a guessed one is nobody's.
+    /// An unused number; numbers are far apart, so that a guessed one is invalid.
     pub fn number(&mut self) -> u32 {
         self.next += 7;
         self.next
     }
 
-    /// Adds a completion, and makes an event if one was asked for.
+    /// Adds a completion, and raises an event if one was requested.
     pub fn complete(&mut self, cq: u32, wc: ffi::Wc, frees: usize) {
         let Some(cq) = self.cqs.get_mut(&cq) else { return };
         cq.ready.push_back((wc, frees));
@@ -142,7 +142,7 @@ impl Fabric {
         self.complete(cq, failed(qpn, wr_id, status), uncovered + 1);
     }
 
-    /// The address of `[offset, offset + len)` of the registration `key`, if it gives these rights there.
+    /// Address of `[offset, offset + len)` in the registration `key`, if it grants these rights.
     pub fn address(&self, pd: usize, key: u32, offset: u64, len: u64, access: i32) -> Option<usize> {
         let mr = self.mrs.get(&key)?;
         let inside = offset.checked_add(len).is_some_and(|end| end <= mr.len);
@@ -162,7 +162,7 @@ impl Fabric {
         Some(bytes)
     }
 
-    /// Puts fetched bytes where the request wants them.
+    /// Writes fetched bytes to the request's elements.
     pub fn scatter(&self, pd: usize, sges: &[ffi::Sge], bytes: &[u8]) -> Option<()> {
         let mut at = 0;
         for sge in sges {
@@ -174,12 +174,12 @@ impl Fabric {
         Some(())
     }
 
-    /// The RECV that the next message to `qpn` takes; taken.
+    /// Takes the RECV for the next message to `qpn`.
     pub fn take_recv(&mut self, qpn: u32) -> Option<Recv> {
         self.recvs(qpn)?.wrs.pop_front()
     }
 
-    /// The RECV that the next message to `qpn` would take.
+    /// The RECV for the next message to `qpn`.
     pub fn front_recv(&mut self, qpn: u32) -> Option<Recv> {
         self.recvs(qpn)?.wrs.front().copied()
     }

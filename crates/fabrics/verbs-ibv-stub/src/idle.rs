@@ -1,5 +1,5 @@
-//! A data path that does nothing: posts are taken, polls find as many completions as were asked for. What calling it
-//! costs is what the provider costs.
+//! A data path that does nothing: posts are accepted, polls return as many completions as requested. The cost of a call
+//! is then the cost of the provider.
 
 use super::control::{NO_OPS, open_with};
 use drover_verbs_ibv::ffi;
@@ -31,7 +31,7 @@ extern "C" fn post_srq_recv(_: *mut ffi::Srq, _: *mut ffi::RecvWr, _: *mut *mut 
     0
 }
 
-/// Leaves the places as they are: zeros are completions.
+/// Leaves the completions unchanged: zeros are valid ones.
 pub extern "C" fn poll_cq(_cq: *mut ffi::Cq, count: i32, _wcs: *mut ffi::Wc) -> i32 {
     count
 }

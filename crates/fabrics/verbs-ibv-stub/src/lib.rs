@@ -1,5 +1,5 @@
-//! A libibverbs of our own, in place of the machine's: a fabric in this process that executes verbs plainly, behind
-//! the same functions and structures. What it does not do (lose packets, reorder, take time) devices in a guest do.
+//! A stub libibverbs: a fabric in this process that executes verbs in the simplest way, behind the library's functions
+//! and structures. It does not lose packets, reorder or take time; tests with devices in a guest cover these.
 //!
 //! One fabric under one lock; objects are numbers in its tables, and the library's structures hold the number.
 //!
@@ -24,7 +24,7 @@ pub fn library() -> Arc<Library> {
     Arc::new(control::table())
 }
 
-/// The same machine, whose data path does nothing: what is left is the price of calling it.
+/// The same machine with a data path that does nothing, which leaves only the cost of the calls.
 pub fn idle_library() -> Arc<Library> {
     let open_device = idle::open_device;
     Arc::new(Library {
@@ -42,7 +42,7 @@ pub fn empty_library() -> Arc<Library> {
     })
 }
 
-/// A machine without the kernel's part of verbs.
+/// A machine without the kernel modules for verbs.
 pub fn kernel_less_library() -> Arc<Library> {
     let get_device_list = control::no_kernel_part;
     Arc::new(Library {
@@ -60,7 +60,7 @@ pub fn locked_library() -> Arc<Library> {
     })
 }
 
-/// A machine that pins no more memory.
+/// A machine that cannot pin more memory.
 pub fn full_library() -> Arc<Library> {
     let reg_mr_iova = control::no_memory;
     Arc::new(Library {
@@ -69,7 +69,7 @@ pub fn full_library() -> Arc<Library> {
     })
 }
 
-/// A machine whose port has a null GID and no other.
+/// A machine whose port has only a null GID.
 pub fn null_gid_library() -> Arc<Library> {
     let query_gid_table = odd::query_null_gid_table;
     Arc::new(Library {
@@ -105,7 +105,7 @@ pub fn narrow_library() -> Arc<Library> {
     })
 }
 
-/// Objects made and not destroyed again, of this process.
+/// Number of objects of this process that are created and not yet destroyed.
 pub fn objects_alive() -> usize {
     fabric::fabric().objects_alive
 }

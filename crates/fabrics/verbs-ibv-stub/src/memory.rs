@@ -1,4 +1,4 @@
-//! Memory as a device touches it: by words where both sides allow it, never through a reference.
+//! Memory accesses of a device: by words where both sides are aligned, never through a reference.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -30,8 +30,8 @@ pub fn store(addr: usize, bytes: &[u8]) {
     }
 }
 
-/// The word at an address that is a multiple of 8.
+/// The word at an address, a multiple of 8.
 pub fn word_at<'a>(addr: usize) -> &'a AtomicU64 {
-    // SAFETY: the caller checked that a registration covers it; everybody accesses it atomically.
+    // SAFETY: the caller checked that a registration covers it; all accesses are atomic.
     unsafe { AtomicU64::from_ptr(addr as *mut u64) }
 }

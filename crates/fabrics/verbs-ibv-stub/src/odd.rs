@@ -1,4 +1,4 @@
-//! Machines on which something is not as it should be: what their queries answer.
+//! Query functions of faulty or unusual machines.
 
 use super::control::{at, query_device, query_port};
 use drover_verbs_ibv::ffi;
@@ -10,7 +10,7 @@ pub extern "C" fn query_wide_port(context: *mut ffi::Context, port: u8, attr: *m
     errno
 }
 
-/// As `query_port`, with the cable out.
+/// As `query_port`, with the cable unplugged.
 pub extern "C" fn query_down_port(context: *mut ffi::Context, port: u8, attr: *mut ffi::PortAttr) -> i32 {
     let errno = query_port(context, port, attr);
     at(attr).state = ffi::PORT_DOWN;
@@ -24,7 +24,7 @@ pub extern "C" fn query_narrow_device(context: *mut ffi::Context, attr: *mut ffi
     errno
 }
 
-/// One GID, which is null.
+/// A table with one GID, which is null.
 pub extern "C" fn query_null_gid_table(
     _context: *mut ffi::Context,
     entries: *mut ffi::GidEntry,

@@ -1,26 +1,26 @@
-//! Every rule of the provider conformance suite over real devices, software RoCE included: `ibv_conformance [A [B]]`
-//! plays the initiator on device A and the responder on device B, or both on the best device there is.
+//! Runs every rule of the provider conformance suite on real devices, software RoCE included: `ibv_conformance [A [B]]`
+//! plays the initiator on device A and the responder on device B, or both on the best device.
 //!
-//! A program and not a test, because it needs a device: `cargo xtask guest` makes one in a virtual machine.
+//! A program and not a test, because it needs a device: `cargo xtask guest` creates one in a virtual machine.
 
 use drover_verbs::{Device, OpenError, QpKind};
 use drover_verbs_ibv::{Ibv, IbvDevice};
 use drover_verbs_suite::conformance::{Check, MemoryChan, Role, Stop, rules, run_end};
 use std::process::ExitCode;
 
-/// What a device is known to do otherwise, and why it is its doing.
+/// A known deviation of a device, and why the device causes it.
 struct Known {
-    /// Of the initiator's device or the responder's.
+    /// Vendor of the initiator's or the responder's device.
     vendor_id: u32,
     rule: &'static str,
     kind: QpKind,
     why: &'static str,
 }
 
-/// The kernel's software RoCE, which is no card of anybody's. `[rdma-core providers/rxe]`
+/// Vendor number of the kernel's software RoCE, which no card has. `[rdma-core providers/rxe]`
 const SOFTWARE_ROCE: u32 = 0xff_ffff;
 
-/// Whatever is here and works after all is told.
+/// A rule listed here that passes after all is reported.
 const KNOWN: &[Known] = &[
     Known {
         vendor_id: SOFTWARE_ROCE,
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
         broken,
     } = tally;
     println!("{known} known differences of the device");
-    // As test runners end, so that it is counted as one.
+    // Ends like a test runner, so that it is counted as one.
     let verdict = if broken == 0 { "ok" } else { "FAILED" };
     println!("test result: {verdict}. {kept} passed; {broken} failed; {skipped} ignored");
     match broken {
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The devices of these names; the second is the first if it has no name of its own.
+/// The devices of these names; the second defaults to the first.
 fn devices(names: &[String]) -> Result<[IbvDevice; 2], OpenError> {
     let name = |n: usize| names.get(n).map(String::as_str);
     let here = IbvDevice::named(name(0))?;
@@ -97,7 +97,7 @@ fn devices(names: &[String]) -> Result<[IbvDevice; 2], OpenError> {
     }
 }
 
-/// Both ends of a rule, each in a thread of its own. The reason of the end that did not merely lose the other counts.
+/// Runs both ends of a rule, each in a thread. If both fail, the reason other than the loss of the other end counts.
 fn play(name: &'static str, kind: QpKind, devices: [IbvDevice; 2]) -> Check {
     let [initiator, responder] = devices;
     let [here, there] = MemoryChan::pair();

@@ -1,8 +1,8 @@
 //! Runs an operation so that a tool can count its instructions:
 //! `valgrind --tool=callgrind --toggle-collect=ibv_instructions::repeat ibv_instructions OPERATION COUNT`.
 //!
-//! OPERATION is a verb and a length, `write-16` (a list of 16 WRITEs), or the same without us: `bare-write-16`.
-//! `cargo xtask instructions` does so, and keeps the counts.
+//! OPERATION is a verb and a length, `write-16` (a list of 16 WRITEs), or the same without the provider:
+//! `bare-write-16`. `cargo xtask instructions` runs it and records the counts.
 
 mod cost;
 
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What is counted: beside the calls themselves four instructions of a loop, the same both ways.
+/// The code that is counted: the calls and a loop of four instructions, the same in both variants.
 #[inline(never)]
 fn repeat(call: &mut Box<dyn FnMut()>, times: u64) {
     (0..times).for_each(|_| call());

@@ -1,6 +1,6 @@
-//! What the provider costs over the library's own calls, in nanoseconds per request posted and per completion polled:
-//! both ways interleaved, medians with the least and the greatest tenth: on a shared core the least is what a machine of
-//! one's own shows. `ibv_ns [SAMPLES]`
+//! Cost of the provider over the library's own calls, in nanoseconds per request posted and per completion polled. Both
+//! variants are interleaved; it prints medians with the lowest and highest tenth: on a shared core the lowest tenth
+//! shows what a dedicated machine would. `ibv_ns [SAMPLES]`
 //!
 //! ```text
 //! cargo run --release -p drover-verbs-ibv --example ibv_ns
@@ -13,7 +13,7 @@ use drover_mem::{NativeCpu, timestamp};
 
 /// Requests per list.
 const LISTS: [usize; 3] = [1, 4, 16];
-/// Requests of one sample: long beside the clock, short beside a slice of the scheduler.
+/// Requests of one sample: long compared with the clock, short compared with a scheduler's slice.
 const REQUESTS: usize = 16_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

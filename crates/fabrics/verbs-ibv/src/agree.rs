@@ -1,27 +1,26 @@
-//! What two ends agree on when they are connected, and when they cannot: pure functions over both ends' limits.
+//! Parameters that two ends agree on when they connect, and cases in which they cannot: pure functions over both ends'
+//! limits.
 //!
-//! - **RC** takes the smaller of both MTUs: messages are cut and put together again.
-//! - **UC** and **UD** promise what fits one packet to land whole, and protocols have read what that is from our
-//!   capabilities before there was a peer. A peer that takes less is refused: what is longer would vanish without a
-//!   word.
-//! - An MTU that somebody asked for is not made smaller behind his back.
-//! - READs and atomics in flight: what we ask for and the peer answers, whichever is less.
-//! - Inline payloads are a matter of each end alone; the smaller length is told for those who want formats that
-//!   both ends inline.
+//! - **RC** uses the smaller of both MTUs: messages are segmented and reassembled.
+//! - **UC** and **UD** guarantee that a message of one packet arrives whole, and protocols read that size from our
+//!   capabilities before there is a peer. A peer with a smaller MTU is refused: longer messages would be lost silently.
+//! - An MTU requested by the user is never reduced silently.
+//! - READs and atomics in flight: the smaller of our request limit and the peer's answer limit.
+//! - The inline limit concerns each end alone; the smaller one is reported for formats that both ends send inline.
 
 use crate::device::Opening;
 use crate::wire::QpName;
 use drover_verbs::QpKind;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// What both ends can do.
+/// Parameters that both ends support.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Agreement {
-    /// Bytes that a packet carries.
+    /// MTU in bytes.
     pub mtu_bytes: usize,
-    /// READs and atomics in flight from here to the peer.
+    /// Most READs and atomics in flight from here to the peer.
     pub reads_outstanding: usize,
-    /// The longest payload that both ends' devices take inline, bytes.
+    /// Longest payload that both ends' devices send inline, bytes.
     pub inline_bytes: usize,
 }
 
@@ -40,14 +39,14 @@ pub(crate) struct MtuMismatch {
     harm: &'static str,
 }
 
-/// Codes of the MTU and count of READs, for the two transitions, and what it means.
+/// MTU code and count of READs, for the two state transitions, and their meaning.
 pub(crate) struct Agreed {
     pub(crate) mtu_code: u8,
     pub(crate) reads_max: u8,
     pub(crate) meaning: Agreement,
 }
 
-/// Ours and a peer's. Its numbers were checked when they were decoded.
+/// Combines our parameters with a peer's, which were validated when they were decoded.
 pub(crate) fn agree(kind: QpKind, ours: &Opening, peer: &QpName) -> Result<Agreed, MtuMismatch> {
     let harm = match kind {
         QpKind::Rc if ours.mtu_asked => Some("the packets asked for cannot be sent"),
@@ -80,7 +79,7 @@ pub(crate) fn agree(kind: QpKind, ours: &Opening, peer: &QpName) -> Result<Agree
     })
 }
 
-/// The code of an MTU that was asked for, at a port with that of code `most`.
+/// Code of a requested MTU, at a port with MTU code `most`.
 pub(crate) fn asked_mtu(bytes: usize, most: u8, place: &str) -> Result<u8, String> {
     let Some(code) = (1..=5).find(|code| mtu_bytes(*code) == bytes) else {
         return Err(format!(
@@ -98,7 +97,7 @@ pub(crate) fn asked_mtu(bytes: usize, most: u8, place: &str) -> Result<u8, Strin
     }
 }
 
-/// What the code of an MTU means, bytes.
+/// Bytes of an MTU code.
 pub(crate) fn mtu_bytes(code: u8) -> usize {
     128 << code
 }

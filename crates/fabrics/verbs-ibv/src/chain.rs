@@ -1,47 +1,48 @@
-//! [`Chains`]: the arrays in which a list becomes a chain. One per context, so that they stay in the cache whichever
-//! queue pair posts; nothing is allocated when posting.
+//! [`Chains`]: the arrays in which lists become chains. One per context, so that they stay in the cache for all queue
+//! pairs; posting allocates nothing.
 
 use crate::ffi;
 use std::ptr::null_mut;
 
-/// Requests per chain. A longer list becomes several chains; no list of a working protocol is.
+/// Most requests per chain. A longer list becomes several chains, which is rare.
 pub(crate) const CHAIN_MAX: usize = 256;
-/// Elements per request that we ask devices for. Our choice: longer gather lists make larger work-queue entries.
+/// Most elements per request that we ask devices for. *(our choice: longer gather lists make larger work-queue
+/// entries)*
 pub(crate) const SGE_MAX: usize = 8;
 
-/// Space for one chain of SENDs or of RECVs. A list of one has a place of its own, which is never linked to another.
+/// Space for one chain of send requests or of RECVs. A list of one request uses a separate entry that is never linked.
 pub(crate) struct Chains {
     pub(crate) send: (ffi::SendWr, ffi::Sge),
     pub(crate) recv: (ffi::RecvWr, ffi::Sge),
-    /// Where the library says which request it did not take, when there is only one.
+    /// The library's pointer to the refused request, when there is only one.
     pub(crate) bad_send: *mut ffi::SendWr,
     pub(crate) bad_recv: *mut ffi::RecvWr,
     pub(crate) sends: Box<[ffi::SendWr; CHAIN_MAX]>,
     pub(crate) recvs: Box<[ffi::RecvWr; CHAIN_MAX]>,
-    /// The element of each request that has one.
+    /// Elements of requests with one element, by request.
     pub(crate) sges: Box<[ffi::Sge; CHAIN_MAX]>,
     pub(crate) pieces: Pieces,
 }
 
-/// The elements of requests that have several, one after the other.
+/// Elements of requests with several, one after the other.
 pub(crate) struct Pieces {
     space: Box<[ffi::Sge; CHAIN_MAX]>,
     used: usize,
 }
 
 impl Pieces {
-    /// All of the space is free again: the chain before has been posted.
+    /// Frees all of the space, after the previous chain has been posted.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.used = 0;
     }
 
-    /// What is free.
+    /// The free elements.
     pub(crate) fn free(&mut self) -> &mut [ffi::Sge] {
         &mut self.space[self.used..]
     }
 
-    /// The first `count` of what was free are taken.
+    /// Marks the first `count` free elements as used.
     pub(crate) fn take(&mut self, count: usize) {
         self.used += count;
     }
@@ -77,11 +78,11 @@ fn filled<T: Copy>(value: T) -> Box<[T; CHAIN_MAX]> {
     values.try_into().ok().expect("so many were made")
 }
 
-/// Which request of a chain that began at `first` the library stopped at.
+/// Index of the request at which the library stopped, in a chain that begins at `first`.
 #[cold]
 pub(crate) fn index_of<T>(first: *const T, bad: *const T, count: usize) -> usize {
     let index = (bad as usize).wrapping_sub(first as usize) / size_of::<T>();
-    // A library that names none has taken none, as far as we can know.
+    // If the library names no request, assume that it accepted none.
     if bad.is_null() || index >= count { 0 } else { index }
 }
 

@@ -1,38 +1,38 @@
-//! Which device, port and address to use: a pure function over a table of what there is.
+//! Chooses device, port and address: a pure function over a table of those that exist.
 //!
-//! By address, never by index: the order of devices and of GIDs changes with every boot and every new interface.
-//! Among the GIDs of active ports that the wish allows, the best is taken:
+//! By address, never by index: the order of devices and of GIDs changes with every boot and every new interface. Among
+//! the GIDs of active ports that the wish allows, the best is chosen:
 //!
-//! 1. RoCE v2 (or InfiniBand) before RoCE v1, which no router carries;
-//! 2. an IPv4 address before a global IPv6 one before a link-local one, which says nothing of its network;
+//! 1. RoCE v2 (or InfiniBand) before RoCE v1, which cannot be routed;
+//! 2. an IPv4 address before a global IPv6 one before a link-local one, which does not identify its network;
 //! 3. then the first in the table: devices by name, ports and GIDs by number.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// What a user asks for; everything may be left open.
+/// Device, port and address that the user asks for; all fields are optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// The GID is this address (that of a listener, say).
+    /// Required GID: this address (for example, that of a listener).
     pub address: Option<IpAddr>,
-    /// The device of this name.
+    /// Name of the device.
     pub device: Option<String>,
-    /// Its port of this number, from 1.
+    /// Number of the port, from 1.
     pub port: Option<u8>,
-    /// The GID of this index.
+    /// Index of the GID.
     pub gid_index: Option<u32>,
 }
 
-/// What there is: one line per port.
+/// A port of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortFacts {
     /// Name of the device.
     pub device: String,
     /// Number of the port, from 1.
     pub port: u8,
-    /// Whether packets can travel.
+    /// State of the port.
     pub state: PortState,
-    /// Its addresses.
+    /// Addresses of the port.
     pub gids: Vec<GidFacts>,
 }
 
@@ -41,11 +41,11 @@ pub struct PortFacts {
 pub enum PortState {
     /// No link.
     Down,
-    /// A link, but nobody has configured it yet.
+    /// A link that is not configured yet.
     Initializing,
-    /// Configured, not yet in use.
+    /// Configured but not yet in use.
     Armed,
-    /// Packets travel.
+    /// Packets can pass.
     Active,
     /// Another state, by its number.
     Other(u32),
@@ -54,98 +54,98 @@ pub enum PortState {
 /// One address of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GidFacts {
-    /// Its place in the port's table.
+    /// Index in the port's table.
     pub index: u32,
-    /// What packets it makes.
+    /// Type of packets that it sends.
     pub kind: GidKind,
-    /// The address itself.
+    /// The address.
     pub gid: [u8; 16],
 }
 
-/// What packets a GID makes.
+/// Type of packets sent from a GID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GidKind {
     /// InfiniBand.
     Infiniband,
     /// RoCE over UDP.
     RoceV2,
-    /// RoCE in Ethernet frames of its own, one segment only.
+    /// RoCE in Ethernet frames, limited to one network segment.
     RoceV1,
 }
 
-/// The choice and why.
+/// The chosen device, port and address, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// Name of the device.
     pub device: String,
     /// Number of the port.
     pub port: u8,
-    /// The address.
+    /// The address of the port.
     pub gid: GidFacts,
-    /// One sentence for people: what it is and what it was preferred to.
+    /// A sentence for people: what was chosen and what it was preferred to.
     pub reason: String,
 }
 
-/// Why nothing can be used. Each text says what there is and what to do.
+/// Reasons why no device can be used. Each text lists what exists and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChooseError {
-    /// No device at all.
+    /// There is no device.
     #[error(
         "no RDMA device on this machine; load its driver, or make a software one: rdma link add rxe0 type rxe netdev eth0"
     )]
     NoDevice,
-    /// There are some, and none can be opened.
+    /// There are devices, but none can be opened.
     #[error("{reasons}")]
     Unopened {
-        /// Why each cannot.
+        /// Reason for each device.
         reasons: String,
     },
-    /// None of that name.
+    /// No device has the name.
     #[error("no RDMA device is called {wanted}; there are: {present}")]
     NoSuchDevice {
-        /// The name asked for.
+        /// Requested name.
         wanted: String,
-        /// The names there are.
+        /// Existing names.
         present: String,
     },
-    /// No port of that number.
+    /// No port has the number.
     #[error("{device} has no port {port}; its ports are: {present}")]
     NoSuchPort {
-        /// Device, or devices.
+        /// Name of the device or devices.
         device: String,
-        /// The number asked for.
+        /// Requested number.
         port: u8,
-        /// The numbers there are.
+        /// Existing numbers.
         present: String,
     },
-    /// No port that packets can travel through.
+    /// No port is active.
     #[error(
         "no port is active: {states}; bring its network interface up (ip link set DEV up) or plug the cable in"
     )]
     NoActivePort {
-        /// Every port with its state.
+        /// All ports with their states.
         states: String,
     },
-    /// No GID of that index, or a null one.
+    /// No GID has the index, or it is null.
     #[error("{place} has no GID with index {index} (it is null or beyond the table); there are: {present}")]
     NoSuchGid {
         /// Device and port.
         place: String,
-        /// The index asked for.
+        /// Requested index.
         index: u32,
-        /// The GIDs there are.
+        /// Existing GIDs.
         present: String,
     },
-    /// No GID is this address.
+    /// No GID has the address.
     #[error("no active RDMA port has the address {address}; there are: {present}")]
     NoSuchAddress {
-        /// The address asked for.
+        /// Requested address.
         address: IpAddr,
-        /// The GIDs there are.
+        /// Existing GIDs.
         present: String,
     },
-    /// Active, but every GID is null.
+    /// A port is active, but all its GIDs are null.
     #[error(
         "{place} has no address yet: every GID is null; give its network interface an IP address (ip addr add)"
     )]
@@ -155,10 +155,10 @@ pub enum ChooseError {
     },
 }
 
-/// Chooses, or says why not.
+/// Chooses device, port and address.
 ///
 /// # Errors
-/// [`ChooseError`], for the first condition that leaves nothing.
+/// [`ChooseError`] for the first condition that no candidate meets.
 pub fn choose(table: &[PortFacts], wish: &Wish) -> Result<Choice, ChooseError> {
     let ports = active_ports(table, wish)?;
     let place = listed(ports.iter().map(|port| place(port)));
@@ -201,7 +201,7 @@ pub fn choose(table: &[PortFacts], wish: &Wish) -> Result<Choice, ChooseError> {
     })
 }
 
-/// The ports that the wish allows and packets can travel through.
+/// The active ports that the wish allows.
 fn active_ports<'t>(table: &'t [PortFacts], wish: &Wish) -> Result<Vec<&'t PortFacts>, ChooseError> {
     if table.is_empty() {
         return Err(ChooseError::NoDevice);
@@ -282,7 +282,7 @@ fn mapped(address: IpAddr) -> [u8; 16] {
 }
 
 impl GidFacts {
-    /// Smaller is better.
+    /// Preference of a GID; smaller is better.
     fn rank(&self) -> (bool, u8) {
         let address = Ipv6Addr::from(self.gid);
         let reach = match address.to_ipv4_mapped() {
@@ -293,7 +293,7 @@ impl GidFacts {
         (self.kind == GidKind::RoceV1, reach)
     }
 
-    /// The IP address it stands for.
+    /// The IP address of the GID.
     pub fn address(&self) -> IpAddr {
         let address = Ipv6Addr::from(self.gid);
         address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4)

@@ -26,7 +26,7 @@ use std::os::fd::BorrowedFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-/// One thread's view of a device: an opened device of its own, so that threads share nothing but the card.
+/// One thread's view of a device. It opens the device itself, so that threads share only the card.
 pub struct IbvContext {
     core: Rc<Core>,
 }
@@ -56,10 +56,9 @@ impl IbvContext {
         Ok(IbvContext { core: Rc::new(core) })
     }
 
-    /// Queue pairs that have had signaled requests outstanding for `patience` without any completion: each once, until
-    /// something of it completes. Time counts from the first look, so look about once a second. Contexts do that
-    /// themselves when they have nothing to do, and log what they find
-    /// ([`IbvOptions::stuck_after`](crate::IbvOptions)).
+    /// Queue pairs that have had signaled requests outstanding for `patience` without any completion. Each is reported
+    /// once until one of its requests completes. Time counts from the first call, so call it about once a second.
+    /// Contexts do so themselves when idle and log the result ([`IbvOptions::stuck_after`](crate::IbvOptions)).
     pub fn stuck(&self, patience: Ns) -> Vec<StuckQp> {
         self.core.stuck(patience)
     }
@@ -165,12 +164,12 @@ impl Context<Ibv> for IbvContext {
         self.core.sleeper.waker()
     }
 
-    /// Nobody rings it: a device writes to memory without telling.
+    /// Never rung: a device writes to memory without notification.
     fn bell(&self) -> Bell {
         Bell(wire::encode_bell())
     }
 
-    /// A system call per completion queue.
+    /// Costs a system call per completion queue.
     fn arm(&self) {
         self.core.sleeper.arm();
         for cq in self.core.cqs.borrow().iter().filter_map(Weak::upgrade) {

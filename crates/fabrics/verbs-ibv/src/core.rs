@@ -1,4 +1,4 @@
-//! [`Core`]: what everything of one context shares.
+//! [`Core`]: state shared by all objects of a context.
 
 use crate::chain::Chains;
 use crate::device::Opening;
@@ -15,7 +15,7 @@ use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-/// The shared heart of a context. One thread: no lock, and no `RefCell` is held across a call out.
+/// Shared state of a context. One thread: no lock, and no `RefCell` stays borrowed across a call out.
 pub(crate) struct Core {
     pub(crate) cpu: NativeCpu,
     pub(crate) caps: Caps,
@@ -23,7 +23,7 @@ pub(crate) struct Core {
     pub(crate) tables: Tables,
     pub(crate) chains: Alone<Chains>,
     pub(crate) qps: RefCell<BTreeMap<u32, Weak<Link>>>,
-    /// When the watch looks next.
+    /// Time of the next check for stuck queue pairs.
     pub(crate) watch_at: Cell<Ns>,
     pub(crate) cqs: RefCell<Vec<Weak<Completions>>>,
     pub(crate) sleeper: Sleeper,
@@ -31,8 +31,8 @@ pub(crate) struct Core {
     pub(crate) pd: Rc<Protection>,
 }
 
-/// What one thread borrows for the length of a call, without the count that a `RefCell` would keep: a post is a few
-/// nanoseconds, of which keeping that count was one.
+/// A value that one thread borrows for the length of a call, without the borrow count of a `RefCell`: a post takes a
+/// few nanoseconds, of which the count took one.
 pub(crate) struct Alone<T>(UnsafeCell<T>);
 
 impl<T> Alone<T> {
@@ -41,7 +41,7 @@ impl<T> Alone<T> {
     }
 
     /// # Safety
-    /// As long as the result lives, nobody borrows again: the borrower calls nothing that could.
+    /// There is no second borrow while the result lives: the borrower calls no function that could borrow again.
     #[inline(always)]
     #[allow(
         clippy::mut_from_ref,
@@ -54,12 +54,12 @@ impl<T> Alone<T> {
 }
 
 impl Core {
-    /// Every queue pair there is.
+    /// All queue pairs of the context.
     pub(crate) fn links(&self) -> Vec<Rc<Link>> {
         self.qps.borrow().values().filter_map(Weak::upgrade).collect()
     }
 
-    /// A queue pair failed: its owner must see that.
+    /// Marks a queue pair as failed for its owner.
     #[cold]
     pub(crate) fn mark_failed(&self, qpn: u32) {
         if let Some(link) = self.qps.borrow().get(&qpn).and_then(Weak::upgrade) {
@@ -67,7 +67,7 @@ impl Core {
         }
     }
 
-    /// A failure, with the place it happened at and what may be done about it.
+    /// Adds the place of a failure and advice to its error.
     pub(crate) fn explain(&self, why: &dyn std::error::Error, advice: &str) -> io::Error {
         io::Error::other(format!("{why} ({}); {advice}", self.opening.place()))
     }

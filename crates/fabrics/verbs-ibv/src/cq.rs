@@ -1,4 +1,4 @@
-//! [`IbvCq`], and what the library's completions mean.
+//! [`IbvCq`], and the conversion of the library's completions.
 
 use crate::Ibv;
 use crate::core::Core;
@@ -8,19 +8,18 @@ use drover_mem::NativeCpu;
 use drover_verbs::{CompletionQueue, Imm, Opcode, Qpn, Wc, WcStatus, WrId};
 use std::rc::Rc;
 
-/// Completions taken from the library at a time.
+/// Completions taken from the library per call.
 const BATCH: usize = 16;
 
-/// One vain poll in so many looks after queue pairs that are stuck, for programs that never park: every few milliseconds
-/// of vain polling.
+/// Empty polls between two checks for stuck queue pairs, for programs that never park: a few milliseconds of polling.
 const LOOK_EVERY: u32 = 1 << 16;
 
-/// A completion queue. Polling costs what the library's own poll does, and the conversion of each completion.
+/// A completion queue. Polling costs the library's own poll and the conversion of each completion.
 pub struct IbvCq {
     pub(crate) core: Rc<Core>,
     pub(crate) raw: Rc<Completions>,
     batch: [ffi::Wc; BATCH],
-    /// Polls that found nothing.
+    /// Number of empty polls.
     vain: u32,
 }
 
@@ -40,7 +39,7 @@ impl CompletionQueue<Ibv> for IbvCq {
     fn poll(&mut self, _cpu: &NativeCpu, wcs: &mut [Wc]) -> usize {
         let got = self.take_batch(wcs.len());
         match wcs {
-            // What is found most often is nothing or one, and neither is a loop.
+            // Most polls find no or one completion, so these cases have no loop.
             _ if got == 0 => self.found_nothing(),
             [to, ..] if got == 1 => self.convert_one(to),
             _ => self.convert_more(wcs, got),
@@ -49,7 +48,7 @@ impl CompletionQueue<Ibv> for IbvCq {
 }
 
 impl IbvCq {
-    /// Takes no more than a batch, as it comes.
+    /// Takes at most one batch.
     #[inline(always)]
     fn take_batch(&mut self, space: usize) -> usize {
         let asked = space.min(BATCH);
@@ -62,7 +61,7 @@ impl IbvCq {
         1
     }
 
-    /// The batch that was taken, and those behind it as long as they are full.
+    /// Converts the batch that was taken, and further batches as long as they are full.
     #[inline(never)]
     fn convert_more(&mut self, wcs: &mut [Wc], got: usize) -> usize {
         self.convert_batch(wcs, got);
@@ -80,7 +79,7 @@ impl IbvCq {
         }
     }
 
-    /// Behind a full batch.
+    /// Polls on after a full batch.
     #[inline(never)]
     fn poll_on(&mut self, wcs: &mut [Wc]) -> usize {
         let mut count = BATCH;
@@ -94,8 +93,8 @@ impl IbvCq {
         }
     }
 
-    /// Nothing there. Whether the core is let go meanwhile is for run loops to say, who know what else it does: a server
-    /// that polls a quiet queue beside a busy one must not make a system call each time.
+    /// Handles an empty poll. Run loops decide whether to yield the core, because they know its other work: a server
+    /// that polls a quiet queue along with a busy one must not make a system call each time.
     #[inline]
     fn found_nothing(&mut self) -> usize {
         self.vain = self.vain.wrapping_add(1);
@@ -106,7 +105,7 @@ impl IbvCq {
     }
 }
 
-/// One completion, counted.
+/// Converts one completion and counts it.
 #[inline(always)]
 fn convert(core: &Core, done: &Counts<'_>, from: &ffi::Wc, to: &mut Wc) {
     *to = converted(from);
@@ -116,14 +115,14 @@ fn convert(core: &Core, done: &Counts<'_>, from: &ffi::Wc, to: &mut Wc) {
     }
 }
 
-/// The rest of the conversion of a bad completion, and what follows from it.
+/// Converts the remaining fields of a failed completion, and handles the failure.
 #[cold]
 fn failed(core: &Core, from: &ffi::Wc, to: &mut Wc) {
     to.status = status(from.status);
     core.mark_failed(from.qp_num);
 }
 
-/// A completion as if it were a good one.
+/// Converts a completion as if it were successful.
 #[inline(always)]
 fn converted(wc: &ffi::Wc) -> Wc {
     let with_imm = wc.wc_flags & ffi::WC_WITH_IMM != 0;
@@ -138,9 +137,9 @@ fn converted(wc: &ffi::Wc) -> Wc {
     }
 }
 
-/// Statuses that verbs have and [`WcStatus`] has not are faults of the device or its driver; they come as the nearest:
-/// could not be done. A local fault in operating the queue pair is, with software RoCE, a local key that names nothing
-/// (*measured by us*), so it comes as the fault that other devices call that.
+/// Statuses of verbs that [`WcStatus`] lacks are faults of the device or its driver, and become the nearest status: the
+/// operation failed. With software RoCE a local queue pair operation error means an unknown local key (*measured by
+/// us*), so it becomes the status that other devices report for that.
 fn status(status: u32) -> WcStatus {
     match status {
         ffi::WC_SUCCESS => WcStatus::Success,
@@ -155,8 +154,8 @@ fn status(status: u32) -> WcStatus {
     }
 }
 
-/// What completed, by the library's number: what has none of ours is sent as a SEND, if at all. A table, because a
-/// completion of each kind may follow any other, and branches would be guessed wrongly.
+/// Opcode by the library's number; unknown numbers become SEND. A table, because completions of all kinds alternate and
+/// branches would be mispredicted.
 const OPCODES: [Opcode; 256] = {
     let mut table = [Opcode::Send; 256];
     table[ffi::WC_RDMA_WRITE as usize] = Opcode::Write;

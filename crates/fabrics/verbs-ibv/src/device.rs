@@ -1,4 +1,4 @@
-//! [`IbvDevice`]: finding devices, choosing one, reading what it can do.
+//! [`IbvDevice`]: finds devices, chooses one and reads its capabilities.
 
 use crate::Ibv;
 use crate::agree::{asked_mtu, mtu_bytes};
@@ -15,31 +15,31 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How to open a device; the default takes the best one there is.
+/// Options of opening a device; the default takes the best device.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct IbvOptions {
-    /// Which device, port and address.
+    /// Device, port and address to use.
     pub wish: Wish,
     /// Seed of the random streams of its contexts' cores. Servers draw their epoch and the secret of their hash from
-    /// those, so the default is not to be foreseen.
+    /// these streams, so the default is unpredictable.
     pub seed: u64,
-    /// RC: how long to wait for an answer, as the code of verbs: 4.096 us times 2 to this power.
+    /// RC: time to wait for an answer, as the code of verbs: 4.096 us times 2 to this power.
     pub timeout_code: u8,
-    /// RC: how often to try again. At most 6: software RoCE takes 7 for ever, and a dead peer is never noticed.
+    /// RC: number of retries, at most 6: software RoCE takes 7 for infinite and never notices a dead peer.
     pub retry_count: u8,
-    /// Bytes that a packet carries at most: 256, 512, 1024, 2048 or 4096. `None` for what the port does. Less where a
-    /// switch on the way takes less; peers that take less than this are refused.
+    /// Most bytes of a packet: 256, 512, 1024, 2048 or 4096. `None` for the port's MTU. Set a smaller one if a switch
+    /// on the way requires it; peers with a smaller MTU than this are refused.
     pub mtu_bytes: Option<usize>,
-    /// How long a queue pair may have signaled requests outstanding without any completion before its context logs a
-    /// warning with what the device says of it.
+    /// Time for which a queue pair may have signaled requests outstanding without any completion before its context
+    /// logs a warning with the device's report.
     pub stuck_after: Ns,
-    /// A library other than the machine's own.
+    /// Library to use instead of the machine's.
     pub library: Option<Arc<Library>>,
 }
 
 impl Default for IbvOptions {
-    /// A dead peer is noticed after 7 times 67 ms.
+    /// With these values a dead peer is noticed after 7 times 67 ms.
     fn default() -> IbvOptions {
         IbvOptions {
             wish: Wish::default(),
@@ -53,14 +53,14 @@ impl Default for IbvOptions {
     }
 }
 
-/// A chosen device, port and address. Every context opens the device anew.
+/// A chosen device, port and address. Every context opens the device separately.
 #[derive(Clone, Debug)]
 pub struct IbvDevice {
     opening: Arc<Opening>,
     caps: Caps,
 }
 
-/// What contexts need to open and to connect.
+/// Parameters that contexts need to open and to connect.
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) lib: Arc<Library>,
@@ -71,7 +71,7 @@ pub(crate) struct Opening {
     pub(crate) vendor_id: u32,
     pub(crate) stuck_after: Ns,
     pub(crate) mtu_code: u8,
-    /// Whether that was asked for.
+    /// Whether the user requested the MTU.
     pub(crate) mtu_asked: bool,
     pub(crate) inline_bytes_max: u16,
     /// Longest registration, bytes.
@@ -83,12 +83,12 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// As errors name it: `rxe0 port 1`.
+    /// Name of the place in errors: `rxe0 port 1`.
     pub(crate) fn place(&self) -> String {
         format!("{} port {}", self.choice.device, self.choice.port)
     }
 
-    /// The way to a peer.
+    /// Route to a peer.
     pub(crate) fn route(&self, gid: &[u8; 16], lid: u16) -> ffi::AhAttr {
         ffi::AhAttr {
             grh: ffi::GlobalRoute {
@@ -115,10 +115,10 @@ fn unavailable(reason: impl Into<String>) -> OpenError {
 }
 
 impl IbvDevice {
-    /// Loads the library, looks at every device, chooses and reads limits.
+    /// Loads the library, reads the properties of all devices, chooses one and reads its limits.
     ///
     /// # Errors
-    /// [`OpenError::Unavailable`] without library or device, or if nothing fits the wish: each says what to do.
+    /// [`OpenError::Unavailable`] without a library or device, or if none fits the wish; each text says what to do.
     pub fn open(options: IbvOptions) -> Result<IbvDevice, OpenError> {
         let lib = load(options.library.clone())?;
         let (table, unopened) = survey(&lib)?;
@@ -133,7 +133,7 @@ impl IbvDevice {
         IbvDevice::read(lib, &opened, choice, &options)
     }
 
-    /// Opens the device of this name, with its best port and address; without a name the best device.
+    /// Opens the device of the given name with its best port and address; without a name, the best device.
     ///
     /// # Errors
     /// As [`open`](IbvDevice::open).
@@ -167,7 +167,7 @@ impl IbvDevice {
             mtu_asked: options.mtu_bytes.is_some(),
             inline_bytes_max: caps.inline_bytes_max as u16,
             mr_bytes_max: match device.max_mr_size {
-                0 => u64::MAX, // untold
+                0 => u64::MAX, // not reported
                 bytes => bytes,
             },
             lid: port.lid,
@@ -184,12 +184,12 @@ impl IbvDevice {
         Ok(IbvDevice { opening, caps })
     }
 
-    /// Who made it, by the number that the device tells: the IEEE's for makers of cards.
+    /// Vendor number that the device reports: the maker's IEEE number.
     pub fn vendor_id(&self) -> u32 {
         self.opening.vendor_id
     }
 
-    /// Which device, port and address were chosen, and why.
+    /// The chosen device, port and address, and the reason.
     pub fn choice(&self) -> &Choice {
         &self.opening.choice
     }
@@ -205,7 +205,7 @@ impl Device<Ibv> for IbvDevice {
     }
 }
 
-/// This library, or the machine's.
+/// Returns the given library, or loads the machine's.
 pub(crate) fn load(library: Option<Arc<Library>>) -> Result<Arc<Library>, OpenError> {
     match library {
         Some(library) => Ok(library),
@@ -213,11 +213,11 @@ pub(crate) fn load(library: Option<Arc<Library>>) -> Result<Arc<Library>, OpenEr
     }
 }
 
-/// What devices are called.
+/// Names of the devices.
 pub(crate) fn device_names(lib: &Arc<Library>) -> Result<Vec<String>, OpenError> {
     match DeviceList::get(lib) {
         Ok(list) => Ok(list.names()),
-        // The kernel's part is not loaded.
+        // The kernel modules are not loaded.
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Ok(Vec::new()),
         Err(source) => {
             let what = "ibv_get_device_list";
@@ -226,7 +226,7 @@ pub(crate) fn device_names(lib: &Arc<Library>) -> Result<Vec<String>, OpenError>
     }
 }
 
-/// Every port of every device that can be opened, and why the others cannot.
+/// All ports of the devices that can be opened, and why the others cannot.
 fn survey(lib: &Arc<Library>) -> Result<(Vec<PortFacts>, Vec<String>), OpenError> {
     let (mut table, mut unopened) = (Vec::new(), Vec::new());
     for name in device_names(lib)? {
@@ -302,14 +302,14 @@ pub(crate) fn number(limit: i32) -> usize {
     usize::try_from(limit).unwrap_or(0)
 }
 
-/// READs and atomics in flight per queue pair: no more than this, whatever a device offers. Our choice.
+/// Most READs and atomics in flight per queue pair, whatever a device offers. *(our choice)*
 const READS_MAX: usize = 16;
-/// Requests that are worth one doorbell: with software RoCE each is a system call. Our choice.
+/// Number of requests worth one doorbell: with software RoCE each doorbell is a system call. *(our choice)*
 const POST_BATCH: usize = 16;
-/// Inline payloads that are tried out, longest first: no device tells its limit.
+/// Inline payload lengths to try, longest first: devices do not report their limit.
 const INLINE_BYTES: [u32; 8] = [1024, 512, 256, 220, 128, 64, 32, 0];
 
-/// What a device can do: what it tells, and what creating queue pairs tells.
+/// Capabilities of a device, as it reports them and as trial creation of queue pairs shows.
 pub(crate) fn caps(opened: &Rc<Opened>, device: &ffi::DeviceAttr, port: &ffi::PortAttr) -> io::Result<Caps> {
     let pd = Protection::new(opened)?;
     let cq = Completions::new(&Channel::new(opened)?, 1)?;
@@ -332,7 +332,7 @@ pub(crate) fn caps(opened: &Rc<Opened>, device: &ffi::DeviceAttr, port: &ffi::Po
     Ok(caps)
 }
 
-/// The longest inline payload that queue pairs of this kind take; `None` if there are none of it.
+/// Longest inline payload of queue pairs of this kind, found by trial; `None` if the device lacks the kind.
 fn probe(pd: &Rc<Protection>, cq: &Rc<Completions>, kind: u32, sge_max: usize) -> Option<u32> {
     INLINE_BYTES.into_iter().find(|&max_inline_data| {
         let cap = ffi::QpCap {

@@ -1,15 +1,15 @@
 //! Verbs over libibverbs: InfiniBand and RoCE cards, and the kernel's software RoCE on any network interface.
 //!
-//! It is the hardware's own semantics, with nothing emulated: a list is one chain for one post, completions are the
-//! device's, a peer's death is a retry counter that runs out. It is not needed where there is no such device: the
-//! library is loaded when an [`IbvDevice`] is opened, and its absence is an error that says what to do.
+//! It exposes the semantics of the hardware without emulation: a list is one chain for one post, completions are the
+//! device's, and a peer's death shows as an exhausted retry counter. The library is loaded when an [`IbvDevice`] is
+//! opened, so a machine without RDMA does not need it; if it is missing, the error says what to do.
 //!
 //! - [`IbvDevice`] is a choice of device, port and address ([`choose`]), with the limits read from it;
-//!   [`IbvContext`] is one thread's view, an opened device of its own.
-//! - **Addresses** are offsets: memory is registered at device address 0, so neither end adds or checks anything.
-//! - **Remote keys** and address handles are numbers of the context's own tables, so that what was forgotten opens
-//!   nothing; a post looks them up in about a nanosecond.
-//! - **Ownership**: every object of the library is held by its users (`raw/`): it is destroyed after them, once.
+//!   [`IbvContext`] is one thread's view, which opens the device separately.
+//! - **Addresses** are offsets: memory is registered at device address 0, so neither end translates addresses.
+//! - **Remote keys** and address handles index the context's own tables, so that a released key gives no access; a post
+//!   looks them up in about a nanosecond.
+//! - **Ownership**: every object of the library is held by its users (`raw/`) and destroyed once, after them.
 //! - [`ffi`] is the binding: symbols, structures, numbers.
 //!
 //! ```no_run
@@ -24,7 +24,7 @@
 //! let cq = ctx.create_cq(16)?;
 //! let mut qp = ctx.create_qp(&QpOptions::<Ibv>::new(QpKind::Uc, &cq, ctx.caps()))?;
 //! # let (peer_qp, peer_region) = (qp.export()?, mr.export(&[])?);
-//! qp.connect(&peer_qp)?; // what the peer's `export` said
+//! qp.connect(&peer_qp)?; // the export received from the peer
 //! let remote = ctx.import_region(&peer_region)?;
 //! let mut list = SendList::default();
 //! let payload = list.inline(b"hello");
@@ -33,15 +33,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is particular here
-//! - WRITEs land in any order within a message ([`Caps::ordered_writes`](drover_verbs::Caps) is not offered), and
-//!   nobody is told of them ([`Caps::memory_wait`](drover_verbs::Caps)): who polls memory spins.
-//! - How long a SEND waits for a RECV is counted in steps that the receiver names: see `rnr.rs`.
-//! - **Waiting**: a poll is a poll; a parked context sleeps until a completion comes (`park.rs`). Which of it a program
-//!   does, and when it lets others have the core, its run loop decides.
-//! - A queue pair that gets nowhere is logged with what its device says of it ([`IbvOptions::stuck_after`]).
-//! - What one packet carries must be equal at both ends of UC and UD; RC takes the smaller (`agree.rs`).
-//! - Statuses that only broken devices give come as [`RemoteOperation`](drover_verbs::WcStatus).
+//! # Properties of this fabric
+//! - The bytes of a WRITE become visible in any order ([`Caps::ordered_writes`](drover_verbs::Caps) is not offered) and
+//!   without notification ([`Caps::memory_wait`](drover_verbs::Caps) is not offered): pollers of memory spin.
+//! - The time that a SEND waits for a RECV is counted in steps that the receiver sets: see `rnr.rs`.
+//! - **Waiting**: polling never sleeps; a parked context sleeps until a completion arrives (`park.rs`). The program's
+//!   run loop decides when to poll, to park and to yield the core.
+//! - A stuck queue pair is logged with the attributes that its device reports ([`IbvOptions::stuck_after`]).
+//! - The MTU must be equal at both ends of UC and UD; RC uses the smaller one (`agree.rs`).
+//! - Statuses that only broken devices report become [`RemoteOperation`](drover_verbs::WcStatus).
 //!
 //! Source: `[rdma-core]` for the ABI and its contracts, `[IBTA]` for semantics.
 
@@ -80,7 +80,7 @@ pub use watch::StuckQp;
 use drover_mem::NativeCpu;
 use drover_verbs::Provider;
 
-/// The provider.
+/// The libibverbs provider.
 #[derive(Clone, Copy, Debug)]
 pub struct Ibv;
 

@@ -1,28 +1,28 @@
-//! [`Memlock`]: how much memory this process may pin. Looked at before a registration, because the kernel's own answer
-//! is "cannot allocate memory" and nothing more.
+//! [`Memlock`]: the number of bytes that this process may pin. It is checked before a registration, because the
+//! kernel's own error is only "cannot allocate memory".
 
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 
-/// What is counted against the limit is whole pages.
+/// The limit counts whole pages.
 const PAGE_BYTES: u64 = 4096;
 
-/// What to do about it.
+/// Advice for a limit that is too low.
 const ADVICE: &str = "raise the limit with `ulimit -l unlimited` in the shell that starts it, with `* - memlock \
     unlimited` in /etc/security/limits.conf and a new login, or with `LimitMEMLOCK=infinity` in the service's unit";
 
-/// The limit, and how much of it is taken.
+/// The limit on pinned memory, and the part in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Memlock {
-    /// Bytes; `None` for any amount.
+    /// Limit in bytes; `None` if unlimited.
     limit: Option<u64>,
     /// Bytes that this process has pinned.
     pinned: u64,
-    /// The limit does not hold for those who may lock memory.
+    /// Whether the process is exempt, because it may lock memory.
     exempt: bool,
 }
 
-/// Too little may be pinned.
+/// The registration would exceed the limit.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{needed} bytes would be pinned, and this process may pin {limit} (RLIMIT_MEMLOCK), of which {pinned} are taken"
@@ -34,14 +34,14 @@ pub(crate) struct Shortage {
 }
 
 impl Shortage {
-    /// Three ways out.
+    /// Three ways to raise or avoid the limit.
     pub(crate) const fn advice(&self) -> &'static str {
         ADVICE
     }
 }
 
 impl Memlock {
-    /// As it is for this thread. A system call or two and a file: for the control path.
+    /// Reads the state for this thread. Costs a system call or two and reading a file: for the control path.
     pub(crate) fn read() -> Memlock {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let may = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK));
@@ -52,8 +52,8 @@ impl Memlock {
         }
     }
 
-    /// What the kernel will say of `bytes` more. In a user namespace it may refuse all the same: there the right to
-    /// lock memory is not the machine's.
+    /// Predicts whether the kernel allows `bytes` more. In a user namespace it may refuse all the same, because the
+    /// capability to lock memory is not the machine's there.
     pub(crate) fn check(&self, bytes: usize) -> Result<(), Shortage> {
         match self.exempt {
             true => Ok(()),
@@ -61,7 +61,7 @@ impl Memlock {
         }
     }
 
-    /// As if nobody were exempt: to explain a refusal.
+    /// As [`check`](Memlock::check), but without the exemption: to explain a refusal.
     pub(crate) fn check_limit(&self, bytes: usize) -> Result<(), Shortage> {
         let needed = (bytes as u64).next_multiple_of(PAGE_BYTES);
         let pinned = self.pinned;
@@ -76,7 +76,7 @@ impl Memlock {
     }
 }
 
-/// What a process's status says is pinned, bytes. The kernel counts registrations there and not among what is locked.
+/// Pinned bytes in a process's status file. The kernel counts registrations there, separately from locked memory.
 fn pinned(status: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmPin:"));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());

@@ -1,4 +1,4 @@
-//! [`IbvMr`]: registered regions, and what to do when the system refuses one.
+//! [`IbvMr`]: registered regions, and advice for registrations that the system refuses.
 
 use crate::core::Core;
 use crate::ffi;
@@ -45,7 +45,7 @@ impl IbvMr {
     }
 }
 
-/// What is likely wrong when a registration failed so, and what to do.
+/// Probable cause of a failed registration, and what to do.
 fn advice(why: &io::Error, within_limit: Result<(), Shortage>) -> String {
     match (why.raw_os_error(), within_limit) {
         (Some(libc::ENOMEM | libc::EPERM | libc::EAGAIN), Err(shortage)) => {
@@ -77,7 +77,7 @@ impl MemoryRegion for IbvMr {
         sge_within(self.memory.region(), self.lkey, offset, len)
     }
 
-    /// The watches are not carried: nobody is told of a WRITE into memory, as the capabilities say.
+    /// Ignores the watches: WRITEs into memory raise no notification, as the capabilities say.
     fn export(&self, watches: &[Watch]) -> Result<Export, AllocError> {
         debug_assert!(watches.iter().all(|watch| wire::is_bell(&watch.bell.0)));
         Ok(wire::encode_region(&RegionName {

@@ -1,7 +1,7 @@
-//! [`Sleeper`]: sleeping until something completes, another thread wakes us, or time is up.
+//! [`Sleeper`]: sleeps until a request completes, another thread wakes us, or the time is up.
 //!
 //! A waker writes to an event descriptor, but only while its context sleeps or is about to: the flag is set before the
-//! last look at the queues, so a wake that misses it is seen by that look.
+//! last check of the queues, so that check sees the work of any wake that misses the flag.
 
 use drover_base::Ns;
 use drover_verbs::{OpenError, Waker};
@@ -10,13 +10,13 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How one context sleeps.
+/// Sleep state of one context.
 pub(crate) struct Sleeper {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// SeqCst on both sides: whoever clears or misses it is ordered with the other's look at the work.
+    /// SeqCst on both sides: a waker that misses the flag has published its work before our last check.
     asleep: AtomicBool,
     event: OwnedFd,
 }
@@ -42,7 +42,7 @@ impl Sleeper {
         self.shared.asleep.store(false, Ordering::SeqCst);
     }
 
-    /// Sleeps for at most `time`, until `one` or `other` is readable or a waker fires; disarms.
+    /// Sleeps for at most `time`, until `one` or `other` is readable or a waker fires; then disarms.
     pub(crate) fn park(&self, one: BorrowedFd<'_>, other: BorrowedFd<'_>, time: Ns) {
         let mut fds = [
             PollFd::new(&self.shared.event, PollFlags::IN),
@@ -53,10 +53,10 @@ impl Sleeper {
             tv_sec: (time.0 / 1_000_000_000).try_into().unwrap_or(i64::MAX),
             tv_nsec: (time.0 % 1_000_000_000) as _,
         };
-        // All results mean the same: look again.
+        // The result does not matter: the caller checks for work.
         let _ = poll(&mut fds, Some(&timeout));
         self.disarm();
-        // What was written is taken back, so that it does not end the next sleep; nothing there is no error.
+        // Consumes the event, so that it does not end the next sleep; an empty descriptor is no error.
         let _ = rustix::io::read(&self.shared.event, &mut [0; 8]);
     }
 
@@ -64,7 +64,7 @@ impl Sleeper {
         let shared = self.shared.clone();
         Waker::new(move || {
             if shared.asleep.load(Ordering::SeqCst) {
-                // It can only fail when the counter is full: then it is readable already.
+                // It fails only when the counter is full: then the descriptor is readable already.
                 let _ = rustix::io::write(&shared.event, &1u64.to_ne_bytes());
             }
         })

@@ -1,7 +1,7 @@
-//! From a list to a chain: what each request becomes, and what is refused before the library sees it.
+//! Builds chains from lists: converts each request, and refuses bad ones before the library sees them.
 //!
-//! It is all of what a post costs beside the library's own work, so nothing here is called twice per request, looks at
-//! a count of borrows or copies what was copied before.
+//! This code is the whole cost of a post besides the library's own, so each function runs once per request, there is no
+//! borrow count, and bytes are copied only once.
 
 use crate::chain::{CHAIN_MAX, Chains, Pieces, index_of};
 use crate::ffi;
@@ -13,30 +13,30 @@ use drover_verbs::{
 };
 use std::ptr::null_mut;
 
-/// Where requests go whose remote key is not of this context: no device has given out key 0, and no region reaches
-/// this address, so the responder refuses, as it would a wrong key.
+/// Target of requests whose remote key is unknown to this context: no device issues key 0, and no region reaches this
+/// address, so the responder refuses it like any wrong key.
 const NOWHERE: (u64, u32) = (!7, 0);
 
-/// What a queue pair takes.
+/// Limits of a queue pair.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
     pub(crate) kind: QpKind,
     pub(crate) atomics: bool,
-    /// No more than a message.
+    /// Not more than the longest message.
     pub(crate) inline_bytes: usize,
     pub(crate) message_bytes: usize,
     pub(crate) sge_max: usize,
 }
 
-/// A chain: so many requests, and why the next one of the list is not among them, if it was refused.
+/// Length of a chain, and the reason why the next request of the list was refused, if it was.
 pub(crate) struct Built {
     pub(crate) count: usize,
-    /// How many of them are signaled.
+    /// Number of signaled requests among them.
     pub(crate) signaled: u32,
     pub(crate) refused: Option<PostErrorKind>,
 }
 
-/// Builds the chain of a list of one: `chains.send`.
+/// Builds the chain of a list of one request in `chains.send`.
 #[inline(always)]
 pub(crate) fn build_send(
     chains: &mut Chains,
@@ -53,7 +53,7 @@ pub(crate) fn build_send(
     }
 }
 
-/// Builds a chain of as many of `wrs` as there is space for.
+/// Builds a chain of as many of `wrs` as fit.
 #[inline(always)]
 pub(crate) fn build_sends(
     chains: &mut Chains,
@@ -93,24 +93,24 @@ pub(crate) fn build_sends(
     }
 }
 
-/// Builds the chain of a list of one RECV: `chains.recv`.
+/// Builds the chain of a list of one RECV in `chains.recv`.
 #[inline(always)]
 pub(crate) fn build_recv(chains: &mut Chains, wr: &RecvWr) {
     let (to, sge) = &mut chains.recv;
     receive(to, sge, wr);
 }
 
-/// Makes `to` the RECV `wr`, with its element in `sge`.
+/// Fills `to` from the RECV `wr`, with its element in `sge`.
 #[inline(always)]
 fn receive(to: &mut ffi::RecvWr, sge: &mut ffi::Sge, wr: &RecvWr) {
     *sge = element(&wr.sge);
     to.wr_id = wr.wr_id.0;
     to.sg_list = sge;
-    // Some devices take a length of 0 for 2 GiB: no bytes are no element.
+    // Some devices take a length of 0 for 2 GiB, so an empty buffer has no element.
     to.num_sge = i32::from(wr.sge.len > 0);
 }
 
-/// Builds chains of all RECVs of a list and hands them to `post`, whose result is an error number.
+/// Builds chains of all RECVs of a list and passes them to `post`, whose result is an error number.
 #[inline(always)]
 pub(crate) fn post_recvs(
     chains: &mut Chains,
@@ -141,8 +141,8 @@ pub(crate) fn post_recvs(
     Ok(())
 }
 
-/// What an error number of a post means. That the queue pair is ready is known, so what is left is a request that this
-/// device does not take.
+/// Meaning of an error number of a post. The queue pair is known to be ready, so any other error means a request that
+/// this device does not accept.
 #[cold]
 pub(crate) fn refusal(errno: i32) -> PostErrorKind {
     match errno.abs() {
@@ -152,7 +152,7 @@ pub(crate) fn refusal(errno: i32) -> PostErrorKind {
     }
 }
 
-/// Memory is registered at address 0: an offset is an address.
+/// The library's element for `sge`. Memory is registered at address 0, so an offset is an address.
 #[inline(always)]
 fn element(sge: &Sge) -> ffi::Sge {
     ffi::Sge {
@@ -162,10 +162,10 @@ fn element(sge: &Sge) -> ffi::Sge {
     }
 }
 
-/// Why a chain ends before its list.
+/// Reason for ending a chain before its list.
 enum Stop {
     Refused(PostErrorKind),
-    /// For the pieces of the next request. It begins the next chain.
+    /// No space for the pieces of the next request, which begins the next chain.
     Full,
 }
 
@@ -176,8 +176,8 @@ impl From<PostErrorKind> for Stop {
 }
 
 impl Bounds {
-    /// Makes `to` the request `wr`, with its element in `sge` or, if it has several, in `pieces`: all of them, if it
-    /// is `ALONE`.
+    /// Fills `to` from the request `wr`, with its element in `sge` or, if it has several, in `pieces`. `ALONE`: the
+    /// request is a chain of its own.
     #[inline(always)]
     fn fill<const ALONE: bool>(
         &self,
@@ -198,7 +198,7 @@ impl Bounds {
                 to.num_sge = 0;
             }
             Payload::Inline { start, len } => {
-                // What fetches has nothing to send.
+                // READs and atomics have no bytes to send.
                 if to.opcode >= ffi::WR_RDMA_READ {
                     return Err(PostErrorKind::NotSupported.into());
                 }
@@ -216,7 +216,7 @@ impl Bounds {
                 }
                 *sge = element(&piece);
                 to.send_flags = flags;
-                // Some devices take a length of 0 for 2 GiB: no bytes are no element.
+                // Some devices take a length of 0 for 2 GiB, so an empty payload has no element.
                 to.num_sge = i32::from(piece.len > 0);
             }
             Payload::Gather { start, count } => {
@@ -230,7 +230,7 @@ impl Bounds {
         Ok(())
     }
 
-    /// Several pieces.
+    /// Fills in a payload of several pieces.
     #[inline(never)]
     fn gather(&self, to: &mut ffi::SendWr, space: &mut Pieces, pieces: &[Sge]) -> Result<(), Stop> {
         let (mut bytes, mut count) = (0, 0);
@@ -292,7 +292,7 @@ impl Bounds {
     }
 }
 
-/// The opcode without or with immediate data, which is put in place.
+/// Returns the opcode without or with immediate data, and stores the immediate data.
 #[inline(always)]
 fn with_imm(to: &mut ffi::SendWr, imm: Option<Imm>, without: u32, with: u32) -> u32 {
     match imm {

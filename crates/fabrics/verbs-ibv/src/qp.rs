@@ -1,4 +1,4 @@
-//! [`IbvQp`]: its states, connecting it, posting to it.
+//! [`IbvQp`]: states, connecting and posting.
 
 use crate::Ibv;
 use crate::agree::{Agreed, Agreement, MtuMismatch, agree};
@@ -21,10 +21,10 @@ use std::io;
 use std::ptr::null_mut;
 use std::rc::Rc;
 
-/// Routers that a packet may pass. Our choice, as IP's usual one.
+/// Most routers that a packet may pass. *(our choice: IP's usual limit)*
 pub(crate) const HOP_LIMIT: u8 = 64;
 
-/// A queue pair. A post costs what the library's own does, and the filling in of the chain.
+/// A queue pair. A post costs the library's post and the filling of the chain.
 pub struct IbvQp {
     core: Rc<Core>,
     link: Rc<Link>,
@@ -36,7 +36,7 @@ pub struct IbvQp {
     agreement: Option<Agreement>,
 }
 
-/// The two ends do not fit.
+/// The error for incompatible ends.
 pub(crate) fn unfit(why: MtuMismatch) -> ImportError {
     let reason = why.to_string();
     ImportError::Incompatible { reason }
@@ -103,12 +103,12 @@ impl IbvQp {
         Ok(qp)
     }
 
-    /// What this end and its peer agreed on when they were connected.
+    /// The parameters agreed with the peer on connecting.
     pub fn agreement(&self) -> Option<Agreement> {
         self.agreement
     }
 
-    /// From RESET to where RECVs may be posted; a queue pair for datagrams all the way.
+    /// Moves from RESET to INIT, where RECVs may be posted; a UD queue pair goes on to RTS.
     fn initialize(&self) -> io::Result<()> {
         let mut attr = ffi::QpAttr {
             qp_state: ffi::QPS_INIT,
@@ -140,7 +140,7 @@ impl IbvQp {
         Ok(())
     }
 
-    /// From INIT over RTR to RTS, with what both ends can do.
+    /// Moves from INIT over RTR to RTS, with parameters that both ends support.
     fn join(&self, peer: &QpName, agreed: &Agreed) -> io::Result<()> {
         let reliable = self.bounds.kind == QpKind::Rc;
         let opening = &self.core.opening;
@@ -172,16 +172,16 @@ impl IbvQp {
         self.link.raw.modify(&mut attr, mask)
     }
 
-    /// A list of one, of which there are many: a reply, a request of a client with nothing else to say.
+    /// Posts a list of one request, the common case: a reply, or a single request of a client.
     #[inline(always)]
     fn post_one(&mut self, list: &SendList, wr: &SendWr) -> Result<(), PostError> {
-        // SAFETY: one thread, and nothing until the end of this function calls what could come here again.
+        // SAFETY: one thread, and no call until the end of this function borrows again.
         let chains = unsafe { self.core.chains.borrow_mut() };
         if let Err(kind) = build_send(chains, &self.core.tables, &self.bounds, list, wr) {
             return refused(0, kind);
         }
         let bad = &mut chains.bad_send;
-        // SAFETY: `build_send` made one request with an element beside it and a payload in `list`; both are borrowed
+        // SAFETY: `build_send` made one request with an element in `chains` and a payload in `list`; both are borrowed
         // until the end of this function.
         match unsafe { self.link.raw.post_send(&mut chains.send.0, bad) } {
             0 => {
@@ -192,10 +192,10 @@ impl IbvQp {
         }
     }
 
-    /// A list of any length, as few chains as there is space for: usually one.
+    /// Posts a list of any length in as few chains as possible, usually one.
     #[inline(never)]
     fn post_list(&mut self, list: &SendList) -> Result<(), PostError> {
-        // SAFETY: one thread, and nothing until the end of this function calls what could come here again.
+        // SAFETY: one thread, and no call until the end of this function borrows again.
         let chains = unsafe { self.core.chains.borrow_mut() };
         let mut wrs = list.wrs();
         while !wrs.is_empty() {
@@ -203,8 +203,8 @@ impl IbvQp {
             let built = build_sends(chains, &self.core.tables, &self.bounds, list, wrs);
             if built.count > 0 {
                 let (chain, mut bad) = (chains.sends.as_mut_ptr(), null_mut());
-                // SAFETY: `build_sends` linked so many requests to elements beside them and to payloads in `list`;
-                // both are borrowed until the end of this function.
+                // SAFETY: `build_sends` linked the requests to elements in `chains` and to payloads in `list`; both are
+                // borrowed until the end of this function.
                 let errno = unsafe { self.link.raw.post_send(chain, &mut bad) };
                 if errno != 0 {
                     let taken = index_of(chain, bad, built.count);
@@ -222,23 +222,23 @@ impl IbvQp {
         Ok(())
     }
 
-    /// One RECV, as [`post_one`](IbvQp::post_one).
+    /// Posts one RECV, as [`post_one`](IbvQp::post_one).
     #[inline(always)]
     fn post_one_recv(&mut self, wr: &RecvWr) -> Result<(), PostError> {
-        // SAFETY: one thread, and nothing until the end of this function calls what could come here again.
+        // SAFETY: one thread, and no call until the end of this function borrows again.
         let chains = unsafe { self.core.chains.borrow_mut() };
         build_recv(chains, wr);
-        // SAFETY: `build_recv` made one request with an element beside it, borrowed until the end of this function.
+        // SAFETY: `build_recv` made one request with an element in `chains`, borrowed until the end of this function.
         match unsafe { self.link.raw.post_recv(&mut chains.recv.0, &mut chains.bad_recv) } {
             0 => Ok(()),
             errno => refused(0, refusal(errno)),
         }
     }
 
-    /// RECVs as [`post_list`](IbvQp::post_list).
+    /// Posts RECVs, as [`post_list`](IbvQp::post_list).
     #[inline(never)]
     fn post_recvs(&mut self, list: &RecvList) -> Result<(), PostError> {
-        // SAFETY: one thread, and nothing until the end of this function calls what could come here again.
+        // SAFETY: one thread, and no call until the end of this function borrows again.
         let chains = unsafe { self.core.chains.borrow_mut() };
         // SAFETY: the chains that are passed live until the end of this function.
         post_recvs(chains, list, |chain, bad| unsafe {
@@ -246,15 +246,15 @@ impl IbvQp {
         })
     }
 
-    /// From whatever state to the error state.
+    /// Moves to the error state from any state.
     fn fail(&self) {
         let mut attr = ffi::QpAttr {
             qp_state: ffi::QPS_ERR,
             ..ffi::QpAttr::default()
         };
-        // Every state may become this one; a device that refuses is beyond help, and we go on without it.
+        // Every state allows this transition; if a device refuses, nothing more can be done, so the error is ignored.
         let _ = self.link.raw.modify(&mut attr, ffi::QP_STATE);
-        self.link.raw.open_sends(); // to be flushed
+        self.link.raw.open_sends(); // they complete as flushed
         self.link.state.set(QpState::Error);
     }
 
@@ -263,8 +263,8 @@ impl IbvQp {
         self.link.state.set(QpState::ReadyToSend);
     }
 
-    /// Has RECVs flushed that were posted in the error state: software RoCE hears of RECVs only when it needs one, so
-    /// they would lie there. Once more into the error state makes it look; to others it is no change.
+    /// Flushes RECVs that were posted in the error state: software RoCE looks at RECVs only when it needs one, so they
+    /// would stay. Entering the error state again makes it look; for other devices it changes nothing.
     #[cold]
     fn flush_again(&self) {
         self.fail();
@@ -279,7 +279,7 @@ fn qp_type(kind: QpKind) -> u32 {
     }
 }
 
-/// A refusal behind `accepted` requests.
+/// The error for a refusal after `accepted` requests.
 #[cold]
 fn refused(accepted: usize, kind: PostErrorKind) -> Result<(), PostError> {
     Err(PostError { accepted, kind })
@@ -328,7 +328,7 @@ impl QueuePair<Ibv> for IbvQp {
         Ok(())
     }
 
-    /// A system call, unless the failure is known already: a responder's device may fail a queue pair without a
+    /// Costs a system call unless the failure is known already: a responder's device may fail a queue pair without a
     /// completion.
     fn state(&self) -> QpState {
         if self.link.state.get() == QpState::ReadyToSend

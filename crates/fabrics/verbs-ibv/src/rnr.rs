@@ -1,40 +1,41 @@
-//! How long a SEND may find no RECV: the requester counts tries, the responder says how long to wait between them.
+//! Time that a SEND may wait for a RECV: the requester counts tries, the responder sets the time between them.
 //!
-//! So each end asks for waits that fit its own patience, tells the other in its export, and counts tries by what the
-//! other asks for. 7 tries mean no limit. `[IBTA 9.7.5.2.8]`
+//! So each end asks for a wait that fits its own timeout, sends it to the other in its export, and counts tries by the
+//! wait that the other asks for. 7 tries mean no limit. `[IBTA 9.7.5.2.8]`
 //!
-//! Six waits of one length cannot be both: short, so that a RECV that comes late costs little, and long together. A
-//! patience beyond [`WAIT_MAX`] each becomes one without end, in short waits: breaking a connection early is worse than
-//! waiting, and whoever waits has a deadline of his own. The default of half a second would else stall 123 ms for a RECV
-//! that comes a microsecond late.
+//! Six equal waits cannot be both short, so that a late RECV costs little, and long in total. A timeout that needs
+//! waits beyond [`WAIT_MAX`] becomes an infinite one with short waits: failing a connection too early is worse than
+//! waiting, and callers have deadlines of their own. Otherwise the default of half a second would stall 123 ms for a
+//! RECV that is a microsecond late.
 
 use drover_base::Ns;
 
-/// Waits in units of 10 us, by their code.
+/// Wait times by code, in units of 10 us.
 const WAITS: [u32; 32] = [
     65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048,
     3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 ];
-/// The count that means for ever.
+/// Count of tries that means no limit.
 const FOR_EVER: u8 = 7;
-/// The largest count that is a count.
+/// Largest finite count of tries.
 const TRIES_MAX: u64 = 6;
-/// No RECV that comes late costs more. Our choice: a scheduler's slice, within which a live peer posts again.
+/// Longest wait for a late RECV. *(our choice: a scheduler's slice, within which a live peer posts again)*
 const WAIT_MAX: Ns = Ns::from_us(10_240);
-/// 0.64 ms, for those who wait for ever: short beside a program's delays, long beside a round trip. Our choice.
+/// Code of 0.64 ms, for infinite timeouts: short compared with a program's delays, long compared with a round trip.
+/// *(our choice)*
 const PATIENT: u8 = 12;
 
 fn wait(code: u8) -> Ns {
     Ns::from_us(10) * u64::from(WAITS[usize::from(code & 31)])
 }
 
-/// The code of the wait to ask for: the shortest that makes all tries together last `timeout`.
+/// Code of the wait to ask for: the shortest with which all tries together last `timeout`.
 pub(crate) fn timer_for(timeout: Ns) -> u8 {
     let fits = |code: &u8| wait(*code) * TRIES_MAX >= timeout && wait(*code) <= WAIT_MAX;
     (1..32).find(fits).unwrap_or(PATIENT)
 }
 
-/// How many tries last `timeout` at a peer that asks for waits of `peer_timer`.
+/// Number of tries that last `timeout` with a peer that asks for waits of `peer_timer`.
 pub(crate) fn tries_for(timeout: Ns, peer_timer: u8) -> u8 {
     match timeout.0.div_ceil(wait(peer_timer).0) {
         tries @ 0..=TRIES_MAX => tries as u8,

@@ -1,4 +1,4 @@
-//! [`IbvSrq`].
+//! [`IbvSrq`]: shared receive queues.
 
 use crate::Ibv;
 use crate::core::Core;
@@ -17,7 +17,7 @@ pub struct IbvSrq {
 impl SharedReceiveQueue<Ibv> for IbvSrq {
     #[inline]
     fn post_recv(&mut self, _cpu: &NativeCpu, list: &RecvList) -> Result<(), PostError> {
-        // SAFETY: one thread, and nothing until the end of this function calls what could come here again.
+        // SAFETY: one thread, and no call until the end of this function borrows again.
         let chains = unsafe { self.core.chains.borrow_mut() };
         // SAFETY: the chains that are passed live until the end of this function.
         post_recvs(chains, list, |chain, bad| unsafe { self.raw.post(chain, bad) })

@@ -1,5 +1,4 @@
-//! [`Survey`]: everything there is to choose from, for people: devices that can be opened and those that cannot, their
-//! ports, addresses and limits.
+//! [`Survey`]: all devices, usable or not, with their ports, addresses and limits, for people.
 
 use crate::choose::{Choice, ChooseError, PortFacts, Wish, choose};
 use crate::device::{caps, device_names, load, number, open_one, ports};
@@ -9,105 +8,105 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// What was found.
+/// The devices found.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    /// In the order of the library's list.
+    /// Devices in the order of the library's list.
     pub devices: Vec<DeviceFacts>,
 }
 
 /// One device.
 #[derive(Clone, Debug)]
 pub struct DeviceFacts {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
-    /// What it is like, or why it cannot be opened and what to do.
+    /// Its properties, or why it cannot be opened and what to do.
     pub details: Result<Details, String>,
 }
 
-/// What an opened device tells.
+/// Properties of an opened device.
 #[derive(Clone, Debug)]
 pub struct Details {
-    /// Version of its firmware; empty where there is none.
+    /// Firmware version; empty if the device has none.
     pub firmware: String,
-    /// What it takes.
+    /// Limits of the device.
     pub limits: Limits,
-    /// Its ports.
+    /// Ports of the device.
     pub ports: Vec<PortDetails>,
 }
 
-/// Limits of a device, as it tells them; a count that it does not tell is 0.
+/// Limits of a device as it reports them; 0 if it does not report one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Queue pairs.
+    /// Most queue pairs.
     pub qp: usize,
-    /// Outstanding requests per queue.
+    /// Most outstanding requests per queue.
     pub qp_wr: usize,
-    /// Elements per request.
+    /// Most elements per request.
     pub sge: usize,
-    /// Completion queues.
+    /// Most completion queues.
     pub cq: usize,
-    /// Completions per queue.
+    /// Most completions per queue.
     pub cqe: usize,
-    /// Registered regions.
+    /// Most registered regions.
     pub mr: usize,
     /// Longest registered region, bytes.
     pub mr_bytes: u64,
-    /// READs and atomics that a queue pair answers at a time.
+    /// Most READs and atomics that a queue pair answers at a time.
     pub qp_rd_atom: usize,
-    /// READs and atomics that a queue pair asks for at a time.
+    /// Most READs and atomics that a queue pair requests at a time.
     pub qp_init_rd_atom: usize,
-    /// Shared receive queues.
+    /// Most shared receive queues.
     pub srq: usize,
-    /// RECVs in one of them.
+    /// Most RECVs per shared receive queue.
     pub srq_wr: usize,
-    /// CAS and FAA.
+    /// Scope of CAS and FAA.
     pub atomics: Atomics,
 }
 
-/// How far CAS and FAA are atomic.
+/// Scope in which CAS and FAA are atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Atomics {
-    /// There are none.
+    /// The device has no atomics.
     None,
-    /// Towards the same device.
+    /// Atomic with respect to the same device.
     Device,
-    /// Towards everything, the machine's cores included.
+    /// Atomic with respect to all accesses, including those of the machine's cores.
     Machine,
 }
 
 /// One port.
 #[derive(Clone, Debug)]
 pub struct PortDetails {
-    /// Number, state, addresses.
+    /// Number, state and addresses.
     pub facts: PortFacts,
-    /// What carries its packets.
+    /// Link layer of the port.
     pub link_layer: LinkLayer,
-    /// Longest payload of a packet now, bytes.
+    /// Longest payload of a packet as configured, bytes.
     pub mtu_bytes: usize,
-    /// Longest payload of a packet at best, bytes.
+    /// Longest payload of a packet that the port supports, bytes.
     pub mtu_bytes_max: usize,
     /// Longest message, bytes.
     pub message_bytes_max: u64,
-    /// What drover would find through this port: kinds of queue pairs and inline payloads are tried out.
+    /// Capabilities of drover on this port: kinds of queue pairs and inline payloads are found by trial.
     pub caps: Caps,
 }
 
-/// What carries packets.
+/// Link layer of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkLayer {
-    /// Links of InfiniBand's own.
+    /// Native InfiniBand links.
     Infiniband,
-    /// Ethernet, that is RoCE.
+    /// Ethernet, that is, RoCE.
     Ethernet,
 }
 
 impl Survey {
-    /// Looks at everything, with the machine's library or another one.
+    /// Reads the properties of all devices, with the machine's library or another one.
     ///
     /// # Errors
-    /// Those of opening a device, before one is chosen: no library, or one that does not list devices. No device is
-    /// not an error here, and [`choose`](Survey::choose) says so.
+    /// Those of opening a device before one is chosen: no library, or a library that cannot list devices. Finding no
+    /// device is no error here, but one of [`choose`](Survey::choose).
     pub fn take(library: Option<Arc<Library>>) -> Result<Survey, OpenError> {
         let lib = load(library)?;
         let look = |name: String| DeviceFacts {
@@ -118,7 +117,7 @@ impl Survey {
         Ok(Survey { devices })
     }
 
-    /// What would be chosen, and why; as opening chooses.
+    /// The device that opening would choose, and why.
     ///
     /// # Errors
     /// [`ChooseError`]; if devices exist and none can be opened, it is [`ChooseError::Unopened`].

@@ -1,4 +1,4 @@
-//! [`Tables`]: what keys in requests are looked up in, and [`Owned`], what makes that cheap.
+//! [`Tables`]: lookup tables for the keys in requests, and [`Lookup`], which makes lookups cheap.
 
 use crate::ffi;
 use crate::raw::Handle;
@@ -8,13 +8,13 @@ use std::cell::UnsafeCell;
 /// The tables of a context.
 #[derive(Default)]
 pub(crate) struct Tables {
-    /// Remote keys of imported regions, as their owners' devices know them. A number of ours stands for each, so that
-    /// what was forgotten, or imported by another context, opens nothing.
+    /// Remote keys of imported regions, as their owners' devices know them. Requests use an index of this table
+    /// instead, so that a key that was released, or imported by another context, gives no access.
     pub(crate) remotes: Lookup<u32>,
     pub(crate) handles: Lookup<Handle>,
 }
 
-/// What a post wants to know of an entry.
+/// The part of an entry that posts need.
 pub(crate) trait Entry {
     type Value: Copy;
     fn value(&self) -> Self::Value;
@@ -36,18 +36,18 @@ impl Entry for Handle {
     }
 }
 
-/// [`Keys`] that many hold, in one thread, without the count of borrows that a `RefCell` would keep: no method lets a
-/// reference out or calls anything that could come back here. Beside the owners stands what posts want to know of
-/// them, so that a look is one comparison of the key.
+/// [`Keys`] shared within one thread, without the borrow count of a `RefCell`: no method returns a reference or calls
+/// code that could come back here. The values that posts need are stored separately from the owners, so that a lookup
+/// is one comparison of the key.
 pub(crate) struct Lookup<T: Entry>(UnsafeCell<Inside<T>>);
 
 struct Inside<T: Entry> {
     owners: Keys<T>,
-    /// By index: the key that is valid there, and its value.
+    /// Per index: the valid key and its value.
     known: Vec<(u32, T::Value)>,
 }
 
-/// A key that nothing ever has: its index is beyond the limit.
+/// A key that is never valid: its index is beyond the limit.
 const NO_KEY: u32 = u32::MAX;
 const _: () = assert!(Keys::<u32>::index_of(NO_KEY) >= Keys::<u32>::LIMIT);
 
@@ -63,7 +63,7 @@ impl<T: Entry> Default for Lookup<T> {
 impl<T: Entry> Lookup<T> {
     /// Adds a value; `None` when the table is full.
     pub(crate) fn insert(&self, value: T) -> Option<u32> {
-        // SAFETY: not `Sync`, and no other reference to the table is alive: none leaves a method.
+        // SAFETY: not `Sync`, and no other reference to the table is alive: methods return none.
         let Inside { owners, known } = unsafe { &mut *self.0.get() };
         let seen = value.value();
         let key = owners.insert(value)?;
@@ -75,7 +75,7 @@ impl<T: Entry> Lookup<T> {
         Some(key)
     }
 
-    /// Takes a value out, for the caller to drop: dropping may call the library.
+    /// Removes a value and returns it for the caller to drop: dropping may call the library.
     pub(crate) fn remove(&self, key: u32) -> Option<T> {
         // SAFETY: as for `insert`.
         let Inside { owners, known } = unsafe { &mut *self.0.get() };

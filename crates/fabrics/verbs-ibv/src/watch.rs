@@ -1,9 +1,10 @@
-//! The watch over queue pairs: one that has had signaled requests outstanding for long without any completion is told
-//! of, once, with what its device says of it. A connection ought to fail instead, by its own timers; what is found here
-//! are peers that never post a RECV to those who wait for ever, drivers and cards that hang, and our own mistakes.
+//! The watch over queue pairs: a queue pair that has had signaled requests outstanding for long without any completion
+//! is reported once, with the attributes its device reports. Normally a connection fails by its own timers instead; the
+//! watch finds peers that never post a RECV for a sender that waits for ever, drivers and cards that hang, and our own
+//! bugs.
 //!
-//! Posts and polls count one number each; the rest happens about once a second, when there is nothing else to do: at the
-//! latest at every 65,536th vain poll of a queue, and whenever the context parks.
+//! Posts and polls count one number each. The rest happens about once a second when the context is idle: at the latest
+//! at every 65,536th empty poll of a queue, and whenever the context parks.
 
 use crate::agree::mtu_bytes;
 use crate::core::Core;
@@ -15,26 +16,26 @@ use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 
-/// Between two looks, or less if that much is patience.
+/// Time between two checks; less if `patience` is shorter.
 const EVERY: Ns = Ns::from_s(1);
 
-/// A queue pair as its context knows it.
+/// A queue pair as its context sees it.
 pub(crate) struct Link {
     pub(crate) raw: Pair,
     pub(crate) kind: QpKind,
-    /// As far as we know: failures are seen in completions.
+    /// Last known state: failures are seen in completions.
     pub(crate) state: Cell<QpState>,
-    /// Signaled requests, from where the count of completions stood when it was made.
+    /// Signaled requests posted, counted from the value of the completion count at creation.
     posted: Cell<u32>,
-    /// Another queue pair is, or was, counted in the same place: nothing can be said of either.
+    /// Whether another queue pair shares, or shared, the count: then neither can be judged.
     mixed: Cell<bool>,
-    /// The count of completions and the time when it was last seen to change, or to begin to matter.
+    /// Completion count, and the time when it last changed or began to matter.
     seen: Cell<Option<(u32, Ns)>>,
     told: Cell<bool>,
 }
 
 impl Link {
-    /// Beside `others` of the same context.
+    /// Creates the state of a queue pair; `others` are those of the same context.
     pub(crate) fn new(raw: Pair, kind: QpKind, others: impl Iterator<Item = Rc<Link>>) -> Link {
         let qpn = raw.qpn();
         let posted = raw.send_cq().done.of(qpn);
@@ -56,7 +57,7 @@ impl Link {
         }
     }
 
-    /// So many signaled requests were taken.
+    /// Counts `signaled` requests as posted.
     #[inline(always)]
     pub(crate) fn posted(&self, signaled: u32) {
         self.posted.set(self.posted.get().wrapping_add(signaled));
@@ -68,11 +69,11 @@ impl Link {
             .posted
             .get()
             .wrapping_sub(self.raw.send_cq().done.of(self.raw.qpn()));
-        // What was flushed was perhaps not signaled: more completions than requests are none outstanding.
+        // Flushed requests may not have been signaled: more completions than requests mean none outstanding.
         if count > u32::MAX / 2 { 0 } else { count }
     }
 
-    /// How long it has been stuck, if it is to be told of now.
+    /// Time for which it has been stuck, if it is to be reported now.
     fn stuck(&self, now: Ns, patience: Ns) -> Option<Ns> {
         if self.mixed.get() || self.state.get() != QpState::ReadyToSend || self.outstanding() == 0 {
             self.seen.set(None);
@@ -94,21 +95,21 @@ impl Link {
     }
 }
 
-/// A queue pair that gets nowhere. Its text is for the log: what is stuck, for how long, and what its device says.
+/// A queue pair without progress. Its text is for the log: the queue pair, the time, and the device's report.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StuckQp {
     /// Device and port.
     pub place: String,
-    /// Its number.
+    /// Number of the queue pair.
     pub qpn: Qpn,
-    /// Its kind.
+    /// Kind of the queue pair.
     pub kind: QpKind,
-    /// Signaled requests that have not completed.
+    /// Number of signaled requests that have not completed.
     pub outstanding: u32,
-    /// Since the last completion, or since somebody looked first.
+    /// Time since the last completion, or since the first check.
     pub time: Ns,
-    /// What the device says of it, or why it says nothing.
+    /// Attributes that the device reports, or why it reports none.
     pub device: String,
 }
 
@@ -133,7 +134,7 @@ impl fmt::Display for StuckQp {
 }
 
 impl Core {
-    /// Looks at every queue pair. A system call for each that is told of.
+    /// Checks every queue pair. Costs a system call for each one reported.
     pub(crate) fn stuck(&self, patience: Ns) -> Vec<StuckQp> {
         let now = self.cpu.now();
         let told = |link: Rc<Link>| {
@@ -153,7 +154,7 @@ impl Core {
         self.links().into_iter().filter_map(told).collect()
     }
 
-    /// Looks, if the last look is long ago, and logs what it finds. Reads no clock.
+    /// Checks if the last check is long ago, and logs the result. Reads no clock.
     #[cold]
     pub(crate) fn watch(&self) {
         let now = self.cpu.now();
@@ -179,7 +180,7 @@ fn described(attr: &ffi::QpAttr) -> String {
         _ => "another state",
     };
     format!(
-        "its device says: {state}, peer {:#x}, sq_psn {:#x}, rq_psn {:#x}, path MTU {}, timeout {}, retry_cnt {}, \
+        "the device reports: {state}, peer {:#x}, sq_psn {:#x}, rq_psn {:#x}, path MTU {}, timeout {}, retry_cnt {}, \
          rnr_retry {}, min_rnr_timer {}, rd_atomic {} out {} in",
         attr.dest_qp_num,
         attr.sq_psn,

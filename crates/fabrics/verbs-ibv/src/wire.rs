@@ -27,7 +27,7 @@ const REGION_BYTES: usize = 24;
 const QP_BYTES: usize = 44;
 const BELL_BYTES: usize = 8;
 
-/// A registered region as its peers see it.
+/// A registered region as exported to peers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RegionName {
     pub(crate) rkey: u32,
@@ -35,7 +35,7 @@ pub(crate) struct RegionName {
     pub(crate) access: Access,
 }
 
-/// A queue pair as its peers see it.
+/// A queue pair as exported to peers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct QpName {
     pub(crate) kind: QpKind,
@@ -124,7 +124,7 @@ pub(crate) fn decode_qp(export: &Export) -> Result<QpName, ImportError> {
     })
 }
 
-/// Whether this is a bell of this provider.
+/// Whether the export is a bell of this provider.
 pub(crate) fn is_bell(export: &Export) -> bool {
     checked(export, 3, BELL_BYTES, "").is_ok()
 }

@@ -1,5 +1,5 @@
-//! What the verbs cost here, in nanoseconds: in one process (no line moves between cores), and between two
-//! pinned processes (lines do). Prints, asserts nothing.
+//! Cost of the verbs in nanoseconds: in one process (no line moves between cores), and between two pinned processes
+//! (lines move). Prints, asserts nothing.
 //!
 //! `cargo run --release -p drover-verbs-shm --example verbs_ns`
 //! `valgrind --tool=cachegrind --cache-sim=no target/release/examples/verbs_ns count OPERATION N`
@@ -162,7 +162,7 @@ fn one_process(only: Option<(&str, u64)>) {
     }
 }
 
-/// Least of many runs, ns per operation; or just `n` rounds, for counting instructions.
+/// Minimum of many runs, ns per operation; or just `n` rounds, for counting instructions.
 fn measure(only: Option<(&str, u64)>, name: &str, per_round: u64, mut round: impl FnMut()) {
     if let Some((what, n)) = only {
         if what == name {
@@ -304,7 +304,7 @@ fn remote_store(
     cq.poll(ctx.cpu(), &mut [Wc::default()]);
 }
 
-/// Answers every slot in turn with 32 bytes, up to 16 per list.
+/// Answers all slots round-robin with 32 bytes, up to 16 per list.
 fn serve() {
     pin(1);
     let mut channel = Channel::of_child();

@@ -1,19 +1,20 @@
-//! Bells: how a peer that wrote something wakes a context that sleeps, at no cost while it does not.
+//! Bells: a peer that has written something wakes a sleeping context; while the context is awake this costs nothing.
 //!
 //! ```text
 //! bell page (one memfd per context)
 //!    0 8  epoch, written by the owner: even = awake, odd = sleeping
 //!   64 4  wake count, written by peers; the owner's futex
 //! ```
-//! The owner stores an odd epoch, then has the kernel run a memory barrier on every running thread of every
-//! process that registered for it (`membarrier`), then looks once more, then waits on the wake count as it was
-//! before. A writer stores its data, then loads the epoch, with no fence in between: either its store came
-//! before the barrier, and the owner's last look sees the data, or its load comes after, and it sees that it
-//! must wake. Waking changes the futex word, so a wake that comes between look and wait is not lost. A writer
-//! killed half-way through suppresses nobody else's wake, because only the owner changes the epoch.
+//! The owner stores an odd epoch, then has the kernel run a memory barrier on every running thread of every process
+//! that registered for it (`membarrier`), then checks for work once more, then waits for the wake count to change from
+//! its earlier value. A writer stores its data, then loads the epoch, with no fence in between. Either its store
+//! precedes the barrier, and the owner's last check sees the data; or its load follows the barrier, and it sees the odd
+//! epoch and wakes the owner. Waking changes the futex word, so a wake between check and wait is not lost. A writer
+//! killed half-way cannot suppress another writer's wake, because only the owner changes the epoch.
 //!
 //! A hostile peer can write to the page: it can cause useless wakes, or delay wakes by at most
-//! [`ShmOptions::park_max`](crate::ShmOptions::park_max). Our choice: per-peer pages would cost a wait on many futexes.
+//! [`ShmOptions::park_max`](crate::ShmOptions::park_max). *(our choice: one page per peer would need a wait on many
+//! futexes)*
 
 use crate::wire;
 use drover_base::Ns;
@@ -30,7 +31,7 @@ const EPOCH: usize = 0;
 const WAKE: usize = 64;
 const PAGE_BYTES: usize = 4096;
 
-/// Without `membarrier` a sleep is no longer than this: a wake may be missed.
+/// Longest sleep without `membarrier`, where a wake may be missed.
 const NAP: Ns = Ns::from_ms(1);
 
 /// The bell of one context.
@@ -70,7 +71,7 @@ impl OwnBell {
     pub(crate) fn arm(&self) {
         self.wake_seen
             .set(self.region.atomic_u32(WAKE).load(Ordering::Acquire));
-        // Odd, and never the same twice: whoever woke an earlier sleep must see that this is another.
+        // Odd, and different for every sleep: a peer that rang for an earlier sleep must see that this is a new one.
         self.epoch.set((self.epoch.get() + 1) | 1);
         self.region.store_u64(EPOCH, self.epoch.get(), Ordering::SeqCst);
         if !self.barrier || membarrier(MembarrierCommand::GlobalExpedited).is_err() {
@@ -92,7 +93,7 @@ impl OwnBell {
             tv_sec: (time.0 / 1_000_000_000).try_into().unwrap_or(i64::MAX),
             tv_nsec: (time.0 % 1_000_000_000) as _,
         };
-        // All results mean the same: look again. Not PRIVATE: the wakers are other processes.
+        // The result does not matter: the caller checks for work. Not PRIVATE: the wakers are other processes.
         let _ = futex::wait(
             self.region.atomic_u32(WAKE),
             futex::Flags::empty(),
@@ -123,20 +124,20 @@ fn wake(page: &Region) {
 /// A peer's bell.
 pub(crate) struct RemoteBell {
     region: Region,
-    /// Identity of the memfd, so that one bell in many exports is mapped once.
+    /// Identity of the memfd, so that a bell in many exports is mapped once.
     identity: (u64, u64),
-    /// The epoch that was last woken: one sleep, one wake.
+    /// Epoch of the last sleep that was woken: one wake per sleep.
     woken: Cell<u64>,
     wakes: Rc<Cell<u64>>,
 }
 
 impl RemoteBell {
-    /// Wakes the owner if it sleeps. Call it after storing what it should find. One load of a line that hardly
-    /// ever changes; a system call once per sleep.
+    /// Wakes the owner if it sleeps. Call it after storing the data that the owner should find. Costs one load of a
+    /// line that rarely changes, and a system call once per sleep.
     #[inline(always)]
     pub(crate) fn ring(&self) {
-        // The processor may still delay our stores beyond this load: `arm`'s barrier accounts for that. The
-        // compiler must not.
+        // The processor may delay our stores beyond this load, for which `arm`'s barrier accounts. The compiler must
+        // not.
         compiler_fence(Ordering::SeqCst);
         let epoch = self.region.load_u64(EPOCH, Ordering::Relaxed);
         if epoch & 1 == 1 && epoch != self.woken.get() {
@@ -147,16 +148,16 @@ impl RemoteBell {
     }
 }
 
-/// The bells of peers that a context knows.
+/// The bells of peers that a context has imported.
 #[derive(Default)]
 pub(crate) struct RemoteBells {
     known: Vec<Weak<RemoteBell>>,
-    /// Wake-ups sent.
+    /// Number of wakes sent.
     pub(crate) wakes: Rc<Cell<u64>>,
 }
 
 impl RemoteBells {
-    /// The bell behind `fd`, mapped now or before.
+    /// The bell behind `fd`, mapped now unless it already is.
     pub(crate) fn import(&mut self, fd: &OwnedFd) -> Result<Rc<RemoteBell>, ImportError> {
         let system = |what| {
             move |e: rustix::io::Errno| ImportError::System {
@@ -190,7 +191,7 @@ impl RemoteBells {
     }
 }
 
-/// Bells to ring after a list: consecutive requests to one destination ring once.
+/// Bells to ring after a list; consecutive requests to one destination ring once.
 pub(crate) struct Ringing<'a> {
     last: Option<&'a RemoteBell>,
 }
@@ -221,7 +222,7 @@ impl Drop for Ringing<'_> {
     }
 }
 
-/// As an error of allocation, where the API offers no other.
+/// The error for running out of descriptors, where the API offers only allocation errors.
 pub(crate) fn too_many_descriptors() -> AllocError {
     AllocError::Memfd {
         source: std::io::Error::other("too many bells or watches for one export"),

@@ -23,13 +23,13 @@ use std::cell::OnceCell;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
-/// How long it sleeps beside a descriptor that cannot be waited for.
+/// Sleep time with a descriptor that no thread can wait for.
 const BLIND_DOZE: Ns = Ns::from_ms(1);
 
 /// One thread's view of shared memory. Not `Send`: no lock and no atomic of our own is on the data path.
 pub struct ShmContext {
     core: Rc<Core>,
-    /// Started by the first sleep beside a descriptor.
+    /// Started by the first sleep with a descriptor.
     watcher: OnceCell<Option<Watcher>>,
 }
 
@@ -51,7 +51,7 @@ impl ShmContext {
         })
     }
 
-    /// What it has counted so far.
+    /// Counters since the context was opened.
     pub fn stats(&self) -> ShmStats {
         self.core.counters.snapshot(self.core.bells.borrow().wakes.get())
     }
@@ -154,7 +154,7 @@ impl Context<Shm> for ShmContext {
         self.core.tables.borrow_mut().remote.remove(region.rkey);
     }
 
-    /// One export serves one address handle: the second attempt says so.
+    /// One export serves one address handle: a second attempt returns an error.
     fn create_ah(&self, export: &Export) -> Result<UdDest, ImportError> {
         let (qp, lane, _, bell) = import_lane(&self.core, export)?;
         if qp.kind != QpKind::Ud {
@@ -227,7 +227,7 @@ impl Context<Shm> for ShmContext {
         }
     }
 
-    /// By a thread that waits for `fd` ([`Watcher`]); a system call more per sleep.
+    /// Uses a thread that waits for `fd` ([`Watcher`]): one more system call per sleep.
     fn park_beside(&self, deadline: Ns, fd: BorrowedFd<'_>) {
         let watcher = self.watcher.get_or_init(|| Watcher::start(self.waker()).ok());
         let watched = watcher.as_ref().is_some_and(|watcher| watcher.watch(fd).is_ok());

@@ -1,4 +1,4 @@
-//! [`Core`]: what everything of one context shares, and the tables behind its keys.
+//! [`Core`]: state shared by all objects of a context, and the tables behind its keys.
 
 use crate::bell::{OwnBell, RemoteBell, RemoteBells, Ringing};
 use crate::device::ShmOptions;
@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The shared heart of a context. One thread: no lock, and no `RefCell` is held across a call out.
+/// Shared state of a context. One thread: no lock, and no `RefCell` stays borrowed across a call out.
 pub(crate) struct Core {
     pub(crate) cpu: NativeCpu,
     pub(crate) caps: Caps,
@@ -24,11 +24,11 @@ pub(crate) struct Core {
     pub(crate) bell: OwnBell,
     pub(crate) bells: RefCell<RemoteBells>,
     pub(crate) counters: Counters,
-    /// Address handles destroyed: how often a peer may have gone.
+    /// Number of address handles destroyed: each may mean that a peer is gone.
     pub(crate) departures: Cell<u32>,
 }
 
-/// What keys in requests are looked up in. Borrowed once per post or poll.
+/// Lookup tables for the keys in requests. Borrowed once per post or poll.
 pub(crate) struct Tables {
     pub(crate) local: Keys<Local>,
     pub(crate) remote: Keys<Remote>,
@@ -60,11 +60,11 @@ impl Tables {
     }
 }
 
-/// The registered region that was asked for last: neighbouring RECVs are mostly in the same one.
+/// The registered region used last: consecutive RECVs are mostly in the same one.
 pub(crate) struct LastLocal<'t> {
     lkey: u32,
     region: Option<&'t Region>,
-    /// Bytes of it.
+    /// Length of the region in bytes.
     len: u64,
 }
 
@@ -77,7 +77,7 @@ impl<'t> LastLocal<'t> {
         }
     }
 
-    /// The memory of `sge`, to be written, as [`Tables::local`] says.
+    /// The memory of `sge` for writing, checked as in [`Tables::local`].
     #[inline(always)]
     pub(crate) fn find(&mut self, sge: Sge, tables: &'t Tables) -> Option<&'t Region> {
         if sge.lkey != self.lkey {
@@ -96,7 +96,7 @@ impl<'t> LastLocal<'t> {
     }
 }
 
-/// A registered region of ours.
+/// A registered region of this context.
 pub(crate) struct Local {
     pub(crate) region: Region,
     pub(crate) writable: bool,
@@ -108,7 +108,7 @@ pub(crate) struct Remote {
     pub(crate) len: u64,
     pub(crate) access: Access,
     pub(crate) watches: Vec<RemoteWatch>,
-    /// No byte is in two of them.
+    /// Whether no byte is in two watches.
     pub(crate) watches_disjoint: bool,
 }
 
@@ -119,14 +119,14 @@ pub(crate) struct RemoteWatch {
 }
 
 impl Remote {
-    /// `offset` as an offset of the mapping, if `len` bytes from there are inside.
+    /// `offset` as an offset of the mapping, if `len` bytes from it are inside.
     #[inline(always)]
     pub(crate) fn inside(&self, offset: u64, len: usize) -> Option<usize> {
         (offset <= self.len && len as u64 <= self.len - offset).then_some(offset as usize)
     }
 
-    /// Rings the bells of whoever watches a part of `[offset, offset + len)`. Returns the range of which the same
-    /// can be said.
+    /// Rings the bells of the watches that overlap `[offset, offset + len)`. Returns the range for which the same bells
+    /// are enough.
     #[inline(always)]
     pub(crate) fn ring<'t>(&'t self, offset: u64, len: usize, ringing: &mut Ringing<'t>) -> Range<u64> {
         let end = offset + len as u64;
@@ -144,18 +144,18 @@ impl Remote {
     }
 }
 
-/// The sending end of a lane into a UD queue pair: what an address handle is.
+/// The sending end of a lane into a UD queue pair; an address handle refers to one.
 pub(crate) struct Sender {
     pub(crate) lane: LaneProducer,
     pub(crate) qpn: u32,
     pub(crate) bell: Rc<RemoteBell>,
-    /// Holds the lock on the lane's file that tells the receiver we live; the kernel drops it with us.
+    /// Lock on the lane's file, which shows the receiver that we live; the kernel releases it when the process ends.
     pub(crate) _ticket: Arc<OwnedFd>,
 }
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        // The word reaches a receiver whose ring is full; the message reaches it without a look at the word.
+        // The word reaches a receiver whose ring is full; the CLOSE message reaches one that does not read the word.
         self.lane.memory().store(CLOSED, 1, Ordering::Release);
         self.lane.push(
             Head {
@@ -168,7 +168,7 @@ impl Drop for Sender {
     }
 }
 
-/// Where the bytes of a request are.
+/// Location of the bytes of a request.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'a> {
     Inline(&'a [u8]),
@@ -185,7 +185,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Bytes altogether.
+    /// Total number of bytes.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         match self {
@@ -194,7 +194,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Sends it as one message; false: no space in the ring. The pieces have been checked.
+    /// Sends the bytes as one message; false if the ring has no space. The caller has checked the pieces.
     #[inline(always)]
     pub(crate) fn push(&self, lane: &LaneProducer, head: Head, tables: &Tables) -> bool {
         match self {
@@ -204,9 +204,9 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Gathers `sges` into a message.
+/// Gathers `sges` into one message.
 fn push_pieces(lane: &LaneProducer, head: Head, sges: &[Sge], tables: &Tables) -> bool {
-    // Line pieces come in rising order, so one cursor over the sges serves them all.
+    // The pieces of lines come in ascending order, so one cursor over the sges is enough.
     let (mut index, mut used) = (0, 0);
     lane.push_with(head, |memory, mut to, _, mut n| {
         while n > 0 {

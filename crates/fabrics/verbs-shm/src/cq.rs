@@ -1,4 +1,4 @@
-//! [`ShmCq`]: completions, and the lanes they come from.
+//! [`ShmCq`]: completions, and the lanes that produce them.
 
 use crate::Shm;
 use crate::core::Core;
@@ -13,16 +13,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Messages without a RECV that one poll drops at most: a flood must not hold up the poller.
+/// Most messages without a RECV that one poll drops, so that a flood does not delay the poller.
 const DROPS_PER_POLL: usize = 256;
 
-/// A completion queue. Polling it is what moves messages from lanes to RECVs.
+/// A completion queue. Messages move from lanes to RECVs when it is polled.
 pub struct ShmCq {
     pub(crate) core: Rc<Core>,
     pub(crate) shared: Rc<CqShared>,
 }
 
-/// What the queue pairs of a completion queue share with it.
+/// The part of a completion queue shared with its queue pairs.
 pub(crate) struct CqShared {
     state: RefCell<State>,
     /// Queue pairs with requests that wait for a RECV or for space.
@@ -33,7 +33,7 @@ pub(crate) struct CqShared {
 struct State {
     /// Completions not yet polled.
     ready: VecDeque<Entry>,
-    /// Completions that lanes may add before somebody polls; the rest of the capacity is for send queues.
+    /// Completions that lanes may add before the next poll; the rest of the capacity is for send queues.
     depth: usize,
     reserved: usize,
     /// Lanes into queue pairs that complete here.
@@ -42,7 +42,7 @@ struct State {
 
 struct Entry {
     wc: Wc,
-    /// Polling it frees the send queue of this queue pair up to this request.
+    /// Queue pair, and the request up to which polling this completion frees its send queue.
     retires: Option<(Rc<Queue>, u32)>,
 }
 
@@ -61,7 +61,7 @@ impl CqShared {
         }
     }
 
-    /// Makes space for what `count` more outstanding requests may complete, so that pushing never allocates.
+    /// Reserves space for the completions of `count` more outstanding requests, so that pushing never allocates.
     pub(crate) fn reserve(&self, count: usize) {
         let state = &mut *self.state.borrow_mut();
         state.reserved += count;
@@ -83,7 +83,7 @@ impl CqShared {
         }
     }
 
-    /// Lets go of lanes into `queue` whose senders are gone.
+    /// Drops lanes into `queue` whose senders are gone.
     pub(crate) fn reap(&self, queue: &Queue) {
         self.state.borrow_mut().lanes.reap(queue);
     }
@@ -93,7 +93,7 @@ impl CqShared {
         self.state.borrow_mut().lanes.wake(queue);
     }
 
-    /// Forgets everything of a queue pair that is being destroyed, and gives back the space it had.
+    /// Removes a queue pair that is being destroyed, and returns the space that it reserved.
     pub(crate) fn forget(&self, queue: &Rc<Queue>, count: usize) {
         self.drop_lanes(queue);
         let state = &mut *self.state.borrow_mut();
@@ -106,20 +106,20 @@ impl CqShared {
         self.waiting_count.set(self.waiting.borrow().len());
     }
 
-    /// Lets go of the lanes into a queue pair that failed: their senders see it.
+    /// Drops the lanes into a queue pair that failed, which their senders can see.
     pub(crate) fn drop_lanes(&self, queue: &Queue) {
         self.state.borrow_mut().lanes.remove_all_of(queue);
     }
 
-    /// `queue` has requests that wait: polls push them on.
+    /// Registers `queue` as having waiting requests: polls retry them.
     pub(crate) fn add_waiting(&self, queue: &Rc<Queue>) {
         self.waiting.borrow_mut().push(queue.clone());
         self.waiting_count.set(self.waiting.borrow().len());
     }
 
-    /// Takes what has arrived for queue pairs that use `recvs` and keeps the completions. Messages that find no
-    /// RECV are dropped now (UD, UC): this is their arrival. Where there is one for each, if `posted` may be taken from
-    /// here, they may as well stay where they are.
+    /// Takes the messages that have arrived for queue pairs that use `recvs` and keeps the completions. Messages
+    /// without a RECV are dropped now (UD, UC): this is the time of their arrival. If `posted` RECVs may be taken from
+    /// here and suffice for all messages, the messages may stay in their lanes.
     #[inline(always)]
     pub(crate) fn ingest(&self, core: &Core, recvs: &Rc<RefCell<RecvQueue>>, posted: u32) {
         if !self.state.borrow().lanes.hold_at_most(posted)
@@ -185,7 +185,7 @@ impl CqShared {
 }
 
 impl State {
-    /// Takes kept completions.
+    /// Moves kept completions to `wcs`; returns their number.
     #[inline(never)]
     fn take_ready(&mut self, wcs: &mut [Wc]) -> usize {
         let mut n = 0;
@@ -201,7 +201,7 @@ impl State {
         n
     }
 
-    /// Takes messages from lane `index`, then from others that have some, each lane at most once round. The
+    /// Takes messages from lane `index`, then from other lanes that have some, each lane at most once per round. The
     /// second result is a queue pair that must fail.
     fn drain(&mut self, mut index: usize, core: &Core, wcs: &mut [Wc]) -> (usize, Option<Rc<Queue>>) {
         let tables = &*core.tables.borrow();

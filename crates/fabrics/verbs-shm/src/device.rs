@@ -1,4 +1,4 @@
-//! [`ShmDevice`]: what a thread opens its context from.
+//! [`ShmDevice`]: creates the contexts of threads.
 
 use crate::Shm;
 use crate::context::ShmContext;
@@ -9,18 +9,18 @@ use drover_mem::entropy;
 use drover_verbs::{Caps, Device, OpenError};
 use std::sync::Arc;
 
-/// How a device behaves; the default is right for services.
+/// Options of a device; the defaults are right for services.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ShmOptions {
     /// Seed of the random streams of its contexts' cores. Servers draw their epoch and the secret of their hash from
-    /// those, so the default is not to be foreseen.
+    /// these streams, so the default is unpredictable.
     pub seed: u64,
-    /// Longest single sleep in [`park`](drover_verbs::Context::park), whatever the deadline. Bounds what a
-    /// hostile peer, which shares our bell page, can delay.
+    /// Longest single sleep in [`park`](drover_verbs::Context::park), whatever the deadline. Bounds the delay that a
+    /// hostile peer, which shares our bell page, can cause.
     pub park_max: Ns,
-    /// Ring lines (64 bytes) per RECV of a queue pair's receive queue, rounded up to a power of two. Memory
-    /// is touched only as far as it is used; a lane laps through all of it.
+    /// Ring lines (64 bytes) per RECV of a queue pair's receive queue, rounded up to a power of two. Memory is touched
+    /// only as far as it is used, but a lane cycles through all of it.
     pub ring_lines_per_recv: usize,
 }
 
@@ -35,8 +35,8 @@ impl Default for ShmOptions {
 }
 
 impl ShmOptions {
-    /// The ring of a lane into a queue pair with `recv_depth` RECVs, as log2 of lines: at least 16 KiB, so that
-    /// the longest datagram is well under half of it.
+    /// Log2 of the ring lines of a lane into a queue pair with `recv_depth` RECVs: at least 16 KiB, so that the longest
+    /// datagram is well under half of the ring.
     pub(crate) fn ring_shift(&self, recv_depth: usize) -> u32 {
         let lines = (recv_depth * self.ring_lines_per_recv).max(RING_LINES_MIN);
         lines.next_power_of_two().ilog2().clamp(Geometry::SHIFT_MIN, 16)
@@ -56,7 +56,7 @@ struct Inner {
 }
 
 impl ShmDevice {
-    /// Opens it. Costs nothing: contexts have the resources.
+    /// Opens the device at no cost: contexts own the resources.
     pub fn open(options: ShmOptions) -> ShmDevice {
         ShmDevice {
             inner: Arc::new(Inner {
@@ -83,15 +83,15 @@ impl Device<Shm> for ShmDevice {
     }
 }
 
-/// Elements per gather list. Our choice: pending requests keep a copy.
+/// Most elements per gather list. *(our choice: pending requests keep a copy)*
 pub(crate) const SGE_MAX: usize = 8;
-/// Of any queue pair's lanes.
+/// Fewest ring lines of a lane.
 const RING_LINES_MIN: usize = 256;
-/// A message takes half a ring at most.
+/// Longest message: half a ring.
 const SEND_BYTES_MAX: usize = FIRST_BYTES + MORE_BYTES * (RING_LINES_MIN / 2 - 1);
-/// A datagram.
+/// Longest datagram, bytes.
 pub(crate) const MTU_BYTES: usize = 4096;
-/// Queues: bounded so that the RECV lengths of a lane are.
+/// Deepest queue; it bounds the RECV lengths in a lane.
 pub(crate) const DEPTH_MAX: usize = 16384;
 
 fn caps() -> Caps {

@@ -1,8 +1,7 @@
-//! [`execute`]: what a connected queue pair does with one request, at once, on the initiator's core.
+//! [`execute`]: executes one request of a connected queue pair immediately, on the initiator's core.
 //!
-//! One-sided requests are loads, stores and atomics on the peer's mapped memory. The rights were given by the
-//! peer's export and are checked here; writing to memory that was exported without the right is also
-//! impossible, because it is mapped read-only.
+//! One-sided requests are loads, stores and atomics on the peer's mapped memory. The peer's export granted the rights,
+//! which are checked here; in addition, memory exported without write access is mapped read-only.
 
 use crate::bell::Ringing;
 use crate::core::{Remote, Source, Tables};
@@ -13,13 +12,13 @@ use crate::stats::count;
 use drover_base::sync::Ordering;
 use drover_verbs::{Access, Imm, QpKind, RemoteAddr, SendOp, Sge, WcStatus};
 
-/// What came of an attempt.
+/// Result of an attempt.
 pub(crate) enum Attempt {
-    /// Done; bytes read.
+    /// Done; with the number of bytes read.
     Done(u32),
     /// Not yet: the peer has no RECV for it, or its ring is full.
     Wait { for_recv: bool },
-    /// It failed, and with it the queue pair.
+    /// The request failed, and with it the queue pair.
     Failed(WcStatus),
 }
 
@@ -57,7 +56,7 @@ pub(crate) fn execute<'t>(
     }
 }
 
-/// RC says so; UC loses the request silently.
+/// Fails the request: RC reports it, UC loses the request silently.
 #[cold]
 fn failed(queue: &Queue, status: WcStatus) -> Attempt {
     if queue.kind() == QpKind::Rc {
@@ -67,7 +66,7 @@ fn failed(queue: &Queue, status: WcStatus) -> Attempt {
     Attempt::Done(0)
 }
 
-/// The peer's memory, if it gave the right and the range is inside.
+/// The peer's memory, if the right was granted and the range is inside.
 #[inline(always)]
 fn target(
     tables: &Tables,
@@ -82,7 +81,7 @@ fn target(
     }
 }
 
-/// The last word is stored last, with Release: `Caps::ordered_writes`.
+/// Stores the last word last, with Release: `Caps::ordered_writes`.
 #[inline(always)]
 fn write<'t>(
     remote: RemoteAddr,
@@ -121,7 +120,7 @@ fn read(remote: RemoteAddr, into: &Source<'_>, tables: &Tables) -> Result<u32, W
             offset += sge.len as usize;
         }
     }
-    // Acquire: later READs and loads see nothing older than this one did.
+    // Acquire: later READs and loads see no data older than this READ saw.
     drover_base::sync::fence(Ordering::Acquire);
     Ok(len as u32)
 }
@@ -152,14 +151,14 @@ fn atomic<'t>(
     Ok(8)
 }
 
-/// Whether the peer has a RECV for the next message, and of what length; `None`: not yet.
+/// Length of the peer's RECV for the next message; `None` if it has none yet.
 fn recv_for_next(peer: &RemoteEnd) -> Option<usize> {
     if peer.geometry.recv_slots() == 0 {
         return Some(usize::MAX);
     }
     let next = peer.sent.get();
     if next >= peer.posted_seen.get() {
-        // Acquire: pairs with the Release in `publish_posted`; the lengths are there.
+        // Acquire: pairs with the Release in `publish_posted`; the lengths are visible.
         peer.posted_seen
             .set(peer.lane.memory().load(POSTED, Ordering::Acquire));
         if next >= peer.posted_seen.get() {
@@ -236,7 +235,7 @@ fn write_imm<'t>(
     Attempt::Done(len)
 }
 
-/// RC waits; a UC message is lost: its receiver takes none, or not fast enough.
+/// Without space RC waits; a UC message is lost, because its receiver takes none or is too slow.
 #[cold]
 fn no_space(queue: &Queue) -> Attempt {
     if queue.kind() == QpKind::Rc {

@@ -1,4 +1,4 @@
-//! [`Inbox`]: the receiving end of one lane. Everything in it was written by a peer that may be hostile or dead.
+//! [`Inbox`]: the receiving end of one lane. All of its contents are written by a peer that may be hostile or dead.
 
 use crate::core::{Core, Tables};
 use crate::lane::{CLAIM, CLOSED, LaneConsumer, LaneMemory, REVOKED, STATE};
@@ -17,24 +17,24 @@ pub(crate) struct Inbox {
     lane: LaneConsumer,
     queue: Rc<Queue>,
     kind: QpKind,
-    /// Lanes of one queue pair in the order of their making.
+    /// Creation order of the lanes of one queue pair.
     serial: u64,
-    /// Whoever has it, or may come to have it, holds a lock on its file.
+    /// Whether the sender, present or future, holds a lock on its file.
     ticketed: bool,
 }
 
-/// What one look at a lane brought.
+/// Result of one check of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// Nothing new (or a message that waits for a RECV).
+    /// No new message (or a message that waits for a RECV).
     Idle,
-    /// A message was dropped: look again.
+    /// A message was dropped: check again.
     Skip,
     /// A message completed a RECV.
     Complete,
-    /// The queue pair fails, perhaps after a last completion.
+    /// The queue pair must fail, perhaps after a last completion.
     Fail { completed: bool },
-    /// The sender is gone, or broke the format: the lane can go.
+    /// The sender is gone or violated the format: the lane can be dropped.
     Gone,
 }
 
@@ -67,13 +67,13 @@ impl Inbox {
         self.memory().load(CLAIM, Ordering::Acquire) == 0
     }
 
-    /// Takes an unclaimed lane back: whoever comes later with its export finds the peer gone.
+    /// Revokes an unclaimed lane: a sender that uses its export later finds the peer gone.
     pub(crate) fn revoke(&self) -> bool {
         self.memory().region().compare_swap_u64(CLAIM * 8, 0, REVOKED) == 0
     }
 
-    /// Whether nothing more can come through a datagram lane: the sender said so, or is dead, or nobody can become it any more. A system
-    /// call or two.
+    /// Whether no message can come through a datagram lane any more: the sender closed it or is dead, or no process can
+    /// still claim it. Costs one or two system calls.
     pub(crate) fn is_abandoned(&self) -> bool {
         if self.kind != QpKind::Ud || !matches!(self.lane.peek(), Ok(None)) {
             return false;
@@ -99,14 +99,14 @@ impl Inbox {
         std::ptr::eq(&*self.queue, queue)
     }
 
-    /// Where the next message will show, and with which lap.
+    /// Word of the next message and the lap it will carry.
     #[inline(always)]
     pub(crate) fn look(&self) -> (*const AtomicU64, u32) {
         let (word, lap) = self.lane.next();
         (self.memory().word(word), lap)
     }
 
-    /// Whether there are certainly no more than `count` messages in the lane.
+    /// Whether there are at most `count` messages in the lane for certain.
     #[inline(always)]
     pub(crate) fn holds_at_most(&self, count: u64) -> bool {
         self.lane.holds_at_most(count)
@@ -118,7 +118,7 @@ impl Inbox {
         self.kind != QpKind::Ud && self.queue.stop_listening()
     }
 
-    /// Takes the next message, if there is one; its completion goes to `wc`. Idle: one load.
+    /// Takes the next message, if any, and writes its completion to `wc`. Costs one load when idle.
     #[inline(always)]
     pub(crate) fn step(&mut self, core: &Core, tables: &Tables, wc: &mut Wc) -> Step {
         match self.lane.peek() {
@@ -128,9 +128,9 @@ impl Inbox {
         }
     }
 
-    /// Takes messages as long as they are plain ones: of one line, for a RECV that they fit, to whom they say. Returns
-    /// how many, and whether it was for want of RECVs in a row that no more were taken; whatever else stopped it is left
-    /// to [`step`](Inbox::step). What does not change from message to message is looked up once.
+    /// Takes messages as long as they are plain: of one line, short enough for their RECV, and for this queue pair.
+    /// Returns their number, and whether it stopped for lack of contiguous RECVs; all other cases are left to
+    /// [`step`](Inbox::step). Values that are the same for all messages are looked up once.
     #[inline(always)]
     pub(crate) fn take_plain(&mut self, tables: &Tables, wcs: &mut [Wc]) -> (usize, bool) {
         let is_ud = self.kind == QpKind::Ud;
@@ -155,8 +155,8 @@ impl Inbox {
                 break;
             }
             let (from, at) = (word * 8 + HEAD_BYTES, sge.offset as usize + gap);
-            // SAFETY: the line is inside the lane (`Geometry` named it) and the payload inside the line; the bytes of
-            // the RECV, which are at least as many, are inside `memory`, which may be written.
+            // SAFETY: the line is inside the lane (`Geometry` returned it) and the payload inside the line; the RECV's
+            // bytes, at least as many, are inside `memory`, which is writable.
             unsafe { region.copy_short_to(from, memory, at, head.len) };
             *wc = Wc {
                 wr_id: recv.wr_id,
@@ -212,13 +212,13 @@ impl Inbox {
         Step::Complete
     }
 
-    /// Copies to `[offset, offset + head.len)` of `to`, which is inside and writable.
+    /// Copies the payload to `[offset, offset + head.len)` of `to`, which must be inside and writable.
     #[inline(always)]
     fn take_payload(&self, head: Head, to: &Region, offset: usize) {
         if head.len <= FIRST_BYTES {
             let from = self.lane.next().0 * 8 + HEAD_BYTES;
-            // SAFETY: the line is inside the lane (`Geometry` named it) and the payload inside the line; the
-            // caller checked that the RECV's bytes are inside `to`, writable, and at least that many.
+            // SAFETY: the line is inside the lane (`Geometry` returned it) and the payload inside the line; the caller
+            // checked that the RECV's bytes are inside `to`, writable, and at least that many.
             unsafe { self.memory().region().copy_short_to(from, to, offset, head.len) };
         } else {
             self.take_long_payload(head, to, offset);
@@ -257,7 +257,7 @@ impl Inbox {
         }
     }
 
-    /// A quarter ring became free: a sender that waits for space may go on.
+    /// Called when a quarter ring became free: a sender that waits for space may continue.
     #[cold]
     fn published(&self) {
         self.queue.ring_waiting_peer();
@@ -318,7 +318,7 @@ impl Inbox {
         }
     }
 
-    /// The lane's memory, for its other words.
+    /// The lane's memory, for words outside the ring.
     pub(crate) fn memory(&self) -> &LaneMemory {
         self.lane.memory()
     }
@@ -326,7 +326,7 @@ impl Inbox {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        // Senders see it: nobody receives here any more.
+        // Shows senders that this end receives no more.
         self.memory().store(STATE, 1, Ordering::Release);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! word   line  written by  field
-//!    0     0   sender      claim, set once by CAS: 0 free, 1 used, u64::MAX taken back by the receiver
+//!    0     0   sender      claim, set once by CAS: 0 free, 1 used, u64::MAX revoked by the receiver
 //!    8     1   receiver    consumed: ring lines read, published every quarter ring
 //!    9     1   receiver    posted: RECVs posted so far (RC)
 //!   16     2   sender      closed: 1 when the sender is gone
@@ -11,10 +11,10 @@
 //!   32     4.. receiver    lengths of posted RECVs (RC), two u32 per word, ring of `recv_slots`
 //!    R         sender      the ring, a power of two of 64-byte lines; R is a multiple of 8
 //! ```
-//! The creator maps it first and passes the memfd on: of a datagram lane as a *ticket*, a description of the file
-//! that is locked for as long as anybody has it, be it a message under way, one who may claim the lane or its sender.
-//! A lock that the receiver can have means that nothing will come. Both sides have it writable, so neither believes a word of
-//! it: positions are kept privately, lengths are checked, and whatever a peer writes here harms only this lane.
+//! The creator maps the lane first and passes the memfd on. For a datagram lane the memfd is a *ticket*: an open file
+//! description that stays locked while any holder of it exists: a message in flight, a process that may claim the lane,
+//! or its sender. If the receiver can take the lock, no message will come. Both sides can write the lane, so neither
+//! trusts it: positions are kept privately, lengths are checked, and whatever a peer writes here harms only this lane.
 
 use crate::ring::{Consumer, FIRST_BYTES, Memory, Producer, partial_word};
 use drover_base::sync::Ordering;
@@ -29,12 +29,12 @@ pub(crate) const WAITING: usize = 17;
 pub(crate) const STATE: usize = 24;
 const LENGTHS: usize = 32;
 
-/// [`CLAIM`] of a lane that has its sender.
+/// Value of [`CLAIM`] in a lane that has a sender.
 pub(crate) const CLAIMED: u64 = 1;
-/// ... of one that its receiver took back before anybody used it.
+/// Value of [`CLAIM`] in a lane that its receiver revoked before it had a sender.
 pub(crate) const REVOKED: u64 = u64::MAX;
 
-/// Where the ring lies and how long it is.
+/// Position and length of the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Geometry {
     ring_word: usize,
@@ -49,8 +49,8 @@ impl Geometry {
     pub(crate) const SHIFT_MAX: u32 = 20;
     pub(crate) const RECV_SLOTS_MAX: usize = 1 << 16;
 
-    /// `1 << shift` lines of ring, lengths of `recv_slots` RECVs (0: the sender need not care for RECVs).
-    /// `None` if either is beyond reason: they come from a peer.
+    /// A ring of `1 << shift` lines and lengths of `recv_slots` RECVs (0: the sender ignores RECVs). `None` if either
+    /// is out of range: they come from a peer.
     pub(crate) fn new(shift: u32, recv_slots: usize) -> Option<Geometry> {
         if !(Self::SHIFT_MIN..=Self::SHIFT_MAX).contains(&shift) || recv_slots > Self::RECV_SLOTS_MAX {
             return None;
@@ -88,7 +88,7 @@ impl Geometry {
         self.ring_word + ((pos & self.mask) as usize) * 8
     }
 
-    /// What line `pos` carries when it holds what was sent there.
+    /// The lap in line `pos` once its message is written.
     #[inline(always)]
     pub(crate) fn lap(self, pos: u64) -> u32 {
         ((pos >> self.shift) as u32).wrapping_add(1)
@@ -107,21 +107,21 @@ impl Geometry {
         (LENGTHS + slot / 2, (slot as u32 & 1) * 32)
     }
 
-    /// Announces RECV number `index` of `len` bytes; [`publish_posted`] makes it known.
+    /// Stores the length `len` of RECV number `index`; [`publish_posted`] publishes it.
     pub(crate) fn set_recv_length<M: Memory>(self, memory: &M, index: u64, len: u32) {
         let (word, shift) = self.length_word(index);
         let others = memory.load(word, Ordering::Relaxed) & !(0xffff_ffff << shift);
         memory.store(word, others | u64::from(len) << shift, Ordering::Relaxed);
     }
 
-    /// The length of RECV number `index`, which [`POSTED`] said exists.
+    /// The length of RECV number `index`, which [`POSTED`] covers.
     pub(crate) fn recv_length<M: Memory>(self, memory: &M, index: u64) -> u32 {
         let (word, shift) = self.length_word(index);
         (memory.load(word, Ordering::Relaxed) >> shift) as u32
     }
 }
 
-/// Says that `count` RECVs have been posted so far.
+/// Publishes that `count` RECVs have been posted so far.
 pub(crate) fn publish_posted<M: Memory>(memory: &M, count: u64) {
     // Release: publishes the lengths; pairs with the Acquire of the sender.
     memory.store(POSTED, count, Ordering::Release);
@@ -135,7 +135,8 @@ pub(crate) struct LaneMemory {
 }
 
 impl LaneMemory {
-    /// Panics if the region is shorter than `geometry` says or cannot be written: the mapping was checked before.
+    /// # Panics
+    /// If the region is shorter than `geometry` or read-only: callers check the mapping first.
     pub(crate) fn new(region: Region, geometry: Geometry) -> LaneMemory {
         assert!(
             region.is_writable() && region.contains(0, geometry.bytes()),
@@ -168,23 +169,23 @@ impl Memory for LaneMemory {
 
     #[inline(always)]
     fn load(&self, word: usize, order: Ordering) -> u64 {
-        // SAFETY: `Geometry` names words inside only, `new` checked that those are mapped, and `region` keeps
-        // them so. No assertion in release builds: this is every access to every message.
+        // SAFETY: `Geometry` returns only words inside, `new` checked that those are mapped, and `region` keeps them
+        // mapped. No assertion in release builds, because every access to every message comes here.
         u64::from_le(unsafe { &*self.word(word) }.load(order))
     }
     #[inline(always)]
     fn store(&self, word: usize, value: u64, order: Ordering) {
-        // SAFETY: as for `load`; `new` checked that the region can be written.
+        // SAFETY: as for `load`; `new` checked that the region is writable.
         unsafe { &*self.word(word) }.store(value.to_le(), order);
     }
 
-    /// As it would be without, but the address is computed once, and what fits the first line of a message is copied
-    /// by its ends, without a loop.
+    /// As the default, but computes the address once, and copies bytes that fit the first line of a message without a
+    /// loop, by both ends.
     #[inline(always)]
     fn put(&self, word: usize, bytes: &[u8]) {
         debug_assert!(word + bytes.len().div_ceil(8) <= self.words);
         if bytes.len() <= FIRST_BYTES {
-            // SAFETY: as for `store`; `Geometry` gave space for all of `bytes` from `word` on.
+            // SAFETY: as for `store`; `Geometry` reserved space for all of `bytes` from `word` on.
             return unsafe { self.region.copy_short_in(word * 8, bytes) };
         }
         self.put_words(word, bytes);
@@ -196,11 +197,11 @@ impl LaneMemory {
     fn put_words(&self, word: usize, bytes: &[u8]) {
         let mut to = self.word(word);
         let mut put_one = |word: u64| {
-            // SAFETY: as for `store`; `Geometry` gave space for all of `bytes` from `word` on.
+            // SAFETY: as for `store`; `Geometry` reserved space for all of `bytes` from `word` on.
             unsafe { &*to }.store(word.to_le(), Ordering::Relaxed);
             to = to.wrapping_add(1);
         };
-        // Four at a time without a branch in between: values of 32 bytes are common.
+        // Four words at a time without a branch in between: values of 32 bytes are common.
         let (blocks, rest) = bytes.as_chunks::<32>();
         let (words, tail) = rest.as_chunks::<8>();
         for block in blocks {

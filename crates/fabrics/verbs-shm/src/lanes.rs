@@ -1,4 +1,4 @@
-//! [`Lanes`]: the lanes that complete in one queue, arranged so that looking at idle ones is cheap.
+//! [`Lanes`]: the lanes of one completion queue, arranged so that checking idle ones is cheap.
 
 use crate::inbox::Inbox;
 use crate::qp::Queue;
@@ -6,44 +6,43 @@ use drover_base::Ns;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Lanes under observation, and those of queue pairs that have no RECV posted and need none.
+/// Observed lanes, and those of queue pairs that have no RECV posted and need no observation.
 pub(crate) struct Lanes {
-    /// What a look at each of `inboxes` needs.
+    /// The data needed to check each of `inboxes`.
     looks: Vec<Look>,
     inboxes: Vec<Inbox>,
     dormant: Vec<Inbox>,
-    /// Where the next sweep starts: a busy lane does not keep the others waiting.
+    /// Start of the next sweep, so that a busy lane does not delay the others.
     next: usize,
-    /// The lane whose sender is looked after next.
+    /// The lane whose sender is probed next.
     probe: usize,
     care: Care,
 }
 
-/// When to look for lanes of peers that went, though no lane is being added.
+/// Schedule of checks for lanes of departed peers, for times when no lane is added.
 struct Care {
-    /// Departures that are being attended to, of those the context knows.
+    /// Number of the context's departures that have been handled.
     departures: u32,
-    /// Lanes still to be looked at in this round.
+    /// Lanes still to be checked in this round.
     left: usize,
-    /// The next look.
+    /// Time of the next check.
     at: Ns,
-    /// From this round to the next one.
+    /// Time from this round to the next one.
     wait: Ns,
 }
 
-/// Lanes of one queue pair that may wait for a sender while somebody has their tickets. Beyond that the oldest are
-/// taken back: whoever has so many means to keep them. A client's queue pair has one for each partition of a server
-/// until all are connected.
+/// Most lanes of one queue pair that wait for a sender while their tickets are held. Beyond that the oldest are
+/// revoked. A client's queue pair has one such lane per partition of a server until all are connected.
 const UNCLAIMED_MAX: usize = 256;
-/// Senders looked after per new lane: more than one, so that the dead become fewer.
+/// Senders probed per new lane: more than one, so that the number of dead ones falls.
 const PROBES: usize = 8;
-/// After a departure there are rounds at once and after 1, 10, 100 and 1000 ms more: a process that is killed lets
-/// go of one descriptor after the other, and a context that sleeps comes by once a second. *(our choice)*
+/// After a departure there are rounds at once and after 1, 10, 100 and 1000 ms more: a killed process closes its
+/// descriptors one after the other, and a sleeping context polls once a second. *(our choice)*
 const CARE_FIRST: Ns = Ns::from_ms(1);
 const CARE_LAST: Ns = Ns::from_s(1);
 
-/// The word where a lane's next message will show, and the lap it will carry: 16 bytes, so that a sweep over
-/// idle lanes touches little besides those words.
+/// The word of a lane's next message and the lap it will carry: 16 bytes, so that a sweep over idle lanes touches few
+/// other bytes.
 struct Look {
     word: *const AtomicU64,
     lap: u32,
@@ -57,8 +56,8 @@ impl Look {
 
     #[inline(always)]
     fn is_new(&self) -> bool {
-        // SAFETY: the word lies in the memory of the inbox of the same index in `Lanes`, which keeps it mapped;
-        // both are replaced together.
+        // SAFETY: the word lies in the memory of the inbox of the same index in `Lanes`, which keeps it mapped; both
+        // are replaced together.
         let word = unsafe { &*self.word };
         word.load(Ordering::Relaxed) as u32 == self.lap
     }
@@ -86,7 +85,7 @@ impl Lanes {
         self.inboxes.push(inbox);
     }
 
-    /// Adds a lane that needs no look until [`wake`](Lanes::wake).
+    /// Adds a lane that is not checked until [`wake`](Lanes::wake).
     pub(crate) fn add_dormant(&mut self, inbox: Inbox) {
         self.dormant.push(inbox);
     }
@@ -108,7 +107,7 @@ impl Lanes {
         &mut self.inboxes[index]
     }
 
-    /// After messages were taken from lane `index`.
+    /// Updates the observed word of lane `index` after messages were taken from it.
     #[inline(always)]
     pub(crate) fn refresh(&mut self, index: usize) {
         self.looks[index] = Look::at(&self.inboxes[index]);
@@ -119,14 +118,14 @@ impl Lanes {
         self.inboxes.swap_remove(index)
     }
 
-    /// Takes a lane out of observation.
+    /// Stops observing lane `index`.
     pub(crate) fn sleep(&mut self, index: usize) {
         let inbox = self.remove(index);
         self.dormant.push(inbox);
     }
 
-    /// Lets go of lanes whose senders are gone, a few at a time, and of those of `queue` that nobody came for.
-    /// Called whenever a lane is added: so there are never many more than living senders.
+    /// Drops lanes whose senders are gone, a few at a time, and surplus unclaimed lanes of `queue`. Called for every
+    /// added lane, so there are never many more lanes than living senders.
     pub(crate) fn reap(&mut self, queue: &Queue) {
         self.probe(PROBES);
         let waiting = |inbox: &Inbox| inbox.is_of(queue) && inbox.is_unclaimed();
@@ -148,7 +147,7 @@ impl Lanes {
         }
     }
 
-    /// Looks after up to `count` senders.
+    /// Probes up to `count` senders.
     fn probe(&mut self, count: usize) {
         for _ in 0..count.min(self.inboxes.len()) {
             self.probe = (self.probe + 1) % self.inboxes.len().max(1);
@@ -158,14 +157,14 @@ impl Lanes {
         }
     }
 
-    /// Whether [`take_care`](Lanes::take_care) is due, when nothing has arrived.
+    /// Whether [`take_care`](Lanes::take_care) is due; called when no message has arrived.
     #[inline(always)]
     pub(crate) fn is_care_due(&self, departures: u32, now: Ns) -> bool {
         departures != self.care.departures || now >= self.care.at
     }
 
-    /// Peers went, `departures` so far: lets go of their lanes, a few at a time, now that everything in them was
-    /// taken.
+    /// Drops lanes of departed peers, a few at a time, after all their messages were taken. `departures` is the number
+    /// so far.
     #[cold]
     pub(crate) fn take_care(&mut self, departures: u32, now: Ns) {
         let care = &mut self.care;
@@ -193,7 +192,7 @@ impl Lanes {
         }
     }
 
-    /// A lane with a message, starting behind the one found last. About 1.5 ns per idle lane.
+    /// Index of a lane with a message, searched from the one after the last found. About 1.5 ns per idle lane.
     #[inline(always)]
     pub(crate) fn find_news(&mut self) -> Option<usize> {
         let start = self.next.min(self.looks.len());
@@ -206,8 +205,8 @@ impl Lanes {
         Some(index)
     }
 
-    /// Whether there are certainly no more than `count` messages in all lanes together: none, or none beyond an equal
-    /// share of each.
+    /// Whether there are at most `count` messages in all lanes together for certain: none, or no lane has more than an
+    /// equal share.
     #[inline(always)]
     pub(crate) fn hold_at_most(&self, count: u32) -> bool {
         if !self.looks.iter().any(Look::is_new) {

@@ -1,16 +1,16 @@
 //! Verbs over shared memory: the fabric between processes (and threads) of one machine.
 //!
-//! It is a real transport, not a mock: a WRITE is a copy into the peer's mapping with its last word released
-//! last; a message travels through a ring that only its sender writes; a peer may be killed at any instruction.
-//! It is not a network: nothing is lost but by the rules of verbs (no RECV posted, ring full, bad key).
+//! It is a real transport, not a mock: a WRITE copies into the peer's mapping and stores its last word last, with
+//! Release; a message goes through a ring that only its sender writes; a peer may be killed at any instruction. It is
+//! not a network: messages are lost only by the rules of verbs (no RECV posted, ring full, bad key).
 //!
-//! - [`ShmDevice`] is configuration; [`ShmContext`] is one thread's view, with all the resources.
+//! - [`ShmDevice`] holds the configuration; [`ShmContext`] is one thread's view and owns the resources.
 //! - **One-sided requests** are executed when posted, by the initiating core, on mapped memory. Rights are
 //!   enforced by the MMU: a region exported without remote write is sealed against writable mappings. (Memory
-//!   that can be written can also be read: the MMU knows no write-only pages.)
-//! - **Messages** go through *lanes*, one per sender and receiving queue pair: see `lane.rs` and `ring.rs`
-//!   for the bytes. No lock and no index is shared between senders, so a dead one can wedge nobody.
-//! - **Sleeping** contexts are woken through bells (`bell.rs`); awake ones cost their writers one cached load.
+//!   that can be written can also be read: MMUs have no write-only pages.)
+//! - **Messages** go through *lanes*, one per sender and receiving queue pair: see `lane.rs` and `ring.rs` for the
+//!   bytes. Senders share no lock and no index, so a dead sender cannot block others.
+//! - **Sleeping** contexts are woken through bells (`bell.rs`); an awake context costs its writers one cached load.
 //!
 //! ```
 //! use drover_mem::PageWish;
@@ -35,16 +35,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is particular here
-//! - Every export of a UD queue pair makes a lane for **one** sender; a second address handle made from it is refused.
-//! - A message *arrives* when its receiver next polls or posts RECVs: until then it waits in the lane, whose
-//!   size is bounded (a datagram that finds it full is lost).
-//! - A SEND must fit in half the receiver's ring, or its post is refused as too long: with the default options
-//!   that is 7 KiB at least, 28 KiB into a queue pair with 128 RECVs. WRITEs and READs know no such limit.
-//! - An RC SEND completes when it is in the lane and a RECV that is long enough is posted for it.
-//! - A queue pair's end does not unmap memory that its peer imported: give every peer memory of its own, and
-//!   never reuse it for another.
-//! - Queue pair numbers start at a random place per process: unique with high probability, not by construction.
+//! # Properties of this fabric
+//! - Every export of a UD queue pair makes a lane for **one** sender; a second address handle from it is refused.
+//! - A message *arrives* when its receiver next polls or posts RECVs: until then it waits in the lane, whose size is
+//!   bounded (a datagram for a full lane is lost).
+//! - A SEND must fit in half the receiver's ring; otherwise its post is refused as too long. With the default options
+//!   the limit is at least 7 KiB, and 28 KiB into a queue pair with 128 RECVs. WRITEs and READs have no such limit.
+//! - An RC SEND completes when it is in the lane and a RECV of sufficient length is posted for it.
+//! - Destroying a queue pair does not unmap memory that its peer imported: give every peer memory of its own, and never
+//!   reuse it for another peer.
+//! - Queue pair numbers start at a random number per process: unique with high probability, not by construction.
 
 mod bell;
 mod context;
@@ -75,7 +75,7 @@ pub use stats::ShmStats;
 use drover_mem::NativeCpu;
 use drover_verbs::Provider;
 
-/// The provider.
+/// The shared-memory provider.
 #[derive(Clone, Copy, Debug)]
 pub struct Shm;
 

@@ -6,13 +6,13 @@ use drover_base::Ns;
 use drover_verbs::{SendWr, Sge};
 use std::collections::VecDeque;
 
-/// At most a send queue's worth. It grows when a peer first makes us wait; that path is not a hot one.
+/// Waiting requests, at most a send queue's worth. It grows when a peer first makes us wait, which is not a hot path.
 #[derive(Default)]
 pub(crate) struct Pending {
     queue: VecDeque<Waiting>,
-    /// Inline buffers to use again.
+    /// Inline buffers for reuse.
     spare: Vec<Vec<u8>>,
-    /// Since when the front waits for a RECV.
+    /// Time from which the first request has waited for a RECV.
     since: Option<Ns>,
 }
 
@@ -71,7 +71,7 @@ impl Pending {
         Some((front.wr, front.up_to))
     }
 
-    /// How long the front has waited for a RECV as of `now`; zero if it does not.
+    /// Time that the first request has waited for a RECV as of `now`; zero if it does not wait.
     pub(crate) fn waited_for_recv(&mut self, for_recv: bool, now: Ns) -> Ns {
         if !for_recv {
             self.since = None;

@@ -1,4 +1,4 @@
-//! [`ShmQp`]: queue pairs: states, flushing, both ends of a connection. Posting is in [`post`].
+//! [`ShmQp`]: states of queue pairs, flushing, and both ends of a connection. Posting is in [`post`].
 
 mod post;
 
@@ -34,7 +34,7 @@ pub struct ShmQp {
     queue: Rc<Queue>,
 }
 
-/// What a queue pair shares with its completion queues.
+/// The part of a queue pair shared with its completion queues.
 pub(crate) struct Queue {
     core: Rc<Core>,
     this: Weak<Queue>,
@@ -46,21 +46,21 @@ pub(crate) struct Queue {
     recv_cq: Rc<CqShared>,
     recvs: Rc<RefCell<RecvQueue>>,
     has_srq: bool,
-    /// Completion queues to take from when somebody posts to our shared receive queue.
+    /// Completion queues to take messages from at a post to our shared receive queue.
     srq_cqs: Option<Rc<RefCell<Vec<Rc<CqShared>>>>>,
     send_depth: u32,
     recv_depth: usize,
     inline_bytes: usize,
     rnr_timeout: Ns,
-    /// Requests posted, and those whose place in the queue is free again.
+    /// Number of requests posted, and number whose queue space is free again.
     posted: Cell<u32>,
     retired: Cell<u32>,
-    /// The lane into a connected queue pair.
+    /// The lane of a connected queue pair, from its peer.
     lane: Option<OwnLane>,
     peer: OnceCell<RemoteEnd>,
     pending: RefCell<Pending>,
     pending_count: Cell<usize>,
-    /// The lane of a connected queue pair is being observed.
+    /// Whether the lane of a connected queue pair is observed.
     listening: Cell<bool>,
     lanes_made: Cell<u64>,
 }
@@ -76,20 +76,20 @@ pub(crate) struct RemoteEnd {
     pub(crate) lane: LaneProducer,
     pub(crate) geometry: Geometry,
     pub(crate) bell: Rc<RemoteBell>,
-    /// Messages sent that take a RECV, and RECVs known to be posted for them.
+    /// Number of messages sent that take a RECV, and number of RECVs known to be posted for them.
     pub(crate) sent: Cell<u64>,
     pub(crate) posted_seen: Cell<u64>,
 }
 
 impl RemoteEnd {
-    /// Whether the other end is gone or failed. One load of a line that changes once.
+    /// Whether the other end is gone or failed. One load of a line that changes only once.
     #[inline(always)]
     pub(crate) fn is_gone(&self) -> bool {
         self.lane.memory().load(STATE, Ordering::Relaxed) != 0
     }
 }
 
-/// Numbers count up from a random place, so that those of two processes hardly ever meet.
+/// Numbers count up from a random start, so that the numbers of two processes hardly ever collide.
 fn next_qpn(core: &Core) -> Qpn {
     use drover_base::Cpu;
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -181,7 +181,7 @@ impl Queue {
         &self.recvs
     }
 
-    /// Requests up to `up_to` have left the send queue.
+    /// Frees the send queue space of requests up to `up_to`.
     pub(crate) fn retire(&self, up_to: u32) {
         self.retired.set(up_to);
     }
@@ -194,7 +194,7 @@ impl Queue {
         self.recv_cq.add_lane(inbox, dormant);
     }
 
-    /// A new lane into a UD queue pair, and its ticket.
+    /// Creates a lane into a UD queue pair, and its ticket.
     fn lane_for_a_sender(&self) -> Result<(Geometry, OwnedFd), AllocError> {
         self.recv_cq.reap(self);
         let lane = OwnLane::create(&self.core, self.recv_depth, 0)?;
@@ -205,7 +205,7 @@ impl Queue {
         Ok((lane.geometry, ticket.unwrap_or(fd)))
     }
 
-    /// Has the lane observed: RECVs are being posted.
+    /// Observes the lane, because RECVs are being posted.
     #[inline(always)]
     fn listen(&self) {
         if !self.listening.replace(true) {
@@ -213,8 +213,8 @@ impl Queue {
         }
     }
 
-    /// Whether the lane need not be observed: no RECV is left. (Messages that arrive then are taken, and dropped
-    /// if need be, before the next RECVs are posted.)
+    /// Whether the lane need not be observed because no RECV is left. (Messages that arrive then are taken, and dropped
+    /// if necessary, before the next RECVs are posted.)
     #[inline(always)]
     pub(crate) fn stop_listening(&self) -> bool {
         let stop = !self.has_srq && self.recvs.borrow().is_empty();
@@ -229,7 +229,7 @@ impl Queue {
         (self.send_depth - self.posted.get().wrapping_sub(self.retired.get())) as usize
     }
 
-    /// Counts `wr` as posted and completes it, if it is to be seen.
+    /// Counts `wr` as posted and completes it, if its completion is visible.
     #[inline(always)]
     fn complete(&self, wr: &SendWr, status: WcStatus, byte_len: u32) {
         self.posted.set(self.posted.get().wrapping_add(1));
@@ -253,7 +253,7 @@ impl Queue {
             .push(wc, self.this.upgrade().map(|queue| (queue, up_to)));
     }
 
-    /// To the error state: everything outstanding is flushed, peers see us gone.
+    /// Enters the error state: outstanding requests are flushed, and peers see that the queue pair is gone.
     pub(crate) fn fail(&self) {
         if self.state.replace(QpState::Error) == QpState::Error {
             return;
@@ -301,7 +301,7 @@ impl Queue {
         }
     }
 
-    /// Rings the peer's bell if it told us that it waits for RECVs or space.
+    /// Rings the peer's bell if the peer announced that it waits for RECVs or space.
     #[cold]
     pub(crate) fn ring_waiting_peer(&self) {
         if let (Some(peer), Some(lane)) = (self.peer.get(), &self.lane)
@@ -328,15 +328,16 @@ impl OwnLane {
         })
     }
 
-    /// For the peer of a connection.
+    /// The descriptor for the peer of a connection.
     fn descriptor(&self) -> Result<OwnedFd, AllocError> {
         let fd = self.memory.region().share(true)?;
         Ok(fd.expect("shared memory has a descriptor"))
     }
 }
 
-/// A lane's file once more, locked: the lock is on a description of its own, hence the way through /proc, and falls
-/// with the last descriptor of it, wherever that is. `None` without /proc: then nobody knows who lives.
+/// A second description of a lane's file, locked. A lock belongs to one open file description, so the file is opened
+/// again through /proc; the lock ends when the last descriptor of it is closed, in any process. `None` without /proc:
+/// then the liveness of senders is unknown.
 fn ticket(file: &OwnedFd) -> Option<OwnedFd> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let ticket = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
@@ -365,7 +366,7 @@ impl QueuePair<Shm> for ShmQp {
         self.queue.qpn
     }
 
-    /// For UD, one export is for one sender: every call makes a new lane. For RC and UC all calls name the same.
+    /// For UD, one export serves one sender: every call creates a lane. For RC and UC, all calls return the same lane.
     fn export(&self) -> Result<Export, AllocError> {
         let queue = &*self.queue;
         let (geometry, fd) = match &queue.lane {
@@ -475,7 +476,7 @@ impl QueuePair<Shm> for ShmQp {
     }
 }
 
-/// Maps the lane that a queue pair's export names.
+/// Maps the lane of a queue pair's export.
 pub(crate) fn import_lane(
     core: &Core,
     export: &Export,

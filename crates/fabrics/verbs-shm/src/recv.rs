@@ -1,4 +1,4 @@
-//! [`RecvQueue`]: posted RECVs, of one queue pair or of many ([`ShmSrq`]).
+//! [`RecvQueue`]: posted RECVs, of one queue pair or of several ([`ShmSrq`]).
 
 use crate::Shm;
 use crate::core::{Core, LastLocal, Tables};
@@ -10,10 +10,10 @@ use std::rc::Rc;
 
 /// RECVs in posting order: a ring that never grows after creation.
 pub(crate) struct RecvQueue {
-    /// A power of two of places, at least `depth`.
+    /// Slots: a power of two, at least `depth`.
     wrs: Box<[RecvWr]>,
     depth: u32,
-    /// RECVs ever taken and ever added.
+    /// Number of RECVs ever taken, and number ever added.
     taken: u32,
     added: u32,
 }
@@ -32,7 +32,7 @@ impl RecvQueue {
         }
     }
 
-    /// Adds the RECVs of `list`, up to the first bad one; `each` sees every one that was added.
+    /// Adds the RECVs of `list`, up to the first bad one; calls `each` for every RECV added.
     #[inline]
     pub(crate) fn post(
         &mut self,
@@ -56,7 +56,7 @@ impl RecvQueue {
         }
     }
 
-    /// Adds RECVs that there is space for.
+    /// Adds RECVs, for which there is space.
     #[inline(always)]
     fn append(&mut self, wrs: &[RecvWr]) {
         let at = self.added as usize & (self.wrs.len() - 1);
@@ -69,7 +69,7 @@ impl RecvQueue {
         self.added = self.added.wrapping_add(wrs.len() as u32);
     }
 
-    /// How many are posted.
+    /// Number of posted RECVs.
     #[inline(always)]
     pub(crate) fn len(&self) -> u32 {
         self.added.wrapping_sub(self.taken)
@@ -85,7 +85,7 @@ impl RecvQueue {
         self.front_run().first()
     }
 
-    /// The RECVs from the front on, as far as they lie in a row: around the end of the ring go the rest.
+    /// RECVs from the front that are contiguous, that is, up to the end of the ring.
     #[inline(always)]
     pub(crate) fn front_run(&self) -> &[RecvWr] {
         let at = self.taken as usize & (self.wrs.len() - 1);
@@ -93,7 +93,7 @@ impl RecvQueue {
         &rest[..rest.len().min(self.len() as usize)]
     }
 
-    /// Drops `count` RECVs from the front, which are there.
+    /// Removes `count` RECVs from the front, which must exist.
     #[inline(always)]
     pub(crate) fn take(&mut self, count: u32) {
         debug_assert!(count <= self.len());
@@ -107,7 +107,7 @@ impl RecvQueue {
         Some(front)
     }
 
-    /// Drops the front, which is there.
+    /// Removes the first RECV, which must exist.
     #[inline(always)]
     pub(crate) fn take_front(&mut self) {
         self.take(1);
@@ -116,12 +116,12 @@ impl RecvQueue {
 
 /// A receive queue shared by several queue pairs of one context.
 ///
-/// A sender over RC cannot see how many RECVs it may count on: its SENDs complete when they are in the ring,
-/// wait there while the shared queue is empty, and never end with `RnrRetryExceeded`.
+/// An RC sender cannot see how many RECVs are available to it: its SENDs complete when they are in the ring, wait there
+/// while the shared queue is empty, and never end with `RnrRetryExceeded`.
 pub struct ShmSrq {
     pub(crate) core: Rc<Core>,
     pub(crate) recvs: Rc<RefCell<RecvQueue>>,
-    /// Completion queues of the queue pairs that use it, so that a post first takes what has arrived.
+    /// Completion queues of its queue pairs, so that a post first takes the messages that have arrived.
     pub(crate) cqs: Rc<RefCell<Vec<Rc<CqShared>>>>,
 }
 

@@ -1,4 +1,4 @@
-//! The message ring of a lane: one producer, one consumer, no shared index on the way.
+//! The message ring of a lane: one producer, one consumer, no shared index on the data path.
 //!
 //! ```text
 //! line 0 of a message                          continuation lines
@@ -6,54 +6,54 @@
 //!   8  4  immediate data                         8 56  payload
 //!  12  4  sender's queue pair number
 //!  16  4  queue key (WRITE: bytes written)
-//!  20  4  messages of one line right behind this one, of the same list
+//!  20  4  count of one-line messages directly after this one, of the same list
 //!  24 40  payload
 //!
 //! tag: bits 0-31 lap, 32-55 payload bytes, 56-63 flags
 //! ```
-//! All little-endian, all written by the producer. The *lap* of line `pos` is `pos / lines + 1`: a line holds a
-//! new message exactly when its lap is the one the consumer expects next, so the consumer reads nothing but the
-//! message itself. Every line carries the lap, so no payload of an earlier lap can look like a tag. The first
-//! tag is stored last (Release); a 32-byte value with immediate data is one cache line.
+//! All fields are little-endian and written by the producer. The *lap* of line `pos` is `pos / lines + 1`: a line holds
+//! a new message exactly when its lap is the one the consumer expects next, so the consumer reads only the message
+//! itself. Every line carries the lap, so no payload of an earlier lap can look like a tag. The first tag is stored
+//! last (Release); a 32-byte value with immediate data is one cache line.
 //!
-//! Free space flows back rarely: the consumer publishes its position every quarter ring, the producer reads it
-//! only when it runs out of lines it knows to be free.
+//! Free space is reported rarely: the consumer publishes its position every quarter ring, and the producer reads it
+//! only when it runs out of lines known to be free.
 
 use crate::lane::{CONSUMED, Geometry};
 use drover_base::sync::Ordering;
 
-/// What comes before the payload in the first line.
+/// Bytes before the payload in the first line.
 pub(crate) const HEAD_BYTES: usize = 24;
 /// Payload bytes in the first line.
 pub(crate) const FIRST_BYTES: usize = 40;
 /// Payload bytes in every other line.
 pub(crate) const MORE_BYTES: usize = 56;
-/// Lines between the one that is read next and the one that is asked for meanwhile, unless the producer said that
-/// more follow. A line further on is often not written yet, and would be taken away from the producer: 3 were 8 %
-/// slower than 1. (The producer need not ask for the lines it will write: that was no quicker, and a tenth slower at
-/// window 1.)
+/// Lines between the line read next and the line prefetched meanwhile, unless the producer announced further messages.
+/// A line further ahead is often not written yet, and fetching it takes it away from the producer: 3 was 8 % slower
+/// than 1. (The producer need not prefetch the lines it will write: that was not faster, and a tenth slower at window
+/// 1.)
 const READ_AHEAD: u64 = 1;
-/// Lines asked for at most because the producer said that they follow: it may say anything.
+/// Most lines prefetched on the producer's announcement, which is untrusted.
 const FOLLOWING_MAX: u32 = 15;
-/// Where length and, above it, flags stand in a tag.
+/// Bit position of the length in a tag; the flags are above it.
 const LENGTH_SHIFT: u32 = 32;
 const LENGTH_BITS: u32 = 24;
 /// Longest message the tag can describe.
 pub(crate) const LENGTH_MAX: usize = (1 << LENGTH_BITS) - 1;
 
-/// The memory of a lane as little-endian words: shared memory, or loom's atomics. Words are named by
-/// [`Geometry`], which only names words inside.
+/// The memory of a lane as little-endian words: shared memory, or loom's atomics. Word indexes come from [`Geometry`],
+/// which returns only words inside.
 pub(crate) trait Memory {
     fn load(&self, word: usize, order: Ordering) -> u64;
     fn store(&self, word: usize, value: u64, order: Ordering);
 
-    /// The line of `word` will be read soon.
+    /// Prefetches the line of `word`, which is read soon.
     #[inline(always)]
     fn prefetch(&self, word: usize) {
         let _ = word;
     }
 
-    /// Bytes from a word on, to be published by a later Release store. What is left of the last word may be anything.
+    /// Stores bytes from a word on, to be published by a later Release store. The rest of the last word is unspecified.
     #[inline(always)]
     fn put(&self, word: usize, bytes: &[u8]) {
         let (words, tail) = bytes.as_chunks::<8>();
@@ -86,7 +86,7 @@ pub(crate) fn partial_word(bytes: &[u8]) -> u64 {
     word
 }
 
-/// What a message is, besides its payload.
+/// Properties of a message other than its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Head {
     pub(crate) len: usize,
@@ -94,22 +94,22 @@ pub(crate) struct Head {
     pub(crate) imm: u32,
     pub(crate) src_qpn: u32,
     pub(crate) qkey: u32,
-    /// Messages of one line that come right behind: a hint for whom to ask for their lines.
+    /// Number of one-line messages directly after this one: a hint for prefetching their lines.
     pub(crate) following: u32,
 }
 
 impl Head {
-    /// `imm` means something.
+    /// `imm` is valid.
     pub(crate) const IMM: u8 = 1;
     /// The notice of a WRITE; `qkey` is the number of bytes written.
     pub(crate) const WRITE: u8 = 2;
-    /// The sender closes: nothing follows.
+    /// The sender closes the lane: no message follows.
     pub(crate) const CLOSE: u8 = 4;
-    /// A SEND longer than its RECV: completes that one in error.
+    /// A SEND longer than its RECV, which it completes with an error.
     pub(crate) const TOO_LONG: u8 = 8;
 }
 
-/// Lines that a message of `len` bytes takes.
+/// Number of lines of a message of `len` bytes.
 #[inline(always)]
 pub(crate) fn lines_of(len: usize) -> u64 {
     if len <= FIRST_BYTES {
@@ -145,7 +145,7 @@ pub(crate) struct Producer<M> {
     memory: M,
     geometry: Geometry,
     pos: std::cell::Cell<u64>,
-    /// Lines below this position are known to be free.
+    /// Position below which lines are known to be free.
     limit: std::cell::Cell<u64>,
 }
 
@@ -163,8 +163,8 @@ impl<M: Memory> Producer<M> {
         &self.memory
     }
 
-    /// Sends up to `count` messages of at most [`FIRST_BYTES`], which `each` names one after the other until there is none;
-    /// returns how many it sent: fewer also if there is no space.
+    /// Sends up to `count` messages of at most [`FIRST_BYTES`], which `each` yields one after the other until it ends;
+    /// returns the number sent, which is also smaller if space runs out.
     #[inline(always)]
     pub(crate) fn push_run<'p>(
         &self,
@@ -176,7 +176,7 @@ impl<M: Memory> Producer<M> {
             self.refresh(count);
         }
         let end = self.limit.get().min(begin + count);
-        // Copies, or every store would have them loaded again.
+        // Local copies; otherwise every store would force them to be reloaded.
         let (geometry, mut pos) = (self.geometry, begin);
         while pos < end
             && let Some((head, payload)) = each((pos - begin) as usize)
@@ -191,8 +191,8 @@ impl<M: Memory> Producer<M> {
         (pos - begin) as usize
     }
 
-    /// Sends a message of any length up to half the ring: `fill(byte offset in the lane, payload offset, bytes)`
-    /// is called for every piece of it. False: no space.
+    /// Sends a message of any length up to half the ring: calls `fill(byte offset in the lane, payload offset, bytes)`
+    /// for every piece of it. Returns false if there is no space.
     #[inline]
     pub(crate) fn push_with(&self, head: Head, mut fill: impl FnMut(&M, usize, usize, usize)) -> bool {
         let (pos, count) = (self.pos.get(), lines_of(head.len));
@@ -212,7 +212,7 @@ impl<M: Memory> Producer<M> {
         true
     }
 
-    /// Sends bytes of any length up to half the ring. False: no space.
+    /// Sends bytes of any length up to half the ring. Returns false if there is no space.
     #[inline]
     pub(crate) fn push(&self, head: Head, payload: &[u8]) -> bool {
         if payload.len() <= FIRST_BYTES {
@@ -245,11 +245,12 @@ impl<M: Memory> Producer<M> {
         self.memory.store(word, tag, Ordering::Release);
     }
 
-    /// Reads how far the consumer is. Whatever stands there, we stay inside the ring: the lane is ours alone.
+    /// Reads the consumer's position. Any value there keeps us inside the ring: only this lane can be harmed.
     #[cold]
     #[inline(never)]
     fn refresh(&self, count: u64) -> bool {
-        // Acquire: pairs with the Release in `Consumer::advance`; the lines below were read for the last time.
+        // Acquire: pairs with the Release in `Consumer::advance`; the consumer has read the lines below for the last
+        // time.
         let consumed = self.memory.load(CONSUMED, Ordering::Acquire);
         let used = self.pos.get().wrapping_sub(consumed);
         if used > self.geometry.lines() {
@@ -265,27 +266,27 @@ pub(crate) struct Consumer<M> {
     memory: M,
     geometry: Geometry,
     pos: u64,
-    /// Lines before this position have been asked for.
+    /// Position before which lines have been prefetched.
     asked: u64,
     published: u64,
-    /// Word and lap of the next message: all that an idle look needs.
+    /// Word and lap of the next message, all that an idle check needs.
     next_word: usize,
     next_lap: u32,
     /// A quarter of the lines.
     quarter: u64,
 }
 
-/// Where a run of messages of one line is: a copy of the consumer's position that stays in registers.
+/// Position in a run of one-line messages: a copy of the consumer's state that stays in registers.
 pub(crate) struct Run {
     pos: u64,
-    /// Of the next message, as in the consumer.
+    /// Word of the next message, as in the consumer.
     word: usize,
     lap: u32,
-    /// As in the consumer.
+    /// Prefetch position, as in the consumer.
     asked: u64,
 }
 
-/// The producer broke the format.
+/// The producer violated the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Poisoned;
 
@@ -308,13 +309,13 @@ impl<M: Memory> Consumer<M> {
         &self.memory
     }
 
-    /// Where the next message will show, and with which lap.
+    /// Word of the next message and the lap it will carry.
     #[inline(always)]
     pub(crate) fn next(&self) -> (usize, u32) {
         (self.next_word, self.next_lap)
     }
 
-    /// The next message, left in place. An idle look is one load of a line that is in our cache.
+    /// Reads the next message without removing it. An idle check is one load of a line that is in our cache.
     #[inline(always)]
     pub(crate) fn peek(&self) -> Result<Option<Head>, Poisoned> {
         // Acquire: pairs with the Release in `Producer::publish`.
@@ -338,18 +339,18 @@ impl<M: Memory> Consumer<M> {
         }))
     }
 
-    /// Whether there are certainly no more than `count` messages: the line behind so many of one line each has not been
-    /// written, or there is none.
+    /// Whether there are at most `count` messages for certain: the line after `count` one-line messages is not written,
+    /// or does not exist.
     #[inline(always)]
     pub(crate) fn holds_at_most(&self, count: u64) -> bool {
         let behind = self.pos + count;
         let word = self.geometry.line_word(behind);
-        // Relaxed: nothing behind the tag is read.
+        // Relaxed: no data behind the tag is read.
         count >= self.geometry.lines()
             || self.memory.load(word, Ordering::Relaxed) as u32 != self.geometry.lap(behind)
     }
 
-    /// Begins to take messages of one line; [`end_run`](Consumer::end_run) is to follow.
+    /// Starts taking one-line messages; finish with [`end_run`](Consumer::end_run).
     #[inline(always)]
     pub(crate) fn run(&self) -> Run {
         Run {
@@ -360,9 +361,9 @@ impl<M: Memory> Consumer<M> {
         }
     }
 
-    /// The next message of a run, left in place, and the word where its line starts; `None` if there is none that
-    /// takes one line and has no flags but [`Head::IMM`]. Asks for the lines of the messages that it announces, so
-    /// that they travel together.
+    /// Reads the next message of a run without removing it, and the word where its line starts; `None` unless there is
+    /// one that takes one line and has no flags but [`Head::IMM`]. Prefetches the lines of the messages that it
+    /// announces, so that their transfers overlap.
     #[inline(always)]
     pub(crate) fn peek_plain(&self, run: &mut Run) -> Option<(usize, Head)> {
         let word = run.word;
@@ -389,7 +390,7 @@ impl<M: Memory> Consumer<M> {
         Some((word, head))
     }
 
-    /// Asks for the lines behind the next message, as many as it announces.
+    /// Prefetches the lines after the next message, as many as it announces.
     #[inline(always)]
     fn ask(&self, run: &mut Run, following: u32) {
         let end = run.pos + 1 + u64::from(following.min(FOLLOWING_MAX));
@@ -399,7 +400,7 @@ impl<M: Memory> Consumer<M> {
         run.asked = end;
     }
 
-    /// Done with the peeked message of a run.
+    /// Removes the peeked message of a run.
     #[inline(always)]
     pub(crate) fn next_plain(&self, run: &mut Run) {
         run.pos += 1;
@@ -411,22 +412,23 @@ impl<M: Memory> Consumer<M> {
         }
     }
 
-    /// Done with the messages of a run up to its position. True once per quarter ring, when the position was
-    /// published.
+    /// Removes the messages of a run up to its position. Returns true once per quarter ring, when it publishes the
+    /// position.
     #[inline(always)]
     pub(crate) fn end_run(&mut self, run: Run) -> bool {
         self.asked = run.asked;
         self.move_to(run.pos)
     }
 
-    /// Hands the payload of the peeked message out by pieces: `take(byte offset in the lane, payload offset, bytes)`.
+    /// Passes the payload of the peeked message to `take(byte offset in the lane, payload offset, bytes)`, piece by
+    /// piece.
     pub(crate) fn payload(&self, head: Head, mut take: impl FnMut(&M, usize, usize, usize)) {
         by_line(self.geometry, self.pos, head.len, |at, to, n| {
             take(&self.memory, at, to, n)
         });
     }
 
-    /// Done with the peeked message. True once per quarter ring, when the position was published.
+    /// Removes the peeked message. Returns true once per quarter ring, when it publishes the position.
     #[inline(always)]
     pub(crate) fn advance(&mut self, head: Head) -> bool {
         self.move_to(self.pos + lines_of(head.len))

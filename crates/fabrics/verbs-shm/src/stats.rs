@@ -1,4 +1,4 @@
-//! What a context counts: losses that verbs leave silent, and wake-ups.
+//! Counters of a context: losses that verbs do not report, and wake-ups.
 
 use std::cell::Cell;
 
@@ -6,25 +6,25 @@ use std::cell::Cell;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct ShmStats {
-    /// Datagrams and UC messages that found no RECV posted.
+    /// Datagrams and UC messages that arrived without a posted RECV.
     pub dropped_no_recv: u64,
-    /// Datagrams for another queue key.
+    /// Datagrams with a wrong queue key.
     pub dropped_bad_qkey: u64,
-    /// Datagrams and UC messages longer than the RECV they found.
+    /// Datagrams and UC messages longer than their RECV.
     pub dropped_too_long: u64,
-    /// Datagrams that found the receiver's ring full.
+    /// Datagrams lost because the receiver's ring was full.
     pub dropped_ring_full: u64,
-    /// Datagrams whose handle named another queue pair than the one it was made for, or one that is gone.
+    /// Datagrams sent through a handle of another queue pair, or of one that is gone.
     pub dropped_no_qp: u64,
-    /// UC requests refused by the responder's rights or bounds.
+    /// UC requests refused because of the responder's rights or bounds.
     pub dropped_no_access: u64,
-    /// Lanes given up because their sender broke the format.
+    /// Lanes abandoned because the sender violated the format.
     pub poisoned: u64,
-    /// Peers woken: one system call each.
+    /// Wakes of peers: one system call each.
     pub wakes_sent: u64,
 }
 
-/// The counters as they are kept.
+/// The counters in use.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) no_recv: Cell<u64>,

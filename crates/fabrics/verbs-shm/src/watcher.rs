@@ -1,9 +1,9 @@
-//! [`Watcher`]: a thread that wakes a context when a descriptor becomes readable, for cores that wait for sockets, too.
+//! [`Watcher`]: a thread that wakes a context when a descriptor becomes readable, for cores that also wait for sockets.
 //!
-//! A context sleeps on a word of memory, because that is what peers can change without a system call, and no system
-//! call waits for a word and a descriptor at once. So the descriptor is waited for by a thread of its own, which rings
-//! the context's bell. It is told of each sleep by re-arming the descriptor in its set, and hears of it once per sleep:
-//! while the context is awake, sockets may become ready as often as they like without waking anybody.
+//! A context sleeps on a word of memory, because peers can change it without a system call, and no system call waits
+//! for both a word and a descriptor. So a separate thread waits for the descriptor and rings the context's bell.
+//! Re-arming the descriptor in its epoll set starts one wait, which reports once: while the context is awake, readable
+//! sockets wake no thread.
 
 use drover_base::sync::{Ordering, fence};
 use drover_verbs::Waker;
@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 const WATCHED: u64 = 0;
 const STOP: u64 = 1;
 
-/// Ends with its context.
+/// A watcher thread; it ends with its context.
 pub(crate) struct Watcher {
     set: Arc<OwnedFd>,
     stop: OwnedFd,
@@ -25,8 +25,10 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// Calls `waker` for each descriptor that becomes readable after [`watch`](Watcher::watch). Errors: no descriptors or
-    /// threads left.
+    /// Starts a thread that calls `waker` for each descriptor that becomes readable after [`watch`](Watcher::watch).
+    ///
+    /// # Errors
+    /// No descriptors or threads are left.
     pub(crate) fn start(waker: Waker) -> io::Result<Watcher> {
         let set = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
@@ -47,7 +49,7 @@ impl Watcher {
         })
     }
 
-    /// The next time `fd` is readable, now included, is told, once.
+    /// Reports once, when `fd` is next readable or if it is now.
     pub(crate) fn watch(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
         let data = epoll::EventData::new_u64(WATCHED);
@@ -60,7 +62,7 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes()); // the counter is never full
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes()); // the counter never overflows
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // it does not panic
         }
@@ -79,7 +81,7 @@ fn run(set: &OwnedFd, waker: &Waker) {
             return;
         }
         if !events.is_empty() {
-            // The sleeper announced its sleep before it had us watch.
+            // The sleeper announced its sleep before it called `watch`.
             fence(Ordering::SeqCst);
             waker.wake();
         }
@@ -94,7 +96,7 @@ mod tests {
     use rustix::event::{EventfdFlags, eventfd};
     use std::os::fd::AsFd;
 
-    /// Longer than any wake-up takes; a park that lasts so long was not ended.
+    /// Longer than any wake-up takes: a park of this length was not ended by a wake.
     const LONG: Ns = Ns::from_s(10);
 
     fn context() -> <Shm as drover_verbs::Provider>::Context {
@@ -149,7 +151,7 @@ mod tests {
         ctx.arm();
         ctx.waker().wake();
         ctx.park_beside(deadline, event.as_fd());
-        // It became ready between two sleeps: the second begins after it was served, and lasts.
+        // The descriptor became ready between two sleeps and was served: the second sleep must last.
         rustix::io::write(&event, &1u64.to_ne_bytes()).expect("space");
         rustix::io::read(&event, &mut [0; 8]).expect("it was written");
         let until = ctx.cpu().refresh() + Ns::from_ms(20);

@@ -1,4 +1,4 @@
-//! The bytes of exports. They come from a peer: every field is checked, left-over bytes are an error.
+//! The bytes of exports. They come from a peer: every field is checked, and trailing bytes are an error.
 //!
 //! ```text
 //! all      0 4  magic "dShm"   4 2 version   6 1 kind (1 region, 2 queue pair, 3 bell)

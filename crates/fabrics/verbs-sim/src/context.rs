@@ -1,4 +1,4 @@
-//! [`SimContext`]: the control path, and waiting.
+//! [`SimContext`]: the control path, and sleeping.
 
 use crate::device::NEVER;
 use crate::handles::{SimCq, SimMr, SimQp, SimSrq};
@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A thread's view of its card. Creating things takes no virtual time.
+/// A thread's view of its card. Creating objects takes no virtual time.
 #[derive(Debug)]
 pub struct SimContext {
     sim: SimNet,
@@ -38,7 +38,7 @@ impl SimContext {
         }
     }
 
-    /// The machine it is on.
+    /// Index of its machine.
     pub fn machine(&self) -> u16 {
         self.device.machine
     }
@@ -179,7 +179,7 @@ impl Context<Sim> for SimContext {
     fn waker(&self) -> Waker {
         let (woken, core) = (self.woken.clone(), self.sim.waker(&self.cpu));
         Waker::new(move || {
-            // Release: what was done before waking is seen by who finds itself woken.
+            // Release: pairs with the Acquire in `is_rung`; publishes the actions before the wake.
             woken.store(true, Ordering::Release);
             core();
         })
@@ -195,7 +195,7 @@ impl Context<Sim> for SimContext {
 
     fn disarm(&self) {}
 
-    /// Runs the space until something arrives here or `deadline` comes. For whoever drives a context from outside;
+    /// Runs the world until something arrives here or `deadline` passes. For code that drives a context from outside;
     /// an actor returns [`Progress::Idle`](drover_base::Progress::Idle) instead.
     fn park(&self, deadline: Ns) {
         let deadline_ps = match deadline {
@@ -218,7 +218,7 @@ impl Context<Sim> for SimContext {
 
 impl Drop for SimContext {
     fn drop(&mut self) {
-        // Its cards' tables keep a context that has gone: messages to it still have an address to fail at.
+        // The tables keep a dropped context: messages to it still need an address at which they fail.
         self.set_rung(false);
     }
 }

@@ -1,4 +1,4 @@
-//! [`Counters`]: what a card counts, under the names that vendors' cards use where they have one.
+//! [`Counters`]: counters of a card, under the names that vendors' cards use where they exist.
 
 use crate::model::prices::Verb;
 use drover_sim::Ps;
@@ -17,7 +17,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// What was counted after `earlier`.
+            /// Counts since `earlier`.
             pub fn since(&self, earlier: &Counters) -> Counters {
                 Counters {
                     $($name: self.$name - earlier.$name,)*
@@ -26,7 +26,7 @@ macro_rules! counters {
                 }
             }
 
-            /// All of them by name; times in nanoseconds.
+            /// All counters by name; times in nanoseconds.
             pub fn by_name(&self) -> Vec<(&'static str, u64)> {
                 vec![
                     $((stringify!($name), self.$name),)*
@@ -47,19 +47,19 @@ counters! {
     rx_atomic_requests,
     /// SENDs taken as responder.
     rx_send_requests,
-    /// Messages that found no RECV.
+    /// Messages that arrived without a RECV.
     out_of_buffer,
-    /// Requests that came before an earlier one.
+    /// Requests that arrived before an earlier one.
     out_of_sequence,
-    /// Requests that came again.
+    /// Requests received again.
     duplicate_request,
-    /// "Something is missing" heard as requester.
+    /// Reports of a missing request, received as requester.
     packet_seq_err,
     /// Timeouts of RC requests.
     local_ack_timeout_err,
     /// Requests given up because the peer had no RECV.
     rnr_nak_retry_err,
-    /// Requests sent again.
+    /// Requests retransmitted.
     retransmitted,
     /// Requests refused as responder.
     resp_remote_access_errors,
@@ -71,7 +71,7 @@ counters! {
     req_cqe_flush_error,
     /// RECVs flushed.
     resp_cqe_flush_error,
-    /// Completions that found their queue full.
+    /// Completions for a full queue.
     cq_overruns,
     /// Packets put on the link.
     tx_packets,
@@ -79,11 +79,11 @@ counters! {
     tx_bytes,
     /// Bytes taken from the link.
     rx_bytes,
-    /// Messages that vanished: lost, unwanted, or for a machine that is down.
+    /// Messages dropped: lost, unexpected, or for a machine that is down.
     lost,
     /// Lines that cores wrote into the card.
     mmio_lines,
-    /// Requests fetched again because their cache had let them go.
+    /// Requests fetched again after eviction from their cache.
     wqe_cache_misses,
     /// Requests that waited for a READ slot.
     read_slot_stalls,

@@ -1,4 +1,4 @@
-//! [`SimDevice`]: a machine's card as a process has opened it.
+//! [`SimDevice`]: a machine's card, opened by a process.
 
 use crate::model::doorbell::{Doorbells, Registers};
 use crate::model::objects::Ctx;
@@ -10,8 +10,8 @@ use drover_verbs::{Caps, Device, OpenError};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The card of one machine as one process has opened it: clones are the same process, so they share its doorbell
-/// registers. It may cross threads, but a context can be made only where the world lives.
+/// The card of one machine, opened by one process: clones belong to the same process, so they share its doorbell
+/// registers. It may move to other threads, but contexts can be created only on the world's thread.
 #[derive(Clone, Debug)]
 pub struct SimDevice {
     pub(crate) world: u64,
@@ -21,12 +21,15 @@ pub struct SimDevice {
 }
 
 impl SimDevice {
-    /// Which machine's.
+    /// Index of its machine.
     pub fn machine(&self) -> u16 {
         self.machine
     }
 
-    /// A further context of a thread that has one: on the same core.
+    /// Creates a further context on the core of an existing one.
+    ///
+    /// # Errors
+    /// [`OpenError`] if this thread does not own the world.
     pub fn context_on(&self, cpu: &VirtualCpu) -> Result<SimContext, OpenError> {
         let sim = world::find(self.world)?;
         assert_eq!(cpu.machine(), self.machine, "a core of the card's machine");
@@ -47,8 +50,8 @@ impl SimDevice {
         Ok(SimContext::new(sim, id, cpu.clone(), self))
     }
 
-    /// A core of the profile's kind. Cores are dealt out socket by socket, then as siblings of the first ones,
-    /// which slows both down.
+    /// Adds a core of the profile's kind. Cores are assigned socket by socket, then as siblings of the first ones,
+    /// which slows both siblings down.
     fn add_core(&self, sim: &world::SimNet) -> VirtualCpu {
         let (options, siblings) = sim.with(|net, _| {
             let machine = &net.prices.p.machine;
@@ -121,7 +124,7 @@ fn core_options(net: &crate::model::Net, machine: u16) -> CpuOptions {
 }
 
 impl Device<Sim> for SimDevice {
-    /// A context on a core of its own.
+    /// Creates a context on a core of its own.
     fn context(&self) -> Result<SimContext, OpenError> {
         let sim = world::find(self.world)?;
         let cpu = self.add_core(&sim);
@@ -133,7 +136,7 @@ impl Device<Sim> for SimDevice {
     }
 }
 
-/// How a process is opened.
+/// Opens the device of a process.
 impl SimDevice {
     pub(crate) fn open(sim: &world::SimNet, world: u64, machine: u16, doorbells: Doorbells) -> SimDevice {
         let (registers, caps) = sim.with(|net, _| {

@@ -1,4 +1,4 @@
-//! Handles of queue pairs, queues and registrations; what they name is destroyed with them.
+//! Handles of queue pairs, queues and registrations; dropping a handle destroys its object.
 
 use crate::Sim;
 use crate::model::objects::{Frees, Mr};
@@ -13,9 +13,9 @@ use drover_verbs::{
     Qpn, QueuePair, RecvList, SendList, Sge, SharedReceiveQueue, Watch, Wc,
 };
 
-/// Poll of a completion that is there.
+/// Poll of an available completion.
 const POLL: Cost = Cost::new("verbs.poll");
-/// Poll that finds nothing.
+/// Poll that finds no completion.
 const POLL_EMPTY: Cost = Cost::new("verbs.poll_empty");
 
 /// A queue pair.
@@ -93,7 +93,7 @@ impl Drop for SimQp {
     }
 }
 
-/// A completion queue of exactly the depth asked for. Polling one that was overrun panics: that is fatal on
+/// A completion queue of exactly the requested depth. Polling a queue that was overrun panics: an overrun is fatal on
 /// hardware, too.
 #[derive(Debug)]
 pub struct SimCq {
@@ -121,7 +121,7 @@ impl CompletionQueue<Sim> for SimCq {
 impl Drop for SimCq {
     fn drop(&mut self) {
         self.sim.with(|net, _| {
-            // What was never polled gives its slots back: the queue pairs may go on with another queue.
+            // Completions never polled free their slots, so the queue pairs can continue with another queue.
             if let Some(cq) = net.cqs.remove(self.id) {
                 for entry in cq.entries {
                     if let (Frees::Srq(srq), _) = (entry.frees, ())
@@ -161,7 +161,7 @@ impl Drop for SimSrq {
     }
 }
 
-/// A registered region; deregistered on drop: its keys are unknown from then on.
+/// A registered region. Dropping it deregisters it and makes its keys unknown.
 #[derive(Debug)]
 pub struct SimMr {
     sim: SimNet,

@@ -1,23 +1,23 @@
 //! The provider `sim`: network cards, links and hosts of a modelled kind, in virtual time.
 //!
-//! A [`World`] is a cluster of machines. Every machine has a card that [`SimDevice`] opens; contexts made from it are
-//! threads on virtual cores of their own, and actors hosted there run the same protocol code as anywhere else. What
-//! a request costs on its way (MMIO, engines, caches, PCIe, links, memory) stands in a [`profile`], and a [`Report`]
-//! says which part was busy for how long and which one binds.
+//! A [`World`] is a cluster of machines. Every machine has a card that [`SimDevice`] opens; contexts created from it
+//! are threads on virtual cores of their own, and actors hosted there run the same protocol code as elsewhere. A
+//! [`profile`] holds the cost of every stage of a request (MMIO, engines, caches, PCIe, links, memory), and a
+//! [`Report`] shows how long each part was busy and which one is the bottleneck.
 //!
-//! It is not a fabric between processes, and nothing in it is measured: results hold for the profile, whose
-//! numbers say where they come from.
+//! It does not connect processes, and its results are not measurements: they hold for the profile, whose numbers state
+//! their sources.
 //!
 //! **Semantics** are those of the conformance suite. Beyond it: messages are whole units (segmentation costs headers,
 //! loss hits by packet), lines of a message become visible in ascending order, data of a READ are sampled when the
 //! card answers (in torn mode line by line before), and a CAS or FAA is atomic towards READs and other atomics.
 //!
 //! **Not modelled**, though profiles have numbers for it: the cache of address translations (`mtt`), inline receive, a
-//! last-level cache (a line not touched a moment ago comes from DRAM), and flow control between ports (queues there
-//! have no end, which is the same as long as windows do).
+//! last-level cache (a line not touched recently comes from DRAM), and flow control between ports (their queues are
+//! unbounded, which makes no difference while windows are bounded).
 //!
-//! **Threads.** Everything of a world lives on the thread that made it. A device may travel; opening a context
-//! elsewhere is an error that says so.
+//! **Threads.** All objects of a world live on the thread that created it. A device may move to another thread, but
+//! opening a context there is an error that says so.
 //!
 //! ```
 //! use drover_verbs::*;
@@ -49,7 +49,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Sources: `[HERD]`, `[A16]`, `[SMART]`; where each number comes from stands beside it in the profiles.
+//! Sources: `[HERD]`, `[A16]`, `[SMART]`; the profiles state the source of each number.
 #![forbid(unsafe_code)]
 
 mod context;
@@ -73,7 +73,7 @@ pub use world::World;
 
 use drover_verbs::Provider;
 
-/// The provider's name at type level; see the module.
+/// The simulated provider; see the crate documentation.
 #[derive(Debug)]
 pub enum Sim {}
 

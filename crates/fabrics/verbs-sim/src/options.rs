@@ -1,51 +1,51 @@
-//! [`WorldOptions`]: everything about a simulated cluster that is not its seed.
+//! [`WorldOptions`]: all settings of a simulated cluster but its seed.
 
 use crate::profile::{Parameters, Profile};
 use drover_base::Ns;
 use drover_sim::{Noise, Phase};
 use drover_verbs::Caps;
 
-/// What a card, a host and a network of a profile may be relieved of, to see what it was good for.
+/// Costs to switch off in cards, hosts and network, to see their effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ablations {
     /// Contexts and work requests always hit.
     pub caches: bool,
     /// Doorbell registers have no locks.
     pub locks: bool,
-    /// Links carry any number of bytes at once.
+    /// Links have infinite bandwidth.
     pub links: bool,
-    /// Cores work for nothing.
+    /// The work of cores costs nothing.
     pub cpu: bool,
 }
 
-/// How a cluster is made. Start from [`WorldOptions::new`].
+/// Settings of a cluster. Start from [`WorldOptions::new`].
 #[derive(Clone, Debug)]
 pub struct WorldOptions {
-    /// What its parts cost.
+    /// Prices of its parts.
     pub profile: Profile,
-    /// What they are relieved of.
+    /// Costs to switch off.
     pub ablations: Ablations,
-    /// How unsteady cores are.
+    /// Stalls and clock skew of cores.
     pub noise: Noise,
-    /// Where pollers are in their round when something arrives.
+    /// Position of pollers in their polling round when something arrives.
     pub phase: Phase,
-    /// Probability that a packet is lost. RC sends again, UC and UD do not.
+    /// Probability of losing a packet. RC retransmits, UC and UD do not.
     pub loss: f64,
-    /// Lines of messages become visible, and those of a READ are sampled, one by one.
+    /// Whether lines of messages become visible, and lines of a READ are sampled, one by one.
     pub torn: bool,
-    /// Cards say that UC loses no WRITE and keeps their order, which is so where no packet is lost and nothing torn.
+    /// Whether cards claim that UC loses no WRITE and keeps their order, which is true without loss and tearing.
     pub lossless: bool,
-    /// Torn mode: up to so much time from line to line.
+    /// Torn mode: longest time from line to line.
     pub tear_max: Ns,
-    /// An RC request is sent again when nothing has been answered for so long.
+    /// Time without any answer after which an RC request is retransmitted.
     pub rc_timeout: Ns,
-    /// How often in a row before the peer counts as dead.
+    /// Consecutive timeouts after which the peer counts as dead.
     pub rc_retries: u32,
-    /// An RC requester waits so long after "no RECV".
+    /// Delay of an RC requester's retry after "no RECV".
     pub rnr_delay: Ns,
-    /// The most that one step of an actor may charge.
+    /// Highest charge of one step of an actor.
     pub step_cap: Ns,
-    /// Prices of costs that actors charge, nanoseconds per unit, on top of those of verbs.
+    /// Prices of costs that actors charge, in nanoseconds per unit, in addition to those of verbs.
     pub costs: Vec<(String, f64)>,
 }
 
@@ -69,7 +69,7 @@ impl WorldOptions {
         }
     }
 
-    /// What every card of the cluster offers.
+    /// Capabilities of every card of the cluster.
     pub(crate) fn caps(&self) -> Caps {
         let p = self.profile.parameters();
         let mut caps = Caps::none();
@@ -89,7 +89,7 @@ impl WorldOptions {
         caps
     }
 
-    /// The profile's parameters, ablated.
+    /// The profile's parameters with the ablations applied.
     pub(crate) fn parameters(&self) -> Parameters {
         let mut p = self.profile.parameters().clone();
         if self.ablations.caches {

@@ -1,66 +1,66 @@
-//! [`Report`]: what every part did, and which of them binds.
+//! [`Report`]: usage of every part, and the bottleneck.
 
 use crate::counters::Counters;
 use crate::world::SimNet;
 use drover_sim::{CoreReport, Ps, Usage};
 use std::fmt;
 
-/// One machine's parts.
+/// Usage of one machine's parts.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct MachineReport {
     /// The card's MMIO ingest.
     pub pio: Usage,
-    /// Its transmit engine.
+    /// The card's transmit engine.
     pub tx: Usage,
-    /// Its receive engine.
+    /// The card's receive engine.
     pub rx: Usage,
-    /// Its atomics unit.
+    /// The card's atomics unit.
     pub atomics: Usage,
-    /// The bus, card to host.
+    /// The bus from card to host.
     pub bus_out: Usage,
-    /// The bus, host to card.
+    /// The bus from host to card.
     pub bus_in: Usage,
-    /// The link, outwards.
+    /// The outgoing link.
     pub link_out: Usage,
-    /// The link, inwards.
+    /// The incoming link.
     pub link_in: Usage,
-    /// Bytes over the bus, card to host and host to card.
+    /// Bytes over the bus: card to host, host to card.
     pub bus_bytes: (u64, u64),
-    /// Bytes over the link, outwards and inwards.
+    /// Bytes over the link: outgoing, incoming.
     pub link_bytes: (u64, u64),
     /// Context cache: hits and misses.
     pub contexts: (u64, u64),
     /// The card's counters.
     pub counters: Counters,
-    /// Its cores, in the order of their making.
+    /// Cores in the order of their creation.
     pub cores: Vec<CoreReport>,
 }
 
-/// Everything counted up to a time, or between two.
+/// All counters up to a time, or between two times.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// How long it took.
+    /// Length of the period.
     pub time: Ps,
-    /// Machines in their order.
+    /// Machines by index.
     pub machines: Vec<MachineReport>,
-    /// How long the doorbell register that was held longest was held; its machine is not known.
+    /// Total hold time of the doorbell register that was held longest; its machine is not known.
     pub doorbell: Ps,
 }
 
-/// The part that is busy for the largest share of the time.
+/// The bottleneck: the part that is busy for the largest share of the time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Binding {
-    /// Its machine; `None` where that is not known.
+    /// Index of its machine; `None` if not known.
     pub machine: Option<usize>,
-    /// `pio`, `tx`, `rx`, `atomics`, `bus_out`, `bus_in`, `link_out`, `link_in`, `cpu`, `doorbell` or, if nothing is
+    /// `pio`, `tx`, `rx`, `atomics`, `bus_out`, `bus_in`, `link_out`, `link_in`, `cpu`, `doorbell` or, if no part is
     /// busy for nine tenths of the time, `latency`.
     pub resource: &'static str,
     /// Its share of the time.
     pub share: f64,
 }
 
-/// Below this share nothing binds but the time that a round trip takes.
+/// Share below which only the latency of round trips limits.
 const BINDS: f64 = 0.9;
 
 impl Report {
@@ -102,7 +102,7 @@ impl Report {
         })
     }
 
-    /// What came after `earlier`. Only the cores' lines by cost stay totals.
+    /// Counters since `earlier`. The cores' lines by cost stay totals.
     pub fn since(&self, earlier: &Report) -> Report {
         let mut report = self.clone();
         report.time = self.time - earlier.time;
@@ -125,7 +125,7 @@ impl Report {
         report
     }
 
-    /// The busiest part of all. Cores count only by the work they found, without waiting.
+    /// The busiest part of all machines. Cores count only with work they found, without waiting.
     pub fn binding(&self) -> Binding {
         let machines = (0..self.machines.len()).map(|machine| self.busiest_of(machine));
         let doorbell = Binding {
@@ -166,7 +166,7 @@ impl Report {
     }
 }
 
-/// Nothing binds that has time to spare.
+/// Replaces a part that has time to spare by `latency`.
 fn named(mut binding: Binding) -> Binding {
     if binding.share < BINDS {
         binding.resource = "latency";
@@ -175,7 +175,7 @@ fn named(mut binding: Binding) -> Binding {
 }
 
 impl MachineReport {
-    /// Every part of the card by name.
+    /// All parts of the card by name.
     pub fn usages(&self) -> [(&'static str, Usage); 8] {
         [
             ("pio", self.pio),
@@ -189,7 +189,7 @@ impl MachineReport {
         ]
     }
 
-    /// Work that its busiest core found, without waiting.
+    /// Work found by the busiest core, without waiting.
     pub fn busiest_core(&self) -> Ps {
         let work = self.cores.iter().map(|core| core.busy - core.waited);
         work.max().unwrap_or_default()

@@ -14,15 +14,18 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The simulation that all handles of a world share.
+/// The simulation, shared by all handles of a world.
 pub(crate) type SimNet = drover_sim::Sim<Net>;
 
 thread_local! {
-    /// Worlds of this thread, by id: devices find theirs here, because they may not hold it themselves.
+    /// Worlds of this thread by id, for devices, which must not hold them.
     static WORLDS: RefCell<BTreeMap<u64, SimNet>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// The world of a device; an error says why there is none.
+/// The world of a device.
+///
+/// # Errors
+/// [`OpenError`] if this thread has no such world.
 pub(crate) fn find(id: u64) -> Result<SimNet, OpenError> {
     let found = WORLDS.with_borrow(|worlds| worlds.get(&id).cloned());
     found.ok_or_else(|| OpenError::Unavailable {
@@ -33,8 +36,8 @@ pub(crate) fn find(id: u64) -> Result<SimNet, OpenError> {
     })
 }
 
-/// A cluster. Whatever belongs to it stays on the thread that made it; time passes only while one of its `run_*` methods
-/// runs.
+/// A cluster of machines. All of its objects stay on the thread that created it; time passes only during its `run_*`
+/// methods.
 ///
 /// ```compile_fail
 /// let profile = drover_verbs_sim::profile::Profile::named("apt").unwrap();
@@ -52,7 +55,7 @@ impl World {
         World::with_options(WorldOptions::new(profile), machines, seed)
     }
 
-    /// With options of your choice.
+    /// A world with the given options.
     ///
     /// # Panics
     /// With more than 65,535 machines.
@@ -70,7 +73,7 @@ impl World {
         self.device_with(machine, Doorbells::Driver)
     }
 
-    /// The same with doorbell registers dealt out as `doorbells` says.
+    /// As [`device`](World::device), with doorbell registers assigned as `doorbells` says.
     ///
     /// # Panics
     /// If there is no such machine.
@@ -78,80 +81,80 @@ impl World {
         SimDevice::open(&self.cluster, self.id, machine as u16, doorbells)
     }
 
-    /// The core of `ctx` steps `actor` from now on.
+    /// Hosts `actor` on the core of `ctx`.
     pub fn spawn(&self, ctx: &SimContext, actor: Box<dyn Actor<VirtualCpu>>) {
         self.spawn_on(ctx.cpu(), actor);
     }
 
-    /// `cpu` steps `actor` from now on.
+    /// Hosts `actor` on `cpu`.
     pub fn spawn_on(&self, cpu: &VirtualCpu, actor: Box<dyn Actor<VirtualCpu>>) {
         self.cluster.host(cpu, actor);
     }
 
-    /// All cores, in the order of their making.
+    /// All cores, in the order of their creation.
     pub fn cores(&self) -> Vec<VirtualCpu> {
         self.cluster.cores()
     }
 
-    /// The time since the making of the cluster.
+    /// Time since the creation of the cluster.
     pub fn now(&self) -> Ns {
         self.cluster.now().floor()
     }
 
-    /// Lets time pass until `time`.
+    /// Runs until `time`.
     pub fn run_until(&self, time: Ns) {
         self.cluster.run_until(time);
     }
 
-    /// Lets `time` pass.
+    /// Runs for `time` from now.
     pub fn run_for(&self, time: Ns) {
         self.cluster.run_for(time);
     }
 
-    /// Lets time pass until `until`, or until `going` says no; it is asked after every step of a core. Returns its
-    /// last answer: false is "stopped early".
+    /// Runs until `until`, or until `going` returns false; it is called after every step of a core. Returns its last
+    /// result: false means stopped early.
     pub fn run_while(&self, until: Ns, going: impl FnMut() -> bool) -> bool {
         self.cluster.run_while(until, going)
     }
 
-    /// A hash over everything that happened: equal for equal seeds.
+    /// A hash over all events so far: equal for equal seeds.
     pub fn trace_hash(&self) -> u64 {
         self.cluster.trace_hash()
     }
 
-    /// Events so far.
+    /// Number of events so far.
     pub fn events(&self) -> u64 {
         self.cluster.events()
     }
 
-    /// Requests that are on their way, or whose completion nobody has caused yet.
+    /// Number of requests that are in flight or not yet covered by a completion.
     pub fn requests_alive(&self) -> usize {
         self.cluster.with(|net, _| net.ops.alive())
     }
 
-    /// Everything that was counted so far. Keep one from the end of the warm-up and ask the later one for what came
-    /// [since](Report::since).
+    /// All counters so far. Keep the report from the end of the warm-up and pass it to [`since`](Report::since) of a
+    /// later one.
     pub fn report(&self) -> Report {
         Report::of(&self.cluster)
     }
 
-    /// A machine crashes: its cores stop, its card falls silent. Actors and what they own are dropped.
+    /// Crashes a machine: its cores stop, its card falls silent. Actors and the objects they own are dropped.
     pub fn crash(&self, machine: usize) {
         self.cluster.with(|net, _| net.nic(machine as u16).down = true);
         self.cluster.crash(machine as u16);
     }
 
-    /// A crashed machine is there again; open its card anew.
+    /// Restarts a crashed machine; open its card again.
     pub fn restart(&self, machine: usize) {
         self.cluster.with(|net, _| net.nic(machine as u16).down = false);
     }
 
-    /// The core of `ctx` does nothing for `time`.
+    /// Stalls the core of `ctx` for `time`.
     pub fn stall(&self, ctx: &SimContext, time: Ns) {
         self.cluster.stall(ctx.cpu(), time);
     }
 
-    /// Probability that a packet is lost from now on.
+    /// Sets the probability of losing a packet from now on.
     pub fn set_loss(&self, loss: f64) {
         self.cluster.with(|net, _| net.options.loss = loss);
     }

@@ -1,4 +1,4 @@
-//! What a fabric can do: capabilities with numbers, read once, never guessed.
+//! Capabilities of a fabric, with numbers, read once and never guessed.
 
 /// Kind of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -7,14 +7,14 @@ pub enum QpKind {
     Rc,
     /// Unreliable connection: SEND and WRITE; lost requests are lost silently.
     Uc,
-    /// Unreliable datagram: SEND to any address handle; dropped silently when nobody posted a RECV.
+    /// Unreliable datagram: SEND to any address handle; dropped silently when no RECV is posted.
     Ud,
 }
 
-/// Rights on a registered region. Local read is always there.
+/// Rights on a registered region. Local reads are always allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Access {
-    /// The provider may write here: RECVs, results of READ and atomics.
+    /// The provider may write: RECVs, results of READ and atomics.
     pub local_write: bool,
     /// Peers may READ.
     pub remote_read: bool,
@@ -47,7 +47,7 @@ impl Access {
         remote_write: true,
         ..Access::LOCAL
     };
-    /// Everything.
+    /// All rights.
     pub const ALL: Access = Access {
         local_write: true,
         remote_read: true,
@@ -55,13 +55,13 @@ impl Access {
         remote_atomic: true,
     };
 
-    /// Remote write or atomics without local write is refused, as by `ibv_reg_mr`.
+    /// Whether the rights are consistent: remote write or atomics need local write, as in `ibv_reg_mr`.
     pub fn is_consistent(self) -> bool {
         self.local_write || !(self.remote_write || self.remote_atomic)
     }
 }
 
-/// What a context offers. Protocols ask here instead of asking which fabric they run on.
+/// Capabilities of a context. Protocols check these, never which fabric they run on.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Caps {
@@ -77,11 +77,11 @@ pub struct Caps {
     pub srq: bool,
     /// Largest inline payload, bytes.
     pub inline_bytes_max: usize,
-    /// Largest UD payload (and largest UC WRITE that lands whole or not at all), bytes.
+    /// Largest UD payload, in bytes; also the largest UC WRITE that arrives either whole or not at all.
     pub mtu_bytes: usize,
-    /// Largest message, bytes: WRITEs and READs of this length are possible.
+    /// Largest WRITE or READ, bytes.
     pub message_bytes_max: usize,
-    /// Largest SEND over RC or UC that any queue pair takes, bytes. A longer one may be refused as
+    /// Largest SEND over RC or UC that every queue pair accepts, bytes. A longer one may be refused as
     /// [`MessageTooLong`](crate::PostErrorKind::MessageTooLong), depending on the receiver's queue.
     pub send_bytes_max: usize,
     /// Most requests outstanding per queue pair.
@@ -92,21 +92,21 @@ pub struct Caps {
     pub sge_max: usize,
     /// READs and atomics in flight per queue pair.
     pub reads_outstanding_max: usize,
-    /// The last word of a WRITE becomes visible last. Without it, protocols that poll memory need a checksum.
+    /// Whether the last word of a WRITE becomes visible last. If not, protocols that poll memory need a checksum.
     pub ordered_writes: bool,
-    /// WRITEs over UC all arrive, in the order they were posted, as long as both ends live. Without it, they may be lost.
+    /// Whether all WRITEs over UC arrive, in posting order, as long as both ends live. If not, they may be lost.
     pub lossless_writes: bool,
-    /// A WRITE into a [`Watch`](crate::Watch)ed region wakes a parked context. Without it, pollers of memory spin.
+    /// Whether a WRITE into a [`Watch`](crate::Watch)ed region wakes a parked context. If not, pollers of memory spin.
     pub memory_wait: bool,
-    /// A file descriptor that becomes readable ends [`park_beside`](crate::Context::park_beside). Without it, a core that
-    /// also waits for sockets looks at them between short parks.
+    /// Whether a readable file descriptor ends [`park_beside`](crate::Context::park_beside). If not, a core that also
+    /// waits for sockets polls them between short parks.
     pub fd_wait: bool,
-    /// How many requests are worth one doorbell (1 where posting is only a copy).
+    /// Number of requests worth collecting for one doorbell (1 where posting is only a copy).
     pub post_batch: usize,
 }
 
 impl Caps {
-    /// A fabric that can do nothing; providers fill in what they offer (the struct is `non_exhaustive`).
+    /// No capabilities; providers fill in what they offer (the struct is `non_exhaustive`).
     pub const fn none() -> Caps {
         Caps {
             rc: false,

@@ -10,17 +10,17 @@ pub enum OpenError {
     /// The fabric does not exist on this machine.
     #[error("{fabric} is not available: {reason}")]
     Unavailable {
-        /// The provider's name.
+        /// Name of the provider.
         fabric: &'static str,
-        /// Why, and what to do.
+        /// Cause and remedy.
         reason: String,
     },
     /// A system call failed.
     #[error("{what} failed: {source}")]
     System {
-        /// The call.
+        /// Name of the call.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system call.
         source: std::io::Error,
     },
     /// No memory.
@@ -32,59 +32,59 @@ pub enum OpenError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
-    /// Remote write or atomics asked without local write.
+    /// Remote write or atomics requested without local write.
     #[error("remote write and atomics need local write")]
     InconsistentAccess,
-    /// This memory cannot be registered with this fabric (private memory on shared memory, say).
+    /// This fabric cannot register such memory (for example private memory over shared memory).
     #[error("this memory cannot be registered: {reason}")]
     Unsuitable {
-        /// Why.
+        /// Cause.
         reason: &'static str,
     },
     /// The device's table of regions is full.
     #[error("no more than {limit} regions can be registered")]
     TooMany {
-        /// The limit.
+        /// Most regions of a device.
         limit: usize,
     },
-    /// The system refused.
+    /// The system refused the registration.
     #[error("registering {bytes} bytes failed: {source}")]
     System {
         /// Length of the region.
         bytes: usize,
-        /// What the system said.
+        /// Error of the system call.
         source: std::io::Error,
     },
 }
 
-/// A queue pair, completion queue or the like could not be created.
+/// A queue pair, completion queue or similar object could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateError {
-    /// Not in [`Caps`](crate::Caps).
+    /// The fabric lacks this, see [`Caps`](crate::Caps).
     #[error("{what} is not supported by {fabric}")]
     NotSupported {
-        /// What was asked for.
+        /// Requested feature.
         what: &'static str,
-        /// The provider's name.
+        /// Name of the provider.
         fabric: &'static str,
     },
-    /// Deeper, longer or more than the device offers.
-    #[error("{what} of {asked} asked, at most {limit} offered")]
+    /// A number exceeds the limit of the device.
+    #[error("{what} of {asked} requested, at most {limit} supported")]
     Limit {
-        /// Which number.
+        /// Name of the number.
         what: &'static str,
-        /// The number asked for.
+        /// Requested number.
         asked: usize,
-        /// The limit.
+        /// Limit of the device.
         limit: usize,
     },
     /// A system call failed.
     #[error("{what} failed: {source}")]
     System {
-        /// The call.
+        /// Name of the call.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system call.
         source: std::io::Error,
     },
     /// No memory.
@@ -96,19 +96,19 @@ pub enum CreateError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// Not an export of this provider, or damaged, or of another version.
+    /// The bytes are not an export of this provider, or damaged, or of another version.
     #[error("malformed export: {reason}")]
     Malformed {
-        /// What is wrong with it.
+        /// Fault found.
         reason: &'static str,
     },
-    /// The two ends do not fit: packets of one are too long for the other, say.
-    #[error("the two ends do not fit: {reason}")]
+    /// The two ends are incompatible: for example, packets of one are too long for the other.
+    #[error("the two ends are incompatible: {reason}")]
     Incompatible {
-        /// What differs, what would come of it, and what to do.
+        /// Difference, consequence and remedy.
         reason: String,
     },
-    /// The peer has gone.
+    /// The peer is gone.
     #[error("the peer that exported this is gone")]
     PeerGone,
     /// Mapping failed.
@@ -117,9 +117,9 @@ pub enum ImportError {
     /// A system call failed.
     #[error("{what} failed: {source}")]
     System {
-        /// The call.
+        /// Name of the call.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system call.
         source: std::io::Error,
     },
 }
@@ -128,20 +128,20 @@ pub enum ImportError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// UD queue pairs have address handles, not connections; a connected one stays connected.
+    /// UD queue pairs use address handles instead of connections; a queue pair can be connected only once.
     #[error("a {kind:?} queue pair in state {state:?} cannot be connected")]
     WrongState {
-        /// Its kind.
+        /// Kind of the queue pair.
         kind: QpKind,
-        /// Its state.
+        /// State of the queue pair.
         state: crate::QpState,
     },
     /// The two ends are of different kinds.
     #[error("this end is {ours:?}, the other {theirs:?}")]
     KindMismatch {
-        /// Our kind.
+        /// Kind of our queue pair.
         ours: QpKind,
-        /// The peer's.
+        /// Kind of the peer's queue pair.
         theirs: QpKind,
     },
     /// The export cannot be used.
@@ -149,17 +149,17 @@ pub enum ConnectError {
     Import(#[from] ImportError),
 }
 
-/// Why a list was not (wholly) posted. The first `accepted` requests are posted; the rest are not.
+/// A list was not posted completely. The first `accepted` requests are posted; the rest are not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("request {accepted} of the list was refused: {kind}")]
 pub struct PostError {
-    /// How many requests at the front of the list were accepted.
+    /// Number of requests posted, from the front of the list.
     pub accepted: usize,
-    /// Why the next one was not.
+    /// Reason for refusing the next request.
     pub kind: PostErrorKind,
 }
 
-/// Why a request was refused at posting.
+/// Reason for refusing a request at posting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostErrorKind {
@@ -172,16 +172,16 @@ pub enum PostErrorKind {
     /// Inline payload longer than the queue pair allows.
     #[error("inline payload too long")]
     InlineTooLong,
-    /// Longer than a message, or than a datagram, may be.
+    /// The payload is longer than a message, or a datagram, may be.
     #[error("message too long")]
     MessageTooLong,
-    /// This kind of queue pair has no such verb (READ over UC, say), or the fabric lacks it.
+    /// This kind of queue pair has no such verb (for example READ over UC), or the fabric lacks it.
     #[error("verb not supported by this queue pair")]
     NotSupported,
-    /// A local key, address or length that names no registered memory, or without the right needed.
+    /// A local key, offset or length refers to no registered memory, or the right is missing.
     #[error("local memory not registered for this")]
     LocalProtection,
-    /// No such address handle.
+    /// Unknown address handle.
     #[error("no such address handle")]
     BadAddress,
 }

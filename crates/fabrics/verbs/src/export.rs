@@ -1,17 +1,17 @@
-//! [`Export`]: how one side names its memory, queue pair or bell to the other.
+//! [`Export`]: the name of memory, of a queue pair or of a bell, to be sent to the other side.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Bytes that only the same provider on the other side understands, and descriptors where the fabric passes
-/// memory itself. Travels through the control channel; `Send`, so it also crosses threads.
+/// Bytes that only the same provider on the other side understands, and descriptors where the fabric passes memory
+/// itself. It is sent through the control channel; `Send`, so threads can exchange it too.
 ///
-/// A control channel that cannot carry descriptors (TCP) refuses an export that has some, with an error.
+/// A control channel that cannot carry descriptors (TCP) refuses an export that has any, with an error.
 #[derive(Clone, Debug, Default)]
 pub struct Export {
-    /// Provider-defined, at most [`Export::BYTES_MAX`]. Comes from a peer: decode with checks.
+    /// Provider-defined, at most [`Export::BYTES_MAX`]. They come from a peer: decode with checks.
     pub bytes: Vec<u8>,
-    /// In provider-defined order, at most [`Export::FDS_MAX`].
+    /// Descriptors in provider-defined order, at most [`Export::FDS_MAX`].
     pub fds: Vec<Arc<OwnedFd>>,
 }
 

@@ -1,20 +1,20 @@
-//! The verbs API of drover: what a protocol may ask of a fabric, and nothing about how it is done.
+//! The verbs API of drover: what a protocol can ask of a fabric, without how it is done.
 //!
 //! A *provider* implements [`Provider`] and the traits around it; a protocol is generic over it and names none.
 //! This crate holds the contract only. The conformance suite that every provider passes, the reference provider and
 //! the wrappers `Faulty` and `Traced` are in `drover-verbs-suite`.
 //!
-//! **Threads.** A [`Device`] is shared and `Send`; a [`Context`] and everything created from it belong to one
-//! thread. What crosses threads and processes are [`Export`]s: plain bytes, with file descriptors where a
-//! fabric passes memory.
+//! **Threads.** A [`Device`] is shared and `Send`; a [`Context`] and all objects created from it belong to one thread.
+//! Threads and processes exchange [`Export`]s: plain bytes, with file descriptors where a fabric passes memory.
 //!
-//! **Control path**: [`Context::register`], `create_*`, [`QueuePair::connect`]: may allocate, lock, call the system.
+//! **Control path**: [`Context::register`], `create_*`, [`QueuePair::connect`]: may allocate, lock and make system
+//! calls.
 //! **Data path**: [`QueuePair::post_send`], [`QueuePair::post_recv`], [`CompletionQueue::poll`]: never do.
 //! Posting takes lists: one call is one doorbell.
 //!
-//! **Ordering.** Requests of one queue pair execute in order. A WRITE's bytes land in unspecified order unless
-//! [`Caps::ordered_writes`]; then the last word lands last. Completions of one queue pair come in order; a
-//! signaled completion says that all unsignaled requests before it are done too.
+//! **Ordering.** Requests of one queue pair execute in order. A WRITE's bytes become visible in unspecified order
+//! unless [`Caps::ordered_writes`]; then the last word becomes visible last. Completions of one queue pair come in
+//! order; a completion implies that all unsignaled requests before it are done too.
 //!
 //! Source: `[IBTA]` chapters 9-11 for semantics, `[rdma-core]` for names and limits.
 #![forbid(unsafe_code)]
@@ -40,5 +40,5 @@ pub use provider::{
 };
 pub use wc::{Opcode, Qpn, Wc, WcStatus};
 
-/// Bytes of the global routing header that a datagram's payload is preceded by in the receive buffer.
+/// Bytes of the global routing header that precedes a datagram's payload in the receive buffer.
 pub const GRH_BYTES: usize = 40;

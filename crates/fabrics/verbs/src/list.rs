@@ -1,12 +1,12 @@
-//! Work requests and the lists they are posted in. A list is reused: after warm-up it never allocates.
+//! Work requests and the lists they are posted in. Lists are reused and do not allocate after warm-up.
 
 use crate::RemoteAddr;
 
-/// The caller's name for a request; comes back in its completion.
+/// The caller's id of a request, returned in its completion.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct WrId(pub u64);
 
-/// 32 bits of immediate data, carried beside the payload.
+/// 32 bits of immediate data, sent along with the payload.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Imm(pub u32);
 
@@ -15,83 +15,83 @@ pub struct Imm(pub u32);
 pub struct Sge {
     /// Key of the registration.
     pub lkey: u32,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u32,
     /// Offset from the start of the registered region.
     pub offset: u64,
 }
 
-/// Where the bytes of a request are (or go, for READ and atomics).
+/// Location of the bytes of a request (the destination for READ and atomics).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Payload {
-    /// In the list's own arena: copied at posting, free for reuse at once. SEND and WRITE only.
+    /// In the list's own arena: copied at posting, reusable at once. SEND and WRITE only.
     Inline {
-        /// Where in the arena.
+        /// Offset in the arena.
         start: u32,
-        /// Bytes.
+        /// Length in bytes.
         len: u32,
     },
-    /// In registered memory: not to be touched until the completion.
+    /// In registered memory, which must not be touched until the completion.
     Region(Sge),
     /// Several pieces of registered memory, gathered or scattered in order.
     Gather {
-        /// First element in the list's table.
+        /// Index of the first element in the list's table.
         start: u32,
-        /// How many.
+        /// Number of elements.
         count: u32,
     },
 }
 
 impl Payload {
-    /// No bytes at all.
+    /// An empty payload.
     pub const EMPTY: Payload = Payload::Inline { start: 0, len: 0 };
 }
 
-/// Where a datagram goes.
+/// Destination of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UdDest {
-    /// Address handle, of the context that posts.
+    /// Address handle of the posting context.
     pub ah: u32,
-    /// The receiver's queue pair.
+    /// Queue pair of the receiver.
     pub qpn: crate::Qpn,
-    /// Its key; a datagram with another one is dropped there.
+    /// Queue key of the receiver, which drops datagrams with another key.
     pub qkey: u32,
 }
 
-/// What a send-queue request does.
+/// Operation of a send-queue request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendOp {
-    /// To the peer's next RECV (`dest` for UD queue pairs, `None` else).
+    /// SEND into the peer's next RECV (`dest` for UD queue pairs, otherwise `None`).
     Send {
         /// Receiver of a datagram.
         dest: Option<UdDest>,
         /// Immediate data.
         imm: Option<Imm>,
     },
-    /// Into the peer's memory; with immediate data it also takes a RECV there.
+    /// WRITE into the peer's memory; with immediate data it also takes a RECV there.
     Write {
-        /// Where to.
+        /// Target address.
         remote: RemoteAddr,
         /// Immediate data.
         imm: Option<Imm>,
     },
-    /// From the peer's memory.
+    /// READ from the peer's memory.
     Read {
-        /// Where from.
+        /// Source address.
         remote: RemoteAddr,
     },
-    /// If the remote word is `compare`, makes it `swap`; the old value goes to the 8-byte payload.
+    /// CAS: if the remote word is `compare`, sets it to `swap`; the old value goes to the 8-byte payload.
     CompareSwap {
-        /// The word, aligned to 8.
+        /// Address of the word, aligned to 8.
         remote: RemoteAddr,
-        /// Expected.
+        /// Expected value.
         compare: u64,
-        /// New.
+        /// New value.
         swap: u64,
     },
-    /// Adds to the remote word; the old value goes to the 8-byte payload.
+    /// FAA: adds to the remote word; the old value goes to the 8-byte payload.
     FetchAdd {
-        /// The word, aligned to 8.
+        /// Address of the word, aligned to 8.
         remote: RemoteAddr,
         /// Addend.
         add: u64,
@@ -101,15 +101,15 @@ pub enum SendOp {
 /// One request of a send queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SendWr {
-    /// Comes back in the completion.
+    /// Id returned in the completion.
     pub wr_id: WrId,
-    /// What to do.
+    /// Operation.
     pub op: SendOp,
-    /// With which bytes.
+    /// Location of the bytes.
     pub payload: Payload,
-    /// Ask for a completion. Failures complete always.
+    /// Whether to report success by a completion. Failures are always reported.
     pub signaled: bool,
-    /// Wait for earlier READs and atomics of this queue pair first.
+    /// Whether to wait for earlier READs and atomics of this queue pair first.
     pub fence: bool,
 }
 
@@ -117,8 +117,8 @@ pub struct SendWr {
 #[derive(Debug, Default)]
 pub struct SendList {
     wrs: Vec<SendWr>,
-    /// Inline payloads in the first `used` bytes; what is behind them is left from earlier lists, so that
-    /// space for a payload need not be zeroed first. The first `kept` bytes are the owner's for good.
+    /// Inline payloads in the first `used` bytes; the bytes after them are left from earlier lists, so that space for a
+    /// payload need not be zeroed first. The first `kept` bytes are never reused.
     arena: Vec<u8>,
     used: u32,
     kept: u32,
@@ -126,7 +126,7 @@ pub struct SendList {
 }
 
 impl SendList {
-    /// A list with space for `count` requests and `inline_bytes` of payload before it grows.
+    /// A list that holds `count` requests and `inline_bytes` of payload before it grows.
     pub fn with_capacity(count: usize, inline_bytes: usize) -> SendList {
         SendList {
             wrs: Vec::with_capacity(count),
@@ -137,11 +137,11 @@ impl SendList {
         }
     }
 
-    /// A list with space for `count` requests, and with `bytes` that outlive [`clear`](SendList::clear): for who builds
-    /// payloads that may have to be sent again, so that they are built once and posted from there.
+    /// A list that holds `count` requests, and `bytes` that survive [`clear`](SendList::clear): for payloads that may
+    /// have to be sent again, so that they are built once and posted from there.
     ///
     /// # Panics
-    /// If `bytes` has more than 32 bits.
+    /// If `bytes` does not fit in 32 bits.
     pub fn with_kept(count: usize, bytes: usize) -> SendList {
         let kept = u32::try_from(bytes).expect("kept bytes of a list have 32-bit offsets");
         SendList {
@@ -151,13 +151,13 @@ impl SendList {
         }
     }
 
-    /// The bytes that are kept.
+    /// The kept bytes.
     #[inline(always)]
     pub fn kept(&self) -> &[u8] {
         &self.arena[..self.kept as usize]
     }
 
-    /// The same, to be changed: of what is in the list, only requests that may go out with the new bytes name them.
+    /// The kept bytes, mutable. Only requests that may be sent with the new bytes may refer to them.
     #[inline(always)]
     pub fn kept_mut(&mut self) -> &mut [u8] {
         &mut self.arena[..self.kept as usize]
@@ -166,7 +166,7 @@ impl SendList {
     /// The `N` kept bytes before `end`.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If `end` is beyond the kept bytes or less than `N`.
     #[inline(always)]
     pub fn kept_block_mut<const N: usize>(&mut self, end: usize) -> &mut [u8; N] {
         debug_assert!(end <= self.kept as usize);
@@ -177,7 +177,7 @@ impl SendList {
         block.expect("a block inside the kept bytes")
     }
 
-    /// The payload that stands in the `len` kept bytes before `end`.
+    /// The payload in the `len` kept bytes before `end`.
     #[inline(always)]
     pub fn inline_kept(&self, end: usize, len: usize) -> Payload {
         debug_assert!(len <= end && end <= self.kept as usize);
@@ -193,16 +193,16 @@ impl SendList {
         self.wrs.push(wr);
     }
 
-    /// The request pushed last asks for a completion with `wr_id`.
+    /// Makes the last request of the list signaled, with `wr_id`.
     ///
     /// # Panics
-    /// If there is none.
+    /// If the list is empty.
     pub fn sign_last(&mut self, wr_id: WrId) {
         let last = self.wrs.last_mut().expect("a request to sign");
         (last.signaled, last.wr_id) = (true, wr_id);
     }
 
-    /// Space for `len` more bytes of payload; returns where.
+    /// Reserves `len` more bytes of payload; returns their offset.
     #[inline(always)]
     fn space(&mut self, len: usize) -> usize {
         let start = self.used as usize;
@@ -224,14 +224,14 @@ impl SendList {
         self.arena.resize((2 * end).max(256), 0);
     }
 
-    /// Copies `bytes` into the arena.
+    /// Copies `bytes` into the arena as a payload.
     #[inline]
     pub fn inline(&mut self, bytes: &[u8]) -> Payload {
         self.inline_with(bytes.len(), |to| to.copy_from_slice(bytes))
     }
 
-    /// Reserves `len` bytes of arena and lets `fill` build the payload in place. What `fill` leaves alone is
-    /// whatever stood there before.
+    /// Reserves `len` bytes of arena and lets `fill` build the payload in place. Bytes that `fill` does not write keep
+    /// their previous contents.
     #[inline(always)]
     pub fn inline_with(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Payload {
         let (payload, space) = self.inline_space(len);
@@ -239,8 +239,8 @@ impl SendList {
         payload
     }
 
-    /// Reserves `len` bytes of arena: the payload, and where to build it. As for
-    /// [`inline_with`](SendList::inline_with), without a function in between.
+    /// Reserves `len` bytes of arena: returns the payload and the space to build it in. As
+    /// [`inline_with`](SendList::inline_with), without a closure.
     #[inline(always)]
     pub fn inline_space(&mut self, len: usize) -> (Payload, &mut [u8]) {
         let start = self.space(len);
@@ -279,19 +279,19 @@ impl SendList {
         &self.sges[start as usize..start as usize + count as usize]
     }
 
-    /// How many requests.
+    /// Number of requests.
     #[inline]
     pub fn len(&self) -> usize {
         self.wrs.len()
     }
 
-    /// No requests.
+    /// Whether the list has no requests.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.wrs.is_empty()
     }
 
-    /// Forgets all requests, keeps the memory, and what is in the kept part of it.
+    /// Removes all requests; keeps the memory and the kept bytes.
     #[inline]
     pub fn clear(&mut self) {
         self.wrs.clear();
@@ -303,9 +303,9 @@ impl SendList {
 /// One RECV: a piece of registered memory (for UD: 40 bytes longer than the longest payload).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecvWr {
-    /// Comes back in the completion.
+    /// Id returned in the completion.
     pub wr_id: WrId,
-    /// Where the message goes.
+    /// Memory for the message.
     pub sge: Sge,
 }
 
@@ -316,7 +316,7 @@ pub struct RecvList {
 }
 
 impl RecvList {
-    /// A list with space for `count`.
+    /// A list that holds `count` RECVs before it grows.
     pub fn with_capacity(count: usize) -> RecvList {
         RecvList {
             wrs: Vec::with_capacity(count),
@@ -335,7 +335,7 @@ impl RecvList {
         &self.wrs
     }
 
-    /// Forgets all, keeps the memory.
+    /// Removes all RECVs; keeps the memory.
     #[inline]
     pub fn clear(&mut self) {
         self.wrs.clear();

@@ -1,23 +1,23 @@
-//! [`Pieces`]: a long transfer as several messages.
+//! [`Pieces`]: splits a long transfer into several messages.
 
 use crate::{Payload, SendOp, SendWr};
 
-/// Bytes of a piece. *(our choice: 16 packets of the smallest common MTU of RoCE, and few enough requests that posting them
-/// costs nothing beside the copy)*
+/// Bytes of a piece. *(our choice: 16 packets of the smallest common MTU of RoCE, and few enough requests that posting
+/// them is cheap compared with the copy)*
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Messages of one transfer to make space for in a send queue: a megabyte. *(our choice)*
+/// Most messages of one transfer to reserve send queue space for: a megabyte. *(our choice)*
 pub const PIECES_MAX: usize = 64;
 
-/// How READs and WRITEs of long values are cut. A device that misses a packet may start its message over, and counts that: of
-/// a whole megabyte on a lossy wire it resends most, many times, or gives up.
+/// Splits READs and WRITEs of long values. A device that misses a packet may restart the whole message and counts the
+/// retry: of a megabyte message on a lossy wire it resends most of it many times, or gives up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pieces {
     bytes: usize,
 }
 
 impl Pieces {
-    /// For transfers of at most `len_max` bytes in at most `count_max` messages: longer pieces, where there would be more.
+    /// For transfers of at most `len_max` bytes in at most `count_max` messages; the pieces are longer where needed.
     pub fn new(len_max: usize, count_max: usize) -> Pieces {
         let bytes = len_max.div_ceil(count_max.max(1)).next_multiple_of(8);
         Pieces {
@@ -25,17 +25,17 @@ impl Pieces {
         }
     }
 
-    /// Messages that a transfer of `len` bytes takes.
+    /// Number of messages that a transfer of `len` bytes takes.
     pub fn count(self, len: usize) -> usize {
-        // Nearly all are short, and a division is dear beside what posting one costs.
+        // Nearly all transfers are short, and a division is expensive compared with posting one.
         match len <= self.bytes {
             true => 1,
             false => len.div_ceil(self.bytes),
         }
     }
 
-    /// A READ or WRITE of registered memory in pieces, in order. The last one is signaled, and carries immediate data, as `wr` is
-    /// and does: it speaks for all. Everything else stays whole.
+    /// Splits a READ or WRITE of registered memory into pieces, in order. Only the last piece is signaled and carries
+    /// immediate data, as in `wr`: its completion covers all pieces. Other requests stay whole.
     pub fn of(self, wr: SendWr) -> impl Iterator<Item = SendWr> {
         let len = match (wr.payload, wr.op) {
             (Payload::Region(sge), SendOp::Read { .. } | SendOp::Write { .. }) => sge.len as usize,
@@ -54,7 +54,7 @@ impl Pieces {
     }
 }
 
-/// `len` bytes of `wr` from `at` on.
+/// The piece of `wr` with `len` bytes from `at` on.
 fn cut(mut wr: SendWr, at: usize, len: usize, is_last: bool) -> SendWr {
     if let SendOp::Read { remote } | SendOp::Write { remote, .. } = &mut wr.op {
         remote.offset += at as u64;

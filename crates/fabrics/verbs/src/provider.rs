@@ -12,13 +12,13 @@ use std::os::fd::BorrowedFd;
 
 /// A fabric: the bundle of types that a protocol is generic over.
 pub trait Provider: Sized + 'static {
-    /// In test names, logs and result files: `shm`, `sim`, `ibv`.
+    /// Name in test names, logs and result files: `shm`, `sim`, `ibv`.
     const NAME: &'static str;
-    /// The core we run on.
+    /// The core that code runs on.
     type Cpu: Cpu;
     /// The opened fabric, shared by threads.
     type Device: Device<Self>;
-    /// One thread's view of it.
+    /// One thread's view of the fabric.
     type Context: Context<Self>;
     /// A registered region.
     type Mr: MemoryRegion;
@@ -32,68 +32,92 @@ pub trait Provider: Sized + 'static {
 
 /// An opened fabric. Clones share it.
 pub trait Device<P: Provider>: Clone + Send + Sync + 'static {
-    /// This thread's context. Contexts of one device see each other's memory only through exports.
+    /// Creates this thread's context. Contexts of one device access each other's memory only through exports.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the fabric is not available or lacks resources.
     fn context(&self) -> Result<P::Context, OpenError>;
 
-    /// What it can do.
+    /// Capabilities of the fabric.
     fn caps(&self) -> &Caps;
 }
 
-/// One thread's view of a device: the control path, and waiting. Not `Send`.
+/// One thread's view of a device: the control path, and sleeping. Not `Send`.
 pub trait Context<P: Provider>: 'static {
     /// The core of this thread.
     fn cpu(&self) -> &P::Cpu;
 
-    /// What the fabric can do.
+    /// Capabilities of the fabric.
     fn caps(&self) -> &Caps;
 
-    /// Memory of the kind that this fabric registers (shared memory, pinned memory ...).
+    /// Allocates memory that this fabric can register (shared memory, pinned memory ...).
+    ///
+    /// # Errors
+    /// [`AllocError`] if the system has no such memory.
     fn alloc(&self, bytes: usize, pages: PageWish) -> Result<Region, AllocError>;
 
-    /// Registers `region` with `access`. Deregistered when the result and everything using it is dropped.
+    /// Registers `region` with `access`. It is deregistered when the result and all its users are dropped.
+    ///
+    /// # Errors
+    /// [`RegisterError`] if the access or the memory is unsuitable, or a limit is reached.
     fn register(&self, region: &Region, access: Access) -> Result<P::Mr, RegisterError>;
 
-    /// A completion queue for at least `depth` completions; queue pairs beyond that overrun it.
+    /// Creates a completion queue for at least `depth` completions; more outstanding requests than that overrun it.
+    ///
+    /// # Errors
+    /// [`CreateError`] if a limit is exceeded or the system refuses.
     fn create_cq(&self, depth: usize) -> Result<P::Cq, CreateError>;
 
-    /// A shared receive queue of `depth` RECVs.
+    /// Creates a shared receive queue of `depth` RECVs.
+    ///
+    /// # Errors
+    /// [`CreateError`] if a limit is exceeded, the fabric has none, or the system refuses.
     fn create_srq(&self, depth: usize) -> Result<P::Srq, CreateError>;
 
-    /// A queue pair. UD ones are ready at once; RC and UC ones want [`QueuePair::connect`].
+    /// Creates a queue pair. UD queue pairs are ready at once; RC and UC ones need [`QueuePair::connect`].
+    ///
+    /// # Errors
+    /// [`CreateError`] if a limit is exceeded, the fabric lacks the kind, or the system refuses.
     fn create_qp(&self, options: &QpOptions<'_, P>) -> Result<P::Qp, CreateError>;
 
     /// Makes a peer's region usable in WRITE, READ and atomics posted from this context.
+    ///
+    /// # Errors
+    /// [`ImportError`] if the export is malformed, the peer is gone, or mapping fails.
     fn import_region(&self, export: &Export) -> Result<RemoteRegion, ImportError>;
 
-    /// Forgets an imported region: later requests naming its key fail with `RemoteAccess`.
+    /// Releases an imported region: later requests with its key fail with `RemoteAccess`.
     fn forget_region(&self, region: &RemoteRegion);
 
-    /// An address handle for the UD queue pair that `export` names.
+    /// Creates an address handle for the UD queue pair that `export` names.
+    ///
+    /// # Errors
+    /// [`ImportError`] if the export is malformed, the peer is gone, or mapping fails.
     fn create_ah(&self, export: &Export) -> Result<UdDest, ImportError>;
 
-    /// Drops an address handle.
+    /// Destroys an address handle.
     fn destroy_ah(&self, dest: &UdDest);
 
     /// A handle with which other threads end this context's [`park`](Context::park).
     fn waker(&self) -> Waker;
 
-    /// What peers ring after writing into memory [`Watch`]ed by this context. `Send`; other threads'
-    /// contexts attach it to regions they export on our behalf.
+    /// The bell that peers ring after writing into memory [`Watch`]ed by this context. `Send`: other threads' contexts
+    /// attach it to regions that they export for us.
     fn bell(&self) -> Bell;
 
-    /// Announces sleep. After this returns, whatever a peer does is either seen by one more look at rings,
-    /// completion queues and watched memory, or ends the next [`park`](Context::park).
+    /// Announces sleep. After this call, an action of a peer is either visible in one more check of rings, completion
+    /// queues and watched memory, or ends the next [`park`](Context::park).
     fn arm(&self);
 
-    /// Takes the announcement back: there was work after all.
+    /// Withdraws the announcement: there is work.
     fn disarm(&self);
 
-    /// Sleeps until something arrives, a waker fires or `deadline` comes. Only after [`arm`](Context::arm);
-    /// disarms. May wake for nothing.
+    /// Sleeps until something arrives, a waker fires or `deadline` passes. Call it only after [`arm`](Context::arm),
+    /// which it undoes. Spurious wake-ups are possible.
     fn park(&self, deadline: Ns);
 
-    /// The same, also ended when `fd` is readable: for a core that waits for sockets, too. Only where
-    /// [`Caps::fd_wait`] is offered; other fabrics do not implement it.
+    /// As [`park`](Context::park), but also ends when `fd` is readable: for a core that also waits for sockets. Only
+    /// fabrics that offer [`Caps::fd_wait`] implement it.
     ///
     /// # Panics
     /// In debug builds, if the capability is not offered. In release builds `fd` is ignored.
@@ -107,7 +131,7 @@ pub trait Context<P: Provider>: 'static {
     }
 }
 
-/// Ends another thread's park. Cheap to clone.
+/// Ends the park of another thread. Cheap to clone.
 #[derive(Clone)]
 pub struct Waker(std::sync::Arc<dyn Fn() + Send + Sync>);
 
@@ -117,7 +141,7 @@ impl Waker {
         Waker(std::sync::Arc::new(wake))
     }
 
-    /// Wakes.
+    /// Ends the park.
     pub fn wake(&self) {
         (self.0)();
     }
@@ -129,16 +153,16 @@ impl Debug for Waker {
     }
 }
 
-/// A context's doorbell for peers, as an opaque export to embed in others.
+/// The doorbell of a context for its peers, as an opaque export to embed in others.
 #[derive(Clone, Debug, Default)]
 pub struct Bell(pub Export);
 
-/// "Whoever writes into this part of the region rings that bell."
+/// Part of a region whose writers ring a bell.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    /// Offsets in the region.
+    /// Watched offsets in the region.
     pub range: Range<usize>,
-    /// Whose.
+    /// Bell of the context to wake.
     pub bell: Bell,
 }
 
@@ -147,18 +171,24 @@ pub trait MemoryRegion: Debug + 'static {
     /// The memory.
     fn region(&self) -> &Region;
 
-    /// Names `[offset, offset + len)` in requests of the same context. Panics when outside.
+    /// The scatter/gather element for `[offset, offset + len)`, for requests of the same context.
+    ///
+    /// # Panics
+    /// If the range leaves the region.
     fn sge(&self, offset: usize, len: usize) -> Sge;
 
-    /// What a peer needs to use it, with the rights it was registered with. Every export of one region may
-    /// carry different watches.
+    /// The export with which a peer uses the region, with the rights it was registered with. Different exports of a
+    /// region may carry different watches.
+    ///
+    /// # Errors
+    /// [`AllocError`] if the process is out of file descriptors.
     fn export(&self, watches: &[Watch]) -> Result<Export, AllocError>;
 }
 
 /// A remote address: a key and an offset from the start of the registered region.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct RemoteAddr {
-    /// Remote key, as this context knows it.
+    /// Remote key, valid in this context.
     pub rkey: u32,
     /// Bytes from the start of the region.
     pub offset: u64,
@@ -167,16 +197,16 @@ pub struct RemoteAddr {
 /// A peer's region as imported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteRegion {
-    /// Remote key, as this context knows it.
+    /// Remote key, valid in this context.
     pub rkey: u32,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// The rights the peer gave.
+    /// Rights that the peer granted.
     pub access: Access,
 }
 
 impl RemoteRegion {
-    /// The address `offset` bytes in. No bounds check here: the responder checks.
+    /// The address `offset` bytes into the region. Not checked here: the responder checks bounds.
     #[inline]
     pub fn at(&self, offset: usize) -> RemoteAddr {
         RemoteAddr {
@@ -186,31 +216,31 @@ impl RemoteRegion {
     }
 }
 
-/// How to create a queue pair.
+/// Options of a new queue pair.
 pub struct QpOptions<'a, P: Provider> {
     /// RC, UC or UD.
     pub kind: QpKind,
-    /// Completions of its send queue.
+    /// Completion queue of its send queue.
     pub send_cq: &'a P::Cq,
-    /// Completions of its RECVs (may be the same).
+    /// Completion queue of its RECVs (may be the same).
     pub recv_cq: &'a P::Cq,
-    /// Take RECVs from here instead of an own queue.
+    /// Shared receive queue to use instead of its own.
     pub srq: Option<&'a P::Srq>,
-    /// Outstanding send requests.
+    /// Most outstanding send requests.
     pub send_depth: usize,
-    /// Outstanding RECVs.
+    /// Most outstanding RECVs.
     pub recv_depth: usize,
     /// Longest inline payload, bytes.
     pub inline_bytes: usize,
-    /// UD only: datagrams must carry this key.
+    /// UD only: key that datagrams must carry.
     pub qkey: u32,
-    /// RC only: how long a SEND may find no RECV before `RnrRetryExceeded`; `Ns::MAX` waits for ever, and so does a
-    /// fabric that cannot count as far as asked.
+    /// RC only: time that a SEND waits for a RECV before `RnrRetryExceeded`. `Ns::MAX` waits for ever; so does a fabric
+    /// that cannot count as far as asked.
     pub rnr_timeout: Ns,
 }
 
 impl<'a, P: Provider> QpOptions<'a, P> {
-    /// The usual: one completion queue for both, depth 128, what inline the fabric offers.
+    /// Default options: one completion queue for both, depth 128, the fabric's longest inline payload.
     pub fn new(kind: QpKind, cq: &'a P::Cq, caps: &Caps) -> QpOptions<'a, P> {
         QpOptions {
             kind,
@@ -233,43 +263,58 @@ pub enum QpState {
     Init,
     /// Connected (UD: always).
     ReadyToSend,
-    /// Failed: everything outstanding is flushed, everything posted later completes `Flushed`.
+    /// Failed: outstanding requests are flushed, later ones complete with `Flushed`.
     Error,
 }
 
-/// A queue pair. Dropping it destroys it: after that no request of a peer lands through it.
+/// A queue pair. Dropping it destroys it: after that no request of a peer takes effect through it.
 pub trait QueuePair<P: Provider>: 'static {
-    /// Its number.
+    /// Number of the queue pair.
     fn qpn(&self) -> Qpn;
 
-    /// What the other end needs: for [`connect`](QueuePair::connect) or [`Context::create_ah`].
+    /// The export that the other end needs for [`connect`](QueuePair::connect) or [`Context::create_ah`].
+    ///
+    /// # Errors
+    /// [`AllocError`] if the process is out of memory or file descriptors.
     fn export(&self) -> Result<Export, AllocError>;
 
-    /// Connects an RC or UC queue pair with the other end's export. Both ends do so.
+    /// Connects an RC or UC queue pair with the export of the other end. Both ends call it.
+    ///
+    /// # Errors
+    /// [`ConnectError`] if the state or kind does not fit, or the export cannot be used.
     fn connect(&mut self, peer: &Export) -> Result<(), ConnectError>;
 
-    /// Its state.
+    /// State of the queue pair.
     fn state(&self) -> QpState;
 
-    /// Moves it to the error state by hand; outstanding requests are flushed.
+    /// Moves the queue pair to the error state; outstanding requests are flushed.
     fn to_error(&mut self);
 
-    /// Posts a list of requests. One call, one doorbell; no allocation, lock or system call (but to wake a
-    /// parked peer). On error the accepted prefix is posted.
+    /// Posts a list of requests. One call is one doorbell; there is no allocation, lock or system call (except to wake
+    /// a parked peer).
+    ///
+    /// # Errors
+    /// [`PostError`] for the first request refused; those before it are posted.
     fn post_send(&mut self, cpu: &P::Cpu, list: &SendList) -> Result<(), PostError>;
 
     /// Posts RECVs. Not for queue pairs with a shared receive queue.
+    ///
+    /// # Errors
+    /// [`PostError`] for the first RECV refused; those before it are posted.
     fn post_recv(&mut self, cpu: &P::Cpu, list: &RecvList) -> Result<(), PostError>;
 }
 
 /// A completion queue.
 pub trait CompletionQueue<P: Provider>: 'static {
-    /// Takes up to `wcs.len()` completions; returns how many.
+    /// Takes up to `wcs.len()` completions; returns their number.
     fn poll(&mut self, cpu: &P::Cpu, wcs: &mut [Wc]) -> usize;
 }
 
 /// A receive queue shared by several queue pairs.
 pub trait SharedReceiveQueue<P: Provider>: 'static {
-    /// Posts RECVs for whichever queue pair needs one first.
+    /// Posts RECVs; each serves the next message of any of its queue pairs.
+    ///
+    /// # Errors
+    /// [`PostError`] for the first RECV refused; those before it are posted.
     fn post_recv(&mut self, cpu: &P::Cpu, list: &RecvList) -> Result<(), PostError>;
 }

@@ -1,6 +1,6 @@
-//! Constructors of [`SendWr`]: one per verb, then what differs from the usual.
+//! Constructors of [`SendWr`]: one per verb, and modifiers for options.
 //!
-//! A new request is unsignaled, unfenced and has id 0. All of it is inlined, so it costs what the literal costs.
+//! A new request is unsignaled, unfenced and has id 0. All functions are inlined and cost the same as a struct literal.
 
 use crate::{Imm, Payload, RemoteAddr, SendOp, SendWr, Sge, UdDest, WrId};
 
@@ -12,7 +12,7 @@ impl From<Sge> for Payload {
 }
 
 impl SendWr {
-    /// Any verb.
+    /// A request of any verb.
     #[inline(always)]
     pub fn new(op: SendOp, payload: impl Into<Payload>) -> SendWr {
         SendWr {
@@ -24,14 +24,14 @@ impl SendWr {
         }
     }
 
-    /// A SEND to the peer that the queue pair is connected with.
+    /// A SEND to the connected peer.
     #[inline(always)]
     pub fn send(payload: impl Into<Payload>) -> SendWr {
         let (dest, imm) = (None, None);
         SendWr::new(SendOp::Send { dest, imm }, payload)
     }
 
-    /// A datagram to `dest`; without one, the same as [`send`](SendWr::send).
+    /// A datagram to `dest`; with `None` the same as [`send`](SendWr::send).
     #[inline(always)]
     pub fn send_to(dest: impl Into<Option<UdDest>>, payload: impl Into<Payload>) -> SendWr {
         let (dest, imm) = (dest.into(), None);
@@ -44,13 +44,13 @@ impl SendWr {
         SendWr::new(SendOp::Write { remote, imm: None }, payload)
     }
 
-    /// A READ of as many bytes at `remote` as `into` has space for.
+    /// A READ from `remote` that fills `into`.
     #[inline(always)]
     pub fn read(remote: RemoteAddr, into: impl Into<Payload>) -> SendWr {
         SendWr::new(SendOp::Read { remote }, into)
     }
 
-    /// A CAS: if the word at `remote` is `compare`, it becomes `swap`. The 8 bytes `into` get the old value.
+    /// A CAS: if the word at `remote` is `compare`, it becomes `swap`. The 8 bytes of `into` receive the old value.
     #[inline(always)]
     pub fn compare_swap(remote: RemoteAddr, compare: u64, swap: u64, into: impl Into<Payload>) -> SendWr {
         let op = SendOp::CompareSwap {
@@ -61,36 +61,36 @@ impl SendWr {
         SendWr::new(op, into)
     }
 
-    /// A FAA: adds `add` to the word at `remote`. The 8 bytes `into` get the old value.
+    /// A FAA: adds `add` to the word at `remote`. The 8 bytes of `into` receive the old value.
     #[inline(always)]
     pub fn fetch_add(remote: RemoteAddr, add: u64, into: impl Into<Payload>) -> SendWr {
         SendWr::new(SendOp::FetchAdd { remote, add }, into)
     }
 
-    /// Asks for a completion, which carries `wr_id`.
+    /// Requests a completion, with `wr_id`.
     #[inline(always)]
     pub fn signaled(self, wr_id: WrId) -> SendWr {
         self.signaled_if(true, wr_id)
     }
 
-    /// Asks for a completion if `signaled`; the completion of a failure carries `wr_id` in any case.
+    /// Requests a completion if `signaled`; a failure completes with `wr_id` in any case.
     #[inline(always)]
     pub fn signaled_if(mut self, signaled: bool, wr_id: WrId) -> SendWr {
         (self.signaled, self.wr_id) = (signaled, wr_id);
         self
     }
 
-    /// Waits for earlier READs and atomics of its queue pair.
+    /// Waits for earlier READs and atomics of its queue pair before it starts.
     #[inline(always)]
     pub fn fenced(mut self) -> SendWr {
         self.fence = true;
         self
     }
 
-    /// Carries immediate data, if there is any.
+    /// Adds immediate data, if any.
     ///
     /// # Panics
-    /// In debug builds, if the verb is neither SEND nor WRITE: others carry none.
+    /// In debug builds, if the verb is neither SEND nor WRITE: other verbs carry none.
     #[inline(always)]
     pub fn with_imm(mut self, imm: impl Into<Option<Imm>>) -> SendWr {
         match &mut self.op {
@@ -113,7 +113,7 @@ mod tests {
         offset: 16,
     };
 
-    /// The literal that a constructor stands for.
+    /// The request that a constructor is expected to produce.
     fn plain(op: SendOp) -> SendWr {
         SendWr {
             wr_id: WrId(0),

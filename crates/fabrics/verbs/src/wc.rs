@@ -6,32 +6,32 @@ use crate::{Imm, WrId};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Qpn(pub u32);
 
-/// How a request ended. Names as in verbs.
+/// Result of a request. Names as in verbs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum WcStatus {
-    /// Done.
+    /// The request is done.
     #[default]
     Success,
     /// A SEND was longer than the RECV, or a local length was wrong.
     LocalLength,
-    /// Local memory not registered or without the right.
+    /// Local memory is not registered, or the right is missing.
     LocalProtection,
-    /// The queue pair went to the error state before this request was done.
+    /// The queue pair entered the error state before this request was done.
     Flushed,
     /// The responder found the request malformed (SEND longer than its RECV, unaligned atomic).
     RemoteInvalidRequest,
-    /// The responder refused: unknown key, out of bounds, no such right.
+    /// The responder refused: unknown key, out of bounds, or missing right.
     RemoteAccess,
-    /// The responder could not do it.
+    /// The responder failed to execute it.
     RemoteOperation,
-    /// The peer does not answer: it died, or the link did.
+    /// The peer does not answer: it died, or the link failed.
     RetryExceeded,
     /// The peer had no RECV posted for too long.
     RnrRetryExceeded,
 }
 
-/// What completed.
+/// Kind of the completed request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Opcode {
@@ -52,18 +52,18 @@ pub enum Opcode {
     RecvWriteImm,
 }
 
-/// One completion. After the first bad one on an RC or UC queue pair, that queue pair is in the error state.
+/// One completion. After the first failure on an RC or UC queue pair, that queue pair is in the error state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wc {
-    /// As posted.
+    /// Id of the request, as posted.
     pub wr_id: WrId,
-    /// How it ended. The other fields but `qpn` mean something on success only.
+    /// Result. Other fields than `qpn` and `wr_id` are valid only on success.
     pub status: WcStatus,
-    /// What it was.
+    /// Kind of the request.
     pub opcode: Opcode,
-    /// Bytes received or read. For a datagram this includes the 40 bytes of GRH.
+    /// Bytes received or read. For a datagram they include the 40 bytes of GRH.
     pub byte_len: u32,
-    /// Immediate data, if the message had some.
+    /// Immediate data of the message, if any.
     pub imm: Option<Imm>,
     /// The local queue pair.
     pub qpn: Qpn,

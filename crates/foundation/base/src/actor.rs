@@ -1,21 +1,21 @@
-//! [`Actor`]: whatever polls; the only thing that run loops and simulators know.
+//! [`Actor`]: code that polls; the only interface that run loops and simulators use.
 
 use crate::{Cpu, Ns};
 
-/// What a step did.
+/// Result of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// There was work, there may be more: step again at once.
+    /// There was work and there may be more: step again at once.
     Busy,
     /// Nothing to do until something arrives or `wake_at` comes ([`Ns::MAX`]: only when something arrives).
     Idle {
-        /// The earliest timer of this actor.
+        /// Earliest timer of this actor.
         wake_at: Ns,
     },
 }
 
 impl Progress {
-    /// Both together: busy if one is, else idle until the earlier timer.
+    /// Combines two results: busy if one of them is, else idle until the earlier timer.
     pub fn and(self, other: Progress) -> Progress {
         match (self, other) {
             (Progress::Idle { wake_at: a }, Progress::Idle { wake_at: b }) => {
@@ -30,6 +30,6 @@ impl Progress {
 ///
 /// A step is at most one batch of work: under the simulator memory is seen as of the start of the step.
 pub trait Actor<C: Cpu> {
-    /// Does what can be done now.
+    /// Does the work that is ready now.
     fn step(&mut self, cpu: &C) -> Progress;
 }

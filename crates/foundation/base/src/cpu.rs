@@ -2,12 +2,12 @@
 
 use crate::Ns;
 
-/// A kind of work whose price the simulator knows. On hardware the work itself is the price.
+/// A kind of work that has a price in the simulator. On hardware, the work itself takes the time.
 ///
 /// Costs are named where they are charged, as constants: `const POLL: Cost = Cost::new("herd.poll");`
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Cost {
-    /// The id in cost tables and reports, `system.step`.
+    /// Id in cost tables and reports: `system.step`.
     pub name: &'static str,
 }
 
@@ -22,8 +22,8 @@ impl Cost {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Line(pub usize);
 
-/// The core we run on. Only implementations of this trait read a clock or a random source; everybody
-/// else asks the handle they were given, so that the same code runs in virtual time.
+/// The core that code runs on. Only implementations of this trait read a clock or a random source; all other code asks
+/// the handle it was given, so that it also runs in virtual time.
 ///
 /// On hardware [`charge`](Cpu::charge) and [`touch`](Cpu::touch) are empty and inlined away.
 pub trait Cpu {
@@ -40,13 +40,13 @@ pub trait Cpu {
         let _ = (cost, count);
     }
 
-    /// Says that the next loads and stores go to `line` and wait for it.
+    /// Reports that the next loads and stores touch `line` and wait for it.
     #[inline(always)]
     fn touch(&self, line: Line) {
         let _ = line;
     }
 
-    /// Asks for `line` to be brought near, without waiting.
+    /// Prefetches `line` without waiting.
     fn prefetch(&self, line: Line);
 
     /// The next number of this core's seeded stream.

@@ -1,47 +1,47 @@
-//! [`Durations`]: how long things took.
+//! [`Durations`]: a histogram of durations.
 
 use crate::Ns;
 use crate::sync::{AtomicU64, Ordering};
 
-/// How long things took, by powers of two of a microsecond. One thread writes, any may read. Each number is right by
-/// itself; together they are as of about the same time.
+/// A histogram of durations in power-of-two buckets of microseconds. One thread writes, any thread may read. Each
+/// number is consistent; numbers read together are from about the same time.
 #[derive(Debug)]
 pub struct Durations {
     counts: [AtomicU64; Durations::BUCKETS],
     sum_ns: AtomicU64,
 }
 
-/// What [`Durations`] held.
+/// A snapshot of [`Durations`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Spread {
-    /// Of each bucket: those that took longer than the bound before and no longer than its own.
+    /// Per bucket, the number of durations above the previous bound and up to the bucket's own bound.
     pub counts: [u64; Durations::BUCKETS],
-    /// All together.
+    /// Sum of all durations.
     pub sum: Ns,
 }
 
 impl Durations {
-    /// Up to 1 us, 2 us, 4 us, ... about a second, and longer.
+    /// Buckets: up to 1 us, 2 us, 4 us, ... about a second, and one for all longer durations.
     pub const BUCKETS: usize = 22;
 
-    /// The longest that bucket `index` holds; `None`: there is no longest.
+    /// Upper bound of bucket `index`; `None` for the last bucket, which has no bound.
     pub fn bound(index: usize) -> Option<Ns> {
         (index + 1 < Durations::BUCKETS).then(|| Ns::from_us(1 << index))
     }
 
-    /// `count` things took `took`, each. Only the owner calls it. Cost: two words.
+    /// Adds `count` durations of `took` each. Only the owner calls it. Cost: two words.
     pub fn note(&self, took: Ns, count: u64) {
         let us = took.0.div_ceil(1000).max(1);
         let bucket = (us - 1).checked_ilog2().map_or(0, |log| log as usize + 1);
         let add = |word: &AtomicU64, more: u64| {
-            // Relaxed: numbers for people; there is one writer, so nothing is lost between the two.
+            // Relaxed: statistics only; there is one writer, so no update is lost between the load and the store.
             word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
         };
         add(&self.counts[bucket.min(Durations::BUCKETS - 1)], count);
         add(&self.sum_ns, took.0.wrapping_mul(count));
     }
 
-    /// As it is now.
+    /// Takes a snapshot.
     pub fn read(&self) -> Spread {
         Spread {
             counts: std::array::from_fn(|i| self.counts[i].load(Ordering::Relaxed)),

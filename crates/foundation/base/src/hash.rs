@@ -9,7 +9,7 @@
 
 use crate::xxh3::Secret;
 
-/// The secret that keys the hash: clients cannot craft keys that flood one bucket.
+/// The secret that keys the hash, so that clients cannot craft keys that flood one bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HashSeed {
     k0: u64,
@@ -27,12 +27,12 @@ impl HashSeed {
         (self.k0, self.k1)
     }
 
-    /// The hash of `key`. Whoever hashes many keys keeps a [`hasher`](HashSeed::hasher).
+    /// The hash of `key`. To hash many keys, keep a [`hasher`](HashSeed::hasher).
     pub fn hash(self, key: &[u8]) -> KeyHash {
         self.hasher().hash(key)
     }
 
-    /// What hashes keys under this seed.
+    /// A hasher for this seed.
     pub fn hasher(self) -> KeyHasher {
         KeyHasher {
             secret: Secret::new(self.k0, self.k1),
@@ -57,7 +57,7 @@ impl KeyHasher {
         KeyHash { low, high }
     }
 
-    /// The same of a key of 16 bytes, given as [`key_words`]: a few nanoseconds, and no branch.
+    /// The hash of a key of 16 bytes, given as [`key_words`]: a few nanoseconds and no branch.
     #[inline(always)]
     pub fn hash_words(&self, key: [u64; 2]) -> KeyHash {
         let (low, high) = self.secret.of_words(key);
@@ -65,7 +65,7 @@ impl KeyHasher {
     }
 }
 
-/// A key of 16 bytes, the usual length, as its two little-endian words, which stay in registers.
+/// A key of 16 bytes, the usual length, as two little-endian words that stay in registers; `None` for other lengths.
 #[inline(always)]
 pub fn key_words(key: &[u8]) -> Option<[u64; 2]> {
     let words = <&[u8; 16]>::try_from(key).ok()?.as_chunks::<8>().0;
@@ -82,7 +82,7 @@ pub struct KeyHash {
 }
 
 impl KeyHash {
-    /// Which of `partition_count` partitions owns the key (bits 112-127).
+    /// Index of the partition, of `partition_count`, that owns the key (bits 112-127).
     #[inline]
     pub fn partition_index(self, partition_count: usize) -> usize {
         debug_assert!(partition_count > 0 && partition_count <= 1 << 16);
@@ -90,7 +90,7 @@ impl KeyHash {
         (((self.high >> 48) as usize) * partition_count) >> 16
     }
 
-    /// The bucket under `mask` = bucket count - 1 (bits 16-47).
+    /// Index of the bucket under `mask` = bucket count - 1 (bits 16-47).
     #[inline]
     pub fn bucket_index(self, mask: u64) -> u64 {
         ((self.low >> 16) & 0xffff_ffff) & mask
@@ -103,7 +103,7 @@ impl KeyHash {
         if tag == 0 { 1 } else { tag }
     }
 
-    /// The 16 bytes as they travel: low word then high word, little-endian.
+    /// The 16 bytes of the wire format: low word then high word, little-endian.
     #[inline]
     pub fn to_bytes(self) -> [u8; 16] {
         let mut out = [0; 16];
@@ -127,7 +127,7 @@ impl KeyHash {
 mod tests {
     use super::*;
 
-    /// Hashes travel and are stored: clients, servers and images of every version must agree on them.
+    /// Hashes are sent and stored: clients, servers and saved images of every version must compute the same ones.
     #[test]
     fn the_hash_is_what_it_has_always_been() {
         let seed = HashSeed::new(0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908);

@@ -1,12 +1,12 @@
-//! What every other crate of drover stands on: units, the hash of a key, seeded randomness, and the
-//! two traits that let one protocol source run on real cores and on simulated ones.
+//! Types that every other crate of drover uses: units, the hash of a key, seeded randomness, and the two traits that
+//! let the same protocol source run on real cores and on simulated ones.
 //!
-//! It is not a utility drawer: nothing here knows memory, verbs or key-value operations.
+//! No general utilities: nothing here depends on memory, verbs or key-value operations.
 //!
-//! - [`Ns`] is a duration or a point in time, in nanoseconds; nobody passes bare integers as time.
+//! - [`Ns`] is a duration or a point in time, in nanoseconds; times are never passed as bare integers.
 //! - [`KeyHash`] is the 128-bit keyed hash of a key, with the bit fields that choose partition, bucket
 //!   and tag.
-//! - [`Cpu`] is the core code runs on: it alone knows the time, random numbers and what work costs.
+//! - [`Cpu`] is the core that code runs on: the only source of the time, of random numbers and of the cost of work.
 //! - [`Actor`] is anything that polls: one `step` is at most one batch of work.
 //!
 //! ```

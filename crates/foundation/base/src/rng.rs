@@ -1,4 +1,4 @@
-//! [`Rng`]: one seeded stream per (seed, entity, purpose), so that adding an entity shifts nobody's draws.
+//! [`Rng`]: one seeded stream per (seed, entity, purpose); adding an entity does not change any other stream.
 
 /// xoshiro256++ seeded by SplitMix64 *(Blackman and Vigna, public domain algorithm)*. Not for secrets.
 #[derive(Clone, Debug)]
@@ -7,7 +7,7 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// The stream of `purpose` for `entity` under `seed`.
+    /// The random stream of `purpose` for `entity` under `seed`.
     pub fn new(seed: u64, entity: u64, purpose: u64) -> Rng {
         let mut x =
             seed ^ mix(entity.wrapping_add(0x9e37_79b9_7f4a_7c15)) ^ mix(mix(purpose)).rotate_left(32);
@@ -35,14 +35,14 @@ impl Rng {
         out
     }
 
-    /// A number below `bound` (at least 1).
+    /// A uniform number below `bound` (at least 1).
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         debug_assert!(bound > 0);
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number in [0, 1).
+    /// A uniform number in [0, 1).
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)

@@ -1,6 +1,6 @@
-//! Atomics that a model checker can stand in for: `core` normally, loom under `--cfg loom`, shuttle
-//! under `--cfg shuttle`. Pure ring and seqlock logic imports from here; memory shared with devices or
-//! other processes ([`drover-mem`'s `Region`]) always uses the machine's own.
+//! Atomics that a model checker can replace: `core` normally, loom under `--cfg loom`, shuttle under `--cfg shuttle`.
+//! Pure ring and seqlock logic imports from here; memory shared with devices or other processes ([`drover-mem`'s
+//! `Region`]) always uses the hardware atomics of `core`.
 
 #[cfg(loom)]
 pub use loom::{

@@ -10,7 +10,7 @@ pub struct Ns(pub u64);
 impl Ns {
     /// The start of time.
     pub const ZERO: Ns = Ns(0);
-    /// Later than anything that happens.
+    /// Later than any event.
     pub const MAX: Ns = Ns(u64::MAX);
 
     /// `us` microseconds.

@@ -1,13 +1,13 @@
-//! XXH3 with 128 bits of output under a secret of our own.
+//! XXH3 with 128 bits of output under a secret derived from our seed.
 //!
-//! Keys of 16 bytes, the usual length, are hashed here, from two words in registers; all others by the `twox-hash`
-//! crate, which is also the oracle of the test.
+//! Keys of 16 bytes, the usual length, are hashed here, from two words in registers. The `twox-hash` crate hashes all
+//! other lengths and is the oracle of the test.
 //! Source: Y. Collet, "XXH3", the specification and reference code of xxHash (BSD-2-Clause; nothing copied).
 
 use crate::mix;
 use twox_hash::XxHash3_128;
 
-/// Bytes of a secret: what the algorithm calls its default size.
+/// Bytes of a secret: the algorithm's default size.
 const SECRET_BYTES: usize = 192;
 
 const PRIME32_2: u64 = 0x85eb_ca77;
@@ -15,17 +15,17 @@ const PRIME64_1: u64 = 0x9e37_79b1_85eb_ca87;
 const PRIME64_2: u64 = 0xc2b2_ae3d_27d4_eb4f;
 const PRIME_MX1: u64 = 0x1656_6791_9e37_79f9;
 
-/// What keys the hash: as many bytes as the algorithm mixes in.
+/// Secret of the keyed hash: as many bytes as the algorithm mixes in.
 #[derive(Clone, Debug)]
 pub(crate) struct Secret {
     bytes: [u8; SECRET_BYTES],
-    /// What inputs of 9 to 16 bytes are combined with.
+    /// XORed into the low word of inputs of 9 to 16 bytes.
     flip_low: u64,
     flip_high: u64,
 }
 
 impl Secret {
-    /// Stretches two words to a secret.
+    /// Stretches two words into a secret.
     pub(crate) fn new(k0: u64, k1: u64) -> Secret {
         let mut bytes = [0; SECRET_BYTES];
         let (mut a, mut b) = (k0, k1);
@@ -42,7 +42,7 @@ impl Secret {
         }
     }
 
-    /// The hash of 16 bytes, given as two little-endian words: low and high half.
+    /// The hash of 16 bytes, given as two little-endian words. Returns the low and the high half.
     #[inline(always)]
     pub(crate) fn of_words(&self, [first, last]: [u64; 2]) -> (u64, u64) {
         let product = u128::from(first ^ last ^ self.flip_low) * u128::from(PRIME64_1);
@@ -56,7 +56,7 @@ impl Secret {
         (avalanche(product as u64), avalanche(high))
     }
 
-    /// The hash of any bytes.
+    /// The hash of any bytes: low and high half.
     pub(crate) fn of(&self, bytes: &[u8]) -> (u64, u64) {
         let hash = XxHash3_128::oneshot_with_secret(&self.bytes, bytes).expect("a secret of the usual size");
         (hash as u64, (hash >> 64) as u64)

@@ -1,10 +1,10 @@
-//! epoll against io_uring, as a server of many connections would use them: the same echo of 64-byte requests, one
-//! server core, one load core, by turns within the same seconds. What came of it: docs/decisions/0012.
+//! epoll against io_uring for a server of many connections: the same echo of 64-byte requests, one server core, one
+//! load core, interleaved within the same seconds. Results: docs/decisions/0012.
 //!
 //! ```text
 //! cargo run --release -p drover-mem --example echo_by_ring
 //! ```
-//! It lives here because a submission to a ring is `unsafe`: its buffers must stay where they are until it is done.
+//! It is in this crate because a submission to a ring is `unsafe`: its buffers must not move until it completes.
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::event::epoll;
@@ -59,7 +59,7 @@ fn main() {
     }
 }
 
-/// Requests per second that are echoed.
+/// Measures requests echoed per second.
 #[allow(
     clippy::disallowed_methods,
     reason = "a benchmark of its own, which nothing depends on"
@@ -87,7 +87,7 @@ fn sample(serve: Serve, depth: usize) -> f64 {
         let start = Instant::now();
         let done = load(&ours, depth, start + SAMPLE);
         let rate = done as f64 / start.elapsed().as_secs_f64();
-        // Relaxed: whoever is late sees the end of the connections.
+        // Relaxed: a late thread sees the end of the connections.
         stop.store(true, Ordering::Relaxed);
         ours.iter()
             .for_each(|stream| drop(stream.shutdown(std::net::Shutdown::Both)));
@@ -110,7 +110,7 @@ fn watch(streams: &[TcpStream]) -> rustix::fd::OwnedFd {
     set
 }
 
-/// Closed loop until `end`; requests echoed. All are, when it returns.
+/// Runs a closed loop until `end`; returns the number of requests echoed. None is outstanding on return.
 #[allow(
     clippy::disallowed_methods,
     reason = "a benchmark of its own, which nothing depends on"
@@ -150,7 +150,7 @@ fn load(streams: &[TcpStream], depth: usize, end: Instant) -> u64 {
     done
 }
 
-/// One wait, then one read and one write for each that is ready.
+/// Per iteration: one wait, then one read and one write for each ready connection.
 fn by_epoll(streams: &[TcpStream], stop: &AtomicBool) {
     let set = watch(streams);
     let (mut buffer, mut events) = (vec![0; BUFFER_BYTES], Vec::with_capacity(64));
@@ -174,7 +174,7 @@ fn by_epoll(streams: &[TcpStream], stop: &AtomicBool) {
     }
 }
 
-/// A read is under way on every connection; what was read is written and read again, all of it with one call.
+/// Keeps a read in flight on every connection; one call submits the writes of all data read, and the next reads.
 fn by_ring(streams: &[TcpStream], stop: &AtomicBool) {
     let mut ring = IoUring::builder()
         .setup_single_issuer()
@@ -211,11 +211,11 @@ fn by_ring(streams: &[TcpStream], stop: &AtomicBool) {
             }
             let nth = nth as usize;
             let fd = types::Fd(streams[nth].as_raw_fd());
-            // Only the read tells that it is done; it begins when the write is.
+            // Only the read signals completion; it starts when the write is done.
             let write = opcode::Send::new(fd, buffers[nth].as_ptr(), result.cast_unsigned()).build();
             let write = write.flags(squeue::Flags::IO_LINK | squeue::Flags::SKIP_SUCCESS);
             let both = [write, read(nth, &mut buffers[nth])];
-            // SAFETY: as above; the write is done with the buffer before the read begins.
+            // SAFETY: as above; the write has finished with the buffer before the read begins.
             unsafe { ring.submission().push_multiple(&both) }.expect("two for each connection");
         }
     }

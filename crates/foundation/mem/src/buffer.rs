@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// Equal pieces of one region that nobody outside may name: only a [`Buffer`] moved into a request lets a
-/// device write there, and then nobody holds the slice.
+/// Equal pieces of one region that peers cannot address: a device writes into a piece only while a request owns its
+/// [`Buffer`], and then no slice of it exists.
 #[derive(Clone)]
 pub struct BufferPool {
     inner: Rc<Inner>,
@@ -19,8 +19,11 @@ struct Inner {
 }
 
 impl BufferPool {
-    /// `count` buffers of `piece_bytes` (rounded up to a cache line) cut from memory that `alloc` provides
-    /// (a fabric may want shared or huge pages).
+    /// `count` buffers of `piece_bytes` (rounded up to a cache line) cut from memory that `alloc` provides (a fabric
+    /// may need shared or huge pages).
+    ///
+    /// # Errors
+    /// [`AllocError`] of `alloc`.
     pub fn new(
         piece_bytes: usize,
         count: usize,
@@ -39,6 +42,9 @@ impl BufferPool {
     }
 
     /// A pool over ordinary private memory.
+    ///
+    /// # Errors
+    /// [`AllocError`] if the system has no such memory.
     pub fn private(piece_bytes: usize, count: usize) -> Result<BufferPool, AllocError> {
         BufferPool::new(piece_bytes, count, |bytes| {
             Region::private(bytes, PageWish::Small)
@@ -55,7 +61,7 @@ impl BufferPool {
         })
     }
 
-    /// How many can be taken now.
+    /// Number of free buffers.
     pub fn free_count(&self) -> usize {
         self.inner.free.borrow().len()
     }
@@ -65,13 +71,13 @@ impl BufferPool {
         Rc::ptr_eq(&self.inner, &buffer.pool)
     }
 
-    /// The memory behind the pool, for registration with local rights only.
+    /// The memory of the pool, for registration with local rights only.
     pub fn region(&self) -> &Region {
         &self.inner.region
     }
 }
 
-/// A piece of a [`BufferPool`]; goes back to it on drop.
+/// A piece of a [`BufferPool`]; returns to the pool on drop.
 pub struct Buffer {
     pool: Rc<Inner>,
     index: u32,
@@ -79,12 +85,15 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Where it starts in the pool's region.
+    /// Offset of the buffer in the pool's region.
     pub fn offset(&self) -> usize {
         self.index as usize * self.pool.piece_bytes
     }
 
-    /// Uses only the first `len` bytes from here on. Panics if that is more than the piece.
+    /// Shortens the buffer to its first `len` bytes.
+    ///
+    /// # Panics
+    /// If `len` is more than the piece.
     pub fn truncate(&mut self, len: usize) {
         assert!(
             len <= self.pool.piece_bytes,

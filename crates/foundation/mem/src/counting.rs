@@ -1,4 +1,4 @@
-//! [`CountingAlloc`]: proves that a hot path does not allocate.
+//! [`CountingAlloc`]: an allocator for tests that a hot path does not allocate.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -29,23 +29,23 @@ impl CountingAlloc {
     }
 }
 
-// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract.
+// SAFETY: every call is passed on unchanged to the system's allocator, which fulfils the contract.
 unsafe impl GlobalAlloc for CountingAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.note();
-        // SAFETY: the caller keeps `alloc`'s contract.
+        // SAFETY: the caller fulfils `alloc`'s contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         self.note();
-        // SAFETY: the caller keeps `alloc_zeroed`'s contract.
+        // SAFETY: the caller fulfils `alloc_zeroed`'s contract.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         self.note();
-        // SAFETY: the caller keeps `realloc`'s contract, and `ptr` came from the system's allocator.
+        // SAFETY: the caller fulfils `realloc`'s contract, and `ptr` came from the system's allocator.
         unsafe { System.realloc(ptr, layout, bytes) }
     }
 

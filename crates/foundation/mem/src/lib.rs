@@ -1,9 +1,9 @@
 //! Memory that other processes or devices may touch at any time, and the core's few special
 //! instructions. All shared-memory `unsafe` of drover lives here.
 //!
-//! - [`Region`] is a mapped range, shared (a memfd that can be passed on) or private. It is never a Rust
-//!   reference, except to atomics: it is loaded and stored by words with stated ordering, and copied in and out.
-//! - [`MaskedRegion`] and [`LineTable`] are power-of-two pieces of one whose offsets wrap: logs and indexes.
+//! - [`Region`] is a mapped range, shared (a memfd that can be passed on) or private. It gives out no Rust references
+//!   except to atomics: access is by word loads and stores with stated ordering, and by copies in and out.
+//! - [`MaskedRegion`] and [`LineTable`] are power-of-two pieces of a region whose offsets wrap: for logs and indexes.
 //! - [`BufferPool`] and [`Buffer`] are private staging: a slice while we hold it, moved into a request
 //!   and returned by its completion.
 //! - [`NativeCpu`] is the [`Cpu`](drover_base::Cpu) of real hardware: clock, prefetch, pause.

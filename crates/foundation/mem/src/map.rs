@@ -1,4 +1,4 @@
-//! Mapping memory: memfd or anonymous, huge pages when there are some, and an honest record of which.
+//! Maps memory: memfd or anonymous, with huge pages where available, and records the page kind obtained.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 #[cfg(not(miri))]
@@ -9,20 +9,20 @@ use rustix::mm::Advice;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::ptr::NonNull;
 
-/// What pages the caller would like.
+/// Page size that the caller asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PageWish {
     /// 4 KiB pages: control structures, small rings.
     Small,
-    /// 2 MiB pages if the machine has any to give, else what there is. Never an error. Below 1 MiB it means 4 KiB
-    /// pages: the kernel zeroes a page at its first touch, which takes milliseconds for a large one.
+    /// 2 MiB pages if the machine has any free, else 4 KiB pages; never an error. Lengths below 1 MiB use 4 KiB pages:
+    /// the kernel zeroes a page at its first touch, which takes milliseconds for a large page.
     HugeIfAny,
     /// 2 MiB pages or [`AllocError`].
     Huge,
 }
 
 impl PageWish {
-    /// What is asked of the system for so many bytes.
+    /// The wish that applies to a mapping of `bytes`.
     fn settled(self, bytes: usize) -> PageWish {
         match self {
             PageWish::HugeIfAny if bytes < HUGE_BYTES / 2 => PageWish::Small,
@@ -31,7 +31,7 @@ impl PageWish {
     }
 }
 
-/// What pages the caller got.
+/// Kind of pages obtained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PageKind {
     /// Base pages.
@@ -52,48 +52,48 @@ impl std::fmt::Display for PageKind {
     }
 }
 
-/// Why memory could not be had.
+/// Errors of allocating or mapping memory.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AllocError {
     /// A length of zero, or beyond what can be addressed.
     #[error("a region of {bytes} bytes cannot be mapped")]
     Length {
-        /// The length asked for.
+        /// Requested length in bytes.
         bytes: usize,
     },
-    /// No memfd.
+    /// `memfd_create` failed.
     #[error("memfd_create failed: {source}")]
     Memfd {
-        /// What the system said.
+        /// Error of the system call.
         source: std::io::Error,
     },
-    /// No space.
+    /// The system cannot reserve the space.
     #[error(
         "cannot reserve {bytes} bytes of shared memory: {source} (is the memory limit of this container or cgroup reached?)"
     )]
     Reserve {
-        /// The length asked for.
+        /// Requested length in bytes.
         bytes: usize,
-        /// What the system said.
+        /// Error of the system call.
         source: std::io::Error,
     },
-    /// No mapping.
+    /// The mapping failed.
     #[error("mmap of {bytes} bytes ({kind}) failed: {source}")]
     Map {
-        /// The length asked for.
+        /// Requested length in bytes.
         bytes: usize,
-        /// The pages asked for.
+        /// Requested kind of pages.
         kind: PageKind,
-        /// What the system said.
+        /// Error of the system call.
         source: std::io::Error,
     },
-    /// A passed descriptor is not the memory it was said to be.
+    /// A descriptor passed by a peer has another length than announced.
     #[error("the descriptor holds {actual} bytes, not {expected}")]
     WrongSize {
-        /// The length announced.
+        /// Announced length in bytes.
         expected: usize,
-        /// The length found.
+        /// Actual length in bytes.
         actual: u64,
     },
 }
@@ -149,7 +149,7 @@ impl Mapping {
                     Err(_) => {}
                 }
             }
-            // Over-reserve so that the range can start on a 2 MiB boundary: only whole huge pages merge.
+            // Reserve more than needed so that the range can start on a 2 MiB boundary: only whole huge pages merge.
             let slack = if wish == PageWish::Small { 0 } else { HUGE_BYTES };
             let raw = map_anonymous(len + slack, prot, MapFlags::PRIVATE | MapFlags::NORESERVE).map_err(
                 |source| AllocError::Map {
@@ -211,7 +211,7 @@ impl Mapping {
             bytes: len,
             source: e.into(),
         })?;
-        // The size is final: nobody who gets the descriptor can shrink it under our feet (SIGBUS).
+        // Seal the size: no holder of the descriptor can shrink the memory under a mapping (SIGBUS).
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW)
             .map_err(|e| AllocError::Memfd { source: e.into() })?;
         let base = map_fd(&fd, len, true).map_err(|source| AllocError::Map {
@@ -228,8 +228,8 @@ impl Mapping {
         })
     }
 
-    /// Maps a descriptor that a peer passed. Refuses one that is shorter than announced or that its owner
-    /// could still shrink.
+    /// Maps a descriptor that a peer passed. Refuses memory that is shorter than announced or that its owner could
+    /// still shrink.
     pub(crate) fn from_fd(fd: OwnedFd, bytes: usize, writable: bool) -> Result<Mapping, AllocError> {
         let len = checked_len(bytes, PageWish::Small)?;
         let stat = rustix::fs::fstat(&fd).map_err(|e| AllocError::Memfd { source: e.into() })?;
@@ -284,7 +284,7 @@ impl Mapping {
                 actual,
             });
         }
-        // A full file system says so now and not by a signal at some store.
+        // A full file system fails here, not with a signal at a later store.
         match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), offset, len as u64) {
             Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
             Err(error) => return Err(reserve(error)),
@@ -308,7 +308,7 @@ impl Mapping {
         })
     }
 
-    /// A descriptor for peers. Read-only ones are sealed so that no later mapping can write, whoever makes it.
+    /// A descriptor for peers. A read-only descriptor is sealed so that no later mapping of it can write.
     pub(crate) fn share(&self, writable: bool) -> Result<Option<OwnedFd>, AllocError> {
         let Some(fd) = &self.fd else { return Ok(None) };
         if !writable {
@@ -339,7 +339,7 @@ impl Drop for Mapping {
         #[cfg(miri)]
         {
             let layout = std::alloc::Layout::from_size_align(self.len, PAGE_BYTES).expect("checked length");
-            // SAFETY: made by `from_heap` with this layout; nobody holds the range any more.
+            // SAFETY: made by `from_heap` with this layout; the range has no other user any more.
             unsafe { std::alloc::dealloc(self.base.as_ptr(), layout) };
         }
         #[cfg(not(miri))]
@@ -385,12 +385,12 @@ fn map_fd_at(fd: &impl AsFd, offset: u64, len: usize, writable: bool) -> Result<
     Ok(NonNull::new(base.cast()).expect("mmap never returns null"))
 }
 
-/// Unmaps what lies before the first 2 MiB boundary and behind `len` bytes after it.
+/// Unmaps the bytes before the first 2 MiB boundary and those after `len` bytes from it.
 #[cfg(not(miri))]
 fn trim_to_huge(raw: NonNull<u8>, len: usize, slack: usize) -> NonNull<u8> {
     let lead = raw.as_ptr().align_offset(HUGE_BYTES);
     if lead > 0 {
-        // SAFETY: [raw, raw + lead) belongs to the mapping just made and nobody uses it.
+        // SAFETY: [raw, raw + lead) belongs to the mapping just made and has no user.
         let _ = unsafe { rustix::mm::munmap(raw.as_ptr().cast(), lead) };
     }
     // SAFETY: lead <= slack, so the aligned address lies inside the mapping.

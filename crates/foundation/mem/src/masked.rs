@@ -7,18 +7,18 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Above this many bytes a copy goes through the string instruction.
+/// Copies longer than this many bytes use the string instruction.
 const BULK_BYTES: usize = 512;
 
-/// 2^n bytes of a [`Region`], addressed by *virtual* offsets: every offset is taken modulo the length and
-/// rounded down to a word, which is what a circular log wants. Accesses are Relaxed and cost what plain ones
-/// cost; words are little-endian in memory whatever the machine.
+/// 2^n bytes of a [`Region`], addressed by *virtual* offsets: every offset is taken modulo the length and rounded down
+/// to a word, as a circular log needs. Accesses are Relaxed and cost the same as plain ones; words are little-endian in
+/// memory on every machine.
 #[derive(Clone)]
 pub struct MaskedRegion {
     /// Keeps the mapping alive.
     region: Region,
     base: NonNull<u8>,
-    /// Length - 8: clears the bits above the length and the three below a word.
+    /// Length - 8: clears the bits above the length and the three bits below a word.
     mask: usize,
     /// Mapped bytes from `base` on: at least the length and [`MaskedRef::REACH`].
     span: usize,
@@ -35,10 +35,10 @@ impl MaskedRegion {
         bytes + MaskedRef::REACH
     }
 
-    /// `bytes` from `start` of `region`, which goes on for at least [`MaskedRef::REACH`] after them.
+    /// Uses `bytes` from `start` of `region`, which extends at least [`MaskedRef::REACH`] beyond them.
     ///
     /// # Panics
-    /// If `bytes` is not a power of two of at least one line, `start` not a multiple of a line, the region too
+    /// If `bytes` is not a power of two of at least one line, `start` is not a multiple of a line, or the region is too
     /// short or read-only.
     pub fn new(region: Region, start: usize, bytes: usize) -> MaskedRegion {
         let base = checked_base(&region, start, bytes, MaskedRegion::mapped_bytes(bytes));
@@ -50,7 +50,13 @@ impl MaskedRegion {
         }
     }
 
-    /// Private zeroed memory. Errors: [`AllocError`]. Panics as [`new`](MaskedRegion::new).
+    /// Allocates private zeroed memory.
+    ///
+    /// # Errors
+    /// [`AllocError`] if the system has no such memory.
+    ///
+    /// # Panics
+    /// As [`new`](MaskedRegion::new).
     pub fn private(bytes: usize, wish: PageWish) -> Result<MaskedRegion, AllocError> {
         Ok(MaskedRegion::new(
             Region::private(MaskedRegion::mapped_bytes(bytes), wish)?,
@@ -59,14 +65,14 @@ impl MaskedRegion {
         ))
     }
 
-    /// Bytes, a power of two.
+    /// Length in bytes, a power of two.
     #[inline(always)]
     #[allow(clippy::len_without_is_empty, reason = "a region is never empty")]
     pub fn len(&self) -> usize {
         self.mask + 8
     }
 
-    /// The memory behind it.
+    /// The underlying memory.
     pub fn region(&self) -> &Region {
         &self.region
     }
@@ -77,13 +83,13 @@ impl MaskedRegion {
         self.place(offset).line(0)
     }
 
-    /// Asks for the line of `offset`.
+    /// Prefetches the line of `offset`.
     #[inline(always)]
     pub fn prefetch<C: Cpu>(&self, cpu: &C, offset: u64) {
         cpu.prefetch(self.line(offset));
     }
 
-    /// The bytes from `offset` on, masked once.
+    /// A reference to the bytes from `offset` on; the offset is masked once.
     #[inline(always)]
     pub fn place(&self, offset: u64) -> MaskedRef<'_> {
         let offset = offset as usize & self.mask;
@@ -119,8 +125,8 @@ impl std::fmt::Debug for MaskedRegion {
     }
 }
 
-/// The bytes from a masked offset on. At least [`REACH`](MaskedRef::REACH) of them are mapped, so words within that
-/// distance cost one instruction; an item is in one piece, whatever lies behind the end of the range.
+/// The bytes from a masked offset on. At least [`REACH`](MaskedRef::REACH) of them are mapped, so a word within that
+/// distance costs one instruction, and an item that crosses the end of the range is contiguous.
 #[derive(Clone, Copy, Debug)]
 pub struct MaskedRef<'a> {
     ptr: NonNull<u8>,
@@ -130,29 +136,29 @@ pub struct MaskedRef<'a> {
 }
 
 impl MaskedRef<'_> {
-    /// Bytes at every place that are mapped for certain.
+    /// Bytes that are mapped after every offset.
     pub const REACH: usize = 512;
 
-    /// The line `at` bytes further, for [`Cpu::touch`] and [`Cpu::prefetch`].
+    /// The line at `at` bytes from here, for [`Cpu::touch`] and [`Cpu::prefetch`].
     #[inline(always)]
     pub fn line(self, at: usize) -> Line {
         Line(self.ptr.as_ptr() as usize + at)
     }
 
-    /// The word `at` bytes further: at most [`REACH`](MaskedRef::REACH) - 8, a multiple of 8. Other values are
-    /// masked into that, at no cost for a constant.
+    /// Loads the word at `at` bytes from here: a multiple of 8, at most [`REACH`](MaskedRef::REACH) - 8. Other values
+    /// are masked into that range, at no cost for a constant.
     #[inline(always)]
     pub fn load(self, at: usize) -> u64 {
         u64::from_le(self.word(at).load(Ordering::Relaxed))
     }
 
-    /// Stores the word `at` bytes further, as for [`load`](MaskedRef::load).
+    /// Stores the word at `at` bytes from here, as [`load`](MaskedRef::load) reads it.
     #[inline(always)]
     pub fn store(self, at: usize, value: u64) {
         self.word(at).store(value.to_le(), Ordering::Relaxed);
     }
 
-    /// Copies `bytes` to `at` bytes further, rounded down to a multiple of 8, and zeroes what is left of the last word.
+    /// Copies `bytes` to `at` bytes from here, rounded down to a multiple of 8, and zeroes the rest of the last word.
     ///
     /// # Panics
     /// If the words would leave the mapping.
@@ -172,11 +178,10 @@ impl MaskedRef<'_> {
         unsafe { arch::small_copy(arch::shared_mut(to), arch::own(bytes.as_ptr()), len) };
     }
 
-    /// Copies `bytes` to `at` bytes further, wherever that is in a word, and nothing around them: for values that come
-    /// in pieces.
+    /// Copies exactly `bytes` to `at` bytes from here, at any alignment: for values that arrive in pieces.
     ///
     /// # Panics
-    /// If that leaves the mapping.
+    /// If the bytes would leave the mapping.
     #[inline]
     pub fn copy_in(self, at: usize, bytes: &[u8]) {
         let (at, len) = self.checked(at, bytes.len());
@@ -190,10 +195,10 @@ impl MaskedRef<'_> {
         unsafe { arch::small_copy(to, from, len) };
     }
 
-    /// Copies out of `at` bytes further. Bytes written meanwhile may be torn.
+    /// Copies out from `at` bytes from here. Bytes written meanwhile may be torn.
     ///
     /// # Panics
-    /// If that leaves the mapping.
+    /// If the bytes would leave the mapping.
     #[inline(always)]
     pub fn copy_out(self, at: usize, out: &mut [u8]) {
         let (at, len) = self.checked(at, out.len());
@@ -206,8 +211,8 @@ impl MaskedRef<'_> {
         unsafe { arch::small_copy(arch::own_mut(out.as_mut_ptr()), from, len) };
     }
 
-    /// Copies the line that the place is in: 8 instructions, no branch. Words written meanwhile come whole, the
-    /// line need not.
+    /// Copies the line that contains this offset: 8 instructions, no branch. A word written meanwhile is copied whole;
+    /// the line may be torn.
     #[inline(always)]
     pub fn copy_line_out(self, out: &mut [u8; LINE_BYTES]) {
         let into_line = self.ptr.as_ptr() as usize & (LINE_BYTES - 1);
@@ -216,10 +221,10 @@ impl MaskedRef<'_> {
         unsafe { arch::copy_line(arch::own_mut(out.as_mut_ptr()), arch::shared(line)) };
     }
 
-    /// Copies `len` bytes from `at` bytes further to another region, as [`Region::copy_to`] does.
+    /// Copies `len` bytes from `at` bytes from here to another region, as [`Region::copy_to`] does.
     ///
     /// # Panics
-    /// If that leaves the mapping or `to`.
+    /// If the bytes would leave the mapping or `to`.
     pub fn copy_to(self, at: usize, to: &Region, to_offset: usize, len: usize) {
         assert!(
             at <= self.left && len <= self.left - at,
@@ -236,7 +241,7 @@ impl MaskedRef<'_> {
         };
     }
 
-    /// True if the bytes from `at` bytes further are `bytes`. False for those that reach beyond
+    /// Whether the bytes from `at` bytes from here equal `bytes`. False if they extend beyond
     /// [`REACH`](MaskedRef::REACH).
     #[inline(always)]
     pub fn equals(self, at: usize, bytes: &[u8]) -> bool {
@@ -248,13 +253,13 @@ impl MaskedRef<'_> {
         unsafe { arch::equal(self.ptr.as_ptr().wrapping_add(at), bytes.as_ptr(), len) }
     }
 
-    /// `at` and `len`, the length of a slice, if they stay inside the mapping.
+    /// `at` and `len`, the length of a slice, if the range stays inside the mapping.
     #[inline(always)]
     fn checked(self, at: usize, len: usize) -> (usize, usize) {
-        // Half the address space at most each, a slice by its nature, so the sum cannot overflow.
+        // Each is at most half the address space (`len` is the length of a slice), so the sum cannot overflow.
         let at = at & (usize::MAX >> 1);
         let end = at.wrapping_add(len);
-        // What is within reach needs no look at how much more there is.
+        // A range within REACH needs no check against the length of the mapping.
         assert!(
             end <= MaskedRef::REACH || end <= self.left,
             "a copy leaves the mapping"
@@ -262,8 +267,7 @@ impl MaskedRef<'_> {
         (at, len)
     }
 
-    /// Whether `len` bytes from `at` bytes further are mapped: to be asked before a copy whose length may be
-    /// nonsense.
+    /// Whether `len` bytes from `at` bytes from here are mapped. Call it before a copy whose length is untrusted.
     #[inline(always)]
     pub fn maps(self, at: usize, len: usize) -> bool {
         at.checked_add(len).is_some_and(|end| end <= self.left)
@@ -284,7 +288,7 @@ pub struct LineTable {
     /// Keeps the mapping alive.
     region: Region,
     base: NonNull<u8>,
-    /// Length - 64: clears the bits above the length and the six below a line.
+    /// Length - 64: clears the bits above the length and the six bits below a line.
     mask: usize,
 }
 
@@ -294,10 +298,10 @@ unsafe impl Send for LineTable {}
 unsafe impl Sync for LineTable {}
 
 impl LineTable {
-    /// `bytes` from `start` of `region`.
+    /// Uses `bytes` from `start` of `region`.
     ///
     /// # Panics
-    /// If `bytes` is not a power of two of at least one line, `start` not a multiple of a line, the region too
+    /// If `bytes` is not a power of two of at least one line, `start` is not a multiple of a line, or the region is too
     /// short or read-only.
     pub fn new(region: Region, start: usize, bytes: usize) -> LineTable {
         let base = checked_base(&region, start, bytes, bytes);
@@ -308,14 +312,14 @@ impl LineTable {
         }
     }
 
-    /// Bytes, a power of two.
+    /// Length in bytes, a power of two.
     #[inline(always)]
     #[allow(clippy::len_without_is_empty, reason = "a table is never empty")]
     pub fn len(&self) -> usize {
         self.mask + LINE_BYTES
     }
 
-    /// The memory behind it.
+    /// The underlying memory.
     pub fn region(&self) -> &Region {
         &self.region
     }
@@ -330,7 +334,7 @@ impl LineTable {
         }
     }
 
-    /// Where the lines are, by value.
+    /// The addresses of the lines, by value.
     #[inline(always)]
     pub fn addrs(&self) -> LineAddrs {
         LineAddrs {
@@ -358,8 +362,8 @@ impl std::fmt::Debug for LineTable {
     }
 }
 
-/// Where the lines of a [`LineTable`] are, as numbers: for prefetches in a loop, whose stores could otherwise change
-/// the table for all the compiler knows.
+/// The addresses of the lines of a [`LineTable`], as numbers: for prefetches in a loop, where the compiler must assume
+/// that stores change the table itself.
 #[derive(Clone, Copy, Debug)]
 pub struct LineAddrs {
     base: usize,
@@ -382,13 +386,13 @@ pub struct LineRef<'a> {
 }
 
 impl LineRef<'_> {
-    /// For [`Cpu::touch`] and [`Cpu::prefetch`].
+    /// The address of this line, for [`Cpu::touch`] and [`Cpu::prefetch`].
     #[inline(always)]
     pub fn line(self) -> Line {
         Line(self.ptr.as_ptr() as usize)
     }
 
-    /// Word `index`, modulo 8.
+    /// Loads word `index`, modulo 8.
     #[inline(always)]
     pub fn load(self, index: usize) -> u64 {
         u64::from_le(self.word(index).load(Ordering::Relaxed))
@@ -400,8 +404,7 @@ impl LineRef<'_> {
         self.word(index).store(value.to_le(), Ordering::Relaxed);
     }
 
-    /// Which of the 8 words have `high` as their upper 16 bits: bit i for word i. About 14 instructions and
-    /// no branch.
+    /// Words whose upper 16 bits equal `high`: bit i of the result for word i. About 14 instructions and no branch.
     #[inline(always)]
     pub fn match_high16(self, high: u16) -> u32 {
         // SAFETY: the line is mapped for as long as the table lives, and lines are aligned.
@@ -490,7 +493,7 @@ mod tests {
         MaskedRegion::new(Region::private(4096, PageWish::Small).expect("memory"), 0, 4096);
     }
 
-    /// Beyond what is compared in one go; an interpreter has less time.
+    /// Longest comparison tested; shorter under Miri, which is slow.
     const LEN_END: usize = if cfg!(miri) { 40 } else { 700 };
 
     proptest! {

@@ -5,7 +5,7 @@ use drover_base::{Cpu, Line, Ns, Rng};
 use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
 
-/// The core a thread runs on. Cheap to make; one per thread.
+/// The core that a thread runs on. Cheap to create; one per thread.
 ///
 /// The clock is the time-stamp counter scaled by a rate measured once per process against the monotonic
 /// clock; all cores of a process share the start of time.
@@ -28,7 +28,7 @@ impl NativeCpu {
         cpu
     }
 
-    /// How many nanoseconds `ticks` of [`timestamp`](crate::timestamp) are.
+    /// Converts `ticks` of [`timestamp`](crate::timestamp) to nanoseconds.
     #[inline]
     pub fn ticks_to_ns(ticks: u64) -> u64 {
         scale().ticks_to_ns(ticks)
@@ -60,11 +60,10 @@ impl Cpu for NativeCpu {
     }
 }
 
-/// A number that nobody can foresee, from the system's randomness: what secrets and fresh seeds are made of. One system
-/// call.
+/// An unpredictable number from the system's random source, for secrets and fresh seeds. Costs one system call.
 ///
 /// # Panics
-/// If the system has no randomness, which no Linux since 3.17 lacks.
+/// If the system has no random source; every Linux since 3.17 has one.
 pub fn entropy() -> u64 {
     use rustix::rand::{GetRandomFlags, getrandom};
     let mut bytes = [0; 8];

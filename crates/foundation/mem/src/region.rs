@@ -1,4 +1,4 @@
-//! [`Region`]: a range of memory that somebody else may read and write while we do.
+//! [`Region`]: a range of memory that other processes or devices may read and write at any time.
 
 use crate::map::{AllocError, Mapping, PageKind, PageWish};
 use crate::{LINE_BYTES, arch};
@@ -8,15 +8,14 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Above this many bytes a copy goes through the string instruction instead of words.
+/// Copies longer than this many bytes use the string instruction instead of words.
 const BULK_BYTES: usize = 512;
 
-/// A mapped range of memory, cheap to clone. No slice of its bytes ever exists, only atomic words:
-/// devices and peers may change any byte at any time. Offsets count from its start; one that reaches outside
-/// is a bug and panics.
+/// A mapped range of memory, cheap to clone. It never gives out a slice of its bytes, only atomic words: devices and
+/// peers may change any byte at any time. Offsets count from its start; an offset outside is a bug and panics.
 #[derive(Clone)]
 pub struct Region {
-    /// Base, length and right of the mapping, copied here so that an access costs one dereference less.
+    /// Base, length and access right of the mapping, copied here to save a dereference per access.
     base: NonNull<u8>,
     len: usize,
     writable: bool,
@@ -39,54 +38,68 @@ impl Region {
         }
     }
 
-    /// Memory of this process only (a store's log, buffers of a fabric that registers anything).
-    /// The length is rounded up to whole pages. Errors: [`AllocError`].
+    /// Allocates memory of this process only (a store's log, buffers of a fabric that registers any memory). The length
+    /// is rounded up to whole pages.
+    ///
+    /// # Errors
+    /// [`AllocError`] if the system has no such memory.
     pub fn private(bytes: usize, wish: PageWish) -> Result<Region, AllocError> {
         Ok(Region::new(Mapping::private(bytes, wish)?))
     }
 
-    /// Memory that can be passed to other processes: a memfd, named nowhere, gone with its last user.
+    /// Allocates memory that can be passed to other processes: an unnamed memfd, freed when its last user closes it.
+    ///
+    /// # Errors
+    /// [`AllocError`] if the system has no such memory.
     pub fn shared(bytes: usize, wish: PageWish) -> Result<Region, AllocError> {
         Ok(Region::new(Mapping::shared(bytes, wish)?))
     }
 
-    /// Maps memory that a peer passed us. `writable` asks for more than the peer may have granted: then it fails.
-    /// The descriptor is closed: memory of others is not shared on.
+    /// Maps memory that a peer passed us. The descriptor is closed afterwards, so the memory cannot be shared further.
+    ///
+    /// # Errors
+    /// [`AllocError`] if the memory is shorter than `bytes`, or if `writable` asks for more than the peer granted.
     pub fn from_fd(fd: OwnedFd, bytes: usize, writable: bool) -> Result<Region, AllocError> {
         Ok(Region::new(Mapping::from_fd(fd, bytes, writable)?))
     }
 
-    /// `bytes` of a file from `offset` on, a multiple of its pages: what is stored goes to the file and outlives the
-    /// process. Space is reserved first where the file system can. The file must not become shorter meanwhile; whoever
-    /// shortens it kills this process. Errors: [`AllocError`].
+    /// Maps `bytes` of a file from `offset` on, a multiple of the page size: stores go to the file and outlive the
+    /// process. Space is reserved first if the file system supports it. A program that shortens the file meanwhile
+    /// kills this process (SIGBUS).
+    ///
+    /// # Errors
+    /// [`AllocError`] if the file cannot be extended or mapped.
     pub fn file(file: &std::fs::File, offset: u64, bytes: usize) -> Result<Region, AllocError> {
         Ok(Region::new(Mapping::file(file, offset, bytes)?))
     }
 
-    /// A descriptor to pass to a peer; `None` for private memory. A read-only one cannot be mapped for
-    /// writing by anybody, ever (the memory is sealed; existing mappings, ours, keep writing).
+    /// A descriptor to pass to a peer; `None` for private memory. A read-only descriptor can never be mapped for
+    /// writing (the memory is sealed; existing mappings, ours included, can still write).
+    ///
+    /// # Errors
+    /// [`AllocError`] if the system refuses the seal or the duplicate.
     pub fn share(&self, writable: bool) -> Result<Option<OwnedFd>, AllocError> {
         self.mapping.share(writable)
     }
 
-    /// Bytes.
+    /// Length in bytes.
     #[inline]
     #[allow(clippy::len_without_is_empty, reason = "a region is never empty")]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Which pages back it.
+    /// Kind of the pages that back it.
     pub fn page_kind(&self) -> PageKind {
         self.mapping.kind
     }
 
-    /// Whether peers can map it: it has a descriptor to share.
+    /// Whether peers can map it, that is, whether it has a descriptor to share.
     pub fn is_shared(&self) -> bool {
         self.mapping.fd.is_some()
     }
 
-    /// The descriptor of our own shared memory, for locks on it; `None` for private memory and for that of others.
+    /// Descriptor of our own shared memory, for locks on it; `None` for private memory and for memory of a peer.
     pub fn fd(&self) -> Option<rustix::fd::BorrowedFd<'_>> {
         self.mapping.fd.as_ref().map(rustix::fd::AsFd::as_fd)
     }
@@ -108,25 +121,25 @@ impl Region {
         Line(self.addr() + offset)
     }
 
-    /// Asks for the line of `offset`.
+    /// Prefetches the line of `offset`.
     #[inline(always)]
     pub fn prefetch<C: Cpu>(&self, cpu: &C, offset: usize) {
         cpu.prefetch(self.line(offset));
     }
 
-    /// Asks for the line of `offset`, for fabrics: protocols charge it to their [`Cpu`].
+    /// Prefetches the line of `offset`, for fabrics; protocols charge the prefetch to their [`Cpu`].
     #[inline(always)]
     pub fn prefetch_read(&self, offset: usize) {
         arch::prefetch(self.addr().wrapping_add(offset));
     }
 
-    /// Asks for the line of `offset` in order to write it soon. Outside of the region: asks for nothing useful.
+    /// Prefetches the line of `offset` in order to write it soon. Harmless outside the region.
     #[inline(always)]
     pub fn prefetch_write(&self, offset: usize) {
         arch::prefetch_write(self.addr().wrapping_add(offset));
     }
 
-    /// The word at `offset`, a multiple of 8.
+    /// Loads the word at `offset`, a multiple of 8.
     #[inline(always)]
     pub fn load_u64(&self, offset: usize, order: Ordering) -> u64 {
         self.word(offset).load(order)
@@ -138,7 +151,7 @@ impl Region {
         self.writable_word(offset).store(value, order);
     }
 
-    /// CAS of the word at `offset`: the value before, whether or not it was `current`.
+    /// CAS of the word at `offset`. Returns the previous value, whether or not it was `current`.
     #[inline]
     pub fn compare_swap_u64(&self, offset: usize, current: u64, new: u64) -> u64 {
         match self
@@ -149,21 +162,23 @@ impl Region {
         }
     }
 
-    /// FAA of the word at `offset`: the value before.
+    /// FAA of the word at `offset`. Returns the previous value.
     #[inline]
     pub fn fetch_add_u64(&self, offset: usize, add: u64) -> u64 {
         self.writable_word(offset).fetch_add(add, Ordering::AcqRel)
     }
 
-    /// The address of the word at `offset`, a multiple of 8, checked once for whoever polls it often. It may be
-    /// dereferenced while this region or a clone lives.
+    /// Address of the word at `offset`, a multiple of 8, checked once for callers that poll it often. It may be
+    /// dereferenced while this region or a clone of it lives.
     #[inline]
     pub fn word_ptr(&self, offset: usize) -> *const AtomicU64 {
         std::ptr::from_ref(self.word(offset))
     }
 
-    /// N lines from `offset` on, a multiple of 64, as words: checked once for whoever goes round them in a loop.
-    /// Panics on a read-only region, because the references could store.
+    /// N lines from `offset` on, a multiple of 64, as words: checked once for callers that loop over them.
+    ///
+    /// # Panics
+    /// On a read-only region, because the references could store.
     #[inline]
     pub fn lines<const N: usize>(&self, offset: usize) -> &[[AtomicU64; LINE_BYTES / 8]; N] {
         assert!(
@@ -171,24 +186,26 @@ impl Region {
             "offset {offset} is not aligned to {LINE_BYTES}"
         );
         self.check_writable(offset, N * LINE_BYTES);
-        // SAFETY: inside (checked), aligned (the base is page-aligned), mapped while `self` is borrowed;
-        // everybody accesses it atomically.
+        // SAFETY: inside (checked), aligned (the base is page-aligned), mapped while `self` is borrowed; all accesses
+        // are atomic.
         unsafe { &*self.ptr(offset).cast() }
     }
 
-    /// The 32-bit word at `offset`, a multiple of 4: what a futex needs. Panics on a read-only region, because
-    /// the reference could store.
+    /// The 32-bit word at `offset`, a multiple of 4, as a futex needs it.
+    ///
+    /// # Panics
+    /// On a read-only region, because the reference could store.
     #[inline]
     pub fn atomic_u32(&self, offset: usize) -> &AtomicU32 {
         assert!(offset & 3 == 0, "offset {offset} is not aligned to 4");
         self.check_writable(offset, 4);
-        // SAFETY: inside (checked), aligned (the base is page-aligned), mapped while `self` is borrowed;
-        // everybody accesses it atomically.
+        // SAFETY: inside (checked), aligned (the base is page-aligned), mapped while `self` is borrowed; all accesses
+        // are atomic.
         unsafe { AtomicU32::from_ptr(self.ptr(offset).cast()) }
     }
 
-    /// Copies `bytes` to `offset`, in steps that split no aligned word. No ordering of its own: publish with a
-    /// Release store afterwards. About 2 ns for 64 bytes.
+    /// Copies `bytes` to `offset`, in steps that split no aligned word. It has no ordering: publish with a Release
+    /// store afterwards. About 2 ns for 64 bytes.
     #[inline]
     pub fn copy_in(&self, offset: usize, bytes: &[u8]) {
         self.check_writable(offset, bytes.len());
@@ -203,8 +220,8 @@ impl Region {
         };
     }
 
-    /// As [`copy_in`](Region::copy_in), and the last word (the part of the range in its last aligned 8 bytes)
-    /// becomes visible last: Release, so whoever loads it with Acquire sees all before it.
+    /// As [`copy_in`](Region::copy_in), but stores the last word (the part of the range in its last aligned 8 bytes)
+    /// last, with Release: a reader that loads it with Acquire sees all bytes before it.
     #[inline]
     pub fn copy_in_release(&self, offset: usize, bytes: &[u8]) {
         self.check_writable(offset, bytes.len());
@@ -212,7 +229,7 @@ impl Region {
         unsafe { self.copy_in_release_unchecked(offset, bytes) };
     }
 
-    /// As [`copy_in_release`](Region::copy_in_release), for who has checked the range already.
+    /// As [`copy_in_release`](Region::copy_in_release), for callers that have already checked the range.
     ///
     /// # Safety
     /// `[offset, offset + bytes.len())` is inside this region, which is writable.
@@ -226,7 +243,7 @@ impl Region {
         if (len | end) & 7 != 0 || len > BULK_BYTES {
             return self.copy_in_release_odd(offset, bytes);
         }
-        // By words, which can be forwarded from whatever stores built `bytes` just now.
+        // By words, because loads of words forward from the stores that have just built `bytes`.
         // SAFETY: the caller's promise; `bytes` is a live slice that cannot overlap a Region.
         unsafe {
             arch::copy_words(
@@ -235,12 +252,12 @@ impl Region {
                 body.len(),
             )
         };
-        // Release: publishes the body; pairs with the Acquire of whoever polls the last word.
+        // Release: publishes the body; pairs with the Acquire load of the thread that polls the last word.
         self.unchecked_word(end - 8)
             .store(u64::from_ne_bytes(*last), Ordering::Release);
     }
 
-    /// What ends with a word, but has more than words before it.
+    /// Ranges that end on a word boundary and have bytes other than whole words before the last word.
     #[inline(never)]
     fn copy_in_release_odd(&self, offset: usize, bytes: &[u8]) {
         let end = offset.wrapping_add(bytes.len());
@@ -263,8 +280,8 @@ impl Region {
         self.copy_in(offset + body.len(), last);
     }
 
-    /// Copies out of `offset`. Bytes written meanwhile may be torn at word granularity: check a version or a
-    /// checksum where that matters. Load a flag with Acquire before.
+    /// Copies out of `offset`. Bytes written meanwhile may be torn at word granularity: check a version or a checksum
+    /// where that matters. Load a flag with Acquire first.
     #[inline]
     pub fn copy_out(&self, offset: usize, out: &mut [u8]) {
         self.check(offset, out.len());
@@ -279,8 +296,8 @@ impl Region {
         };
     }
 
-    /// As [`copy_out`](Region::copy_out), for memory that nobody writes meanwhile: words may be split. For
-    /// short lengths it takes the fewest instructions.
+    /// As [`copy_out`](Region::copy_out), for memory without concurrent writers: words may be split. Takes the fewest
+    /// instructions for short lengths.
     #[inline(always)]
     pub fn copy_short_out(&self, offset: usize, out: &mut [u8]) {
         self.check(offset, out.len());
@@ -294,8 +311,8 @@ impl Region {
         };
     }
 
-    /// Copies between regions (which may be the same one if the ranges do not overlap), as a DMA engine would:
-    /// no aligned word is split if both offsets are equally aligned.
+    /// Copies between regions as a DMA engine does: no aligned word is split if both offsets are equally aligned. Both
+    /// regions may be the same one if the ranges do not overlap.
     #[inline]
     pub fn copy_to(&self, offset: usize, to: &Region, to_offset: usize, len: usize) {
         self.check(offset, len);
@@ -311,8 +328,8 @@ impl Region {
         };
     }
 
-    /// As [`copy_to`](Region::copy_to), for who has checked both ranges already, and for memory that nobody looks
-    /// at before he is told: words may be split.
+    /// As [`copy_to`](Region::copy_to), for callers that have already checked both ranges, and for memory that readers
+    /// access only after a notification: words may be split.
     ///
     /// # Safety
     /// `[offset, offset + len)` is inside this region, `[to_offset, to_offset + len)` inside `to`, which is writable.
@@ -329,8 +346,8 @@ impl Region {
         };
     }
 
-    /// As [`copy_in`](Region::copy_in), for who has checked the range already, and for memory that nobody looks at before
-    /// he is told: words may be split.
+    /// As [`copy_in`](Region::copy_in), for callers that have already checked the range, and for memory that readers
+    /// access only after a notification: words may be split.
     ///
     /// # Safety
     /// `[offset, offset + bytes.len())` is inside this region, which is writable.
@@ -347,7 +364,7 @@ impl Region {
         };
     }
 
-    /// As [`copy_to`](Region::copy_to), and the last word becomes visible last, as for
+    /// As [`copy_to`](Region::copy_to), but the last word becomes visible last, as for
     /// [`copy_in_release`](Region::copy_in_release).
     pub fn copy_to_release(&self, offset: usize, to: &Region, to_offset: usize, len: usize) {
         let end = to_offset.wrapping_add(len);
@@ -368,7 +385,7 @@ impl Region {
         }
     }
 
-    /// True if `[offset, offset + len)` lies inside. For addresses that came from a peer.
+    /// Whether `[offset, offset + len)` is inside. For addresses that came from a peer.
     #[inline]
     pub fn contains(&self, offset: usize, len: usize) -> bool {
         offset <= self.len() && len <= self.len() - offset
@@ -415,8 +432,8 @@ impl Region {
     }
 }
 
-/// Copies so that no aligned word of the side whose offset is `align` is split: bytes up to the first boundary,
-/// words, the rest.
+/// Copies so that no aligned word is split on the side whose offset is `align`: bytes up to the first boundary, words,
+/// then the remaining bytes.
 ///
 /// # Safety
 /// `from` must be readable and `to` writable for `len` bytes, both mapped for the whole call.
@@ -432,11 +449,11 @@ unsafe fn copy(to: arch::Target, from: arch::Source, len: usize, align: usize) {
         unsafe { arch::copy_under_8(to, from, lead) };
     }
     let words = (len - lead) & !7;
-    // SAFETY: `words` bytes behind those.
+    // SAFETY: `words` bytes after the lead.
     unsafe { arch::copy_words(to.wrapping_add(lead), from.wrapping_add(lead), words) };
     let done = lead + words;
     if done < len {
-        // SAFETY: what is left of the range.
+        // SAFETY: the remaining bytes of the range.
         unsafe { arch::copy_under_8(to.wrapping_add(done), from.wrapping_add(done), len - done) };
     }
 }
@@ -465,7 +482,7 @@ mod tests {
         assert_eq!(peer.load_u64(0, Ordering::Relaxed), 8);
     }
 
-    /// Moved by both ends, so every length has its own pair of overlapping moves.
+    /// Each copy moves both ends of the range, so every length has its own pair of overlapping moves.
     #[test]
     fn short_copies_of_every_length_change_their_bytes_only() {
         let region = Region::private(4096, PageWish::Small).expect("memory");
@@ -475,7 +492,7 @@ mod tests {
                 (0..256)
                     .step_by(8)
                     .for_each(|at| region.store_u64(at, u64::MAX, Ordering::Relaxed));
-                // SAFETY: inside of a region of our own.
+                // SAFETY: inside a region that only this test uses.
                 unsafe { region.copy_short_in(at, &bytes[..len]) };
                 let mut got = [0; 256];
                 region.copy_out(0, &mut got);
@@ -486,7 +503,8 @@ mod tests {
         }
     }
 
-    /// 240 partitions of 64 KiB took half a gigabyte, and a PUT waited 4 to 40 ms for the kernel to zero its page.
+    /// Guards against a regression: 240 partitions of 64 KiB took half a gigabyte, and a PUT waited 4 to 40 ms for the
+    /// kernel to zero a huge page.
     #[test]
     fn little_memory_takes_no_huge_page() {
         let bytes = |len| {

@@ -1,5 +1,4 @@
-//! [`Agenda`]: entries in the order of their time and then of their making, at a cost that does not grow with
-//! their number.
+//! [`Agenda`]: entries ordered by time and then by creation, at a cost that does not grow with their number.
 //!
 //! ```text
 //! slice of time     8 ns each
@@ -7,20 +6,20 @@
 //!   +---------+---------+---------+---------+-- ... --+
 //!   | current | chain   |         | chain   |         |    far: a heap of what comes later still
 //!   +---------+---------+---------+---------+-- ... --+
-//!     sorted    not sorted; one bit says whether there is any
+//!     sorted    not sorted; one bit per slice: not empty
 //! ```
 //!
-//! Most of what happens in a cluster of machines happens within microseconds of its making, a few entries per slice. So
-//! an entry is chained to its slice, and sorted among its few neighbours when the cursor gets there. A calendar queue
-//! `[Brown88]` whose year never changes its length.
+//! Most events in a cluster happen within microseconds of their creation, a few per slice. So an entry is chained to
+//! its slice, and sorted among its few neighbours when the cursor gets there. A calendar queue `[Brown88]` whose year
+//! has a fixed length.
 
 use crate::{Event, Ps};
 
-/// Something and when.
+/// An event and its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) at: Ps,
-    /// Made how manyth: entries of one time leave in that order.
+    /// Number of entries created before: entries of equal time leave in that order.
     pub(crate) sequence: u64,
     pub(crate) event: Event,
 }
@@ -28,7 +27,7 @@ pub(crate) struct Entry {
 const _: () = assert!(size_of::<Entry>() == 24);
 
 impl Entry {
-    /// Smaller is earlier.
+    /// Sort key; smaller is earlier.
     #[inline]
     fn key(&self) -> u128 {
         u128::from(self.at.0) << 64 | u128::from(self.sequence)
@@ -40,13 +39,13 @@ impl Entry {
     }
 }
 
-/// A slice is 8,192 ps: busy clusters have one event or two in it.
+/// A slice is 8,192 ps: busy clusters have one or two events in it.
 const SLICE_BITS: u32 = 13;
-/// Slices that have a chain of their own.
+/// Number of slices with a chain of their own.
 const SLICES: usize = 2048;
 const WORDS: usize = SLICES / 64;
 
-/// No link: the end of a chain.
+/// End of a chain.
 const NONE: u32 = u32::MAX;
 
 /// A link of a chain.
@@ -56,16 +55,16 @@ struct Link {
     next: u32,
 }
 
-/// See the module.
+/// Entries in three tiers: see the module documentation.
 pub(crate) struct Agenda {
-    /// What comes next: everything up to the cursor's slice, latest first.
+    /// Entries up to the end of the cursor's slice, latest first.
     current: Vec<Entry>,
     cursor: u64,
-    /// The chain of every slice behind the cursor, by its number modulo their number.
+    /// Heads of the chains of later slices, by slice number modulo [`SLICES`].
     chains: Box<[u32; SLICES]>,
-    /// Which chains there are.
+    /// One bit per slice: whether its chain is not empty.
     some: [u64; WORDS],
-    /// Which words of that are not zero.
+    /// One bit per word of `some`: whether the word is not zero.
     words: u32,
     links: Vec<Link>,
     free: Vec<u32>,
@@ -86,7 +85,7 @@ impl Agenda {
         }
     }
 
-    /// Takes an entry in, whenever it is.
+    /// Adds an entry of any time.
     #[inline]
     pub(crate) fn push(&mut self, entry: Entry) {
         let slice = entry.slice();
@@ -99,7 +98,7 @@ impl Agenda {
         }
     }
 
-    /// The next entry, if it is no later than `limit`.
+    /// Takes the next entry if it is no later than `limit`.
     #[inline]
     pub(crate) fn pop(&mut self, limit: Ps) -> Option<Entry> {
         if self.current.is_empty() && !self.advance(limit) {
@@ -111,7 +110,7 @@ impl Agenda {
         }
     }
 
-    /// When the next entry is. Searches its slice.
+    /// Time of the next entry. Searches its slice.
     pub(crate) fn next_at(&self) -> Option<Ps> {
         if let Some(next) = self.current.last() {
             return Some(next.at);
@@ -150,8 +149,8 @@ impl Agenda {
         self.words |= 1 << (place / 64);
     }
 
-    /// Moves the cursor to the next slice that has entries and makes these the current ones. Not to one that begins
-    /// after `limit`: what is made until then would have to be sorted in one by one.
+    /// Moves the cursor to the next slice that has entries and makes them the current ones. It does not move to a slice
+    /// that begins after `limit`: entries created until then would have to be inserted one by one.
     fn advance(&mut self, limit: Ps) -> bool {
         let near = self.next_slice().unwrap_or(u64::MAX);
         let far = self.far.peek().map_or(u64::MAX, Entry::slice);
@@ -170,7 +169,7 @@ impl Agenda {
         true
     }
 
-    /// The next slice with a chain: a search among 32 words, most of which a word of its own rules out.
+    /// The next slice with a chain: a search among 32 words, most of which the summary word rules out.
     #[inline]
     fn next_slice(&self) -> Option<u64> {
         let first = (self.cursor + 1) as usize % SLICES;
@@ -182,7 +181,7 @@ impl Agenda {
         if self.words == 0 {
             return None;
         }
-        // From the word behind; this one again comes last, for its lower bits.
+        // Starts at the following word; the current word comes last, for its lower bits.
         let skipped = self.words.rotate_right(word as u32 + 1).trailing_zeros() as usize;
         let word = (word + 1 + skipped) % WORDS;
         let place = word * 64 + self.some[word].trailing_zeros() as usize;
@@ -207,7 +206,7 @@ impl Agenda {
 
 const _: () = assert!(WORDS == u32::BITS as usize);
 
-/// Sorts an entry into a short list, latest first.
+/// Inserts an entry into a short sorted list, latest first.
 #[inline]
 fn insert(sorted: &mut Vec<Entry>, entry: Entry) {
     let mut at = sorted.len();
@@ -275,7 +274,8 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// Time passes, entries are made at distances from a picosecond to a second, and taken up to some time.
+    /// Operations of the test: time passes, entries are created at distances from a picosecond to a second, and entries
+    /// are taken up to some time.
     #[derive(Clone, Debug)]
     enum Do {
         Push { after: u64 },
@@ -314,7 +314,7 @@ mod tests {
                         let expected = expected.filter(|(key, _)| key.0 <= limit);
                         let popped = agenda.pop(limit);
                         prop_assert_eq!(popped.map(|e| ((e.at, e.sequence), e.event)), expected);
-                        // Who finds nothing lets time pass, which the agenda does not hear of.
+                        // If no entry is due, time passes without a call to the agenda.
                         now = popped.map_or(limit, |entry| entry.at).0;
                         model.remove(&expected.map_or((Ps::MAX, 0), |(key, _)| key));
                     }

@@ -1,9 +1,9 @@
-//! [`CostTable`]: what each kind of work costs; and the book in which a core writes what it spent.
+//! [`CostTable`]: prices per kind of work; and the book that records what a core spent.
 
 use crate::Ps;
 use drover_base::Cost;
 
-/// Prices by the name of the cost. What has no price costs nothing, but is counted and reported.
+/// Prices by the name of the cost. A cost without a price is free, but is counted and reported.
 #[derive(Clone, Debug, Default)]
 pub struct CostTable {
     prices: Vec<(String, Ps)>,
@@ -39,24 +39,24 @@ impl CostTable {
     }
 }
 
-/// What a core spent on one kind of work.
+/// One core's spending on one kind of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CostLine {
-    /// The cost's name.
+    /// Name of the cost.
     pub name: &'static str,
-    /// Units.
+    /// Units of work.
     pub count: u64,
-    /// Time.
+    /// Time spent.
     pub time: Ps,
-    /// False: the table has no price for it.
+    /// Whether the table has a price for it.
     pub is_priced: bool,
 }
 
-/// One core's spending. Costs are found by the address of their name, which is only a shortcut: equal names at
-/// several addresses share a line.
+/// One core's spending. Costs are looked up by the address of their name as a shortcut: equal names at several
+/// addresses share a line.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
-    /// Of every place that addresses are hashed to, the cost that was looked up last.
+    /// Per hash slot of the address, the cost that was looked up last.
     recent: [Known; PLACES],
     known: Vec<Known>,
     lines: Vec<CostLine>,
@@ -73,7 +73,7 @@ struct Known {
 }
 
 impl Book {
-    /// Writes down `count` units of `cost`; returns what they cost.
+    /// Records `count` units of `cost`. Returns their price.
     #[inline]
     pub(crate) fn charge(&mut self, cost: Cost, count: u32, table: &CostTable) -> Ps {
         if count == 0 {
@@ -92,7 +92,7 @@ impl Book {
         time
     }
 
-    /// Writes down time that no table knows the price of: waiting, stalls.
+    /// Records time that has no price in the table: waiting, stalls.
     pub(crate) fn spend(&mut self, cost: Cost, time: Ps, table: &CostTable) {
         self.charge(cost, 1, table);
         let line = self.lines.iter_mut().find(|line| line.name == cost.name);

@@ -1,4 +1,4 @@
-//! [`VirtualCpu`]: a core with a clock of its own, moved by what its work costs.
+//! [`VirtualCpu`]: a core with its own clock, which the cost of its work moves.
 
 use crate::cost::Book;
 use crate::lines::Lines;
@@ -9,40 +9,40 @@ use drover_base::{Cost, Cpu, Line, Ns};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// A core of a simulation, counted over all machines.
+/// Index of a core of a simulation, counted over all machines.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CoreId(pub u32);
 
-/// Where in its round of polling a core is when something arrives. A round takes what the last idle step charged.
+/// Position of a core in its polling round when something arrives. A round takes as long as the last idle step charged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Phase {
-    /// Anywhere: uniform, from the core's seeded stream.
+    /// Uniformly distributed, from the core's seeded stream.
     #[default]
     Uniform,
-    /// In the middle.
+    /// In the middle of the round.
     Mean,
-    /// About to begin.
+    /// At the start of a round.
     Start,
 }
 
-/// What a core is like.
+/// Options of a core.
 #[derive(Clone, Debug)]
 pub struct CpuOptions {
     /// Prices of its work.
     pub costs: Rc<CostTable>,
     /// Prices of its memory.
     pub lines: LinePrices,
-    /// What its machine's last-level cache holds.
+    /// Contents of its machine's last-level cache.
     pub last_level: LastLevel,
-    /// From something being visible to the core having noticed, apart from the phase.
+    /// Time from visibility of an event to its detection, without the polling phase.
     pub detect: Ps,
-    /// See [`Phase`].
+    /// Position in the polling round at an arrival; see [`Phase`].
     pub phase: Phase,
-    /// Every charge is multiplied by this: more than 1 for hyper-threads that share a core.
+    /// Factor on every charge: more than 1 for hyper-threads that share a core.
     pub slowdown: f64,
-    /// More than this in one step is a bug of the actor (waiting for locks and stalls does not count).
+    /// Charge per step above which the actor has a bug (waiting for locks and stalls does not count).
     pub step_cap: Ps,
-    /// How unsteady it is.
+    /// Stalls and clock skew.
     pub noise: Noise,
 }
 
@@ -61,22 +61,22 @@ impl Default for CpuOptions {
     }
 }
 
-/// How a core spent its time.
+/// Time spent by a core.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CoreReport {
-    /// Its machine.
+    /// Machine of the core.
     pub machine: u16,
-    /// Which of the machine's cores.
+    /// Index of the core in its machine.
     pub index: u16,
     /// Time in steps that found work.
     pub busy: Ps,
-    /// Part of it that was waiting: for locks, for cluster in buffers.
+    /// Part of `busy` spent waiting: for locks, for space in buffers.
     pub waited: Ps,
-    /// Time in between, polling in vain.
+    /// Time in between: polling without result.
     pub idle: Ps,
     /// Steps that found work.
     pub busy_steps: u64,
-    /// Steps that did not; the polls between them and the next arrival are not counted.
+    /// Steps that found no work; polls between such a step and the next arrival are not counted.
     pub idle_steps: u64,
     /// Lines fetched from DRAM.
     pub misses: u64,
@@ -86,11 +86,11 @@ pub struct CoreReport {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// Hosts nobody: whoever holds its handle calls it from outside.
+    /// Hosts no actor: the holder of its handle calls it from outside.
     Free,
     /// All its actors are idle.
     Parked,
-    /// Its next step is in the queue, or going on.
+    /// Its next step is queued or running.
     Scheduled,
     /// Its machine crashed.
     Dead,
@@ -103,22 +103,22 @@ pub(crate) struct Core {
     index: u16,
     options: CpuOptions,
     clock: Rc<Cell<Ps>>,
-    /// Where its work has taken it; at or ahead of the simulation's clock while it works.
+    /// The core's own time; at or ahead of the simulation's clock while it works.
     local: Cell<Ps>,
     now: Cell<Ns>,
     skew: Ns,
     pub(crate) state: Cell<State>,
-    /// Of the TIMER event in the queue that counts; others are ignored.
+    /// Time of the TIMER event that counts; other TIMER events in the queue are ignored.
     timer_at: Cell<Ps>,
     wake_at: Cell<Ps>,
     parked_at: Cell<Ps>,
     pub(crate) stalled_until: Cell<Ps>,
-    /// What the last idle step charged: the length of a round of polling.
+    /// Charge of the last idle step: the length of a polling round.
     round: Cell<Ps>,
-    /// Part of the current step that was waiting.
+    /// Waiting time in the current step.
     waited: Cell<Ps>,
     busy: Cell<Ps>,
-    /// Waiting in all busy steps.
+    /// Waiting time in all busy steps.
     busy_waited: Cell<Ps>,
     idle: Cell<Ps>,
     steps: Cell<(u64, u64)>,
@@ -175,22 +175,22 @@ impl VirtualCpu {
         }))
     }
 
-    /// Which core.
+    /// Index of the core in the simulation.
     pub fn id(&self) -> CoreId {
         self.0.id
     }
 
-    /// Whose.
+    /// Machine of the core.
     pub fn machine(&self) -> u16 {
         self.0.machine
     }
 
-    /// From now on every charge is multiplied by `factor`: a sibling has begun to share the core.
+    /// Sets the factor on every charge from now on, for example when a sibling starts to share the core.
     pub fn set_slowdown(&self, factor: f64) {
         self.0.slowdown.set(factor);
     }
 
-    /// The core's own time: when what it does now leaves it. Never behind the simulation's clock.
+    /// The core's own time, at which its current actions take effect. Never behind the simulation's clock.
     #[inline]
     pub fn local(&self) -> Ps {
         let core = &*self.0;
@@ -199,7 +199,7 @@ impl VirtualCpu {
         local
     }
 
-    /// Does nothing until `until`, and writes the time down as `cost`: waiting for a lock, for cluster in a buffer.
+    /// Waits until `until` and accounts for the time as `cost`: waiting for a lock or for space in a buffer.
     pub fn wait_until(&self, until: Ps, cost: Cost) {
         let core = &*self.0;
         let wait = until.since(self.local());
@@ -211,7 +211,7 @@ impl VirtualCpu {
         core.book.borrow_mut().spend(cost, wait, &core.options.costs);
     }
 
-    /// Something this core watches has become visible: if it is parked, it steps when it has noticed.
+    /// Reports that something this core watches has become visible: a parked core steps after its detection time.
     #[inline]
     pub fn notify(&self, queue: &mut Queue) {
         self.notify_at(queue, queue.now());
@@ -228,7 +228,7 @@ impl VirtualCpu {
         self.schedule(queue, noticed);
     }
 
-    /// How it spent its time so far.
+    /// Time spent so far.
     pub fn report(&self) -> CoreReport {
         let core = &*self.0;
         let (busy_steps, idle_steps) = core.steps.get();
@@ -245,7 +245,7 @@ impl VirtualCpu {
         }
     }
 
-    /// Puts the next step into the queue, not before the core's own time.
+    /// Schedules the next step at `at`, not before the core's own time.
     pub(crate) fn schedule(&self, queue: &mut Queue, at: Ps) {
         let core = &*self.0;
         core.state.set(State::Scheduled);
@@ -253,7 +253,7 @@ impl VirtualCpu {
         queue.schedule(at, Event::new(STEP, 0, core.id.0));
     }
 
-    /// A step may begin now; else it has been put off (stalls), or the core is no more.
+    /// Whether a step may begin now; false if it was put off (stall) or the core is dead.
     pub(crate) fn begin_step(&self, queue: &mut Queue) -> bool {
         let core = &*self.0;
         if core.state.get() == State::Dead {
@@ -296,7 +296,7 @@ impl VirtualCpu {
         match wake_at {
             None => {
                 core.steps.set((busy_steps + 1, idle_steps));
-                // Whoever is always busy and free of charge must not stop time.
+                // An actor that is always busy and charges nothing must not stop time.
                 core.local.set(core.local.get().max(start + Ps(1_000)));
                 core.busy.set(core.busy.get() + core.local.get().since(start));
                 core.busy_waited.set(core.busy_waited.get() + core.waited.get());
@@ -326,7 +326,7 @@ impl VirtualCpu {
         }
     }
 
-    /// A TIMER event: wakes the core, or is set again because the core has changed its mind.
+    /// Handles a TIMER event: wakes the core, or sets the timer again because its wake-up time has changed.
     pub(crate) fn timer(&self, queue: &mut Queue) {
         let core = &*self.0;
         if core.timer_at.get() != queue.now() {

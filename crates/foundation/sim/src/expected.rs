@@ -1,11 +1,11 @@
-//! [`Expected`]: items by when they will be there; and [`Alarm`], the one event that looks after them.
+//! [`Expected`]: items ordered by arrival time; and [`Alarm`], the one event that its owner needs.
 
 use crate::{Event, Ps, Queue};
 use std::collections::VecDeque;
 
-/// A queue of items whose times are known before they come. Those of one time keep the order of their announcement.
+/// A queue of items whose arrival times are known in advance. Items of equal time keep the order of insertion.
 ///
-/// Almost all are announced in order, so each costs a look at the last one.
+/// Almost all items are pushed in order, so a push usually compares with the last item only.
 #[derive(Clone, Debug)]
 pub struct Expected<T>(VecDeque<(Ps, T)>);
 
@@ -16,7 +16,7 @@ impl<T> Default for Expected<T> {
 }
 
 impl<T: Copy> Expected<T> {
-    /// `item` will be there at `at`.
+    /// Adds `item`, which arrives at `at`.
     #[inline]
     pub fn push(&mut self, at: Ps, item: T) {
         match self.0.back() {
@@ -28,13 +28,13 @@ impl<T: Copy> Expected<T> {
         }
     }
 
-    /// The next one, and when.
+    /// The next item and its arrival time.
     #[inline]
     pub fn first(&self) -> Option<(Ps, T)> {
         self.0.front().copied()
     }
 
-    /// Takes the next one if it is there at `now`.
+    /// Takes the next item if it has arrived by `now`.
     #[inline]
     pub fn take(&mut self, now: Ps) -> Option<(Ps, T)> {
         match self.0.front() {
@@ -43,24 +43,24 @@ impl<T: Copy> Expected<T> {
         }
     }
 
-    /// How many are expected.
+    /// Number of expected items.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether none is.
+    /// Whether no item is expected.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many of them are there at `now`.
+    /// Number of items that have arrived by `now`.
     pub fn there(&self, now: Ps) -> usize {
         self.0.partition_point(|item| item.0 <= now)
     }
 }
 
-/// When the owner of a [`Station`](crate::Station) looks at it next. Only one event counts: when something turns out
-/// to be due earlier, there is a new one, and the old one does not ring.
+/// Time at which the owner of a [`Station`](crate::Station) looks at it next. Only one event counts: if an earlier time
+/// becomes known, a new event is scheduled and the old one is ignored.
 #[derive(Clone, Copy, Debug)]
 pub struct Alarm(Ps);
 
@@ -71,7 +71,7 @@ impl Default for Alarm {
 }
 
 impl Alarm {
-    /// Rings with `event` at `at`, or now if that is past, unless it rings earlier. Never at [`Ps::MAX`].
+    /// Schedules `event` at `at`, or now if that is past, unless an earlier one is scheduled. Never at [`Ps::MAX`].
     #[inline]
     pub fn set(&mut self, at: Ps, event: Event, queue: &mut Queue) {
         let at = at.max(queue.now());
@@ -81,8 +81,8 @@ impl Alarm {
         }
     }
 
-    /// Its event has come: whether it is the one that counts. If so it rings until it is [silenced](Alarm::silence),
-    /// and is not set meanwhile.
+    /// Called when the event arrives: whether it is the one that counts. If so, the alarm rings until it is
+    /// [silenced](Alarm::silence) and cannot be set meanwhile.
     #[inline]
     pub fn rings(&self, now: Ps) -> bool {
         self.0 == now

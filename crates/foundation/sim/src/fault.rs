@@ -1,66 +1,66 @@
-//! [`FaultPlan`]: which machine or core fails when, drawn from the seed.
+//! [`FaultPlan`]: faults of machines and cores and their times, drawn from the seed.
 //!
-//! **Fault model.** A *crash* stops all cores of a machine in between two steps and silences its card: what has
-//! left it arrives, nothing else does, and its memory is lost. A *restart* comes some time later: the machine
-//! begins with empty memory. A *stall* stops one core for a while, as a scheduler does. Crashes of one machine do
-//! not overlap; whole kinds of fault can be switched off by their counts.
+//! **Fault model.** A *crash* stops all cores of a machine between two steps and silences its card: packets that have
+//! left the card arrive, later ones do not, and the machine's memory is lost. A *restart* follows some time later: the
+//! machine begins with empty memory. A *stall* stops one core for a while, as a scheduler does. Crashes of one machine
+//! do not overlap; setting a count to zero switches off that kind of fault.
 //!
-//! A plan is data: whoever runs a scenario advances the simulation to the time of the next fault and applies it.
+//! A plan is data: the code that runs a scenario advances the simulation to the time of the next fault and applies it.
 
 use crate::Stream;
 use drover_base::Ns;
 
-/// What goes wrong.
+/// Kind of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultKind {
-    /// The machine is gone.
+    /// The machine stops and loses its memory.
     Crash,
-    /// It is there again, with nothing in memory.
+    /// The machine starts again with empty memory.
     Restart,
-    /// Its core of this index (modulo how many it has) does nothing for so long.
+    /// One core does nothing for `time`.
     Stall {
-        /// Which of the machine's cores.
+        /// Index of the machine's core, modulo its number of cores.
         core_index: u32,
-        /// How long.
+        /// Length of the stall.
         time: Ns,
     },
 }
 
-/// A fault.
+/// A fault of a machine at a point in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// When.
+    /// Time of the fault.
     pub at: Ns,
-    /// Where.
+    /// Index of the machine.
     pub machine: u16,
-    /// What.
+    /// Kind of the fault.
     pub kind: FaultKind,
 }
 
-/// How much goes wrong.
+/// Number and size of the faults of a plan.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FaultOptions {
-    /// Faults happen before this time.
+    /// End of the faults: all happen before this time.
     pub horizon: Ns,
-    /// How many crashes, each followed by a restart.
+    /// Number of crashes, each followed by a restart.
     pub crashes: u32,
-    /// From crash to restart, at most.
+    /// Longest time from crash to restart.
     pub down_max: Ns,
-    /// How many stalls.
+    /// Number of stalls.
     pub stalls: u32,
-    /// The longest stall.
+    /// Longest stall.
     pub stall_max: Ns,
 }
 
-/// Faults in the order of time.
+/// Faults ordered by time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FaultPlan {
-    /// The faults.
+    /// Faults in ascending order of time.
     pub faults: Vec<Fault>,
 }
 
 impl FaultPlan {
-    /// A plan for `machines`, the same for the same seed.
+    /// Draws a plan for `machines`; equal seeds give equal plans.
     pub fn draw(seed: u64, machines: &[u16], options: &FaultOptions) -> FaultPlan {
         let mut plan = FaultPlan::default();
         if machines.is_empty() {
@@ -87,7 +87,7 @@ impl FaultPlan {
         plan
     }
 
-    /// Adds a crash and its restart, unless the machine is down then anyway.
+    /// Adds a crash and its restart, unless the machine is already down at that time.
     fn crash(&mut self, machine: u16, at: Ns, up_at: Ns) {
         let own: Vec<_> = self
             .faults

@@ -1,18 +1,18 @@
 //! A discrete-event simulation of a cluster of machines: virtual time, cores, servers with queues, seeds.
 //!
-//! It knows neither verbs nor keys and values: what a network card does is a [`Model`] of another crate.
+//! It depends on neither verbs nor keys and values: network cards are a [`Model`] of another crate.
 //!
 //! - [`Sim`] runs events in the order of their time and steps the [`Actor`](drover_base::Actor)s of virtual cores.
-//! - [`VirtualCpu`] is a core as actors see it: work moves its clock by what a [`CostTable`] says.
-//! - [`Station`] and [`Pipe`] are what models are built of: servers with a queue, and streams of bytes.
-//! - [`Stream`] is randomness that no other entity's draws can shift; [`Noise`] and [`FaultPlan`] draw from it.
+//! - [`VirtualCpu`] is a core as actors see it: work moves its clock by the prices of a [`CostTable`].
+//! - [`Station`] and [`Pipe`] are the parts of models: servers with a queue, and streams of bytes.
+//! - [`Stream`] is randomness that is independent of other entities' draws; [`Noise`] and [`FaultPlan`] use it.
 //!
-//! **The step rule.** An actor sees memory as of the start of its step; what it charges moves the clock of its
-//! core; what it posts carries that clock. A busy actor steps again when its clock says so, an idle one is parked
-//! until something it watches arrives or its timer comes: empty polls are arithmetic, not events. The error is at
+//! **The step rule.** An actor sees memory as of the start of its step; its charges move the clock of its core; its
+//! posts carry that clock. A busy actor steps again at the time of its clock. An idle actor is parked until something
+//! it watches arrives or its timer expires: empty polls are accounted for by arithmetic, not by events. The error is at
 //! most one step's charge, which is therefore capped ([`CpuOptions::step_cap`]).
 //!
-//! **Determinism.** Time is whole picoseconds, events of one time run in the order of their making, and the same
+//! **Determinism.** Time is whole picoseconds, events of equal time run in the order of their creation, and the same
 //! seed gives the same [`trace hash`](Sim::trace_hash).
 //!
 //! ```

@@ -1,22 +1,22 @@
-//! [`Lines`]: which cache lines a core has near, and which are on their way.
+//! [`Lines`]: the cache lines that a core holds, and those in flight.
 
 use crate::{LastLevel, Ps};
 use drover_base::Line;
 
-/// What touching memory costs.
+/// Prices of memory accesses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinePrices {
-    /// A line touched a moment ago.
+    /// A line touched recently.
     pub hit: Ps,
-    /// A line from DRAM, at random.
+    /// A random line from DRAM.
     pub miss: Ps,
-    /// The line after one touched a moment ago: the core fetches ahead.
+    /// The line after one touched recently: the core prefetches it.
     pub next: Ps,
     /// A line from the last-level cache.
     pub last_level: Ps,
-    /// Asking for a line ahead of time.
+    /// A prefetch.
     pub prefetch: Ps,
-    /// How many lines can be on their way at once; who asks for one more waits. At most 32.
+    /// Lines in flight at once, at most 32; a prefetch beyond that waits.
     pub in_flight_max: usize,
 }
 
@@ -34,20 +34,20 @@ impl Default for LinePrices {
     }
 }
 
-/// Sets of the first-level cache: the offset of a line in its page is the number of its set, as in the processors that
-/// we model, so runs do not depend on where the system maps memory.
+/// Sets of the first-level cache. The offset of a line in its page is the number of its set, as in the modelled
+/// processors, so runs do not depend on where the system maps memory.
 const SETS: usize = 64;
 /// Lines per set: 32 KiB altogether.
 const WAYS: usize = 8;
-/// More lines than this are never on their way at once.
+/// Upper bound of the lines in flight.
 const IN_FLIGHT_MAX: usize = 32;
 
-/// A line that is near, or on its way.
+/// A line that is cached or in flight.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     tag: usize,
     there_at: Ps,
-    /// Not only asked for ahead of time.
+    /// Whether it was touched, not only prefetched.
     touched: bool,
 }
 
@@ -57,15 +57,16 @@ const EMPTY: Way = Way {
     touched: false,
 };
 
-/// The first-level cache of a core, least recently used out. Everything else is in DRAM: right for tables much larger
-/// than the last-level cache; but what cards write is [there](LastLevel).
+/// The first-level cache of a core with least-recently-used replacement. All other lines are in DRAM, which is right
+/// for tables much larger than the last-level cache; lines that cards write are in the [last level](LastLevel).
 #[derive(Debug)]
 pub(crate) struct Lines {
     prices: LinePrices,
     last_level: LastLevel,
-    /// Set by set, most recently used first. Empty until the first use: most cores of a cluster never ask for a line.
+    /// Sets, each with the most recently used line first. Empty until the first use: most cores of a cluster never
+    /// touch a line.
     near: Vec<[Way; WAYS]>,
-    /// When the last lines that were asked for ahead of time are there: number `n` in place `n % IN_FLIGHT_MAX`.
+    /// Arrival times of the last prefetched lines: prefetch `n` in slot `n % IN_FLIGHT_MAX`.
     fills: [Ps; IN_FLIGHT_MAX],
     asked: usize,
     pub(crate) misses: u64,
@@ -86,7 +87,7 @@ impl Lines {
         }
     }
 
-    /// What a touch at `now` costs.
+    /// Cost of a touch at `now`.
     pub(crate) fn touch(&mut self, line: Line, now: Ps) -> Ps {
         let tag = line.0 >> 6;
         let hit = self.prices.hit;
@@ -106,7 +107,7 @@ impl Lines {
         price
     }
 
-    /// What asking for a line at `now` costs: more than a little only when too many are on their way.
+    /// Cost of a prefetch at `now`: high only when too many lines are in flight.
     pub(crate) fn prefetch(&mut self, line: Line, now: Ps) -> Ps {
         let tag = line.0 >> 6;
         let price = self.prices.prefetch;
@@ -114,11 +115,11 @@ impl Lines {
             return price;
         }
         if self.last_level.has(line.0) {
-            // It holds a buffer for so short a time that nobody waits for it.
+            // It occupies a fill buffer too briefly for others to wait for it.
             self.bring(tag, now + self.prices.last_level, false);
             return price;
         }
-        // Lines come in the order in which they were asked for, so there is cluster when that one has come.
+        // Lines arrive in the order of their prefetches, so a fill buffer is free when that line has arrived.
         let wait = match self.asked.checked_sub(self.prices.in_flight_max) {
             Some(before) => self.fills[before % IN_FLIGHT_MAX].since(now),
             None => Ps::ZERO,
@@ -131,7 +132,7 @@ impl Lines {
         price + wait
     }
 
-    /// The line's place, if it is near or on its way; it is the most recently used of its set now.
+    /// The entry of the line if it is cached or in flight; makes it the most recently used of its set.
     fn use_near(&mut self, tag: usize) -> Option<&mut Way> {
         let set = self.near.get_mut(tag % SETS)?;
         let at = set.iter().position(|way| way.tag == tag)?;
@@ -144,7 +145,7 @@ impl Lines {
         set.is_some_and(|set| set.iter().any(|way| way.tag == tag && way.touched))
     }
 
-    /// In the place of the least recently used.
+    /// Replaces the least recently used line of the set.
     fn bring(&mut self, tag: usize, there_at: Ps, touched: bool) {
         self.near.resize(SETS, [EMPTY; WAYS]);
         let set = &mut self.near[tag % SETS];
@@ -165,7 +166,7 @@ mod tests {
         Line((1 << 20) + n * 64)
     }
 
-    /// Lines that are not in a row.
+    /// Lines that are not adjacent.
     fn apart(n: usize) -> Line {
         line(2 * n)
     }
@@ -233,7 +234,7 @@ mod tests {
         assert_eq!(touched, [ns(1.0); 8]);
     }
 
-    /// Batches ask for three lines per request, some thirty requests long: all of them stay.
+    /// Batches prefetch three lines per request for some thirty requests: all of them stay.
     #[test]
     fn a_hundred_lines_stay_and_the_ninth_of_a_set_pushes_one_out() {
         let mut lines = Lines::new(LinePrices::default(), LastLevel::default());

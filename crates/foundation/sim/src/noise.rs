@@ -1,23 +1,23 @@
-//! [`Noise`]: what a real machine does to a core now and then. Off unless asked for.
+//! [`Noise`]: disturbances of a core by a real machine. Off by default.
 
 use crate::{Ps, Stream};
 use drover_base::Ns;
 
-/// How unsteady cores are.
+/// Stalls and clock skew of cores.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Noise {
-    /// A stall comes this often on average; [`Ns::MAX`]: never.
+    /// Mean time between stalls; [`Ns::MAX`]: never.
     pub stall_every: Ns,
-    /// The shortest stall.
+    /// Shortest stall.
     pub stall_min: Ns,
-    /// The longest; lengths between are log-uniform.
+    /// Longest stall; lengths in between are log-uniform.
     pub stall_max: Ns,
-    /// Clocks differ by up to this at the start, and keep differing.
+    /// Clocks differ by up to this from the start; the difference is constant.
     pub skew_max: Ns,
 }
 
 impl Noise {
-    /// None at all.
+    /// No disturbance.
     pub const OFF: Noise = Noise {
         stall_every: Ns::MAX,
         stall_min: Ns::ZERO,
@@ -34,7 +34,7 @@ impl Noise {
     };
 }
 
-/// The stalls of one core, drawn one ahead.
+/// The stalls of one core; the next one is drawn in advance.
 #[derive(Debug)]
 pub(crate) struct Stalls {
     noise: Noise,
@@ -60,7 +60,7 @@ impl Stalls {
         }
     }
 
-    /// How long a step that would begin at `now` has to wait.
+    /// Waiting time of a step that would begin at `now`.
     #[inline]
     pub(crate) fn at(&mut self, now: Ps) -> Ps {
         if now < self.next {

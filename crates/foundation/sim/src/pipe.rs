@@ -1,9 +1,9 @@
-//! [`Pipe`]: a server of bytes in the order of arrival. Its service times are known on arrival, so it needs no
-//! events of its own: it remembers only until when it is busy.
+//! [`Pipe`]: a server of bytes in the order of arrival. Service times are known on arrival, so it needs no events: its
+//! state is the time until which it is busy.
 
 use crate::{Ps, Usage};
 
-/// Time per byte as a fixed-point number, so that no rounding depends on how a sum is grouped.
+/// Time per byte as a fixed-point number, so that rounding does not depend on how a sum is grouped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ByteTime {
     /// Picoseconds per byte, times 2^20.
@@ -13,7 +13,7 @@ pub struct ByteTime {
 impl ByteTime {
     const SHIFT: u32 = 20;
 
-    /// Of a pipe that carries `bytes_per_ns`; infinitely fast at infinity.
+    /// The time per byte at `bytes_per_ns`; zero for an infinite rate.
     ///
     /// # Panics
     /// If the rate is not positive.
@@ -24,7 +24,7 @@ impl ByteTime {
         }
     }
 
-    /// How long `bytes` take.
+    /// Time for `bytes`.
     #[inline]
     pub fn of(self, bytes: u64) -> Ps {
         Ps((bytes * self.scaled) >> ByteTime::SHIFT)
@@ -41,7 +41,7 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// A pipe of that rate.
+    /// A pipe of the given rate.
     pub fn new(rate: ByteTime) -> Pipe {
         Pipe {
             rate,
@@ -51,8 +51,8 @@ impl Pipe {
         }
     }
 
-    /// Carries `bytes` that are there at `now`, after all that came before. Returns when the first of them
-    /// enters and when the last one is through. Calls come in the order of `now`.
+    /// Carries `bytes` that arrive at `now`, after all earlier ones. Returns when the first byte enters and when the
+    /// last byte leaves. Calls come in the order of `now`.
     #[inline]
     pub fn carry(&mut self, now: Ps, bytes: u64) -> (Ps, Ps) {
         let start = now.max(self.free_at);
@@ -64,7 +64,7 @@ impl Pipe {
         (start, self.free_at)
     }
 
-    /// When `bytes` that are there at `now` would be through.
+    /// Time at which `bytes` that arrive at `now` would have left.
     #[inline]
     pub fn through_at(&self, now: Ps, bytes: u64) -> Ps {
         now.max(self.free_at) + self.rate.of(bytes)
@@ -75,12 +75,12 @@ impl Pipe {
         self.bytes
     }
 
-    /// How long somebody who came at `now` would wait.
+    /// Waiting time of bytes that arrive at `now`.
     pub fn backlog(&self, now: Ps) -> Ps {
         self.free_at.since(now)
     }
 
-    /// How much it was used up to `now`: what it has yet to carry does not count. It keeps no high-water mark.
+    /// Usage up to `now`, without bytes still to be carried. There is no high-water mark.
     pub fn usage(&self, now: Ps) -> Usage {
         Usage {
             busy: self.usage.busy - self.backlog(now),

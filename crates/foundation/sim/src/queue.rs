@@ -1,18 +1,17 @@
-//! [`Queue`]: what is going to happen, in the order of time and then of making.
+//! [`Queue`]: future events, ordered by time and then by creation.
 
 use crate::Ps;
 use crate::agenda::{Agenda, Entry};
 use drover_base::mix;
 
-/// Something that happens. What the numbers mean is the business of whoever made it; kinds below
-/// [`Event::FIRST_KIND`] are the simulator's own.
+/// An event. Its creator defines what the numbers mean; kinds below [`Event::FIRST_KIND`] belong to the simulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// What.
+    /// Kind of the event.
     pub kind: u16,
-    /// To which of several alike.
+    /// Index of the unit among several alike.
     pub unit: u16,
-    /// With what.
+    /// Argument of the event.
     pub arg: u32,
 }
 
@@ -30,7 +29,7 @@ impl Event {
     }
 }
 
-/// Events to come. Allocates only while it grows.
+/// Future events. Allocates only while it grows.
 pub struct Queue {
     agenda: Agenda,
     now: Ps,
@@ -58,7 +57,7 @@ impl Queue {
         self.now
     }
 
-    /// Lets `event` happen at `at`; what should have happened already happens now.
+    /// Schedules `event` at `at`; an event of the past happens now.
     #[inline]
     pub fn schedule(&mut self, at: Ps, event: Event) {
         let entry = Entry {
@@ -70,7 +69,7 @@ impl Queue {
         self.agenda.push(entry);
     }
 
-    /// Takes the next event that happens no later than `limit`, and moves the clock there.
+    /// Takes the next event that happens no later than `limit`, and moves the clock to its time.
     #[inline]
     pub(crate) fn take(&mut self, limit: Ps) -> Option<Event> {
         let Entry { at, event, .. } = self.agenda.pop(limit)?;
@@ -80,23 +79,23 @@ impl Queue {
         Some(event)
     }
 
-    /// Moves the clock on to `at` when nothing happens before.
+    /// Moves the clock on to `at` if no event happens before.
     pub(crate) fn pass(&mut self, at: Ps) {
         debug_assert!(self.next_at().is_none_or(|next| next > at));
         self.now = self.now.max(at);
     }
 
-    /// How many events have been taken.
+    /// Number of events taken so far.
     pub fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// When the next one happens.
+    /// Time of the next event.
     pub fn next_at(&self) -> Option<Ps> {
         self.agenda.next_at()
     }
 
-    /// How many wait.
+    /// Number of events waiting.
     pub fn waiting(&self) -> usize {
         self.agenda.len()
     }

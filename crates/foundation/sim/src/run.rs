@@ -8,14 +8,14 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Kind of the event "this core steps".
+/// Event kind: a core steps.
 pub(crate) const STEP: u16 = 0;
-/// Kind of the event "a timer of this core".
+/// Event kind: a timer of a core expires.
 pub(crate) const TIMER: u16 = 1;
 
-/// What is simulated besides cores: whatever handles the events it made.
+/// The simulated parts other than cores; handles the events that it scheduled.
 pub trait Model {
-    /// Something happens now ([`Queue::now`]).
+    /// Handles `event`, which happens now ([`Queue::now`]).
     fn handle(&mut self, event: Event, queue: &mut Queue);
 }
 
@@ -23,11 +23,11 @@ type BoxedActor = Box<dyn Actor<VirtualCpu>>;
 
 struct CoreSlot {
     cpu: VirtualCpu,
-    /// Away while they step.
+    /// Empty while they step.
     actors: Vec<BoxedActor>,
 }
 
-/// A simulation; clones are handles of the same one. Everything of it stays on one thread.
+/// A simulation; clones are handles of the same one. It stays on one thread.
 pub struct Sim<M>(Rc<Inner<M>>);
 
 struct Inner<M> {
@@ -39,7 +39,7 @@ struct Inner<M> {
     wakes: Arc<Wakes>,
 }
 
-/// Cores that a [`Sim::waker`] has woken. Wakers may be called anywhere, so this is all they know.
+/// Cores woken by a [`Sim::waker`]. Wakers may be called on any thread, so they share only this.
 #[derive(Default)]
 struct Wakes {
     any: AtomicBool,
@@ -65,7 +65,7 @@ impl<M: Model> Sim<M> {
         }))
     }
 
-    /// Adds a core to `machine`. It does nothing until it hosts an actor.
+    /// Adds a core to `machine`. The core is idle until it hosts an actor.
     pub fn add_core(&self, machine: u16, options: CpuOptions) -> VirtualCpu {
         let mut hosts = self.0.hosts.borrow_mut();
         let index = hosts.iter().filter(|host| host.cpu.machine() == machine).count();
@@ -79,7 +79,7 @@ impl<M: Model> Sim<M> {
         cpu
     }
 
-    /// Lets `cpu` step `actor` from now on, after those it hosts already.
+    /// Hosts `actor` on `cpu`; it steps after the actors hosted earlier.
     pub fn host(&self, cpu: &VirtualCpu, actor: BoxedActor) {
         self.0.hosts.borrow_mut()[cpu.id().0 as usize].actors.push(actor);
         if matches!(cpu.0.state.get(), State::Free | State::Parked) {
@@ -89,16 +89,16 @@ impl<M: Model> Sim<M> {
         }
     }
 
-    /// Does something to the model from outside an event: what a core does in its step, say.
+    /// Applies `act` to the model from outside an event, for example from a step of a core.
     ///
     /// # Panics
-    /// If the model is at work already.
+    /// If the model is already in use.
     #[inline]
     pub fn with<R>(&self, act: impl FnOnce(&mut M, &mut Queue) -> R) -> R {
         act(&mut self.0.model.borrow_mut(), &mut self.0.queue.borrow_mut())
     }
 
-    /// The time.
+    /// The virtual time.
     pub fn now(&self) -> Ps {
         self.0.clock.get()
     }
@@ -108,17 +108,17 @@ impl<M: Model> Sim<M> {
         self.0.seed
     }
 
-    /// A hash over all events so far: equal for equal seeds, and for nothing else.
+    /// A hash over all events so far: equal seeds give equal hashes.
     pub fn trace_hash(&self) -> u64 {
         self.0.queue.borrow().hash()
     }
 
-    /// How many events were handled.
+    /// Number of events handled.
     pub fn events(&self) -> u64 {
         self.0.queue.borrow().taken()
     }
 
-    /// All cores, in the order of their making.
+    /// All cores, in the order of their creation.
     pub fn cores(&self) -> Vec<VirtualCpu> {
         self.0
             .hosts
@@ -128,7 +128,7 @@ impl<M: Model> Sim<M> {
             .collect()
     }
 
-    /// Wakes `cpu` when called, from whichever thread.
+    /// A function that wakes `cpu`; any thread may call it.
     pub fn waker(&self, cpu: &VirtualCpu) -> impl Fn() + Send + Sync + 'static {
         let (wakes, id) = (self.0.wakes.clone(), cpu.id());
         move || {
@@ -158,10 +158,10 @@ impl<M: Model> Sim<M> {
                 gone.append(&mut host.actors);
             }
         }
-        drop(gone); // what actors drop may call the model
+        drop(gone); // the destructors of actors may call the model
     }
 
-    /// Runs everything that happens no later than `until`; then it is `until`.
+    /// Runs all events up to and including `until`, and sets the time to `until`.
     pub fn run_until(&self, until: Ns) {
         self.run_while(until, || true);
     }
@@ -171,12 +171,12 @@ impl<M: Model> Sim<M> {
         self.run(until, &mut || true);
     }
 
-    /// When something happens next.
+    /// Time of the next event.
     pub fn next_at(&self) -> Option<Ps> {
         self.0.queue.borrow().next_at()
     }
 
-    /// Drops all actors: they may hold handles of this very simulation, which would keep it alive.
+    /// Drops all actors: they may hold handles of this simulation, which would keep it alive.
     pub fn dismiss(&self) {
         let gone: Vec<_> = self
             .0
@@ -185,16 +185,17 @@ impl<M: Model> Sim<M> {
             .iter_mut()
             .map(|host| std::mem::take(&mut host.actors))
             .collect();
-        drop(gone); // what actors drop may call the model
+        drop(gone); // the destructors of actors may call the model
     }
 
-    /// Runs for `time`.
+    /// Runs for `time` from now.
     pub fn run_for(&self, time: Ns) {
         let until = self.now() + Ps::from(time);
         self.run(until, &mut || true);
     }
 
-    /// Runs until `until`, or until `going` says no; it is asked after every step of a core. Returns its last answer.
+    /// Runs until `until`, or until `going` returns false; it is called after every step of a core. Returns its last
+    /// result.
     pub fn run_while(&self, until: Ns, mut going: impl FnMut() -> bool) -> bool {
         self.run(Ps::from(until), &mut going)
     }
@@ -217,7 +218,7 @@ impl<M: Model> Sim<M> {
         true
     }
 
-    /// Runs the model up to the next event of a core, which it returns; else up to `until`.
+    /// Runs model events up to the next event of a core, which it returns; else up to `until`.
     fn run_model(&self, until: Ps) -> Option<Event> {
         let mut queue = self.0.queue.borrow_mut();
         let mut model = self.0.model.borrow_mut();
@@ -233,7 +234,7 @@ impl<M: Model> Sim<M> {
         None
     }
 
-    /// One step of every actor that `cpu` hosts.
+    /// Steps every actor that `cpu` hosts once.
     fn step(&self, cpu: &VirtualCpu) {
         if !cpu.begin_step(&mut self.0.queue.borrow_mut()) {
             return;
@@ -248,7 +249,7 @@ impl<M: Model> Sim<M> {
             return;
         }
         let hosted = &mut self.0.hosts.borrow_mut()[at].actors;
-        actors.append(hosted); // those hosted during the step
+        actors.append(hosted); // actors hosted during the step
         *hosted = actors;
         let wake_at = match progress {
             Progress::Busy => None,
@@ -257,10 +258,11 @@ impl<M: Model> Sim<M> {
         cpu.end_step(&mut self.0.queue.borrow_mut(), start, wake_at);
     }
 
-    /// Notifies the cores that wakers named since the last time.
+    /// Notifies the cores that wakers have named since the last call.
     fn hear_wakers(&self) {
         let wakes = &self.0.wakes;
-        // Acquire: pairs with the store of the waker. Looks before it swaps, which would cost every step twenty cycles.
+        // Acquire: pairs with the waker's store. The plain load first avoids a swap, which would cost every step twenty
+        // cycles.
         if !wakes.any.load(Ordering::Relaxed) || !wakes.any.swap(false, Ordering::Acquire) {
             return;
         }

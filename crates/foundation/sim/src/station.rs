@@ -2,19 +2,19 @@
 
 use crate::{Expected, Ps};
 
-/// How much a resource was used. Subtract an earlier copy to see one interval.
+/// Usage of a resource. Subtract an earlier copy to get one interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
     /// Time spent serving.
     pub busy: Ps,
     /// Items served.
     pub served: u64,
-    /// Most items there at once, the one in service among them.
+    /// Most items present at once, including the one in service.
     pub high_water: u64,
 }
 
 impl Usage {
-    /// What came after `earlier` (the high-water mark is that of all time).
+    /// Usage since `earlier` (the high-water mark is that of all time).
     pub fn since(&self, earlier: &Usage) -> Usage {
         Usage {
             busy: self.busy - earlier.busy,
@@ -24,15 +24,15 @@ impl Usage {
     }
 }
 
-/// A server with a queue of items, each a number that its owner understands.
+/// A server with a queue of items; an item is a number that the owner interprets.
 ///
 /// ```text
-/// expect(at, item)  it will be there at that time
-/// next_at()         when the next service begins: the owner's [`Alarm`](crate::Alarm) wants to know
-/// take(now)         the item whose service begins now: the owner looks up what it costs *now*
-/// serve(now, time)  says so, and until when
+/// expect(at, item)  an item will arrive at that time
+/// next_at()         when the next service begins: the owner sets its [`Alarm`](crate::Alarm) to it
+/// take(now)         the item whose service begins now: the owner decides what it costs *now*
+/// serve(now, time)  begins that service, which takes `time`
 /// ```
-/// Between two services there is nothing to do, so an item costs its owner one event, however long it waits.
+/// No work is needed between two services, so an item costs its owner one event, however long it waits.
 #[derive(Debug, Default)]
 pub struct Station {
     queue: Expected<u32>,
@@ -41,19 +41,19 @@ pub struct Station {
 }
 
 impl Station {
-    /// `item` will be there at `at`.
+    /// Announces `item`, which arrives at `at`.
     #[inline]
     pub fn expect(&mut self, at: Ps, item: u32) {
         self.queue.push(at, item);
     }
 
-    /// When the next service begins, as far as is known: never too late.
+    /// Start of the next service as far as is known: never too late.
     #[inline]
     pub fn next_at(&self) -> Option<Ps> {
         self.queue.first().map(|first| first.0.max(self.free_at))
     }
 
-    /// The item whose service begins now, if one does.
+    /// Takes the item whose service begins now, if any.
     #[inline]
     pub fn take(&mut self, now: Ps) -> Option<u32> {
         if self.free_at > now {
@@ -71,7 +71,7 @@ impl Station {
         self.usage.high_water = self.usage.high_water.max(there);
     }
 
-    /// The service of what was [taken](Station::take) takes `time`. Returns when it ends.
+    /// Serves the item just [taken](Station::take) for `time`. Returns the end of the service.
     #[inline]
     pub fn serve(&mut self, now: Ps, time: Ps) -> Ps {
         debug_assert!(self.free_at <= now, "one at a time");
@@ -81,13 +81,13 @@ impl Station {
         self.free_at
     }
 
-    /// From when on it is idle, if nobody comes.
+    /// Time from which the server is idle unless further items arrive.
     #[inline]
     pub fn free_at(&self) -> Ps {
         self.free_at
     }
 
-    /// How much it was used.
+    /// Usage so far.
     pub fn usage(&self) -> Usage {
         self.usage
     }

@@ -3,8 +3,8 @@
 use drover_base::mix;
 use std::cell::Cell;
 
-/// The nth draw is a hash of the stream's name and n: streams are independent however many there are, and an
-/// entity more shifts nobody's draws. `[Steele14]`
+/// The nth draw is a hash of the stream's name and n: any number of streams are independent, and adding an entity does
+/// not change other draws. `[Steele14]`
 #[derive(Clone, Debug)]
 pub struct Stream {
     key: u64,
@@ -12,7 +12,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The stream of `purpose` for `entity` under `seed`.
+    /// The random stream of `purpose` for `entity` under `seed`.
     pub fn new(seed: u64, entity: u64, purpose: &str) -> Stream {
         let named = purpose.bytes().fold(0, |hash, byte| {
             mix(hash ^ u64::from(byte) ^ 0x9e37_79b9_7f4a_7c15)
@@ -32,13 +32,13 @@ impl Stream {
         mix(self.key.wrapping_add(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// A number in [0, 1).
+    /// A uniform number in [0, 1).
     #[inline]
     pub fn unit(&self) -> f64 {
         (self.next() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// A number below `bound` (at least 1).
+    /// A uniform number below `bound` (at least 1).
     #[inline]
     pub fn below(&self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
@@ -50,12 +50,12 @@ impl Stream {
         p > 0.0 && self.unit() < p
     }
 
-    /// A distance between events that come `mean` apart on average, without memory.
+    /// An exponentially distributed distance between events, with mean `mean`.
     pub fn exponential(&self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }
 
-    /// Between `low` and `high`, every factor of two as likely as any other.
+    /// A log-uniform number between `low` and `high`: every factor of two is equally likely.
     pub fn log_uniform(&self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.unit())
     }

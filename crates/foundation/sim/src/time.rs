@@ -9,17 +9,17 @@ use std::ops::{Add, AddAssign, Mul, Sub};
 pub struct Ps(pub u64);
 
 impl Ps {
-    /// The start.
+    /// Start of the simulation.
     pub const ZERO: Ps = Ps(0);
-    /// Later than anything that happens.
+    /// Later than any event.
     pub const MAX: Ps = Ps(u64::MAX);
 
-    /// `ns` nanoseconds, rounded to picoseconds; negative ones are none.
+    /// `ns` nanoseconds, rounded to picoseconds; negative values become zero.
     pub fn from_ns(ns: f64) -> Ps {
         Ps((ns * 1e3).round().max(0.0) as u64)
     }
 
-    /// In nanoseconds, rounded down: what a clock shows.
+    /// Whole nanoseconds, rounded down, as a clock shows them.
     pub const fn floor(self) -> Ns {
         Ns(self.0 / 1_000)
     }
@@ -29,7 +29,7 @@ impl Ps {
         self.0 as f64 / 1e3
     }
 
-    /// The distance from `earlier`; zero when `earlier` is not earlier.
+    /// The distance from `earlier` to `self`; zero when `earlier` is not earlier.
     pub const fn since(self, earlier: Ps) -> Ps {
         Ps(self.0.saturating_sub(earlier.0))
     }

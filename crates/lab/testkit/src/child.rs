@@ -23,7 +23,7 @@ pub struct Channel(OwnedFd);
 pub struct Gone;
 
 impl Channel {
-    /// The parent's socket, in a child started by [`spawn`]: its standard input.
+    /// The parent's socket in a child started by [`spawn`]: its standard input.
     pub fn of_child() -> Channel {
         Channel(
             std::io::stdin()
@@ -44,7 +44,7 @@ impl Channel {
         let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         assert!(fds.is_empty() || ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
-        // A leading byte, because an empty packet looks like the end.
+        // A leading byte, because an empty packet looks like end of file.
         let parts = [IoSlice::new(&[1]), IoSlice::new(&export.bytes)];
         rustix::net::sendmsg(&self.0, &parts, &mut ancillary, SendFlags::NOSIGNAL).map_err(|_| Gone)?;
         Ok(())
@@ -56,7 +56,7 @@ impl Channel {
             .map(|message| message.expect("a blocking call"))
     }
 
-    /// The next message, if there is one.
+    /// The next message, if any.
     pub fn try_receive(&mut self) -> Result<Option<Export>, Gone> {
         self.next(RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT)
     }
@@ -98,8 +98,8 @@ impl Channel {
     }
 }
 
-/// This executable again, with `args`, `role` in its environment, and a channel. It dies with its channel: a
-/// child that waits for us ends when we do.
+/// Starts this executable again with `args`, `role` in its environment, and a channel. A child that waits on its
+/// channel ends when we do.
 pub fn spawn(args: &[&str], role: &str) -> (Child, Channel) {
     let (ours, theirs) = rustix::net::socketpair(
         AddressFamily::UNIX,

@@ -1,24 +1,27 @@
-//! Which cores there are, and pinning a thread to one.
+//! Lists the cores of the machine, and pins threads to them.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 use std::path::Path;
 
-/// A logical core this process may run on.
+/// A logical core that this process may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Core {
-    /// The system's number for it.
+    /// The system's number of the logical core.
     pub index: usize,
-    /// Its socket.
+    /// Socket of the core.
     pub package: usize,
-    /// Its physical core within the socket.
+    /// Physical core within the socket.
     pub physical: usize,
-    /// 0 for the first logical core of a physical one, 1 for its SMT sibling, ...
+    /// 0 for the first logical core of a physical core, 1 for its SMT sibling, ...
     pub sibling_rank: usize,
 }
 
-/// The cores this process may run on, in the order to use them: one per physical core first, then siblings.
-/// Where the system does not tell, every core counts as a physical one.
+/// The cores that this process may use, in the order in which to use them: one per physical core first, then siblings.
+/// If the system gives no topology, every core counts as a physical one.
+///
+/// # Errors
+/// The affinity of the process cannot be read.
 pub fn cores() -> io::Result<Vec<Core>> {
     let allowed = sched_getaffinity(None)?;
     let topology = Path::new("/sys/devices/system/cpu");
@@ -26,7 +29,10 @@ pub fn cores() -> io::Result<Vec<Core>> {
     Ok(rank(all.map(|index| place(topology, index)).collect()))
 }
 
-/// Runs the calling thread on core `index` only.
+/// Restricts the calling thread to core `index`.
+///
+/// # Errors
+/// The system refuses, for example because the core is not allowed.
 pub fn pin(index: usize) -> io::Result<()> {
     if index >= CpuSet::MAX_CPU {
         return Err(io::Error::new(
@@ -54,7 +60,7 @@ fn place(topology: &Path, index: usize) -> Core {
     }
 }
 
-/// Numbers siblings and sorts.
+/// Numbers the siblings and sorts the cores.
 fn rank(mut cores: Vec<Core>) -> Vec<Core> {
     for i in 0..cores.len() {
         let same = |c: &&Core| (c.package, c.physical) == (cores[i].package, cores[i].physical);

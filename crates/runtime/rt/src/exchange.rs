@@ -1,12 +1,12 @@
-//! Connecting the two ends of a queue pair over a control channel.
+//! Connects the two ends of a queue pair over a control channel.
 //!
 //! ```text
 //!   A: offer(qp) --EXPORT-->            <--EXPORT-- offer(qp) :B
 //!   A: accept(qp) = connect                 connect = accept(qp) :B
 //!   A: READY ---------------->            <---------- READY :B
 //! ```
-//! [`connect`] does all three, so when it returns both ends can receive. In one thread, call [`offer`] for
-//! both ends and then [`accept`] for both; or use [`ends`], which needs no control channel at all.
+//! [`connect`] does all three steps, so when it returns both ends can receive. In one thread, call [`offer`] for both
+//! ends and then [`accept`] for both; or use [`ends`], which needs no control channel.
 
 use crate::control::{ControlError, ControlStream, DecodeError, EncodeError, Reader, Writer, kind};
 use drover_base::{Cpu, Ns};
@@ -15,25 +15,25 @@ use drover_verbs::{
     ConnectError, Context, CreateError, Device, Export, OpenError, Provider, QpKind, QpOptions, QueuePair,
 };
 
-/// Setting up a connection failed.
+/// Errors of setting up a connection.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExchangeError {
-    /// The control channel.
+    /// The control channel failed.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// What came is no export.
+    /// The received frame is not an export.
     #[error("the peer's offer is malformed: {0}")]
     Decode(#[from] DecodeError),
     /// Our export does not fit a frame: a bug of the provider.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// A frame of another kind came.
+    /// A frame of another kind arrived.
     #[error("the peer sent a frame of kind {found} where {expected} was expected")]
     Unexpected {
-        /// What should have come.
+        /// Expected kind.
         expected: u16,
-        /// What came.
+        /// Received kind.
         found: u16,
     },
     /// The provider refused the peer's export.
@@ -45,12 +45,15 @@ pub enum ExchangeError {
     /// The provider could not create a queue.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// No memory for an export.
+    /// There is no memory for an export.
     #[error(transparent)]
     Alloc(#[from] AllocError),
 }
 
 /// Sends an export: of a queue pair, or of a region for the peer to use.
+///
+/// # Errors
+/// [`ExchangeError`] if the export does not fit a frame or the channel is closed.
 pub fn send_export(stream: &mut ControlStream, export: &Export) -> Result<(), ExchangeError> {
     let mut writer = Writer::new();
     writer.export(export);
@@ -59,6 +62,9 @@ pub fn send_export(stream: &mut ControlStream, export: &Export) -> Result<(), Ex
 }
 
 /// Waits for an export until `deadline`.
+///
+/// # Errors
+/// [`ExchangeError`] if the channel ends, the deadline passes or another frame arrives.
 pub fn recv_export<C: Cpu>(
     stream: &mut ControlStream,
     cpu: &C,
@@ -72,12 +78,18 @@ pub fn recv_export<C: Cpu>(
     Ok(export)
 }
 
-/// Sends our end of `qp`.
+/// Sends the export of `qp`.
+///
+/// # Errors
+/// [`ExchangeError`] if the export cannot be made or sent.
 pub fn offer<P: Provider>(stream: &mut ControlStream, qp: &P::Qp) -> Result<(), ExchangeError> {
     send_export(stream, &qp.export()?)
 }
 
-/// Waits for the peer's end until `deadline`, and connects `qp` with it.
+/// Waits for the peer's export until `deadline`, and connects `qp` with it.
+///
+/// # Errors
+/// [`ExchangeError`] if no export arrives or the provider refuses it.
 pub fn accept<P: Provider>(
     stream: &mut ControlStream,
     qp: &mut P::Qp,
@@ -88,8 +100,11 @@ pub fn accept<P: Provider>(
     Ok(qp.connect(&theirs)?)
 }
 
-/// Connects an RC or UC queue pair with the one that the peer passes to its own `connect`. When it returns,
-/// both are connected. One round trip and a half; blocks until `deadline` at most.
+/// Connects an RC or UC queue pair with the one that the peer passes to its own `connect`. When it returns, both are
+/// connected. One and a half round trips; blocks at most until `deadline`.
+///
+/// # Errors
+/// [`ExchangeError`] if the channel ends, the deadline passes or the provider refuses.
 pub fn connect<P: Provider>(
     stream: &mut ControlStream,
     qp: &mut P::Qp,
@@ -109,18 +124,21 @@ fn expect(expected: u16, found: u16) -> Result<(), ExchangeError> {
     Err(ExchangeError::Unexpected { expected, found })
 }
 
-/// One end of a connection with everything it needs: what small programs and tests start from.
+/// One end of a connection with the objects it needs: a start for small programs and tests.
 pub struct End<P: Provider> {
-    /// The queue pair. First, so that it is destroyed first.
+    /// The queue pair. Declared first, because it must be destroyed first.
     pub qp: P::Qp,
-    /// Completions of both its queues.
+    /// Completion queue of both its queues.
     pub cq: P::Cq,
-    /// The context they belong to.
+    /// Context of the queue pair.
     pub ctx: P::Context,
 }
 
 impl<P: Provider> End<P> {
-    /// A context of `device` with a completion queue and an unconnected queue pair of the usual depths.
+    /// A context of `device` with a completion queue and an unconnected queue pair of depth 128.
+    ///
+    /// # Errors
+    /// [`ExchangeError`] if the provider cannot create one of them.
     pub fn new(device: &P::Device, kind: QpKind) -> Result<End<P>, ExchangeError> {
         let ctx = device.context()?;
         let cq = ctx.create_cq(2 * QUEUE_DEPTH)?;
@@ -131,17 +149,23 @@ impl<P: Provider> End<P> {
         Ok(End { qp, cq, ctx })
     }
 
-    /// [`connect`]s it over `stream`.
+    /// [`connect`]s the queue pair over `stream`, within `wait`.
+    ///
+    /// # Errors
+    /// As [`connect`].
     pub fn connect(&mut self, stream: &mut ControlStream, wait: Ns) -> Result<(), ExchangeError> {
         let deadline = self.ctx.cpu().refresh() + wait;
         connect::<P>(stream, &mut self.qp, self.ctx.cpu(), deadline)
     }
 }
 
-/// Requests and RECVs that an [`End`] can have outstanding.
+/// Most outstanding requests and most outstanding RECVs of an [`End`].
 const QUEUE_DEPTH: usize = 128;
 
 /// Two connected ends in this thread.
+///
+/// # Errors
+/// [`ExchangeError`] if the provider cannot create or connect them.
 pub fn ends<P: Provider>(device: &P::Device, kind: QpKind) -> Result<(End<P>, End<P>), ExchangeError> {
     let (mut a, mut b) = (End::<P>::new(device, kind)?, End::<P>::new(device, kind)?);
     let (a_export, b_export) = (a.qp.export()?, b.qp.export()?);

@@ -1,16 +1,16 @@
-//! What runs protocols: the control channel, the event loop of a server's control thread, the run loop of a
-//! core, timers, and the tasks that let a client operation read like its pseudo-code.
+//! The runtime of protocols: the control channel, the event loop of a server's control thread, the run loop of a core,
+//! timers, and tasks, with which a client operation reads like pseudo-code.
 //!
-//! It is not a protocol and names no fabric: everything here is generic over
-//! [`Provider`](drover_verbs::Provider) or knows no verbs at all.
+//! It contains no protocol and names no fabric: its code is generic over [`Provider`](drover_verbs::Provider) or does
+//! not use verbs at all.
 //!
 //! - [`control`]: addresses, listeners, streams, frames with descriptors, heartbeats.
 //! - [`acceptor`]: the event loop of a server's control thread.
-//! - [`RunLoop`]: steps the actors of one core, sleeps when they are idle; [`Timers`] for their deadlines.
+//! - [`RunLoop`]: steps the actors of one core and sleeps when they are idle; [`Timers`] hold their deadlines.
 //! - [`TaskPool`] and [`TaskCx`]: asynchronous operations over verbs, on one core.
-//! - [`Link`]: a client's session over a control channel, made again whenever it is lost.
+//! - [`Link`]: a client's session over a control channel, re-established whenever it is lost.
 //! - [`exchange`]: connects the two ends of a queue pair.
-//! - [`mailbox`], [`StopFlag`]: how other threads speak to a core; [`ring`]: how a core speaks to another, all the time.
+//! - [`mailbox`], [`StopFlag`]: messages of other threads to a core; [`ring`]: continuous traffic between two cores.
 //!
 //! Two ends of a connection, and a WRITE from one to the other:
 //! ```

@@ -1,38 +1,45 @@
-//! [`Link`]: a client's session with a server, made again whenever it is lost.
+//! [`Link`]: a client's session with a server, re-established whenever it is lost.
 //!
 //! ```text
-//! Down --rest is over, dial--> Shaking --the last word of the handshake--> Up
+//! Down --rest is over, dial--> Shaking --last frame of the handshake--> Up
 //!   ^                             | refused, or too slow                     | the channel ended, or the session broke
 //!   '------- rest, longer each time -------------------------------------------'
 //! ```
-//! What is said meanwhile, and what a session is, the system knows: its [`Handshake`].
+//! The system's [`Handshake`] defines the frames exchanged and the session.
 
 use crate::control::{ControlError, ControlStream, Dial, DialError, Frame};
 use drover_base::Ns;
 use std::fmt::Display;
 
-/// A link is lost, and not because of what the channel itself says.
+/// Reasons for losing a link other than errors of the channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
     /// The handshake took too long.
     Timeout,
     /// The session [is broken](Handshake::is_broken).
     Broken,
-    /// A frame came that nobody waits for.
+    /// An unexpected frame arrived.
     Unexpected,
 }
 
-/// What a system says on a new control channel until there is a session.
+/// A system's protocol on a new control channel until there is a session.
 pub trait Handshake {
-    /// What there is then: queues, buffers, the server's memory.
+    /// State of a session: queues, buffers, the server's memory.
     type Session;
-    /// Why there is none.
+    /// Reason for failing to make a session.
     type Error: From<DialError> + From<ControlError> + From<Loss> + Display;
 
-    /// The first words on a channel.
+    /// Sends the first frames on a channel.
+    ///
+    /// # Errors
+    /// The channel fails, or the system cannot begin.
     fn begin(&mut self, control: &mut ControlStream) -> Result<(), Self::Error>;
 
-    /// A frame has come; `session` is what earlier ones made of it. True: the session stands, if there is one.
+    /// Handles a frame of the handshake; `session` holds the state made of earlier ones. Returns true when the session
+    /// is complete, if there is one.
+    ///
+    /// # Errors
+    /// The server refused, or the frame is unexpected or malformed.
     fn take(
         &mut self,
         frame: &Frame,
@@ -41,41 +48,47 @@ pub trait Handshake {
         now: Ns,
     ) -> Result<bool, Self::Error>;
 
-    /// Whether a session is of no more use: its queue pair failed, say.
+    /// Whether a session is unusable, for example because its queue pair failed.
     fn is_broken(session: &Self::Session) -> bool;
 
-    /// Whether a session has a reason to look at its channel at once.
+    /// Whether a session needs its channel to be checked at once.
     fn is_curious(session: &Self::Session) -> bool {
         let _ = session;
         false
     }
 
-    /// A frame has come to a session that stands. Most systems wait for none.
+    /// Handles a frame for an established session. Most systems expect none.
+    ///
+    /// # Errors
+    /// The frame is unexpected or malformed.
     fn receive(session: &mut Self::Session, frame: &Frame) -> Result<(), Self::Error> {
         let _ = (session, frame);
         Err(Loss::Unexpected.into())
     }
 
-    /// The channel of a session has been looked at, and all that had come was [heard](Handshake::receive).
+    /// Called after the channel of a session was checked and all received frames were [passed on](Handshake::receive).
+    ///
+    /// # Errors
+    /// The session cannot continue.
     fn looked(session: &mut Self::Session, control: &mut ControlStream) -> Result<(), Self::Error> {
         let _ = (session, control);
         Ok(())
     }
 }
 
-/// Frames of a session that stands, per look.
+/// Most frames per check of an established session.
 const FRAMES_PER_LOOK: usize = 8;
 
-/// How patient a [`Link`] is.
+/// Timeouts of a [`Link`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkOptions {
-    /// A handshake that takes longer has failed.
+    /// Longest handshake; a longer one has failed.
     pub handshake_max: Ns,
-    /// Rest before the next attempt, at first; doubled with each failure.
+    /// Rest before the first retry; doubled with each failure.
     pub rest_min: Ns,
     /// Longest rest.
     pub rest_max: Ns,
-    /// How often the control channel of a session is looked at: a system call.
+    /// Time between checks of a session's control channel, which cost a system call each.
     pub look_every: Ns,
 }
 
@@ -91,7 +104,7 @@ impl Default for LinkOptions {
 }
 
 enum Phase<S> {
-    /// No connection; another attempt then.
+    /// No connection; the next attempt is at `retry_at`.
     Down { retry_at: Ns },
     /// The handshake is under way.
     Shaking {
@@ -106,7 +119,7 @@ enum Phase<S> {
     },
 }
 
-/// One server as a client sees it. Nothing in it blocks but its [`Dial`].
+/// A client's link to one server. Only its [`Dial`] may block.
 pub struct Link<H: Handshake> {
     phase: Phase<H::Session>,
     dial: Dial,
@@ -117,7 +130,7 @@ pub struct Link<H: Handshake> {
 }
 
 impl<H: Handshake> Link<H> {
-    /// A link that dials when it is first looked at.
+    /// A link that dials when it is first polled.
     pub fn new(dial: Dial, handshake: H, options: LinkOptions) -> Link<H> {
         Link {
             phase: Phase::Down { retry_at: Ns::ZERO },
@@ -129,7 +142,7 @@ impl<H: Handshake> Link<H> {
         }
     }
 
-    /// The session, if there is one that works.
+    /// The session, if there is a usable one.
     pub fn session(&mut self) -> Option<&mut H::Session> {
         match &mut self.phase {
             Phase::Up { session, .. } if !H::is_broken(session) => Some(session),
@@ -137,12 +150,12 @@ impl<H: Handshake> Link<H> {
         }
     }
 
-    /// Why there was no session last, once.
+    /// The reason for the last loss of a session; returned once.
     pub fn take_error(&mut self) -> Option<H::Error> {
         self.error.take()
     }
 
-    /// When it wants to be [looked at](Link::poll).
+    /// Time at which it must be [polled](Link::poll).
     pub fn next_timer(&self) -> Ns {
         match &self.phase {
             Phase::Down { retry_at } => *retry_at,
@@ -152,7 +165,8 @@ impl<H: Handshake> Link<H> {
         }
     }
 
-    /// Dials, shakes hands, listens. True when the session there was is over: the caller tells its operations.
+    /// Dials, shakes hands, receives. Returns true when an established session has ended: the caller notifies its
+    /// operations.
     pub fn poll(&mut self, now: Ns) -> bool {
         match &mut self.phase {
             Phase::Down { retry_at } if now < *retry_at => false,
@@ -252,9 +266,9 @@ impl<H: Handshake> Link<H> {
         H::looked(session, control)
     }
 
-    /// Whatever there is ends here: the session, and then the channel, by which the server learns of it.
+    /// Drops the session, and then the channel, which notifies the server.
     fn lose(&mut self, now: Ns, error: H::Error) {
-        tracing::debug!(%error, "no session");
+        tracing::debug!(%error, "session failed, will retry");
         self.error = Some(error);
         let retry_at = now + self.rest;
         self.rest = (self.rest * 2).min(self.options.rest_max);
@@ -300,7 +314,7 @@ mod tests {
         }
     }
 
-    /// Says hello, and is content with one word. A session is whether it is broken.
+    /// Handshake of a hello and one frame. The session is a flag: whether it is broken.
     struct Curt;
 
     impl Handshake for Curt {
@@ -331,7 +345,7 @@ mod tests {
         Link::new(Dial::at(listener), Curt, LinkOptions::default())
     }
 
-    /// Looks until the server's end has its hello, and answers. Returns that end.
+    /// Polls until the server's end has received its hello, and answers. Returns that end.
     fn connected(link: &mut Link<Curt>, listener: &LocalListener, now: Ns) -> ControlStream {
         assert!(!link.poll(now));
         let mut server = listener.accept().expect("it has dialled");

@@ -1,11 +1,11 @@
-//! [`mailbox`]: bounded commands from other threads to a core that polls.
+//! [`mailbox`]: a bounded queue of commands from other threads to a polling core.
 
 use crate::signal::Signal;
 use drover_verbs::Waker;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-/// A mailbox for at most `capacity` (at least 1) messages; `waker` ends the sleep of whoever reads it.
+/// A mailbox for at most `capacity` (at least 1) messages; `waker` ends the sleep of its reader.
 pub fn mailbox<T>(capacity: usize, waker: Waker) -> (Mailer<T>, Mailbox<T>) {
     let (sender, receiver) = sync_channel(capacity.max(1));
     let filled = Arc::new(Signal::new());
@@ -32,17 +32,20 @@ pub struct Mailer<T> {
     waker: Waker,
 }
 
-/// A message that was not delivered, given back.
+/// An undelivered message, returned to the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MailError<T> {
-    /// The mailbox is full: its reader is behind.
+    /// The mailbox is full, because its reader is slow.
     Full(T),
     /// The reader is gone.
     Closed(T),
 }
 
 impl<T> Mailer<T> {
-    /// Delivers `message` and wakes the reader. Never blocks. May lock: control path.
+    /// Delivers `message` and wakes the reader. Never waits for space, but may take a lock: for the control path.
+    ///
+    /// # Errors
+    /// [`MailError`] with the message, if the mailbox is full or closed.
     pub fn send(&self, message: T) -> Result<(), MailError<T>> {
         self.sender.try_send(message).map_err(|error| match error {
             TrySendError::Full(message) => MailError::Full(message),
@@ -63,7 +66,7 @@ pub struct Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// The next message. An empty mailbox costs one load of a line that nobody writes.
+    /// The next message. An empty mailbox costs one load of a line that is not written.
     #[inline]
     pub fn recv(&mut self) -> Option<T> {
         if !self.draining && !self.filled.is_raised() {

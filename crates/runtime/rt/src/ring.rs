@@ -5,13 +5,13 @@
 //!             v                                  v             v
 //!  | free     | len, bytes | len, bytes | box    | len, bytes  | free ... |
 //! ```
-//! Head and tail count bytes for ever; modulo the length they are places. A message is a word, its length, and its
-//! bytes, padded to words; it may wrap around anywhere. The producer publishes a batch with one Release store, the
-//! consumer gives space back with another, and each looks at the other's count only when its own copy of it says that
-//! there is nothing more. *(The shape of Lamport's queue with the cached indices that many descend from; our choice.)*
+//! Head and tail count bytes for ever; modulo the length they are offsets. A message is a word with its length, then
+//! its bytes, padded to words; it may wrap anywhere. The producer publishes a batch with one Release store, the
+//! consumer returns space with another, and each reads the other's count only when its own copy shows nothing left.
+//! *(The shape of Lamport's queue with cached indices, which is widely used; our choice.)*
 //!
-//! A message longer than a quarter of the ring travels beside it in memory of its own; what stands in the ring then is
-//! that it does. So a ring is small whatever crosses it, and refuses only until there is space, never for ever.
+//! A message longer than a quarter of the ring is sent in a box, separately allocated memory; the ring then holds only
+//! a flag for it. So a small ring can carry any message, and a refusal lasts only until there is space.
 
 use drover_base::sync::{Arc, AtomicU64, Ordering};
 use drover_mem::{AllocError, PageWish, Region};
@@ -20,9 +20,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Bytes of the length word.
 const WORD: usize = 8;
-/// In a length word: the message is in a box.
+/// Flag in a length word: the message is in a box.
 const BOXED: u64 = 1 << 63;
-/// Boxes under way may hold so many bytes, or one box any number.
+/// Most bytes of boxes in flight; a single box may have any length.
 const BOXED_BYTES_MAX: u64 = 4 << 20;
 
 /// The memory of a ring: a [`Region`], or loom's atomics.
@@ -43,7 +43,7 @@ impl Memory for Region {
     }
 }
 
-/// A count that one side writes: on lines of its own.
+/// A count that one side writes, on cache lines of its own.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Count(AtomicU64);
@@ -54,14 +54,14 @@ struct Shared<M> {
     bytes: usize,
     /// Bytes published. Written by the producer.
     head: Count,
-    /// Bytes done with. Written by the consumer.
+    /// Bytes consumed. Written by the consumer.
     tail: Count,
-    /// Bytes of boxes done with. Written by the consumer.
+    /// Bytes of boxes consumed. Written by the consumer.
     boxed: Count,
 }
 
 impl<M: Memory> Shared<M> {
-    /// Copies in at count `at`, in two parts if it wraps.
+    /// Copies `bytes` to count `at`, in two parts if they wrap.
     fn put(&self, at: u64, bytes: &[u8]) {
         let at = at as usize & (self.bytes - 1);
         let (before, after) = bytes.split_at(bytes.len().min(self.bytes - at));
@@ -81,14 +81,17 @@ impl<M: Memory> Shared<M> {
     }
 }
 
-/// No space at the moment.
+/// The ring has no space at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RingFull;
 
-/// A ring of `bytes`, a power of two of at least 64; `waker` wakes the core that consumes. Errors: [`AllocError`].
+/// A ring of `bytes`, a power of two of at least 64; `waker` wakes the core of the consumer.
+///
+/// # Errors
+/// [`AllocError`] if the system has no such memory.
 ///
 /// # Panics
-/// If `bytes` is no such power.
+/// If `bytes` is not a power of two of at least 64.
 pub fn ring(bytes: usize, waker: Waker) -> Result<(RingProducer, RingConsumer), AllocError> {
     let (producer, consumer) = ends(Region::private(bytes, PageWish::Small)?, bytes, waker);
     Ok((RingProducer(producer), RingConsumer(consumer)))
@@ -133,21 +136,24 @@ fn ends<M: Memory>(memory: M, bytes: usize, waker: Waker) -> (Producer<M>, Consu
 pub struct RingProducer(Producer<Region>);
 
 impl RingProducer {
-    /// Adds one message, `pieces` one after the other; it is seen after the next [`publish`](RingProducer::publish).
-    /// Errors: [`RingFull`], and nothing was added. Cost: a copy; long messages allocate.
+    /// Adds one message, the concatenation of `pieces`; the consumer sees it after the next
+    /// [`publish`](RingProducer::publish). Cost: a copy; long messages allocate.
+    ///
+    /// # Errors
+    /// [`RingFull`] if there is no space; then nothing was added.
     #[inline]
     pub fn push(&mut self, pieces: &[&[u8]]) -> Result<(), RingFull> {
         self.0.push(pieces)
     }
 
-    /// Shows the consumer everything added so far, and wakes it if it sleeps. Cost: a store and a look at whether it
-    /// sleeps; nothing if nothing was added.
+    /// Publishes all messages added so far, and wakes the consumer if it sleeps. Cost: a store and a check whether it
+    /// sleeps; nothing if no message was added.
     #[inline]
     pub fn publish(&mut self) {
         self.0.publish(Ordering::Release);
     }
 
-    /// Whether the consumer has given space back since [`push`](RingProducer::push) last looked.
+    /// Whether the consumer has returned space since [`push`](RingProducer::push) last checked.
     pub fn has_new_space(&self) -> bool {
         self.0.has_new_space()
     }
@@ -158,14 +164,14 @@ impl RingProducer {
 pub struct RingConsumer(Consumer<Region>);
 
 impl RingConsumer {
-    /// The next message takes the place of what is in `out`; false if there is none. An empty ring costs a load of a
-    /// line that nobody writes.
+    /// Replaces the contents of `out` by the next message; false if there is none. An empty ring costs a load of a line
+    /// that is not written.
     #[inline]
     pub fn pop(&mut self, out: &mut Vec<u8>) -> bool {
         self.0.pop(out)
     }
 
-    /// Gives the space of what was read back to the producer. Once per batch.
+    /// Returns the space of the messages read to the producer. Call it once per batch.
     #[inline]
     pub fn release(&mut self) {
         self.0.release();
@@ -178,11 +184,11 @@ struct Producer<M> {
     waker: Waker,
     head: u64,
     published: u64,
-    /// The consumer's count as last seen.
+    /// The consumer's count when last read.
     tail: u64,
     /// Bytes of all boxes sent.
     boxed: u64,
-    /// The consumer's count of them as last seen.
+    /// The consumer's count of box bytes when last read.
     unboxed: u64,
     boxes: Sender<Box<[u8]>>,
 }
@@ -207,7 +213,7 @@ impl<M: Memory> Producer<M> {
 
     #[cold]
     fn push_box(&mut self, len: usize, pieces: &[&[u8]]) -> Result<(), RingFull> {
-        // Acquire: as in `make_space`; here it orders nothing but the count itself.
+        // Acquire: as in `make_space`; here it orders only the count itself.
         self.unboxed = self.shared.boxed.0.load(Ordering::Acquire);
         let under_way = self.boxed - self.unboxed;
         if under_way != 0 && under_way + len as u64 > BOXED_BYTES_MAX {
@@ -215,7 +221,7 @@ impl<M: Memory> Producer<M> {
         }
         self.make_space(WORD)?;
         if self.boxes.send(pieces.concat().into()).is_err() {
-            return Err(RingFull); // Nobody reads any more.
+            return Err(RingFull); // the consumer is gone
         }
         self.boxed += len as u64;
         self.shared.put(self.head, &BOXED.to_le_bytes());
@@ -229,7 +235,7 @@ impl<M: Memory> Producer<M> {
         if fits(self.head, self.tail, self.shared.bytes) {
             return Ok(());
         }
-        // Acquire: pairs with the Release in `release`; what is overwritten next has been read.
+        // Acquire: pairs with the Release in `release`; the consumer has read the bytes to be overwritten.
         self.tail = self.shared.tail.0.load(Ordering::Acquire);
         if fits(self.head, self.tail, self.shared.bytes) {
             return Ok(());
@@ -237,14 +243,14 @@ impl<M: Memory> Producer<M> {
         Err(RingFull)
     }
 
-    /// `order` is Release, or a test's flaw.
+    /// `order` is Release, or the flaw of a test.
     #[inline]
     fn publish(&mut self, order: Ordering) {
         if self.head == self.published {
             return;
         }
         self.published = self.head;
-        // Release: pairs with the Acquire in `pop`; publishes the bytes, and boxes sent before.
+        // Release: pairs with the Acquire in `pop`; publishes the bytes, and the boxes sent before.
         self.shared.head.0.store(self.head, order);
         self.waker.wake();
     }
@@ -261,7 +267,7 @@ struct Consumer<M> {
     shared: Arc<Shared<M>>,
     tail: u64,
     released: u64,
-    /// The producer's count as last seen.
+    /// The producer's count when last read.
     head: u64,
     /// Bytes of all boxes received.
     boxed: u64,
@@ -307,7 +313,7 @@ impl<M: Memory> Consumer<M> {
         }
         self.released = self.tail;
         self.shared.boxed.0.store(self.boxed, Ordering::Release);
-        // Release: pairs with the Acquire in `make_space`; what was read may be overwritten.
+        // Release: pairs with the Acquire in `make_space`; the bytes read may be overwritten.
         self.shared.tail.0.store(self.tail, Ordering::Release);
     }
 }
@@ -416,7 +422,7 @@ mod tests {
         while next < COUNT {
             if !consumer.pop(&mut out) {
                 consumer.release();
-                // A sender that failed will never send: do not wait for it.
+                // A failed sender never sends: do not wait for it.
                 assert!(
                     next < COUNT && (!sender.is_finished() || consumer.pop(&mut out)),
                     "lost"
@@ -437,7 +443,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
 
-        /// A queue is the model: what is published comes out, what is refused does not, wherever it wraps.
+        /// The model is a bounded queue: published messages come out, refused ones do not, wherever the ring wraps.
         #[test]
         fn a_ring_is_a_bounded_queue(seed in any::<u64>(), shift in 6u32..10) {
             let (mut producer, mut consumer) = quiet(1 << shift);
@@ -479,7 +485,7 @@ mod loom_tests {
     use super::*;
     use loom::thread;
 
-    /// Whole words only: enough for messages of a word.
+    /// Whole words only, for messages of one word.
     struct Words(Vec<AtomicU64>);
 
     impl Memory for Words {
@@ -496,8 +502,8 @@ mod loom_tests {
         }
     }
 
-    /// Six messages of a word through a ring with space for four: two are written over what was read.
-    /// `early`: the consumer gives the space of a message back before it reads it.
+    /// Six messages of one word through a ring with space for four: two overwrite bytes already read. `early`: the
+    /// consumer returns the space of a message before it reads it.
     fn pass(publish: Ordering, early: bool) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);

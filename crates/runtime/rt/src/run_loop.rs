@@ -1,4 +1,4 @@
-//! [`RunLoop`]: steps the actors of one core, and sleeps when they all have nothing to do.
+//! [`RunLoop`]: steps the actors of one core, and sleeps when all of them are idle.
 
 use crate::StopFlag;
 use drover_base::{Actor, Cpu, Ns, Progress};
@@ -6,50 +6,49 @@ use drover_mem::pause;
 use drover_verbs::{Caps, Context, Provider, Waker};
 use std::os::fd::BorrowedFd;
 
-/// What a core does when its actors have nothing to do.
+/// Behaviour of a core when its actors are idle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Idle {
-    /// Poll for ever: the shortest latency, a whole core.
+    /// Poll for ever: lowest latency, uses a whole core.
     Spin,
     /// Poll for a while, then sleep until something arrives.
     Adaptive {
-        /// How long.
+        /// Polling time before sleeping.
         spin: Ns,
     },
-    /// Sleep at once: the least power, a wake-up (some 50 us) per request when idle.
+    /// Sleep at once: lowest power, a wake-up (some 50 us) per request when idle.
     Sleep,
-    /// For those whom the fabric cannot wake. Poll for a while, then let other threads run between polls, and from a
-    /// millisecond on sleep for an eighth of the quiet so far, at most a millisecond at a time: whoever has waited for
-    /// so long waits an eighth longer, and an idle core costs little.
+    /// For actors that the fabric cannot wake. Polls for a while, then yields the core to other threads between polls,
+    /// and after a millisecond sleeps for an eighth of the quiet time so far, at most a millisecond at a time: a
+    /// request after a quiet period waits at most an eighth of it longer, and an idle core costs little.
     Doze {
-        /// How long without letting others run.
+        /// Polling time before yielding to other threads.
         spin: Ns,
     },
 }
 
-/// What to do in a round in which nobody was busy.
+/// Action after a round in which all actors were idle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rest {
     Pause,
     Yield,
-    /// At most so long.
+    /// Sleep for at most this time.
     Sleep(Ns),
 }
 
-/// A quiet that is worth sleeping in, where nothing ends the sleep, and the longest such sleep.
+/// Quiet time before sleeping where events cannot end the sleep, and longest such sleep.
 const DOZE_AFTER: Ns = Ns::from_ms(1);
 const DOZE_MAX: Ns = Ns::from_ms(1);
-/// The longest sleep of a core that waits for a descriptor where the fabric cannot: one without
-/// [`Caps::fd_wait`]. *(our choice)*
+/// Longest sleep of a core that waits for a descriptor on a fabric without [`Caps::fd_wait`]. *(our choice)*
 const FD_DOZE: Ns = Ns::from_ms(1);
 
 impl Idle {
-    /// 50 us of polling: about what a wake-up costs, so that a wrong guess costs at most twice the right one.
+    /// 50 us of polling: about the cost of a wake-up, so that a wrong guess costs at most twice the right one.
     pub const ADAPTIVE: Idle = Idle::Adaptive {
         spin: Ns::from_us(50),
     };
 
-    /// This policy; where the fabric cannot wake those who poll memory, [`Idle::Doze`] in place of sleeping.
+    /// This policy; if the fabric cannot wake pollers of memory, [`Idle::Doze`] replaces sleeping.
     pub fn for_memory_pollers(self, caps: &Caps) -> Idle {
         match self {
             _ if caps.memory_wait => self,
@@ -59,7 +58,7 @@ impl Idle {
         }
     }
 
-    /// What to do after so much quiet.
+    /// Action after the given quiet time.
     fn rest(self, quiet: Ns) -> Rest {
         match self {
             Idle::Spin => Rest::Pause,
@@ -71,34 +70,34 @@ impl Idle {
     }
 }
 
-/// How rounds went.
+/// Statistics of rounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RunStats {
     /// Rounds in which an actor was busy.
     pub busy_rounds: u64,
-    /// Rounds in which none was.
+    /// Rounds in which all actors were idle.
     pub idle_rounds: u64,
-    /// Sleeps.
+    /// Number of sleeps.
     pub parks: u64,
-    /// Time of the busy rounds, each from its start to the start of the next.
+    /// Total time of busy rounds, each from its start to the start of the next.
     pub busy: Ns,
 }
 
-/// Steps actors in rounds: the clock is read once per round, every actor stepped once.
+/// Steps actors in rounds: per round the clock is read once and every actor steps once.
 ///
 /// ```text
 /// round: refresh the clock, step all
 ///   busy:                  again
 ///   idle, spinning:        pause, or let another thread run; again
-///   idle for long enough:  arm; step all once more; nothing? park until something arrives or the first timer
+///   idle for long enough:  arm; step all once more; still idle? park until something arrives or the first timer
 /// ```
 pub struct RunLoop<'a, P: Provider> {
     ctx: &'a P::Context,
     idle: Idle,
-    /// Also ends sleep.
+    /// A descriptor that also ends sleep.
     beside: Option<BorrowedFd<'a>>,
     idle_since: Option<Ns>,
-    /// The start of the last round, if it was busy.
+    /// Start of the last round, if it was busy.
     busy_since: Option<Ns>,
     stats: RunStats,
 }
@@ -116,13 +115,13 @@ impl<'a, P: Provider> RunLoop<'a, P> {
         }
     }
 
-    /// Sleep also ends when `fd` is readable: an actor waits for sockets.
+    /// Makes a readable `fd` end sleep, too: for an actor that waits for sockets.
     pub fn beside(mut self, fd: BorrowedFd<'a>) -> RunLoop<'a, P> {
         self.beside = Some(fd);
         self
     }
 
-    /// Runs until `stop` is set. Whoever sets it calls [`stopper`](RunLoop::stopper)'s waker, too.
+    /// Runs until `stop` is set. The thread that sets it must also call [`stopper`](RunLoop::stopper)'s waker.
     pub fn run(&mut self, actors: &mut [&mut dyn Actor<P::Cpu>], stop: &StopFlag) -> RunStats {
         while !stop.is_set() {
             self.round(actors, stop);
@@ -130,7 +129,7 @@ impl<'a, P: Provider> RunLoop<'a, P> {
         self.stats
     }
 
-    /// Sets `stop` and wakes this core when called.
+    /// A waker that sets `stop` and wakes this core.
     pub fn stopper(&self, stop: &StopFlag) -> Waker {
         let (stop, waker) = (stop.clone(), self.ctx.waker());
         Waker::new(move || {
@@ -161,23 +160,23 @@ impl<'a, P: Provider> RunLoop<'a, P> {
         }
     }
 
-    /// Arms, looks once more, and parks for `most` if there is still nothing.
+    /// Arms, steps all actors once more, and parks for `most` if they are still idle.
     fn sleep(&mut self, actors: &mut [&mut dyn Actor<P::Cpu>], stop: &StopFlag, most: Ns) {
         let cpu = self.ctx.cpu();
         self.ctx.arm();
         let until = cpu.refresh() + most;
         match self.step_all(actors, cpu) {
-            // The stop flag is looked at after arming: who sets it later also ends the park.
+            // The stop flag is checked after arming: a thread that sets it later also ends the park.
             Some(wake_at) if !stop.is_set() => {
                 self.stats.parks += 1;
                 let deadline = wake_at.min(until);
                 match self.beside {
                     None => self.ctx.park(deadline),
                     Some(fd) if self.ctx.caps().fd_wait => self.ctx.park_beside(deadline, fd),
-                    // Nothing but the next round looks at the descriptor, so that round comes soon.
+                    // Only the next round polls the descriptor, so that round must come soon.
                     Some(_) => self.ctx.park(deadline.min(cpu.refresh() + FD_DOZE)),
                 }
-                // A doze that ended says nothing of whether there is work: the quiet goes on.
+                // The end of a doze does not mean that there is work: the quiet time continues.
                 if most == Ns::MAX {
                     self.idle_since = None;
                 }
@@ -186,7 +185,7 @@ impl<'a, P: Provider> RunLoop<'a, P> {
         }
     }
 
-    /// `None` when somebody was busy, else the first timer.
+    /// `None` if an actor was busy, else the earliest timer.
     fn step_all(&mut self, actors: &mut [&mut dyn Actor<P::Cpu>], cpu: &P::Cpu) -> Option<Ns> {
         let idle = Progress::Idle { wake_at: Ns::MAX };
         let progress = actors
@@ -205,7 +204,7 @@ impl<'a, P: Provider> RunLoop<'a, P> {
         }
     }
 
-    /// How it went so far.
+    /// Statistics so far.
     pub fn stats(&self) -> RunStats {
         self.stats
     }

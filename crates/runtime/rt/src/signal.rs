@@ -1,9 +1,9 @@
-//! [`Signal`]: "look again", raised by many threads, taken by one that polls.
+//! [`Signal`]: a flag that many threads raise and one polling thread takes.
 
 use drover_base::sync::{AtomicU32, Ordering};
 
-/// A flag beside something that may have been filled. Writers fill first and raise then; the reader takes the
-/// flag first and looks then. So whatever is filled after the look raises the flag again: nothing is missed.
+/// A flag for a container that may have been filled. Writers fill first and then raise; the reader takes the flag first
+/// and then checks the container. So data added after the check raises the flag again: none is missed.
 #[derive(Debug)]
 pub(crate) struct Signal(AtomicU32);
 
@@ -12,19 +12,19 @@ impl Signal {
         Signal(AtomicU32::new(0))
     }
 
-    /// After filling.
+    /// Raises the flag; call it after filling.
     pub(crate) fn raise(&self) {
-        // Release: pairs with the Acquire in `take`; publishes what was filled.
+        // Release: pairs with the Acquire in `take`; publishes the data added before.
         self.0.store(1, Ordering::Release);
     }
 
-    /// Whether a look is worth it. A load of a line that nobody writes while nothing comes.
+    /// Whether a check is needed. Costs a load of a line that is not written while nothing arrives.
     #[inline]
     pub(crate) fn is_raised(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Before looking.
+    /// Takes the flag; call it before checking.
     pub(crate) fn take(&self) -> bool {
         self.0.swap(0, Ordering::AcqRel) != 0
     }
@@ -35,7 +35,7 @@ mod loom_tests {
     use super::*;
     use loom::sync::{Arc, Mutex};
 
-    /// Two writers fill a queue and raise; the reader drains whenever the flag is up, until it has both.
+    /// Two writers fill a queue and raise; the reader drains whenever the flag is up, until it has both items.
     fn everything_is_found(take_first: bool) {
         loom::model(move || {
             let shared = Arc::new((Signal::new(), Mutex::new(0)));

@@ -1,8 +1,8 @@
 //! [`Timers`]: a hierarchical timer wheel for a fixed set of keys (window slots, tasks).
 //!
-//! Time is cut into ticks. Level 0 has a slot for each of the next 64 ticks, level 1 for each of the next 64
-//! groups of 64 ticks, and so on; a timer waits in the level of the highest 6-bit digit in which its tick
-//! differs from the present one, and moves down when the present reaches its group.
+//! Time is divided into ticks. Level 0 has a slot for each of the next 64 ticks, level 1 for each of the next 64 groups
+//! of 64 ticks, and so on; a timer waits at the level of the highest 6-bit digit in which its tick differs from the
+//! current one, and moves down when the current tick reaches its group.
 //!
 //! ```text
 //! level 0: | 1 tick  x 64 |        a bit per slot says whether it holds timers
@@ -10,9 +10,9 @@
 //! level 2: | 4096 ticks x 64 | ...
 //! ```
 //!
-//! Arming and cancelling take constant time and never allocate; looking when nothing is due costs one
-//! comparison. *(hashed and hierarchical timing wheels, Varghese and Lauck, SOSP'87, scheme 7; the choice of
-//! digits by exclusive-or is our choice)*
+//! Arming and cancelling take constant time and never allocate; a check without a due timer costs one comparison.
+//! *(hashed and hierarchical timing wheels, Varghese and Lauck, SOSP'87, scheme 7; choosing digits by exclusive-or is
+//! our choice)*
 
 use drover_base::Ns;
 
@@ -20,22 +20,22 @@ const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
 /// Enough 6-bit digits for 64-bit ticks.
 const LEVELS: usize = 11;
-/// The end of a list.
+/// End of a list.
 const NONE: u32 = u32::MAX;
-/// Not in any slot.
+/// In no slot.
 const IDLE: u16 = u16::MAX;
 
-/// At most one timer per key. Timers fire late by less than a tick, never early.
+/// Timers for a set of keys, at most one per key. They fire late by less than a tick, never early.
 #[derive(Clone, Debug)]
 pub struct Timers {
     entries: Vec<Entry>,
     /// First key of each slot's list.
     heads: Box<[[u32; SLOTS]; LEVELS]>,
-    /// Which slots hold timers.
+    /// One bit per slot: whether it holds timers.
     occupied: [u64; LEVELS],
-    /// The present, in ticks: everything before it has been taken out.
+    /// Current tick: all timers before it have been taken out.
     present: u64,
-    /// No timer is due before this tick.
+    /// Tick before which no timer is due.
     earliest: u64,
     tick_shift: u32,
     armed: usize,
@@ -71,8 +71,8 @@ impl Timers {
         }
     }
 
-    /// Sets the timer of `key` to go off at `at`, instead of whatever it was set to. One in the past goes off
-    /// at the next look. [`Ns::MAX`] cancels.
+    /// Sets the timer of `key` to `at`, replacing an earlier time. A time in the past fires at the next check.
+    /// [`Ns::MAX`] cancels.
     pub fn arm(&mut self, key: u32, at: Ns) {
         self.cancel(key);
         if at == Ns::MAX {
@@ -85,7 +85,7 @@ impl Timers {
         self.armed += 1;
     }
 
-    /// Takes the timer of `key` back. False if it was not set.
+    /// Cancels the timer of `key`. Returns false if it was not set.
     pub fn cancel(&mut self, key: u32) -> bool {
         if self.entries[key as usize].place == IDLE {
             return false;
@@ -103,18 +103,18 @@ impl Timers {
         self.entries[key as usize].place != IDLE
     }
 
-    /// How many timers are set.
+    /// Number of timers set.
     pub fn len(&self) -> usize {
         self.armed
     }
 
-    /// No timer is set.
+    /// Whether no timer is set.
     pub fn is_empty(&self) -> bool {
         self.armed == 0
     }
 
-    /// The next timer that is due at `now`, taken out. Call until `None`; timers of one tick come in no
-    /// particular order. A caller that arms in the past while it does so never comes to an end.
+    /// Takes out the next timer that is due at `now`. Call until `None`; timers of one tick come in any order. A caller
+    /// that keeps arming timers in the past meanwhile never finishes.
     #[inline]
     pub fn pop(&mut self, now: Ns) -> Option<u32> {
         let now_tick = now.0 >> self.tick_shift;
@@ -124,8 +124,8 @@ impl Timers {
         self.pop_due(now_tick)
     }
 
-    /// When to look next: no timer goes off before. [`Ns::MAX`] when none is set. May be early (by the
-    /// coarseness of a level), never late.
+    /// Time of the next check: no timer fires before it. [`Ns::MAX`] when none is set. May be early (by the resolution
+    /// of a level), never late.
     pub fn next(&self) -> Ns {
         match self.earliest {
             u64::MAX => Ns::MAX,
@@ -156,8 +156,8 @@ impl Timers {
         }
     }
 
-    /// The group has come: its digit agrees with the present now, so its timers belong to lower levels. All
-    /// of them at once: a timer left behind would be later in the order of levels than it is in time.
+    /// Moves the timers of a group down when its time comes: its digit equals the current one, so they belong to lower
+    /// levels. All at once, because a timer left behind would be later in the order of levels than in time.
     fn move_down(&mut self, level: usize, slot: usize) {
         self.occupied[level] &= !(1 << slot);
         let mut key = std::mem::replace(&mut self.heads[level][slot], NONE);
@@ -168,8 +168,8 @@ impl Timers {
         }
     }
 
-    /// The first occupied slot and the tick it begins at. Lower levels come before higher ones: their timers
-    /// agree with the present in all higher digits.
+    /// The first occupied slot and the tick at which it begins. Lower levels come before higher ones: their timers have
+    /// the same higher digits as the current tick.
     fn first_slot(&self) -> Option<(usize, usize, u64)> {
         let level = self.occupied.iter().position(|&bits| bits != 0)?;
         let slot = self.occupied[level].trailing_zeros() as usize;
@@ -232,7 +232,7 @@ mod tests {
         Arm(u32, u64),
         Cancel(u32),
         Forward(u64),
-        /// Sleep until the wheel says, as a run loop does.
+        /// Sleeps until the time that the wheel returns, as a run loop does.
         Sleep,
     }
 
@@ -248,7 +248,7 @@ mod tests {
         prop::collection::vec(step, 1..80)
     }
 
-    /// The plainest model: deadline by key; whatever has passed goes off.
+    /// The simplest model: deadline by key; every deadline that has passed fires.
     struct Model {
         armed: BTreeMap<u32, u64>,
         tick: u64,
@@ -279,7 +279,7 @@ mod tests {
         }
     }
 
-    /// True when the wheel agrees with the model on every step. `broken` spoils one.
+    /// Whether the wheel agrees with the model on every step. `broken` corrupts one.
     fn agrees(steps: &[Step], tick_shift: u32, broken: impl Fn(&mut Timers)) -> bool {
         let mut timers = Timers::new(16, Ns(1 << tick_shift));
         let mut model = Model {
@@ -311,7 +311,7 @@ mod tests {
                 return false;
             }
         }
-        // Sleeping from look to look gets to the end: `next` always moves on.
+        // Sleeping from check to check reaches the end: `next` always advances.
         for _ in 0..16 * LEVELS {
             now = now.max(if timers.is_empty() { now } else { timers.next().0 });
             let fired: BTreeSet<u32> = std::iter::from_fn(|| timers.pop(Ns(now))).collect();

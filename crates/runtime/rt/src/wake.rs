@@ -1,4 +1,4 @@
-//! Ending waits from other threads: [`StopFlag`], and [`WakeFd`] for threads that wait in `poll`.
+//! Ends waits of other threads: [`StopFlag`], and [`WakeFd`] for threads that wait in `poll`.
 
 use drover_verbs::Waker;
 use rustix::event::{EventfdFlags, eventfd};
@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// "Please stop", shared by threads. Whoever sets it also calls the wakers of those who may sleep.
+/// A request to stop, shared by threads. The thread that sets it also calls the wakers of threads that may sleep.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag(Arc<AtomicBool>);
 
@@ -17,25 +17,28 @@ impl StopFlag {
         StopFlag::default()
     }
 
-    /// Sets it for good.
+    /// Sets the flag permanently.
     pub fn set(&self) {
-        // Release: pairs with `is_set`; what the stopper did before is seen by the stopped.
+        // Release: pairs with `is_set`; publishes the stopper's earlier writes to the stopped threads.
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether it is set. A load of a line that nobody writes: costs nothing.
+    /// Whether it is set. Costs a load of a line that is not written.
     #[inline]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// An eventfd to put into a `poll` beside other descriptors.
+/// An eventfd to `poll` together with other descriptors.
 #[derive(Clone, Debug)]
 pub struct WakeFd(Arc<OwnedFd>);
 
 impl WakeFd {
-    /// Errors: no descriptors left.
+    /// Creates the eventfd.
+    ///
+    /// # Errors
+    /// No descriptors are left.
     pub fn new() -> io::Result<WakeFd> {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(WakeFd(Arc::new(fd)))
@@ -43,21 +46,21 @@ impl WakeFd {
 
     /// Makes it readable until [`clear`](WakeFd::clear) is called.
     pub fn wake(&self) {
-        // Fails only when the counter is full: then it is readable already.
+        // Fails only when the counter is full: then the descriptor is already readable.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Takes all wakes so far.
+    /// Consumes all wakes so far.
     pub fn clear(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 
-    /// For `poll`.
+    /// Descriptor for `poll`.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 
-    /// As a [`Waker`].
+    /// A [`Waker`] that calls [`wake`](WakeFd::wake).
     pub fn waker(&self) -> Waker {
         let wake = self.clone();
         Waker::new(move || wake.wake())

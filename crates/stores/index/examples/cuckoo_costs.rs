@@ -1,4 +1,4 @@
-//! Prints what readers of a cuckoo table pay, beside the values computed for it:
+//! Prints the costs of readers of a cuckoo table, with the values computed for them:
 //! `cargo run -p drover-index --example cuckoo_costs [log2 of entries]`.
 
 #[path = "../tests/it/common/mod.rs"]

@@ -1,11 +1,11 @@
-//! [`BucketLines`]: where the buckets of a table are.
+//! [`BucketLines`]: the addresses of a table's buckets.
 
 use crate::BUCKET_BYTES;
 use drover_base::{KeyHash, Line};
 use drover_mem::{LineAddrs, LineTable};
 
-/// The lines of a table's buckets as numbers, enough to prefetch them. Two words by value: in a loop over requests
-/// they stay in registers, whatever the loop writes.
+/// The lines of a table's buckets as numbers, enough to prefetch them. Two words by value: in a loop over requests they
+/// stay in registers, whatever the loop writes.
 #[derive(Clone, Copy, Debug)]
 pub struct BucketLines {
     addrs: LineAddrs,

@@ -1,4 +1,4 @@
-//! [`CacheTable`]: 8-slot buckets without chains. A full bucket gives up its oldest item.
+//! [`CacheTable`]: 8-slot buckets without chains. A full bucket evicts its oldest item.
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
@@ -22,31 +22,33 @@ pub struct CacheBucket<'t, const BITS: u32 = 48> {
     line: LineRef<'t>,
 }
 
-/// The slot that a new entry takes, and at whose expense.
+/// The slot chosen for a new entry, and the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Choice {
-    /// 0..8.
+    /// Index of the slot, 0..8.
     pub slot_index: usize,
-    /// Why this one.
+    /// Reason for the choice.
     pub reason: Reason,
 }
 
-/// Why a slot was chosen; the order is the order of preference.
+/// Reason for choosing a slot; in descending order of preference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// A dead entry with our tag: most likely an old version of this very key.
+    /// A dead entry with our tag: most likely an old version of the same key.
     Ghost,
-    /// Nothing was there.
+    /// An empty slot.
     Empty,
-    /// The item there is overwritten already.
+    /// An item that is already overwritten.
     Dead,
-    /// A live item has to go: the oldest of the bucket.
+    /// The oldest item of the bucket; a live item is evicted.
     Oldest,
 }
 
 impl<const BITS: u32> CacheTable<BITS> {
-    /// Empty buckets in zeroed memory: `bucket_count` of them, a power of two up to 2^32, from `start` of
-    /// `region`. Panics if they do not fit.
+    /// Empty buckets in zeroed memory: `bucket_count` of them, a power of two up to 2^32, from `start` of `region`.
+    ///
+    /// # Panics
+    /// If they do not fit.
     pub fn new(region: Region, start: usize, bucket_count: usize) -> CacheTable<BITS> {
         assert!(
             bucket_count.is_power_of_two() && bucket_count <= 1 << 32,
@@ -57,13 +59,16 @@ impl<const BITS: u32> CacheTable<BITS> {
         }
     }
 
-    /// As [`new`](CacheTable::new), in memory of its own. Errors: [`AllocError`].
+    /// As [`new`](CacheTable::new), in memory of its own.
+    ///
+    /// # Errors
+    /// [`AllocError`] if the system has no such memory.
     pub fn private(bucket_count: usize, pages: PageWish) -> Result<CacheTable<BITS>, AllocError> {
         let region = Region::private(bucket_count * BUCKET_BYTES, pages)?;
         Ok(CacheTable::new(region, 0, bucket_count))
     }
 
-    /// How many buckets.
+    /// Number of buckets.
     pub fn bucket_count(&self) -> u64 {
         (self.lines.len() / BUCKET_BYTES) as u64
     }
@@ -82,7 +87,7 @@ impl<const BITS: u32> CacheTable<BITS> {
         }
     }
 
-    /// Where the buckets are, for prefetching.
+    /// Addresses of the buckets, for prefetching.
     #[inline(always)]
     pub fn bucket_lines(&self) -> BucketLines {
         BucketLines::new(&self.lines)
@@ -95,13 +100,13 @@ impl<const BITS: u32> CacheTable<BITS> {
 }
 
 impl<const BITS: u32> CacheBucket<'_, BITS> {
-    /// Where it lies.
+    /// Cache line of the bucket.
     #[inline(always)]
     pub fn line(self) -> Line {
         self.line.line()
     }
 
-    /// Slots with this tag, empty ones for tag 0.
+    /// Slots with this tag; for tag 0 the empty ones.
     #[inline(always)]
     pub fn matches(self, tag: u16) -> SlotMask {
         SlotMask::new(self.line.match_high16(tag))
@@ -125,7 +130,7 @@ impl<const BITS: u32> CacheBucket<'_, BITS> {
         std::array::from_fn(|i| self.slot(i))
     }
 
-    /// Where an entry for a key that has none goes, given the slots found to be `ghosts` on the way.
+    /// Chooses the slot for a new entry; `ghosts` are the dead slots with its tag found by the lookup.
     #[inline(always)]
     pub fn choose(self, ghosts: SlotMask, head: u64, log_bytes: u64) -> Choice {
         if let Some(slot_index) = ghosts.first() {
@@ -149,7 +154,7 @@ impl<const BITS: u32> CacheBucket<'_, BITS> {
         Choice { slot_index, reason }
     }
 
-    /// Empties the slots whose items are gone; returns how many.
+    /// Empties the slots of dead items; returns their number.
     pub fn clean(self, head: u64, log_bytes: u64) -> u64 {
         let mut cleaned = 0;
         for i in 0..CACHE_SLOTS {
@@ -225,7 +230,7 @@ mod tests {
         (i, d)
     }
 
-    /// Whether `victim` finds the oldest, wherever it is and wherever the head is.
+    /// Whether `victim` finds the oldest, for any position of it and of the head.
     fn finds_the_oldest(victim: Victim) -> bool {
         (0..8usize).all(|oldest| {
             [LOG, 5 * LOG + 8, (1 << 48) + 40, (1 << 48) - 8]

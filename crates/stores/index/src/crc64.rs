@@ -1,18 +1,18 @@
-//! [`crc64`]: the checksum by which one-sided readers tell whole bytes from torn ones.
+//! [`crc64`]: the checksum by which one-sided readers distinguish whole bytes from torn ones.
 //!
-//! CRC-64 as in `[XZ]`: polynomial `0x42f0e1eba9ea3693` in its reflected form, initial value and final exclusive-or all ones.
-//! It finds every burst of up to 64 bits, and the initial value makes the sum of zeros differ from zero, so that
-//! memory nobody has written is not taken for an entry. It is linear and has no key: it finds accidents, not
-//! forgeries. *(The polynomial is the one `[Pilaf]`'s code uses; its authors' table was built for one bit order and
-//! applied in the other, which is no CRC: read in public code.)*
+//! CRC-64 as in `[XZ]`: polynomial `0x42f0e1eba9ea3693` in its reflected form, initial value and final exclusive-or all
+//! ones. It detects every burst of up to 64 bits, and the initial value makes the sum of zeros differ from zero, so
+//! that unwritten memory is not taken for an entry. It is linear and has no key: it detects accidents, not forgeries.
+//! *(`[Pilaf]`'s code uses the same polynomial; it builds its table for one bit order and applies it in the other,
+//! which is no CRC: read in public code.)*
 
 /// The polynomial, bits reversed.
 const POLYNOMIAL: u64 = 0xc96c_5795_d787_0f42;
 
-/// Bytes taken at a time.
+/// Bytes processed at a time.
 const STRIDE: usize = 8;
 
-/// `TABLES[k][b]`: what byte `b` does to the sum when `k` bytes come after it.
+/// `TABLES[k][b]`: effect of byte `b` on the sum when `k` bytes follow it.
 static TABLES: [[u64; 256]; STRIDE] = tables();
 
 const fn tables() -> [[u64; 256]; STRIDE] {
@@ -41,7 +41,7 @@ const fn tables() -> [[u64; 256]; STRIDE] {
     tables
 }
 
-/// A sum over bytes that come in pieces.
+/// A sum over bytes that arrive in pieces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Crc64(u64);
 
@@ -69,7 +69,7 @@ impl Crc64 {
         Crc64(fold(self.0 ^ word))
     }
 
-    /// The sum.
+    /// The sum of all bytes added.
     pub fn sum(self) -> u64 {
         !self.0
     }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// One bit at a time, as the definition says.
+    /// One bit at a time, as in the definition.
     fn plain(bytes: &[u8]) -> u64 {
         let mut sum = u64::MAX;
         for byte in bytes {
@@ -129,7 +129,7 @@ mod tests {
         let bytes: Vec<u8> = (0..len as u8).map(|i| i.wrapping_mul(37)).collect();
         let want = crc64(&bytes);
         for start in (0..bytes.len() * 8 - 64).step_by(step) {
-            // The widest burst, and a few patterns within it: first and last bit of it always flip.
+            // The widest burst, and a few patterns within it; its first and last bit always flip.
             for pattern in [1, 1 | 1 << 63, u64::MAX, 0x8000_dead_beef_0001] {
                 let mut torn = bytes.clone();
                 for bit in (0..64).filter(|bit| pattern >> bit & 1 == 1) {

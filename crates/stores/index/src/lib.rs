@@ -1,15 +1,16 @@
-//! Index structures as bytes and decisions: where a key's item may be, and which slot gives way.
+//! Index structures as bytes and decisions: the candidate slots of a key, and the slot to replace.
 //!
-//! It holds no items and knows no verbs: whoever owns the items asks for candidates by tag, looks at the
-//! items itself, and stores the slot it decided on. Memory is a [`drover_mem::LineTable`], so a table can lie
-//! in huge pages, beside the items, and be read by another thread.
+//! It holds no items and does not use verbs: the owner of the items asks for candidates by tag, checks the items, and
+//! stores the slot that it chose. Memory is a [`drover_mem::LineTable`], so a table can be in huge pages, next to the
+//! items, and be read by another thread.
 //!
 //! - [`Slot`] is one 64-bit entry: tag high, virtual log offset low, 0 = empty.
-//! - [`CacheTable`] is the lossy table of 8-slot buckets: never full, the oldest item gives way.
+//! - [`CacheTable`] is the lossy table of 8-slot buckets: never full, it evicts the oldest item.
 //! - [`StoreTable`] is the lossless table of 7-slot buckets with chains of spare ones.
-//! - [`Seqlock`] and [`LogHead`] let other threads read what one writes.
-//! - [`cuckoo`] and [`hopscotch`] are tables that peers READ: every piece a reader fetches proves that it is whole.
-//! - [`Sweep`] says which buckets to clean as the log advances, so that no slot outlives its offset.
+//! - [`Seqlock`] and [`LogHead`] let other threads read the data of one writer.
+//! - [`cuckoo`] and [`hopscotch`] are tables that peers READ: every piece that a reader fetches proves that it is
+//!   whole.
+//! - [`Sweep`] computes which buckets to clean as the log advances, so that no slot outlives its offset.
 //!
 //! ```
 //! use drover_index::{CacheTable, Slot};
@@ -24,7 +25,8 @@
 //! # Ok::<(), drover_mem::AllocError>(())
 //! ```
 //!
-//! Source: `[MICA §4.3]` as `[HERD §4.1]` uses it, `[Pilaf]` and `[FaRM]` for the tables that peers READ; what differs from the public code is said where it does.
+//! Source: `[MICA §4.3]` as `[HERD §4.1]` uses it, `[Pilaf]` and `[FaRM]` for the tables that peers READ; each module
+//! states its differences from the public code.
 #![forbid(unsafe_code)]
 
 mod bucket_lines;

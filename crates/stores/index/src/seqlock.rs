@@ -1,22 +1,22 @@
-//! [`Seqlock`] and [`LogHead`]: how one writer lets others read along without ever waiting for them.
+//! [`Seqlock`] and [`LogHead`]: let readers follow one writer that never waits for them.
 //!
 //! ```text
 //! writer:  sequence = odd;  fence Release;  change the data (Relaxed);  sequence = even (Release)
 //! reader:  s = sequence (Acquire), odd? later.  read the data (Relaxed);  fence Acquire;  sequence == s? keep it
 //! ```
-//! The data are words accessed Relaxed, so what a reader sees half-changed is a value, not undefined behaviour; it
-//! throws it away. Why it works: a reader that saw any word written after the writer's Release fence has, after
-//! its own Acquire fence, also the odd sequence stored before that fence, and no longer finds `s`.
+//! The data are words accessed Relaxed, so a half-changed state is a value, not undefined behaviour; the reader
+//! discards it. Why it works: a reader that saw any word written after the writer's Release fence also sees, after its
+//! own Acquire fence, the odd sequence stored before that fence, and no longer finds `s`.
 
 use drover_base::sync::{AtomicU64, Ordering, fence};
 
-/// A version that is odd while its data change. One writer, any number of readers.
+/// A version that is odd while the data change. One writer, any number of readers.
 #[derive(Debug)]
 pub struct Seqlock {
     sequence: AtomicU64,
 }
 
-/// What a reader saw before it began.
+/// The sequence that a reader saw before it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "what was read means nothing until the ticket is found current"]
 pub struct Ticket(u64);
@@ -30,18 +30,18 @@ impl Default for Seqlock {
 }
 
 impl Seqlock {
-    /// The data are about to change. Only the one writer calls this, and `end_write` after it.
+    /// Announces a change of the data. Only the writer calls it, and `end_write` afterwards.
     #[inline]
     pub fn begin_write(&self) {
-        // Relaxed: we are the only writer.
+        // Relaxed: this is the only writer.
         let sequence = self.sequence.load(Ordering::Relaxed);
         debug_assert!(sequence.is_multiple_of(2), "a write inside a write");
         self.sequence.store(sequence + 1, Ordering::Relaxed);
-        // Release: pairs with the Acquire fence of `is_current`; whoever sees our data sees the odd sequence.
+        // Release: pairs with the Acquire fence of `is_current`; a reader that sees our data sees the odd sequence.
         fence(Ordering::Release);
     }
 
-    /// The data have changed.
+    /// Ends a change of the data.
     #[inline]
     pub fn end_write(&self) {
         let sequence = self.sequence.load(Ordering::Relaxed);
@@ -49,7 +49,7 @@ impl Seqlock {
         self.sequence.store(sequence + 1, Ordering::Release);
     }
 
-    /// A ticket, unless a write is going on.
+    /// A ticket, or `None` during a write.
     #[inline]
     pub fn begin_read(&self) -> Option<Ticket> {
         // Acquire: pairs with the Release of `end_write`.
@@ -57,7 +57,7 @@ impl Seqlock {
         sequence.is_multiple_of(2).then_some(Ticket(sequence))
     }
 
-    /// Whether nothing has changed since `ticket` was drawn: then what was read in between was there all at once.
+    /// Whether the data have not changed since `ticket` was taken: then the reads in between are consistent.
     #[inline]
     pub fn is_current(&self, ticket: Ticket) -> bool {
         // Acquire: pairs with the Release fence of `begin_write`.
@@ -66,8 +66,8 @@ impl Seqlock {
     }
 }
 
-/// How far a circular log has been written, announced before the old bytes there change. A one-sided seqlock:
-/// what lies within the log's size behind the head *after* a copy was not overwritten during it.
+/// Write position of a circular log, announced before the old bytes there change. A one-sided seqlock: bytes within the
+/// log's size behind the head *after* a copy were not overwritten during the copy.
 #[derive(Debug)]
 pub struct LogHead {
     head: AtomicU64,
@@ -82,21 +82,21 @@ impl Default for LogHead {
 }
 
 impl LogHead {
-    /// The bytes up to virtual offset `head` are about to be overwritten.
+    /// Announces that the bytes up to virtual offset `head` will be overwritten.
     #[inline]
     pub fn publish(&self, head: u64) {
         self.head.store(head, Ordering::Relaxed);
-        // Release: pairs with the Acquire fence of `after_read`; whoever sees our bytes sees this head.
+        // Release: pairs with the Acquire fence of `after_read`; a reader that sees our bytes sees this head.
         fence(Ordering::Release);
     }
 
-    /// The head as it may be, before anything is read.
+    /// The head before a read; it may be outdated.
     #[inline]
     pub fn before_read(&self) -> u64 {
         self.head.load(Ordering::Relaxed)
     }
 
-    /// A head beyond every byte that overwrote what was read before this call.
+    /// A head beyond every byte that overwrote data read before this call.
     #[inline]
     pub fn after_read(&self) -> u64 {
         // Acquire: pairs with the Release fence of `publish`.
@@ -124,7 +124,7 @@ mod tests {
     }
 }
 
-/// Every interleaving and every allowed reordering of one writer and one reader. Run by `cargo xtask loom`.
+/// All interleavings and allowed reorderings of one writer and one reader. Run by `cargo xtask loom`.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -158,7 +158,7 @@ mod loom_tests {
         }
     }
 
-    /// Two writes by `write` beside two reads: nothing kept is torn, and a later read is not older.
+    /// Two writes by `write` concurrent with two reads: no accepted read is torn, and a later read is not older.
     fn scenario(write: fn(&Pair, u64)) {
         loom::model(move || {
             let pair = Pair::new();

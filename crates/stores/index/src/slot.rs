@@ -7,19 +7,19 @@
 //! The tag is never 0, so no entry is 0 *(stated in `[MICA §4.3.2]`)*.
 
 /// An entry: the key hash's tag and where its item starts. The offset is *virtual*: it counts all bytes ever
-/// appended, modulo 2^`BITS`. `BITS` is 48 except in tests, which want to see it wrap.
+/// appended, modulo 2^`BITS`. `BITS` is 48 except in tests, which make it wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Slot<const BITS: u32 = 48>(u64);
 
-/// A distance behind the head; made by [`Slot::span`].
+/// A distance behind the head; created by [`Slot::span`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span<const BITS: u32 = 48>(u64);
 
 impl<const BITS: u32> Slot<BITS> {
-    /// No entry.
+    /// An empty slot.
     pub const EMPTY: Slot<BITS> = Slot(0);
 
-    /// What to shift left by to drop tag and all else above the offset.
+    /// Left shift that drops the tag and all other bits above the offset.
     const ABOVE: u32 = {
         assert!(BITS >= 8 && BITS <= 48);
         64 - BITS
@@ -38,62 +38,62 @@ impl<const BITS: u32> Slot<BITS> {
         Slot(word)
     }
 
-    /// As it is stored.
+    /// The stored word.
     #[inline(always)]
     pub fn word(self) -> u64 {
         self.0
     }
 
-    /// True for no entry.
+    /// Whether the slot is empty.
     #[inline(always)]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Upper 16 bits.
+    /// Tag: the upper 16 bits.
     #[inline(always)]
     pub fn tag(self) -> u16 {
         (self.0 >> 48) as u16
     }
 
-    /// Virtual offset modulo 2^`BITS`. Masked by the log's size it is the place in memory.
+    /// Virtual offset modulo 2^`BITS`. Masked by the log's size it is the offset in memory.
     #[inline(always)]
     pub fn offset(self) -> u64 {
         (self.0 << Self::ABOVE) >> Self::ABOVE
     }
 
-    /// How many bytes before `head` (the next byte to be appended) the item starts, modulo 2^`BITS`.
+    /// Bytes from the start of the item to `head` (the next byte to be appended), modulo 2^`BITS`.
     #[inline(always)]
     pub fn distance(self, head: u64) -> u64 {
         (head.wrapping_sub(self.0) << Self::ABOVE) >> Self::ABOVE
     }
 
-    /// `size` as [`is_within`](Slot::is_within) wants it: computed once, it saves the hot path a shift.
+    /// `size` as the argument of [`is_within`](Slot::is_within): computed once, it saves a shift on the hot path.
     #[inline(always)]
     pub fn span(size: u64) -> Span<BITS> {
         Span(size << Self::ABOVE)
     }
 
-    /// [`is_live`](Slot::is_live) for a log whose size was turned into a span.
+    /// [`is_live`](Slot::is_live) for a log whose size was converted to a span.
     #[inline(always)]
     pub fn is_within(self, head: u64, span: Span<BITS>) -> bool {
         (head.wrapping_sub(self.0) << Self::ABOVE) <= span.0
     }
 
-    /// Whether the item is still in a log of `size` bytes. A distance of exactly `size` is live: `head` is
-    /// where the *next* byte goes. Means nothing for an empty slot.
+    /// Whether the item is still in a log of `size` bytes. A distance of exactly `size` is live: `head` is the position
+    /// of the *next* byte. Not valid for an empty slot.
     #[inline(always)]
     pub fn is_live(self, head: u64, size: u64) -> bool {
         self.is_within(head, Self::span(size))
     }
 }
 
-/// Slots of one bucket, as bits; iterates from slot 0 up.
+/// Set of slots of one bucket, as bits; iterates in ascending order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SlotMask(u32);
 
 impl SlotMask {
-    /// Bit i for slot i.
+    /// The set with bit i for slot i.
     #[inline(always)]
     pub fn new(bits: u32) -> SlotMask {
         SlotMask(bits)
@@ -105,13 +105,13 @@ impl SlotMask {
         self.0
     }
 
-    /// True if no slot is in it.
+    /// Whether the set is empty.
     #[inline(always)]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// True if exactly one slot is in it.
+    /// Whether the set has exactly one slot.
     #[inline(always)]
     pub fn is_single(self) -> bool {
         self.0 != 0 && self.0 & (self.0 - 1) == 0

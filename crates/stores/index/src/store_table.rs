@@ -1,31 +1,31 @@
-//! [`StoreTable`]: 7-slot buckets with chains of spare ones. Nothing is ever pushed out.
+//! [`StoreTable`]: 7-slot buckets with chains of spare ones. It never evicts.
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
 //! | 8 i | 8 | slot i, i < 7 | [`Slot`], little-endian, written by the table's owner only |
 //! | 56 | 8 | next | the next bucket of the chain: number of a spare bucket from 1, 0 = none |
 //!
-//! Spare buckets are a tenth of the main ones; free ones form a list through `next`, last in, first out. A
-//! deleted slot is filled from the end of the chain, so only the last bucket of a chain has holes, and an emptied
-//! spare bucket is free again *(stated in `[MICA §4.3.2]`, where the header also holds the version; ours is a
-//! [`Seqlock`](crate::Seqlock) elsewhere, for which an unshared table need not pay)*.
+//! Spare buckets are a tenth of the main ones; free ones form a list through `next`, last in, first out. A deleted slot
+//! is filled from the end of the chain, so only the last bucket of a chain has holes, and an emptied spare bucket
+//! becomes free again *(stated in `[MICA §4.3.2]`, where the header also holds the version; ours is a
+//! [`Seqlock`](crate::Seqlock) elsewhere, so that an unshared table does not pay for it)*.
 
 use crate::{BUCKET_BYTES, BucketLines, STORE_SLOTS, Slot, SlotMask};
 use drover_base::{KeyHash, Line};
 use drover_mem::{AllocError, LineRef, LineTable, PageWish, Region};
 
-/// Word of a bucket that links to the next.
+/// Index of the word that links to the next bucket.
 const NEXT: usize = STORE_SLOTS;
 
-/// The slots of [`SlotMask`] that are slots.
+/// The bits of a [`SlotMask`] that are slots, not the link.
 const SLOTS_MASK: u32 = (1 << STORE_SLOTS) - 1;
 
-/// Main buckets, a power of two, and spare ones.
+/// A power-of-two number of main buckets, and spare ones.
 #[derive(Clone, Debug)]
 pub struct StoreTable<const BITS: u32 = 48> {
     main: LineTable,
     spare: LineTable,
-    /// Number of the first free spare bucket, 0 = none left.
+    /// Number of the first free spare bucket, 0 = none.
     free: u64,
 }
 
@@ -33,21 +33,21 @@ pub struct StoreTable<const BITS: u32 = 48> {
 #[derive(Clone, Copy, Debug)]
 pub struct StoreBucket<'t, const BITS: u32 = 48> {
     line: LineRef<'t>,
-    /// 0 for a main bucket.
+    /// Number of the spare bucket, 0 for a main bucket.
     spare_number: u64,
 }
 
-/// Where a slot is: a bucket of the chain and an index in it.
+/// Position of a slot: a bucket of the chain and an index in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotPosition {
     /// Number of the spare bucket, 0 = the main bucket.
     pub spare_number: u64,
-    /// 0..7.
+    /// Index of the slot, 0..7.
     pub slot_index: usize,
 }
 
 impl<const BITS: u32> StoreTable<BITS> {
-    /// How many spare buckets come with `bucket_count` main ones.
+    /// Number of spare buckets for `bucket_count` main ones.
     pub const fn spare_count(bucket_count: usize) -> usize {
         bucket_count.div_ceil(10)
     }
@@ -57,16 +57,21 @@ impl<const BITS: u32> StoreTable<BITS> {
         (bucket_count + Self::spare_count(bucket_count).next_power_of_two()) * BUCKET_BYTES
     }
 
-    /// Empty buckets in zeroed memory: `bucket_count` main ones, a power of two up to 2^32, from `start` of
-    /// `region`. Panics if they do not fit.
+    /// Empty buckets in zeroed memory: `bucket_count` main ones, a power of two up to 2^32, from `start` of `region`.
+    ///
+    /// # Panics
+    /// If they do not fit.
     pub fn new(region: Region, start: usize, bucket_count: usize) -> StoreTable<BITS> {
         let mut table = StoreTable::resume(region, start, bucket_count, 0);
         table.link_spares();
         table
     }
 
-    /// A table as another left it in this memory: `free` is what its [`free`](StoreTable::free) was, and not a word has
-    /// changed. Panics as [`new`](StoreTable::new).
+    /// Resumes a table left in this memory by an earlier owner. `free` is the value of its [`free`](StoreTable::free),
+    /// and the memory is unchanged.
+    ///
+    /// # Panics
+    /// As [`new`](StoreTable::new).
     pub fn resume(region: Region, start: usize, bucket_count: usize, free: u64) -> StoreTable<BITS> {
         assert!(
             bucket_count.is_power_of_two() && bucket_count <= 1 << 32,
@@ -81,23 +86,26 @@ impl<const BITS: u32> StoreTable<BITS> {
         }
     }
 
-    /// The first free spare bucket, 0 = none: with the memory, all there is to a table.
+    /// Number of the first free spare bucket, 0 = none: together with the memory this is the whole state of a table.
     pub fn free(&self) -> u64 {
         self.free
     }
 
-    /// As [`new`](StoreTable::new), in memory of its own. Errors: [`AllocError`].
+    /// As [`new`](StoreTable::new), in memory of its own.
+    ///
+    /// # Errors
+    /// [`AllocError`] if the system has no such memory.
     pub fn private(bucket_count: usize, pages: PageWish) -> Result<StoreTable<BITS>, AllocError> {
         let region = Region::private(Self::bytes(bucket_count), pages)?;
         Ok(StoreTable::new(region, 0, bucket_count))
     }
 
-    /// How many main buckets.
+    /// Number of main buckets.
     pub fn bucket_count(&self) -> u64 {
         (self.main.len() / BUCKET_BYTES) as u64
     }
 
-    /// Where the buckets are, for prefetching.
+    /// Addresses of the buckets, for prefetching.
     #[inline(always)]
     pub fn bucket_lines(&self) -> BucketLines {
         BucketLines::new(&self.main)
@@ -141,7 +149,7 @@ impl<const BITS: u32> StoreTable<BITS> {
         (number != 0).then(|| self.spare(number))
     }
 
-    /// The bucket that `place` means in the chain of `hash`.
+    /// The bucket of `place` in the chain of `hash`.
     #[inline]
     pub fn bucket_of(&self, hash: KeyHash, place: SlotPosition) -> StoreBucket<'_, BITS> {
         if place.spare_number == 0 {
@@ -159,7 +167,7 @@ impl<const BITS: u32> StoreTable<BITS> {
         }
     }
 
-    /// A free slot in the chain of `hash`, for which a spare bucket is added if need be. `None`: no space.
+    /// A free slot in the chain of `hash`; adds a spare bucket if needed. `None`: no space.
     pub fn space(&mut self, hash: KeyHash) -> Option<SlotPosition> {
         let mut last = self.bucket(hash);
         loop {
@@ -213,7 +221,7 @@ impl<const BITS: u32> StoreTable<BITS> {
         }
     }
 
-    /// How many spare buckets are free. Cost: walks their list.
+    /// Number of free spare buckets. Cost: walks their list.
     pub fn free_spares(&self) -> u64 {
         let (mut number, mut count) = (self.free, 0);
         while number != 0 {
@@ -225,13 +233,13 @@ impl<const BITS: u32> StoreTable<BITS> {
 }
 
 impl<const BITS: u32> StoreBucket<'_, BITS> {
-    /// Where it lies.
+    /// Cache line of the bucket.
     #[inline(always)]
     pub fn line(self) -> Line {
         self.line.line()
     }
 
-    /// The place of its slot `slot_index`.
+    /// Position of its slot `slot_index`.
     #[inline(always)]
     pub fn place(self, slot_index: usize) -> SlotPosition {
         SlotPosition {
@@ -240,7 +248,7 @@ impl<const BITS: u32> StoreBucket<'_, BITS> {
         }
     }
 
-    /// Slots with this tag, empty ones for tag 0.
+    /// Slots with this tag; for tag 0 the empty ones.
     #[inline(always)]
     pub fn matches(self, tag: u16) -> SlotMask {
         SlotMask::new(self.line.match_high16(tag) & SLOTS_MASK)

@@ -1,12 +1,12 @@
-//! [`Sweep`]: cleaning dead slots before their offsets come round again.
+//! [`Sweep`]: cleans dead slots before their offsets are reused.
 //!
-//! A slot whose item was overwritten stays in its bucket until somebody meets it. After 2^BITS more bytes its
-//! offset would look live again and name a stranger's bytes. So the log's advance drives a sweep: the buckets
-//! are laid over half the offset space, and an append that crosses from one stretch into the next cleans the
-//! bucket there. Each is visited once per 2^(BITS-1) appended bytes, at least once between death and
-//! resurrection *(stated in `[MICA §4.3.2]`; the arithmetic is ours)*.
+//! A slot whose item was overwritten stays in its bucket until a lookup finds it. After 2^BITS more bytes its offset
+//! would look live again and refer to bytes of another item. So the log's advance drives a sweep: the buckets are
+//! mapped onto half the offset space, and an append that crosses from one stretch into the next cleans the bucket
+//! there. Each bucket is visited once per 2^(BITS-1) appended bytes, so at least once between a slot's death and the
+//! reuse of its offset *(stated in `[MICA §4.3.2]`; the arithmetic is ours)*.
 
-/// Which buckets an append must clean.
+/// Computes which buckets an append must clean.
 #[derive(Clone, Copy, Debug)]
 pub struct Sweep {
     shift: u32,
@@ -17,7 +17,7 @@ impl Sweep {
     /// A sweep over `bucket_count` (a power of two) buckets for offsets of `bits` bits.
     ///
     /// # Panics
-    /// If `log_bytes` is more than a quarter of the offset space: then a slot's death would be too short.
+    /// If `log_bytes` is more than a quarter of the offset space: then a slot would be dead for too short a time.
     pub fn new(bits: u32, bucket_count: u64, log_bytes: u64) -> Sweep {
         assert!(bucket_count.is_power_of_two());
         assert!(
@@ -28,8 +28,8 @@ impl Sweep {
         Sweep { shift, bucket_count }
     }
 
-    /// The buckets (numbers, to be taken modulo the count) to clean when the head went from `before` to
-    /// `after`. Almost always none.
+    /// Buckets (numbers, to be taken modulo the count) to clean when the head has moved from `before` to `after`.
+    /// Almost always an empty range.
     #[inline(always)]
     pub fn due(&self, before: u64, after: u64) -> std::ops::Range<u64> {
         let (from, to) = ((before >> self.shift) + 1, (after >> self.shift) + 1);
@@ -60,7 +60,7 @@ mod tests {
                 head = next;
                 step = (step * 3) % 200 + 8;
             }
-            // More buckets than bytes to a half: the sweep is quicker than it needs to be, never slower.
+            // With more buckets than bytes in a half, the sweep is faster than needed, never slower.
             let low = if buckets <= 1 << 11 { 1 } else { 0 };
             assert!(
                 visits.iter().all(|&v| v >= low && v <= 1),
@@ -69,7 +69,7 @@ mod tests {
         }
     }
 
-    /// How often an entry looks live again after its death, while the head advances over three times the
+    /// Number of times that an entry looks live again after its death, while the head advances over three times the
     /// offset space.
     fn resurrections(swept: bool) -> u32 {
         const LOG: u64 = 1 << 10;

@@ -2,26 +2,26 @@
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
-//! | 0 | 8 | magic | which kind of table |
-//! | 8 | 8 | epoch | of this table |
-//! | 16 | 8 | count | of its places |
+//! | 0 | 8 | magic | kind of table |
+//! | 8 | 8 | epoch | epoch of this table |
+//! | 16 | 8 | count | number of entries or homes |
 //! | 24 | 8 | moves | odd while entries move |
 //! | 32 | 32 | | 0 |
 //!
-//! Little-endian, written by the owner. A reader that READs the count of moves, then all places of a key, then the count
-//! again, each after the one before has completed, and finds one even number, has not missed a moving key. Counts
-//! within the places would not do: lines of one READ are seen in any order, so first and last line may both be older
-//! than a move that is seen by halves in between.
+//! Little-endian, written by the owner. A reader READs the count of moves, then all candidate slots of a key, then the
+//! count again, each after the previous READ has completed. If both counts are the same even number, it has not missed
+//! a moving key. Counts within the slots are not sufficient: lines of one READ are seen in any order, so the first and
+//! the last line may both be older than a move that is half visible in between.
 
 use crate::TableMemory;
 
-/// Bytes before the first place.
+/// Bytes before the first entry.
 pub const HEADER_BYTES: usize = 64;
 
 /// Offset of the count of moves.
 pub const MOVES_OFFSET: usize = 24;
 
-/// The owner's side of it.
+/// The owner's copy of the header.
 #[derive(Debug, Default)]
 pub(crate) struct TableHeader {
     moves: u64,

@@ -1,18 +1,18 @@
-//! [`TableMemory`]: bytes that one owner writes and others may read while he does.
+//! [`TableMemory`]: bytes that one owner writes while others may read them.
 
 use drover_mem::Region;
 use std::sync::atomic::{Ordering, fence};
 
-/// Where a table lies: registered memory in production, a vector in tests, or something that watches every store.
-/// Offsets outside are a bug and panic.
+/// Memory of a table: registered memory in production, a vector or a recorder of stores in tests. Offsets outside are a
+/// bug and panic.
 pub trait TableMemory {
-    /// Bytes.
+    /// Length in bytes.
     fn bytes(&self) -> usize;
 
-    /// Copies out of `offset`: only the owner calls this, so nothing changes meanwhile.
+    /// Copies out of `offset`: only the owner calls it, so there is no concurrent writer.
     fn load(&self, offset: usize, out: &mut [u8]);
 
-    /// Copies to `offset`. Whoever sees any of it sees whatever was stored before.
+    /// Copies to `offset`. A reader that sees any of it also sees all earlier stores.
     fn store(&mut self, offset: usize, bytes: &[u8]);
 }
 
@@ -40,7 +40,7 @@ impl TableMemory for Region {
     }
 
     fn store(&mut self, offset: usize, bytes: &[u8]) {
-        // Release: earlier stores, of records above all, are visible before any of this one.
+        // Release: earlier stores, in particular of records, become visible before any part of this one.
         fence(Ordering::Release);
         self.copy_in_release(offset, bytes);
     }

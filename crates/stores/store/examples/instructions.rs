@@ -1,11 +1,11 @@
 //! Runs operations on a loaded partition so that a tool can count their instructions:
 //! `valgrind --tool=callgrind --toggle-collect=instructions::Keys::each instructions OP COUNT [MODE]`.
 //!
-//! OP is `none` (choosing keys only), `prefetch` (both stages), `get`, `put` (update in place of the same size),
-//! `prefetch-get` and `prefetch-put` (all of an operation, the hint used), `insert` (a key that is not there), `miss`
-//! or `delete` (with a put beside it). MODE is `cache` (default) or `store`. Two runs with different counts,
-//! subtracted, give the cost of an operation without set-up; `none` subtracted as well leaves out the loop. Keys
-//! are 16 bytes, values 32. COUNT is at most 61440.
+//! OP is `none` (only choosing keys), `prefetch` (both stages), `get`, `put` (update in place of the same size),
+//! `prefetch-get` and `prefetch-put` (a whole operation with the hint), `insert` (a new key), `miss` or `delete` (with
+//! a put). MODE is `cache` (default) or `store`. Two runs with different counts, subtracted, give the cost of an
+//! operation without set-up; subtracting `none` as well removes the loop. Keys are 16 bytes, values 32. COUNT is at
+//! most 61440.
 
 use drover_base::{HashSeed, KeyHash};
 use drover_mem::{NativeCpu, PageWish};
@@ -74,7 +74,7 @@ struct Keys<'a> {
 }
 
 impl Keys<'_> {
-    /// Calls `op` with one key that is there and one that is not.
+    /// Calls `op` with one existing key and one that does not exist.
     #[inline(never)]
     fn each(&self, mut op: impl FnMut(Key<'_>, Key<'_>)) {
         for i in 0..self.count {

@@ -1,15 +1,15 @@
-//! [`Cache`]: cache mode, an index that forgets over a log that overwrites.
+//! [`Cache`]: cache mode, a lossy index over a circular log.
 //!
 //! ```text
-//! get:  for each slot with our tag:   dead? empty it.   other key? go on.   expired? empty it, miss.
-//!       hit -> the item (moved to the head of the log if it is old and the mode wants it)
+//! get:  for each slot with our tag:   dead? empty it.   other key? next slot.   expired? empty it, miss.
+//!       hit -> the item (moved to the head of the log if it is old and the mode requires it)
 //! put:  own item of the same lengths -> overwrite its value
-//!       else look at the whole bucket.  own item with space -> overwrite it
+//!       else scan the whole bucket.  own item with space -> overwrite it
 //!       else append and take: own slot, ghost, empty, dead, oldest
 //! ```
-//! Both begin with the case that nearly always holds, the first candidate is ours, in a straight line; whatever is
-//! different leaves for the `_slow` half, which starts from scratch. A key never has two slots: one is taken only
-//! after a look at the whole bucket.
+//! Both begin with straight-line code for the most frequent case, in which the first candidate is ours; all other cases
+//! go to the `_slow` half, which starts again. A key never has two slots: a slot is taken only after a scan of the
+//! whole bucket.
 
 use crate::frozen::State;
 use crate::item::{self, Body, ItemRef, Key, Lens, Meta};
@@ -33,39 +33,39 @@ pub use watch::Evicted;
 pub(crate) struct Cache<S, const BITS: u32> {
     table: CacheTable<BITS>,
     log: Log,
-    /// Items within this behind the head are there.
+    /// Distance behind the head within which items are live.
     live: Span<BITS>,
-    /// Items further behind the head than this move when read.
+    /// Distance behind the head beyond which an item moves when read.
     fresh: Span<BITS>,
-    /// How far into a candidate a prefetch reaches for its second line.
+    /// Offset in a candidate of the second line that a prefetch requests.
     reach: usize,
     limits: Limits,
     version: u64,
     sweep: Sweep,
     sharing: S,
     counters: Counters,
-    /// Somebody wants to know who goes to make space.
+    /// Present while evictions are watched.
     watch: Option<Box<watch::Watch>>,
-    /// Holds a value on its way from one item to another.
+    /// Buffer for a value that is copied from one item to another.
     scratch: Vec<u8>,
 }
 
-/// What the scan of a bucket for a PUT found.
+/// Result of the scan of a bucket for a PUT.
 struct Found {
     /// The key's slot and its item's offset.
     own: Option<(usize, u64)>,
-    /// Slots with our tag whose items are gone.
+    /// Slots with our tag whose items are dead.
     ghosts: SlotMask,
 }
 
 impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
-    /// In memory of [`Partition::memory_bytes`](crate::Partition::memory_bytes), its index as it is.
+    /// A cache in memory of [`Partition::memory_bytes`](crate::Partition::memory_bytes), with the index that is there.
     pub(crate) fn in_region(options: &PartitionOptions, sharing: S, region: Region) -> Self {
         let Mode::Cache { move_to_head } = options.mode else {
             unreachable!("the partition chose cache mode");
         };
-        // One mapping for both: huge pages are not rounded up twice, and what a place reaches beyond the end
-        // of the log is the start of the index.
+        // One mapping for both: huge pages are not rounded up twice, and bytes read beyond the end of the log are the
+        // start of the index.
         let log_bytes = options.log_bytes;
         let table = CacheTable::new(region.clone(), log_bytes, options.bucket_count);
         Cache {
@@ -84,7 +84,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         }
     }
 
-    /// Goes on where another partition in this memory stopped.
+    /// Continues with the state of an earlier partition in this memory.
     pub(crate) fn resume(&mut self, state: &State) {
         self.log.resume(state.head);
         self.sharing.publish_head(state.head);
@@ -137,7 +137,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         Some(ItemRef::new(self.log.place(at)))
     }
 
-    /// The offset of the key's item, perhaps with bits above its width.
+    /// Offset of the key's item; bits above its width may be set.
     #[inline(always)]
     pub(crate) fn get_offset<C: Cpu>(
         &mut self,
@@ -167,8 +167,8 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         self.get_slow(cpu, key.hash, key.bytes, now_s)
     }
 
-    /// The slot that the key most likely has: the hinted one (which may be empty by now), else the first with its
-    /// tag, else an empty one.
+    /// The most likely slot of the key: the hinted one (which may be empty by now), else the first with its tag, else
+    /// an empty one.
     #[inline(always)]
     fn likely_slot(&self, hash: KeyHash, hint: Hint) -> Slot<BITS> {
         let bucket = self.table.bucket(hash);
@@ -181,8 +181,8 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         }
     }
 
-    /// The offset of the key's item. The key comes in two arguments, so that the straight line need not put it into
-    /// memory for a call it does not make.
+    /// Offset of the key's item. The key is passed in two arguments, so that the fast path does not have to spill it to
+    /// memory for a call that it does not make.
     #[cold]
     #[inline(never)]
     fn get_slow<C: Cpu>(&mut self, cpu: &C, hash: KeyHash, bytes: &[u8], now_s: u32) -> Option<u64> {
@@ -196,7 +196,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         Some(at)
     }
 
-    /// The offset of the key's live item, after a move if one is due.
+    /// Offset of the key's live item, after a move if one is due.
     fn find<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<u64> {
         let (i, slot) = self.find_slot(cpu, key, now_s)?;
         if slot.is_within(self.log.head(), self.fresh) {
@@ -234,8 +234,8 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         self.counters.items -= 1;
     }
 
-    /// Copies the item of `slot` to the head of the log. The copy goes forwards by words and its target is the
-    /// log's oldest bytes: it may overlap the end of what it overwrites, never what it has yet to read.
+    /// Copies the item of `slot` to the head of the log. The copy ascends by words and overwrites the log's oldest
+    /// bytes: its target may overlap the part of the source already read, never the part still to be read.
     #[cold]
     fn renew(&mut self, hash: KeyHash, slot_index: usize, slot: Slot<BITS>) -> u64 {
         let before = self.log.head();
@@ -256,7 +256,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         to
     }
 
-    /// Does the sweeping that falls due as the head has come from `before` to where it is.
+    /// Cleans the buckets that are due after the head has moved from `before` to its current position.
     #[inline(always)]
     fn sweep(&mut self, before: u64) {
         let due = self.sweep.due(before, self.log.head());
@@ -339,7 +339,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         }
     }
 
-    /// Writes the item where the key's own is if that has space, else to the head of the log; returns its offset.
+    /// Writes the item in place of the key's own if it fits, else at the head of the log; returns its offset.
     #[inline(always)]
     fn place_item<C: Cpu, B: Body>(
         &mut self,
@@ -365,7 +365,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         self.append(cpu, key, body, meta, found)
     }
 
-    /// Looks at every slot with the key's tag. Empties a second slot of the same key, should there be one.
+    /// Checks every slot with the key's tag. Empties a second slot of the same key, if there is one.
     #[inline]
     fn scan<C: Cpu>(&mut self, cpu: &C, key: Key<'_>) -> Found {
         let mut found = Found {
@@ -392,7 +392,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         found
     }
 
-    /// Appends the item and points a slot at it; returns its offset.
+    /// Appends the item and stores its offset in a slot; returns its offset.
     #[inline]
     fn append<C: Cpu, B: Body>(&mut self, cpu: &C, key: Key<'_>, body: &B, meta: Meta, found: Found) -> u64 {
         let need = item::bytes_of(key, body);
@@ -414,7 +414,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         at
     }
 
-    /// The slot for a new item of the key, with the books kept about whoever had it.
+    /// Takes a slot for a new item of the key and counts the item that it replaces.
     #[inline]
     fn take_slot(&mut self, hash: KeyHash, found: &Found) -> usize {
         let count = &mut self.counters;
@@ -438,7 +438,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         choice.slot_index
     }
 
-    /// What `condition` says to the PUT, if it forbids it.
+    /// The refusal of a PUT by `condition`, if any.
     #[inline]
     fn refuse(&self, found: &Found, now_s: u32, condition: Condition) -> Option<PutOutcome> {
         if condition == Condition::Always {
@@ -497,7 +497,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         self.table.bucket_count()
     }
 
-    /// Items removed because they were met after their time.
+    /// Items removed because an operation found them expired.
     #[inline(always)]
     pub(crate) fn expired(&self) -> u64 {
         self.counters.expired

@@ -1,38 +1,40 @@
-//! [`Extents`]: places for records that peers may be reading: nothing is ever written over, moved, or reused at once.
+//! [`Extents`]: an allocator for records that peers may be reading: it never overwrites or moves a record, and never
+//! reuses its memory at once.
 //!
 //! ```text
-//! memory   | chunk, 2 MiB | chunk | chunk | chunk | ...          a run of chunks for what is longer than one
-//!          | 64 64 64 .. |  160 160 ..  |  free  | run ...       otherwise a chunk is cut into places of one class
+//!   memory   | chunk, 2 MiB | chunk | chunk | chunk | ...          a run of chunks for longer records
+//!            | 64 64 64 .. |  160 160 ..  |  free  | run ...       other chunks are cut into slots of one class
 //! ```
-//! Classes go in steps of 16 bytes to 1 KiB and by a quarter from there, so that at most a quarter of a place above 1 KiB is
-//! unused. A place that is given up lies in *quarantine* for a while, so that a reader who is under way finds the old
-//! record whole; a checksum, not the quarantine, is what readers rely on. A chunk whose places are all free can be cut anew.
-//! Bytes and decisions: the memory itself is the caller's. *(Pilaf's released code uses a buddy allocator, updates in place,
-//! and copies every record to grow while all clients are disconnected: read in public code. All of this: our choice.)*
+//! Classes increase in steps of 16 bytes up to 1 KiB and by a quarter from there, so that at most a quarter of a slot
+//! above 1 KiB is unused. A retired slot stays in *quarantine* for a while, so that a reader in progress finds the old
+//! record whole; but readers rely on a checksum, not on the quarantine. A chunk whose slots are all free can be cut
+//! again. The allocator only decides offsets: the memory belongs to the caller. *(Pilaf's released code uses a buddy
+//! allocator, updates in place, and copies every record to grow while all clients are disconnected: read in public
+//! code. This design: our choice.)*
 
 use drover_base::Ns;
 use std::collections::VecDeque;
 
-/// Classes up to this many bytes go in steps of [`STEP`].
+/// Largest class that is reached in steps of [`STEP`], bytes.
 const STEPS_END: usize = 1024;
 const STEP: usize = 16;
 
-/// A record that fits a line lies in one: such places do not straddle lines.
+/// A record that fits in a line lies in one: such slots do not straddle lines.
 const LINE: usize = 64;
 
-/// How memory is divided.
+/// Sizes and grace period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExtentsOptions {
-    /// In all; what is left behind whole chunks is not used.
+    /// Total bytes; a remainder shorter than a chunk is not used.
     pub bytes: usize,
-    /// Of a chunk: a multiple of 64.
+    /// Bytes of a chunk: a multiple of 64.
     pub chunk_bytes: usize,
-    /// How long a place that is given up is not reused. *(ten times what a READ may take: our choice)*
+    /// Time before a retired slot is reused. *(our choice: ten times the longest READ)*
     pub grace: Ns,
 }
 
 impl ExtentsOptions {
-    /// `bytes` in chunks of at most 2 MiB, at least 32 of them, with a grace of a millisecond.
+    /// `bytes` in chunks of at most 2 MiB, at least 32 of them, with a grace period of a millisecond.
     pub fn for_bytes(bytes: usize) -> ExtentsOptions {
         ExtentsOptions {
             bytes,
@@ -42,43 +44,43 @@ impl ExtentsOptions {
     }
 }
 
-/// A place: `len` bytes asked for at `offset`.
+/// A slot: `len` bytes allocated at `offset`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Extent {
-    /// From the start of the memory; a multiple of 16.
+    /// Offset from the start of the memory; a multiple of 16.
     pub offset: u64,
-    /// As asked for.
+    /// Requested length in bytes.
     pub len: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Chunk {
     Free,
-    /// Cut into places of a class, so many of them taken or in quarantine.
+    /// Cut into slots of a class, `used` of them allocated or in quarantine.
     Cut {
         class: u16,
         used: u32,
     },
-    /// First of a run.
+    /// First chunk of a run.
     Run,
-    /// Of a run that began before.
+    /// Further chunk of a run.
     Inside,
 }
 
-/// The allocator. Cost: a pop, and for a new chunk a push for each of its places.
+/// The allocator. Cost: a pop, and for a new chunk a push for each of its slots.
 #[derive(Debug)]
 pub struct Extents {
     options: ExtentsOptions,
     chunks: Vec<Chunk>,
-    /// Free places, by class.
+    /// Free slots, by class.
     free: Vec<Vec<u64>>,
     quarantine: VecDeque<(Ns, Extent)>,
     used_bytes: usize,
-    /// Chunks that are cut and have no place taken.
+    /// Number of chunks that are cut and have no slot in use.
     empty: usize,
 }
 
-/// Bytes of the places of class `class`.
+/// Bytes of the slots of class `class`.
 fn class_bytes(class: usize) -> usize {
     let steps = STEPS_END / STEP;
     let mut bytes = (class.min(steps - 1) + 1) * STEP;
@@ -89,10 +91,10 @@ fn class_bytes(class: usize) -> usize {
 }
 
 impl Extents {
-    /// Everything free.
+    /// An allocator with all memory free.
     ///
     /// # Panics
-    /// If the chunks are no multiple of 64 bytes.
+    /// If the chunk size is not a multiple of 64 bytes.
     pub fn new(options: ExtentsOptions) -> Extents {
         let chunk = options.chunk_bytes;
         assert!(chunk > 0 && chunk.is_multiple_of(LINE), "chunks of {chunk} bytes");
@@ -107,17 +109,17 @@ impl Extents {
         }
     }
 
-    /// Bytes asked for and not given up.
+    /// Bytes allocated, by requested length, and not retired.
     pub fn used_bytes(&self) -> usize {
         self.used_bytes
     }
 
-    /// Places that wait for their grace to end.
+    /// Number of slots in quarantine.
     pub fn quarantined(&self) -> usize {
         self.quarantine.len()
     }
 
-    /// A place for `len` bytes; `None`: there is none now.
+    /// Allocates `len` bytes; `None` if there is no space now.
     pub fn alloc(&mut self, len: usize) -> Option<Extent> {
         let offset = self.try_alloc(len).or_else(|| {
             self.reclaim();
@@ -130,19 +132,19 @@ impl Extents {
         })
     }
 
-    /// Gives a place back that no reader has heard of.
+    /// Frees a slot that no reader knows.
     pub fn free(&mut self, extent: Extent) {
         self.used_bytes -= extent.len as usize;
         self.reuse(extent);
     }
 
-    /// Gives a place up at `now`: nobody will be told of it any more.
+    /// Retires a slot at `now`: no new reader will learn of it.
     pub fn retire(&mut self, extent: Extent, now: Ns) {
         self.used_bytes -= extent.len as usize;
         self.quarantine.push_back((now + self.options.grace, extent));
     }
 
-    /// Lets go what was given up long enough before `now`, at most `count` places; returns how many.
+    /// Frees at most `count` slots whose grace period has ended by `now`; returns their number.
     pub fn release(&mut self, now: Ns, count: usize) -> usize {
         let mut released = 0;
         while released < count && self.quarantine.front().is_some_and(|(until, _)| *until <= now) {
@@ -152,8 +154,8 @@ impl Extents {
         released
     }
 
-    /// Lets the place go that has waited longest, whether or not that is long enough: its readers will find their
-    /// checksum wrong and try again. False if none waits.
+    /// Frees the slot that has been in quarantine longest, even before its grace period ends: its readers will see a
+    /// wrong checksum and retry. Returns false if there is none.
     pub fn release_early(&mut self) -> bool {
         let Some((_, extent)) = self.quarantine.pop_front() else {
             return false;
@@ -162,7 +164,7 @@ impl Extents {
         true
     }
 
-    /// The smallest class for `len` bytes; `None`: longer than a chunk.
+    /// The smallest class for `len` bytes; `None` if longer than a chunk.
     fn class_of(&self, len: usize) -> Option<usize> {
         let step = len.max(1).div_ceil(STEP) - 1;
         if step < STEPS_END / STEP {
@@ -190,7 +192,7 @@ impl Extents {
         Some(offset)
     }
 
-    /// Cuts a free chunk into places of `class`, the first of them on top.
+    /// Cuts a free chunk into slots of `class`, the first of them on top.
     fn cut(&mut self, class: usize) -> Option<()> {
         let index = self.chunks.iter().position(|chunk| *chunk == Chunk::Free)?;
         self.chunks[index] = Chunk::Cut {
@@ -241,8 +243,8 @@ impl Extents {
         }
     }
 
-    /// Makes chunks whose places are all free whole again. Only when there is no space otherwise: most are filled
-    /// again by the class they are of.
+    /// Makes chunks whose slots are all free whole again. Only when there is no other space: most are soon refilled by
+    /// their own class.
     fn reclaim(&mut self) {
         if self.empty == 0 {
             return;
@@ -276,7 +278,7 @@ mod tests {
     #[test]
     fn classes_waste_at_most_a_quarter() {
         let extents = Extents::new(ExtentsOptions::for_bytes(64 << 20));
-        // An interpreter has less time.
+        // Fewer lengths under Miri, which is slow.
         for len in (1..100_000usize).step_by(if cfg!(miri) { 97 } else { 1 }) {
             let bytes = class_bytes(extents.class_of(len).expect("shorter than a chunk"));
             assert!(
@@ -320,7 +322,7 @@ mod tests {
         assert_eq!(extents.alloc(128), Some(first));
     }
 
-    /// A chunk of one class serves another one, and a run, when it is empty.
+    /// An empty chunk of one class can serve another class, or a run.
     #[test]
     fn empty_chunks_become_something_else() {
         let mut extents = extents(4096, 1024);
@@ -337,7 +339,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 128 }))]
 
-        /// No two living places overlap, whatever comes and goes; everything given up, everything can be had again.
+        /// No two allocated slots overlap in any sequence of operations; after all are retired, all memory is available
+        /// again.
         #[test]
         fn places_never_overlap(steps in proptest::collection::vec((0usize..5000, 0u8..4), 0..200)) {
             let mut extents = extents(1 << 16, 2048);

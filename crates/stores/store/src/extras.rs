@@ -1,14 +1,14 @@
-//! *Extras*: what memcached's commands want to know of an item and the native protocol does not.
+//! *Extras*: item fields that memcached's commands need and the native protocol does not.
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
 //! | 0 | 4 | flags | the client's own 32 bits |
 //! | 4 | 4 | access | last access in bits 0-28, then fetched, stale, won |
-//! | 8 | 8 | cas | the number that memcached's `cas` compares |
+//! | 8 | 8 | cas | number compared by memcached's `cas` |
 //!
-//! Little-endian, between padded key and value. An item has them if it was stored by
-//! [`put_extra`](crate::Partition::put_extra) and loses them when a native PUT takes its place. One without them has
-//! flags 0, its version as CAS number, and was never fetched.
+//! Little-endian, between padded key and value. An item has extras if it was stored by
+//! [`put_extra`](crate::Partition::put_extra), and loses them when a native PUT replaces it. An item without extras has
+//! flags 0, its version as CAS number, and counts as not fetched.
 
 use crate::item::{Body, ItemRef};
 use drover_mem::MaskedRef;
@@ -16,18 +16,18 @@ use drover_mem::MaskedRef;
 /// Bytes that extras add to an item.
 pub const EXTRAS_BYTES: usize = 16;
 
-/// Bits of the access word below its three marks: seconds since server start, 17 years of them.
+/// Bits of the access word below its three marks: seconds since server start, up to 17 years.
 const ACCESSED_S: u32 = (1 << 29) - 1;
 const FETCHED: u32 = 1 << 29;
 const STALE: u32 = 1 << 30;
 const WON: u32 = 1 << 31;
 
-/// When an item was last accessed, and its marks.
+/// Last access of an item, and its marks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Access(u32);
 
 impl Access {
-    /// Stored at `now_s`.
+    /// Access word of an item stored at `now_s`.
     fn new(now_s: u32) -> Access {
         Access(now_s & ACCESSED_S)
     }
@@ -66,7 +66,7 @@ impl Access {
     }
 }
 
-/// The extras of an item.
+/// Extras of an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Extras {
     pub(crate) flags: u32,
@@ -89,7 +89,7 @@ impl Extras {
         place.store(at + 8, self.cas);
     }
 
-    /// What they are after `mark`, made at `now_s`; `next` is the partition's next version.
+    /// The extras after `mark` at `now_s`; `next` is the partition's next version.
     pub(crate) fn marked(self, mark: &Mark, now_s: u32, next: u64) -> Extras {
         Extras {
             flags: self.flags,
@@ -103,62 +103,62 @@ impl Extras {
     }
 }
 
-/// What to change about an item that was found; nothing by default.
+/// Change to an existing item; nothing by default.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Mark {
-    /// It was read: note the time and that it was fetched. An item without extras has no space for that.
+    /// Record the time of access and that it was fetched. Ignored for an item without extras.
     pub access: bool,
-    /// Let it expire then, in seconds since server start; 0 = never.
+    /// New expiry in seconds since server start; 0 = never.
     pub expire_s: Option<u32>,
-    /// Its value is out of date, or no longer so.
+    /// Whether the value is out of date.
     pub stale: Option<bool>,
-    /// Somebody has been told to fetch a new value, or nobody has.
+    /// Whether a client has been told to fetch a new value.
     pub won: Option<bool>,
-    /// Its CAS number.
+    /// Change of the CAS number.
     pub cas: NewCas,
 }
 
 impl Mark {
-    /// Whether an item without extras must get some for it.
+    /// Whether the change requires extras.
     pub(crate) fn needs_extras(&self) -> bool {
         self.stale == Some(true) || self.won == Some(true) || matches!(self.cas, NewCas::Exactly(_))
     }
 }
 
-/// What a [`Mark`] does to the CAS number. A new one comes with a new version.
+/// Change of the CAS number by a [`Mark`]. A new number comes with a new version.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum NewCas {
-    /// Nothing.
+    /// Keep the number.
     #[default]
     Keep,
-    /// Another one.
+    /// Use the next number.
     Next,
-    /// This one.
+    /// Use this number.
     Exactly(u64),
 }
 
 /// A PUT with extras.
 #[derive(Clone, Copy, Debug)]
 pub struct ExtraPut<'a> {
-    /// The value in pieces, in their order.
+    /// Pieces of the value, in order.
     pub value: &'a [&'a [u8]],
-    /// Where the value goes.
+    /// How to combine the value with an old one.
     pub join: Join,
-    /// When it expires, in seconds since server start; 0 = never.
+    /// Expiry in seconds since server start; 0 = never.
     pub expire_s: u32,
-    /// The client's flags.
+    /// Flags of the client.
     pub flags: u32,
-    /// If the key is there already: keep its flags and expiry whatever the two fields say; with [`Join::Replace`] also
-    /// its last access and marks.
+    /// If the key exists: keep its flags and expiry instead of these two fields; with [`Join::Replace`] also its last
+    /// access and marks.
     pub keep: bool,
-    /// What must be true.
+    /// Condition of the PUT.
     pub condition: ExtraCondition,
-    /// The CAS number it gets; `None` = a new one.
+    /// New CAS number; `None` = the next one.
     pub cas: Option<u64>,
 }
 
 impl Default for ExtraPut<'_> {
-    /// An empty value for ever.
+    /// An empty value that never expires.
     fn default() -> Self {
         ExtraPut {
             value: &[],
@@ -172,55 +172,55 @@ impl Default for ExtraPut<'_> {
     }
 }
 
-/// Where the value of a PUT goes.
+/// Combination of the value of a PUT with an old value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Join {
-    /// In the place of an old one.
+    /// Replace the old value.
     Replace,
-    /// Behind an old one, if there is one.
+    /// Append to the old value, if any.
     Append,
-    /// Before it.
+    /// Prepend to the old value, if any.
     Prepend,
 }
 
-/// What must be true for a PUT with extras to happen.
+/// Condition of a PUT with extras.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExtraCondition {
-    /// Nothing.
+    /// No condition.
     Always,
-    /// The key is not there (`add`).
+    /// The key does not exist (`add`).
     IfAbsent,
-    /// The key is there (`replace`).
+    /// The key exists (`replace`).
     IfPresent,
-    /// The key is there with this CAS number (`cas`).
+    /// The key exists with this CAS number (`cas`).
     IfCas(u64),
-    /// The key is there with this CAS number or a larger one. If it is larger the value is stored as stale and the
-    /// old expiry and whether it was won stay (a meta set that invalidates).
+    /// The key exists with this CAS number or a larger one. If it is larger, the value is stored as stale, and the old
+    /// expiry and the won mark are kept (a meta set that invalidates).
     IfCasOrOlder(u64),
 }
 
-/// What became of a PUT with extras.
+/// Result of a PUT with extras.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExtraOutcome {
-    /// It is stored.
+    /// The value is stored.
     Stored {
-        /// Its CAS number from now on.
+        /// New CAS number.
         cas: u64,
     },
     /// As [`PutOutcome::Full`](crate::PutOutcome::Full).
     Full,
     /// As [`PutOutcome::TooLarge`](crate::PutOutcome::TooLarge); also if only the joined value is too long.
     TooLarge,
-    /// The condition wanted the key absent or with another CAS number.
+    /// The condition required the key to be absent or to have another CAS number.
     Present {
-        /// The one that is there.
+        /// Current CAS number.
         cas: u64,
     },
-    /// The condition wanted the key present.
+    /// The condition required the key to exist.
     Absent,
 }
 
-/// What a PUT that may happen writes beside the value.
+/// Fields other than the value that a PUT writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Plan {
     pub(crate) extras: Extras,
@@ -228,8 +228,8 @@ pub(crate) struct Plan {
 }
 
 impl ExtraPut<'_> {
-    /// What to write when `own` is the key's live item and `next` the partition's next version; or why not to. `old`
-    /// becomes the value that the new one is joined to.
+    /// The fields to write when `own` is the key's live item and `next` the partition's next version; or the refusal.
+    /// Copies the value to be joined to `old`.
     pub(crate) fn plan(
         &self,
         own: Option<ItemRef<'_>>,
@@ -268,8 +268,8 @@ impl ExtraPut<'_> {
         Ok(plan)
     }
 
-    /// Whether the condition lets the PUT happen to a key that is `present` with a CAS number, or not; `true` if it
-    /// is late.
+    /// Checks the condition for a key that is `present` with a CAS number, or absent; `true` if the PUT is late (its
+    /// value is stale).
     fn check(&self, present: Option<u64>) -> Result<bool, ExtraOutcome> {
         use ExtraCondition::{Always, IfAbsent, IfCas, IfCasOrOlder, IfPresent};
         match (self.condition, present) {
@@ -281,7 +281,7 @@ impl ExtraPut<'_> {
         }
     }
 
-    /// The whole item content when `old` is what the value is joined to.
+    /// The whole item content; `old` is the value to be joined.
     pub(crate) fn body<'b>(&'b self, extras: Extras, old: &'b [u8]) -> WithExtras<'b> {
         let (before, after): (&[u8], &[u8]) = match self.join {
             Join::Replace => (&[], &[]),

@@ -1,8 +1,8 @@
-//! [`Frozen`]: what a partition's memory does not say of it, and how memory is held against what it was.
+//! [`Frozen`]: the state of a partition outside its memory, and the validation of that memory.
 //!
-//! Two digests, in the order in which they can be trusted: the index first, word by word, whatever is in it; and only
-//! when it is what it was, the items that it names, byte by byte. So nothing follows a link or believes a length that
-//! nobody wrote.
+//! Two digests are checked in the order in which the data can be trusted: first the index, word by word, with any
+//! contents; only if it matches, the items that it refers to, byte by byte. So no link is followed and no length used
+//! that was not written by a partition.
 
 use crate::VALUE_BYTES_MAX;
 use crate::item::Lens;
@@ -10,44 +10,44 @@ use drover_index::{STORE_SLOTS, Slot};
 use drover_mem::{MaskedRef, MaskedRegion};
 use std::sync::atomic::Ordering;
 
-/// Why a partition begins anew and not where another stopped. One line each.
+/// Reason for starting with an empty partition. One line each.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Doubt {
-    /// Nobody left anything.
+    /// There is no description.
     #[error("it was not left by a clean stop")]
     NoRecord,
-    /// What describes it is damaged.
+    /// The description is damaged.
     #[error("its description is {0}")]
     Record(&'static str),
-    /// It was made under other settings.
+    /// The settings differ.
     #[error("{what} was {was} and is {is}")]
     Differs {
-        /// Which.
+        /// Name of the setting.
         what: &'static str,
-        /// As it was.
+        /// Old value.
         was: u64,
-        /// As it is wanted.
+        /// Wanted value.
         is: u64,
     },
-    /// Its keys are hashed under another seed, which is a secret.
+    /// Its keys are hashed under another seed, which is secret.
     #[error("its keys were hashed under another seed")]
     Seed,
-    /// Others than its owner may have written to it.
+    /// Other users may have written to it.
     #[error("others than its owner could write to it (mode {mode:o})")]
     Writable {
-        /// Permission bits.
+        /// Permission bits of the file.
         mode: u32,
     },
-    /// It is not what was left.
+    /// The contents have changed.
     #[error("{what} is not as it was left")]
     Contents {
-        /// What.
+        /// Name of the part.
         what: &'static str,
     },
 }
 
-/// A partition at rest: with its memory unchanged, [`thaw`](crate::Partition::thaw) makes it again.
+/// A partition at rest: with its memory unchanged, [`thaw`](crate::Partition::thaw) restores it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Frozen {
     pub(crate) state: State,
@@ -55,7 +55,7 @@ pub struct Frozen {
     pub(crate) digests: Digests,
 }
 
-/// What is not in the memory.
+/// State that is not in the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct State {
     pub(crate) head: u64,
@@ -65,18 +65,18 @@ pub(crate) struct State {
     pub(crate) items: u64,
 }
 
-/// What the memory must be.
+/// Digests of the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Digests {
     pub(crate) index: u64,
     pub(crate) items: u64,
 }
 
-/// In place of a time in seconds, none of which is so large.
+/// Replaces a time in seconds; no time is that large.
 const NEVER: u64 = u64::MAX;
 
 impl Frozen {
-    /// Words of [`to_words`](Frozen::to_words).
+    /// Number of words of [`to_words`](Frozen::to_words).
     pub(crate) const WORDS: usize = 8;
 
     pub(crate) fn to_words(self) -> [u64; Frozen::WORDS] {
@@ -127,8 +127,8 @@ impl Frozen {
     }
 }
 
-/// A digest of words. Each step is a permutation of what came before, so one changed word always shows; several that
-/// happen to cancel out are one case in 2^64. Against accidents, not against forgers.
+/// A digest of words. Each step is a permutation of the previous value, so one changed word is always detected; several
+/// changes cancel out once in 2^64 cases. It detects accidents, not forgeries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Digest(pub(crate) u64);
 
@@ -143,16 +143,18 @@ impl Digest {
     }
 }
 
-/// What is in the memory of a partition.
+/// Contents of the memory of a partition.
 pub(crate) struct Survey {
     pub(crate) digests: Digests,
-    /// Of all items, sorted; empty in cache mode.
+    /// Offsets of all items, sorted; empty in cache mode.
     pub(crate) offsets: Vec<u64>,
 }
 
 impl Survey {
-    /// Of `memory` with an index of `table_bytes` behind it. Errors: the index is not `index`, where one is given, or an
-    /// item is none; what is there may be anything.
+    /// Surveys `memory` with an index of `table_bytes` at its end. The contents may be arbitrary.
+    ///
+    /// # Errors
+    /// [`Doubt`] if the index does not match the digest `index`, where given, or an item is malformed.
     pub(crate) fn new<const BITS: u32>(
         memory: &MaskedRegion,
         table_bytes: usize,

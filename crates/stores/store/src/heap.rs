@@ -1,25 +1,25 @@
-//! [`Heap`]: a segregated-fit allocator over a range of memory, for items that nothing may overwrite.
+//! [`Heap`]: a segregated-fit allocator over a range of memory, for items that are never overwritten by others.
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
 //! | 0 | 8 | tag | chunk size (a multiple of 8), bit 0 set while in use |
-//! | 8 | 8 | next | free chunks only: the next of its class, or [`NONE`] |
-//! | 16 | 8 | previous | free chunks only: the one before it in its class, or [`NONE`] |
+//! | 8 | 8 | next | free chunks only: the next chunk of its class, or [`NONE`] |
+//! | 16 | 8 | previous | free chunks only: the previous chunk of its class, or [`NONE`] |
 //! | 8 | size - 16 | content | chunks in use only |
-//! | size - 8 | 8 | tag | the same again, so that the chunk behind finds the start of this one |
+//! | size - 8 | 8 | tag | copy of the first tag, so that the next chunk finds the start of this one |
 //!
-//! Free chunks of 32, 40, ... 272 bytes have a list of their own each, longer ones a list per power of two;
-//! lists are last in, first out. A free chunk never has a free neighbour: it is joined with both at once, so
-//! `free` always gives back the largest chunk there is. What a chunk has left is split off if it can be a chunk.
-//! *(Boundary tags, 8-byte classes, splitting at 32 bytes: stated in `[MICA §4.2.2]`; it scans one list for all
-//! long chunks where we have 25, our choice, so that a PUT of a large value does not walk the heap.)*
+//! Free chunks of 32, 40, ... 272 bytes have one list per size, longer ones one list per power of two; lists are last
+//! in, first out. Free chunks are never adjacent: `free` joins a chunk with its free neighbours at once, so free chunks
+//! are as large as possible. The rest of a chunk is split off if it is long enough for a chunk. *(Boundary tags, 8-byte
+//! classes, splitting at 32 bytes: stated in `[MICA §4.2.2]`; it scans one list for all long chunks where we have 25,
+//! our choice, so that a PUT of a large value does not search the whole heap.)*
 
 use drover_mem::{MaskedRef, MaskedRegion};
 
-/// No chunk.
+/// End of a list.
 const NONE: u64 = u64::MAX;
 
-/// In use.
+/// Bit of a tag: the chunk is in use.
 const USED: u64 = 1;
 
 /// Bytes of both tags.
@@ -28,28 +28,28 @@ const TAGS_BYTES: u64 = 16;
 /// The shortest chunk: two tags and two links.
 const CHUNK_BYTES_MIN: u64 = 32;
 
-/// Classes of one size each: 32, 40, ... 272.
+/// Number of classes of one size each: 32, 40, ... 272.
 const EXACT_CLASSES: usize = 31;
 
-/// One class per power of two from there on.
+/// Number of classes: above those, one per power of two.
 const CLASSES: usize = EXACT_CLASSES + 40;
 
-/// How many chunks of a mixed class are tried before one from a longer class is cut.
+/// Most chunks of a mixed class that are tried before one of a longer class is split.
 const TRIES: usize = 16;
 
-/// Segregated-fit allocator. Offsets name the content of a chunk.
+/// Segregated-fit allocator. Offsets refer to the content of a chunk.
 #[derive(Debug)]
 pub(crate) struct Heap {
     memory: MaskedRegion,
     /// First free chunk of each class.
     lists: Box<[u64; CLASSES]>,
-    /// Bit per class with free chunks.
+    /// One bit per class with free chunks.
     nonempty: u128,
     used_bytes: u64,
 }
 
 impl Heap {
-    /// One free chunk.
+    /// A heap with one free chunk.
     pub(crate) fn new(memory: MaskedRegion) -> Heap {
         let mut heap = Heap {
             memory,
@@ -61,8 +61,8 @@ impl Heap {
         heap
     }
 
-    /// A heap as another left it in this memory, in which exactly the chunks of `used`, sorted offsets, are in use.
-    /// `None` if that is not so.
+    /// A heap left by an earlier owner in this memory, in which exactly the chunks of `used`, sorted offsets, are in
+    /// use. `None` if the memory does not match.
     pub(crate) fn resume(memory: MaskedRegion, used: &[u64]) -> Option<Heap> {
         let mut heap = Heap {
             memory,
@@ -109,18 +109,18 @@ impl Heap {
         self.memory.len() as u64
     }
 
-    /// Bytes of chunks in use, tags included.
+    /// Bytes of chunks in use, including tags.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.used_bytes
     }
 
-    /// The content of the chunk that `offset` names.
+    /// The content of the chunk at `offset`.
     #[inline(always)]
     pub(crate) fn place(&self, offset: u64) -> MaskedRef<'_> {
         self.memory.place(offset)
     }
 
-    /// How many bytes of content the chunk at `offset` has space for.
+    /// Content bytes that fit in the chunk at `offset`.
     #[inline]
     pub(crate) fn space(&self, offset: u64) -> usize {
         ((self.tag(offset - 8) & !USED) - TAGS_BYTES) as usize
@@ -131,7 +131,7 @@ impl Heap {
         bytes - TAGS_BYTES as usize
     }
 
-    /// A chunk with space for `bytes` of content, or `None`: then no free chunk is long enough.
+    /// A chunk with space for `bytes` of content; `None` if no free chunk is long enough.
     pub(crate) fn allocate(&mut self, bytes: usize) -> Option<u64> {
         let need = chunk_bytes(bytes);
         let chunk = self.fitting(need)?;
@@ -148,7 +148,7 @@ impl Heap {
         Some(chunk + 8)
     }
 
-    /// Gives a chunk back and joins it with its free neighbours.
+    /// Frees a chunk and joins it with its free neighbours.
     pub(crate) fn free(&mut self, offset: u64) {
         let mut chunk = offset - 8;
         let tag = self.tag(chunk);
@@ -173,8 +173,8 @@ impl Heap {
         self.insert(chunk, size);
     }
 
-    /// A free chunk of at least `need` bytes: of its class if a short look finds one, else the first of the
-    /// next longer class that has any, else whatever its class has.
+    /// A free chunk of at least `need` bytes: of its class if a short search finds one, else the first of the next
+    /// longer non-empty class, else any of its class.
     fn fitting(&self, need: u64) -> Option<u64> {
         let class = class_of(need);
         if let Some(chunk) = self.search(class, need, TRIES) {
@@ -215,7 +215,7 @@ impl Heap {
         self.nonempty |= 1 << class;
     }
 
-    /// Takes a free chunk out of its list.
+    /// Removes a free chunk from its list.
     fn remove(&mut self, chunk: u64, size: u64) {
         let class = class_of(size);
         let (next, previous) = (self.memory.load(chunk + 8), self.memory.load(chunk + 16));
@@ -243,14 +243,14 @@ impl Heap {
     }
 }
 
-/// The chunk that `bytes` of content need.
+/// Size of the chunk for `bytes` of content.
 fn chunk_bytes(bytes: usize) -> u64 {
     ((bytes as u64 + 7) & !7)
         .saturating_add(TAGS_BYTES)
         .max(CHUNK_BYTES_MIN)
 }
 
-/// The list of free chunks of `size`.
+/// Class of free chunks of `size`.
 fn class_of(size: u64) -> usize {
     let exact = ((size - CHUNK_BYTES_MIN) / 8) as usize;
     if exact < EXACT_CLASSES {
@@ -272,7 +272,7 @@ mod tests {
         Heap::new(MaskedRegion::private(SIZE, PageWish::Small).expect("memory"))
     }
 
-    /// Walks all chunks: they must tile the heap, both tags must agree, no two free ones may touch, and each
+    /// Walks all chunks: they must tile the heap, both tags must agree, no two free chunks may be adjacent, and each
     /// free one must be in its list. Returns the free bytes.
     fn check(heap: &Heap) -> Result<u64, String> {
         let (mut at, mut free, mut after_free) = (0, 0, false);
@@ -381,7 +381,7 @@ mod tests {
             heap.allocate(16).expect("space"),
         );
         heap.free(a);
-        // The flaw: b goes to its list without a look at its neighbours.
+        // The flaw: b goes to its list without a check of its neighbours.
         heap.used_bytes -= 32;
         heap.insert(b - 8, 32);
         assert!(check(&heap).is_err_and(|e| e.contains("not joined")));
@@ -390,7 +390,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
 
-        /// Contents never overlap, `None` means that no free chunk is long enough, and the heap stays sound.
+        /// Contents never overlap, `None` means that no free chunk is long enough, and the heap stays consistent.
         #[test]
         fn chunks_are_disjoint_and_refusals_are_true(seed in any::<u64>(), longest in 1u64..3000) {
             let mut heap = heap();

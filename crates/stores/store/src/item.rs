@@ -1,19 +1,19 @@
-//! The bytes of an item, and what is said about one that was found.
+//! The bytes of an item, and the reference to an item found.
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
 //! | 0 | 4 | item_size | bytes reserved including this header, a multiple of 8; bit 0 set in a skip marker |
 //! | 4 | 4 | kv_len | value length in bits 0-22, bit 23 set if there are no extras, key length in bits 24-31 |
 //! | 8 | 4 | expire_s | absolute seconds since server start, 0 = never |
-//! | 12 | 4 | version | new with every update |
-//! | 16 | key length, padded to 8; 16 if that is 0 | name | the key, or all 128 bits of its hash where there is no key (hash-only) |
-//! | then | 16 or none | [extras](crate::extras) | what memcached's commands ask for |
+//! | 12 | 4 | version | changes with every update |
+//! | 16 | key length, padded to 8; 16 if that is 0 | name | the key, or the 128 bits of its hash (hash-only) |
+//! | then | 16 or none | [extras](crate::extras) | fields for memcached's commands |
 //! | then | value length, padded to 8 | value | |
 //!
 //! Little-endian, 8-byte aligned, padding zeroed, written by the partition's owner only. A 32-byte value under a
-//! 16-byte key or a bare hash takes 64 bytes *(the 48 of `[HERD §5.3]` plus our 16 of length and time)*: a cache's
-//! log of nothing but such items is read one line at a time. The hash of a key is not kept beside it: keys have to be
-//! compared anyway, and whoever needs the hash of an item's key can compute it again (`docs/decisions/0014`).
+//! 16-byte key or a bare hash takes 64 bytes *(the 48 of `[HERD §5.3]` plus our 16 of length and time)*: a cache's log
+//! of only such items is read one line at a time. The hash of a key is not stored: keys have to be compared anyway, and
+//! the hash can be computed from the key again (`docs/decisions/0014`).
 
 use crate::extras::{EXTRAS_BYTES, Extras, Mark, NewCas};
 use crate::sharing::Sharing;
@@ -23,43 +23,43 @@ use drover_mem::{LINE_BYTES, MaskedRef, Region};
 /// Bytes before the name.
 pub(crate) const HEADER_BYTES: usize = 16;
 
-/// Bytes of a hash that stands for its key.
+/// Bytes of a hash that replaces its key.
 const HASH_BYTES: usize = 16;
 
 /// The longest key: memcached's limit.
 pub const KEY_BYTES_MAX: usize = 250;
 
-/// The longest value: what its length has space for in the header, 8 MiB but one byte. What is accepted is up to the
-/// options, by default memcached's 1 MiB.
+/// The longest value: the limit of the length field in the header, 8 MiB minus one byte. The options set the accepted
+/// maximum, by default memcached's 1 MiB.
 pub const VALUE_BYTES_MAX: usize = (1 << 23) - 1;
 
 /// Marks the rest of a lap that was too short for the next item.
 const SKIP: u64 = 1;
 
-/// What an operation is about.
+/// The key of an operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
     /// The keyed hash of the key.
     pub hash: KeyHash,
-    /// The key, up to [`KEY_BYTES_MAX`] bytes. Empty: the hash *is* the key, and names another item than any key
-    /// of that hash.
+    /// The key, up to [`KEY_BYTES_MAX`] bytes. Empty: the hash *is* the key, and refers to another item than any key of
+    /// that hash.
     pub bytes: &'a [u8],
 }
 
-/// Memory that an item takes, header and padding included; [`EXTRAS_BYTES`] more if it has extras.
+/// Bytes of memory that an item takes, including header and padding; an item with extras takes [`EXTRAS_BYTES`] more.
 #[inline(always)]
 pub const fn item_bytes(key_len: usize, value_len: usize) -> usize {
     body_start(key_len) + ((value_len + 7) & !7)
 }
 
-/// What comes behind the key: a bare value, or extras and a value.
+/// The part of an item after the key: a bare value, or extras and a value.
 pub(crate) trait Body {
     /// Bytes of extras.
     const EXTRAS_BYTES: usize;
 
     fn value_len(&self) -> usize;
 
-    /// Writes it, padding included, `at` bytes into the item.
+    /// Writes it, including padding, `at` bytes into the item.
     fn write(&self, place: MaskedRef<'_>, at: usize);
 }
 
@@ -77,18 +77,18 @@ impl Body for &[u8] {
     }
 }
 
-/// Memory that an item of `key` with `body` takes.
+/// Bytes of memory that an item of `key` with `body` takes.
 #[inline(always)]
 pub(crate) fn bytes_of<B: Body>(key: Key<'_>, body: &B) -> usize {
     item_bytes(key.bytes.len(), body.value_len()) + B::EXTRAS_BYTES
 }
 
-/// First word of an item.
+/// First word of an item: its lengths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lens(u64);
 
 impl Lens {
-    /// No extras. Set, not clear, for what native PUTs write: no length of a slice then makes
+    /// Flag for items without extras, which native PUTs write. Set, not clear: no length of a slice then makes
     /// [`same_plain`](Lens::same_plain) take an item with extras for one without.
     const PLAIN: u64 = 1 << 55;
 
@@ -98,7 +98,7 @@ impl Lens {
         Lens(item_size as u64 | ((value_len as u64) << 32) | ((key_len as u64) << 56) | Lens::PLAIN)
     }
 
-    /// The same with extras.
+    /// The same lengths with extras.
     #[inline(always)]
     fn with_extras(self) -> Lens {
         Lens(self.0 & !Lens::PLAIN)
@@ -109,15 +109,15 @@ impl Lens {
         self.0 & Lens::PLAIN == 0
     }
 
-    /// Where the value starts in the item.
+    /// Offset of the value in the item.
     #[inline(always)]
     pub(crate) fn value_start(self) -> usize {
-        // The bit moves to where it counts 16.
+        // The bit is shifted to the position of value 16.
         const _: () = assert!(EXTRAS_BYTES == 1 << 4 && Lens::PLAIN == 1 << 55);
         body_start(self.key_len()) + ((!self.0 >> (55 - 4)) as usize & EXTRAS_BYTES)
     }
 
-    /// Bytes that the item needs, whatever is reserved.
+    /// Bytes that the item needs, at most the reserved ones.
     #[inline(always)]
     pub(crate) fn bytes(self) -> usize {
         self.value_start() + ((self.value_len() + 7) & !7)
@@ -143,7 +143,7 @@ impl Lens {
         (self.0 >> 32) as usize & 0x7f_ffff
     }
 
-    /// Whether there are no extras and these are the lengths of key and value, given that the key's is.
+    /// Whether there are no extras and these are the lengths of key and value, if the key's length is in range.
     #[inline(always)]
     pub(crate) fn same_plain(self, key_len: usize, value_len: usize) -> bool {
         // A sum, not bits: an absurd value length must not pass for a key's.
@@ -155,7 +155,7 @@ impl Lens {
     }
 }
 
-/// Second word of an item.
+/// Second word of an item: expiry and version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Meta(u64);
 
@@ -192,7 +192,7 @@ impl Meta {
     }
 }
 
-/// Whether the item at `place`, whose first word is `lens`, is that of `key`.
+/// Whether the item at `place`, whose first word is `lens`, belongs to `key`.
 #[inline(always)]
 pub(crate) fn is_own(place: MaskedRef<'_>, lens: Lens, key: Key<'_>) -> bool {
     lens.key_len() == key.bytes.len()
@@ -202,13 +202,13 @@ pub(crate) fn is_own(place: MaskedRef<'_>, lens: Lens, key: Key<'_>) -> bool {
         }
 }
 
-/// [`is_own`] of an item at `place`, out of line: for loops over candidates, whose registers it would take.
+/// [`is_own`] of an item at `place`, out of line: for loops over candidates, where it would take too many registers.
 #[inline(never)]
 pub(crate) fn is_own_there(place: MaskedRef<'_>, key: Key<'_>) -> bool {
     is_own(place, Lens::load(place), key)
 }
 
-/// Where extras or value start in an item.
+/// Offset of extras or value in an item.
 #[inline(always)]
 pub(crate) const fn body_start(key_len: usize) -> usize {
     let name_bytes = if key_len == 0 {
@@ -231,7 +231,7 @@ pub(crate) fn write<B: Body>(place: MaskedRef<'_>, item_size: usize, key: Key<'_
     write_body(place, item_size, key.bytes.len(), body, meta);
 }
 
-/// Writes all of an item but its name, which stays.
+/// Writes all of an item except its name.
 #[inline(always)]
 pub(crate) fn write_body<B: Body>(
     place: MaskedRef<'_>,
@@ -259,7 +259,7 @@ pub(crate) fn rewrite_value(place: MaskedRef<'_>, lens: Lens, value: &[u8], meta
     place.copy_in_padded(body_start(lens.key_len()), value);
 }
 
-/// Marks `bytes` at `place` as nothing.
+/// Marks `bytes` at `place` as skipped.
 #[inline]
 pub(crate) fn write_skip(place: MaskedRef<'_>, bytes: usize) {
     place.store(0, bytes as u64 | SKIP);
@@ -274,7 +274,7 @@ pub(crate) fn touch<C: Cpu>(cpu: &C, place: MaskedRef<'_>, len: usize) {
     }
 }
 
-/// An item that was found, valid as long as nothing is written to the partition. Two words: it travels in registers.
+/// A reference to an item, valid until the partition is written. Two words, which are passed in registers.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemRef<'p> {
     place: MaskedRef<'p>,
@@ -300,7 +300,7 @@ impl<'p> ItemRef<'p> {
         self.meta().is_expired(now_s)
     }
 
-    /// The value as it stands there.
+    /// A reference to the value.
     #[inline(always)]
     pub fn value(&self) -> ValueRef<'p> {
         let lens = self.lens();
@@ -311,31 +311,31 @@ impl<'p> ItemRef<'p> {
         }
     }
 
-    /// Bytes of the value.
+    /// Length of the value in bytes.
     #[inline(always)]
     pub fn value_len(&self) -> usize {
         self.lens().value_len()
     }
 
-    /// Memory that it needs, header, padding and extras included: [`item_bytes`] for one that is there.
+    /// Bytes of memory that it needs, including header, padding and extras: [`item_bytes`] of an existing item.
     pub fn bytes(&self) -> usize {
         self.lens().bytes()
     }
 
-    /// Bytes of the key; 0 if the hash is the key.
+    /// Length of the key in bytes; 0 if the hash is the key.
     #[inline(always)]
     pub fn key_len(&self) -> usize {
         self.lens().key_len()
     }
 
-    /// Changes with every update of the partition, so a key that was deleted and stored again has another
-    /// one; never 0. Wraps after 2^32 updates.
+    /// Version of the item. It changes with every update of the partition, so a key that was deleted and stored again
+    /// has another one; never 0. Wraps after 2^32 updates.
     #[inline(always)]
     pub fn version(&self) -> u32 {
         self.meta().version()
     }
 
-    /// When it expires, in seconds since server start; 0 = never.
+    /// Expiry in seconds since server start; 0 = never.
     #[inline(always)]
     pub fn expire_s(&self) -> u32 {
         self.meta().expire_s()
@@ -347,7 +347,7 @@ impl<'p> ItemRef<'p> {
         self.lens().has_extras()
     }
 
-    /// Its extras, or what stands for them.
+    /// Its extras, or their defaults.
     pub(crate) fn extras(&self) -> Extras {
         let lens = self.lens();
         if lens.has_extras() {
@@ -360,38 +360,38 @@ impl<'p> ItemRef<'p> {
         }
     }
 
-    /// The client's flags.
+    /// Flags of the client.
     pub fn flags(&self) -> u32 {
         self.extras().flags
     }
 
-    /// The number that memcached's `cas` compares: another one after every update.
+    /// The number that memcached's `cas` compares; it changes with every update.
     pub fn cas(&self) -> u64 {
         self.extras().cas
     }
 
-    /// When it was stored or last read as [`Mark::access`](crate::Mark::access) says, in seconds since server start;
-    /// 0 for an item without extras.
+    /// Time at which it was stored or last read with [`Mark::access`](crate::Mark::access), in seconds since server
+    /// start; 0 for an item without extras.
     pub fn accessed_s(&self) -> u32 {
         self.extras().access.accessed_s()
     }
 
-    /// Whether it was read since it was stored, as [`Mark::access`](crate::Mark::access) says.
+    /// Whether it was read with [`Mark::access`](crate::Mark::access) since it was stored.
     pub fn is_fetched(&self) -> bool {
         self.extras().access.is_fetched()
     }
 
-    /// Whether its value is out of date.
+    /// Whether the value is out of date.
     pub fn is_stale(&self) -> bool {
         self.extras().access.is_stale()
     }
 
-    /// Whether somebody has been told to fetch a new value.
+    /// Whether a client has been told to fetch a new value.
     pub fn is_won(&self) -> bool {
         self.extras().access.is_won()
     }
 
-    /// The hash that is its key; `None` if it has a key, whose hash is not kept.
+    /// The hash if it is the key; `None` if the item has a key, whose hash is not stored.
     pub fn hash_key(&self) -> Option<KeyHash> {
         (self.key_len() == 0).then(|| hash_at(self.place))
     }
@@ -407,7 +407,7 @@ impl<'p> ItemRef<'p> {
         value.len()
     }
 
-    /// Copies a part of the value, from byte `start`: for values that travel in pieces.
+    /// Copies a part of the value, from byte `start`: for values that are sent in pieces.
     ///
     /// # Panics
     /// If the part reaches beyond the value.
@@ -416,7 +416,7 @@ impl<'p> ItemRef<'p> {
         self.place.copy_out(self.lens().value_start() + start, out);
     }
 
-    /// Copies the value to registered memory at `to_offset`, without a stop on the way; returns its length.
+    /// Copies the value to registered memory at `to_offset`, without an intermediate buffer; returns its length.
     ///
     /// # Panics
     /// If it does not fit there.
@@ -427,14 +427,17 @@ impl<'p> ItemRef<'p> {
         lens.value_len()
     }
 
-    /// Copies the key to the start of `out`; returns its length. Panics if `out` is shorter.
+    /// Copies the key to the start of `out`; returns its length.
+    ///
+    /// # Panics
+    /// If `out` is shorter than the key.
     pub fn copy_key(&self, out: &mut [u8]) -> usize {
         let len = self.key_len();
         self.place.copy_out(HEADER_BYTES, &mut out[..len]);
         len
     }
 
-    /// What its meta word is after `mark`; `next` is the partition's next version.
+    /// The meta word after `mark`; `next` is the partition's next version.
     pub(crate) fn marked_meta(&self, mark: &Mark, next: u64) -> Meta {
         let meta = self.meta();
         let version = match mark.cas {
@@ -444,13 +447,13 @@ impl<'p> ItemRef<'p> {
         Meta::new(mark.expire_s.unwrap_or(meta.expire_s()), version)
     }
 
-    /// Changes what `mark` says, as far as the item has space for it; `hash` is that of its key, `next` is the
-    /// partition's next version.
+    /// Applies `mark` as far as the item has the fields for it; `hash` is that of its key, `next` is the partition's
+    /// next version.
     pub(crate) fn mark<S: Sharing>(&self, mark: &Mark, hash: KeyHash, now_s: u32, next: u64, sharing: &S) {
         let (meta, extras) = (self.marked_meta(mark, next), self.extras());
         let marked = extras.marked(mark, now_s, next);
-        // Stored only if it is another: a line that is read often stays as it is in the caches for a second. Readers
-        // on other threads look at the meta word only.
+        // Stored only if it changes: a line that is read often stays shared in the caches for a second. Readers on
+        // other threads read only the meta word.
         if meta != self.meta() {
             sharing.begin_write(hash);
             meta.store(self.place);
@@ -461,20 +464,20 @@ impl<'p> ItemRef<'p> {
         }
     }
 
-    /// Copies the value to `out`, which becomes as long.
+    /// Copies the value to `out`, which is resized to it.
     pub(crate) fn read_value(&self, out: &mut Vec<u8>) {
         out.resize(self.value_len(), 0);
         self.copy_value(out);
     }
 
-    /// The value, copied: for tests and slow paths.
+    /// A copy of the value: for tests and slow paths.
     pub fn to_value(&self) -> Vec<u8> {
         let mut out = vec![0; self.value_len()];
         self.copy_value(&mut out);
         out
     }
 
-    /// The key, copied: for tests and slow paths.
+    /// A copy of the key: for tests and slow paths.
     pub fn to_key(&self) -> Vec<u8> {
         let mut out = vec![0; self.key_len()];
         self.copy_key(&mut out);
@@ -482,7 +485,7 @@ impl<'p> ItemRef<'p> {
     }
 }
 
-/// The value of an item, its length known: for whoever makes space for it first.
+/// A reference to the value of an item, with a known length: for callers that reserve space first.
 #[derive(Clone, Copy, Debug)]
 pub struct ValueRef<'p> {
     place: MaskedRef<'p>,
@@ -491,22 +494,22 @@ pub struct ValueRef<'p> {
 }
 
 impl ValueRef<'_> {
-    /// Bytes.
+    /// Length in bytes.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// No bytes.
+    /// Whether the value is empty.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Copies it to `out`.
+    /// Copies the value to `out`.
     ///
     /// # Panics
-    /// If `out` has not exactly its length.
+    /// If `out` has another length.
     #[inline(always)]
     pub fn copy_out(&self, out: &mut [u8]) {
         assert_eq!(out.len(), self.len, "space for a value");
@@ -524,7 +527,7 @@ pub(crate) fn touch_rest<C: Cpu>(cpu: &C, place: MaskedRef<'_>, lens: Lens) {
     }
 }
 
-/// The hash that is the name of the item at `place`, which has no key.
+/// The hash in place of the key of the item at `place`, which has no key.
 #[inline(always)]
 fn hash_at(place: MaskedRef<'_>) -> KeyHash {
     KeyHash {

@@ -1,21 +1,20 @@
 //! Item storage: one [`Partition`] holds the items of one share of the keys, owned by one core.
 //!
-//! It answers for its own bytes only: hashing, routing, time and networks are the caller's, and keys that hash to
-//! another partition are the caller's mistake. One thread calls it; with [`SharedReads`] others may read along through
-//! a [`Reader`], with [`Exclusive`], the default, nobody may and nobody pays for it.
+//! It manages only its own bytes: the caller does hashing, routing, time and networks, and must not pass keys of
+//! another partition. One thread calls it. With [`SharedReads`] other threads may read through a [`Reader`]; with
+//! [`Exclusive`], the default, they cannot, and writes cost less.
 //!
-//! - [`Partition`] finds, stores and deletes items. [`Mode::Cache`] never fails a PUT and forgets the oldest;
-//!   [`Mode::Store`] forgets nothing and says [`PutOutcome::Full`].
+//! - [`Partition`] finds, stores and deletes items. [`Mode::Cache`] never fails a PUT and evicts the oldest items;
+//!   [`Mode::Store`] evicts nothing and returns [`PutOutcome::Full`].
 //! - [`Key`] is a key and its hash; with empty `bytes` the hash is the key.
-//! - [`ItemRef`] is an item found. It borrows the partition, so nothing can overwrite the item meanwhile.
-//! - [`ExtraPut`] and [`Mark`] are what memcached's commands ask for beyond that: flags, CAS numbers, times of access.
-//!   Items that none of them touched do without the bytes.
-//! - [`Extents`] says where records go that peers READ meanwhile.
-//! - [`WarmFile`] keeps the memory of partitions in a file, so that a server that stops and starts again has its items.
+//! - [`ItemRef`] is an item found. It borrows the partition, so the item cannot be overwritten meanwhile.
+//! - [`ExtraPut`] and [`Mark`] add the fields of memcached's commands: flags, CAS numbers, access times. Items that do
+//!   not use them do not store them.
+//! - [`Extents`] allocates memory for records that peers READ.
+//! - [`WarmFile`] keeps the memory of partitions in a file, so that a restarted server still has its items.
 //!
-//! A server works in three passes over a batch, so that no memory access waits:
-//! `prefetch_bucket` for all requests, `prefetch_item` for all, then the operations. The passes share no
-//! state: whatever happens between them, the last one checks everything again.
+//! A server works in three passes over a batch, so that memory accesses overlap: `prefetch_bucket` for all requests,
+//! `prefetch_item` for all, then the operations. The passes share no state: the last one checks everything again.
 //!
 //! ```
 //! use drover_base::HashSeed;
@@ -34,7 +33,7 @@
 //! # Ok::<(), drover_mem::AllocError>(())
 //! ```
 //!
-//! An item cannot be kept over a write (a reply that still reads it while a later PUT updates it):
+//! An item cannot be kept across a write (a reply that still reads it while a later PUT updates it):
 //!
 //! ```compile_fail,E0499
 //! # use drover_mem::NativeCpu;
@@ -58,7 +57,7 @@
 //! |---|---|---|
 //! | `prefetch_bucket` + `prefetch_item` | 32 | 32 |
 //! | GET hit with its copy | 85 | 111 |
-//! | the same after both prefetches, which are included, by its hint | 109 | 138 |
+//! | GET hit with both prefetches, by its hint | 109 | 138 |
 //! | GET miss | 23 | 130 |
 //! | PUT of the same length | 114 | 226 |
 //! | PUT of a new key | 239 | 393 |

@@ -1,19 +1,19 @@
-//! [`Log`]: a circular log in which every item is in one piece.
+//! [`Log`]: a circular log whose items are contiguous.
 //!
 //! ```text
 //!  lap n:    | item | item | item ... | item | skip |      head = virtual offset of the next byte
 //!  lap n+1:  | item | item | head -> (item of lap n, live until overwritten)
 //! ```
-//! Offsets are *virtual*: they count every byte ever appended, skipped ones included, so the distance from an
-//! item to the head says whether it is still there. An item that does not fit in what is left of the lap
-//! starts the next one; what is left is measured at the *physical* head (one public code measures the virtual
-//! one and writes past the end from lap 2 on).
+//! Offsets are *virtual*: they count every byte ever appended, skipped ones included, so the distance from an item to
+//! the head shows whether the item still exists. An item that does not fit in the rest of the lap starts the next one;
+//! the rest is measured at the *physical* head (one public code measures at the virtual head and writes past the end
+//! from lap 2 on).
 
 use crate::item;
 use crate::sharing::Sharing;
 use drover_mem::{MaskedRef, MaskedRegion};
 
-/// A power-of-two log.
+/// A log whose size is a power of two.
 #[derive(Debug)]
 pub(crate) struct Log {
     memory: MaskedRegion,
@@ -26,7 +26,7 @@ impl Log {
         Log { memory, head: 0 }
     }
 
-    /// The bytes at virtual `offset`; bits above its width do no harm.
+    /// The bytes at virtual `offset`; bits above its width are ignored.
     #[inline(always)]
     pub(crate) fn place(&self, offset: u64) -> MaskedRef<'_> {
         self.memory.place(offset)
@@ -47,8 +47,8 @@ impl Log {
         self.memory.len() as u64
     }
 
-    /// Makes space for an item of `need` bytes, a multiple of 8 up to the size; returns its virtual offset.
-    /// Readers learn the new head before any of the old bytes there change.
+    /// Reserves `need` bytes, a multiple of 8 up to the size; returns their virtual offset. Readers see the new head
+    /// before any of the old bytes there change.
     #[inline(always)]
     pub(crate) fn reserve<S: Sharing>(&mut self, sharing: &S, need: usize) -> u64 {
         let need = need as u64;
@@ -66,7 +66,7 @@ impl Log {
         before
     }
 
-    /// Goes on at another log's head: in its memory, or wherever a test wants it.
+    /// Continues at another log's head: for an earlier log in this memory, and for tests.
     pub(crate) fn resume(&mut self, head: u64) {
         assert!(head.is_multiple_of(8));
         self.head = head;
@@ -87,7 +87,7 @@ mod tests {
         Log::new(MaskedRegion::private(bytes, PageWish::Small).expect("memory"))
     }
 
-    /// Where an item of `need` bytes goes when the head is at `head`: ours, or a flawed rule.
+    /// Position of an item of `need` bytes when the head is at `head`: our rule, or a flawed one.
     type PlaceRule = fn(head: u64, size: u64, need: u64) -> u64;
 
     fn ours(head: u64, size: u64, need: u64) -> u64 {
@@ -96,7 +96,7 @@ mod tests {
         log.reserve(&Exclusive, need as usize)
     }
 
-    /// What one public code does: it compares with the space left before the *virtual* head, right on lap 1.
+    /// The rule of one public code: it measures the space left at the *virtual* head, which is correct on lap 1 only.
     fn virtual_head(head: u64, size: u64, need: u64) -> u64 {
         if size.wrapping_sub(head) < need {
             (head + size - 1) & !(size - 1)

@@ -1,9 +1,9 @@
-//! [`Lossless`]: store mode, chained buckets over a heap. Nothing is forgotten; a PUT may find no space.
+//! [`Lossless`]: store mode, chained buckets over a heap. Nothing is evicted; a PUT may find no space.
 //!
 //! ```text
 //! put:  own item whose chunk is the size needed -> overwrite it
-//!       else allocate, write, repoint the slot, and only then free the old chunk
-//!       no chunk or no spare bucket -> Full, and what was there is still there
+//!       else allocate, write, update the slot, and only then free the old chunk
+//!       no chunk or no spare bucket -> Full, and the old value is kept
 //! ```
 
 use crate::frozen::State;
@@ -20,7 +20,7 @@ use drover_mem::{MaskedRegion, Region};
 
 mod extras;
 
-/// An item that has more than this too much space moves to a chunk of its size.
+/// Unused bytes of an item's chunk above which the item moves to a chunk of its size.
 const WASTE_BYTES_MAX: usize = 24;
 
 /// Lossless index, heap, one owner.
@@ -32,7 +32,7 @@ pub(crate) struct Lossless<S, const BITS: u32> {
     version: u64,
     sharing: S,
     counters: Counters,
-    /// Holds a value on its way from one item to another.
+    /// Buffer for a value that is copied from one item to another.
     scratch: Vec<u8>,
 }
 
@@ -40,15 +40,15 @@ pub(crate) struct Lossless<S, const BITS: u32> {
 type Found = Option<(SlotPosition, u64)>;
 
 impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
-    /// In zeroed memory of [`Partition::memory_bytes`](crate::Partition::memory_bytes).
+    /// A store in zeroed memory of [`Partition::memory_bytes`](crate::Partition::memory_bytes).
     pub(crate) fn in_region(options: &PartitionOptions, sharing: S, region: Region) -> Self {
         let table = StoreTable::new(region.clone(), options.log_bytes, options.bucket_count);
         let heap = Heap::new(MaskedRegion::new(region, 0, options.log_bytes));
         Lossless::of(options, sharing, table, heap)
     }
 
-    /// Goes on where another partition in this memory stopped, whose items are at the offsets `used`, sorted. `None` if
-    /// that cannot be.
+    /// Continues with the state of an earlier partition in this memory, whose items are at the offsets `used`, sorted.
+    /// `None` if the memory does not match.
     pub(crate) fn resume(
         options: &PartitionOptions,
         sharing: S,
@@ -125,8 +125,8 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         Some(ItemRef::new(self.heap.place(offset)))
     }
 
-    /// Where the key's item is. Out of line, and the key in two arguments: so this mode costs the other one no more
-    /// than a branch.
+    /// Offset of the key's item. Out of line, and the key in two arguments, so that this mode costs the other one only
+    /// a branch.
     #[inline(never)]
     pub(crate) fn get_offset<C: Cpu>(
         &mut self,
@@ -170,7 +170,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         Some(offset)
     }
 
-    /// The key's slot and item, unless its time is over: then it is removed.
+    /// The key's slot and live item; an expired item is removed.
     fn find_live<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<(SlotPosition, u64)> {
         let (slot_place, offset) = self.find(cpu, key)?;
         if Meta::load(self.heap.place(offset)).is_expired(now_s) {
@@ -181,7 +181,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         Some((slot_place, offset))
     }
 
-    /// Walks the chain of the key's bucket.
+    /// Searches the chain of the key's bucket.
     fn find<C: Cpu>(&self, cpu: &C, key: Key<'_>) -> Found {
         let mut at = Some(self.table.bucket(key.hash));
         while let Some(bucket) = at {
@@ -328,14 +328,14 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         Some(offset)
     }
 
-    /// Writes an item that nobody can find yet.
+    /// Writes an item that is not in the index yet.
     fn write<C: Cpu, B: Body>(&self, cpu: &C, offset: u64, key: Key<'_>, body: &B, meta: Meta) {
         let place = self.heap.place(offset);
         item::write(place, self.heap.space(offset), key, body, meta);
         item::touch(cpu, place, item::bytes_of(key, body));
     }
 
-    /// What `condition` says to the PUT, if it forbids it.
+    /// The refusal of a PUT by `condition`, if any.
     fn refuse(&self, found: Found, now_s: u32, condition: Condition) -> Option<PutOutcome> {
         let present = found.map(|(_, offset)| Meta::load(self.heap.place(offset)));
         condition.refuse(present.filter(|meta| !meta.is_expired(now_s)).map(Meta::version))
@@ -387,7 +387,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         self.table.bucket_count()
     }
 
-    /// Items removed because they were met after their time.
+    /// Items removed because an operation found them expired.
     #[inline(always)]
     pub(crate) fn expired(&self) -> u64 {
         self.counters.expired

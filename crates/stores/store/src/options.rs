@@ -1,18 +1,18 @@
-//! [`PartitionOptions`]: how large a partition is and what it does when it is full.
+//! [`PartitionOptions`]: sizes of a partition and its behaviour when full.
 
 use drover_index::CACHE_SLOTS;
 use drover_mem::PageWish;
 
-/// What a partition promises.
+/// Behaviour when full.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Mode {
-    /// A PUT always succeeds; the oldest items make space.
+    /// A PUT always succeeds; the oldest items are evicted.
     Cache {
-        /// A GET moves an item that is further than this share of the log behind the head to the front, so
-        /// that what is read stays: 1.0 = never (FIFO, as HERD), 0.0 = always (LRU).
+        /// A GET moves an item that is further than this share of the log behind the head to the head, so that items in
+        /// use stay: 1.0 = never (FIFO, as HERD), 0.0 = always (LRU).
         move_to_head: f64,
     },
-    /// Nothing is ever forgotten; a PUT may find the partition full.
+    /// Nothing is evicted; a PUT may find the partition full.
     Store,
 }
 
@@ -21,11 +21,11 @@ pub enum Mode {
 pub struct PartitionOptions {
     /// Cache or store.
     pub mode: Mode,
-    /// Memory for items: a power of two.
+    /// Bytes of memory for items: a power of two.
     pub log_bytes: usize,
-    /// Buckets of 8 slots (cache) or 7 slots and a chain (store): a power of two.
+    /// Number of buckets of 8 slots (cache) or of 7 slots with a chain (store): a power of two.
     pub bucket_count: usize,
-    /// The longest value accepted, at most [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX).
+    /// Longest value accepted in bytes, at most [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX).
     pub value_bytes_max: usize,
     /// Pages of index and log.
     pub pages: PageWish,

@@ -1,4 +1,4 @@
-//! [`Partition`]: the operations, whatever the mode.
+//! [`Partition`]: the operations, in both modes.
 
 use crate::cache::{Cache, Evicted};
 use crate::extras::{ExtraOutcome, ExtraPut, Mark};
@@ -13,8 +13,8 @@ use drover_base::{Cpu, KeyHash};
 use drover_index::{BUCKET_BYTES, BucketLines, SlotMask, StoreTable};
 use drover_mem::{AllocError, MaskedRef, MaskedRegion, Region};
 
-/// The items of one share of the keys. `S` says whether other threads may read along ([`Exclusive`]: no);
-/// `BITS` is the width of log offsets, less than 48 only in tests.
+/// The items of one share of the keys. `S` decides whether other threads may read ([`Exclusive`]: no); `BITS` is the
+/// width of log offsets, less than 48 only in tests.
 #[derive(Debug)]
 pub struct Partition<S: Sharing = Exclusive, const BITS: u32 = 48> {
     inner: Inner<S, BITS>,
@@ -27,7 +27,7 @@ enum Inner<S: Sharing, const BITS: u32> {
     Store(Lossless<S, BITS>),
 }
 
-/// The same call on whichever mode it is.
+/// Calls the same function in either mode.
 macro_rules! dispatch {
     ($inner:expr, $mode:ident => $call:expr) => {
         match $inner {
@@ -37,13 +37,13 @@ macro_rules! dispatch {
     };
 }
 
-/// Where [`Partition::prefetch_item`] saw slots that may be the key's. It saves the operation that follows the
-/// search for them; nothing else is believed of it. A hint that is stale, another key's or made up is as good as none.
+/// Slots that [`Partition::prefetch_item`] found with the key's tag. It saves the following operation the search, which
+/// validates it: a hint that is stale, of another key or invented only loses its benefit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hint(u8);
 
 impl Hint {
-    /// No idea.
+    /// No hint.
     pub const NONE: Hint = Hint(0);
 
     #[inline(always)]
@@ -63,43 +63,43 @@ impl Hint {
     }
 }
 
-/// What became of a PUT.
+/// Result of a PUT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PutOutcome {
-    /// It is stored.
+    /// The value is stored.
     Stored {
-        /// Its version from now on.
+        /// New version of the item.
         version: u32,
     },
-    /// No space (store mode only). An older value of the key, if any, is untouched.
+    /// There is no space (store mode only). An older value of the key is unchanged.
     Full,
-    /// The key is longer than [`KEY_BYTES_MAX`], the value longer than the partition's maximum, or both
-    /// together larger than the log.
+    /// The key is longer than [`KEY_BYTES_MAX`], the value longer than the partition's maximum, or both together longer
+    /// than the log.
     TooLarge,
-    /// The condition wanted the key absent or at another version.
+    /// The condition required the key to be absent or of another version.
     Present {
-        /// The version that is there.
+        /// Current version of the item.
         version: u32,
     },
-    /// The condition wanted the key present.
+    /// The condition required the key to exist.
     Absent,
 }
 
-/// What must be true for a PUT to happen.
+/// Condition of a PUT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Condition {
-    /// Nothing.
+    /// No condition.
     Always,
-    /// The key is not there (memcached's `add`).
+    /// The key does not exist (memcached's `add`).
     IfAbsent,
-    /// The key is there (`replace`).
+    /// The key exists (`replace`).
     IfPresent,
-    /// The key is there at this version (`cas`).
+    /// The key exists with this version (`cas`).
     IfVersion(u32),
 }
 
 impl Condition {
-    /// The refusal of a PUT to a key that is `present` at a version, or not.
+    /// The refusal of a PUT to a key that is `present` with a version, or absent; `None` if allowed.
     pub(crate) fn refuse(self, present: Option<u32>) -> Option<PutOutcome> {
         match (self, present) {
             (Condition::IfPresent | Condition::IfVersion(_), None) => Some(PutOutcome::Absent),
@@ -112,15 +112,15 @@ impl Condition {
     }
 }
 
-/// The version after `version`. Items keep the lower half, which is never 0; CAS numbers are all of it and do not
-/// come again.
+/// The version after `version`. Items store the lower half, which is never 0; CAS numbers use all bits and are never
+/// reused.
 #[inline(always)]
 pub(crate) fn next_version(version: u64) -> u64 {
     let next = version + 1;
     next + u64::from(next as u32 == 0)
 }
 
-/// The largest items accepted.
+/// Largest items accepted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     value_bytes_max: usize,
@@ -128,7 +128,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// `item_bytes_max`: the longest item there can be space for.
+    /// `item_bytes_max`: the longest item that could fit.
     pub(crate) fn new(options: &PartitionOptions, item_bytes_max: usize) -> Limits {
         Limits {
             value_bytes_max: options.value_bytes_max.min(VALUE_BYTES_MAX),
@@ -145,7 +145,10 @@ impl Limits {
 }
 
 impl Partition {
-    /// An empty partition that only its owner sees. Errors: [`AllocError`].
+    /// An empty partition that only its owner can access.
+    ///
+    /// # Errors
+    /// [`AllocError`] if the system has no such memory.
     ///
     /// # Panics
     /// If a size is not a power of two or the log is longer than 2^46 bytes.
@@ -155,20 +158,26 @@ impl Partition {
 }
 
 impl<const BITS: u32> Partition<SharedReads, BITS> {
-    /// Eyes for another thread; any number of them.
+    /// Read access for another thread; there may be any number of readers.
     pub fn reader(&self) -> Reader<BITS> {
         dispatch!(&self.inner, mode => mode.reader())
     }
 }
 
 impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
-    /// An empty partition with any sharing. Errors and panics as [`Partition::new`].
+    /// An empty partition with any sharing.
+    ///
+    /// # Errors
+    /// As [`Partition::new`].
+    ///
+    /// # Panics
+    /// As [`Partition::new`].
     pub fn create(options: &PartitionOptions) -> Result<Self, AllocError> {
         let region = Region::private(Self::memory_bytes(options), options.pages)?;
         Ok(Self::in_region(options, region))
     }
 
-    /// Memory that such a partition needs, bytes.
+    /// Bytes of memory that such a partition needs.
     pub fn memory_bytes(options: &PartitionOptions) -> usize {
         options.log_bytes + Self::table_bytes(options).max(MaskedRef::REACH)
     }
@@ -180,10 +189,10 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         }
     }
 
-    /// An empty partition in `region`, whatever was there.
+    /// An empty partition in `region`; previous contents are ignored.
     ///
     /// # Panics
-    /// As [`Partition::new`], and if the region has less than [`memory_bytes`](Partition::memory_bytes).
+    /// As [`Partition::new`], and if the region is shorter than [`memory_bytes`](Partition::memory_bytes).
     pub fn create_in(options: &PartitionOptions, region: Region) -> Self {
         region.zero(options.log_bytes, Self::table_bytes(options));
         Self::in_region(options, region)
@@ -201,8 +210,8 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         }
     }
 
-    /// What must be known beside the memory to go on in another process, and what the memory then must be. Nothing may be
-    /// written afterwards. Cost: reads the index and all items, some gigabytes a second.
+    /// The state that another process needs, besides the memory, to continue, and digests of the memory. The partition
+    /// must not be written afterwards. Cost: reads the index and all items, at some gigabytes per second.
     pub fn freeze(&self) -> Frozen {
         let state = dispatch!(&self.inner, mode => mode.state());
         let memory = dispatch!(&self.inner, mode => mode.memory());
@@ -220,7 +229,10 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         }
     }
 
-    /// The partition that was frozen, in its memory. Errors: [`Doubt`]; then the region is as it was.
+    /// Continues a frozen partition in its memory.
+    ///
+    /// # Errors
+    /// [`Doubt`] if the memory does not match; then the region is unchanged.
     ///
     /// # Panics
     /// As [`create_in`](Partition::create_in).
@@ -247,35 +259,34 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         })
     }
 
-    /// Asks for the bucket of `hash`, to be called a batch ahead. `for_write` says that a PUT or DELETE
-    /// will come.
+    /// Prefetches the bucket of `hash`; call it a batch ahead. `for_write`: a PUT or DELETE follows.
     #[inline(always)]
     pub fn prefetch_bucket<C: Cpu>(&self, cpu: &C, hash: KeyHash, for_write: bool) {
         let _ = for_write; // The owner's lines are exclusive in its cache anyway.
         cpu.prefetch(self.bucket_lines().of(hash));
     }
 
-    /// Where the buckets are, for whoever prefetches many in a loop.
+    /// Addresses of the buckets, for callers that prefetch many in a loop.
     #[inline(always)]
     pub fn bucket_lines(&self) -> BucketLines {
         dispatch!(&self.inner, mode => mode.bucket_lines())
     }
 
-    /// Looks through the bucket's tags and asks for the items that may be meant, the lines of their first 64 bytes
-    /// each. The hint makes the operation that follows cheaper; that one checks everything again.
+    /// Searches the bucket's tags and prefetches the candidate items, the lines of their first 64 bytes each. The hint
+    /// makes the following operation cheaper; that operation checks everything again.
     #[inline(always)]
     pub fn prefetch_item<C: Cpu>(&self, cpu: &C, hash: KeyHash) -> Hint {
         dispatch!(&self.inner, mode => mode.prefetch_item(cpu, hash))
     }
 
-    /// The key's item, unless there is none or its time is over. `now_s` counts seconds since server start.
-    /// Cost: two lines, bucket and item, plus what the item is longer.
+    /// The key's item; `None` if it does not exist or is expired. `now_s` is in seconds since server start. Cost: two
+    /// lines, bucket and item, plus further lines of a longer item.
     #[inline(always)]
     pub fn get<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<ItemRef<'_>> {
         self.get_hinted(cpu, key, now_s, Hint::NONE)
     }
 
-    /// As [`get`](Partition::get), with what [`prefetch_item`](Partition::prefetch_item) said about the key's hash.
+    /// As [`get`](Partition::get), with the hint of [`prefetch_item`](Partition::prefetch_item) for the key's hash.
     #[inline(always)]
     pub fn get_hinted<C: Cpu>(
         &mut self,
@@ -300,7 +311,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         self.put_hinted(cpu, key, value, expire_s, now_s, Hint::NONE)
     }
 
-    /// As [`put`](Partition::put), with what [`prefetch_item`](Partition::prefetch_item) said about the key's hash.
+    /// As [`put`](Partition::put), with the hint of [`prefetch_item`](Partition::prefetch_item) for the key's hash.
     #[inline(always)]
     pub fn put_hinted<C: Cpu>(
         &mut self,
@@ -334,20 +345,20 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         }
     }
 
-    /// Removes `key`; says whether it was there.
+    /// Removes `key`; returns whether it existed.
     #[inline(always)]
     pub fn delete<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> bool {
         dispatch!(&mut self.inner, mode => mode.delete(cpu, key, now_s))
     }
 
-    /// Gives `key` another expiry time and keeps its version; says whether it was there.
+    /// Sets the expiry of `key` and keeps its version; returns whether the key exists.
     pub fn set_expiry<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, expire_s: u32, now_s: u32) -> bool {
         dispatch!(&mut self.inner, mode => mode.set_expiry(cpu, key, expire_s, now_s))
     }
 
-    /// As [`get_hinted`](Partition::get_hinted), and changes about the item what `decide`, who sees it as it was, says.
-    /// A change that needs [extras](ExtraPut) gives them to an item that has none: a copy of its value; in store mode
-    /// it does not happen if there is no space. Cost: that of a GET, and a write to the item if something changes.
+    /// As [`get_hinted`](Partition::get_hinted), and applies the change that `decide` returns for the unchanged item. A
+    /// change that needs [extras](ExtraPut) adds them to an item that has none by copying its value; in store mode the
+    /// change is skipped if there is no space. Cost: that of a GET, and a write to the item if it changes.
     pub fn get_and_mark<C: Cpu>(
         &mut self,
         cpu: &C,
@@ -362,7 +373,7 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         })
     }
 
-    /// As [`get_and_mark`](Partition::get_and_mark), for commands that are no GET: hits and misses are not counted.
+    /// As [`get_and_mark`](Partition::get_and_mark), for commands other than GET: hits and misses are not counted.
     pub fn mark<C: Cpu>(
         &mut self,
         cpu: &C,
@@ -388,36 +399,36 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         dispatch!(&mut self.inner, mode => mode.put_extra(cpu, key, put, now_s))
     }
 
-    /// Forgets everything. Cost: writes the whole index.
+    /// Removes all items. Cost: writes the whole index.
     pub fn clear(&mut self) {
         dispatch!(&mut self.inner, mode => mode.clear())
     }
 
-    /// When everything stored before is to be forgotten, in seconds since the server's start: a note for the owner, who
-    /// [clears](Partition::clear) then. It outlives a [warm restart](crate::WarmFile) as items do.
+    /// Time at which to remove all items, in seconds since the server's start: a note for the owner, who then calls
+    /// [`clear`](Partition::clear). Like items it survives a [warm restart](crate::WarmFile).
     #[inline(always)]
     pub fn clear_at_s(&self) -> Option<u32> {
         self.clear_at_s
     }
 
-    /// Notes when everything is to be forgotten.
+    /// Sets the time at which to remove all items.
     pub fn set_clear_at_s(&mut self, at_s: Option<u32>) {
         self.clear_at_s = at_s;
     }
 
-    /// Shows the live items of one bucket to `visit` and returns the cursor of the next bucket, `None` after
-    /// the last. Start with 0. An item stored or moved during a scan is seen once, twice or not at all, but
-    /// items that stay put are seen once.
+    /// Calls `visit` with the live items of one bucket and returns the cursor of the next bucket, `None` after the
+    /// last. Start with 0. An item stored or moved during a scan is seen once, twice or not at all; other items are
+    /// seen once.
     pub fn scan(&self, cursor: u64, now_s: u32, mut visit: impl FnMut(ItemRef<'_>)) -> Option<u64> {
         dispatch!(&self.inner, mode => mode.scan_bucket(cursor, now_s, &mut visit));
         let bucket_count = dispatch!(&self.inner, mode => mode.bucket_count());
         (cursor + 1 < bucket_count).then_some(cursor + 1)
     }
 
-    /// From now on notes who goes to make space; in store mode nobody does. Cost: a look at the whole index;
-    /// while it is on, an allocation for each item that goes and one or two for each that the log writes over.
-    /// `hash_of` is asked for the hashes of their keys, which are not kept: of an item that was stored under another
-    /// hash than that of its key nothing is noted. While somebody watches already, nothing changes.
+    /// Records evicted items from now on; in store mode there are none. Cost: a scan of the whole index; while active,
+    /// an allocation for each evicted item and one or two for each item that the log overwrites. `hash_of` computes the
+    /// hashes of keys, which are not stored: an item stored under another hash than that of its key is not recorded. If
+    /// evictions are already watched, nothing changes.
     pub fn watch_evictions(&mut self, hash_of: impl Fn(&[u8]) -> KeyHash + Send + Sync + 'static) {
         if let Inner::Cache(cache) = &mut self.inner
             && !cache.is_watched()
@@ -426,14 +437,14 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         }
     }
 
-    /// No longer notes who goes.
+    /// Stops recording evicted items.
     pub fn unwatch_evictions(&mut self) {
         if let Inner::Cache(cache) = &mut self.inner {
             cache.unwatch_evictions();
         }
     }
 
-    /// Takes what was noted since the last call, oldest first; of more than 256 items only the first are.
+    /// Takes the items recorded since the last call, oldest first, at most 256.
     pub fn take_evicted(&mut self) -> Vec<Evicted> {
         match &mut self.inner {
             Inner::Cache(cache) => cache.take_evicted(),
@@ -441,13 +452,13 @@ impl<S: Sharing, const BITS: u32> Partition<S, BITS> {
         }
     }
 
-    /// [`PartitionStats::expired`] alone, for whoever asks around each operation.
+    /// [`PartitionStats::expired`] alone, for callers that read it around each operation.
     #[inline(always)]
     pub fn expired(&self) -> u64 {
         dispatch!(&self.inner, mode => mode.expired())
     }
 
-    /// Counters and sizes.
+    /// Current counters and sizes.
     pub fn stats(&self) -> PartitionStats {
         dispatch!(&self.inner, mode => mode.stats())
     }

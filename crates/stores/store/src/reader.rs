@@ -1,8 +1,8 @@
-//! [`Reader`]: another thread's view of a partition that its owner goes on writing.
+//! [`Reader`]: another thread's read access to a partition that its owner continues to write.
 //!
-//! Everything a reader sees may be half-changed, an item's lengths included. So it copies first and believes
+//! All data that a reader sees may be half-changed, including an item's lengths. So it copies first and validates
 //! afterwards: the bucket's [`Seqlock`](drover_index::Seqlock) must not have moved and, in cache mode, the log's head
-//! must not have come past the item.
+//! must not have passed the item.
 
 use crate::item::{self, ItemRef, Key, Lens, Meta, VALUE_BYTES_MAX};
 use crate::sharing::SharedReads;
@@ -10,10 +10,10 @@ use drover_base::{Cpu, KeyHash};
 use drover_index::{CacheTable, Slot, StoreTable};
 use drover_mem::{MaskedRef, MaskedRegion};
 
-/// How often a reader tries before it says that the owner is too quick for it.
+/// Most tries of a reader before it gives up because the owner writes too fast.
 const TRIES: usize = 1000;
 
-/// How many spare buckets a chain is followed through: a half-changed link could lead in circles.
+/// Most spare buckets of a chain that are followed: a half-changed link could form a cycle.
 const CHAIN_MAX: usize = 1 << 16;
 
 /// Reads a [`Partition`](crate::Partition)`<SharedReads>` from another thread; made by
@@ -25,41 +25,41 @@ pub struct Reader<const BITS: u32 = 48> {
     crew: SharedReads,
 }
 
-/// The index, as its owner has it.
+/// Read access to the owner's index.
 #[derive(Clone, Debug)]
 pub(crate) enum View<const BITS: u32> {
     Cache(CacheTable<BITS>),
     Store(StoreTable<BITS>),
 }
 
-/// What a [`Reader`] found.
+/// Result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadOutcome {
     /// The value is in the buffer.
     Hit {
-        /// Its version.
+        /// Version of the item.
         version: u32,
-        /// When it expires; 0 = never.
+        /// Expiry in seconds since server start; 0 = never.
         expire_s: u32,
     },
-    /// It is not there.
+    /// The key does not exist.
     Miss,
-    /// The owner changed that bucket during every one of many tries.
+    /// The owner changed the bucket during every one of many tries.
     Busy,
 }
 
-/// An item copied out of a partition.
+/// A copy of an item.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OwnedItem {
-    /// The hash that is its key, if it has no other.
+    /// The hash, if the hash is the key.
     pub hash_key: Option<KeyHash>,
     /// The key; empty if the hash is the key.
     pub key: Vec<u8>,
     /// The value.
     pub value: Vec<u8>,
-    /// When it expires; 0 = never.
+    /// Expiry in seconds since server start; 0 = never.
     pub expire_s: u32,
-    /// Its version.
+    /// Version of the item.
     pub version: u32,
 }
 
@@ -68,8 +68,8 @@ impl<const BITS: u32> Reader<BITS> {
         Reader { view, memory, crew }
     }
 
-    /// Copies the value of `key` to `out`, which is cleared first. Cost: a retry for every write of the owner to
-    /// the same bucket (or one that shares its lock) meanwhile.
+    /// Copies the value of `key` to `out`, which is cleared first. Cost: a retry for every concurrent write of the
+    /// owner to the same bucket (or one that shares its lock).
     pub fn get<C: Cpu>(&self, cpu: &C, key: Key<'_>, now_s: u32, out: &mut Vec<u8>) -> ReadOutcome {
         for _ in 0..TRIES {
             if let Some(outcome) = self.try_get(cpu, key, now_s, out, || ()) {
@@ -80,8 +80,8 @@ impl<const BITS: u32> Reader<BITS> {
         ReadOutcome::Busy
     }
 
-    /// Copies the items of the bucket numbered `cursor` to `out` as they were at one moment and returns the
-    /// cursor of the next bucket, `None` after the last. A bucket the owner never leaves alone is skipped.
+    /// Copies the items of the bucket numbered `cursor`, as of one moment, to `out` and returns the cursor of the next
+    /// bucket, `None` after the last. A bucket that the owner writes continuously is skipped.
     pub fn scan(&self, cursor: u64, now_s: u32, out: &mut Vec<OwnedItem>) -> Option<u64> {
         let before = out.len();
         for _ in 0..TRIES {
@@ -101,8 +101,8 @@ impl<const BITS: u32> Reader<BITS> {
         }
     }
 
-    /// One try of [`get`](Reader::get); `None` = what was read may be torn. `between` runs when the value is copied
-    /// and not yet believed.
+    /// One try of [`get`](Reader::get); `None` if the data read may be torn. `between` runs after the value is copied
+    /// and before it is validated.
     fn try_get<C: Cpu>(
         &self,
         cpu: &C,
@@ -172,7 +172,7 @@ impl<const BITS: u32> Reader<BITS> {
         true
     }
 
-    /// Shows all slots of a bucket and its chain.
+    /// Calls `visit` with all slots of a bucket and its chain.
     fn each_slot(&self, index: u64, mut visit: impl FnMut(Slot<BITS>)) {
         match &self.view {
             View::Cache(table) => table.bucket_at(index).slots().into_iter().for_each(visit),
@@ -187,7 +187,7 @@ impl<const BITS: u32> Reader<BITS> {
         }
     }
 
-    /// In cache mode, whether the log has not come past the item.
+    /// Whether the log has not passed the item yet (cache mode).
     fn may_be_live(&self, slot: Slot<BITS>, head: u64) -> bool {
         match self.view {
             View::Cache(_) => slot.is_live(head, self.memory.len() as u64),
@@ -195,7 +195,7 @@ impl<const BITS: u32> Reader<BITS> {
         }
     }
 
-    /// The item of `slot` if its lengths can be true: then copying it stays inside the memory.
+    /// The item of `slot` if its lengths are plausible: then copying it stays inside the memory.
     fn plausible(&self, slot: Slot<BITS>) -> Option<Sighting<'_>> {
         let place = self.memory.place(slot.word());
         let (lens, meta) = (Lens::load(place), Meta::load(place));
@@ -204,7 +204,7 @@ impl<const BITS: u32> Reader<BITS> {
     }
 }
 
-/// An item as it was when its lengths were looked at; the owner may be overwriting it.
+/// An item with the lengths read from it; the owner may be overwriting it.
 struct Sighting<'p> {
     place: MaskedRef<'p>,
     lens: Lens,
@@ -264,7 +264,8 @@ mod tests {
         assert!(matches!(outcome, crate::PutOutcome::Stored { .. }));
     }
 
-    /// Reads `b"key"` (stored as 40 times 7) once; `meddle` writes when the value is copied but not yet believed.
+    /// Reads `b"key"` (stored as 40 times 7) once; `meddle` writes after the value is copied and before it is
+    /// validated.
     fn read_beside(mode: Mode, meddle: impl FnOnce(&mut Partition<SharedReads>)) -> Option<ReadOutcome> {
         let mut p = partition(mode);
         put(&mut p, b"key", &[7; 40]);
@@ -303,7 +304,7 @@ mod tests {
 
     #[test]
     fn an_item_the_log_overwrote_meanwhile_is_not_believed() {
-        // A stranger in another bucket, under another lock: only the head tells.
+        // A key of another bucket under another lock: only the head shows that it overwrote the item.
         let stranger = (0u8..).find(|&b| {
             let mine = key(b"key").hash.bucket_index(3);
             key(&[b]).hash.bucket_index(3) != mine

@@ -1,26 +1,26 @@
-//! [`Sharing`]: who else may look at a partition, decided by a type so that nobody pays who need not.
+//! [`Sharing`]: access of other threads to a partition, chosen by type so that unshared partitions do not pay for it.
 
 use drover_base::KeyHash;
 use drover_index::{LogHead, Seqlock};
 use std::sync::Arc;
 
-/// How the owner's writes are announced to readers on other threads.
+/// Announces the owner's writes to readers on other threads.
 pub trait Sharing {
-    /// For a partition of `bucket_count` buckets.
+    /// Creates the state for a partition of `bucket_count` buckets.
     fn for_buckets(bucket_count: usize) -> Self;
     /// The slots or items of the bucket of `hash` are about to change.
     fn begin_write(&self, hash: KeyHash);
-    /// They have changed.
+    /// The slots or items of the bucket have changed.
     fn end_write(&self, hash: KeyHash);
     /// All slots are about to change.
     fn begin_clear(&self);
-    /// They have changed.
+    /// All slots have changed.
     fn end_clear(&self);
     /// The log's bytes up to virtual offset `head` are about to be overwritten.
     fn publish_head(&self, head: u64);
 }
 
-/// Exclusive read, exclusive write: one thread owns the partition and nothing is announced.
+/// Exclusive read, exclusive write: one thread owns the partition; writes are not announced.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Exclusive;
 
@@ -41,32 +41,32 @@ impl Sharing for Exclusive {
     fn publish_head(&self, _head: u64) {}
 }
 
-/// Concurrent read, exclusive write: one thread owns the partition, others read through a
-/// [`Reader`](crate::Reader). A write costs the owner two stores and a fence more; readers cost it nothing.
+/// Concurrent read, exclusive write: one thread owns the partition, others read through a [`Reader`](crate::Reader). A
+/// write costs the owner two more stores and a fence; reads cost it nothing.
 #[derive(Clone, Debug)]
 pub struct SharedReads {
     shared: Arc<Shared>,
 }
 
-/// The owner's announcements.
+/// State shared by owner and readers.
 #[derive(Debug)]
 struct Shared {
-    /// One for every so many buckets.
+    /// One lock per group of buckets.
     locks: Box<[Seqlock]>,
     head: LogHead,
 }
 
-/// Locks of a partition at most: few enough to be near, enough that a reader seldom meets a stranger's write.
+/// Most locks of a partition: few enough to stay cached, enough that readers seldom collide with unrelated writes.
 const LOCKS_MAX: usize = if cfg!(miri) { 4 } else { 1024 };
 
 impl SharedReads {
-    /// The lock over the bucket of `hash`: chosen by the bucket's own bits, so that one bucket has one lock.
+    /// Lock of the bucket of `hash`: chosen by the bucket's own bits, so that one bucket has one lock.
     #[inline]
     pub(crate) fn lock(&self, hash: KeyHash) -> &Seqlock {
         self.lock_at(hash.bucket_index(u64::MAX))
     }
 
-    /// The lock over the bucket numbered `index`.
+    /// Lock of the bucket numbered `index`.
     #[inline]
     pub(crate) fn lock_at(&self, index: u64) -> &Seqlock {
         &self.shared.locks[index as usize & (self.shared.locks.len() - 1)]
@@ -80,7 +80,7 @@ impl SharedReads {
 
 impl Sharing for SharedReads {
     fn for_buckets(bucket_count: usize) -> SharedReads {
-        // Not more locks than buckets: then all hashes of one bucket have one lock.
+        // At most one lock per bucket: then all hashes of one bucket have the same lock.
         let locks = (0..bucket_count.min(LOCKS_MAX))
             .map(|_| Seqlock::default())
             .collect();

@@ -1,20 +1,20 @@
-//! [`PartitionStats`]: what a partition did and holds.
+//! [`PartitionStats`]: operation counters and sizes of a partition.
 
-/// Declares the counters once, for the owner's own books and for the public report.
+/// Declares the counters once, for the owner's own counters and for the public report.
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What the hot path counts: one addition per operation.
+        /// Counters on the hot path: one addition per operation.
         #[derive(Clone, Copy, Default, Debug)]
         pub(crate) struct Counters { $(pub(crate) $name: u64,)* }
 
-        /// Counters since the partition was made, and sizes now.
+        /// Counters since the partition was created, and current sizes.
         #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
         #[non_exhaustive]
         pub struct PartitionStats {
-            /// Memory holding items, headers and padding included. In cache mode the log up to its head on
+            /// Bytes of memory that hold items, headers and padding included. In cache mode the log up to its head on
             /// the first lap, then all of it.
             pub bytes: u64,
-            /// Memory for items.
+            /// Bytes of memory for items.
             pub bytes_max: u64,
             /// Slots of the index, spare buckets not counted.
             pub slots: u64,
@@ -30,17 +30,17 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Slots in use. In cache mode that includes items overwritten but not yet met: an upper bound.
+    /// Slots in use. In cache mode this includes items overwritten but not yet detected: an upper bound.
     items,
     /// GETs that found their key.
     hits,
-    /// GETs that did not.
+    /// GETs that did not find their key.
     misses,
-    /// PUTs of a key that was not there.
+    /// PUTs of a key that did not exist.
     inserts,
     /// PUTs that overwrote their key's item in place.
     updates_in_place,
-    /// PUTs of a present key whose item had to move.
+    /// PUTs of an existing key whose item had to move.
     updates_moved,
     /// PUTs refused because there was no space (store mode).
     full,
@@ -54,19 +54,19 @@ counters! {
     evicted_bucket_full,
     /// Slots emptied or taken over whose items the log had overwritten.
     evicted_log_wrapped,
-    /// Items removed because they were met after their time.
+    /// Items removed because an operation found them expired.
     expired,
     /// Buckets cleaned by the sweep.
     sweeps,
 }
 
 impl PartitionStats {
-    /// All GETs.
+    /// Number of GETs.
     pub fn gets(&self) -> u64 {
         self.hits + self.misses
     }
 
-    /// All PUTs that were stored.
+    /// Number of PUTs that were stored.
     pub fn puts(&self) -> u64 {
         self.inserts + self.updates_in_place + self.updates_moved
     }

@@ -1,7 +1,7 @@
-//! What is compared: a call of the provider, and what a program in C writes for the same, over a library whose data
-//! path does nothing. Both fill the same chain in an array that they keep, and both read the same fields of what they
-//! poll. The bare side is favoured: it knows opcode and lengths when it is compiled, and calls without a look at the
-//! context. What a caller does to make our list is not in it; see [`Pair::listed`].
+//! The two sides compared: a call of the provider, and the equivalent C program, over a library whose data path does
+//! nothing. Both fill the same chain in a reused array, and both read the same fields of completions. The comparison
+//! favours the bare side: its opcode and lengths are known at compile time, and its calls do not check the context. The
+//! cost of building our list is not included; see [`Pair::listed`].
 
 #![allow(dead_code, reason = "one program wants times, the other counts")]
 
@@ -12,24 +12,24 @@ use drover_verbs_ibv_stub as stub;
 use std::hint::black_box;
 use std::ptr::null_mut;
 
-/// One operation both ways.
+/// One operation in both variants.
 pub struct Pair {
-    /// As `post WRITE`.
+    /// Name of the operation, for example `post WRITE`.
     pub what: &'static str,
     /// Requests or completions per call.
     pub count: usize,
-    /// Ours.
+    /// The provider's variant.
     pub ours: Box<dyn FnMut()>,
-    /// Without us.
+    /// The bare variant.
     pub bare: Box<dyn FnMut()>,
 }
 
-/// Operations by the name that the instruction meter gives them.
+/// Operations, by the names of the instruction meter.
 pub const OPERATIONS: [&str; 5] = ["write", "read", "datagram", "recv", "poll"];
 
 const BYTES: usize = 32;
 
-/// An opened context on the idle library, and what requests name.
+/// An opened context on the idle library, and the objects that requests use.
 pub struct Bench {
     ctx: &'static IbvContext,
     mr: IbvMr,
@@ -37,11 +37,11 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Opens.
+    /// Opens the context.
     pub fn new() -> Result<Bench, Box<dyn std::error::Error>> {
         let mut options = IbvOptions::default();
         options.library = Some(stub::idle_library());
-        // For the life of the process, so that operations need not borrow from us.
+        // Leaked for the life of the process, so that operations need not borrow from us.
         let ctx: &'static IbvContext = Box::leak(Box::new(IbvDevice::open(options)?.context()?));
         let memory = ctx.alloc(4096, PageWish::Small)?;
         let mr = ctx.register(&memory, Access::ALL)?;
@@ -150,7 +150,7 @@ type PostSend = extern "C" fn(*mut ffi::Qp, *mut ffi::SendWr, *mut *mut ffi::Sen
 type PostRecv = extern "C" fn(*mut ffi::Qp, *mut ffi::RecvWr, *mut *mut ffi::RecvWr) -> i32;
 type PollCq = extern "C" fn(*mut ffi::Cq, i32, *mut ffi::Wc) -> i32;
 
-/// What a program in C knows of a request when it posts it.
+/// Data of a request that a C program has when it posts.
 #[derive(Clone, Copy)]
 struct Asked {
     wr_id: u64,
@@ -173,7 +173,7 @@ fn asked<const N: usize>(from: u64, lkey: u32) -> [Asked; N] {
     })
 }
 
-/// The bare side of an operation. Its verb and the length of its list are known when it is compiled.
+/// The bare variant of an operation. Its verb and list length are known at compile time.
 fn bare<const N: usize>(name: &str) -> Box<dyn FnMut()> {
     let inline = ffi::SEND_INLINE;
     let rdma = |asked: &Asked| ffi::Target { rdma: asked.rdma };
@@ -193,7 +193,7 @@ fn bare<const N: usize>(name: &str) -> Box<dyn FnMut()> {
     }
 }
 
-/// Fills in a chain and posts it, as a program in C would.
+/// Fills in a chain and posts it as a C program would.
 #[inline(always)]
 fn bare_post<const N: usize>(opcode: u32, flags: u32, aim: impl Fn(&Asked) -> ffi::Target) -> impl FnMut() {
     let post = black_box(stub::idle::post_send as PostSend);

@@ -1,4 +1,4 @@
-//! Tables written by hand, what is chosen from them, and every refusal word for word.
+//! Tables written by hand, the choice from each, and the exact text of every refusal.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn port(device: &str, port: u8, gids: Vec<GidFacts>) -> PortFacts {
     }
 }
 
-/// As a dual-port card shows it, with a software device behind it.
+/// A dual-port card with a software device after it.
 fn machine() -> Vec<PortFacts> {
     use GidKind::{RoceV1, RoceV2};
     let mut second = port("mlx5_0", 2, vec![gid(0, RoceV2, LINK_LOCAL)]);

@@ -1,13 +1,13 @@
-//! What passes through the ABI by value: attributes, requests, completions, and the numbers in them.
+//! Types that cross the ABI by value: attributes, requests, completions, and their constants.
 //!
-//! Offsets are facts of `[rdma-core]` on 64-bit machines, read from a C program against its header; the same for all
+//! Offsets are those of `[rdma-core]` on 64-bit machines, read by a C program from its header; they are the same in all
 //! versions since 25.
 
 use super::{Ah, Cq, Srq};
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::{offset_of, size_of};
 
-/// Sizes and offsets that the library relies on.
+/// Asserts sizes and offsets that the library relies on.
 macro_rules! assert_layout {
     ($type:ty: $size:literal $(, $($field:ident).+ @ $at:literal)*) => {
         const _: () = assert!(size_of::<$type>() == $size);
@@ -16,7 +16,7 @@ macro_rules! assert_layout {
 }
 pub(super) use assert_layout;
 
-/// `ibv_device_attr`, in host byte order but for the GUIDs.
+/// `ibv_device_attr`, in host byte order except for the GUIDs.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceAttr {
@@ -143,7 +143,7 @@ pub struct Ud {
     pub remote_qkey: u32,
 }
 
-/// What a request is aimed at: which of them the opcode and the kind of queue pair say.
+/// Target of a request: opcode and kind of queue pair select the variant.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union Target {

@@ -1,4 +1,4 @@
-//! [`Library`]: the symbols of libibverbs, found at run time.
+//! [`Library`]: the symbols of libibverbs, resolved at run time.
 
 use super::{
     Ah, AhAttr, CompChannel, Context, Cq, Device, DeviceAttr, GidEntry, Mr, Pd, PortAttr, Qp, QpAttr,
@@ -7,20 +7,20 @@ use super::{
 use drover_verbs::OpenError;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
-/// What the library is called where programs look for it.
+/// File name of the library, for the dynamic loader.
 pub const SONAME: &str = "libibverbs.so.1";
 
-/// What to do about a missing library.
+/// Advice for a missing library.
 const INSTALL: &str =
     "install it (Debian: apt-get install libibverbs1 ibverbs-providers), or use another fabric";
-/// What to do about an old one.
+/// Advice for an old library.
 const UPDATE: &str = "version 32 of rdma-core (2020) or newer is needed";
 
-/// Declares the table and how to fill it: one line per symbol.
+/// Declares the table of symbols and the code that fills it, one line per symbol.
 macro_rules! symbols {
     ($($symbol:literal $name:ident: fn($($arg:ty),*) $(-> $result:ty)?;)*) => {
-        /// The functions of the control path, by name without the prefix. Their contracts are those of their manual
-        /// pages. The data path is in [`ContextOps`](super::ContextOps).
+        /// The functions of the control path, by name without the prefix. Their contracts are in the manual pages. The
+        /// data path is in [`ContextOps`](super::ContextOps).
         #[derive(Clone, Debug)]
         pub struct Library {
             $(pub $name: unsafe extern "C" fn($($arg),*) $(-> $result)?,)*
@@ -74,7 +74,7 @@ impl Library {
     /// Loads the library called `name`, and keeps it loaded until the process ends.
     ///
     /// # Errors
-    /// [`OpenError::Unavailable`] with the loader's reason and what to do, if it is not there or too old.
+    /// [`OpenError::Unavailable`] with the loader's reason and advice, if the library is missing or too old.
     pub fn load(name: &str) -> Result<Library, OpenError> {
         Library::find(Handle::open(name)?)
     }
@@ -88,7 +88,7 @@ impl Handle {
     fn open(name: &str) -> Result<Handle, OpenError> {
         let c_name =
             CString::new(name).map_err(|_| unavailable("a library's name has no zero byte".into()))?;
-        // SAFETY: a terminated string; what the library does when loaded is what its vendor made it for.
+        // SAFETY: a terminated string; the initialisers of the vendor's library are trusted.
         let handle = unsafe { libc::dlopen(c_name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
             let why = loader_error();
@@ -117,9 +117,9 @@ fn unavailable(reason: String) -> OpenError {
     }
 }
 
-/// What the dynamic loader said last.
+/// The last error of the dynamic loader.
 fn loader_error() -> String {
-    // SAFETY: no arguments; the answer is this thread's.
+    // SAFETY: no arguments; the result belongs to this thread.
     let text = unsafe { libc::dlerror() };
     if text.is_null() {
         return "no reason given".to_string();

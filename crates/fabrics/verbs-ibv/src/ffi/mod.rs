@@ -1,8 +1,8 @@
-//! The binding to libibverbs: the structures and symbols that we use and no more, named as in its header
-//! `infiniband/verbs.h` without the prefix. Public for programs that bring a library of their own, as our tests do.
+//! The binding to libibverbs: only the structures and symbols that we use, named as in its header `infiniband/verbs.h`
+//! without the prefix. Public for programs that provide their own library, as our tests do.
 //!
-//! The library is loaded at run time ([`Library::load`]), so nothing of it is needed to build or to start. Layouts are
-//! facts of its ABI, fixed since version 1.1, and asserted when we are compiled (`layout.rs`).
+//! The library is loaded at run time ([`Library::load`]), so it is not needed to build or to start. Layouts belong to
+//! its ABI, fixed since version 1.1, and are asserted at compile time (`layout.rs`).
 
 #![allow(
     missing_docs,

@@ -1,22 +1,22 @@
-//! Objects that the library makes and that we only hold pointers to: the beginning of each, as far as we read it.
+//! Objects that the library creates and that we hold by pointer: the leading fields of each, as far as we read them.
 
 use super::layout::{RecvWr, SendWr, Wc, assert_layout};
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::{offset_of, size_of};
 
-/// `ibv_device`: never looked into.
+/// `ibv_device`: opaque.
 #[repr(C)]
 pub struct Device {
     _opaque: [u8; 0],
 }
 
-/// `ibv_pd`: never looked into.
+/// `ibv_pd`: opaque.
 #[repr(C)]
 pub struct Pd {
     _opaque: [u8; 0],
 }
 
-/// `ibv_ah`: never looked into.
+/// `ibv_ah`: opaque.
 #[repr(C)]
 pub struct Ah {
     _opaque: [u8; 0],
@@ -28,8 +28,8 @@ pub type PostSend = unsafe extern "C" fn(qp: *mut Qp, wr: *mut SendWr, bad: *mut
 pub type PostRecv = unsafe extern "C" fn(qp: *mut Qp, wr: *mut RecvWr, bad: *mut *mut RecvWr) -> c_int;
 pub type PostSrqRecv = unsafe extern "C" fn(srq: *mut Srq, wr: *mut RecvWr, bad: *mut *mut RecvWr) -> c_int;
 
-/// `ibv_context_ops`: the data path, which the header's inline functions call through. The other slots are remains of
-/// old versions.
+/// `ibv_context_ops`: the data path, which the header's inline functions call. The other slots remain from old
+/// versions.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ContextOps {
@@ -44,7 +44,7 @@ pub struct ContextOps {
     pub unused_27: [*mut c_void; 5],
 }
 
-/// `ibv_context`, up to what we read.
+/// `ibv_context`, up to the last field that we read.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Context {
@@ -59,7 +59,7 @@ assert_layout!(ContextOps: 256, poll_cq @ 88, req_notify_cq @ 96, post_srq_recv 
 const _: () = assert!(offset_of!(Context, ops) == 8 && offset_of!(Context, cmd_fd) == 264);
 const _: () = assert!(offset_of!(Context, async_fd) == 268 && offset_of!(Context, num_comp_vectors) == 272);
 
-/// `ibv_comp_channel`, up to what we read.
+/// `ibv_comp_channel`, up to the last field that we read.
 #[repr(C)]
 #[derive(Debug)]
 pub struct CompChannel {
@@ -69,7 +69,7 @@ pub struct CompChannel {
 }
 assert_layout!(CompChannel: 16, fd @ 8);
 
-/// `ibv_cq`, up to what we read.
+/// `ibv_cq`, up to the last field that we read.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Cq {
@@ -81,7 +81,7 @@ pub struct Cq {
 }
 assert_layout!(Cq: 32, cqe @ 28);
 
-/// `ibv_srq`, up to what we read.
+/// `ibv_srq`, up to the last field that we read.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Srq {
@@ -92,7 +92,7 @@ pub struct Srq {
 }
 assert_layout!(Srq: 32, handle @ 24);
 
-/// `ibv_qp`, up to what we read.
+/// `ibv_qp`, up to the last field that we read.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Qp {
@@ -109,7 +109,7 @@ pub struct Qp {
 }
 assert_layout!(Qp: 64, qp_num @ 52, state @ 56, qp_type @ 60);
 
-/// `ibv_mr`, up to what we read.
+/// `ibv_mr`, up to the last field that we read.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Mr {

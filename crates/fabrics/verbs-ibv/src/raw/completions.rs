@@ -1,4 +1,4 @@
-//! Completion queues, and the channel that tells of completions.
+//! Completion queues, and the channel that signals completions.
 
 use super::{DataPath, Opened, made};
 use crate::ffi;
@@ -8,14 +8,14 @@ use std::io;
 use std::ptr::{NonNull, null_mut};
 use std::rc::Rc;
 
-/// A completion channel: the descriptor that becomes readable when something completes.
+/// A completion channel: its descriptor becomes readable when a request completes.
 pub(crate) struct Channel {
     opened: Rc<Opened>,
     ptr: NonNull<ffi::CompChannel>,
 }
 
 impl Channel {
-    /// A channel whose descriptor never blocks.
+    /// Creates a channel whose descriptor never blocks.
     pub(crate) fn new(opened: &Rc<Opened>) -> io::Result<Rc<Channel>> {
         // SAFETY: an open device.
         let ptr = made(unsafe { (opened.lib.create_comp_channel)(opened.ptr.as_ptr()) })?;
@@ -28,17 +28,17 @@ impl Channel {
     pub(crate) fn fd(&self) -> rustix::fd::BorrowedFd<'_> {
         // SAFETY: made by us; the number does not change.
         let fd = unsafe { self.ptr.as_ref() }.fd;
-        // SAFETY: the descriptor is open as long as the channel, which the borrow keeps.
+        // SAFETY: the descriptor is open while the channel exists, which the borrow ensures.
         unsafe { rustix::fd::BorrowedFd::borrow_raw(fd) }
     }
 
-    /// Takes every event that has come, and acknowledges it.
+    /// Takes and acknowledges all pending events.
     pub(crate) fn drain(&self) {
         let (mut cq, mut context) = (null_mut(), null_mut());
-        // SAFETY: our channel, and space for the answers. It does not block.
+        // SAFETY: our channel, and space for the results. It does not block.
         while unsafe { (self.opened.lib.get_cq_event)(self.ptr.as_ptr(), &mut cq, &mut context) } == 0 {
-            // SAFETY: the queue is alive: destroying one waits until all its events are acknowledged, which only
-            // this thread does.
+            // SAFETY: the queue is alive: destroying one waits until all its events are acknowledged, and only this
+            // thread acknowledges them.
             unsafe { (self.opened.lib.ack_cq_events)(cq, 1) };
         }
     }
@@ -46,7 +46,7 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // SAFETY: made by us, destroyed once; completion queues held an Rc of it and are gone.
+        // SAFETY: created by us, destroyed once; completion queues held an Rc of it and are gone.
         unsafe { (self.opened.lib.destroy_comp_channel)(self.ptr.as_ptr()) };
     }
 }
@@ -59,11 +59,11 @@ pub(crate) struct Completions {
     pub(crate) done: Done,
 }
 
-/// Places in [`Done`]. Numbers of queue pairs are given out one after the other, so that few meet in one.
+/// Slots in [`Done`]. Numbers of queue pairs are consecutive, so few share a slot.
 const PLACES: usize = 1024;
 
-/// How many SENDs, WRITEs and so on of each queue pair have completed, by the end of its number: what the watch
-/// compares with what was posted.
+/// Count of completed send requests per queue pair, by the low bits of its number; the watch compares it with the
+/// number posted.
 pub(crate) struct Done(Box<[Cell<u32>; PLACES]>);
 
 impl Done {
@@ -72,7 +72,7 @@ impl Done {
         Done(counts.try_into().expect("so many were made"))
     }
 
-    /// Whether two queue pairs are counted as one.
+    /// Whether two queue pairs share a count.
     pub(crate) fn same(a: u32, b: u32) -> bool {
         a as usize % PLACES == b as usize % PLACES
     }
@@ -81,18 +81,18 @@ impl Done {
         self.0[qpn as usize % PLACES].get()
     }
 
-    /// To count with.
+    /// Borrows the counts.
     #[inline(always)]
     pub(crate) fn counts(&self) -> Counts<'_> {
         Counts(&self.0)
     }
 }
 
-/// [`Done`] for the length of a poll.
+/// [`Done`], borrowed for the length of a poll.
 pub(crate) struct Counts<'d>(&'d [Cell<u32>; PLACES]);
 
 impl Counts<'_> {
-    /// Counts a completion, but no RECV.
+    /// Counts a completion of a send request; ignores RECVs.
     #[inline(always)]
     pub(crate) fn count(&self, wc: &ffi::Wc) {
         let place = &self.0[wc.qp_num as usize % PLACES];
@@ -120,12 +120,12 @@ impl Completions {
     /// Takes up to `wcs.len()` completions.
     #[inline]
     pub(crate) fn poll(&self, wcs: &mut [ffi::Wc]) -> usize {
-        // SAFETY: our queue, used by this thread alone, and space for so many completions.
+        // SAFETY: our queue, used by this thread alone, and space for `wcs.len()` completions.
         let got = unsafe { (self.path.poll_cq)(self.ptr.as_ptr(), wcs.len() as c_int, wcs.as_mut_ptr()) };
         usize::try_from(got).unwrap_or(0).min(wcs.len())
     }
 
-    /// The next completion makes an event.
+    /// Requests an event for the next completion.
     pub(crate) fn request_event(&self) {
         // SAFETY: our queue.
         unsafe { (self.path.req_notify_cq)(self.ptr.as_ptr(), 0) };
@@ -134,9 +134,9 @@ impl Completions {
 
 impl Drop for Completions {
     fn drop(&mut self) {
-        // An event not yet taken would make the next line wait for ever.
+        // An event not yet taken would block the next line for ever.
         self.channel.drain();
-        // SAFETY: made by us, destroyed once; queue pairs held an Rc of it and are gone.
+        // SAFETY: created by us, destroyed once; queue pairs held an Rc of it and are gone.
         unsafe { (self.channel.opened.lib.destroy_cq)(self.ptr.as_ptr()) };
     }
 }

@@ -1,5 +1,5 @@
-//! Owners of the library's objects. Each holds what it was made from, so that nothing is destroyed before what uses
-//! it, in whatever order its owners are dropped; each destroys its object exactly once.
+//! Owners of the library's objects. Each holds the objects it was created from, so that they outlive it in whatever
+//! order owners are dropped; each destroys its object exactly once.
 //!
 //! ```text
 //! Opened <- Protection <- Memory, Handle
@@ -7,7 +7,7 @@
 //!    |                     |
 //!    +---- Channel <- Completions
 //! ```
-//! All of it belongs to one thread: `Rc` keeps it there.
+//! All of them belong to one thread, to which `Rc` confines them.
 
 mod completions;
 mod queues;
@@ -23,22 +23,22 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What a call that returns an error number came to.
+/// Converts the result of a call that returns an error number.
 pub(crate) fn check(errno: c_int) -> io::Result<()> {
     match errno {
         0 => Ok(()),
-        // Some calls of old return -1 and set errno.
+        // Some old calls return -1 and set errno.
         -1 => Err(io::Error::last_os_error()),
         errno => Err(io::Error::from_raw_os_error(errno.abs())),
     }
 }
 
-/// What a call that returns an object came to.
+/// Converts the result of a call that returns an object.
 fn made<T>(object: *mut T) -> io::Result<NonNull<T>> {
     NonNull::new(object).ok_or_else(io::Error::last_os_error)
 }
 
-/// The data path of an opened device: what the header's inline functions would look up at every call.
+/// The data path functions of an opened device, which the header's inline functions would look up at every call.
 #[derive(Clone, Copy)]
 pub(crate) struct DataPath {
     pub(crate) poll_cq: ffi::PollCq,
@@ -62,14 +62,14 @@ impl Opened {
         let Some(device) = list.devices().find(|device| list.name(*device) == name) else {
             return Ok(None);
         };
-        // SAFETY: the device stands in a list that lives until the end of this function.
+        // SAFETY: the device is in a list that lives until the end of this function.
         let ptr = made(unsafe { (lib.open_device)(device) })?;
-        // SAFETY: just opened; nobody writes to this part of it.
+        // SAFETY: just opened; this part of it is never written.
         let ops = unsafe { ptr.as_ref() }.ops;
         let (Some(poll_cq), Some(req_notify_cq), Some(post_send), Some(post_recv)) =
             (ops.poll_cq, ops.req_notify_cq, ops.post_send, ops.post_recv)
         else {
-            // SAFETY: opened above and nothing was made from it.
+            // SAFETY: opened above, and no object was created from it.
             unsafe { (lib.close_device)(ptr.as_ptr()) };
             return Err(io::Error::other("the device's driver has no data path"));
         };
@@ -85,22 +85,22 @@ impl Opened {
     }
 
     pub(crate) fn device_attr(&self) -> io::Result<ffi::DeviceAttr> {
-        // SAFETY: numbers only, so all zeros are a value.
+        // SAFETY: numbers only, so all zeros are valid.
         let mut attr = unsafe { std::mem::zeroed::<ffi::DeviceAttr>() };
-        // SAFETY: an open device, and space for the answer.
+        // SAFETY: an open device, and space for the result.
         check(unsafe { (self.lib.query_device)(self.ptr.as_ptr(), &mut attr) })?;
         Ok(attr)
     }
 
     pub(crate) fn port_attr(&self, port: u8) -> io::Result<ffi::PortAttr> {
-        // SAFETY: numbers only, so all zeros are a value.
+        // SAFETY: numbers only, so all zeros are valid.
         let mut attr = unsafe { std::mem::zeroed::<ffi::PortAttr>() };
-        // SAFETY: an open device, and space for the answer.
+        // SAFETY: an open device, and space for the result.
         check(unsafe { (self.lib.query_port)(self.ptr.as_ptr(), port, &mut attr) })?;
         Ok(attr)
     }
 
-    /// The valid GIDs of all ports, `count` at most.
+    /// The valid GIDs of all ports, at most `count`.
     pub(crate) fn gids(&self, count: usize) -> io::Result<Vec<ffi::GidEntry>> {
         let mut entries = vec![ffi::GidEntry::default(); count];
         let size = size_of::<ffi::GidEntry>();
@@ -117,12 +117,12 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // SAFETY: opened by us, closed once; whatever was made from it held an Rc of it and is gone.
+        // SAFETY: opened by us, closed once; all objects created from it held an Rc of it and are gone.
         unsafe { (self.lib.close_device)(self.ptr.as_ptr()) };
     }
 }
 
-/// The list of devices, while it is looked at.
+/// A list of devices, freed on drop.
 pub(crate) struct DeviceList<'l> {
     lib: &'l Library,
     list: NonNull<*mut ffi::Device>,
@@ -139,13 +139,13 @@ impl<'l> DeviceList<'l> {
     }
 
     fn devices(&self) -> impl Iterator<Item = *mut ffi::Device> {
-        // SAFETY: the list has so many devices, and lives as long as `self`.
+        // SAFETY: the list has `count` devices and lives as long as `self`.
         let devices = unsafe { std::slice::from_raw_parts(self.list.as_ptr(), self.count) };
         devices.iter().copied()
     }
 
     fn name(&self, device: *mut ffi::Device) -> String {
-        // SAFETY: a device of this list, which lives.
+        // SAFETY: a device of this list, which is alive.
         let name = unsafe { (self.lib.get_device_name)(device) };
         if name.is_null() {
             return String::new();
@@ -155,7 +155,7 @@ impl<'l> DeviceList<'l> {
         name.to_string_lossy().into_owned()
     }
 
-    /// Names, sorted.
+    /// Names of the devices, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.devices().map(|device| self.name(device)).collect();
         names.sort();
@@ -165,7 +165,7 @@ impl<'l> DeviceList<'l> {
 
 impl Drop for DeviceList<'_> {
     fn drop(&mut self) {
-        // SAFETY: got from the library, freed once.
+        // SAFETY: received from the library, freed once.
         unsafe { (self.lib.free_device_list)(self.list.as_ptr()) };
     }
 }
@@ -187,7 +187,7 @@ impl Protection {
 
 impl Drop for Protection {
     fn drop(&mut self) {
-        // SAFETY: made by us, freed once; whatever was made in it held an Rc of it and is gone.
+        // SAFETY: created by us, freed once; all objects created in it held an Rc of it and are gone.
         unsafe { (self.opened.lib.dealloc_pd)(self.ptr.as_ptr()) };
     }
 }
@@ -202,8 +202,8 @@ pub(crate) struct Memory {
 impl Memory {
     pub(crate) fn register(pd: &Rc<Protection>, region: &Region, access: c_int) -> io::Result<Memory> {
         let (addr, len) = (region.addr() as *mut c_void, region.len());
-        // SAFETY: the region stays mapped while `region`, which is kept with the registration; it is never a Rust
-        // reference, so the device may write to it at any time.
+        // SAFETY: the registration holds `region`, which keeps the memory mapped; it is never a Rust reference, so the
+        // device may write to it at any time.
         let ptr = made(unsafe { (pd.opened.lib.reg_mr_iova)(pd.ptr.as_ptr(), addr, len, 0, access) })?;
         let (pd, region) = (pd.clone(), region.clone());
         Ok(Memory { pd, ptr, region })
@@ -250,7 +250,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: made by us, destroyed once.
+        // SAFETY: created by us, destroyed once.
         unsafe { (self.pd.opened.lib.destroy_ah)(self.ptr.as_ptr()) };
     }
 }

@@ -1,4 +1,4 @@
-//! Queue pairs, and receive queues that they share.
+//! Queue pairs, and shared receive queues.
 
 use super::{Completions, Protection, check, made};
 use crate::ffi;
@@ -31,10 +31,10 @@ impl SharedRecvs {
         Ok(Rc::new(SharedRecvs { pd, ptr, post }))
     }
 
-    /// Posts a chain; on failure the error number, and in `bad` the first request that was not taken.
+    /// Posts a chain. Returns 0 or an error number; on failure, `bad` points to the first request not accepted.
     ///
     /// # Safety
-    /// `chain` is a chain of requests that lives for the call, with its elements.
+    /// `chain` is a chain of requests that, with its elements, lives for the call.
     #[inline(always)]
     pub(crate) unsafe fn post(&self, chain: *mut ffi::RecvWr, bad: &mut *mut ffi::RecvWr) -> c_int {
         // SAFETY: our queue, used by this thread alone; the caller's chain.
@@ -44,12 +44,12 @@ impl SharedRecvs {
 
 impl Drop for SharedRecvs {
     fn drop(&mut self) {
-        // SAFETY: made by us, destroyed once; queue pairs held an Rc of it and are gone.
+        // SAFETY: created by us, destroyed once; queue pairs held an Rc of it and are gone.
         unsafe { (self.pd.opened.lib.destroy_srq)(self.ptr.as_ptr()) };
     }
 }
 
-/// A queue pair, with all that it works on.
+/// A queue pair and the objects that it uses.
 pub(crate) struct Pair {
     pd: Rc<Protection>,
     ptr: NonNull<ffi::Qp>,
@@ -78,7 +78,7 @@ impl Pair {
             qp_type,
             sq_sig_all: 0,
         };
-        // SAFETY: objects of one device, which the new owner keeps.
+        // SAFETY: objects of one device, which the new owner keeps alive.
         let ptr = made(unsafe { (pd.opened.lib.create_qp)(pd.ptr.as_ptr(), &mut attr) })?;
         Ok(Pair {
             pd: pd.clone(),
@@ -92,7 +92,7 @@ impl Pair {
     }
 
     pub(crate) fn qpn(&self) -> u32 {
-        // SAFETY: made by us; the number does not change.
+        // SAFETY: created by us; the number does not change.
         unsafe { self.ptr.as_ref() }.qp_num
     }
 
@@ -101,39 +101,39 @@ impl Pair {
         check(unsafe { (self.pd.opened.lib.modify_qp)(self.ptr.as_ptr(), attr, mask) })
     }
 
-    /// What the device says of it.
+    /// Attributes that the device reports.
     pub(crate) fn query(&self) -> io::Result<ffi::QpAttr> {
         let mut attr = ffi::QpAttr::default();
-        // SAFETY: numbers and pointers, for which zero is a value.
+        // SAFETY: numbers and pointers, for which zero is valid.
         let mut init = unsafe { std::mem::zeroed::<ffi::QpInitAttr>() };
         let mask = ffi::QP_STATE | ffi::QP_SQ_PSN | ffi::QP_RQ_PSN | ffi::QP_TIMEOUT | ffi::QP_RETRY_CNT;
-        // SAFETY: our queue pair, and space for the answers.
+        // SAFETY: our queue pair, and space for the results.
         check(unsafe { (self.pd.opened.lib.query_qp)(self.ptr.as_ptr(), &mut attr, mask, &mut init) })?;
         Ok(attr)
     }
 
-    /// Where its SENDs complete.
+    /// Completion queue of its send requests.
     pub(crate) fn send_cq(&self) -> &Rc<Completions> {
         &self.send_cq
     }
 
-    /// From now on posts go to the device.
+    /// Lets posts go to the device from now on.
     pub(crate) fn open_sends(&self) {
         self.send.set(self.pd.opened.path.post_send);
     }
 
-    /// Posts a chain; on failure the error number, and in `bad` the first request that was not taken, if the library
-    /// says so.
+    /// Posts a chain. Returns 0 or an error number; on failure, `bad` points to the first request not accepted, if the
+    /// library sets it.
     ///
     /// # Safety
-    /// `chain` is a chain of requests that lives for the call, with its elements and inline payloads.
+    /// `chain` is a chain of requests that, with its elements and inline payloads, lives for the call.
     #[inline(always)]
     pub(crate) unsafe fn post_send(&self, chain: *mut ffi::SendWr, bad: &mut *mut ffi::SendWr) -> c_int {
         // SAFETY: our queue pair, used by this thread alone; the caller's chain.
         unsafe { (self.send.get())(self.ptr.as_ptr(), chain, bad) }
     }
 
-    /// Posts a chain of RECVs; as [`post_send`](Pair::post_send).
+    /// Posts a chain of RECVs, as [`post_send`](Pair::post_send).
     ///
     /// # Safety
     /// As for [`post_send`](Pair::post_send).
@@ -144,18 +144,18 @@ impl Pair {
     }
 }
 
-/// The error number of posting to a queue pair that is not connected yet.
+/// Error number of posting to a queue pair that is not connected.
 pub(crate) const NOT_READY: c_int = libc::ENOTCONN;
 
-/// In place of the device's function until the queue pair is connected: libraries differ in what they do then, and
-/// posts need not look at the state.
+/// Replaces the device's function until the queue pair is connected: libraries differ in that case, and posts then need
+/// no check of the state.
 extern "C" fn not_ready(_: *mut ffi::Qp, _: *mut ffi::SendWr, _: *mut *mut ffi::SendWr) -> c_int {
     NOT_READY
 }
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        // SAFETY: made by us, destroyed once; its queues and its domain are dropped after this.
+        // SAFETY: created by us, destroyed once; its queues and its domain are dropped after this.
         unsafe { (self.pd.opened.lib.destroy_qp)(self.ptr.as_ptr()) };
     }
 }

@@ -1,4 +1,4 @@
-//! The provider conformance suite over the binding, with a library of ours in place of the machine's.
+//! The provider conformance suite over the binding, with a stub library instead of the machine's.
 
 use drover_verbs::OpenError;
 use drover_verbs_ibv::{Ibv, IbvDevice, IbvOptions};

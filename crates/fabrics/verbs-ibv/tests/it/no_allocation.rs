@@ -9,7 +9,7 @@ use drover_verbs_ibv_stub as stub;
 #[global_allocator]
 static ALLOC: CountingAlloc = CountingAlloc::new();
 
-/// Every kind of request, and what comes back.
+/// Posts every kind of request and polls the completions.
 struct Bench {
     ctx: IbvContext,
     mr: IbvMr,
@@ -67,7 +67,7 @@ impl Bench {
         self.sends.push(SendWr::new(op, payload).signaled(WrId(7)));
     }
 
-    /// One of each verb that a connected queue pair has, with each kind of payload.
+    /// Posts one request per verb of a connected queue pair, with each kind of payload.
     fn connected(&mut self) {
         let (remote, mr) = (self.remote.at(64), self.mr.sge(0, 8));
         let (imm, dest) = (Some(Imm(9)), None);
@@ -102,7 +102,7 @@ impl Bench {
         let payload = self.sends.inline(&[7; 32]);
         let (remote, imm) = (self.remote.at(0), None);
         self.send(SendOp::Write { remote, imm }, payload);
-        self.post(); // a list of one
+        self.post(); // a list of one request
         let pieces = self.sends.gather(&[self.mr.sge(0, 8); 2]);
         self.send(SendOp::Write { remote, imm }, pieces);
         self.post();
@@ -138,7 +138,7 @@ impl Bench {
 #[test]
 fn post_and_poll_allocate_nothing() {
     let mut bench = Bench::new();
-    bench.round(); // the lists grow once
+    bench.round(); // lists grow in the first round
     let before = ALLOC.count();
     for _ in 0..100 {
         bench.round();

@@ -8,7 +8,7 @@ use drover_verbs_ibv::{Ibv, IbvDevice, IbvOptions};
 use drover_verbs_ibv_stub as stub;
 use std::any::Any;
 
-/// One of everything, the parents first.
+/// One object of each kind, parents first.
 fn one_of_each() -> Vec<Box<dyn Any>> {
     let mut options = IbvOptions::default();
     options.library = Some(stub::library());

@@ -1,4 +1,4 @@
-//! What a survey tells of devices, and that it chooses as opening does.
+//! Contents of a survey; and that it chooses as opening does.
 
 use drover_verbs_ibv::choose::{GidKind, PortState};
 use drover_verbs_ibv::survey::{Atomics, LinkLayer};

@@ -164,7 +164,7 @@ fn qp(ctx: &IbvContext, kind: QpKind) -> IbvQp {
         .expect("a queue pair")
 }
 
-/// A peer whose packets carry 1024 bytes, as we see it from a port with packets of 4096.
+/// A peer whose packets carry 1024 bytes, for a port with packets of 4096.
 fn narrow_peer(kind: QpKind) -> Export {
     let device = open(stub::library(), Wish::default()).expect("a device");
     let ctx = device.context().expect("a context");
@@ -179,18 +179,18 @@ fn ends_of_different_mtu() {
     let error = ctx.create_ah(&narrow_peer(QpKind::Ud)).expect_err("a mismatch");
     assert_eq!(
         error.to_string(),
-        "the two ends do not fit: Ud packets from stub0 port 1 carry up to 4096 bytes and the peer 10.9.0.1 takes \
-         1024, so that longer datagrams vanish; give the network interfaces of both ends the same MTU (ip link set \
-         DEV mtu N)"
+        "the two ends are incompatible: Ud packets from stub0 port 1 carry up to 4096 bytes and the peer 10.9.0.1 \
+         takes 1024, so that longer datagrams vanish; give the network interfaces of both ends the same MTU (ip link \
+         set DEV mtu N)"
     );
     let error = qp(&ctx, QpKind::Uc)
         .connect(&narrow_peer(QpKind::Uc))
         .expect_err("a mismatch");
     assert_eq!(
         error.to_string(),
-        "the two ends do not fit: Uc packets from stub0 port 1 carry up to 4096 bytes and the peer 10.9.0.1 takes \
-         1024, so that longer WRITEs may land in part; give the network interfaces of both ends the same MTU (ip link \
-         set DEV mtu N)"
+        "the two ends are incompatible: Uc packets from stub0 port 1 carry up to 4096 bytes and the peer 10.9.0.1 \
+         takes 1024, so that longer WRITEs may land in part; give the network interfaces of both ends the same MTU (ip \
+         link set DEV mtu N)"
     );
 }
 
@@ -217,9 +217,9 @@ fn reliable_ends_take_the_smaller_mtu_unless_one_was_asked_for() {
         .expect_err("a mismatch");
     assert_eq!(
         error.to_string(),
-        "the two ends do not fit: Rc packets from stub0 port 1 carry up to 2048 bytes and the peer 10.9.0.1 takes \
-         1024, so that the packets asked for cannot be sent; give the network interfaces of both ends the same MTU \
-         (ip link set DEV mtu N)"
+        "the two ends are incompatible: Rc packets from stub0 port 1 carry up to 2048 bytes and the peer 10.9.0.1 \
+         takes 1024, so that the packets asked for cannot be sent; give the network interfaces of both ends the same \
+         MTU (ip link set DEV mtu N)"
     );
 }
 
@@ -281,12 +281,12 @@ fn limits_of_the_device_are_respected() {
     let error = ctx.create_cq((1 << 16) + 1).err().expect("too deep");
     assert_eq!(
         error.to_string(),
-        "a completion queue of 65537 asked, at most 65536 offered"
+        "a completion queue of 65537 requested, at most 65536 supported"
     );
     let error = ctx.create_srq(4097).err().expect("too deep");
     assert_eq!(
         error.to_string(),
-        "a shared receive queue of 4097 asked, at most 4096 offered"
+        "a shared receive queue of 4097 requested, at most 4096 supported"
     );
     let cq = ctx.create_cq(8).expect("a queue");
     let text = |change: fn(&mut QpOptions<'_, Ibv>)| {
@@ -296,15 +296,15 @@ fn limits_of_the_device_are_respected() {
     };
     assert_eq!(
         text(|options| options.send_depth = 4097),
-        "a send queue of 4097 asked, at most 4096 offered"
+        "a send queue of 4097 requested, at most 4096 supported"
     );
     assert_eq!(
         text(|options| options.recv_depth = 5000),
-        "a receive queue of 5000 asked, at most 4096 offered"
+        "a receive queue of 5000 requested, at most 4096 supported"
     );
     assert_eq!(
         text(|options| options.inline_bytes = 513),
-        "an inline payload of 513 asked, at most 512 offered"
+        "an inline payload of 513 requested, at most 512 supported"
     );
 }
 

@@ -1,4 +1,4 @@
-//! The watch tells of a queue pair whose requests do not complete, once, and with what its device says.
+//! The watch reports a queue pair whose requests do not complete, once, with the attributes its device reports.
 
 use drover_base::{Cpu, Ns};
 use drover_mem::PageWish;
@@ -73,7 +73,7 @@ impl Bed {
         self.cq.poll(self.ctx.cpu(), &mut [Wc::default(); 16])
     }
 
-    /// Numbers of queue pairs that are told of by the second of two looks.
+    /// Numbers of the queue pairs that the second of two checks reports.
     fn look_twice(&self) -> Vec<Qpn> {
         let first = self.ctx.stuck(Ns::ZERO);
         assert!(first.is_empty(), "time counts from the first look");
@@ -97,14 +97,14 @@ fn what_does_not_complete_is_told_once_in_words() {
         stuck.to_string(),
         format!(
             "Rc queue pair {from:#x} of stub0 port 1 is stuck: 2 signaled requests outstanding, nothing completed for \
-             0 ms; its device says: RTS, peer {to:#x}, sq_psn 0x7, rq_psn 0x9, path MTU 1024, timeout 14, retry_cnt 6, \
-             rnr_retry 7, min_rnr_timer 12, rd_atomic 16 out 16 in"
+             0 ms; the device reports: RTS, peer {to:#x}, sq_psn 0x7, rq_psn 0x9, path MTU 1024, timeout 14, \
+             retry_cnt 6, rnr_retry 7, min_rnr_timer 12, rd_atomic 16 out 16 in"
         )
     );
     assert!(bed.ctx.stuck(Ns::ZERO).is_empty(), "it is told once");
 }
 
-/// What is logged while `wait` goes on waiting, until something is.
+/// The log lines written while `wait` is called repeatedly, until there is one.
 fn logged(mut wait: impl FnMut()) -> String {
     let log = Arc::new(Mutex::new(Vec::new()));
     let writer = log.clone();
@@ -133,7 +133,7 @@ impl Write for Log {
     }
 }
 
-/// Nobody calls [`IbvContext::stuck`] here: whoever goes on polling is told, and whoever sleeps.
+/// The program does not call [`IbvContext::stuck`] here: polling and sleeping contexts both log by themselves.
 #[test]
 fn waiting_programs_have_it_logged_by_themselves() {
     for sleeps in [false, true] {

@@ -1,4 +1,4 @@
-//! Posting to a send queue: datagrams, requests of connected queue pairs, and those that have to wait.
+//! Posting to a send queue: datagrams, requests of connected queue pairs, and requests that have to wait.
 
 use super::{Queue, RemoteEnd};
 use crate::bell::Ringing;
@@ -11,11 +11,11 @@ use drover_verbs::{
     Imm, Payload, PostError, PostErrorKind, QpKind, SendList, SendOp, SendWr, UdDest, WcStatus,
 };
 
-/// Lines of a READ that are asked for before it is its turn. *(our choice: a neighbourhood of FaRM-KV)*
+/// Lines of a READ that are prefetched before it is executed. *(our choice: a neighbourhood of FaRM-KV)*
 const LINES_AHEAD: usize = 6;
 
-/// Asks for the first lines of every READ of the list: they come from memory together instead of one after the other. What is named
-/// need not exist: it is looked at when it is its turn.
+/// Prefetches the first lines of every READ of the list, so that the cache misses overlap. The keys and addresses need
+/// not be valid: they are checked at execution.
 #[cold]
 #[inline(never)]
 fn ask_for_reads(wrs: &[SendWr], tables: &Tables) {
@@ -33,7 +33,7 @@ fn ask_for_reads(wrs: &[SendWr], tables: &Tables) {
     }
 }
 
-/// Where a datagram goes, if there is such a receiver.
+/// The receiver of a datagram, if it exists.
 #[inline(always)]
 fn receiver<'t>(wr: &SendWr, tables: &'t Tables) -> Option<(UdDest, &'t Sender)> {
     let SendOp::Send { dest: Some(dest), .. } = wr.op else {
@@ -49,7 +49,7 @@ fn is_for(wr: &SendWr, to: UdDest) -> bool {
     matches!(wr.op, SendOp::Send { dest: Some(dest), .. } if dest == to)
 }
 
-/// The imported region that a WRITE goes into, if it may; and the key that names it.
+/// The imported region that a WRITE goes into, if it is writable; and the key that names it.
 #[inline(always)]
 fn target<'t>(wr: &SendWr, tables: &'t Tables) -> Option<(u32, &'t Remote)> {
     let SendOp::Write { remote, .. } = wr.op else {
@@ -60,7 +60,7 @@ fn target<'t>(wr: &SendWr, tables: &'t Tables) -> Option<(u32, &'t Remote)> {
 }
 
 impl Queue {
-    /// Everything posted to a failed queue pair completes so.
+    /// Completes all requests of `wrs` as flushed, because the queue pair has failed.
     #[cold]
     pub(super) fn post_flushed(&self, wrs: &[SendWr], accepted: usize) -> Result<(), PostError> {
         for (i, wr) in wrs.iter().enumerate() {
@@ -102,8 +102,8 @@ impl Queue {
         Ok(())
     }
 
-    /// The usual case: datagrams of one line, with immediate data, to one receiver. Returns how many of the first requests
-    /// were; [`datagram`](Queue::datagram) sees what is special about the next.
+    /// Fast path: datagrams of one line, with immediate data, to one receiver. Returns the number of requests at the
+    /// front that qualified and were sent; [`datagram`](Queue::datagram) handles the next one.
     #[inline(always)]
     fn short_datagrams<'t>(
         &self,
@@ -117,7 +117,7 @@ impl Queue {
         };
         let len_max = self.inline_bytes.min(FIRST_BYTES) as u32;
         let (before, src_qpn) = (self.posted.get(), self.qpn.0);
-        // If the last is for the same receiver, so are mostly those in between: it is a hint.
+        // If the last request is for the same receiver, those in between mostly are too; this is only a hint.
         let behind = match wrs {
             [_, .., last] if is_for(last, dest) => wrs.len() - 1,
             _ => 0,
@@ -202,7 +202,7 @@ impl Queue {
         }
     }
 
-    /// Whether we may use the memory a request names; its length.
+    /// Checks that the memory of a request may be used; returns its length.
     #[inline(always)]
     fn check_local(&self, source: &Source<'_>, tables: &Tables, write: bool) -> Result<usize, PostErrorKind> {
         match source {
@@ -279,8 +279,8 @@ impl Queue {
         }
     }
 
-    /// The usual case: WRITEs of inline bytes into one region that nothing stands against. Returns how many of the first
-    /// requests were; [`post_one`](Queue::post_one) sees what is special about the next.
+    /// Fast path: WRITEs of inline bytes into one region, with nothing that prevents them. Returns the number of
+    /// requests at the front that qualified and were executed; [`post_one`](Queue::post_one) handles the next one.
     #[inline(always)]
     fn plain_writes<'t>(
         &self,
@@ -295,14 +295,14 @@ impl Queue {
         let count = self.plain_run(wrs, rkey, to);
         let before = self.posted.get();
         let mut done = 0;
-        // The range of the watch that the request before fell into: whoever has it was rung for.
+        // The range of the watch that the previous request fell into: its bell is already listed.
         let mut watched = 0..0;
         for wr in &wrs[..count] {
             let (SendOp::Write { remote, .. }, Payload::Inline { start, len }) = (wr.op, wr.payload) else {
                 break;
             };
-            // SAFETY: `plain_run` checked the range of each of the first `count` requests; a region exported with the
-            // right to write, which `target` checked, was mapped so.
+            // SAFETY: `plain_run` checked the range of each of the first `count` requests; a region exported with write
+            // access, which `target` checked, is mapped writable.
             unsafe {
                 to.region
                     .copy_in_release_unchecked(remote.offset as usize, list.inline_bytes(start, len))
@@ -320,9 +320,9 @@ impl Queue {
         done as usize
     }
 
-    /// How many of the first requests are WRITEs of inline bytes into `to`, without immediate data and inside of it. Asks for
-    /// the first line of each, which the peer's core has in its cache: the lines travel together instead of one after
-    /// the other (0 to 5 % more operations in a window of 16).
+    /// Number of requests at the front that are WRITEs of inline bytes into `to`, without immediate data and inside of
+    /// it. Prefetches the first line of each, which is in the cache of the peer's core: the transfers overlap (0 to 5 %
+    /// more operations in a window of 16).
     #[inline(always)]
     fn plain_run(&self, wrs: &[SendWr], rkey: u32, to: &Remote) -> usize {
         let len_max = self.inline_bytes as u64;
@@ -342,7 +342,7 @@ impl Queue {
         wrs.iter().position(is_other).unwrap_or(wrs.len())
     }
 
-    /// The rest of a list of which a request waits.
+    /// Queues the rest of a list after a request that waits.
     #[cold]
     fn post_behind<'t>(
         &self,
@@ -364,7 +364,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Checks and attempts any request. False: it failed, and with it the queue pair.
+    /// Checks and attempts any request. Returns false if it failed, and with it the queue pair.
     #[inline(never)]
     fn post_one<'t>(
         &self,
@@ -395,7 +395,7 @@ impl Queue {
         Ok(true)
     }
 
-    /// Keeps a request until those before it are done.
+    /// Queues a request until those before it are done.
     #[cold]
     fn wait(&self, wr: &SendWr, source: &Source<'_>) {
         self.posted.set(self.posted.get().wrapping_add(1));
@@ -407,7 +407,7 @@ impl Queue {
         self.set_pending_count();
     }
 
-    /// Tries the waiting requests again, in order. True when none is left.
+    /// Retries the waiting requests in order. Returns true when none is left.
     pub(crate) fn push_on(&self) -> bool {
         use drover_base::Cpu;
         let Some(peer) = self.peer.get() else { return true };

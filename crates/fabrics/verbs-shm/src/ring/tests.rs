@@ -3,7 +3,7 @@
 use super::*;
 use drover_base::sync::{Arc, AtomicU64};
 
-/// The lane's words, and how many lines were asked for ahead of time.
+/// The words of a lane, and the number of lines prefetched.
 #[derive(Clone)]
 struct Words(Arc<Vec<AtomicU64>>, Arc<AtomicU64>);
 
@@ -47,7 +47,7 @@ fn message(number: u64, len: usize) -> (Head, Vec<u8>) {
     (head, (0..len as u64).map(|i| (number * 31 + i) as u8).collect())
 }
 
-/// The bytes of the peeked message, taken word by word.
+/// The bytes of the peeked message, read word by word.
 fn payload(consumer: &Consumer<Words>, head: Head) -> Vec<u8> {
     let mut out = vec![0; head.len];
     consumer.payload(head, |memory, at, to, n| {
@@ -81,7 +81,7 @@ mod plain {
                         prop_assert!(lines <= 8, "overwrote a message");
                         model.push_back((head, bytes));
                     } else {
-                        // Free lines of less than a quarter ring may not be known yet.
+                        // The producer may not yet know about free lines of less than a quarter ring.
                         prop_assert!(lines + lines_of(len) + 2 > 8, "refused with {} lines in use", lines);
                     }
                     continue;
@@ -96,7 +96,8 @@ mod plain {
             }
         }
 
-        /// Whatever stands in any word at any time: no panic, no word outside (the model's index would panic).
+        /// Arbitrary values in any word at any time cause no panic and no access outside (the model's index would
+        /// panic).
         #[test]
         fn hostile_words_harm_nobody(
             steps in proptest::collection::vec((0usize..96, any::<u64>(), 0u8..4), 1..200),
@@ -106,7 +107,7 @@ mod plain {
                 let (at, lap) = consumer.next();
                 match kind {
                     0 => words.store(word % words.0.len(), value, Ordering::Relaxed),
-                    // A tag that will be looked at.
+                    // A tag that the consumer reads.
                     1 => words.store(at, u64::from(lap) | value << 32, Ordering::Relaxed),
                     2 => {
                         let (head, bytes) = message(number as u64, value as usize % 208);
@@ -122,7 +123,7 @@ mod plain {
         }
     }
 
-    /// Many at once: as many as there is space for, until the caller names no more, each as if sent alone.
+    /// A run sends as many messages as there is space for, or until the caller has no more, each as if sent alone.
     #[test]
     fn a_run_ends_with_the_room_or_with_its_messages() {
         let (_, producer, mut consumer) = ring(2);
@@ -146,7 +147,7 @@ mod plain {
         assert_eq!(consumer.peek(), Ok(None));
     }
 
-    /// Before RECVs are posted: as long as there is one for each message, none need be taken.
+    /// Before RECVs are posted: messages need not be taken as long as there is a RECV for each.
     #[test]
     fn how_many_messages_there_are_at_most_takes_one_look() {
         for (len, lines) in [(8, 1), (FIRST_BYTES + 1, 2)] {
@@ -169,7 +170,7 @@ mod plain {
         }
     }
 
-    /// What a sender says of messages to come is only a hint for whom to ask for their lines: it may lie.
+    /// A sender's announcement of further messages is only a hint for prefetching: it may be false.
     #[test]
     fn a_hostile_announcement_asks_for_few_lines() {
         let (words, producer, consumer) = ring(6);
@@ -204,8 +205,8 @@ mod plain {
 mod modelled {
     use super::*;
 
-    /// Four messages, three of them of two lines, through a ring of four: it laps, and the producer waits for
-    /// space. Two preemptions, as everywhere.
+    /// Four messages, three of them of two lines, through a ring of four lines: it wraps, and the producer waits for
+    /// space. Two preemptions, as in the other models.
     const MESSAGES: [(u64, usize); 4] = [(1, 41), (2, 0), (3, 41), (4, 41)];
 
     fn exchange(consume: impl Fn(&mut Consumer<Words>, Head) + Sync + Send + Copy + 'static) {
@@ -249,7 +250,7 @@ mod modelled {
         });
     }
 
-    /// The canary: lines given back before they were read are overwritten, and the model sees it.
+    /// The canary: lines freed before they were read are overwritten, and the model detects it.
     #[test]
     #[should_panic(expected = "overwritten before it was read")]
     fn loom_lines_freed_too_early_are_caught() {

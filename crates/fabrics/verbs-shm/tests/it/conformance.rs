@@ -55,7 +55,7 @@ fn play(name: &str, kind: QpKind, role: Role, channel: &Channel) -> String {
     }
 }
 
-/// One child plays the responder of every rule in turn.
+/// One child plays the responder of all rules, one after the other.
 #[test]
 fn two_processes() {
     if role().is_some() {

@@ -1,4 +1,5 @@
-//! `Faulty` and `Traced` around shared memory keep the rules while no fate strikes, and strike when told to.
+//! `Faulty` and `Traced` around shared memory follow the rules while no fault is injected, and inject faults when told
+//! to.
 
 use drover_mem::PageWish;
 use drover_verbs::*;
@@ -12,7 +13,7 @@ struct Bed;
 impl TestBed for Bed {
     type Provider = Traced<Faulty<Shm>>;
 
-    /// All fates are possible, so that the machinery of late messages runs, but none strikes.
+    /// All faults are possible, so that the code for late messages runs, but none is injected.
     fn ends(&self) -> Result<[TracedDevice<Faulty<Shm>>; 2], OpenError> {
         let device = || FaultyDevice::new(ShmDevice::default(), FaultOptions::all(1, 1e-300));
         Ok([TracedDevice::new(device(), 64), TracedDevice::new(device(), 64)])

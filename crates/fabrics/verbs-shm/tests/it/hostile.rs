@@ -1,4 +1,5 @@
-//! Peers that lie: in exports, in shared memory, about rights. Nothing panics and nobody else is harmed.
+//! Hostile peers: false exports, shared memory contents and rights. There are no panics, and other peers are
+//! unaffected.
 
 use crate::common::{context, post_send, qp};
 use drover_mem::{PageWish, Region};
@@ -18,10 +19,10 @@ fn post_recv(ctx: &ShmContext, qp: &mut ShmQp, mr: &<Shm as Provider>::Mr) {
     qp.post_recv(ctx.cpu(), &recvs).expect("post");
 }
 
-/// The offset of the access byte of a region's export.
+/// Offset of the access byte in a region's export.
 const ACCESS_AT: usize = 15;
 
-/// A child claims rights it was not given: the kernel refuses the mapping.
+/// A child claims rights that it was not granted: the kernel refuses the mapping.
 #[test]
 fn a_read_only_region_cannot_be_mapped_for_writing() {
     if role().is_some() {
@@ -123,7 +124,7 @@ fn exports_that_lie_about_sizes_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// A sender scribbles over its whole lane; another sender to the same queue pair is served throughout.
+    /// A sender overwrites its whole lane; another sender to the same queue pair is served throughout.
     #[test]
     fn a_scribbling_sender_harms_only_itself(
         steps in proptest::collection::vec((0usize..300, any::<u64>(), any::<bool>()), 1..60),
@@ -160,7 +161,7 @@ proptest! {
         }
     }
 
-    /// The receiver of a reliable connection scribbles over the lane we send through.
+    /// The receiver of a reliable connection overwrites the lane that we send through.
     #[test]
     fn a_scribbling_receiver_harms_only_itself(
         steps in proptest::collection::vec((0usize..300, any::<u64>()), 1..60),

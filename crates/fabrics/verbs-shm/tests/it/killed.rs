@@ -1,4 +1,4 @@
-//! A peer is killed at a random instruction of its posting loop, again and again; the survivor goes on.
+//! A peer is killed at a random instruction of its posting loop, repeatedly; the survivor continues.
 
 use crate::common::{context, post_send, qp};
 use drover_base::Rng;
@@ -11,7 +11,7 @@ const ROUNDS: usize = 25;
 const SLOTS: usize = 16;
 const SLOT_BYTES: usize = 128;
 const RECV_BYTES: usize = 256;
-/// From the child; others are the parent's.
+/// Flag of messages from the child.
 const FROM_CHILD: u32 = 1 << 31;
 
 /// `words` copies of `number`: torn if they differ.
@@ -82,7 +82,7 @@ fn the_survivor_of_a_killed_peer_goes_on() {
                 killed = true;
             }
             looks += 1;
-            // Datagrams that find no RECV are gone, and the dead child's may have taken them all: say it again.
+            // Datagrams without a RECV are lost, and the dead child's may have taken all RECVs: send again.
             if killed && looks % 100 == 0 {
                 let op = SendOp::Send {
                     dest: Some(dest),
@@ -108,7 +108,7 @@ fn the_survivor_of_a_killed_peer_goes_on() {
             receiver.post_recv(ctx.cpu(), &recvs).expect("post");
         }
         from_children += got;
-        // The channel's end says that the child is gone: its queue pair goes, nothing waits for it.
+        // The end of the channel shows that the child is gone: drop its queue pair without waiting.
         drop(connection);
     }
     assert!(from_children >= ROUNDS as u64);
@@ -128,7 +128,7 @@ fn victim(mut channel: Channel) {
         .expect("handle");
     channel.send(&rc.export().expect("export")).expect("parent");
     let mut list = SendList::default();
-    // Far more than a parent takes; so an orphan ends.
+    // Far more than a parent takes, so that an orphan ends.
     for number in 0..50_000_000u64 {
         list.clear();
         let words = 1 + (number % 20) as usize;

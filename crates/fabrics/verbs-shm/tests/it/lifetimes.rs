@@ -1,4 +1,4 @@
-//! Nothing is left behind: descriptors and mappings over many connections, orderly and not.
+//! No leaks of descriptors and mappings over many connections, with and without orderly shutdown.
 
 use crate::common::{context, post_send, qp};
 use drover_mem::PageWish;
@@ -42,7 +42,7 @@ fn connections_leave_nothing_behind() {
     });
 }
 
-/// Everything a client and a server make for each other, a thousand times.
+/// Creates all objects of a client and a server for each other, a thousand times.
 fn orderly() {
     let (server, client) = (context(), context());
     let mut server_cq = server.create_cq(16).expect("cq");
@@ -101,7 +101,7 @@ fn orderly() {
     );
 }
 
-/// Exports that nobody can come for any more are let go of; one that somebody holds is kept for him meanwhile.
+/// Exports that no process can use any more are released; one that a process still holds is kept meanwhile.
 fn abandoned() {
     let ctx = context();
     let cq = ctx.create_cq(16).expect("cq");
@@ -112,7 +112,7 @@ fn abandoned() {
         ud.export().expect("export");
     }
     let after = resources();
-    // Eight lanes are looked after per new one.
+    // Eight lanes are probed per new one.
     assert!(
         after.0 <= before.0 + 8 && after.1 <= before.1 + 8,
         "{before:?} then {after:?}"
@@ -121,8 +121,8 @@ fn abandoned() {
     assert!(ctx.create_ah(&held).is_err(), "one export serves one sender");
 }
 
-/// Who holds exports and never comes gets as many as the largest server has use for. The oldest are taken back, and
-/// say so to whoever comes late.
+/// A client that holds exports without using them can hold as many as the largest server needs. The oldest are revoked,
+/// and a later use of them reports that.
 fn hoarded() {
     let ctx = context();
     let cq = ctx.create_cq(16).expect("cq");
@@ -137,8 +137,8 @@ fn hoarded() {
     }
 }
 
-/// Clients that are killed while they hold everything, with a message under way. What they had goes without a
-/// successor: when the server lets go of its own end and next finds nothing to do.
+/// Clients are killed while they hold all objects, with a message in flight. There is no new client afterwards: their
+/// resources are freed when the server drops its own end and next finds no work.
 fn killed() {
     let ctx = context();
     let mut cq = ctx.create_cq(64).expect("cq");
@@ -155,7 +155,7 @@ fn killed() {
         child.wait().expect("wait");
         ctx.destroy_ah(&handle);
         drop(channel);
-        // One look takes the message, one finds nothing.
+        // One poll takes the message, one finds nothing.
         for _ in 0..2 {
             cq.poll(ctx.cpu(), &mut [Wc::default(); 64]);
         }

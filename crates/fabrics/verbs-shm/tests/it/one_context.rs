@@ -187,7 +187,7 @@ fn a_send_waits_for_its_recv_and_later_requests_wait_behind_it() {
     assert_eq!(out, big);
 }
 
-/// The capability is what the smallest queue pair takes: not a byte less, and here not a byte more.
+/// The capability equals the limit of the smallest queue pair.
 #[test]
 fn the_longest_send_is_as_long_as_the_capabilities_say() {
     let ctx = context();

@@ -1,4 +1,4 @@
-//! Wake-ups cost one system call per sleep, and none while nobody sleeps.
+//! Wake-ups cost one system call per sleep, and none while all contexts are awake.
 
 use drover_base::{Cpu, Ns};
 use drover_mem::PageWish;

@@ -1,4 +1,4 @@
-//! Answers: what the responder sends back, and what the requester makes of it.
+//! Answers: sent back by the responder and handled by the requester.
 
 use super::op::{Item, Role};
 use super::prices::Verb;
@@ -9,7 +9,7 @@ use drover_verbs::{QpKind, WcStatus};
 
 const LINE: u64 = 64;
 
-/// How much of what a READ asked for has been copied.
+/// Progress of copying the data of a READ.
 enum Sampled {
     Nothing,
     Part,
@@ -22,14 +22,14 @@ impl Net {
         self.tx_arrive(machine, Item::new(op, role), now, queue);
     }
 
-    /// What a request asked for has been read, or done. Data of a READ are sampled here, behind all that was written before; in
-    /// torn mode every line at a seeded time of its own.
+    /// The data of a request has been read, or its atomic executed. Data of a READ is sampled here, after all earlier
+    /// writes; in torn mode each line at a seeded time.
     pub(crate) fn answer(&mut self, machine: u16, item: Item, queue: &mut Queue) {
         let op = item.op();
         let is_read = item.role() == Role::Response && self.ops[op].verb == Verb::Read;
         if is_read && !self.ops[op].retired {
             match self.sample(op) {
-                Sampled::Nothing => return self.ops.release(op), // an end has gone meanwhile: nobody answers
+                Sampled::Nothing => return self.ops.release(op), // one end is gone: no answer
                 Sampled::Part => {
                     let tear_max = self.options.tear_max.0 * 1_000;
                     let at = queue.now() + Ps(1 + self.nic(machine).tear.below(tear_max));
@@ -41,7 +41,7 @@ impl Net {
         self.tx_arrive(machine, item, queue.now(), queue);
     }
 
-    /// The card reads the host's memory for a READ, then answers.
+    /// Lets the card read the host's memory for a READ, then answer.
     pub(crate) fn answer_later(&mut self, machine: u16, op: u32, now: Ps, queue: &mut Queue) {
         let pushed = self.pushed(machine, now);
         let bus = self.prices.bus_read(u64::from(self.ops[op].len));
@@ -57,7 +57,7 @@ impl Net {
         queue.schedule(ready, Event::new(kind::ANSWER, machine, item.0));
     }
 
-    /// Copies what a READ asked for: all of it, or in torn mode the next line of memory.
+    /// Copies the data of a READ: all of it, or in torn mode the next line of memory.
     fn sample(&mut self, op: u32) -> Sampled {
         let o = &self.ops[op];
         let len = o.len as usize;
@@ -91,7 +91,7 @@ impl Net {
         }
     }
 
-    /// The unit has come to an atomic.
+    /// The unit executes an atomic.
     pub(crate) fn atomic(&mut self, machine: u16, op: u32, queue: &mut Queue) {
         let o = &self.ops[op];
         let (remote, verb, (first, second)) = (o.remote, o.verb, o.operands);
@@ -101,7 +101,7 @@ impl Net {
             _ => None,
         };
         let (Some((ctx, _)), Some(peer_ctx)) = (ends, peer_ctx) else {
-            return self.ops.release(op); // an end has gone meanwhile
+            return self.ops.release(op); // one end is gone
         };
         let found = self.remote(ctx, peer_ctx, remote, 8, Want::Atomic);
         let old = found.map(|(region, offset)| match verb {
@@ -113,7 +113,7 @@ impl Net {
         o.data.extend(old.unwrap_or_default().to_ne_bytes());
         o.executed = true;
         self.tell_watchers(remote, 8, queue);
-        // The old value comes over the bus like a READ of 8 bytes.
+        // The old value crosses the bus like a READ of 8 bytes.
         let bus = self.prices.bus_read(8);
         let (_, end) = self.nic(machine).bus_in.carry(queue.now(), bus);
         let item = Item::new(op, Role::Response);
@@ -121,7 +121,7 @@ impl Net {
         queue.schedule(ready, Event::new(kind::ANSWER, machine, item.0));
     }
 
-    /// A request of UC or UD leaves at `now`: nothing comes back, its completion is written by its own card.
+    /// A request of UC or UD departs at `now`: no answer follows, so its own card writes its completion.
     pub(crate) fn request_departed(&mut self, machine: u16, op: u32, now: Ps, queue: &mut Queue) {
         let o = &self.ops[op];
         let is_rc = self.qps.get(o.qp).is_none_or(|qp| qp.kind == QpKind::Rc);
@@ -154,7 +154,7 @@ impl Net {
                 self.peer_not_ready(qpn, op, queue);
             }
             Role::Nak => {
-                // What came before it was served, or it would not have been looked at.
+                // Earlier answers were served before, because the engine serves in order.
                 self.progress(qpn, op, now, queue);
                 self.qps.at(qpn).rc.refused = Some((op, self.ops[op].status));
                 self.ops.release(op);
@@ -174,7 +174,7 @@ impl Net {
         }
     }
 
-    /// Fetched data and, if asked for, a completion go to the host. Takes over the item's reference.
+    /// Writes fetched data and, if requested, a completion to the host. Takes over the item's reference.
     fn write_result(&mut self, machine: u16, op: u32, now: Ps, queue: &mut Queue) {
         self.ops[op].acked = true;
         let o = &self.ops[op];
@@ -185,7 +185,7 @@ impl Net {
         queue.schedule(at, Event::new(kind::DONE, machine, op));
     }
 
-    /// A completion goes to the host if asked for. Takes over the item's reference.
+    /// Writes a completion to the host if requested. Takes over the item's reference.
     pub(crate) fn write_completion(&mut self, machine: u16, op: u32, now: Ps, queue: &mut Queue) {
         self.ops[op].acked = true;
         if !self.ops[op].signaled {
@@ -197,7 +197,7 @@ impl Net {
         queue.schedule(at, Event::new(kind::DONE, machine, op));
     }
 
-    /// An op is done at the requester: its result is in memory, its completion may be seen.
+    /// An op is done at the requester: its result is in memory, and its completion may become visible.
     pub(crate) fn finished(&mut self, op: u32, queue: &mut Queue) {
         let (qpn, verb) = (self.ops[op].qp, self.ops[op].verb);
         if self.ops[op].retired || self.qps.get(qpn).is_none() {

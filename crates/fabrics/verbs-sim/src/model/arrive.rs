@@ -1,4 +1,4 @@
-//! From the link into the responder: port, receive engine, and what a request is allowed to do.
+//! From the link into the responder: the port, the receive engine, and the checks of a request.
 
 use super::op::{Item, Role};
 use super::prices::Verb;
@@ -7,22 +7,22 @@ use drover_sim::{Event, Ps, Queue};
 use drover_verbs::provide::Want;
 use drover_verbs::{GRH_BYTES, QpKind, QpState, RecvWr, WcStatus};
 
-/// What the responder makes of a request.
+/// The responder's decision on a request.
 enum Verdict {
-    /// It is executed.
+    /// Execute it.
     Accept,
-    /// Unreliable, and nothing to be done: it vanishes.
+    /// Drop it silently: it is unreliable and cannot be executed.
     Drop,
-    /// No RECV there.
+    /// There is no RECV.
     NotReady,
-    /// Refused, for this reason.
+    /// Refuse it with this status.
     Refuse(WcStatus),
-    /// Longer than its RECV.
+    /// It is longer than its RECV.
     TooLong(RecvWr),
 }
 
 impl Net {
-    /// The receive engine takes the next item, if there is one and it is free.
+    /// Lets the receive engine take the next item, if it is free and there is one.
     pub(crate) fn rx(&mut self, machine: u16, queue: &mut Queue) {
         let now = queue.now();
         if !self.nic(machine).rx_alarm.rings(now) {
@@ -38,21 +38,21 @@ impl Net {
         self.wake_rx(machine, queue);
     }
 
-    /// Has the receive engine look when it, or the port in front of it, will have something to do.
+    /// Schedules the receive engine for the time when it, or the port before it, has work.
     #[inline]
     pub(crate) fn wake_rx(&mut self, machine: u16, queue: &mut Queue) {
         let delay = self.prices.rx_delay;
         let nic = self.nic(machine);
         let mut at = nic.rx.next_at().unwrap_or(Ps::MAX);
         if let Some((first_byte_at, arrival)) = nic.incoming.first() {
-            // Unless somebody else's first byte is earlier.
+            // Unless the first byte of another item is earlier.
             let there_at = nic.link_in.through_at(first_byte_at, u64::from(arrival.bytes)) + delay;
             at = at.min(there_at.max(nic.rx.free_at()));
         }
         nic.rx_alarm.set(at, Event::new(kind::RX, machine, 0), queue);
     }
 
-    /// Takes in whatever has reached the port.
+    /// Takes in the items that have reached the port.
     fn take_in(&mut self, machine: u16, now: Ps) {
         let delay = self.prices.rx_delay;
         let nic = &mut self.nics[usize::from(machine)];
@@ -68,7 +68,7 @@ impl Net {
         }
     }
 
-    /// An item of our own will be at the receive engine at `at`.
+    /// Adds an item of this machine that arrives at the receive engine at `at`.
     pub(crate) fn rx_arrive(&mut self, machine: u16, item: Item, at: Ps, queue: &mut Queue) {
         self.nic(machine).rx.expect(at, item.0);
         self.wake_rx(machine, queue);
@@ -128,7 +128,7 @@ impl Net {
         time
     }
 
-    /// The queue pair a request is for.
+    /// The receiving queue pair of a request.
     fn receiver(&self, op: u32) -> Option<u32> {
         let o = &self.ops[op];
         match o.is_ud {
@@ -137,7 +137,8 @@ impl Net {
         }
     }
 
-    /// At `end` the receive engine is done with an item. Only it writes to the host, so what follows is known already.
+    /// The receive engine finishes an item at `end`. Only this engine writes to the host, so the consequences are
+    /// known.
     fn received(&mut self, machine: u16, item: Item, end: Ps, queue: &mut Queue) {
         match item.role() {
             Role::Request => self.request_arrived(machine, item.op(), end, queue),
@@ -185,7 +186,7 @@ impl Net {
         }
     }
 
-    /// Whether the receiver is connected to the sender (UD: is the one meant).
+    /// Whether the receiver is connected to the sender (UD: whether it is the addressee).
     fn is_expected_by(&self, op: u32, to: u32) -> bool {
         let o = &self.ops[op];
         let Some(qp) = self.qps.get(to).filter(|qp| qp.state == QpState::ReadyToSend) else {
@@ -240,7 +241,7 @@ impl Net {
         }
     }
 
-    /// Executes a request: what the host sees of it takes the bus, an answer (RC) goes back on its own.
+    /// Executes a request: data for the host crosses the bus, an answer (RC) is sent back.
     fn accept(&mut self, machine: u16, op: u32, to: u32, now: Ps, queue: &mut Queue) {
         let (verb, len) = (self.ops[op].verb, self.ops[op].len);
         let takes_recv = verb == Verb::Send || self.ops[op].imm.is_some();
@@ -285,7 +286,7 @@ impl Net {
         }
     }
 
-    /// When everything written to the host before `now` is visible: reads push writes in front of them.
+    /// Time when all data written to the host before `now` is visible: reads push earlier writes.
     pub(crate) fn pushed(&mut self, machine: u16, now: Ps) -> Ps {
         let bytes = self.prices.p.pcie.request_tlp as u64;
         let delay = self.prices.dma_write;

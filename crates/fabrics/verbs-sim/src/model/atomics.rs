@@ -1,16 +1,16 @@
-//! [`AtomicUnit`]: where CAS and FAA are serialised. First the unit itself, then the lock of the word's bucket;
-//! when too many wait for locks the unit stops, so one hot word slows down all others.
+//! [`AtomicUnit`]: serialises CAS and FAA. An operation takes the unit itself, then the lock of the word's bucket; when
+//! too many operations wait for locks, the unit stops, so one hot word slows down all others.
 
 use drover_sim::{Ps, Usage};
 
-/// All times are known on arrival, so the unit needs no events.
+/// The unit. All times are known on arrival, so it needs no events.
 #[derive(Debug)]
 pub(crate) struct AtomicUnit {
     unit: Ps,
     hold: Ps,
     unit_free_at: Ps,
     bucket_free_at: Vec<Ps>,
-    /// When the last few operations end, oldest at `next`.
+    /// End times of the last few operations, the oldest at `next`.
     waiting: Vec<Ps>,
     next: usize,
     usage: Usage,
@@ -29,7 +29,7 @@ impl AtomicUnit {
         }
     }
 
-    /// An operation on the word at `address` that comes at `now`: when it has been done.
+    /// End of an operation on the word at `address` that arrives at `now`.
     pub(crate) fn serve(&mut self, now: Ps, address: u64) -> Ps {
         let start = now.max(self.unit_free_at).max(self.waiting[self.next]);
         self.unit_free_at = start + self.unit;
@@ -40,7 +40,7 @@ impl AtomicUnit {
         self.waiting[self.next] = end;
         self.next = (self.next + 1) % self.waiting.len();
         self.usage.served += 1;
-        // Busy is whichever binds: the unit, or with one bucket its lock.
+        // Busy time is that of the bottleneck: the unit or, with one bucket, its lock.
         self.usage.busy += match self.bucket_free_at.len() {
             1 => self.hold,
             _ => self.unit,

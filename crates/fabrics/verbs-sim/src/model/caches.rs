@@ -1,8 +1,8 @@
-//! The card's caches: contexts of queue pairs, and work requests.
+//! The card's caches: of queue pair contexts and of work requests.
 
-/// Contexts, least recently used first out, each with a weight.
+/// A cache of contexts with weights and least-recently-used replacement.
 ///
-/// Entries are entries in a vector that their queue pairs remember; the order of use is a list through them.
+/// Entries are elements of a vector that their queue pairs refer to; a linked list through them keeps the order of use.
 #[derive(Debug)]
 pub(crate) struct ContextCache {
     entries: Vec<Entry>,
@@ -23,7 +23,7 @@ struct Entry {
 }
 
 const NOBODY: u32 = u32::MAX;
-/// Weights are fractions; inside they are whole.
+/// Scale of weights: fractions outside, whole numbers inside.
 const UNIT: f64 = 1000.0;
 
 impl ContextCache {
@@ -39,7 +39,7 @@ impl ContextCache {
         }
     }
 
-    /// A place for a context that is not in the cache yet.
+    /// An entry for a context that is not cached yet.
     pub(crate) fn add(&mut self, weight: f64) -> u32 {
         self.entries.push(Entry {
             newer: NOBODY,
@@ -73,7 +73,7 @@ impl ContextCache {
         hit
     }
 
-    /// Throws out a context that is used no more.
+    /// Evicts a context that is no longer used.
     pub(crate) fn forget(&mut self, at: u32) {
         if self.entries[at as usize].resident {
             self.unlink(at);
@@ -112,11 +112,11 @@ impl ContextCache {
     }
 }
 
-/// Work requests between their ingest and the engines: sets of FIFOs. An entry is known by its set and by how
-/// many came before it there, so nothing is stored but one counter per set.
+/// Work requests between their ingest and the engines: sets of FIFOs. An entry is identified by its set and by the
+/// number of earlier entries of the set, so the cache stores only one counter per set.
 #[derive(Debug)]
 pub(crate) struct WqeCache {
-    /// Entries that came, per set.
+    /// Number of entries ever inserted, per set.
     came: Vec<u64>,
     ways: u64,
     pub(crate) misses: u64,
@@ -138,14 +138,14 @@ impl WqeCache {
         }
     }
 
-    /// Takes a request in; returns what [`check`](WqeCache::check) wants to know.
+    /// Inserts a request; returns the entry for [`check`](WqeCache::check).
     pub(crate) fn insert(&mut self, hash: u64) -> u64 {
         let set = self.set(hash);
         self.came[set] += 1;
         self.came[set]
     }
 
-    /// True if the request is still there. If not it is fetched again, and `entry` changes.
+    /// Whether the request is still cached. If not, it is fetched again and `entry` changes.
     pub(crate) fn check(&mut self, hash: u64, entry: &mut u64) -> bool {
         let set = self.set(hash);
         if self.came[set] - *entry < self.ways {

@@ -1,4 +1,4 @@
-//! Completions: in the order of posting, and what happens when something fails.
+//! Completions in the order of posting, and the handling of failures.
 
 use super::Net;
 use super::objects::{Cq, Entry, Frees};
@@ -7,7 +7,7 @@ use drover_sim::Queue;
 use drover_verbs::{Opcode, QpKind, QpState, Qpn, RecvWr, Wc, WcStatus};
 
 impl Net {
-    /// Retires what is done at the front of the queue pair's requests.
+    /// Retires the finished requests at the front of the queue pair.
     pub(crate) fn retire_done(&mut self, qpn: u32, queue: &mut Queue) {
         let mut freed_reads = false;
         while let Some(qp) = self.qps.get_mut(qpn) {
@@ -32,7 +32,7 @@ impl Net {
         }
     }
 
-    /// A request leaves its queue pair; with a completion if it asked for one or failed.
+    /// Removes a request from its queue pair, with a completion if it asked for one or failed.
     fn retire(&mut self, qpn: u32, op: u32, status: WcStatus, queue: &mut Queue) {
         let o = &mut self.ops[op];
         o.retired = true;
@@ -53,10 +53,10 @@ impl Net {
         self.ops.release(op);
     }
 
-    /// Appends a completion and tells the owner of the queue.
+    /// Appends a completion and notifies the owner of the queue.
     fn complete(&mut self, cq: u32, wc: Wc, frees: Frees, queue: &mut Queue) {
         let Some(found) = self.cqs.get_mut(cq) else {
-            return; // its owner dropped it and asks no more
+            return; // its owner dropped it and does not poll any more
         };
         let ctx = found.ctx;
         if found.entries.len() == found.depth {
@@ -68,7 +68,7 @@ impl Net {
         self.ring(ctx, queue);
     }
 
-    /// A completion queue had no space: fatal for it, and told to its owner by its next poll.
+    /// A completion queue had no space: this is fatal for it, and its owner's next poll reports it.
     fn overrun(&mut self, ctx: u32) {
         let machine = self.ctxs.at(ctx).machine;
         self.nic(machine).counters.cq_overruns += 1;
@@ -105,7 +105,7 @@ impl Net {
         self.complete(cq, wc, frees, queue);
     }
 
-    /// The RECV that the next message would take.
+    /// The RECV for the next message.
     pub(crate) fn front_recv(&self, qpn: u32) -> Option<RecvWr> {
         let qp = self.qps.get(qpn)?;
         let recvs = match qp.srq {
@@ -115,7 +115,7 @@ impl Net {
         recvs.wrs.front().copied()
     }
 
-    /// Takes it.
+    /// Takes the RECV for the next message.
     pub(crate) fn take_recv(&mut self, qpn: u32) {
         let srq = self.qps.at(qpn).srq;
         let recvs = match srq {
@@ -125,7 +125,7 @@ impl Net {
         recvs.wrs.pop_front();
     }
 
-    /// `op` failed: what was before it and answered succeeds, it says why, the rest is flushed.
+    /// Fails `op`: earlier requests that were answered succeed, `op` completes with `status`, later ones are flushed.
     pub(crate) fn fail(&mut self, qpn: u32, op: u32, status: WcStatus, queue: &mut Queue) {
         while let Some(qp) = self.qps.get_mut(qpn) {
             let Some(first) = qp.flight.pop_front() else { break };
@@ -185,7 +185,7 @@ impl Net {
         }
     }
 
-    /// Takes up to `wcs.len()` completions.
+    /// Takes up to `wcs.len()` completions; returns their number.
     ///
     /// # Panics
     /// If the queue was overrun.
@@ -217,7 +217,7 @@ impl Net {
         }
     }
 
-    /// Destroys a queue pair: its requests, RECVs and completions are forgotten.
+    /// Destroys a queue pair: its requests, RECVs and completions are dropped.
     pub(crate) fn remove_qp(&mut self, qpn: u32) {
         let Some(mut qp) = self.qps.remove(qpn) else {
             return;

@@ -1,4 +1,4 @@
-//! Doorbell registers: which queue pairs share one, and what its lock costs.
+//! Doorbell registers: their assignment to queue pairs, and the cost of their locks.
 
 use super::Net;
 use drover_base::Cost;
@@ -7,13 +7,13 @@ use drover_sim::{Ps, VirtualCpu};
 /// Time spent waiting for a doorbell register's lock.
 const LOCK_WAIT: Cost = Cost::new("verbs.lock_wait");
 
-/// How queue pairs of a process get their registers.
+/// Assignment of registers to the queue pairs of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Doorbells {
-    /// As the driver does by default: a few of their own, then shared ones in turn.
+    /// The driver's default: a few exclusive registers first, then shared ones round-robin.
     #[default]
     Driver,
-    /// One per context, that is per thread: no lock is ever contended.
+    /// One per context, that is, per thread: locks are never contended.
     PerContext,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Registers {
 #[derive(Clone, Copy, Debug, Default)]
 struct Lock {
     free_at: Ps,
-    /// How long it was held the last time.
+    /// Length of the last time that the lock was held.
     held: Ps,
     busy: Ps,
 }
@@ -42,7 +42,7 @@ impl Registers {
         }
     }
 
-    /// The register of the next queue pair; `None`: nobody else's.
+    /// Assigns the register of the next queue pair; `None` if it is exclusive.
     pub(crate) fn assign(&mut self, low: u64) -> Option<u32> {
         let nth = self.qps_made;
         self.qps_made += 1;
@@ -53,17 +53,17 @@ impl Registers {
         Some((shared % self.locks.len() as u64) as u32)
     }
 
-    /// How long the busiest lock was held.
+    /// Total time that the busiest lock was held.
     pub(crate) fn busiest(&self) -> Ps {
         self.locks.iter().map(|lock| lock.busy).max().unwrap_or_default()
     }
 }
 
 impl Net {
-    /// `cpu` takes the lock of the queue pair's register, holds it for one post and gives it back.
+    /// `cpu` takes the lock of the queue pair's register, holds it for one post and releases it.
     ///
-    /// First come, first served in the order of steps. Who waits behind us we do not know yet; in a steady state
-    /// they are as many as those in front, whose cache lines bounce the same way.
+    /// First come, first served in the order of steps. The number of waiters behind us is not known yet; in a steady
+    /// state it equals the number before us, whose cache lines bounce in the same way.
     pub(crate) fn take_register(&mut self, cpu: &VirtualCpu, qpn: u32, fetches: bool) {
         let Some(qp) = self.qps.get(qpn) else { return };
         let (ctx, machine, Some(register)) = (qp.ctx, qp.machine, qp.register) else {
@@ -73,10 +73,10 @@ impl Net {
         let of = self.ctxs.at(ctx).registers;
         let prices = &self.prices;
         let lock = &mut self.registers.at(of).locks[register as usize];
-        // The lock is held while the post is written, so the end of what the post costs anyway overlaps with it.
+        // The lock is held while the post is written, so the end of the post's own cost overlaps with it.
         let post = Ps::from_ns(prices.p.cpu.post_ns).min(prices.lock_hold);
         let now = Ps(cpu.local().0.saturating_sub(post.0));
-        // In units of what the lock was held for the last time, so that a holder who is nearly done counts little.
+        // In units of the last hold time, so that a holder that is nearly done counts little.
         let waiting = lock.free_at.since(now).0;
         let bounces = |each: Ps| Ps((each.0 * waiting).checked_div(lock.held.0).unwrap_or(0));
         let mut hold = prices.lock_hold + bounces(prices.lock_per_waiter);

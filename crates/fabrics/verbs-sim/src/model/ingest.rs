@@ -1,7 +1,7 @@
 //! From the core into the card: MMIO ingest, and lists that the card fetches.
 //!
-//! It has no events of its own but for lists. What cores have written waits by when it reaches the card, and is taken
-//! in, in that order, when the transmit engine looks; when it is wholly in follows from what was taken in before.
+//! Only lists have events of their own. Requests written by cores wait, ordered by arrival at the card, and are
+//! ingested in that order when the transmit engine looks; the end of an ingest follows from those before it.
 
 use super::op::NONE;
 use super::{Net, kind};
@@ -9,7 +9,7 @@ use drover_sim::{Event, Ps, Queue};
 use drover_verbs::QpState;
 
 impl Net {
-    /// Takes what cores have written so far: requests, and doorbells of lists.
+    /// Ingests the requests and doorbells that cores have written so far.
     pub(crate) fn ingest(&mut self, machine: u16, queue: &mut Queue) {
         let now = queue.now();
         while let Some((at, first)) = self.nic(machine).written.take(now) {
@@ -24,8 +24,8 @@ impl Net {
                 self.fetch_list(machine, first, end, queue);
                 continue;
             }
-            // Not before an earlier list of its queue pair, which takes longer to fetch, nor before a request that waits
-            // for such a list.
+            // Not before an earlier list of its queue pair, which takes longer to fetch, nor before a request that
+            // waits for such a list.
             let (ingested_at, waits) = match self.qps.get_mut(self.ops[first].qp) {
                 Some(qp) => {
                     qp.ingested_at = end.max(qp.ingested_at);
@@ -43,7 +43,7 @@ impl Net {
         }
     }
 
-    /// What is in the card by now is in its cache of requests, and its lines are no longer ahead of the card.
+    /// Requests ingested by `now` enter the cache of work requests, and their lines are no longer ahead of the card.
     #[inline]
     pub(crate) fn note_ingested(&mut self, machine: u16, now: Ps) {
         while let Some((_, op)) = self.nic(machine).ingesting.take(now) {
@@ -59,7 +59,7 @@ impl Net {
         }
     }
 
-    /// The card reads a list of requests that a doorbell told it of.
+    /// The card reads a list of requests after its doorbell.
     fn fetch_list(&mut self, machine: u16, first: u32, now: Ps, queue: &mut Queue) {
         let mut bytes = 0;
         let mut op = first;
@@ -105,7 +105,7 @@ impl Net {
         }
     }
 
-    /// A request is in the card, or soon will be.
+    /// A request is in the card, or will be soon.
     fn ingested(&mut self, machine: u16, op: u32, queue: &mut Queue) {
         let (qpn, at) = (self.ops[op].qp, self.ops[op].ingested_at);
         self.ops.hold(op);
@@ -123,7 +123,7 @@ impl Net {
         }
     }
 
-    /// What chooses a request's place in the cache of requests.
+    /// Hash that selects a request's set in the cache of work requests.
     pub(crate) fn wqe_hash(&self, op: u32) -> u64 {
         u64::from(self.ops[op].qp) << 32 ^ self.ops[op].sequence
     }

@@ -1,7 +1,7 @@
-//! Landing: bytes of messages become visible in the responder's memory, line by line in ascending order.
+//! Landing: the bytes of messages become visible in the responder's memory, line by line in ascending order.
 //!
-//! Usually all lines of a message become visible at one time. In torn mode every line takes a seeded time of its
-//! own, so that whoever polls sees messages in the middle; the order stays, and an acknowledgement waits.
+//! Usually all lines of a message become visible at one time. In torn mode each line has a seeded time, so that pollers
+//! see partial messages; the order is kept, and an acknowledgement waits.
 
 use super::prices::Verb;
 use super::{Net, kind};
@@ -12,7 +12,7 @@ use drover_verbs::{GRH_BYTES, Imm, Opcode, WcStatus};
 const LINE: u64 = 64;
 
 impl Net {
-    /// Plans the landing of an accepted message; returns when its last line is visible.
+    /// Plans the landing of an accepted message; returns the time when its last line is visible.
     pub(crate) fn land(&mut self, machine: u16, op: u32, to: u32, first: Ps, queue: &mut Queue) -> Ps {
         let landed_at = self.qps.at(to).landed_at;
         let first = first.max(landed_at);
@@ -24,7 +24,7 @@ impl Net {
             for _ in 1..lines {
                 last += Ps(1 + nic.tear.below(self.options.tear_max.0 * 1_000));
             }
-            // Each line is an event; all but the last at even distances in the time drawn.
+            // Each line is an event; all but the last at equal distances within the time drawn.
             let step = Ps((last - first).0 / (lines.max(2) - 1));
             for line in 1..lines {
                 self.ops.hold(op);
@@ -36,11 +36,11 @@ impl Net {
         last
     }
 
-    /// The next bytes of a message are visible; with the last of them its completion.
+    /// The next bytes of a message are visible; after the last ones also its completion.
     pub(crate) fn visible(&mut self, machine: u16, op: u32, queue: &mut Queue) {
         let (len, landed) = (self.ops[op].len, self.ops[op].landed);
         let until = match self.options.torn {
-            // To the end of the line, which is one of memory, not of the message.
+            // To the end of the line, a line of memory, not of the message.
             true => {
                 let start = self.destination(op);
                 let line_end = (start + u64::from(landed)) / LINE * LINE + LINE;
@@ -61,7 +61,7 @@ impl Net {
         self.ops.release(op);
     }
 
-    /// Where in its region the first byte of a message goes.
+    /// Offset of the message's first byte in its region.
     fn destination(&self, op: u32) -> u64 {
         let o = &self.ops[op];
         match o.recv {
@@ -79,7 +79,7 @@ impl Net {
             return;
         };
         let Some(peer_ctx) = self.qps.get(peer).map(|qp| qp.ctx) else {
-            return; // destroyed: nothing lands through it
+            return; // destroyed: the message is dropped
         };
         let (remote, len) = (o.remote, o.len as usize);
         if len > 0 {
@@ -115,7 +115,7 @@ impl Net {
         }
     }
 
-    /// What the receiver of `op` is told of it.
+    /// Opcode and immediate data of the receiver's completion for `op`.
     pub(crate) fn recv_opcode(&self, op: u32) -> (Opcode, Option<Imm>) {
         let o = &self.ops[op];
         match o.verb {

@@ -1,4 +1,4 @@
-//! Registered memory: checks, gathering, scattering, and who wants to know of a write.
+//! Registered memory: checks, gathering, scattering, and notification of watchers.
 
 use super::Net;
 use super::objects::{Import, Mr};
@@ -23,7 +23,7 @@ impl Net {
         self.mrs.add(mr)
     }
 
-    /// Takes a registration back.
+    /// Removes a registration.
     pub(crate) fn remove_mr(&mut self, lkey: u32) {
         let Some(mr) = self.mrs.remove(lkey) else { return };
         if let (Some(bytes), Some(ctx)) = (written_by_peers(&mr), self.ctxs.get(mr.ctx)) {
@@ -31,7 +31,7 @@ impl Net {
         }
     }
 
-    /// The region and range that `sge` names, if `ctx` registered it and may use it so.
+    /// The region and range of `sge`, if `ctx` registered it and has the right.
     pub(crate) fn local(&self, ctx: u32, sge: &Sge, write: bool) -> Option<(&Region, usize, usize)> {
         let mr = self.mrs.get(sge.lkey).filter(|mr| mr.ctx == ctx)?;
         let (offset, len) = (usize::try_from(sge.offset).ok()?, sge.len as usize);
@@ -39,7 +39,7 @@ impl Net {
             .then_some((&mr.region, offset, len))
     }
 
-    /// The region behind a remote key, if `ctx` may do this through a queue pair to `peer_ctx`.
+    /// The region behind a remote key, if `ctx` may access it so through a queue pair to `peer_ctx`.
     pub(crate) fn remote(
         &self,
         ctx: u32,
@@ -54,7 +54,7 @@ impl Net {
         (want.allowed(mr.access) && mr.region.contains(offset, len)).then_some((&mr.region, offset))
     }
 
-    /// Makes the region that `export` names usable by `ctx`.
+    /// Makes the region in `export` usable by `ctx`.
     pub(crate) fn import(&mut self, ctx: u32, export: &Export) -> Result<RemoteRegion, ImportError> {
         let Name::Region { mr, watches } = self.names.decode(export)? else {
             let reason = "not a region";
@@ -66,7 +66,7 @@ impl Net {
         Ok(RemoteRegion { rkey, len, access })
     }
 
-    /// Tells those who watch that bytes there have become visible.
+    /// Notifies the watchers of a range whose bytes have become visible.
     pub(crate) fn tell_watchers(&mut self, remote: RemoteAddr, len: usize, queue: &mut Queue) {
         let Some(import) = self.imports.get(remote.rkey) else {
             return;
@@ -79,17 +79,17 @@ impl Net {
         }
     }
 
-    /// Something has arrived for `ctx`.
+    /// Notifies `ctx` that something has arrived.
     pub(crate) fn ring(&mut self, ctx: u32, queue: &mut Queue) {
         ring(&mut self.ctxs, ctx, queue);
     }
 
-    /// Copies the local bytes of an op into it: what the card does when it reads them. False if they are
-    /// registered no more.
+    /// Copies the local bytes of an op into it, as the card does when it reads them. False if they are no longer
+    /// registered.
     pub(crate) fn gather(&mut self, op: u32) -> bool {
         let qp = self.ops[op].qp;
         let Some(ctx) = self.qps.get(qp).map(|qp| qp.ctx) else {
-            return true; // it is gone, and so will be the message
+            return true; // it is gone, and its message will be dropped
         };
         let mut data = std::mem::take(&mut self.ops[op].data);
         data.clear();
@@ -107,7 +107,7 @@ impl Net {
         whole
     }
 
-    /// Copies fetched bytes to where the op wants them. False if that is registered no more.
+    /// Copies fetched bytes to the op's local memory. False if it is no longer registered.
     pub(crate) fn scatter(&mut self, op: u32) -> bool {
         let Some(ctx) = self.qps.get(self.ops[op].qp).map(|qp| qp.ctx) else {
             return true;

@@ -1,4 +1,4 @@
-//! What happens between posting and completion: the model behind the provider.
+//! The model behind the provider: everything between posting and completion.
 //!
 //! ```text
 //! core      post    MMIO      TX     payload   link out  link in     RX      DMA write
@@ -7,13 +7,13 @@
 //!                                                                     |
 //!          done <-- RX <-- link in <-- link out <-- TX <-- ack / PCIe read / atomics unit
 //! ```
-//! An event each have only the beginning of a service (TX, RX), what becomes visible, and fetches from the host.
-//! Whatever stands in front of an engine (ingest, link, port) is worked out when the engine has its event, in the order
-//! of the times at which it happened; what follows a service is known when that begins.
+//! Only the beginning of a service (TX, RX), visibility in memory, and fetches from the host are events. The stages
+//! before an engine (ingest, link, port) are computed when the engine has its event, in the order of their times; the
+//! stages after a service are known when it begins.
 //!
-//! [`ingest`](self::ingest) and [`out`](self::out) are the upper line up to the link, [`arrive`](self::arrive) the rest of it,
-//! [`answer`](self::answer) the lower line, [`land`](self::land) what becomes visible in memory,
-//! [`complete`](self::complete) completions and the error state, [`reliable`](self::reliable) what RC does about loss.
+//! [`ingest`](self::ingest) and [`out`](self::out) are the upper line up to the link, [`arrive`](self::arrive) its
+//! rest, [`answer`](self::answer) the lower line, [`land`](self::land) visibility in memory,
+//! [`complete`](self::complete) completions and the error state, [`reliable`](self::reliable) loss handling of RC.
 
 pub(crate) mod answer;
 pub(crate) mod arrive;
@@ -46,31 +46,31 @@ use prices::Prices;
 use std::sync::Arc;
 use table::Table;
 
-/// Kinds of events. The unit is a machine; the argument an op, an item or a queue pair, as said.
+/// Kinds of events. The unit is a machine; the argument is an op, an item or a queue pair, as noted.
 pub(crate) mod kind {
     use drover_sim::Event;
     const FIRST: u16 = Event::FIRST_KIND;
-    /// The transmit engine, or the ingest in front of it, has something to do.
+    /// The transmit engine, or the ingest before it, has work.
     pub(crate) const TX: u16 = FIRST;
     /// A list of requests (its first op) is in the card.
     pub(crate) const FETCHED: u16 = FIRST + 1;
-    /// The transmit engine has served an item that fetches its payload now, or waits for one that does.
+    /// The transmit engine has served an item that now fetches its payload, or waits for one that does.
     pub(crate) const SENT: u16 = FIRST + 2;
     /// An item is ready for the link.
     pub(crate) const DEPART: u16 = FIRST + 3;
-    /// The receive engine, or the port in front of it, has something to do.
+    /// The receive engine, or the port before it, has work.
     pub(crate) const RX: u16 = FIRST + 4;
     /// Bytes of a message (op) become visible at the responder.
     pub(crate) const VISIBLE: u16 = FIRST + 5;
-    /// The data that a request asked for (item) have been read.
+    /// The data that a request (item) asked for has been read.
     pub(crate) const ANSWER: u16 = FIRST + 6;
-    /// An atomic (op) is done on its word.
+    /// An atomic (op) has been executed.
     pub(crate) const ATOMIC: u16 = FIRST + 7;
     /// A request (op) is done at the requester: result and completion become visible.
     pub(crate) const DONE: u16 = FIRST + 8;
-    /// A queue pair looks whether its peer still answers.
+    /// A queue pair checks whether its peer still answers.
     pub(crate) const TIMEOUT: u16 = FIRST + 9;
-    /// A queue pair tries again after the peer had no RECV.
+    /// A queue pair retries after the peer had no RECV.
     pub(crate) const RNR_RETRY: u16 = FIRST + 10;
 }
 
@@ -79,47 +79,47 @@ pub(crate) mod kind {
 pub(crate) struct Nic {
     pub(crate) down: bool,
     pub(crate) pio: Pipe,
-    /// Requests written by cores, or doorbells of lists (their first op), by when they reach the card.
+    /// Requests written by cores, or doorbells of lists (their first op), by time of arrival at the card.
     pub(crate) written: Expected<u32>,
-    /// Requests that the ingest is busy with, by when they are in.
+    /// Requests being ingested, by the time when they are in the card.
     pub(crate) ingesting: Expected<u32>,
     pub(crate) tx: Station,
     pub(crate) tx_alarm: Alarm,
-    /// Items between the transmit engine and the link that have events of their own.
+    /// Number of items between the transmit engine and the link that have events of their own.
     pub(crate) unsent: u32,
-    /// Items that have left other machines, by when their first byte reaches our port.
+    /// Items from other machines, by the time when their first byte reaches our port.
     pub(crate) incoming: Expected<Arrival>,
     pub(crate) rx: Station,
     pub(crate) rx_alarm: Alarm,
     pub(crate) atomics: AtomicUnit,
-    /// Card to host.
+    /// Bus from card to host.
     pub(crate) bus_out: Pipe,
-    /// Host to card.
+    /// Bus from host to card.
     pub(crate) bus_in: Pipe,
     pub(crate) link_out: Pipe,
     pub(crate) link_in: Pipe,
     pub(crate) contexts: ContextCache,
-    /// A smaller first level for requesters' contexts, where a profile has one.
+    /// A smaller first-level cache for requesters' contexts, if the profile has one.
     pub(crate) near_contexts: Option<ContextCache>,
     pub(crate) wqes: WqeCache,
     pub(crate) loss: Stream,
     pub(crate) tear: Stream,
     pub(crate) counters: Counters,
     pub(crate) cores: u16,
-    /// Lines written by all cores and not ingested yet.
+    /// Lines written by all cores and not yet ingested.
     pub(crate) lines_ahead: u32,
-    /// What peers write comes into its host's last-level cache (DDIO).
+    /// Last-level cache of the host, which receives the writes of peers (DDIO).
     pub(crate) last_level: LastLevel,
 }
 
-/// An item on the link, and its bytes.
+/// An item on the link, and its size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) item: Item,
     pub(crate) bytes: u32,
 }
 
-/// Everything there is besides cores.
+/// The simulated world without its cores.
 pub(crate) struct Net {
     pub(crate) names: Names,
     pub(crate) prices: Prices,
@@ -174,7 +174,7 @@ impl Nic {
         let pipe = |rate| Pipe::new(ByteTime::per_ns(rate));
         Nic {
             down: false,
-            // Carries lines instead of bytes.
+            // This pipe carries lines instead of bytes.
             pio: pipe(1.0 / p.pio.line_ns.max(1e-6)),
             written: Expected::default(),
             ingesting: Expected::default(),
@@ -211,8 +211,8 @@ impl Nic {
 }
 
 impl Nic {
-    /// Places in the caches for the contexts of a new queue pair, as requester and as responder. One for datagrams
-    /// has one context, whichever way its messages go.
+    /// Cache entries for the contexts of a new queue pair, as requester and as responder. A UD queue pair has one
+    /// context for both directions.
     pub(crate) fn add_contexts(&mut self, kind: QpKind, out: f64, served: f64) -> (u32, u32) {
         let mut add = |weight| {
             if let Some(near) = &mut self.near_contexts {

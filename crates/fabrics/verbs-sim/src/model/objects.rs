@@ -1,4 +1,4 @@
-//! What verbs create: contexts, queue pairs, completion and receive queues, regions, keys.
+//! Objects that verbs create: contexts, queue pairs, completion and receive queues, regions, keys.
 
 use drover_mem::Region;
 use drover_sim::{Ps, VirtualCpu};
@@ -12,13 +12,13 @@ pub(crate) struct Ctx {
     pub(crate) machine: u16,
     pub(crate) cpu: VirtualCpu,
     pub(crate) far_socket: bool,
-    /// The doorbell registers of its process.
+    /// Doorbell registers of its process.
     pub(crate) registers: u32,
-    /// Something has arrived since it was armed.
+    /// Whether something has arrived since it was armed.
     pub(crate) rung: bool,
-    /// Lines it has written and the card has not ingested.
+    /// Lines that it has written and the card has not ingested.
     pub(crate) lines_ahead: u32,
-    /// When its last post reaches the card: posts of one core do not overtake each other.
+    /// Time when its last post reaches the card: posts of one core do not overtake each other.
     pub(crate) posted_at: Ps,
 }
 
@@ -38,54 +38,54 @@ pub(crate) struct Qp {
     pub(crate) send_depth: usize,
     pub(crate) inline_bytes: usize,
     pub(crate) qkey: u32,
-    /// Which doorbell register; `None`: one of its own.
+    /// Index of its shared doorbell register; `None` if it has its own.
     pub(crate) register: Option<u32>,
-    /// Its places in the context cache, as requester and as responder.
+    /// Its entries in the context cache, as requester and as responder.
     pub(crate) places: (u32, u32),
     /// Posted slots that no polled completion covers.
     pub(crate) send_used: usize,
-    /// Done without completion since the last one.
+    /// Requests done without a completion since the last completion.
     pub(crate) uncovered: usize,
-    /// In the card, not yet handed to the transmit engine.
+    /// Requests in the card, not yet passed to the transmit engine.
     pub(crate) pending: VecDeque<u32>,
-    /// Handed to it, not yet retired; in order.
+    /// Requests passed to the engine, not yet retired; in order.
     pub(crate) flight: VecDeque<u32>,
     pub(crate) posted: u64,
     pub(crate) reads_out: u64,
-    /// When the last request was ready for the link: the next one is not earlier.
+    /// Time when the last request was ready for the link: the next one is not earlier.
     pub(crate) departed_at: Ps,
-    /// When its last request is in the card: requests enter in the order of posting.
+    /// Time when its last request is in the card: requests enter in the order of posting.
     pub(crate) ingested_at: Ps,
-    /// Lists that the card is fetching, and requests that wait behind them.
+    /// Number of lists that the card is fetching, and of requests that wait for them.
     pub(crate) fetches: u32,
-    /// When the card may fetch the next request of a list.
+    /// Time from which the card may fetch the next request of a list.
     pub(crate) fetch_at: Ps,
-    /// When the last message to it is wholly visible.
+    /// Time when the last message to it is completely visible.
     pub(crate) landed_at: Ps,
     pub(crate) rc: Reliable,
 }
 
-/// What RC keeps at both ends.
+/// RC state at both ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reliable {
-    /// Responder: the next request's number.
+    /// Responder: sequence number of the next request.
     pub(crate) expected: u64,
-    /// Responder: the requester knows that something is missing.
+    /// Responder: whether the requester was notified of a missing request.
     pub(crate) nak_sent: bool,
-    /// Requester: everything below is acknowledged.
+    /// Requester: sequence number below which all requests are acknowledged.
     pub(crate) acked: u64,
-    /// Requester: timeouts in a row.
+    /// Requester: consecutive timeouts.
     pub(crate) retries: u32,
-    /// Requester: a TIMEOUT event is in the queue.
+    /// Requester: whether a TIMEOUT event is in the queue.
     pub(crate) timer_set: bool,
-    /// Requester: when something was sent or answered last.
+    /// Requester: time of the last transmission or answer.
     pub(crate) progress_at: Ps,
-    /// Requester: since when the peer has no RECV.
+    /// Requester: time since which the peer has had no RECV.
     pub(crate) rnr_since: Option<Ps>,
-    /// Requester: waits before it tries again.
+    /// Requester: whether it waits before a retry.
     pub(crate) rnr_wait: bool,
     pub(crate) rnr_timeout: Ps,
-    /// Requester: the request that the peer refused, and why. It fails when all before it are done.
+    /// Requester: the request that the peer refused, and the status. It fails when all requests before it are done.
     pub(crate) refused: Option<(u32, WcStatus)>,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Reliable {
 pub(crate) struct RecvQueue {
     pub(crate) ctx: u32,
     pub(crate) depth: usize,
-    /// Posted, and no completion polled.
+    /// RECVs posted whose completions are not polled yet.
     pub(crate) used: usize,
     pub(crate) wrs: VecDeque<RecvWr>,
 }
@@ -110,19 +110,19 @@ impl RecvQueue {
     }
 }
 
-/// A completion, and what polling it gives back.
+/// A completion, and the slots that polling it frees.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) wc: Wc,
     pub(crate) frees: Frees,
 }
 
-/// Slots that a completion covers.
+/// Slots that polling a completion frees.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Frees {
-    /// So many of the queue pair's send queue.
+    /// This many of the queue pair's send queue.
     Send(usize),
-    /// One of its receive queue.
+    /// One of the queue pair's receive queue.
     Recv,
     /// One of this shared receive queue.
     Srq(u32),
@@ -150,7 +150,7 @@ pub(crate) struct Mr {
 pub(crate) struct Import {
     pub(crate) ctx: u32,
     pub(crate) mr: u32,
-    /// Offsets, and the context that wants to know of writes there.
+    /// Watched offsets, each with the context to notify of writes.
     pub(crate) watches: Vec<(Range<u64>, u32)>,
 }
 
@@ -158,6 +158,6 @@ pub(crate) struct Import {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ah {
     pub(crate) ctx: u32,
-    /// The context and machine that it leads to.
+    /// Context and machine of the receiver.
     pub(crate) to: (u32, u16),
 }

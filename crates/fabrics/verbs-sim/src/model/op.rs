@@ -1,10 +1,10 @@
-//! [`Op`]: a work request on its way, and the arena they live in.
+//! [`Op`]: a work request being processed, and the arena of all ops.
 
 use super::prices::Verb;
 use drover_sim::Ps;
 use drover_verbs::{Imm, RecvWr, RemoteAddr, Sge, WcStatus, WrId};
 
-/// What travels and queues is an [`Item`]: an op and in which role.
+/// Role in which an op travels or waits; an op and its role are an [`Item`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     /// The request itself.
@@ -13,13 +13,13 @@ pub(crate) enum Role {
     Ack,
     /// The data it fetched.
     Response,
-    /// Nothing travels: the requester's card writes a completion.
+    /// No packet: the requester's card writes a completion.
     SelfCqe,
-    /// "Refused": [`Op::status`] says why.
+    /// Refusal with the status in [`Op::status`].
     Nak,
-    /// "Something before this is missing."
+    /// An earlier request is missing.
     SequenceNak,
-    /// "No RECV is posted."
+    /// No RECV is posted.
     RnrNak,
 }
 
@@ -33,7 +33,7 @@ const ROLES: [Role; 7] = [
     Role::RnrNak,
 ];
 
-/// An op in a role, in 32 bits: what events and stations carry.
+/// An op and its role in 32 bits, as events and stations carry it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Item(pub(crate) u32);
 
@@ -56,7 +56,7 @@ impl Item {
 /// No op: the end of a list.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// A work request from posting until nobody refers to it.
+/// A work request, from posting until the last reference is dropped.
 #[derive(Debug)]
 pub(crate) struct Op {
     pub(crate) qp: u32,
@@ -74,38 +74,38 @@ pub(crate) struct Op {
     pub(crate) inline: bool,
     /// Payload bytes.
     pub(crate) len: u32,
-    /// The payload while it travels.
+    /// The payload in flight.
     pub(crate) data: Vec<u8>,
-    /// Local memory: gathered from, or scattered to.
+    /// Local memory to gather from or scatter to.
     pub(crate) pieces: Vec<Sge>,
-    /// When it is in the card.
+    /// Time when it is in the card.
     pub(crate) ingested_at: Ps,
-    /// Lines that its core wrote; 0 when the card fetched it.
+    /// Lines that its core wrote; 0 if the card fetched it.
     pub(crate) lines: u32,
     /// The core that posted it.
     pub(crate) core: u32,
-    /// More time at the transmit engine.
+    /// Additional time at the transmit engine.
     pub(crate) tx_extra: Ps,
-    /// The next one of the same doorbell.
+    /// The next op of the same doorbell.
     pub(crate) next: u32,
-    /// Number in the order of its queue pair.
+    /// Sequence number in its queue pair.
     pub(crate) sequence: u64,
-    /// When it entered the cache of work requests, in entries.
+    /// Position in the cache of work requests, counted in entries.
     pub(crate) cached: u64,
-    /// Bytes of it that have become visible.
+    /// Number of its bytes that are visible.
     pub(crate) landed: u32,
-    /// The RECV it took, and whose.
+    /// The RECV it took, and the receiving queue pair.
     pub(crate) recv: Option<(u32, RecvWr)>,
-    /// The responder has executed it (atomics answer a second request from memory).
+    /// Whether the responder has executed it (a repeated atomic is answered from memory).
     pub(crate) executed: bool,
-    /// The responder is done with it: what is missing is the requester's completion.
+    /// Whether the responder is done with it: only the requester's completion is missing.
     pub(crate) acked: bool,
-    /// It can complete as soon as all before it have.
+    /// Whether it can complete as soon as all earlier ones have.
     pub(crate) done: bool,
-    /// Its queue pair knows it no more.
+    /// Whether it has left its queue pair.
     pub(crate) retired: bool,
     pub(crate) status: WcStatus,
-    /// Who refers to it: its queue pair, and every item on its way.
+    /// Number of references: its queue pair, and every item in flight.
     refs: u32,
 }
 
@@ -151,7 +151,7 @@ impl Op {
     }
 }
 
-/// All ops; places are used again, with the memory of their payloads.
+/// All ops; entries are reused together with the memory of their payloads.
 #[derive(Debug, Default)]
 pub(crate) struct Ops {
     places: Vec<Op>,
@@ -190,7 +190,7 @@ impl Ops {
         }
     }
 
-    /// How many are alive.
+    /// Number of ops in use.
     pub(crate) fn alive(&self) -> usize {
         self.places.len() - self.free.len()
     }

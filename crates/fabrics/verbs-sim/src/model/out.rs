@@ -1,4 +1,4 @@
-//! From the card to the link: the order of a queue pair, the transmit engine, the payload.
+//! From the card to the link: the order within a queue pair, the transmit engine, the payload.
 
 use super::op::{Item, Role};
 use super::prices::Verb;
@@ -7,7 +7,7 @@ use drover_sim::{Event, Ps, Queue};
 use drover_verbs::{QpKind, QpState, WcStatus};
 
 impl Net {
-    /// The transmit engine takes the next item, if there is one and it is free.
+    /// Lets the transmit engine take the next item, if it is free and there is one.
     pub(crate) fn tx(&mut self, machine: u16, queue: &mut Queue) {
         let now = queue.now();
         if !self.nic(machine).tx_alarm.rings(now) {
@@ -22,7 +22,7 @@ impl Net {
         self.wake_tx(machine, queue);
     }
 
-    /// Has the transmit engine look when it, or the ingest in front of it, will have something to do.
+    /// Schedules the transmit engine for the time when it, or the ingest before it, has work.
     pub(crate) fn wake_tx(&mut self, machine: u16, queue: &mut Queue) {
         let nic = &mut self.nics[usize::from(machine)];
         let mut at = nic.tx.next_at().unwrap_or(Ps::MAX);
@@ -37,7 +37,7 @@ impl Net {
         nic.tx_alarm.set(at, Event::new(kind::TX, machine, 0), queue);
     }
 
-    /// Hands over to the transmit engine whatever may start at `at`, in order.
+    /// Passes all requests that may start at `at` to the transmit engine, in order.
     pub(crate) fn start_pending(&mut self, qpn: u32, at: Ps, queue: &mut Queue) {
         while let Some(qp) = self.qps.get_mut(qpn) {
             let Some(&op) = qp.pending.front() else { return };
@@ -76,7 +76,7 @@ impl Net {
         self.tx_arrive(machine, Item::new(op, Role::Request), at, queue);
     }
 
-    /// An item will be at the transmit engine at `at`.
+    /// Adds an item that arrives at the transmit engine at `at`.
     #[inline]
     pub(crate) fn tx_arrive(&mut self, machine: u16, item: Item, at: Ps, queue: &mut Queue) {
         let nic = self.nic(machine);
@@ -85,8 +85,8 @@ impl Net {
         nic.tx_alarm.set(at, Event::new(kind::TX, machine, 0), queue);
     }
 
-    /// Service begins: only now are the caches asked. What is on its way without fetching anything, and behind nobody
-    /// who does, departs at the end of it; nothing can come in between.
+    /// Begins a service; only now are the caches consulted. An item that fetches nothing, and does not follow one that
+    /// fetches, departs at the end of the service; no event can intervene.
     fn transmit(&mut self, machine: u16, item: Item, queue: &mut Queue) {
         let time = match item.role() {
             Role::Request => self.request_time(machine, item.op(), queue),
@@ -141,19 +141,19 @@ impl Net {
         time
     }
 
-    /// The transmit engine is done with an item that has to do with fetching.
+    /// The transmit engine has served an item that fetches, or waits for one that does.
     pub(crate) fn sent(&mut self, machine: u16, item: Item, queue: &mut Queue) {
         self.nic(machine).unsent -= 1;
         self.served(machine, item, queue.now(), queue);
     }
 
-    /// An item that had to wait departs.
+    /// Lets an item that had to wait depart.
     pub(crate) fn delayed(&mut self, machine: u16, item: Item, queue: &mut Queue) {
         self.nic(machine).unsent -= 1;
         self.depart(machine, item, queue.now(), queue);
     }
 
-    /// At `end` the transmit engine is done with an item.
+    /// The transmit engine finishes an item at `end`.
     fn served(&mut self, machine: u16, item: Item, end: Ps, queue: &mut Queue) {
         match item.role() {
             Role::Request => self.request_sent(machine, item, end, queue),
@@ -161,7 +161,7 @@ impl Net {
         }
     }
 
-    /// Fetches the payload if it has to, then departs; requests of a queue pair depart in order.
+    /// Fetches the payload if needed, then lets the request depart; requests of a queue pair depart in order.
     fn request_sent(&mut self, machine: u16, item: Item, end: Ps, queue: &mut Queue) {
         let op = item.op();
         let o = &self.ops[op];
@@ -190,8 +190,8 @@ impl Net {
         queue.schedule(ready, Event::new(kind::DEPART, machine, item.0));
     }
 
-    /// Enters the link at `at`; the far port begins as soon as the first byte is there. Calls for one machine come in
-    /// the order of `at`.
+    /// Puts an item on the link at `at`; the far port starts receiving as soon as the first byte arrives. Calls for one
+    /// machine come in the order of `at`.
     fn depart(&mut self, machine: u16, item: Item, at: Ps, queue: &mut Queue) {
         let op = item.op();
         let (verb, is_ud, len) = (self.ops[op].verb, self.ops[op].is_ud, self.ops[op].len);
@@ -230,7 +230,7 @@ impl Net {
         }
     }
 
-    /// Where an item goes.
+    /// Machine that receives an item.
     fn target(&self, item: Item) -> Option<u16> {
         let o = &self.ops[item.op()];
         let qp = self.qps.get(o.qp)?;

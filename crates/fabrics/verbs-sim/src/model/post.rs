@@ -1,4 +1,4 @@
-//! Posting: what is refused at once, what it costs the core, how it gets to the card.
+//! Posting: immediate refusals, the cost for the core, and the transfer to the card.
 
 use super::Net;
 use super::objects::{Qp, RecvQueue};
@@ -20,7 +20,7 @@ pub(crate) const POST_LIST: Cost = Cost::new("verbs.post_list");
 pub(crate) const POST_RECV: Cost = Cost::new("verbs.post_recv");
 /// Every further RECV of a list.
 pub(crate) const POST_RECV_LIST: Cost = Cost::new("verbs.post_recv_list");
-/// Waiting until the card has taken enough of what was written.
+/// Waiting until the card has ingested enough of the written lines.
 const PIO_STALL: Cost = Cost::new("verbs.pio_stall");
 
 impl Net {
@@ -111,7 +111,7 @@ impl Net {
         }
     }
 
-    /// The op of an admitted request; inline payloads are copied now.
+    /// Creates the op of an accepted request; inline payloads are copied now.
     fn make(&mut self, qpn: u32, list: &SendList, wr: &SendWr) -> u32 {
         let id = self.ops.add();
         let qp = self.qps.at(qpn);
@@ -151,7 +151,7 @@ impl Net {
         id
     }
 
-    /// Charges the core and sends a request, or a doorbell, on its way.
+    /// Charges the core and sends a request, or a doorbell, to the card.
     fn hand_over(&mut self, cpu: &VirtualCpu, qpn: u32, first: u32, count: u32, queue: &mut Queue) {
         let qp = self.qps.at(qpn);
         let (ctx, machine) = (qp.ctx, qp.machine);
@@ -181,7 +181,8 @@ impl Net {
         self.wake_tx(machine, queue);
     }
 
-    /// Lines that the core writes for a single request; 0 if it only rings and the card fetches.
+    /// Lines that the core writes for a single request; 0 if it only rings the doorbell and the card fetches the
+    /// request.
     fn written_lines(&mut self, op: u32) -> u32 {
         let pio = &self.prices.p.pio;
         let o = &self.ops[op];
@@ -196,9 +197,9 @@ impl Net {
         }
     }
 
-    /// A core may not be further ahead of the card than its write buffers hold.
+    /// Stalls the core if it is further ahead of the card than its write buffers allow.
     ///
-    /// What the card has taken since the step began we do not know yet: cores that are ahead share its ingest.
+    /// How much the card has ingested since the step began is not known yet: cores that are ahead share its ingest.
     fn stall(&mut self, cpu: &VirtualCpu, ctx: u32, lines: u32, now: Ps) {
         let c = self.ctxs.at(ctx);
         let (machine, ahead) = (c.machine, c.lines_ahead);

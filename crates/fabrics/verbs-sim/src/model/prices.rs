@@ -3,7 +3,7 @@
 use crate::profile::{Curve, Parameters};
 use drover_sim::Ps;
 
-/// What a message asks for.
+/// Kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verb {
     Send,
@@ -14,7 +14,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// READs and atomics: the answer carries data.
+    /// Whether the answer carries data: READs and atomics.
     pub(crate) fn fetches(self) -> bool {
         matches!(self, Verb::Read | Verb::CompareSwap | Verb::FetchAdd)
     }
@@ -24,7 +24,7 @@ impl Verb {
     }
 }
 
-/// A curve, tabulated where messages are short.
+/// A curve, tabulated for short messages.
 #[derive(Clone, Debug)]
 pub(crate) struct SizePrice {
     table: Vec<Ps>,
@@ -52,7 +52,7 @@ impl SizePrice {
     }
 }
 
-/// See the module. Fields are those of [`Parameters`], groups in front.
+/// A profile's prices. Fields are those of [`Parameters`], prefixed with their groups.
 #[derive(Clone, Debug)]
 pub(crate) struct Prices {
     pub(crate) pio_line: Ps,
@@ -153,7 +153,7 @@ impl Prices {
 
     /// Lines of 64 bytes that a core writes to hand over one request.
     ///
-    /// | | WRITE inline | SEND over UD inline | SEND over UD | else |
+    /// | | WRITE inline | SEND over UD inline | SEND over UD | other |
     /// |---|---|---|---|---|
     /// | mlx4 | 1, and 1 per 60 B over 28 | 1, and 1 per 60 B | 2 | 1 |
     /// | mlx5 | 36 B and payload | 64 B, and 4 B and payload if any | 2 | 1 |
@@ -194,7 +194,7 @@ impl Prices {
         self.headers.ack
     }
 
-    /// How many packets carry so much payload.
+    /// Number of packets for a payload of `bytes`.
     #[inline]
     pub(crate) fn packets(&self, bytes: u32) -> u64 {
         pieces(u64::from(bytes), self.p.link.mtu).max(1)
@@ -223,13 +223,13 @@ impl Prices {
         bytes + pieces(bytes, self.p.pcie.completion_payload) * self.headers.bus_completion
     }
 
-    /// Bytes on the bus of so many lines written by a core.
+    /// Bytes on the bus for `lines` lines written by a core.
     pub(crate) fn bus_mmio(&self, lines: u32) -> u64 {
         u64::from(lines) * (64 + self.headers.bus_request)
     }
 }
 
-/// Whole bytes of what goes in front of payloads, and of messages that are nothing else.
+/// Header bytes, and bytes of messages without payload, as whole numbers.
 #[derive(Clone, Copy, Debug)]
 struct Headers {
     write: u64,
@@ -264,7 +264,7 @@ impl Headers {
     }
 }
 
-/// Pieces of at most `longest` that `bytes` are cut into. Divides only where there is more than one.
+/// Number of pieces of at most `longest` in `bytes`. Divides only if there is more than one.
 #[inline]
 fn pieces(bytes: u64, longest: u64) -> u64 {
     match bytes <= longest {

@@ -1,4 +1,4 @@
-//! What RC does about loss: sequence numbers, go-back-N, timeouts, and waiting for RECVs.
+//! Loss handling of RC: sequence numbers, go-back-N, timeouts, and waiting for RECVs.
 
 use super::op::Role;
 use super::{Net, kind};
@@ -6,7 +6,8 @@ use drover_sim::{Event, Ps, Queue};
 use drover_verbs::WcStatus;
 
 impl Net {
-    /// Whether a request is the next one. What came before is answered again, what comes too early is refused once.
+    /// Whether a request is the next in sequence. Earlier ones are answered again; one that is too early is refused
+    /// once.
     pub(crate) fn in_sequence(&mut self, machine: u16, op: u32, to: u32, now: Ps, queue: &mut Queue) -> bool {
         let sequence = self.ops[op].sequence;
         let rc = &mut self.qps.at(to).rc;
@@ -26,16 +27,16 @@ impl Net {
         let o = &self.ops[op];
         match (o.verb.fetches(), o.verb.is_atomic()) {
             _ if o.retired => self.ops.release(op),
-            // An atomic is not done twice: its first result is still in the op.
+            // An atomic is not executed twice: its first result is still in the op.
             (true, true) if o.executed => self.send_back(machine, op, Role::Response, now, queue),
-            (true, true) => self.ops.release(op), // its first answer is on its way
+            (true, true) => self.ops.release(op), // its first answer is in flight
             (true, false) => self.answer_later(machine, op, now, queue),
             (false, _) => self.send_back(machine, op, Role::Ack, now, queue),
         }
         false
     }
 
-    /// `op` was answered: so was everything before it that no data come back for.
+    /// `op` was answered: this implies success of all earlier requests that fetch no data.
     pub(crate) fn progress(&mut self, qpn: u32, op: u32, now: Ps, queue: &mut Queue) {
         let sequence = self.ops[op].sequence;
         let qp = self.qps.at(qpn);
@@ -62,7 +63,7 @@ impl Net {
         }
     }
 
-    /// Sends everything again that is not acknowledged.
+    /// Retransmits all unacknowledged requests.
     pub(crate) fn go_back(&mut self, qpn: u32, queue: &mut Queue) {
         let Some(qp) = self.qps.get(qpn) else { return };
         let again: Vec<u32> = qp
@@ -78,7 +79,8 @@ impl Net {
         }
     }
 
-    /// Has the peer answered since the timer was set? If not, go back; if not for too long, give up.
+    /// Handles a timeout: if the peer has not answered since the timer was set, goes back; after too many times, gives
+    /// up.
     pub(crate) fn timeout(&mut self, qpn: u32, queue: &mut Queue) {
         let patience = Ps::from(self.options.rc_timeout);
         let retries_max = self.options.rc_retries;
@@ -107,7 +109,7 @@ impl Net {
         self.go_back(qpn, queue);
     }
 
-    /// The peer had no RECV for `op`: try again soon, unless that went on for too long.
+    /// The peer had no RECV for `op`: retries soon, or gives up if this has lasted too long.
     pub(crate) fn peer_not_ready(&mut self, qpn: u32, op: u32, queue: &mut Queue) {
         let now = queue.now();
         let delay = Ps::from(self.options.rnr_delay);
@@ -126,7 +128,7 @@ impl Net {
         }
     }
 
-    /// Tries again.
+    /// Retries after the peer had no RECV.
     pub(crate) fn rnr_retry(&mut self, qpn: u32, queue: &mut Queue) {
         let Some(qp) = self.qps.get_mut(qpn) else { return };
         qp.rc.rnr_wait = false;

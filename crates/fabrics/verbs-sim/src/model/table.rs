@@ -1,12 +1,12 @@
-//! [`Table`]: things by id. Ids are never used twice, so a stale one is simply unknown.
+//! [`Table`]: values by id. Ids are never reused, so a stale one is unknown.
 
-/// Boxed, so that a table of dead things is small.
+/// Values are boxed, so that a table of removed values is small.
 #[derive(Debug)]
 pub(crate) struct Table<T>(Vec<Option<Box<T>>>);
 
 impl<T> Default for Table<T> {
     fn default() -> Table<T> {
-        // Id 0 is nobody's.
+        // Id 0 is never assigned.
         Table(vec![None])
     }
 }
@@ -27,10 +27,10 @@ impl<T> Table<T> {
         self.0.get_mut(id as usize)?.as_deref_mut()
     }
 
-    /// What a handle keeps alive.
+    /// The value of an id that a handle keeps alive.
     ///
     /// # Panics
-    /// If it is not there.
+    /// If there is no such value.
     #[inline]
     pub(crate) fn at(&mut self, id: u32) -> &mut T {
         self.get_mut(id).expect("its handle keeps it alive")

@@ -1,14 +1,14 @@
-//! [`Curve`]: a cost that depends on a size, as straight pieces between points.
+//! [`Curve`]: a cost that depends on a size, piecewise linear between points.
 
-/// A piecewise linear function of the payload's bytes. Left of the first point it is constant; right of the last
-/// it goes on with the slope of the last piece (constant when there is one point only).
+/// A piecewise linear function of the payload bytes. It is constant before the first point; after the last point it
+/// continues with the slope of the last piece (constant if there is only one point).
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Curve {
     points: Vec<(f64, f64)>,
 }
 
 impl Curve {
-    /// The curve through `points` of (bytes, cost). `None` unless there is a point and bytes ascend strictly.
+    /// The curve through `points` of (bytes, cost). `None` if there is no point or bytes do not strictly ascend.
     pub fn new(points: Vec<(f64, f64)>) -> Option<Curve> {
         let ascending = points.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let finite = points.iter().all(|(x, y)| x.is_finite() && y.is_finite());
@@ -22,7 +22,7 @@ impl Curve {
         }
     }
 
-    /// The cost of `bytes`, in the curve's unit; never negative. About 10 ns: tabulate it for hot use.
+    /// The cost of `bytes`, in the curve's unit; never negative. About 10 ns: tabulate it for hot paths.
     pub fn at(&self, bytes: f64) -> f64 {
         let last = self.points.len() - 1;
         let next = self.points.partition_point(|(x, _)| *x < bytes);
@@ -34,7 +34,7 @@ impl Curve {
         y.max(0.0)
     }
 
-    /// On the line through points `right - 1` and `right`.
+    /// The cost on the line through points `right - 1` and `right`.
     fn along(&self, right: usize, bytes: f64) -> f64 {
         let ((x0, y0), (x1, y1)) = (self.points[right - 1], self.points[right]);
         y0 + (y1 - y0) * (bytes - x0) / (x1 - x0)
@@ -45,7 +45,7 @@ impl Curve {
         &self.points
     }
 
-    /// The same curve with the cost of point `index` replaced.
+    /// This curve with the cost of point `index` replaced.
     pub fn with_point(&self, index: usize, cost: f64) -> Curve {
         let mut points = self.points.clone();
         points[index].1 = cost;

@@ -1,4 +1,4 @@
-//! What a parameter can be: a number, a count or a curve.
+//! Types of parameters: a number, a count or a curve.
 
 use super::curve::Curve;
 
@@ -7,7 +7,7 @@ use super::curve::Curve;
 pub enum Shape {
     /// A real number.
     Number,
-    /// A whole number, not negative.
+    /// A non-negative whole number.
     Count,
     /// A [`Curve`].
     Curve,
@@ -18,13 +18,13 @@ pub enum Shape {
 pub struct Key {
     /// `group.parameter`, as in profile files.
     pub path: &'static str,
-    /// Its unit, as in profile files.
+    /// Unit as in profile files.
     pub unit: &'static str,
-    /// What its value looks like.
+    /// Kind of the value.
     pub shape: Shape,
 }
 
-/// A parameter's value, whatever its kind.
+/// Value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A number or a count.
@@ -34,7 +34,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// All numbers of it: one, or one per point.
+    /// All numbers of the value: one, or one per point.
     pub fn numbers(&self) -> Vec<f64> {
         match self {
             Value::Number(number) => vec![*number],
@@ -42,7 +42,7 @@ impl Value {
         }
     }
 
-    /// The same with its number `index` replaced.
+    /// This value with its number `index` replaced.
     pub fn with_number(&self, index: usize, number: f64) -> Value {
         match self {
             Value::Number(_) => Value::Number(number),
@@ -51,13 +51,13 @@ impl Value {
     }
 }
 
-/// A typed field that a [`Value`] can be put into.
+/// A typed field that accepts a [`Value`].
 pub(super) trait Field {
-    /// Puts `value` in; false when it is of another kind.
+    /// Stores `value`; false if it is of another kind.
     fn put(&mut self, value: &Value) -> bool;
 }
 
-/// What kind of value a type takes.
+/// Kind of value that a type accepts.
 pub(super) trait Shaped {
     /// The kind.
     const SHAPE: Shape;

@@ -3,7 +3,7 @@
 //! ```text
 //! name = "rfp"
 //! about = "one line"
-//! base = "apt"                 # optional: what is not said here is as said there
+//! base = "apt"                 # optional: supplies the parameters missing here
 //!
 //! [pio]
 //! line_ns = { value = 19.0, unit = "ns", tag = "fitted", low = 14.0, high = 26.0, source = "HERD Fig 4" }
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use toml::{Table, Value as Toml};
 
-/// A file as read: not yet complete, not yet typed.
+/// A parsed file: not yet complete, not yet typed.
 pub(super) struct File {
     pub(super) name: String,
     pub(super) about: String,
@@ -27,7 +27,7 @@ pub(super) struct File {
     pub(super) entries: BTreeMap<&'static str, Entry>,
 }
 
-/// Reads `text`. Unknown keys, wrong units and values outside their bounds are errors; missing ones are not yet.
+/// Parses `text`. Unknown keys, wrong units and values outside their bounds are errors; missing keys are not yet.
 pub(super) fn read(text: &str) -> Result<File, ProfileError> {
     let mut table: Table = text.parse().map_err(|e: toml::de::Error| ProfileError::Syntax {
         reason: e.message().to_string(),
@@ -129,7 +129,7 @@ fn real(value: &Toml) -> Option<f64> {
     value.as_float().or_else(|| value.as_integer().map(|n| n as f64))
 }
 
-/// Writes a file that [`read`] reads back: the entries `own`, in the order of the schema.
+/// Formats a file that [`read`] reads back: the entries `own`, in the order of the schema.
 pub(super) fn write(
     name: &str,
     about: &str,
@@ -178,7 +178,7 @@ fn quoted(text: &str) -> String {
     Toml::String(text.to_string()).to_string()
 }
 
-/// At most four decimals, as a fitted nanosecond is not known better.
+/// At most four decimals; fitted nanoseconds are not known more precisely.
 pub(super) fn short(number: f64) -> String {
     let rounded = (number * 1e4).round() / 1e4;
     format!("{rounded}")

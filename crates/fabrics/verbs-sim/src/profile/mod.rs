@@ -1,11 +1,11 @@
-//! Profiles: everything the model knows about one machine space, as numbers with a source and bounds.
+//! Profiles: all parameters of the model for one kind of machine, as numbers with sources and bounds.
 //!
-//! A profile is a TOML file in `crates/fabrics/verbs-sim/profiles/` whose every parameter says its value, unit, source, how it is
-//! known ([`Tag`]) and between which bounds a fit may move it. Unknown and missing keys are errors. Times are
-//! nanoseconds as `f64`; the simulator turns them into its own units once, when a world is made.
+//! A profile is a TOML file in `crates/fabrics/verbs-sim/profiles/`. Every parameter has a value, a unit, a source, the
+//! kind of its source ([`Tag`]) and the bounds within which a fit may move it. Unknown and missing keys are errors.
+//! Times are nanoseconds as `f64`; the simulator converts them to its own units once, when a world is created.
 //!
-//! A file may name a `base`: what it leaves out is as said there. The [`hash`](Profile::hash) covers the completed
-//! parameters, so whoever prints it says which numbers were used, wherever they stand.
+//! A file may name a `base`, which supplies the missing parameters. The [`hash`](Profile::hash) covers the completed
+//! parameters, so a printed hash identifies the numbers used, whichever file they come from.
 
 mod curve;
 mod field;
@@ -20,14 +20,14 @@ pub use schema::*;
 
 use std::collections::BTreeMap;
 
-/// Where a parameter's value comes from.
+/// Kind of the source of a parameter's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tag {
-    /// A source says it in words or in a table.
+    /// Stated by a source in words or in a table.
     Stated,
     /// Read from a published plot.
     Plot,
-    /// From a published artifact's data files.
+    /// From the data files of a published artifact.
     Artifact,
     /// Fitted to calibration rows, or derived from fitted values.
     Fitted,
@@ -35,7 +35,7 @@ pub enum Tag {
     Estimate,
     /// From the literature, not checked by us.
     Recalled,
-    /// Chosen after somebody saw a held-out figure: what depends on it is no prediction.
+    /// Chosen after one of us saw a held-out figure: results that depend on it are not predictions.
     Leak,
 }
 
@@ -54,7 +54,7 @@ impl Tag {
         TAGS.iter().find(|(_, w)| *w == word).map(|(tag, _)| *tag)
     }
 
-    /// As in profile files.
+    /// The word in profile files.
     pub fn word(self) -> &'static str {
         let (_, word) = TAGS
             .iter()
@@ -64,18 +64,18 @@ impl Tag {
     }
 }
 
-/// One parameter with what is known about it.
+/// One parameter with its source and bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Its value.
+    /// Value of the parameter.
     pub value: Value,
-    /// Least value (of every point of a curve) that is possible.
+    /// Lower bound (of every point of a curve).
     pub low: f64,
-    /// Greatest value that is possible.
+    /// Upper bound.
     pub high: f64,
-    /// How it is known.
+    /// Kind of the source.
     pub tag: Tag,
-    /// Which rows, which section.
+    /// Source: rows, section.
     pub source: String,
 }
 
@@ -83,36 +83,36 @@ pub struct Entry {
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
-    /// Not TOML.
+    /// The text is not TOML.
     #[error("profile is not TOML: {reason}")]
     Syntax {
-        /// What the parser said.
+        /// Message of the parser.
         reason: String,
     },
-    /// A key the simulator does not know.
+    /// A key that the simulator does not know.
     #[error("unknown key `{path}`")]
     Unknown {
         /// `group.parameter`.
         path: String,
     },
-    /// A key that neither the file nor its base has.
+    /// A key that is missing in both the file and its base.
     #[error("missing key `{path}`")]
     Missing {
         /// `group.parameter`.
         path: String,
     },
-    /// A key with something wrong.
+    /// A key whose value is malformed.
     #[error("`{path}` {reason}")]
     Malformed {
         /// `group.parameter`.
         path: String,
-        /// What is wrong.
+        /// Fault found.
         reason: &'static str,
     },
-    /// No profile of that name.
+    /// There is no profile of that name.
     #[error("no profile `{name}`; there are {}", Profile::names().join(", "))]
     NoSuch {
-        /// The name asked for.
+        /// Requested name.
         name: String,
     },
 }
@@ -125,7 +125,7 @@ impl ProfileError {
     }
 }
 
-/// A complete profile. Dereference [`parameters`](Profile::parameters) for the numbers.
+/// A complete profile. Its numbers are in [`parameters`](Profile::parameters).
 #[derive(Clone, Debug)]
 pub struct Profile {
     name: String,
@@ -136,7 +136,7 @@ pub struct Profile {
     parameters: Parameters,
 }
 
-/// The profiles that come with the program.
+/// The profiles built into the program.
 const FILES: &[(&str, &str)] = &[
     ("apt", include_str!("../../profiles/apt.toml")),
     ("susitna_ib", include_str!("../../profiles/susitna_ib.toml")),
@@ -148,12 +148,15 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 impl Profile {
-    /// Names of the profiles that come with the program.
+    /// Names of the built-in profiles.
     pub fn names() -> Vec<&'static str> {
         FILES.iter().map(|(name, _)| *name).collect()
     }
 
-    /// The profile `name` that comes with the program. Parses it (about a millisecond): keep it.
+    /// The built-in profile `name`. Parsing takes about a millisecond: keep the result.
+    ///
+    /// # Errors
+    /// [`ProfileError::NoSuch`] if there is none of that name.
     pub fn named(name: &str) -> Result<Profile, ProfileError> {
         let text = FILES.iter().find(|(n, _)| *n == name);
         let (_, text) = text.ok_or_else(|| ProfileError::NoSuch {
@@ -162,7 +165,10 @@ impl Profile {
         Profile::parse(text)
     }
 
-    /// Reads the text of a profile file. A base it names is one of those that come with the program.
+    /// Parses the text of a profile file. Its base must be a built-in profile.
+    ///
+    /// # Errors
+    /// [`ProfileError`] for the first fault in the text.
     pub fn parse(text: &str) -> Result<Profile, ProfileError> {
         let file = file::read(text)?;
         let base = match &file.base {
@@ -178,7 +184,7 @@ impl Profile {
         Profile::complete(file, base.as_ref())
     }
 
-    /// Takes from `base` what the file leaves out.
+    /// Takes the parameters missing in the file from `base`.
     fn complete(file: file::File, base: Option<&Profile>) -> Result<Profile, ProfileError> {
         let mut profile = Profile {
             name: file.name,
@@ -217,12 +223,12 @@ impl Profile {
         })
     }
 
-    /// Its name.
+    /// Name of the profile.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// One line about it.
+    /// One-line description.
     pub fn about(&self) -> &str {
         &self.about
     }
@@ -232,24 +238,27 @@ impl Profile {
         &self.parameters
     }
 
-    /// What is known about the parameter `path`.
+    /// The entry of the parameter `path`.
     pub fn entry(&self, path: &str) -> Option<&Entry> {
         self.own.get(path).or_else(|| self.inherited.get(path))
     }
 
-    /// True when the file itself, not its base, gives `path`.
+    /// Whether the file itself, not its base, contains `path`.
     pub fn is_own(&self, path: &str) -> bool {
         self.own.contains_key(path)
     }
 
-    /// True if `path` is a whole number.
+    /// Whether `path` is a whole number.
     pub fn is_count(&self, path: &str) -> bool {
         KEYS.iter()
             .any(|key| key.path == path && key.shape == Shape::Count)
     }
 
-    /// Replaces number `index` (0, or the point of a curve) of `path` by `number`, held within its bounds. What came
-    /// from the base becomes the profile's own.
+    /// Replaces number `index` (0, or the point of a curve) of `path` by `number`, clamped to its bounds. A parameter
+    /// of the base becomes the profile's own.
+    ///
+    /// # Errors
+    /// [`ProfileError`] if there is no such parameter.
     pub fn set(&mut self, path: &str, index: usize, number: f64) -> Result<(), ProfileError> {
         let unknown = || ProfileError::Unknown {
             path: path.to_string(),
@@ -266,7 +275,7 @@ impl Profile {
         self.refresh(key.path)
     }
 
-    /// Says how `path`, one of the profile's own, is known now.
+    /// Sets the source of `path`, a parameter of the profile itself.
     pub fn set_source(&mut self, path: &str, tag: Tag, source: &str) {
         if let Some(entry) = self.own.get_mut(path) {
             entry.tag = tag;
@@ -274,7 +283,7 @@ impl Profile {
         }
     }
 
-    /// Sixteen hexadecimal digits that stand for all its numbers (FNV-1a over paths and values).
+    /// Sixteen hexadecimal digits that identify all its numbers (FNV-1a over paths and values).
     pub fn hash(&self) -> String {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         let mut eat = |text: &str| {
@@ -296,7 +305,7 @@ impl Profile {
         format!("{hash:016x}")
     }
 
-    /// The text of its file.
+    /// The profile as the text of a file.
     pub fn to_toml(&self) -> String {
         file::write(&self.name, &self.about, self.base.as_deref(), &self.own)
     }

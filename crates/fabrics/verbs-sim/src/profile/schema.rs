@@ -1,4 +1,4 @@
-//! Every parameter of a profile: its name, its unit and what it means. The one place to add one.
+//! All parameters of a profile: name, unit and meaning. To add one, add it here.
 
 use super::curve::Curve;
 use super::field::{Field, Key, Shaped};
@@ -15,7 +15,7 @@ macro_rules! parameters {
         #[derive(Clone, Debug, PartialEq, Default)]
         pub struct Parameters { $( $(#[$about])* pub $group: $Group ),* }
 
-        /// Every parameter there is, in the order of this file.
+        /// All parameters, in the order of this file.
         pub const KEYS: &[Key] = &[ $( $( Key {
             path: concat!(stringify!($group), ".", stringify!($field)),
             unit: $unit,
@@ -23,7 +23,7 @@ macro_rules! parameters {
         } ),* ),* ];
 
         impl Parameters {
-            /// The parameter `path` names.
+            /// The parameter with the given path.
             pub(super) fn field(&mut self, path: &str) -> Option<&mut dyn Field> {
                 $( $( if path == concat!(stringify!($group), ".", stringify!($field)) {
                     return Some(&mut self.$group.$field);
@@ -35,7 +35,7 @@ macro_rules! parameters {
 }
 
 parameters! {
-    /// What a machine is made of.
+    /// Hardware of a machine.
     machine: Machine {
         /// Machines in the published set-up.
         machines: u64 ["count"],
@@ -45,9 +45,9 @@ parameters! {
         threads_per_core: u64 ["count"],
         /// Processor sockets; cores and threads divide evenly.
         sockets: u64 ["count"],
-        /// Clock of a core.
+        /// Clock rate of a core.
         clock_ghz: f64 ["GHz"],
-        /// What every charge is multiplied by while the sibling thread of the core is busy.
+        /// Factor on every charge while the sibling thread of the core is busy.
         sibling_factor: f64 ["factor"],
     }
     /// MMIO: how requests get from a core into the card.
@@ -64,7 +64,7 @@ parameters! {
         bf_over_ns: f64 ["ns"],
         /// 1: every single post goes through MMIO; 0: only inline ones and READs do.
         bf_every: u64 ["switch"],
-        /// Later arrival of a request per line after the first (flush of write-combining buffers).
+        /// Additional delay of a request per line after the first (flush of write-combining buffers).
         extra_line_ns: f64 ["ns"],
     }
     /// Transmit engine: time per item.
@@ -113,7 +113,7 @@ parameters! {
     atomics: Atomics {
         /// Locks; addresses equal modulo this (in 8-byte words) exclude each other.
         buckets: u64 ["count"],
-        /// How long a lock is held.
+        /// Time for which a lock is held.
         hold_ns: f64 ["ns"],
         /// The unit's own time per operation.
         unit_ns: f64 ["ns"],
@@ -145,9 +145,9 @@ parameters! {
     }
     /// The bus between card and host.
     pcie: Pcie {
-        /// Card to host.
+        /// Bandwidth from card to host.
         out_bytes_per_ns: f64 ["B/ns"],
-        /// Host to card.
+        /// Bandwidth from host to card.
         in_bytes_per_ns: f64 ["B/ns"],
         /// Bytes around each posted write and each read request.
         request_tlp: f64 ["B"],
@@ -160,11 +160,11 @@ parameters! {
         /// Bytes of a completion-queue entry as written.
         cqe_bytes: f64 ["B"],
     }
-    /// Delays that occupy nothing.
+    /// Delays that occupy no resource.
     latency: Latency {
         /// From a core's MMIO write to the card.
         mmio_ns: f64 ["ns"],
-        /// The same from a socket the card is not attached to: this much more.
+        /// Additional delay from a socket that the card is not attached to.
         far_socket_ns: f64 ["ns"],
         /// From the transmit engine to the port.
         tx_ns: f64 ["ns"],
@@ -176,18 +176,18 @@ parameters! {
         dma_write_ns: f64 ["ns"],
         /// Read of host memory by the card.
         dma_read_ns: f64 ["ns"],
-        /// More for the payload fetch of a gathered request (two dependent reads, address translation).
+        /// Additional delay of the payload fetch of a gathered request (two dependent reads, address translation).
         gather_ns: f64 ["ns"],
         /// From the arrival of an RC request to its acknowledgement.
         ack_ns: f64 ["ns"],
     }
     /// Cache of queue-pair contexts.
     context: Contexts {
-        /// Weight that fits.
+        /// Total weight of the contexts that fit.
         capacity: f64 ["weight"],
         /// Weight of a queue pair that sends requests.
         weight_out: f64 ["weight"],
-        /// Weight of a queue pair that serves them.
+        /// Weight of a queue pair that serves requests.
         weight_in: f64 ["weight"],
         /// Transmit engine's time per miss.
         miss_tx_ns: f64 ["ns"],
@@ -208,7 +208,7 @@ parameters! {
         ways: u64 ["count"],
         /// Transmit engine's time per READ or atomic that is fetched again.
         miss_read_tx_ns: f64 ["ns"],
-        /// Receive engine's time when its response finds the request gone.
+        /// Receive engine's time when a response finds its request evicted.
         miss_read_rx_ns: f64 ["ns"],
         /// Transmit engine's time per WRITE or SEND that is fetched again.
         miss_write_tx_ns: f64 ["ns"],
@@ -228,25 +228,25 @@ parameters! {
         reads_max: u64 ["count"],
         /// Longest inline payload.
         inline_max: u64 ["B"],
-        /// Least distance between requests of one queue pair that are fetched by DMA; 0: none.
+        /// Least distance between requests of one queue pair that are fetched by DMA; 0 for none.
         fetch_spacing_ns: f64 ["ns"],
     }
     /// Locks of doorbell registers.
     lock: Lock {
         /// Low-latency registers: one queue pair each, no lock.
         low_registers: u64 ["count"],
-        /// Registers shared by all other queue pairs in turn; 0: no locks at all.
+        /// Registers shared round-robin by all other queue pairs; 0: no locks at all.
         shared_registers: u64 ["count"],
-        /// Held per post.
+        /// Hold time per post.
         hold_ns: f64 ["ns"],
-        /// Held longer per READ or atomic.
+        /// Additional hold time per READ or atomic.
         read_extra_ns: f64 ["ns"],
-        /// Held longer per thread that waits at the time of taking it.
+        /// Additional hold time per thread that waits when the lock is taken.
         per_waiter_ns: f64 ["ns"],
-        /// Held longer per waiting thread of another socket, on top.
+        /// Further hold time per waiting thread of another socket.
         per_far_waiter_ns: f64 ["ns"],
     }
-    /// What verbs cost a core.
+    /// Costs of verbs for a core.
     cpu: CpuCosts {
         /// Post of one request of one line.
         post_ns: f64 ["ns"],
@@ -254,7 +254,7 @@ parameters! {
         line_ns: f64 ["ns"],
         /// Every further request of a list (its first costs `post_ns`).
         list_ns: f64 ["ns"],
-        /// Poll of a completion that is there.
+        /// Poll of an available completion.
         poll_ns: f64 ["ns"],
         /// Poll that finds nothing.
         poll_empty_ns: f64 ["ns"],
@@ -262,14 +262,14 @@ parameters! {
         recv_ns: f64 ["ns"],
         /// Post of a RECV in a list.
         recv_list_ns: f64 ["ns"],
-        /// From visible bytes to the poller's knowing.
+        /// From visibility of bytes to detection by the poller.
         detect_ns: f64 ["ns"],
         /// Once per batch in loops that post a batch and wait for all of it.
         batch_tail_ns: f64 ["ns"],
-        /// Look at one empty slot in a scan of memory.
+        /// Check of one empty slot in a scan of memory.
         slot_poll_ns: f64 ["ns"],
     }
-    /// Memory as a core sees it.
+    /// Memory accesses of a core.
     memory: Memory {
         /// Random access that misses all caches.
         dram_ns: f64 ["ns"],
@@ -281,13 +281,13 @@ parameters! {
         prefetch_ns: f64 ["ns"],
         /// Misses in flight per core.
         prefetch_slots: u64 ["count"],
-        /// How many independent misses overlap without prefetching.
+        /// Number of independent misses that overlap without prefetching.
         overlap: f64 ["factor"],
         /// Copying, per byte after the first line.
         copy_ns_per_byte: f64 ["ns/B"],
         /// Last-level cache of a socket.
         llc_bytes: u64 ["B"],
-        /// Its ways.
+        /// Ways of that cache.
         llc_ways: u64 ["count"],
         /// Ways that a card's writes may fill.
         ddio_ways: u64 ["count"],

@@ -1,5 +1,5 @@
-//! The simulated fabric keeps every rule: with each end on a machine of its own, with both on one, over a card of
-//! another kind, with lines that become visible one by one, and over a network that loses packets.
+//! The simulated fabric follows every rule: with each end on its own machine, with both on one, over another kind of
+//! card, with lines that become visible one by one, and over a network that loses packets.
 #![allow(missing_docs, reason = "tests are named after the rules")]
 
 use drover_base::Ns;
@@ -9,7 +9,7 @@ use drover_verbs_sim::{Sim, SimDevice, World, WorldOptions};
 use drover_verbs_suite::conformance::{TestBed, assert_rule, rules};
 use std::cell::RefCell;
 
-/// A turn lasts a millisecond, so that waiting in vain is quick.
+/// A turn lasts a millisecond, so that waiting without result is quick.
 const TURN: Ns = Ns::from_ms(1);
 
 struct Bed {
@@ -82,7 +82,7 @@ mod torn {
     ));
 }
 
-/// RC keeps every rule whatever the network loses.
+/// RC follows every rule at any loss rate.
 #[test]
 fn reliable_over_a_lossy_network() {
     let lossy = Bed {

@@ -1,5 +1,5 @@
-//! Rules of remote access: rights, bounds, keys. Over RC a refusal completes and breaks the queue pair; over
-//! UC it is silent and changes nothing.
+//! Rules of remote access: rights, bounds, keys. Over RC a refusal completes with an error and breaks the queue pair;
+//! over UC it is silent and has no effect.
 
 use super::link::{HALF_BYTES, Link, Setup, signaled};
 use super::{Check, End, ensure_eq};
@@ -8,7 +8,7 @@ use drover_verbs::{
     SendWr, WcStatus,
 };
 
-/// A link to a peer that gives these rights.
+/// A link to a peer that grants these rights.
 async fn link_giving<P: Provider>(end: &mut End<P>, access: Access) -> Result<Link<P>, super::Stop> {
     let setup = match end.initiates() {
         true => Setup::new(),
@@ -20,7 +20,7 @@ async fn link_giving<P: Provider>(end: &mut End<P>, access: Access) -> Result<Li
     end.link(&setup).await
 }
 
-/// Posts what must be refused, sees it refused, and sees that the responder's region stays all zeros.
+/// Posts a request that must be refused, expects the refusal, and checks that the responder's region stays all zeros.
 async fn denied<P: Provider>(end: &mut End<P>, link: &mut Link<P>, wr: SendWr) -> Check {
     if end.initiates() {
         link.post(end, &[wr])?;
@@ -40,7 +40,7 @@ async fn denied<P: Provider>(end: &mut End<P>, link: &mut Link<P>, wr: SendWr) -
     end.meet().await
 }
 
-/// A WRITE elsewhere than the link's own region.
+/// A WRITE to an address outside the link's own region.
 fn write_to<P: Provider>(link: &mut Link<P>, remote: RemoteAddr) -> SendWr {
     let wr = link.write(1, 0, b"intruder");
     let op = SendOp::Write { remote, imm: None };
@@ -90,7 +90,7 @@ pub(super) async fn atomic_denied<P: Provider>(end: &mut End<P>) -> Check {
     Ok(())
 }
 
-/// Nothing outside the region, not by one byte, and not by wrapping around.
+/// Accesses outside the region are refused: by one byte, and by address overflow.
 pub(super) async fn out_of_bounds_denied<P: Provider>(end: &mut End<P>) -> Check {
     for offset in [
         2 * HALF_BYTES as u64 - 7,
@@ -132,7 +132,7 @@ pub(super) async fn last_byte_allowed<P: Provider>(end: &mut End<P>) -> Check {
     end.meet().await
 }
 
-/// A key that nobody gave out opens nothing.
+/// An invented key is refused.
 pub(super) async fn unknown_rkey_denied<P: Provider>(end: &mut End<P>) -> Check {
     for wrong in [0x5a5a_5a5a, u32::MAX] {
         let mut link = end.link(&Setup::new()).await?;
@@ -146,7 +146,7 @@ pub(super) async fn unknown_rkey_denied<P: Provider>(end: &mut End<P>) -> Check 
     Ok(())
 }
 
-/// A key that this context has forgotten opens nothing.
+/// A key that this context has released is refused.
 pub(super) async fn forgotten_rkey_denied<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {
@@ -156,13 +156,13 @@ pub(super) async fn forgotten_rkey_denied<P: Provider>(end: &mut End<P>) -> Chec
     denied(end, &mut link, wr).await
 }
 
-/// A key that another context imported opens nothing here.
+/// A key that another context imported is refused here.
 pub(super) async fn rkey_of_other_context_denied<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     let mut wr = link.write(1, 64, b"intruder");
     let other = end.device.context()?;
     if end.initiates() {
-        // This context has only forgotten regions when the other one imports.
+        // This context has released its regions when the other one imports.
         end.ctx.forget_region(&link.remote);
         let export = end.receive_export().await?;
         let remote = other.import_region(&export)?.at(64);

@@ -5,7 +5,7 @@ use super::{Check, End, ensure, ensure_eq};
 use drover_verbs::{MemoryRegion, Opcode, Payload, Provider, SendOp, WcStatus};
 use std::sync::atomic::Ordering;
 
-/// Where results go.
+/// Offset of results in our region.
 const RESULT: usize = 1024;
 
 fn cas<P: Provider>(link: &Link<P>, offset: usize, compare: u64, swap: u64) -> SendOp {
@@ -22,7 +22,7 @@ fn faa<P: Provider>(link: &Link<P>, offset: usize, add: u64) -> SendOp {
     SendOp::FetchAdd { remote, add }
 }
 
-/// Does one and returns what the word was.
+/// Executes an atomic and returns the old value of the word.
 async fn old_value<P: Provider>(
     end: &mut End<P>,
     link: &mut Link<P>,
@@ -39,7 +39,7 @@ async fn old_value<P: Provider>(
     Ok(link.mr.region().load_u64(RESULT, Ordering::Acquire))
 }
 
-/// CAS swaps if the word is what was expected, and tells in both cases what it was.
+/// CAS swaps if the word has the expected value, and returns the old value in both cases.
 pub(super) async fn cas_semantics<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if !end.initiates() {
@@ -63,7 +63,7 @@ pub(super) async fn cas_semantics<P: Provider>(end: &mut End<P>) -> Check {
     end.meet().await
 }
 
-/// FAA adds, wraps around, and tells what the word was.
+/// FAA adds, wraps around, and returns the old value.
 pub(super) async fn faa_semantics<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if !end.initiates() {
@@ -83,7 +83,7 @@ pub(super) async fn faa_semantics<P: Provider>(end: &mut End<P>) -> Check {
     end.meet().await
 }
 
-/// Atomics on addresses that are no multiple of 8 are refused.
+/// Atomics on addresses that are not multiples of 8 are refused.
 pub(super) async fn atomics_unaligned_refused<P: Provider>(end: &mut End<P>) -> Check {
     for swap in [true, false] {
         let mut link = end.link(&Setup::new()).await?;
@@ -108,14 +108,14 @@ pub(super) async fn atomics_unaligned_refused<P: Provider>(end: &mut End<P>) -> 
     Ok(())
 }
 
-/// Nothing is lost when two queue pairs add to one word.
+/// No addition is lost when two queue pairs add to one word.
 pub(super) async fn atomics_of_two_queue_pairs_add_up<P: Provider>(end: &mut End<P>) -> Check {
     const ROUNDS: u64 = 20;
     let mut first = end.link(&Setup::new()).await?;
     let mut second = end.link(&Setup::new()).await?;
     if end.initiates() {
         for n in 0..ROUNDS {
-            let remote = first.remote.at(0); // the one word that both add to
+            let remote = first.remote.at(0); // the word that both add to
             for link in [&mut first, &mut second] {
                 let payload = Payload::Region(link.mr.sge(RESULT, 8));
                 let op = SendOp::FetchAdd { remote, add: 1 };

@@ -1,4 +1,4 @@
-//! Running rules: both ends in one thread, in two threads, or one end of two processes.
+//! Runs rules: both ends in one thread, in two threads, or one end each in two processes.
 
 use super::rules::Rule;
 use super::{Chan, Check, End, MemoryChan, Role, Stop, rule};
@@ -6,33 +6,39 @@ use drover_verbs::{Caps, Device, OpenError, Provider, QpKind};
 use std::pin::pin;
 use std::task::{Context as TaskContext, Poll, Waker};
 
-/// How the two ends run.
+/// Threads of the two ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Together {
-    /// Turn by turn in one thread: deterministic where the provider is. Nobody can sleep.
+    /// Interleaved in one thread: deterministic if the provider is. Ends cannot sleep.
     OneThread,
-    /// Each in a thread of its own.
+    /// Each end in its own thread.
     TwoThreads,
 }
 
 /// A provider set up for the suite.
 pub trait TestBed {
-    /// Under test.
+    /// Provider under test.
     type Provider: Provider;
 
-    /// Fresh devices for initiator and responder, which may be clones of one.
+    /// New devices for initiator and responder, which may be clones of one.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the fabric is not available.
     fn ends(&self) -> Result<[<Self::Provider as Provider>::Device; 2], OpenError>;
 
-    /// How to run the ends.
+    /// Threads of the two ends.
     fn together(&self) -> Together {
         Together::OneThread
     }
 
-    /// Called between turns in one thread: for fabrics that need someone to drive them.
+    /// Called between turns in one thread, for fabrics that must be driven from outside.
     fn progress(&self) {}
 }
 
-/// Runs the rule called `name` for every kind of queue pair it is about. Returns what was skipped and why.
+/// Runs the rule called `name` for every kind of queue pair it applies to. Returns what was skipped and why.
+///
+/// # Errors
+/// [`Stop`] if the rule is broken.
 pub fn run_rule<B: TestBed>(bed: &B, name: &str) -> Result<Vec<String>, Stop> {
     let rule = rule::<B::Provider>(name).ok_or_else(|| Stop::Broken(format!("no rule is called {name}")))?;
     let mut skipped = Vec::new();
@@ -59,7 +65,7 @@ pub fn assert_rule<B: TestBed>(bed: &B, name: &str) {
     }
 }
 
-/// What the provider lacks for this rule.
+/// The capability that the provider lacks for this rule.
 fn missing<P: Provider>(rule: &Rule<P>, kind: QpKind, caps: &Caps) -> Option<String> {
     if !caps.has(kind) {
         return Some(format!("{kind:?} queue pairs"));
@@ -68,8 +74,8 @@ fn missing<P: Provider>(rule: &Rule<P>, kind: QpKind, caps: &Caps) -> Option<Str
     Some(format!("{need:?}"))
 }
 
-/// Plays one end of a rule to its end, for runs in two processes. The other process does the same with the
-/// other role and the other end of the channel. A rule that is skipped is skipped at both ends.
+/// Plays one end of a rule, for runs in two processes. The other process does the same with the other role and the
+/// other end of the channel. Both ends skip the same rules.
 pub fn run_end<P: Provider>(
     name: &str,
     kind: QpKind,
@@ -132,7 +138,8 @@ fn run_interleaved<B: TestBed>(
     Ok(())
 }
 
-/// An end that fails hangs up, so that the other one does not wait for it; its own reason is the better one.
+/// An end that fails closes its channel, so that the other does not wait for it; the failing end's own reason is
+/// reported.
 fn run_threads<P: Provider>(name: &'static str, kind: QpKind, devices: [P::Device; 2]) -> Check {
     let [initiator, responder] = devices;
     let [here, there] = MemoryChan::pair();

@@ -1,24 +1,30 @@
-//! [`Chan`]: how the two ends of a rule talk beside the fabric under test.
+//! [`Chan`]: the control channel between the two ends of a rule, independent of the fabric under test.
 
 use drover_verbs::Export;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
-/// The other end has gone.
+/// The other end is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the other end of the test has gone")]
 pub struct ChanClosed;
 
-/// An ordered, reliable channel of small messages between the ends. Between processes: a Unix socket, with
-/// descriptors where the fabric's exports have some.
+/// An ordered, reliable channel of small messages between the ends. Between processes it is a Unix socket, with
+/// descriptors if the fabric's exports have any.
 pub trait Chan {
-    /// Sends; never waits for the other end.
+    /// Sends a message; never waits for the other end.
+    ///
+    /// # Errors
+    /// [`ChanClosed`] if the other end is gone.
     fn send(&mut self, message: Export) -> Result<(), ChanClosed>;
 
-    /// The next message, if one has come.
+    /// The next message, if one has arrived.
+    ///
+    /// # Errors
+    /// [`ChanClosed`] if the other end is gone.
     fn try_recv(&mut self) -> Result<Option<Export>, ChanClosed>;
 }
 
-/// A channel inside one process, between threads or not.
+/// A channel within one process, also between threads.
 #[derive(Debug)]
 pub struct MemoryChan {
     to: Sender<Export>,
@@ -26,7 +32,7 @@ pub struct MemoryChan {
 }
 
 impl MemoryChan {
-    /// Both ends of a new one.
+    /// The two ends of a new channel.
     pub fn pair() -> [MemoryChan; 2] {
         let ((to_b, from_a), (to_a, from_b)) = (channel(), channel());
         [

@@ -8,7 +8,7 @@ use drover_verbs::{
 };
 use std::collections::VecDeque;
 
-/// The cheapest request that every kind of queue pair has: a SEND for datagrams, else a WRITE.
+/// The cheapest request of each kind of queue pair: a SEND for datagrams, otherwise a WRITE.
 fn request<P: Provider>(link: &mut Link<P>, kind: QpKind, id: u64) -> SendWr {
     match kind {
         QpKind::Ud => link.send(id, &id.to_ne_bytes(), None),
@@ -38,7 +38,7 @@ pub(super) async fn unsignaled_makes_no_completion<P: Provider>(end: &mut End<P>
     end.meet().await
 }
 
-/// A completion gives back the slots of the unsignaled requests before it, and says that they are done.
+/// A completion frees the slots of the unsignaled requests before it, and implies that they are done.
 pub(super) async fn signaled_covers_earlier_unsignaled<P: Provider>(end: &mut End<P>) -> Check {
     const DEPTH: usize = 8;
     let setup = Setup {
@@ -112,11 +112,11 @@ pub(super) async fn completions_in_order<P: Provider>(end: &mut End<P>) -> Check
     end.meet().await
 }
 
-/// Polling takes at most as many as asked for and leaves the rest.
+/// A poll takes at most the requested number and leaves the rest.
 pub(super) async fn poll_takes_no_more_than_asked<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {
-        // These completions are polled by hand, not by the turns of this end.
+        // The test polls these completions itself, not in the turns of this end.
         let mut queue = end.cqs.remove(link.send_cq);
         link.recv_cq = link.send_cq;
         let wrs: Vec<_> = (0..8).map(|n| link.write(n, 0, b"8 bytes!")).collect();
@@ -142,7 +142,7 @@ pub(super) async fn poll_takes_no_more_than_asked<P: Provider>(end: &mut End<P>)
     end.meet().await
 }
 
-/// Two queue pairs with one completion queue: each completion says whose it is.
+/// With two queue pairs on one completion queue, each completion names its queue pair.
 pub(super) async fn completions_name_their_queue_pair<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     let (mut second, cq) = second_queue_pair(end, &link)?;
@@ -150,7 +150,7 @@ pub(super) async fn completions_name_their_queue_pair<P: Provider>(end: &mut End
     let theirs = end.receive_export().await?;
     end.join(&mut second, &theirs)?;
     end.meet().await?;
-    // Flushing is the one thing that completes on every kind of queue pair without the other end's help.
+    // Only flushing completes requests on every kind of queue pair without the other end.
     let mut list = RecvList::default();
     for (n, offset) in [0, 64].into_iter().enumerate() {
         list.push(RecvWr {
@@ -175,7 +175,7 @@ pub(super) async fn completions_name_their_queue_pair<P: Provider>(end: &mut End
     end.meet().await
 }
 
-/// A queue pair whose completions go where those of the link's RECVs go.
+/// A queue pair whose completions go to the link's receive completion queue.
 fn second_queue_pair<P: Provider>(end: &mut End<P>, link: &Link<P>) -> Result<(P::Qp, usize), Stop> {
     let cq = link.recv_cq;
     let options = QpOptions::new(end.kind, &end.cqs[cq].cq, end.ctx.caps());

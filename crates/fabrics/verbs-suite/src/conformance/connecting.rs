@@ -8,7 +8,7 @@ use drover_verbs::{
     QpOptions, QpState, QueuePair, RecvList, RecvWr, SendList, SendOp, WcStatus, WrId,
 };
 
-/// A queue pair is ready when it is connected, one for datagrams at once.
+/// A queue pair is ready after it is connected; one for datagrams at once.
 pub(super) async fn states_follow_connect<P: Provider>(end: &mut End<P>) -> Check {
     let (mut qp, ..) = end.queue_pair(&Setup::new(), None)?;
     let first = match end.kind {
@@ -23,7 +23,7 @@ pub(super) async fn states_follow_connect<P: Provider>(end: &mut End<P>) -> Chec
     end.meet().await
 }
 
-/// Nothing is sent before there is a connection.
+/// A SEND before the connection is refused.
 pub(super) async fn send_before_connect_refused<P: Provider>(end: &mut End<P>) -> Check {
     let (mut qp, cq, _) = end.queue_pair(&Setup::new(), None)?;
     let mut list = SendList::default();
@@ -38,7 +38,7 @@ pub(super) async fn send_before_connect_refused<P: Provider>(end: &mut End<P>) -
     end.quiet(cq).await
 }
 
-/// RECVs posted before the connection serve after it.
+/// RECVs posted before the connection are used after it.
 pub(super) async fn recv_before_connect_taken<P: Provider>(end: &mut End<P>) -> Check {
     let (mut qp, send_cq, recv_cq) = end.queue_pair(&Setup::new(), None)?;
     let region = end.ctx.alloc(4096, PageWish::Small)?;
@@ -74,7 +74,7 @@ pub(super) async fn recv_before_connect_taken<P: Provider>(end: &mut End<P>) -> 
     end.meet().await
 }
 
-/// What is connected stays connected; datagrams have no connection.
+/// A connected queue pair cannot be connected again; datagram queue pairs cannot be connected.
 pub(super) async fn connect_twice_refused<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     let (other, ..) = end.queue_pair(&Setup::new(), None)?;
@@ -94,7 +94,7 @@ pub(super) async fn connect_twice_refused<P: Provider>(end: &mut End<P>) -> Chec
     end.meet().await
 }
 
-/// Both ends of a connection are of one kind.
+/// Both ends of a connection must be of the same kind.
 pub(super) async fn connect_kind_mismatch_refused<P: Provider>(end: &mut End<P>) -> Check {
     let ours = end.kind;
     let theirs = match ours {
@@ -120,7 +120,7 @@ pub(super) async fn connect_kind_mismatch_refused<P: Provider>(end: &mut End<P>)
     end.meet().await
 }
 
-/// An export that is not what it should be gives an error, never a panic.
+/// A malformed export causes an error, never a panic.
 pub(super) async fn bent_exports_refused<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     let (mut qp, ..) = end.queue_pair(&Setup::new(), None)?;
@@ -168,7 +168,7 @@ pub(super) async fn bent_exports_refused<P: Provider>(end: &mut End<P>) -> Check
         "noise was taken for a queue pair"
     );
     end.meet().await?;
-    // After all that the link still works.
+    // The link still works after all that.
     if end.initiates() && end.kind != QpKind::Ud {
         let wr = link.write(1, 0, b"still up");
         link.post(end, &[wr])?;
@@ -181,7 +181,7 @@ pub(super) async fn bent_exports_refused<P: Provider>(end: &mut End<P>) -> Check
     end.meet().await
 }
 
-/// More than the capabilities offer is refused at creation.
+/// Requests beyond the capabilities are refused at creation.
 pub(super) async fn limits_are_kept<P: Provider>(end: &mut End<P>) -> Check {
     let caps = end.ctx.caps().clone();
     let cq = end.add_cq()?;

@@ -6,7 +6,7 @@ use drover_verbs::{
     Context, GRH_BYTES, MemoryRegion, Payload, PostErrorKind, Provider, QueuePair, SendList, SendOp, WcStatus,
 };
 
-/// A datagram lies 40 bytes behind the start of its RECV, and its length counts them.
+/// A datagram is placed 40 bytes after the start of its RECV, and its length includes them.
 pub(super) async fn ud_gap_of_40<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {
@@ -16,7 +16,7 @@ pub(super) async fn ud_gap_of_40<P: Provider>(end: &mut End<P>) -> Check {
         end.take_one(link.send_cq).await?;
         return end.meet().await;
     }
-    link.recv(end, 7, 64, GRH_BYTES + 77)?; // not a byte too long
+    link.recv(end, 7, 64, GRH_BYTES + 77)?; // exactly long enough
     end.meet().await?;
     let wc = end.take_one(link.recv_cq).await?;
     ensure_eq!(
@@ -36,7 +36,7 @@ pub(super) async fn ud_gap_of_40<P: Provider>(end: &mut End<P>) -> Check {
     end.meet().await
 }
 
-/// A datagram that finds no RECV is dropped; its sender sees success; the next one is not harmed.
+/// A datagram without a RECV is dropped; its sender sees success; the next datagram is unaffected.
 pub(super) async fn ud_drop_without_recv<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     for n in 0..2 {
@@ -101,7 +101,7 @@ pub(super) async fn ud_wrong_qkey_dropped<P: Provider>(end: &mut End<P>) -> Chec
     end.meet().await
 }
 
-/// One queue pair hears many; each completion names its sender; each sender's messages keep their order.
+/// One queue pair receives from many; each completion names its sender; each sender's messages keep their order.
 pub(super) async fn ud_many_senders<P: Provider>(end: &mut End<P>) -> Check {
     const SENDERS: usize = 5;
     const EACH: u64 = 4;
@@ -184,9 +184,9 @@ pub(super) async fn ud_too_long_refused<P: Provider>(end: &mut End<P>) -> Check 
     end.meet().await
 }
 
-/// Posts each of these verbs and sees it refused as not supported.
+/// Posts each of these verbs and expects the error `NotSupported`.
 async fn not_supported<P: Provider>(end: &mut End<P>, write_too: bool) -> Check {
-    // UD rules have no remote region to name, and need none: the verb is refused before its address.
+    // UD rules have no remote region, and need none: the verb is refused before its address is checked.
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {
         let remote = link.remote.at(0);
@@ -218,7 +218,7 @@ async fn not_supported<P: Provider>(end: &mut End<P>, write_too: bool) -> Check 
     end.meet().await
 }
 
-/// UD has SEND and nothing else.
+/// UD has only SEND.
 pub(super) async fn ud_only_sends<P: Provider>(end: &mut End<P>) -> Check {
     not_supported(end, true).await
 }
@@ -228,7 +228,7 @@ pub(super) async fn uc_no_read<P: Provider>(end: &mut End<P>) -> Check {
     not_supported(end, false).await
 }
 
-/// An address handle that was destroyed leads nowhere.
+/// A destroyed address handle is refused.
 pub(super) async fn ud_destroyed_handle_refused<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {

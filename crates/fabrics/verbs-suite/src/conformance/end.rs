@@ -7,21 +7,20 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::Poll;
 
-/// Which player.
+/// Role of a player.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
-    /// Posts the requests that the rule is about.
+    /// Posts the requests that the rule tests.
     Initiator,
-    /// Is written to, read from and sent to.
+    /// Target of those requests.
     Responder,
 }
 
-/// How long a wait may take, on the provider's own clock. Long, because a machine may be busy: only a broken
-/// provider comes near it.
+/// Longest wait, on the provider's own clock. Long, because a machine may be busy: only a broken provider reaches it.
 const PATIENCE: Ns = Ns::from_s(10);
-/// ... and in how few turns it may not be up, because a clock may jump.
+/// Fewest turns of a wait before it may time out, because a clock may jump.
 const PATIENCE_TURNS: u64 = 200;
-/// How many turns without an event count as "nothing happens".
+/// Turns without an event after which the end counts as quiet.
 const QUIET_TURNS: u64 = 24;
 /// Depth of the completion queues.
 const CQ_DEPTH: usize = 512;
@@ -37,14 +36,14 @@ pub struct End<P: Provider> {
     chan: Box<dyn Chan>,
 }
 
-/// A completion queue with what was polled from it and not asked for yet.
+/// A completion queue, and the completions polled from it but not requested yet.
 pub(super) struct Stashed<P: Provider> {
     pub(super) cq: P::Cq,
     pub(super) stash: VecDeque<Wc>,
 }
 
 impl<P: Provider> End<P> {
-    /// A player over a context of `device`. `can_sleep`: the other player runs while this one is parked.
+    /// Creates a player over a context of `device`. `can_sleep`: the other player runs while this one is parked.
     pub(super) fn new(
         role: Role,
         kind: QpKind,
@@ -68,7 +67,7 @@ impl<P: Provider> End<P> {
         self.role == Role::Initiator
     }
 
-    /// Adds a completion queue; polled at every turn.
+    /// Adds a completion queue, which is polled at every turn.
     pub(super) fn add_cq(&mut self) -> Result<usize, Stop> {
         let cq = self.ctx.create_cq(CQ_DEPTH)?;
         self.cqs.push(Stashed {
@@ -98,7 +97,7 @@ impl<P: Provider> End<P> {
         }
     }
 
-    /// Takes turns until `look` finds something.
+    /// Takes turns until `look` returns a result.
     pub(super) async fn until<T>(
         &mut self,
         what: &str,
@@ -126,7 +125,7 @@ impl<P: Provider> End<P> {
         Ok(self.chan.send(message)?)
     }
 
-    /// Tells the other player a few bytes.
+    /// Sends bytes to the other player.
     pub(super) fn say_bytes(&mut self, bytes: &[u8]) -> Check {
         self.send_export(Export {
             bytes: bytes.to_vec(),
@@ -140,8 +139,7 @@ impl<P: Provider> End<P> {
             .await
     }
 
-    /// Waits for the other player to say something, without a look at any completion queue: as a player does
-    /// that is about to sleep.
+    /// Waits for a message of the other player without polling completion queues, like a player that is about to sleep.
     pub(super) async fn hear_unpolled(&mut self) -> Result<Export, Stop> {
         let start = self.ctx.cpu().refresh();
         let mut turns = 0;
@@ -160,7 +158,7 @@ impl<P: Provider> End<P> {
         }
     }
 
-    /// Both players come here before either goes on, and both have polled since.
+    /// Waits until both players are here and have polled since.
     pub(super) async fn meet(&mut self) -> Check {
         self.say_bytes(b"here")?;
         let heard = self.receive_export().await?;
@@ -184,7 +182,7 @@ impl<P: Provider> End<P> {
         Ok(self.take(cq, 1).await?[0])
     }
 
-    /// Makes sure that no completion comes.
+    /// Checks that no completion arrives.
     pub(super) async fn quiet(&mut self, cq: usize) -> Check {
         for _ in 0..QUIET_TURNS {
             self.turn().await;
@@ -195,7 +193,7 @@ impl<P: Provider> End<P> {
     }
 }
 
-/// Lets whoever plays the other end go on.
+/// Lets the other player run.
 async fn yield_turn() {
     let mut waited = false;
     poll_fn(|_| match std::mem::replace(&mut waited, true) {

@@ -1,11 +1,11 @@
-//! Rules of failure: the error state, flushing, missing RECVs, peers that go away.
+//! Rules of failure: the error state, flushing, missing RECVs, peers that disappear.
 
 use super::link::{HALF_BYTES, Link, Setup, pattern, unsignaled};
 use super::{Check, End, ensure, ensure_eq};
 use drover_base::Ns;
 use drover_verbs::{Access, Provider, QpKind, QpState, QueuePair, SendWr, WcStatus};
 
-/// Takes failed completions with exactly these ids, in this order.
+/// Expects failed completions with exactly these ids, in this order.
 async fn flushed<P: Provider>(end: &mut End<P>, cq: usize, ids: std::ops::Range<u64>) -> Check {
     let wcs = end.take(cq, ids.clone().count()).await?;
     ensure!(
@@ -19,7 +19,7 @@ async fn flushed<P: Provider>(end: &mut End<P>, cq: usize, ids: std::ops::Range<
     end.quiet(cq).await
 }
 
-/// On the way to the error state everything outstanding completes `Flushed`, in the order of posting.
+/// On entering the error state, all outstanding requests complete as `Flushed`, in posting order.
 pub(super) async fn error_flushes_in_order<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {
@@ -27,7 +27,7 @@ pub(super) async fn error_flushes_in_order<P: Provider>(end: &mut End<P>) -> Che
             link.recv(end, n, 0, 64)?;
         }
         if end.kind == QpKind::Rc {
-            // They wait for RECVs that never come; unsignaled ones complete too when they fail.
+            // They wait for RECVs that are never posted; unsignaled ones also complete when they fail.
             let wrs: Vec<_> = (10..14)
                 .map(|n| unsignaled(link.send(n, b"waits", None)))
                 .collect();
@@ -43,7 +43,7 @@ pub(super) async fn error_flushes_in_order<P: Provider>(end: &mut End<P>) -> Che
     end.meet().await
 }
 
-/// What is posted in the error state is taken and completes `Flushed`.
+/// Requests posted in the error state are accepted and complete as `Flushed`.
 pub(super) async fn post_after_error_flushes<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {
@@ -68,7 +68,7 @@ pub(super) async fn post_after_error_flushes<P: Provider>(end: &mut End<P>) -> C
     end.meet().await
 }
 
-/// After the first failure nothing of the queue pair is executed any more, and all of it completes.
+/// After the first failure, no more requests of the queue pair are executed, and all of them complete.
 pub(super) async fn failure_breaks_the_queue_pair<P: Provider>(end: &mut End<P>) -> Check {
     let setup = Setup {
         access: if end.initiates() {
@@ -80,7 +80,7 @@ pub(super) async fn failure_breaks_the_queue_pair<P: Provider>(end: &mut End<P>)
     };
     let mut link = end.link(&setup).await?;
     if end.initiates() {
-        let mut wrs = vec![link.read(1, 0, 0, 8)]; // the peer allows no READ
+        let mut wrs = vec![link.read(1, 0, 0, 8)]; // the peer grants no READ
         wrs.extend((2..5).map(|n| unsignaled(link.write(n, 0, b"too late"))));
         link.post(end, &wrs)?;
         ensure_eq!(
@@ -102,7 +102,7 @@ pub(super) async fn failure_breaks_the_queue_pair<P: Provider>(end: &mut End<P>)
     end.meet().await
 }
 
-/// A SEND that finds no RECV for too long fails.
+/// A SEND that waits too long for a RECV fails.
 pub(super) async fn rnr_timeout<P: Provider>(end: &mut End<P>) -> Check {
     let setup = Setup {
         rnr_timeout: Ns::from_ms(5),
@@ -124,7 +124,7 @@ pub(super) async fn rnr_timeout<P: Provider>(end: &mut End<P>) -> Check {
     end.meet().await
 }
 
-/// A message longer than its RECV is not delivered. Over RC both ends learn it and break.
+/// A message longer than its RECV is not delivered. Over RC both ends get an error and break.
 pub(super) async fn send_longer_than_recv<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {
@@ -158,7 +158,7 @@ pub(super) async fn send_longer_than_recv<P: Provider>(end: &mut End<P>) -> Chec
     Ok(())
 }
 
-/// A request to a peer that is no more fails.
+/// A request to a destroyed peer fails.
 pub(super) async fn dead_peer_is_noticed<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if !end.initiates() {
@@ -179,7 +179,7 @@ pub(super) async fn dead_peer_is_noticed<P: Provider>(end: &mut End<P>) -> Check
     end.meet().await
 }
 
-/// Once a queue pair is destroyed, nothing lands through it.
+/// After a queue pair is destroyed, no request takes effect through it.
 pub(super) async fn qp_destroyed_no_more_landing<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {

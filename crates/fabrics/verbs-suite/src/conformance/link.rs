@@ -1,4 +1,4 @@
-//! [`Link`]: a queue pair at each end and a region that each lets the other use.
+//! [`Link`]: a queue pair at each end, and a region at each end that the other may access.
 
 use super::{End, Stop};
 use drover_base::Ns;
@@ -8,10 +8,10 @@ use drover_verbs::{
     QueuePair, RecvList, RecvWr, RemoteRegion, SendList, SendOp, SendWr, Sge, UdDest, WrId,
 };
 
-/// The lower half of a link's region is the peer's to write, the upper half is what we send from.
+/// Bytes of each half of a link's region: the peer writes to the lower half, we send from the upper half.
 pub(super) const HALF_BYTES: usize = 64 << 10;
 
-/// How a rule wants its link.
+/// Options of a link.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
     pub(super) access: Access,
@@ -33,7 +33,7 @@ impl Setup {
     }
 }
 
-/// One end of a connection (or of an exchange of datagrams).
+/// One end of a connection (or, for UD, of an exchange of datagrams).
 pub(super) struct Link<P: Provider> {
     pub(super) qp: P::Qp,
     pub(super) send_cq: usize,
@@ -62,12 +62,12 @@ impl<P: Provider> End<P> {
         Ok((self.ctx.create_qp(&options)?, send_cq, recv_cq))
     }
 
-    /// A link as the other end makes one at the same time.
+    /// Creates a link; the other end does the same at the same time.
     pub(super) async fn link(&mut self, setup: &Setup) -> Result<Link<P>, Stop> {
         self.link_with(setup, None).await
     }
 
-    /// A link whose queue pair takes its RECVs from `srq`.
+    /// Creates a link whose queue pair takes its RECVs from `srq`.
     pub(super) async fn link_with(&mut self, setup: &Setup, srq: Option<&P::Srq>) -> Result<Link<P>, Stop> {
         let (mut qp, send_cq, recv_cq) = self.queue_pair(setup, srq)?;
         let region = self.ctx.alloc(2 * HALF_BYTES, PageWish::Small)?;
@@ -90,7 +90,7 @@ impl<P: Provider> End<P> {
         })
     }
 
-    /// Connects, or makes the address handle.
+    /// Connects the queue pair or, for UD, creates the address handle.
     pub(super) fn join(&self, qp: &mut P::Qp, theirs: &Export) -> Result<Option<UdDest>, Stop> {
         if self.kind == QpKind::Ud {
             return Ok(Some(self.ctx.create_ah(theirs)?));
@@ -109,7 +109,7 @@ impl<P: Provider> End<P> {
 }
 
 impl<P: Provider> Link<P> {
-    /// Puts `bytes` where they can be sent from.
+    /// Copies `bytes` to memory that they can be sent from.
     pub(super) fn stage(&mut self, bytes: &[u8]) -> Sge {
         if self.staged + bytes.len() > HALF_BYTES {
             self.staged = 0;
@@ -136,7 +136,7 @@ impl<P: Provider> Link<P> {
         signaled(id, SendOp::Send { dest, imm }, Payload::Region(self.stage(bytes)))
     }
 
-    /// A signaled READ of `offset` of the peer's region into `into` of ours.
+    /// A signaled READ from `offset` of the peer's region to `into` of ours.
     pub(super) fn read(&self, id: u64, offset: usize, into: usize, len: usize) -> SendWr {
         let remote = self.remote.at(offset);
         signaled(
@@ -184,7 +184,7 @@ pub(super) fn unsignaled(wr: SendWr) -> SendWr {
     }
 }
 
-/// `len` bytes that no other `seed` gives.
+/// `len` bytes that differ for every `seed`.
 pub(super) fn pattern(seed: u64, len: usize) -> Vec<u8> {
     (0..len)
         .map(|i| (drover_base::mix((seed << 20) + i as u64 / 8 + 1) >> (i % 8 * 8)) as u8)

@@ -1,4 +1,4 @@
-//! Rules of posting: inline payloads, gather lists, lists that are refused in part, full queues.
+//! Rules of posting: inline payloads, gather lists, lists that are partly refused, full queues.
 
 use super::link::{HALF_BYTES, Setup, pattern, signaled, unsignaled};
 use super::{Check, End, ensure, ensure_eq};
@@ -6,7 +6,7 @@ use drover_verbs::{
     Context, MemoryRegion, PostErrorKind, Provider, QpKind, QueuePair, SendList, SendOp, WcStatus,
 };
 
-/// An inline payload is copied at posting: the list's memory may be filled anew at once.
+/// An inline payload is copied at posting: the list's memory may be reused at once.
 pub(super) async fn inline_reusable_at_once<P: Provider>(end: &mut End<P>) -> Check {
     const COUNT: u64 = 6;
     let mut link = end.link(&Setup::new()).await?;
@@ -17,7 +17,7 @@ pub(super) async fn inline_reusable_at_once<P: Provider>(end: &mut End<P>) -> Ch
         if end.kind != QpKind::Rc {
             recvs(&mut link, end)?;
         }
-        end.meet().await?; // now everything is posted, over RC before there is a RECV
+        end.meet().await?; // all requests are posted; over RC there is no RECV yet
         if end.kind == QpKind::Rc {
             recvs(&mut link, end)?;
         } else {
@@ -56,7 +56,7 @@ pub(super) async fn inline_reusable_at_once<P: Provider>(end: &mut End<P>) -> Ch
     end.meet().await
 }
 
-/// The longest inline payload is taken, a longer one refused.
+/// The longest inline payload is accepted, a longer one refused.
 pub(super) async fn inline_too_long_refused<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {
@@ -166,8 +166,8 @@ pub(super) async fn list_partly_accepted<P: Provider>(end: &mut End<P>) -> Check
     end.meet().await
 }
 
-/// A request posted by itself comes after those of the list posted before it, whatever way each of the two takes to
-/// the card, and all of them complete.
+/// A request posted singly executes after those of the list posted before it, however each of the two reaches the card,
+/// and all of them complete.
 pub(super) async fn single_post_after_a_list<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     for (round, in_list) in [2, 7, 1, 16].into_iter().enumerate() {
@@ -206,7 +206,7 @@ pub(super) async fn single_post_after_a_list<P: Provider>(end: &mut End<P>) -> C
     end.meet().await
 }
 
-/// A queue takes as many requests as it was made for, refuses more before it doubles, and goes on after a poll.
+/// A queue accepts as many requests as its depth, refuses more before twice its depth, and continues after a poll.
 pub(super) async fn queue_full<P: Provider>(end: &mut End<P>) -> Check {
     const DEPTH: usize = 16;
     let setup = Setup {
@@ -216,7 +216,7 @@ pub(super) async fn queue_full<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&setup).await?;
     for round in 0..3 {
         if end.initiates() {
-            // Nothing is polled until the queue is full: an outstanding request is one not polled.
+            // Completions are not polled until the queue is full: a request is outstanding until it is polled.
             let wrs: Vec<_> = (0..2 * DEPTH as u64 + 1)
                 .map(|n| match end.kind {
                     QpKind::Ud => link.send(n, b"datagram", None),
@@ -249,7 +249,7 @@ pub(super) async fn queue_full<P: Provider>(end: &mut End<P>) -> Check {
     end.meet().await
 }
 
-/// So many RECVs as asked for, and not twice as many.
+/// A receive queue accepts as many RECVs as its depth, and less than twice as many.
 pub(super) async fn recv_queue_full<P: Provider>(end: &mut End<P>) -> Check {
     const DEPTH: usize = 16;
     let setup = Setup {

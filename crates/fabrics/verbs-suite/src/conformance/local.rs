@@ -1,4 +1,4 @@
-//! Rules of local memory: registered, inside its bounds, with the right needed.
+//! Rules of local memory: registered, within bounds, with the required right.
 
 use super::link::{HALF_BYTES, Link, Setup, signaled};
 use super::{Check, End, Stop, ensure, ensure_eq};
@@ -8,7 +8,7 @@ use drover_verbs::{
     RegisterError, SendOp, Sge, WcStatus, WrId,
 };
 
-/// Posts a request that uses `sge` wrongly and sees it refused, at once or by its completion.
+/// Posts a request that uses `sge` wrongly and expects a refusal, at posting or by its completion.
 async fn must_be_refused<P: Provider>(end: &mut End<P>, link: &mut Link<P>, sge: Sge, read: bool) -> Check {
     let remote = link.remote.at(0);
     let op = match end.kind {
@@ -31,7 +31,7 @@ async fn must_be_refused<P: Provider>(end: &mut End<P>, link: &mut Link<P>, sge:
     Ok(())
 }
 
-/// A local key that is none (any more) sends nothing.
+/// A local key that is invalid, or no longer valid, sends nothing.
 pub(super) async fn local_memory_must_be_registered<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {
@@ -59,7 +59,7 @@ pub(super) async fn local_bounds_are_checked<P: Provider>(end: &mut End<P>) -> C
     Ok(())
 }
 
-/// The result of a READ goes only where the provider may write.
+/// The result of a READ is written only where the provider may write.
 pub(super) async fn results_need_local_write<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {
@@ -74,7 +74,7 @@ pub(super) async fn results_need_local_write<P: Provider>(end: &mut End<P>) -> C
     end.meet().await
 }
 
-/// A RECV goes only where the provider may write.
+/// A RECV is filled only where the provider may write.
 pub(super) async fn recv_needs_local_write<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     let region = end.ctx.alloc(4096, PageWish::Small)?;

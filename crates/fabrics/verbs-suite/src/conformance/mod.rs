@@ -1,9 +1,8 @@
-//! The conformance suite: one generic body per rule that every provider must keep.
+//! The conformance suite: one generic body per rule that every provider must follow.
 //!
-//! A rule is played by two [`End`]s that reach each other through the provider under test and through a
-//! [`Chan`] beside it. Both ends run the same `async` body and part ways where their [`Role`]s do; the body
-//! awaits instead of blocking, so the same text runs
-//! - with both ends interleaved in one thread, turn by turn ([`assert_rule`] with [`Together::OneThread`]),
+//! Two [`End`]s play a rule. They are connected by the provider under test and, separately, by a [`Chan`]. Both ends
+//! run the same `async` body, with branches by [`Role`]; the body awaits instead of blocking, so the same code runs
+//! - with both ends interleaved in one thread ([`assert_rule`] with [`Together::OneThread`]),
 //! - in two threads ([`Together::TwoThreads`]),
 //! - in two processes: each calls [`run_end`] with its role and its end of a channel.
 //!
@@ -23,11 +22,11 @@
 //! }
 //! ```
 //!
-//! A rule about something that the provider's [`Caps`](drover_verbs::Caps) do not offer is reported as skipped, by name and with
-//! the missing capability. That the rules can fail is shown by the flaws of the reference provider
-//! ([`MUTANTS`]): each is caught by the rules named beside it.
+//! A rule about a feature that the provider's [`Caps`](drover_verbs::Caps) do not offer is reported as skipped, by name
+//! and with the missing capability. The flaws of the reference provider prove that the rules can fail ([`MUTANTS`]):
+//! each flaw is caught by the rules listed with it.
 //!
-//! Sources: `[IBTA]` chapters 9-11; where fabrics differ, a rule accepts what its text says and no more.
+//! Sources: `[IBTA]` chapters 9-11; where fabrics differ, a rule checks only its own text.
 
 mod access;
 mod atomics;
@@ -57,15 +56,15 @@ pub use rules::{Need, Rule, rule, rules};
 
 use std::fmt;
 
-/// What a body comes to: the rule holds, or [`Stop`].
+/// Result of a body: the rule holds, or [`Stop`].
 pub type Check = Result<(), Stop>;
 
-/// Why a body stopped before its end.
+/// Reason for stopping a body before its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// The rule is broken, and how.
+    /// The rule is broken; with a description.
     Broken(String),
-    /// The rule says nothing here, and why.
+    /// The rule does not apply; with the reason.
     Skipped(String),
 }
 

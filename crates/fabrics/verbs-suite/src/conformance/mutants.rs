@@ -1,18 +1,18 @@
-//! [`MUTANTS`]: which rule catches which flaw of the reference provider.
+//! [`MUTANTS`]: the flaws of the reference provider and the rules that catch them.
 
 use crate::loopback::Flaw;
 
-/// A broken provider and the rules that must notice.
+/// A broken provider and the rules that must detect it.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutant {
-    /// What is broken.
+    /// The injected flaw.
     pub flaw: Flaw,
-    /// Every one of these rules fails.
+    /// Rules that must fail, all of them.
     pub caught_by: &'static [&'static str],
 }
 
-/// Calls the macro named in the brackets with the arguments after them in brackets, then the list of mutants:
-/// flaw, rules that catch it.
+/// Calls the macro named in brackets with the arguments after it in brackets, then the list of mutants: flaw, rules
+/// that catch it.
 #[macro_export]
 macro_rules! conformance_mutants {
     ([$($then:tt)*] $($args:tt)*) => {

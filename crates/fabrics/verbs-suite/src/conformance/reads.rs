@@ -4,7 +4,7 @@ use super::link::{HALF_BYTES, Setup, pattern, unsignaled};
 use super::{Check, End, ensure, ensure_eq};
 use drover_verbs::{MemoryRegion, Opcode, Provider, WcStatus};
 
-/// A READ brings the peer's bytes, all of them and nothing beside them.
+/// A READ returns all of the peer's bytes, and no others.
 pub(super) async fn read_returns_remote_bytes<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     for len in [1, 7, 8, 40, 64, 65, 300, 4096, 9000] {

@@ -1,4 +1,4 @@
-//! The list of rules, once, for tables and for test names.
+//! The only list of rules, for tables and for test names.
 
 use super::{
     Check, End, access, atomics, completions, connecting, datagrams, failures, lists, local, reads, sends,
@@ -7,21 +7,21 @@ use super::{
 use drover_verbs::{Caps, Provider, QpKind};
 use std::pin::Pin;
 
-/// A rule's body, as one end plays it.
+/// Body of a rule, as one end plays it.
 pub type Body<P> = for<'a> fn(&'a mut End<P>) -> Pin<Box<dyn Future<Output = Check> + 'a>>;
 
-/// A rule that every provider keeps.
+/// A rule that every provider must follow.
 pub struct Rule<P: Provider> {
-    /// Its name, in tests and reports.
+    /// Name in tests and reports.
     pub name: &'static str,
-    /// The kinds of queue pair it is about, each checked by itself.
+    /// Kinds of queue pair that it applies to; each is tested separately.
     pub kinds: &'static [QpKind],
-    /// The capabilities it is about.
+    /// Capabilities that it requires.
     pub needs: &'static [Need],
     pub(super) body: Body<P>,
 }
 
-/// A capability without which a rule says nothing.
+/// A capability that a rule requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
     /// [`Caps::atomics`].
@@ -36,14 +36,14 @@ pub enum Need {
     MemoryWait,
     /// [`Caps::fd_wait`].
     FdWait,
-    /// [`Caps::inline_bytes_max`] of 16 at least.
+    /// [`Caps::inline_bytes_max`] of at least 16.
     Inline,
-    /// [`Caps::sge_max`] of 3 at least.
+    /// [`Caps::sge_max`] of at least 3.
     Gather,
 }
 
 impl Need {
-    /// Whether a provider offers it.
+    /// Whether a provider offers the capability.
     pub fn met(self, caps: &Caps) -> bool {
         match self {
             Need::Atomics => caps.atomics,
@@ -58,8 +58,8 @@ impl Need {
     }
 }
 
-/// Calls the macro named in the brackets with the arguments after them in brackets, then the list of rules:
-/// name, file, kinds of queue pair, needs.
+/// Calls the macro named in brackets with the arguments after it in brackets, then the list of rules: name, file, kinds
+/// of queue pair, needs.
 #[macro_export]
 macro_rules! conformance_rules {
     ([$($then:tt)*] $($args:tt)*) => {
@@ -154,8 +154,8 @@ macro_rules! table {
     };
 }
 
-/// Makes one `#[test]` per rule that calls the given function or closure with the rule's name. Put it in a
-/// module named after the provider.
+/// Defines one `#[test]` per rule that calls the given function or closure with the rule's name. Put it in a module
+/// named after the provider.
 #[macro_export]
 macro_rules! conformance_tests {
     ($run:expr) => {
@@ -163,7 +163,7 @@ macro_rules! conformance_tests {
     };
 }
 
-/// The part of [`conformance_tests`] that sees the list.
+/// The part of [`conformance_tests`] that receives the list.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_stamp {

@@ -4,7 +4,7 @@ use super::link::{Setup, pattern, signaled};
 use super::{Check, End, ensure, ensure_eq};
 use drover_verbs::{Imm, Opcode, Payload, Provider, SendOp, WcStatus};
 
-/// Messages take RECVs in the order of posting and arrive in the order of sending, whole.
+/// Messages use RECVs in posting order and arrive whole, in sending order.
 pub(super) async fn send_recv_in_order<P: Provider>(end: &mut End<P>) -> Check {
     const COUNT: u64 = 10;
     let mut link = end.link(&Setup::new()).await?;
@@ -66,7 +66,7 @@ pub(super) async fn send_with_imm<P: Provider>(end: &mut End<P>) -> Check {
     end.meet().await
 }
 
-/// A SEND of nothing is a message.
+/// An empty SEND is a message.
 pub(super) async fn zero_length_send<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {
@@ -95,7 +95,7 @@ pub(super) async fn zero_length_send<P: Provider>(end: &mut End<P>) -> Check {
     end.meet().await
 }
 
-/// A WRITE with immediate data lands like a WRITE and takes a RECV, whose buffer it leaves alone.
+/// A WRITE with immediate data writes like a WRITE and uses a RECV, whose buffer it does not change.
 pub(super) async fn write_with_imm_takes_recv<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {
@@ -132,7 +132,7 @@ pub(super) async fn write_with_imm_takes_recv<P: Provider>(end: &mut End<P>) -> 
     Ok(())
 }
 
-/// Over RC, a SEND that comes too early waits for its RECV.
+/// Over RC, a SEND posted before its RECV waits for it.
 pub(super) async fn send_waits_for_recv<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {
@@ -157,7 +157,7 @@ pub(super) async fn send_waits_for_recv<P: Provider>(end: &mut End<P>) -> Check 
     end.meet().await
 }
 
-/// Over UC, a SEND that finds no RECV is lost without a word, and only that one.
+/// Over UC, a SEND without a RECV is lost silently, and only that SEND.
 pub(super) async fn uc_send_dropped_without_recv<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {

@@ -7,7 +7,7 @@ use drover_verbs::{
     WcStatus, WrId,
 };
 
-/// Two links, whose RECVs the responder takes from one queue.
+/// Two links whose responder takes RECVs from one shared queue.
 async fn two_links<P: Provider>(end: &mut End<P>) -> Result<([Link<P>; 2], P::Srq), Stop> {
     let srq = end.ctx.create_srq(16)?;
     let used = (!end.initiates()).then_some(&srq);
@@ -28,7 +28,7 @@ fn recv<P: Provider>(end: &End<P>, srq: &mut P::Srq, link: &Link<P>, id: u64) ->
     Ok(srq.post_recv(end.ctx.cpu(), &list)?)
 }
 
-/// RECVs serve whichever queue pair needs one, in the order of posting; completions name the queue pair.
+/// RECVs serve any of the queue pairs, in posting order; completions name the queue pair.
 pub(super) async fn srq_shared_by_two_qps<P: Provider>(end: &mut End<P>) -> Check {
     let (mut links, mut srq) = two_links(end).await?;
     const ORDER: [usize; 6] = [0, 1, 1, 0, 1, 0];
@@ -57,7 +57,7 @@ pub(super) async fn srq_shared_by_two_qps<P: Provider>(end: &mut End<P>) -> Chec
     Ok(())
 }
 
-/// A queue pair with a shared receive queue has none of its own.
+/// A queue pair with a shared receive queue accepts no RECVs of its own.
 pub(super) async fn srq_takes_recvs_alone<P: Provider>(end: &mut End<P>) -> Check {
     let (mut links, _srq) = two_links(end).await?;
     if !end.initiates() {
@@ -67,7 +67,7 @@ pub(super) async fn srq_takes_recvs_alone<P: Provider>(end: &mut End<P>) -> Chec
     end.meet().await
 }
 
-/// The failure of one queue pair costs the other none of their RECVs.
+/// The failure of one queue pair does not consume RECVs of the other.
 pub(super) async fn srq_recvs_survive_an_error<P: Provider>(end: &mut End<P>) -> Check {
     let (mut links, mut srq) = two_links(end).await?;
     if !end.initiates() {

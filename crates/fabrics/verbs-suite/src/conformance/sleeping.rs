@@ -8,10 +8,10 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
-/// Longer than any wake-up takes; a park that lasts so long was not ended.
+/// Longer than any wake-up takes: a park of this length was not ended by a wake.
 const LONG: Ns = Ns::from_s(10);
 
-/// Parks until `look` finds something; no park may last to its deadline.
+/// Parks until `look` returns true; no park may last until its deadline.
 fn park_until<P: Provider>(end: &mut End<P>, mut look: impl FnMut(&End<P>) -> bool, what: &str) -> Check {
     let deadline = end.ctx.cpu().refresh() + LONG;
     loop {
@@ -25,7 +25,7 @@ fn park_until<P: Provider>(end: &mut End<P>, mut look: impl FnMut(&End<P>) -> bo
     }
 }
 
-/// A waker ends a park, also one that is only about to begin, and from another thread.
+/// A waker ends a park, including one that is about to begin, and from another thread.
 pub(super) async fn waker_wakes<P: Provider>(end: &mut End<P>) -> Check {
     let deadline = end.ctx.cpu().refresh() + LONG;
     let waker = end.ctx.waker();
@@ -38,10 +38,10 @@ pub(super) async fn waker_wakes<P: Provider>(end: &mut End<P>) -> Check {
     Ok(())
 }
 
-/// A descriptor that is readable, or becomes so, ends a park beside it; so does a waker, as it ends every park.
+/// A descriptor that is or becomes readable ends a `park_beside`; so does a waker, as it ends every park.
 pub(super) async fn descriptor_ends_park<P: Provider>(end: &mut End<P>) -> Check {
     let (mut reader, mut writer) = std::io::pipe()?;
-    // Where both ends share a thread, a park is not a sleep that a later write could end.
+    // If both ends share a thread, a later write cannot end a park.
     let mut written_before = vec![true, true];
     if end.can_sleep {
         written_before.extend([false, true, false]);
@@ -102,7 +102,7 @@ pub(super) async fn arrival_ends_park<P: Provider>(end: &mut End<P>) -> Check {
     end.meet().await
 }
 
-/// A link whose responder watches the first line of its region; `remote` is where the initiator writes.
+/// A link whose responder watches the first line of its region; the initiator writes to `remote`.
 async fn watched_link<P: Provider>(end: &mut End<P>) -> Result<Link<P>, Stop> {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {
@@ -152,7 +152,7 @@ pub(super) async fn arm_then_write_not_lost<P: Provider>(end: &mut End<P>) -> Ch
     Ok(())
 }
 
-/// A WRITE into watched memory wakes a sleeper.
+/// A WRITE into watched memory wakes a sleeping context.
 pub(super) async fn wake_on_watched_write<P: Provider>(end: &mut End<P>) -> Check {
     if !end.can_sleep {
         return Err(Stop::Skipped("both ends share one thread".into()));

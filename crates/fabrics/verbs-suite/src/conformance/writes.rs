@@ -32,7 +32,7 @@ pub(super) async fn write_lands_before_completion<P: Provider>(end: &mut End<P>)
     Ok(())
 }
 
-/// A WRITE arrives without the other end doing anything.
+/// A WRITE arrives without any action of the other end.
 pub(super) async fn write_lands<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     for len in [1, 7, 8, 32, 63, 64, 65, 257, 1024] {
@@ -51,7 +51,7 @@ pub(super) async fn write_lands<P: Provider>(end: &mut End<P>) -> Check {
     Ok(())
 }
 
-/// WRITEs of one queue pair land in the order of their posting.
+/// WRITEs of one queue pair become visible in posting order.
 pub(super) async fn writes_in_order<P: Provider>(end: &mut End<P>) -> Check {
     const LAST: u64 = 32;
     let mut link = end.link(&Setup::new()).await?;
@@ -83,7 +83,7 @@ pub(super) async fn writes_in_order<P: Provider>(end: &mut End<P>) -> Check {
     end.meet().await
 }
 
-/// Over UC no WRITE is lost, and whoever sees one sees all that were posted before it.
+/// Over UC no WRITE is lost, and a reader that sees one sees all that were posted before it.
 pub(super) async fn uc_writes_all_land_in_order<P: Provider>(end: &mut End<P>) -> Check {
     const COUNT: u64 = 400;
     const LIST: usize = 8;
@@ -103,7 +103,7 @@ pub(super) async fn uc_writes_all_land_in_order<P: Provider>(end: &mut End<P>) -
         let mut seen = 0;
         end.until("the last WRITE", |_| {
             let here = |n: u64| region.load_u64(8 * n as usize, Ordering::Acquire) == n + 1;
-            // The newest first: whatever it is, those before it must be there by then.
+            // Search from the newest: all WRITEs before the one found must be visible by then.
             let newest = (seen..COUNT).rev().find(|&n| here(n));
             let missing = newest.and_then(|newest| (seen..newest).find(|&n| !here(n)));
             ensure!(missing.is_none(), "{missing:?} is missing, {newest:?} is there");
@@ -115,7 +115,7 @@ pub(super) async fn uc_writes_all_land_in_order<P: Provider>(end: &mut End<P>) -
     end.meet().await
 }
 
-/// Whoever sees the last word of a WRITE sees all of it.
+/// A reader that sees the last word of a WRITE sees all of it.
 pub(super) async fn write_last_word_last<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     for round in 1..=60u64 {
@@ -143,7 +143,7 @@ pub(super) async fn write_last_word_last<P: Provider>(end: &mut End<P>) -> Check
     end.meet().await
 }
 
-/// Exactly the bytes named are written, at any offset and length.
+/// Only the named bytes are written, at any offset and length.
 pub(super) async fn write_leaves_neighbours_alone<P: Provider>(end: &mut End<P>) -> Check {
     const AREA: usize = 192;
     let mut link = end.link(&Setup::new()).await?;
@@ -189,7 +189,7 @@ pub(super) async fn write_longer_than_mtu<P: Provider>(end: &mut End<P>) -> Chec
     end.meet().await
 }
 
-/// A WRITE of nothing completes and changes nothing.
+/// An empty WRITE completes and changes nothing.
 pub(super) async fn zero_length_write<P: Provider>(end: &mut End<P>) -> Check {
     let mut link = end.link(&Setup::new()).await?;
     if end.initiates() {

@@ -1,4 +1,4 @@
-//! [`FaultyDevice`] and [`FaultyContext`]: the control path passes through; memory is remembered, so that late
+//! [`FaultyDevice`] and [`FaultyContext`]: the control path passes calls on and records registered memory, so that late
 //! messages can be copied.
 
 use super::late::{LATE_DEPTH, LateQueue, PIECE_BYTES};
@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How long a context with late messages parks at most.
+/// Longest park of a context with late messages.
 const NAP: Ns = Ns::from_us(50);
 
 /// A device whose queue pairs are faulty.
@@ -32,7 +32,7 @@ pub struct FaultyDevice<P: Provider> {
 }
 
 impl<P: Provider> FaultyDevice<P> {
-    /// `inner` with faults.
+    /// Wraps `inner` with faults.
     pub fn new(inner: P::Device, options: FaultOptions) -> FaultyDevice<P> {
         let caps = Arc::new(options.caps(inner.caps()));
         FaultyDevice {
@@ -45,17 +45,17 @@ impl<P: Provider> FaultyDevice<P> {
         }
     }
 
-    /// The device inside.
+    /// The inner device.
     pub fn inner(&self) -> &P::Device {
         &self.inner
     }
 
-    /// How often what happened, in all contexts.
+    /// Number of faults so far, in all contexts.
     pub fn counts(&self) -> FaultCounts {
         self.counters.read()
     }
 
-    /// Stops drawing fates, or starts again. What is late already still arrives.
+    /// Stops or resumes drawing fates. Messages that are late already still arrive.
     pub fn set_active(&self, active: bool) {
         self.active.store(active, Ordering::Relaxed);
     }
@@ -117,16 +117,16 @@ fn staging<P: Provider>(inner: &P::Context) -> Result<(BufferPool, P::Mr), OpenE
     Ok((pool, mr))
 }
 
-/// What everything created from a context shares with it.
+/// State shared by all objects of a context.
 pub(super) struct Shared<P: Provider> {
     pub(super) options: Arc<FaultOptions>,
     pub(super) counters: Arc<Counters>,
     active: Arc<AtomicBool>,
     pub(super) rng: RefCell<Rng>,
     pub(super) late: RefCell<LateQueue<P>>,
-    /// What can be named in requests, by local key.
+    /// Registered regions by local key.
     regions: RefCell<BTreeMap<u32, Region>>,
-    /// Signaled SENDs over UC whose place a WRITE to nowhere took.
+    /// Signaled SENDs over UC that were replaced by a WRITE without effect.
     pub(super) standing_in: RefCell<Vec<(Qpn, WrId)>>,
 }
 
@@ -135,7 +135,7 @@ impl<P: Provider> Shared<P> {
         self.active.load(Ordering::Relaxed)
     }
 
-    /// The bytes of a payload; nothing where it names none (then the inner provider refuses it).
+    /// The bytes of a payload; empty if it is invalid (then the inner provider refuses it).
     pub(super) fn bytes_of(&self, list: &SendList, payload: Payload) -> Vec<u8> {
         match payload {
             Payload::Inline { start, len } => list.inline_bytes(start, len).to_vec(),
@@ -170,13 +170,13 @@ pub struct FaultyContext<P: Provider> {
 }
 
 impl<P: Provider> FaultyContext<P> {
-    /// The context inside.
+    /// The inner context.
     pub fn inner(&self) -> &P::Context {
         &self.inner
     }
 
-    /// Delivers what is late and due, as every post and poll does; says whether more is late. For actors, which rest
-    /// without parking.
+    /// Delivers late messages that are due, as every post and poll does; returns whether more are late. For actors,
+    /// which are idle without parking.
     pub fn deliver_late(&self) -> bool {
         let mut late = self.shared.late.borrow_mut();
         late.step(self.cpu());

@@ -1,11 +1,11 @@
-//! [`Fate`]: what becomes of one request, drawn from the seed; and how a WRITE is torn. Pure.
+//! [`Fate`]: the fault injected into one request, drawn from the seed; and the tearing of a WRITE. Pure.
 
 use super::FaultOptions;
 use drover_base::Rng;
 use drover_mem::LINE_BYTES;
 use std::ops::Range;
 
-/// What becomes of a request.
+/// Fault injected into a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
     Delivered,
@@ -17,7 +17,7 @@ pub(super) enum Fate {
 }
 
 impl Fate {
-    /// Draws. Always the same number of draws, so that changing one probability moves few other fates.
+    /// Draws a fate. The number of draws is constant, so that changing one probability changes few other fates.
     pub(super) fn draw(options: &FaultOptions, rng: &mut Rng) -> Fate {
         let fates = [
             (options.drop, Fate::Dropped),
@@ -34,8 +34,8 @@ impl Fate {
     }
 }
 
-/// The pieces in which `len` bytes for remote offset `offset` land, shuffled: whole cache lines, and where it
-/// all lies in one line, its words.
+/// The pieces in which `len` bytes for remote offset `offset` become visible, shuffled: whole cache lines, or words if
+/// all bytes are in one line.
 pub(super) fn tear(offset: u64, len: usize, rng: &mut Rng) -> Vec<Range<usize>> {
     let one_line = offset as usize % LINE_BYTES + len <= LINE_BYTES;
     let step = if one_line { 8 } else { LINE_BYTES };
@@ -46,7 +46,7 @@ pub(super) fn tear(offset: u64, len: usize, rng: &mut Rng) -> Vec<Range<usize>> 
     pieces
 }
 
-/// `0..len` cut where `offset` plus the position is a multiple of `step`.
+/// `0..len` split where `offset` plus the position is a multiple of `step`.
 pub(super) fn cut(offset: u64, len: usize, step: usize) -> Vec<Range<usize>> {
     let mut pieces = Vec::new();
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! [`Late`]: messages that are on their way for longer than they should be, with their bytes.
+//! [`Late`]: messages in flight for longer than normal, with their bytes.
 
 use drover_base::{Cpu, Ns};
 use drover_mem::{Buffer, BufferPool};
@@ -6,16 +6,16 @@ use drover_verbs::{MemoryRegion, Provider, Qpn, QueuePair, RemoteAddr, SendList,
 use std::cell::RefCell;
 use std::rc::Weak;
 
-/// Slots that inner send queues and completion queues have beyond what was asked for.
+/// Additional slots of inner send queues and completion queues.
 pub(super) const LATE_DEPTH: usize = 256;
-/// Late messages of one context at most; what would be more is lost.
+/// Most late messages of one context; further ones are lost.
 const LATE_MAX: usize = 512;
 /// Bytes of a piece of staging memory: longer messages cannot be late.
 pub(super) const PIECE_BYTES: usize = 4096;
-/// Our own work request ids.
+/// First of the wrapper's own work request ids.
 const OURS: u64 = 0xfa17_fa17 << 32;
 
-/// Whether a work request id is one of ours.
+/// Whether a work request id belongs to the wrapper.
 pub(super) fn is_ours(id: WrId) -> bool {
     id.0 & (0xffff_ffff << 32) == OURS
 }
@@ -38,7 +38,7 @@ struct Late<P: Provider> {
     due: Ns,
 }
 
-/// How late.
+/// Delay of a late message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lateness {
     pub(super) polls: u32,
@@ -46,7 +46,7 @@ pub(super) struct Lateness {
 }
 
 impl<P: Provider> LateQueue<P> {
-    /// `pool` is staging memory, registered; without it nothing can be late.
+    /// `pool` is registered staging memory; without it no message can be late.
     pub(super) fn new(pool: Option<(BufferPool, P::Mr)>) -> LateQueue<P> {
         LateQueue {
             pool,
@@ -57,14 +57,14 @@ impl<P: Provider> LateQueue<P> {
         }
     }
 
-    /// Whether nothing is late.
+    /// Whether no message is late.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Takes a message to be delivered late, whole: one request of ours, which the inner provider delivers or loses as
-    /// such. (Cut into several, a part of it could be lost, which no fabric does to a message of one packet.) False if
-    /// it is longer than a piece or there is no space: then nothing was taken.
+    /// Takes a message to be delivered late as one request, which the inner provider delivers or loses completely. (If
+    /// it were split, a part could be lost, which no fabric does to a message of one packet.) Returns false, and takes
+    /// nothing, if it is longer than a piece or there is no space.
     pub(super) fn add(
         &mut self,
         qp: &Weak<RefCell<P::Qp>>,
@@ -90,7 +90,7 @@ impl<P: Provider> LateQueue<P> {
         true
     }
 
-    /// A post or poll has passed: delivers what is due.
+    /// Called at every post and poll: delivers messages that are due.
     pub(super) fn step(&mut self, cpu: &P::Cpu) {
         if self.waiting.is_empty() {
             return;
@@ -102,7 +102,7 @@ impl<P: Provider> LateQueue<P> {
             if late.polls > 0 || now < late.due {
                 still.push(late);
             } else if let Err(late) = self.deliver(cpu, late) {
-                still.push(late); // the inner queue is full: next time
+                still.push(late); // the inner queue is full: retry next time
             }
         }
         self.waiting = still;
@@ -110,7 +110,7 @@ impl<P: Provider> LateQueue<P> {
 
     fn deliver(&mut self, cpu: &P::Cpu, late: Late<P>) -> Result<(), Late<P>> {
         let Some(qp) = late.qp.upgrade() else {
-            return Ok(()); // what a destroyed queue pair has not delivered is lost
+            return Ok(()); // undelivered messages of a destroyed queue pair are lost
         };
         let wr_id = WrId(OURS | (self.next_id & 0xffff_ffff));
         let (_, mr) = self.pool.as_ref().expect("late messages live in it");
@@ -125,22 +125,22 @@ impl<P: Provider> LateQueue<P> {
                 Ok(())
             }
             Err(error) if error.kind == drover_verbs::PostErrorKind::QueueFull => Err(late),
-            Err(_) => Ok(()), // the peer or the address handle has gone meanwhile
+            Err(_) => Ok(()), // the peer or the address handle is gone
         }
     }
 
-    /// One of our own requests has completed, however it ended.
+    /// One of the wrapper's own requests has completed, with any status.
     pub(super) fn completed(&mut self, id: WrId) {
         self.posted.retain(|(posted, ..)| *posted != id);
     }
 
-    /// A queue pair is destroyed.
+    /// Drops the late messages of a queue pair that is destroyed.
     pub(super) fn forget(&mut self, qpn: Qpn) {
         self.posted.retain(|(_, posted, _)| *posted != qpn);
     }
 }
 
-/// `op` for the bytes from `start` on.
+/// The part of `op` for the bytes from `start` on.
 pub(super) fn part_of(op: SendOp, start: usize, last: bool) -> SendOp {
     match op {
         SendOp::Write { remote, imm } => SendOp::Write {
@@ -163,7 +163,7 @@ mod tests {
         Access, Context, Device, MemoryRegion, QpKind, QpOptions, QueuePair, SendList, SendWr,
     };
 
-    /// How many requests of ours a late WRITE of 76 bytes across a page becomes.
+    /// Number of requests for a late WRITE of 76 bytes across a page boundary.
     fn parts_of_a_late_write(splits_late: bool) -> usize {
         let options = FaultOptions {
             delay: 1.0,
@@ -190,7 +190,7 @@ mod tests {
         here.shared.late.borrow().waiting.len()
     }
 
-    /// A part by itself could be lost by the fabric below: no fabric does that to a message of one packet.
+    /// The fabric below could lose a part separately, which no fabric does to a message of one packet.
     #[test]
     fn a_late_write_stays_one_request() {
         assert_eq!(parts_of_a_late_write(false), 1);

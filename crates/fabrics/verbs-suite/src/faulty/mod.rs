@@ -1,26 +1,25 @@
-//! [`Faulty`]: a provider around a provider that loses, doubles, delays, reorders and tears what the inner one
-//! would have delivered.
+//! [`Faulty`]: a wrapper that loses, duplicates, delays, reorders and tears the messages of another provider.
 //!
-//! **Fault model.** The faults are those that a network, a NIC or an unlucky moment can produce *below* an
-//! unreliable queue pair; a program that survives them here survives them there. Each request that may suffer
-//! (a WRITE or SEND over UC, a SEND over UD) draws at most one fate when it is posted:
+//! **Fault model.** The faults are those that a network or a NIC can produce *below* an unreliable queue pair; a
+//! program that survives them here survives them there. Each request of an unreliable kind (a WRITE or SEND over UC, a
+//! SEND over UD) draws at most one fate when it is posted:
 //!
-//! | fate | what the peer sees |
+//! | fate | effect at the peer |
 //! |---|---|
 //! | drop | nothing, ever |
-//! | duplicate | the message, and the same message again later: a WRITE lands once more over what came since |
+//! | duplicate | the message, and the same message again later: a WRITE overwrites newer data once more |
 //! | delay | the message, later than others posted after it |
-//! | reorder | the message, just after the next look at a queue |
-//! | tear | a WRITE's cache lines one by one in random order, each when it likes; the last word may come first |
+//! | reorder | the message, just after the next poll of a queue |
+//! | tear | a WRITE's cache lines one by one in random order at random times; the last word may come first |
 //!
-//! What is delivered late carries the bytes as they were at posting. The sender sees what it would have seen
-//! without the fault: an unreliable sender never learns. RC promises delivery, so its requests suffer none of
-//! this; [`FaultOptions::rc_break`] breaks whole connections instead, before or after the request was carried out.
+//! A late message carries the bytes as they were at posting. The sender sees the same as without the fault, because an
+//! unreliable sender gets no acknowledgement. RC guarantees delivery, so its requests draw no fate;
+//! [`FaultOptions::rc_break`] breaks whole connections instead, before or after the request is executed.
 //!
-//! Bytes are never corrupted: checksums below verbs exclude that. Nothing happens on the receiving side.
+//! Bytes are never corrupted: checksums below verbs exclude that. The receiving side is not changed.
 //!
-//! Everything follows from the seed and the order of calls. Late messages move when this context posts,
-//! polls or parks. With no fault possible, calls pass through untouched.
+//! All faults follow from the seed and the order of calls. Late messages are delivered when this context posts, polls
+//! or parks. If no fault is possible, calls are passed on unchanged.
 //!
 //! ```
 //! use drover_verbs::Device;
@@ -51,7 +50,7 @@ pub use queues::{FaultyCq, FaultySrq};
 use drover_verbs::Provider;
 use std::marker::PhantomData;
 
-/// `P` with faults; see the module.
+/// `P` with faults; see the module documentation.
 #[derive(Debug)]
 pub struct Faulty<P>(PhantomData<P>);
 

@@ -1,17 +1,18 @@
-//! What may go wrong, and how often it did.
+//! Options of the faults, and counters.
 
 use drover_base::Ns;
 use drover_verbs::Caps;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Probabilities are per request, from 0 to 1. The first fate that strikes, in the order of the fields, counts.
+/// Faults and their probabilities, per request, from 0 to 1. The first fault drawn, in the order of the fields,
+/// applies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultOptions {
-    /// Everything follows from it and from the order in which contexts are opened.
+    /// Seed of all draws, which also depend on the order in which contexts are opened.
     pub seed: u64,
     /// The message never arrives.
     pub drop: f64,
-    /// A WRITE lands line by line in random order (only those over more than one word).
+    /// The lines of a WRITE become visible in random order (only WRITEs of more than one word).
     pub tear: f64,
     /// The message arrives later.
     pub delay: f64,
@@ -19,19 +20,19 @@ pub struct FaultOptions {
     pub reorder: f64,
     /// The message arrives, and once more later.
     pub duplicate: f64,
-    /// Over RC: the connection breaks, half of the times before the list is carried out, half after.
+    /// Over RC: the connection breaks, with equal probability before or after the list is executed.
     pub rc_break: f64,
-    /// What is late waits for at most this many posts and polls ...
+    /// A late message waits for at most this many posts and polls ...
     pub late_polls_max: u32,
-    /// ... and for at most this long (both, drawn evenly).
+    /// ... and for at most this long (both drawn uniformly).
     pub late_max: Ns,
-    /// A mistake, for tests of tests: late WRITEs are cut into lines, each of which may be lost by itself, though
-    /// [`Caps::ordered_writes`] says that a WRITE lands whole or not at all.
+    /// A deliberate bug, to test the tests: late WRITEs are split into lines, each of which may be lost separately,
+    /// although [`Caps::ordered_writes`] promises that a WRITE arrives completely or not at all.
     pub splits_late: bool,
 }
 
 impl FaultOptions {
-    /// Nothing goes wrong until you say what.
+    /// No faults.
     pub fn quiet(seed: u64) -> FaultOptions {
         FaultOptions {
             seed,
@@ -47,7 +48,7 @@ impl FaultOptions {
         }
     }
 
-    /// Everything that unreliable queue pairs can suffer, each with probability `p`.
+    /// All faults of unreliable queue pairs, each with probability `p`.
     pub fn all(seed: u64, p: f64) -> FaultOptions {
         FaultOptions {
             drop: p,
@@ -59,7 +60,7 @@ impl FaultOptions {
         }
     }
 
-    /// Whether anything can go wrong.
+    /// Whether any fault is possible.
     pub fn any(&self) -> bool {
         self.any_unreliable() || self.rc_break > 0.0
     }
@@ -70,7 +71,7 @@ impl FaultOptions {
             .any(|&p| p > 0.0)
     }
 
-    /// What the faulty provider can honestly claim.
+    /// Capabilities that remain true with the faults.
     pub(super) fn caps(&self, inner: &Caps) -> Caps {
         let mut caps = inner.clone();
         if self.tear > 0.0 {
@@ -84,23 +85,23 @@ impl FaultOptions {
     }
 }
 
-/// How often what happened.
+/// Number of faults by kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct FaultCounts {
-    /// Messages that never arrive.
+    /// Messages dropped.
     pub dropped: u64,
-    /// WRITEs that land in pieces.
+    /// WRITEs torn.
     pub torn: u64,
-    /// Messages that arrive later.
+    /// Messages delayed.
     pub delayed: u64,
-    /// Messages that arrive after the next one.
+    /// Messages delivered after the next one.
     pub reordered: u64,
-    /// Messages that arrive twice.
+    /// Messages delivered twice.
     pub duplicated: u64,
     /// Connections broken.
     pub broken: u64,
-    /// Late messages that were lost instead: too much was late already, or the message too long.
+    /// Late messages that were lost instead, because too many were late or the message was too long.
     pub overflowed: u64,
 }
 
@@ -138,7 +139,7 @@ impl Counters {
     }
 }
 
-/// One more.
+/// Adds one.
 pub(super) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }

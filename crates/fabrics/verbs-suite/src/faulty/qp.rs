@@ -1,4 +1,4 @@
-//! [`FaultyQp`]: where fates are drawn.
+//! [`FaultyQp`]: draws the fates of requests.
 
 use super::Faulty;
 use super::context::Shared;
@@ -23,7 +23,7 @@ pub struct FaultyQp<P: Provider> {
 }
 
 impl<P: Provider> FaultyQp<P> {
-    /// Posts the list with stand-ins for those that are dropped or late.
+    /// Posts the list with replacements for dropped and late requests.
     fn post_unreliably(&mut self, cpu: &P::Cpu, list: &SendList) -> Result<(), PostError> {
         let mut fates = Vec::with_capacity(list.len());
         self.scratch.clear();
@@ -35,7 +35,7 @@ impl<P: Provider> FaultyQp<P> {
             self.scratch.push(SendWr { op, payload, ..*wr });
             fates.push(fate);
         }
-        // Bytes are taken before the post: afterwards they may be the owner's again.
+        // Copies the bytes before the post: afterwards the owner may reuse them.
         let late: Vec<_> = fates
             .iter()
             .zip(list.wrs())
@@ -56,7 +56,7 @@ impl<P: Provider> FaultyQp<P> {
         posted
     }
 
-    /// Draws the fate of a request. Only what its kind can suffer.
+    /// Draws the fate of a request, limited to those possible for its kind.
     fn fate(&self, wr: &SendWr) -> Fate {
         debug_assert!(!is_ours(wr.wr_id), "{:?} is reserved for late messages", wr.wr_id);
         let fate = Fate::draw(&self.shared.options, &mut self.shared.rng.borrow_mut());
@@ -103,7 +103,7 @@ impl<P: Provider> FaultyQp<P> {
         }
     }
 
-    /// One late copy. What cannot be kept is lost instead, which an unreliable message may be.
+    /// Adds one late copy. If there is no space for it, the message is lost, as an unreliable message may be.
     fn late_whole(&self, wr: &SendWr, bytes: &[u8], late: Lateness, counter: &std::sync::atomic::AtomicU64) {
         let qp = Rc::downgrade(&self.inner);
         let mut queue = self.shared.late.borrow_mut();
@@ -141,7 +141,7 @@ impl<P: Provider> FaultyQp<P> {
         }
     }
 
-    /// Over RC: posts, and perhaps breaks the connection before or after.
+    /// Over RC: posts the list, and perhaps breaks the connection before or after.
     fn post_reliably(&mut self, cpu: &P::Cpu, list: &SendList) -> Result<(), PostError> {
         let (breaks, before) = {
             let mut rng = self.shared.rng.borrow_mut();
@@ -169,7 +169,7 @@ impl<P: Provider> FaultyQp<P> {
     }
 }
 
-/// The same request with an address that nobody has: it completes at the sender and arrives nowhere.
+/// The same request with an unknown address: it completes at the sender and has no effect.
 fn to_nowhere(op: SendOp) -> SendOp {
     match op {
         SendOp::Write { mut remote, imm } => {
@@ -197,7 +197,7 @@ fn to_nowhere(op: SendOp) -> SendOp {
     }
 }
 
-/// The same payload in another list.
+/// Copies a payload to another list.
 fn copy_payload(from: &SendList, payload: Payload, to: &mut SendList) -> Payload {
     match payload {
         Payload::Inline { start, len } => to.inline(from.inline_bytes(start, len)),

@@ -1,4 +1,4 @@
-//! Completion queues, where the wrapper's own completions vanish; shared receive queues.
+//! Completion queues, which hide the wrapper's own completions; shared receive queues.
 
 use super::Faulty;
 use super::context::Shared;
@@ -43,7 +43,7 @@ impl<P: Provider> CompletionQueue<Faulty<P>> for FaultyCq<P> {
 }
 
 impl<P: Provider> Shared<P> {
-    /// A SEND whose place a WRITE took completes as a SEND.
+    /// Restores the opcode of a SEND that was replaced by a WRITE.
     fn relabel(&self, wc: &mut Wc) {
         let mut standing_in = self.standing_in.borrow_mut();
         if standing_in.is_empty() || !matches!(wc.opcode, Opcode::Write) || wc.status != WcStatus::Success {

@@ -1,4 +1,4 @@
-//! [`LoopbackContext`]: the control path, and waiting.
+//! [`LoopbackContext`]: the control path, and sleeping.
 
 use super::device::Shared;
 use super::fabric::Qp;
@@ -20,7 +20,7 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How often a context that really sleeps looks at a descriptor: its condition variable cannot wait for one.
+/// Polling interval for descriptors in a context that really sleeps: its condition variable cannot wait for one.
 const LOOK_EVERY: Ns = Ns::from_ms(1);
 
 /// One thread's view of the fabric. It cannot leave its thread:
@@ -56,7 +56,7 @@ impl LoopbackContext {
         }
     }
 
-    /// Imported regions and address handles that this context has not given back.
+    /// Number of imported regions and address handles that this context has not released.
     pub fn imports_held(&self) -> usize {
         let fabric = self.shared.lock();
         let regions = fabric.imports.keys().filter(|key| key.0 == self.id);
@@ -283,7 +283,7 @@ impl LoopbackContext {
     }
 }
 
-/// Whether a read would not block. What cannot be asked counts as readable: its owner finds out why.
+/// Whether a read would not block. If that is unknown, the descriptor counts as readable, and its owner sees the error.
 fn is_readable(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
     !matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0))

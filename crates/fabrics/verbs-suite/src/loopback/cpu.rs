@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The clock of a device, shared by its cores. Relaxed everywhere: it publishes nothing but itself.
+/// The clock of a device, shared by its cores. Relaxed everywhere: it publishes no other data.
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
     ns: Arc<AtomicU64>,
@@ -22,12 +22,12 @@ impl Clock {
         Ns(self.ns.load(Ordering::Relaxed))
     }
 
-    /// Moves it on by `by` and returns the new time.
+    /// Moves the clock on by `by` and returns the new time.
     pub(super) fn advance(&self, by: Ns) -> Ns {
         Ns(self.ns.fetch_add(by.0, Ordering::Relaxed).saturating_add(by.0))
     }
 
-    /// Moves it to `to` unless it is later already.
+    /// Moves the clock to `to` unless it is later already.
     pub(super) fn advance_to(&self, to: Ns) {
         self.ns.fetch_max(to.0, Ordering::Relaxed);
     }
@@ -53,7 +53,7 @@ impl LoopbackCpu {
         }
     }
 
-    /// Moves the device's clock on by `by`, for all its contexts; each sees it at its next refresh.
+    /// Moves the device's clock on by `by` for all its contexts; each sees it at its next refresh.
     pub fn advance(&self, by: Ns) {
         self.clock.advance(by);
     }

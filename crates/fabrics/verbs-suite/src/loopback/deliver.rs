@@ -1,4 +1,4 @@
-//! Delivery: what each verb does at the other end.
+//! Delivery: the effect of each verb at the other end.
 
 use super::Flaw;
 use super::execute::Attempt;
@@ -12,7 +12,7 @@ use drover_verbs::{
 use std::collections::VecDeque;
 
 impl Fabric {
-    /// Does what `request` asks at the other end of a connection.
+    /// Executes `request` at the other end of a connection.
     pub(super) fn carry_out(&mut self, ctx: u32, peer: u32, request: &Request, bytes: &[u8]) -> Attempt {
         let peer_ctx = self.qp(peer).ctx;
         match request.op {
@@ -49,7 +49,7 @@ impl Fabric {
         }
     }
 
-    /// Puts fetched `data` where the request wants it.
+    /// Writes fetched `data` to the request's elements.
     fn scatter(&mut self, ctx: u32, into: &Bytes, data: &[u8]) -> Attempt {
         let Bytes::Pieces(sges) = into else {
             return Attempt::Done(0);
@@ -141,7 +141,7 @@ impl Fabric {
         Attempt::Failed(refused.1)
     }
 
-    /// Delivers a datagram, or drops it without a word.
+    /// Delivers a datagram, or drops it silently.
     pub(super) fn datagram(&mut self, from: u32, ctx: u32, dest: UdDest, imm: Option<Imm>, bytes: &[u8]) {
         let to = dest.qpn.0;
         let Some(target_ctx) = self.ahs.get(&(ctx, dest.ah)).copied() else {
@@ -186,7 +186,7 @@ impl Fabric {
         self.take_recv(to, recv, wc);
     }
 
-    /// The RECV that the next message to `qpn` would take.
+    /// The RECV for the next message to `qpn`.
     pub(super) fn front_recv(&self, qpn: u32) -> Option<RecvWr> {
         let qp = self.qps.get(&qpn)?;
         match qp.srq {
@@ -204,7 +204,7 @@ impl Fabric {
         next.copied()
     }
 
-    /// Takes that RECV and completes it with `wc`.
+    /// Removes `recv` and completes it with `wc`.
     fn take_recv(&mut self, qpn: u32, recv: RecvWr, mut wc: Wc) {
         let qp = self.qp(qpn);
         let (cq, srq) = (qp.recv_cq, qp.srq);
@@ -224,7 +224,7 @@ impl Fabric {
     }
 }
 
-/// Removes the first RECV that is `recv`.
+/// Removes the first RECV that equals `recv`.
 fn take(wrs: &mut VecDeque<RecvWr>, recv: RecvWr) {
     let at = wrs.iter().position(|wr| *wr == recv).expect("it was found there");
     wrs.remove(at);

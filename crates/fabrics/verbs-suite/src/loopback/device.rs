@@ -1,4 +1,4 @@
-//! [`LoopbackDevice`]: the fabric as opened, shared by all its contexts.
+//! [`LoopbackDevice`]: an opened fabric, shared by all its contexts.
 
 use super::cpu::{Clock, LoopbackCpu};
 use super::fabric::Fabric;
@@ -7,28 +7,28 @@ use drover_base::{Ns, Rng};
 use drover_verbs::{Caps, Device, OpenError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// What [`park`](drover_verbs::Context::park) does when nothing has arrived.
+/// Behaviour of [`park`](drover_verbs::Context::park) when nothing has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParkMode {
-    /// Moves the clock to the deadline and returns: for everything in one thread.
+    /// Moves the clock to the deadline and returns: for programs of one thread.
     AdvanceClock,
-    /// Really sleeps, a nanosecond of the system's for each nanosecond of ours, then moves the clock: for
-    /// contexts in several threads.
+    /// Really sleeps, one nanosecond of system time per nanosecond of the clock, then moves the clock: for contexts in
+    /// several threads.
     Block,
 }
 
-/// How to make a [`LoopbackDevice`].
+/// Options of a [`LoopbackDevice`].
 #[derive(Clone, Debug)]
 pub struct LoopbackOptions {
-    /// What it claims to be able to do; lower it to see whether a protocol copes.
+    /// Claimed capabilities; lower them to test how a protocol copes.
     pub caps: Caps,
     /// Seed of its cores' random streams.
     pub seed: u64,
-    /// How far each refresh of a core moves the clock.
+    /// Amount by which each refresh of a core moves the clock.
     pub tick: Ns,
-    /// How to park.
+    /// Behaviour of `park`.
     pub park: ParkMode,
-    /// A rule to break, for testing tests.
+    /// A rule to break, to test the tests.
     pub flaw: Option<Flaw>,
 }
 
@@ -44,7 +44,7 @@ impl Default for LoopbackOptions {
     }
 }
 
-/// All that a fabric may offer.
+/// All capabilities that exist.
 fn caps() -> Caps {
     let mut caps = Caps::none();
     caps.rc = true;
@@ -67,7 +67,7 @@ fn caps() -> Caps {
     caps
 }
 
-/// An opened loopback fabric. Two devices do not reach each other.
+/// An opened loopback fabric. Two devices cannot reach each other.
 #[derive(Clone, Debug)]
 pub struct LoopbackDevice {
     options: Arc<LoopbackOptions>,
@@ -75,7 +75,7 @@ pub struct LoopbackDevice {
     shared: Shared,
 }
 
-/// The fabric behind its lock, as every handle holds it.
+/// The fabric and its lock, held by every handle.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
     fabric: Arc<Mutex<Fabric>>,
@@ -84,7 +84,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The fabric. A thread that panicked inside left it consistent enough for a test to go on and say why.
+    /// Locks the fabric. After a panic in another thread it is consistent enough for a test to report the failure.
     pub(super) fn lock(&self) -> MutexGuard<'_, Fabric> {
         self.fabric
             .lock()
@@ -93,7 +93,7 @@ impl Shared {
 }
 
 impl LoopbackDevice {
-    /// With default options.
+    /// A device with default options.
     #[allow(
         clippy::new_without_default,
         reason = "opening a fabric is not a default value"
@@ -102,7 +102,7 @@ impl LoopbackDevice {
         LoopbackDevice::with_options(LoopbackOptions::default())
     }
 
-    /// With options of your choice.
+    /// A device with the given options.
     pub fn with_options(options: LoopbackOptions) -> LoopbackDevice {
         let clock = Clock::new();
         let rung = Arc::new(Condvar::new());
@@ -117,7 +117,7 @@ impl LoopbackDevice {
         }
     }
 
-    /// The time now.
+    /// The time of the device's clock.
     pub fn now(&self) -> Ns {
         self.clock.now()
     }

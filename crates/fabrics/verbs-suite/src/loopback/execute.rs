@@ -1,4 +1,4 @@
-//! Execution: requests are tried in order, wait, complete or fail.
+//! Execution: requests are attempted in order and complete, wait or fail.
 
 use super::Flaw;
 use super::fabric::Fabric;
@@ -6,20 +6,20 @@ use super::queues::{Frees, failed};
 use super::request::{Bytes, Request};
 use drover_verbs::{QpKind, QpState, Qpn, SendOp, Wc, WcStatus};
 
-/// How an attempt to execute a request ended.
+/// Result of an attempt to execute a request.
 pub(super) enum Attempt {
-    /// Done (or lost, where losing is allowed); so many bytes were read.
+    /// Done (or lost, where loss is allowed), with the number of bytes read.
     Done(u32),
-    /// Not now: no RECV there. Runs into the RNR timeout.
+    /// Waits for a RECV, until the RNR timeout.
     NoRecv,
-    /// Not now: the other end is not connected yet.
+    /// Waits for the other end to be connected.
     NoPeerYet,
     /// Refused or impossible.
     Failed(WcStatus),
 }
 
 impl Fabric {
-    /// Executes whatever can be, everywhere, in order of queue pair numbers.
+    /// Executes all requests that can be, in order of queue pair numbers.
     pub(super) fn execute_all(&mut self) {
         self.deliver_kept();
         let busy: Vec<u32> = self
@@ -33,7 +33,7 @@ impl Fabric {
         }
     }
 
-    /// Executes requests of one queue pair, in order, until one has to wait.
+    /// Executes requests of one queue pair in order until one has to wait.
     pub(super) fn execute(&mut self, qpn: u32) {
         while let Some(request) = self.qps.get(&qpn).and_then(|qp| qp.waiting.front().cloned()) {
             match self.attempt(qpn, &request) {
@@ -80,7 +80,7 @@ impl Fabric {
         self.complete(cq, wc, frees);
     }
 
-    /// The first waiting request failed: everything after it is flushed.
+    /// Fails the first waiting request and flushes those after it.
     fn fail(&mut self, qpn: u32, status: WcStatus) {
         self.complete_failed(qpn, status);
         if !self.has(Flaw::SurvivesFailure) {
@@ -149,7 +149,7 @@ impl Fabric {
             return Attempt::Done(0);
         }
         let Some(peer) = peer else {
-            return Attempt::Done(0); // only with a flaw comes such a request so far
+            return Attempt::Done(0); // such a request occurs only with a flaw
         };
         let attempt = match self.qps.get(&peer) {
             None if self.has(Flaw::LandsThroughTheDead) => self.haunt(ctx, request, &bytes),
@@ -166,11 +166,11 @@ impl Fabric {
             (_, Attempt::Failed(WcStatus::LocalProtection)) => Attempt::Failed(WcStatus::LocalProtection),
             (_, Attempt::NoRecv) if self.has(Flaw::UcWaitsForRecv) => Attempt::NoRecv,
             (_, attempt) if self.has(Flaw::UcReportsRefusals) => attempt,
-            (_, _) => Attempt::Done(0), // what an unreliable connection cannot deliver is lost
+            (_, _) => Attempt::Done(0), // an unreliable connection loses it
         }
     }
 
-    /// The payload of a SEND or WRITE; nothing for verbs that fetch.
+    /// The payload of a SEND or WRITE; empty for verbs that fetch.
     fn outgoing(&self, ctx: u32, request: &Request) -> Option<Vec<u8>> {
         let sges = match (&request.op, &request.bytes) {
             (SendOp::Send { .. } | SendOp::Write { .. }, Bytes::Inline(bytes)) => return Some(bytes.clone()),

@@ -1,4 +1,4 @@
-//! [`Fabric`]: everything a device knows, in plain tables.
+//! [`Fabric`]: the state of a device, in plain tables.
 
 use super::Flaw;
 use super::cpu::Clock;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar};
 
-/// The tables. Ids are drawn from one counter and never reused, so a stale one is simply unknown.
+/// The tables. Ids come from one counter and are never reused, so a stale one is unknown.
 #[derive(Debug)]
 pub(super) struct Fabric {
     pub(super) names: Names,
@@ -22,14 +22,14 @@ pub(super) struct Fabric {
     pub(super) clock: Clock,
     pub(super) contexts: BTreeMap<u32, Sleep>,
     pub(super) mrs: BTreeMap<u32, Mr>,
-    /// By (importing context, remote key).
+    /// Imports by importing context and remote key.
     pub(super) imports: BTreeMap<(u32, u32), Import>,
-    /// By (creating context, handle): the context that it leads to.
+    /// Address handles by creating context and handle: the context of the receiver.
     pub(super) ahs: BTreeMap<(u32, u32), u32>,
     pub(super) qps: BTreeMap<u32, Qp>,
     pub(super) cqs: BTreeMap<u32, Cq>,
     pub(super) srqs: BTreeMap<u32, RecvQueue>,
-    /// WRITEs so far, for a flaw.
+    /// Number of WRITEs so far, for a flaw.
     pub(super) writes: u64,
     /// Empty without a flaw.
     pub(super) late: Vec<Late>,
@@ -39,7 +39,7 @@ pub(super) struct Fabric {
     last_id: u32,
 }
 
-/// Whether a context sleeps, and whether it has reason not to.
+/// Whether a context sleeps, and whether an event prevents its next sleep.
 #[derive(Debug, Default)]
 pub(super) struct Sleep {
     pub(super) armed: bool,
@@ -61,13 +61,13 @@ pub(super) struct Qp {
     pub(super) inline_bytes: usize,
     pub(super) qkey: u32,
     pub(super) rnr_timeout: Ns,
-    /// Posted and not executed yet.
+    /// Requests posted and not executed yet.
     pub(super) waiting: VecDeque<Request>,
-    /// Since when the first of them finds no RECV.
+    /// Time since which the first waiting request has had no RECV.
     pub(super) rnr_since: Option<Ns>,
-    /// Slots in use: posted, and no completion that covers them polled.
+    /// Send queue slots in use: no completion that covers them is polled yet.
     pub(super) send_used: usize,
-    /// Executed without completion since the last one.
+    /// Requests executed without a completion since the last completion.
     pub(super) uncovered: usize,
 }
 
@@ -97,7 +97,7 @@ impl Fabric {
         }
     }
 
-    /// An id never given before.
+    /// A new id.
     pub(super) fn fresh_id(&mut self) -> u32 {
         self.last_id += 1;
         self.last_id
@@ -109,12 +109,12 @@ impl Fabric {
         id
     }
 
-    /// Whether the device was made with this bug.
+    /// Whether the device has this flaw.
     pub(super) fn has(&self, flaw: Flaw) -> bool {
         self.flaw == Some(flaw)
     }
 
-    /// Ends the park of `ctx`, or the next one.
+    /// Ends the current or next park of `ctx`.
     pub(super) fn ring(&mut self, ctx: u32) {
         if let Some(sleep) = self.contexts.get_mut(&ctx) {
             sleep.rung = true;
@@ -129,7 +129,7 @@ impl Fabric {
             .expect("the handle keeps the queue pair alive")
     }
 
-    /// Destroys a queue pair: its requests, RECVs and completions are forgotten.
+    /// Destroys a queue pair: its requests, RECVs and completions are dropped.
     pub(super) fn remove_qp(&mut self, qpn: u32) {
         let Some(qp) = self.qps.remove(&qpn) else {
             return;
@@ -139,6 +139,6 @@ impl Fabric {
                 cq.forget(qpn);
             }
         }
-        self.execute_all(); // whoever waited for its RECVs learns that it is gone
+        self.execute_all(); // requests that waited for its RECVs now fail
     }
 }

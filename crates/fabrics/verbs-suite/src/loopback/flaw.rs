@@ -1,4 +1,4 @@
-//! [`Flaw`]: one way each to break a rule. A conformance suite that lets one pass is no suite.
+//! [`Flaw`]: bugs that each break one rule. The conformance suite must catch every one.
 
 macro_rules! flaws {
     ($($(#[doc = $doc:literal])* $name:ident),* $(,)?) => {
@@ -10,32 +10,32 @@ macro_rules! flaws {
         }
 
         impl Flaw {
-            /// All of them.
+            /// All flaws.
             pub const ALL: &[Flaw] = &[$(Flaw::$name),*];
         }
     };
 }
 
 flaws! {
-    /// A WRITE completes before its bytes land.
+    /// A WRITE completes before its bytes are visible.
     CompletesBeforeLanding,
-    /// WRITEs of 257 bytes and more never land.
+    /// WRITEs of 257 bytes and more are lost.
     LosesLongWrites,
     /// A list is executed from its end.
     ReversesLists,
-    /// The last word of a WRITE lands long before the others.
+    /// The last word of a WRITE becomes visible long before the others.
     LastWordFirst,
-    /// One WRITE in 97 never lands.
+    /// One WRITE in 97 is lost.
     LosesSomeUcWrites,
     /// The length of a WRITE is rounded up to whole words.
     WritesWholeWords,
-    /// WRITEs are cut at the packet size.
+    /// WRITEs are truncated at the packet size.
     CutsAtMtu,
     /// A WRITE of no bytes fails.
     RefusesEmptyWrites,
-    /// READs leave their last byte out.
+    /// READs omit their last byte.
     ReadsShort,
-    /// Completions of READs say nothing of their length.
+    /// Completions of READs report no length.
     ReadsWithoutLength,
     /// RECVs are taken from the end of the queue.
     TakesLastRecv,
@@ -43,55 +43,55 @@ flaws! {
     LosesImm,
     /// SENDs of no bytes are lost.
     LosesEmptySends,
-    /// A WRITE with immediate data leaves the RECVs alone.
+    /// A WRITE with immediate data takes no RECV.
     WriteImmTakesNoRecv,
-    /// Over RC, a SEND that finds no RECV is lost as over UC.
+    /// Over RC, a SEND without a RECV is lost as over UC.
     LosesEarlySends,
-    /// Over UC, a SEND that finds no RECV waits as over RC.
+    /// Over UC, a SEND without a RECV waits as over RC.
     UcWaitsForRecv,
     /// Unsignaled requests complete.
     CompletesUnsignaled,
-    /// A completion gives back one slot, whatever went unsignaled before.
+    /// A completion frees one slot, however many unsignaled requests precede it.
     CoversOnlyItself,
     /// Completions are polled newest first.
     PollsNewestFirst,
-    /// Completions all call themselves SENDs.
+    /// All completions report the opcode SEND.
     ForgetsVerbs,
     /// A poll with too little space drops what does not fit.
     PollDropsRest,
-    /// Completions do not say whose they are.
+    /// Completions report no queue pair.
     NamesNoQueuePair,
     /// Inline payloads are read at execution, not at posting.
     InlineByReference,
     /// Inline payloads may be of any length.
     AnyInlineLength,
-    /// Of a gather list only the first piece is sent.
+    /// Only the first piece of a gather list is sent.
     GathersFirstPiece,
-    /// Of scattered results only the first piece is written.
+    /// Only the first piece of scattered results is written.
     ScattersFirstPiece,
     /// A refused request does not stop the list.
     PostsPastRefusal,
-    /// A refusal says that nothing was accepted.
+    /// A refusal reports that no request was accepted.
     MiscountsAccepted,
-    /// A list is executed after what is posted singly behind it.
+    /// A list is executed after a request posted singly after it.
     SinglesOvertakeLists,
-    /// The last request of a list is forgotten when another one is posted singly behind it.
+    /// The last request of a list is dropped when another one is posted singly after it.
     SinglesReplaceLists,
-    /// Send queues take any number of requests.
+    /// Send queues accept any number of requests.
     EndlessSendQueue,
-    /// Send queues hold half of what they should.
+    /// Send queues hold half of their depth.
     HalfSendQueue,
-    /// Receive queues take any number of RECVs.
+    /// Receive queues accept any number of RECVs.
     EndlessRecvQueue,
-    /// A local key that is none names an empty range.
+    /// An unknown local key denotes an empty range.
     IgnoresLocalKeys,
-    /// Local ranges are cut to their region.
+    /// Local ranges are truncated at the end of their region.
     IgnoresLocalBounds,
-    /// The local write right is not asked for.
+    /// The local write right is not checked.
     IgnoresLocalWrite,
     /// Any combination of rights may be registered.
     AnyAccess,
-    /// CAS swaps whatever the word is.
+    /// CAS swaps whatever the value of the word.
     CasAlwaysSwaps,
     /// CAS returns the new value.
     CasReturnsNew,
@@ -99,81 +99,81 @@ flaws! {
     FaaReturnsNew,
     /// FAA does not wrap around.
     FaaSaturates,
-    /// Every other FAA is lost when another one is close.
+    /// Every other FAA is lost if another one is concurrent.
     FaaLosesSome,
-    /// Unaligned atomics work on the word they are in.
+    /// Unaligned atomics operate on the aligned word that contains the address.
     AtomicsRoundDown,
-    /// The remote write right is not asked for.
+    /// The remote write right is not checked.
     IgnoresWriteRight,
-    /// The remote read right is not asked for.
+    /// The remote read right is not checked.
     IgnoresReadRight,
-    /// The remote atomic right is not asked for.
+    /// The remote atomic right is not checked.
     IgnoresAtomicRight,
     /// Over UC, refusals are reported as over RC.
     UcReportsRefusals,
-    /// Requests that reach outside a region succeed without effect.
+    /// Requests outside a region succeed without effect.
     IgnoresBounds,
-    /// The last byte of a region cannot be reached.
+    /// The last byte of a region is out of bounds.
     BoundsOneShort,
-    /// An unknown remote key means the first region imported.
+    /// An unknown remote key is taken for that of the first region imported.
     GuessesKeys,
-    /// Forgotten remote keys go on working.
+    /// Forgotten remote keys remain valid.
     RemembersKeys,
-    /// Remote keys work in every context.
+    /// Remote keys are valid in every context.
     SharesKeys,
-    /// Flushing goes from the end.
+    /// Requests are flushed in reverse order.
     FlushesInReverse,
     /// Flushed requests do not complete.
     FlushesSilently,
     /// Unsignaled requests do not complete when flushed.
     FlushesSignaledOnly,
-    /// Posting in the error state is refused.
+    /// Posts in the error state are refused.
     RefusesAfterError,
-    /// Posting in the error state executes.
+    /// Posts in the error state are executed.
     WorksAfterError,
     /// A failed request does not break the queue pair.
     SurvivesFailure,
-    /// A SEND waits for its RECV for ever.
+    /// A SEND waits for its RECV without timeout.
     WaitsForEver,
-    /// A message longer than its RECV is cut.
+    /// A message longer than its RECV is truncated.
     CutsLongMessages,
-    /// What is sent to a queue pair that is no more succeeds.
+    /// Requests to a destroyed queue pair succeed.
     TalksToTheDead,
-    /// WRITEs land through queue pairs that are no more.
+    /// WRITEs through destroyed queue pairs take effect.
     LandsThroughTheDead,
-    /// Datagrams lie at the start of their RECV.
+    /// Datagrams are placed at the start of their RECV.
     NoGap,
-    /// The length of a datagram leaves the gap out.
+    /// The length of a datagram omits the gap.
     GapNotCounted,
     /// Datagrams wait for a RECV.
     KeepsDatagrams,
-    /// The key of a datagram is not looked at.
+    /// The key of a datagram is not checked.
     IgnoresQkey,
-    /// Datagrams do not say who sent them.
+    /// Completions of datagrams do not name the sender.
     HidesSender,
     /// Datagrams may be of any length.
     AnyDatagramLength,
-    /// Every kind of queue pair takes every verb.
+    /// Every kind of queue pair accepts every verb.
     AnyVerb,
-    /// Destroyed address handles go on working.
+    /// Destroyed address handles remain valid.
     RemembersHandles,
-    /// A queue pair with a shared receive queue takes RECVs of its own.
+    /// A queue pair with a shared receive queue accepts RECVs of its own.
     RecvBesideSrq,
     /// The failure of a queue pair flushes the shared receive queue.
     FlushesSrq,
-    /// A queue pair says that it is ready before it is connected.
+    /// A queue pair reports that it is ready before it is connected.
     AlwaysReady,
-    /// SENDs before the connection are taken and lost.
+    /// SENDs before the connection are accepted and lost.
     SendsUnconnected,
     /// RECVs posted before the connection are lost.
     LosesEarlyRecvs,
-    /// A connected queue pair connects again.
+    /// A connected queue pair can be connected again.
     Reconnects,
     /// Queue pairs of different kinds connect.
     ConnectsAnything,
-    /// The export of a queue pair is taken for one of a region.
+    /// The export of a queue pair is accepted as one of a region.
     TakesAnyExport,
-    /// The limits of the capabilities are not kept.
+    /// The limits of the capabilities are not enforced.
     IgnoresLimits,
     /// Wakers do nothing.
     DeafToWakers,
@@ -183,6 +183,6 @@ flaws! {
     DeafToDescriptors,
     /// Writes into watched memory do not end a park.
     DeafToWrites,
-    /// `park` forgets what happened since `arm`.
+    /// `park` ignores events since `arm`.
     ForgetsAtPark,
 }

@@ -1,4 +1,4 @@
-//! What is done differently under a flaw, where that takes more than a condition.
+//! Behaviour under a flaw, where it takes more than a condition.
 
 use super::Flaw;
 use super::execute::Attempt;
@@ -8,10 +8,10 @@ use super::request::Request;
 use drover_mem::Region;
 use drover_verbs::{Imm, SendOp, UdDest};
 
-/// How many polls of anybody's the late part of a torn WRITE waits.
+/// Number of polls, of any context, that the late part of a torn WRITE waits.
 const TORN_POLLS: usize = 5;
 
-/// Bytes on their way.
+/// Bytes in flight.
 #[derive(Debug)]
 pub(super) struct Late {
     polls: usize,
@@ -21,7 +21,7 @@ pub(super) struct Late {
 }
 
 impl Fabric {
-    /// Lets a WRITE land, in the way of the flaw if there is one.
+    /// Executes a WRITE, with the flaw if there is one.
     pub(super) fn land(&mut self, region: &Region, offset: usize, bytes: &[u8]) {
         let whole_words = (bytes.len() + 7) & !7;
         let last_word = bytes.len().saturating_sub(1) & !7;
@@ -53,7 +53,7 @@ impl Fabric {
         });
     }
 
-    /// A poll has passed (or, with `all`, a post has).
+    /// Called after a poll (or, with `all`, a post): makes late bytes visible.
     pub(super) fn land_late(&mut self, all: bool) {
         for late in &mut self.late {
             late.polls = if all {
@@ -67,7 +67,7 @@ impl Fabric {
         }
     }
 
-    /// The word's old value as the requester is told it.
+    /// The old value of the word as reported to the requester.
     pub(super) fn atomic(&self, word: &Region, offset: usize, op: SendOp) -> u64 {
         match (op, self.flaw) {
             (SendOp::CompareSwap { swap, .. }, Some(Flaw::CasAlwaysSwaps)) => {
@@ -95,7 +95,7 @@ impl Fabric {
         }
     }
 
-    /// A WRITE through a queue pair that is no more.
+    /// Executes a WRITE through a destroyed queue pair.
     pub(super) fn haunt(&mut self, ctx: u32, request: &Request, bytes: &[u8]) -> Attempt {
         if let SendOp::Write { remote, .. } = request.op
             && let Some(mr) = self
@@ -122,7 +122,7 @@ impl Fabric {
         }
     }
 
-    /// Tries again to deliver what was kept.
+    /// Retries the datagrams that were kept.
     pub(super) fn deliver_kept(&mut self) {
         for kept in std::mem::take(&mut self.kept) {
             self.datagram(kept.from, kept.ctx, kept.dest, kept.imm, &kept.bytes);

@@ -22,11 +22,11 @@ pub(super) struct Mr {
 #[derive(Debug)]
 pub(super) struct Import {
     pub(super) mr: u32,
-    /// Offsets, and the context to ring.
+    /// Watched offsets, each with the context to ring.
     pub(super) watches: Vec<(Range<u64>, u32)>,
 }
 
-/// The flaw of not asking for the right to do it.
+/// The flaw of not checking the right for `want`.
 fn ignored_by(want: Want) -> Flaw {
     match want {
         Want::Read => Flaw::IgnoresReadRight,
@@ -36,7 +36,7 @@ fn ignored_by(want: Want) -> Flaw {
 }
 
 impl Fabric {
-    /// The region and byte range that `sge` names, if `ctx` registered it and may use it so.
+    /// The region and byte range of `sge`, if `ctx` registered it and has the right.
     pub(super) fn local(&self, ctx: u32, sge: &Sge, write: bool) -> Option<(Region, usize, usize)> {
         let Some(mr) = self.mrs.get(&sge.lkey).filter(|mr| mr.ctx == ctx) else {
             let any = self
@@ -55,7 +55,7 @@ impl Fabric {
         .then(|| (mr.region.clone(), offset, len))
     }
 
-    /// The region behind a remote key, if `ctx` may do this through a queue pair to `peer_ctx`.
+    /// The region behind a remote key, if `ctx` may access it so through a queue pair to `peer_ctx`.
     pub(super) fn remote(
         &self,
         ctx: u32,
@@ -76,7 +76,7 @@ impl Fabric {
             .then(|| (mr.region.clone(), offset))
     }
 
-    /// What `ctx` imported as `rkey`.
+    /// The import of `ctx` under `rkey`.
     fn find_import(&self, ctx: u32, rkey: u32) -> Option<&Import> {
         let own = self.imports.get(&(ctx, rkey));
         match self.flaw {
@@ -86,7 +86,7 @@ impl Fabric {
         }
     }
 
-    /// Rings the bells of those who watch what was just written.
+    /// Rings the bells of the watches that overlap the bytes just written.
     pub(super) fn ring_watchers(&mut self, ctx: u32, addr: RemoteAddr, len: usize) {
         if self.has(Flaw::DeafToWrites) {
             return;
@@ -107,7 +107,7 @@ impl Fabric {
         }
     }
 
-    /// Makes the region that `export` names usable by `ctx`.
+    /// Makes the region in `export` usable by `ctx`.
     pub(super) fn import(&mut self, ctx: u32, export: &Export) -> Result<RemoteRegion, ImportError> {
         let (mr, watches) = match self.names.decode(export)? {
             Name::Region { mr, watches } => (mr, watches),
@@ -127,16 +127,16 @@ impl Fabric {
     }
 }
 
-/// Writes `bytes` so that whoever sees the last word sees the rest.
+/// Writes `bytes` so that a reader that sees the last word sees all of them.
 pub(super) fn land(region: &Region, offset: usize, bytes: &[u8]) {
     let last = bytes.len().saturating_sub(1) & !7;
     let (body, tail) = bytes.split_at(last);
     region.copy_in(offset, body);
-    fence(Ordering::Release); // publishes the body to whoever loads the tail with Acquire
+    fence(Ordering::Release); // publishes the body to readers that load the tail with Acquire
     region.copy_in(offset + last, tail);
 }
 
-/// A registered region; deregistered on drop: its keys are unknown from then on.
+/// A registered region. Dropping it deregisters it and makes its keys unknown.
 #[derive(Debug)]
 pub struct LoopbackMr {
     shared: Shared,

@@ -1,18 +1,18 @@
-//! [`Loopback`]: the reference provider. Two ends in one process, a clock moved by hand, no hurry.
+//! [`Loopback`]: the reference provider. Two ends in one process, a clock moved by hand, simple rather than fast.
 //!
-//! It does every verb at the moment it is posted, under one lock, in the plainest way we could think of; only
-//! an RC SEND that finds no RECV, or an RC peer that is not connected yet, makes a request wait. Protocols are
-//! developed against it, and its switchable [`Flaw`]s prove that the conformance suite can fail.
+//! It executes every verb when it is posted, under one lock, in the simplest way. A request waits only if it is an RC
+//! SEND without a RECV, or if the RC peer is not connected yet. Protocols are developed against it, and its switchable
+//! [`Flaw`]s prove that the conformance suite can fail.
 //!
-//! It is not fast, not a simulator (nothing takes time) and reaches no other process.
+//! It is not fast, not a simulator (no operation takes time), and works only within one process.
 //!
-//! **Stricter than hardware** where that finds bugs: a send-queue slot is free again only when a completion that
-//! covers it was polled; a remote key works only through queue pairs to the context that exported it; an overrun
+//! **Stricter than hardware** where that finds bugs: a send-queue slot is free again only after a completion that
+//! covers it was polled; a remote key is valid only through queue pairs to the context that exported it; an overrun
 //! completion queue panics in its owner's poll; the 40 bytes before a datagram are filled with `0xa5`.
 //!
-//! **Time** is one clock per device. [`Cpu::refresh`](drover_base::Cpu::refresh) moves it by
-//! [`LoopbackOptions::tick`], [`LoopbackDevice::advance`] by as much as you like, and a
-//! [`park`](drover_verbs::Context::park) that nothing ends moves it to its deadline.
+//! **Time** is one clock per device. [`Cpu::refresh`](drover_base::Cpu::refresh) moves it by [`LoopbackOptions::tick`],
+//! [`LoopbackDevice::advance`] by any amount, and a [`park`](drover_verbs::Context::park) without an event moves it to
+//! its deadline.
 //!
 //! ```
 //! use drover_verbs_suite::loopback::{Loopback, LoopbackDevice};
@@ -67,7 +67,7 @@ pub use queues::{LoopbackCq, LoopbackSrq};
 
 use drover_verbs::Provider;
 
-/// The provider's name at type level; see the module.
+/// The reference provider; see the module documentation.
 #[derive(Debug)]
 pub enum Loopback {}
 

@@ -94,7 +94,7 @@ impl Fabric {
         }
         qp.peer = Some(peer);
         qp.state = QpState::ReadyToSend;
-        self.execute_all(); // the peer may have been waiting for us
+        self.execute_all(); // the peer may have been waiting for this connection
         Ok(())
     }
 
@@ -128,7 +128,7 @@ impl Fabric {
         result
     }
 
-    /// A flaw that leaves lists for the next poll.
+    /// Whether a flaw delays the list until the next poll.
     fn leaves(&self, list: &SendList) -> bool {
         let flaws = [Flaw::SinglesOvertakeLists, Flaw::SinglesReplaceLists];
         list.len() > 1 && flaws.into_iter().any(|flaw| self.has(flaw))

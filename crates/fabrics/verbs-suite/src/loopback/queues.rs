@@ -10,19 +10,19 @@ use drover_verbs::{
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// A completion and the slots that polling it gives back.
+/// A completion and the slots that polling it frees.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) wc: Wc,
     pub(super) frees: Frees,
 }
 
-/// Slots that a completion covers.
+/// Slots that polling a completion frees.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Frees {
-    /// So many of the queue pair's send queue.
+    /// This many of the queue pair's send queue.
     Send(usize),
-    /// One of its receive queue.
+    /// One of the queue pair's receive queue.
     Recv,
     /// One of this shared receive queue.
     Srq(u32),
@@ -38,7 +38,7 @@ pub(super) struct Cq {
 }
 
 impl Cq {
-    /// Drops the completions of a queue pair that is no more.
+    /// Drops the completions of a destroyed queue pair.
     pub(super) fn forget(&mut self, qpn: u32) {
         self.entries.retain(|entry| entry.wc.qpn.0 != qpn);
     }
@@ -49,7 +49,7 @@ impl Cq {
 pub(super) struct RecvQueue {
     pub(super) ctx: u32,
     pub(super) depth: usize,
-    /// Posted, and no completion polled.
+    /// RECVs posted whose completions are not polled yet.
     pub(super) used: usize,
     pub(super) wrs: VecDeque<RecvWr>,
 }
@@ -69,7 +69,7 @@ impl Fabric {
     /// Appends a completion and wakes the owner of the queue.
     pub(super) fn complete(&mut self, cq: u32, wc: Wc, frees: Frees) {
         let Some(queue) = self.cqs.get_mut(&cq) else {
-            return; // its owner dropped the queue before the queue pair and asks no more
+            return; // its owner dropped the queue before the queue pair and does not poll any more
         };
         if queue.entries.len() == queue.depth {
             queue.overrun = true;
@@ -82,9 +82,9 @@ impl Fabric {
         }
     }
 
-    /// Takes up to `wcs.len()` completions.
+    /// Takes up to `wcs.len()` completions; returns their number.
     fn poll(&mut self, cq: u32, wcs: &mut [Wc]) -> usize {
-        self.execute_all(); // somebody's patience with a missing RECV may be over
+        self.execute_all(); // an RNR timeout may have expired
         self.land_late(false);
         let flaw = self.flaw;
         let queue = self
@@ -123,7 +123,7 @@ impl Fabric {
         }
     }
 
-    /// Whether a RECV may be posted: its memory is ours to write, and there is space.
+    /// Checks that a RECV may be posted: its memory is registered and writable, and there is space.
     pub(super) fn admit_recv(&self, queue: &RecvQueue, wr: &RecvWr) -> Result<(), PostErrorKind> {
         if queue.used == queue.depth && !self.has(Flaw::EndlessRecvQueue) {
             return Err(PostErrorKind::QueueFull);
@@ -135,7 +135,7 @@ impl Fabric {
     }
 }
 
-/// A completion queue of exactly the depth asked for.
+/// A completion queue of exactly the requested depth.
 #[derive(Debug)]
 pub struct LoopbackCq {
     pub(super) shared: Shared,
@@ -194,7 +194,7 @@ pub(super) fn failed(wr_id: WrId, status: drover_verbs::WcStatus, qpn: u32) -> W
     }
 }
 
-/// The completion as a flawed provider tells it.
+/// The completion as a flawed provider reports it.
 fn flawed(mut wc: Wc, flaw: Option<Flaw>) -> Wc {
     match flaw {
         Some(Flaw::ForgetsVerbs) => wc.opcode = Opcode::Send,

@@ -1,4 +1,4 @@
-//! [`Request`]: a work request as the send queue holds it, and the checks at its posting.
+//! [`Request`]: a work request in a send queue, and the checks at posting.
 
 use super::Flaw;
 use super::fabric::{Fabric, Qp};
@@ -13,12 +13,12 @@ pub(super) struct Request {
     pub(super) signaled: bool,
 }
 
-/// Its payload.
+/// Payload of a request.
 #[derive(Clone, Debug)]
 pub(super) enum Bytes {
-    /// Copied at posting.
+    /// Bytes copied at posting.
     Inline(Vec<u8>),
-    /// Looked up at execution.
+    /// Registered memory, read at execution.
     Pieces(Vec<Sge>),
 }
 
@@ -31,7 +31,7 @@ impl Bytes {
         }
     }
 
-    /// What happens to a payload that was not copied when its owner reuses the memory.
+    /// Simulates the owner's reuse of the memory of a payload that was not copied.
     pub(super) fn overwrite(&mut self) {
         if let Bytes::Inline(bytes) = self {
             bytes.fill(0xee);
@@ -59,7 +59,7 @@ impl Request {
 }
 
 impl Fabric {
-    /// The request that `wr` asks `qp` for, or why not.
+    /// Checks `wr` and converts it to a request of `qp`.
     pub(super) fn admit(&self, qp: &Qp, list: &SendList, wr: &SendWr) -> Result<Request, PostErrorKind> {
         let bytes = Bytes::of(list, wr.payload);
         self.check_verb(qp, wr)?;

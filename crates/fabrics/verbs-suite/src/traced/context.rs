@@ -1,4 +1,4 @@
-//! [`TracedDevice`], [`TracedContext`] and the ring they write to.
+//! [`TracedDevice`], [`TracedContext`] and the ring of events.
 
 use super::event::{Event, Trace, What};
 use super::{Traced, TracedCq, TracedQp, TracedSrq};
@@ -47,7 +47,7 @@ impl Log {
         });
     }
 
-    /// Control-path events carry the time of the event before.
+    /// Records a control-path event, with the time of the previous event.
     pub(super) fn qp(&self, qpn: Qpn, step: &'static str) {
         let at = lock(&self.ring)
             .trace
@@ -74,14 +74,14 @@ impl Log {
     }
 }
 
-/// A device that remembers.
+/// A device that records its verbs.
 pub struct TracedDevice<P: Provider> {
     inner: P::Device,
     ring: Arc<Mutex<Ring>>,
 }
 
 impl<P: Provider> TracedDevice<P> {
-    /// `inner`, remembering the last `capacity` events.
+    /// Wraps `inner` and records its last `capacity` events.
     pub fn new(inner: P::Device, capacity: usize) -> TracedDevice<P> {
         let ring = Ring {
             capacity: capacity.max(1),
@@ -93,12 +93,12 @@ impl<P: Provider> TracedDevice<P> {
         }
     }
 
-    /// The device inside.
+    /// The inner device.
     pub fn inner(&self) -> &P::Device {
         &self.inner
     }
 
-    /// The last events.
+    /// A copy of the recorded events.
     pub fn trace(&self) -> Trace {
         lock(&self.ring).trace.clone()
     }
@@ -134,14 +134,14 @@ impl<P: Provider> Device<Traced<P>> for TracedDevice<P> {
     }
 }
 
-/// A context that remembers.
+/// A context that records its verbs.
 pub struct TracedContext<P: Provider> {
     inner: P::Context,
     log: Log,
 }
 
 impl<P: Provider> TracedContext<P> {
-    /// The context inside.
+    /// The inner context.
     pub fn inner(&self) -> &P::Context {
         &self.inner
     }

@@ -1,68 +1,68 @@
-//! [`Event`]: one verb as it is remembered.
+//! [`Event`]: the record of one verb.
 
 use drover_base::Ns;
 use drover_verbs::{Payload, PostErrorKind, Qpn, SendList, SendOp, SendWr, Wc, WcStatus, WrId};
 use std::collections::VecDeque;
 use std::fmt;
 
-/// Something that happened in a context.
+/// An event in a context.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Event {
-    /// Counts from 0 over the life of the device; also counts what the ring has forgotten.
+    /// Counts from 0 over the life of the device, including events dropped from the ring.
     pub number: u64,
-    /// The core's time.
+    /// Time of the core.
     pub at: Ns,
-    /// Which context, counted from 0 as opened.
+    /// Index of the context, in the order of opening.
     pub context: u64,
-    /// What.
+    /// Kind of the event and its data.
     pub what: What,
 }
 
-/// What happened.
+/// Kind of an event.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum What {
-    /// A send request was posted, `bytes` long.
+    /// A send request with a payload of `bytes` bytes was posted.
     Posted {
-        /// Through this queue pair.
+        /// Queue pair of the post.
         qpn: Qpn,
-        /// Where in its list: the first of a list, 0, is where the doorbell rang.
+        /// Index in its list; the request with index 0 rang the doorbell.
         index: usize,
-        /// The request. Its payload means nothing any more.
+        /// The request. Its payload is no longer valid.
         wr: SendWr,
         /// Length of the payload.
         bytes: usize,
     },
-    /// A RECV was posted; no queue pair for a shared receive queue.
+    /// A RECV was posted; `qpn` is `None` for a shared receive queue.
     PostedRecv {
-        /// To this queue pair.
+        /// Queue pair of the RECV.
         qpn: Option<Qpn>,
-        /// As posted.
+        /// Id of the RECV.
         wr_id: WrId,
-        /// Its length.
+        /// Length in bytes.
         bytes: u32,
     },
     /// A request of a list was refused.
     Refused {
-        /// By this queue pair, or a shared receive queue.
+        /// Queue pair, or `None` for a shared receive queue.
         qpn: Option<Qpn>,
-        /// Which request of the list.
+        /// Index of the request in its list.
         index: usize,
-        /// Why.
+        /// Reason for the refusal.
         kind: PostErrorKind,
     },
     /// A completion was polled.
     Completed(Wc),
-    /// A queue pair was created, connected, put into the error state or destroyed.
+    /// A queue pair was created, connected, moved to the error state or destroyed.
     QueuePair {
-        /// Which.
+        /// Number of the queue pair.
         qpn: Qpn,
-        /// What happened to it.
+        /// Name of the step.
         step: &'static str,
     },
     /// The context slept.
     Parked {
-        /// Until then at most.
+        /// Deadline of the sleep.
         deadline: Ns,
     },
 }
@@ -146,7 +146,7 @@ impl fmt::Display for OpText {
     }
 }
 
-/// Length of a payload.
+/// Length of a payload in bytes.
 pub(super) fn payload_bytes(list: &SendList, payload: Payload) -> usize {
     match payload {
         Payload::Inline { len, .. } => len as usize,
@@ -155,10 +155,10 @@ pub(super) fn payload_bytes(list: &SendList, payload: Payload) -> usize {
     }
 }
 
-/// What a device remembers, oldest first. Prints one line per event.
+/// The recorded events, oldest first. Prints one line per event.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Trace {
-    /// The events.
+    /// Events, oldest first.
     pub events: VecDeque<Event>,
 }
 

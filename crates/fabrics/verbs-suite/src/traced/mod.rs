@@ -1,7 +1,7 @@
-//! [`Traced`]: a provider around a provider that remembers the last verbs, for when a test fails.
+//! [`Traced`]: a wrapper that records the last verbs of another provider, for the analysis of test failures.
 //!
-//! A ring of [`Event`]s per device, in the order in which its contexts called: what was posted, what completed,
-//! what was refused. It copies no payload. A call costs a lock and a short allocation: not for measurements.
+//! A ring of [`Event`]s per device, in the order of the calls of its contexts: posts, completions, refusals. It does
+//! not copy payloads. A call costs a lock and a small allocation, so it is not for measurements.
 //!
 //! ```
 //! use drover_verbs::{Context, Device, QpKind, QpOptions};
@@ -27,7 +27,7 @@ pub use qp::{TracedCq, TracedQp, TracedSrq};
 use drover_verbs::Provider;
 use std::marker::PhantomData;
 
-/// `P` with a memory; see the module.
+/// `P` with recording; see the module documentation.
 #[derive(Debug)]
 pub struct Traced<P>(PhantomData<P>);
 

@@ -1,4 +1,4 @@
-//! The data path: called, then remembered.
+//! The data path: calls the inner provider, then records the call.
 
 use super::Traced;
 use super::context::Log;

@@ -1,4 +1,4 @@
-//! The reference provider keeps every rule, its ends in one thread and in two.
+//! The reference provider follows every rule, with its ends in one thread and in two.
 #![allow(missing_docs, reason = "tests are named after the rules")]
 
 use drover_base::Ns;
@@ -6,7 +6,7 @@ use drover_verbs::OpenError;
 use drover_verbs_suite::conformance::{TestBed, Together, assert_rule, rules, run_rule};
 use drover_verbs_suite::loopback::{Loopback, LoopbackDevice, LoopbackOptions, ParkMode};
 
-/// One device, two contexts. In one thread a turn is a millisecond, so that waiting in vain is quick.
+/// One device, two contexts. In one thread a turn is a millisecond, so that waiting without result is quick.
 struct Bed(Together);
 
 impl TestBed for Bed {
@@ -40,7 +40,7 @@ mod two_threads {
     drover_verbs_suite::conformance_tests!(|rule| assert_rule(&Bed(Together::TwoThreads), rule));
 }
 
-/// A provider that can do next to nothing.
+/// A provider with minimal capabilities.
 struct PoorBed;
 
 impl TestBed for PoorBed {

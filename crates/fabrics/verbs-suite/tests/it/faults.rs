@@ -1,4 +1,4 @@
-//! Each fault does what its name says, no more, and the same for the same seed.
+//! Each fault has exactly the effect of its name, and the same effect for the same seed.
 #![allow(missing_docs, reason = "test names say it")]
 
 use drover_base::{Cpu, Ns};
@@ -102,7 +102,7 @@ impl Pair {
         self.there_qp.post_recv(self.there.cpu(), &list).expect("post");
     }
 
-    /// Everything that our completion queue has to say now.
+    /// Polls all completions.
     fn poll(&mut self) -> Vec<Wc> {
         self.here.cpu().refresh();
         poll_all(&mut self.cq, &self.here)
@@ -342,7 +342,7 @@ fn a_parked_context_still_delivers_what_is_late() {
     assert_eq!(pair.word(0), 1);
 }
 
-/// What a run of mixed traffic leaves behind.
+/// Results of a run of mixed traffic.
 fn outcome(seed: u64) -> (Vec<u8>, Vec<(u64, Opcode)>, FaultCounts) {
     let mut pair = Pair::new(QpKind::Uc, FaultOptions::all(seed, 0.2));
     let mut completions = Vec::new();

@@ -47,7 +47,7 @@ enum Verb {
     },
 }
 
-/// What a completion says: request, status, length.
+/// Contents of a completion: request, status, length.
 type Seen = (u64, WcStatus, u32);
 
 // ---------------------------------------------------------------------------------------------- the model
@@ -90,7 +90,7 @@ impl Model {
         while self.step(0) || self.step(1) {}
     }
 
-    /// Tries the first waiting request of an end; whether anything happened.
+    /// Attempts the first waiting request of an end; returns whether anything happened.
     fn step(&mut self, who: usize) -> bool {
         if self.sides[who].broken {
             return self.flush(who);
@@ -124,7 +124,7 @@ impl Model {
         any
     }
 
-    /// `None`: there is no RECV.
+    /// Executes `verb`; `None` if there is no RECV.
     fn carry_out(&mut self, who: usize, verb: Verb) -> Option<Result<u32, WcStatus>> {
         let reliable = self.reliable;
         let [first, second] = &mut self.sides;
@@ -265,7 +265,7 @@ impl End {
     }
 }
 
-/// The length says something on success only.
+/// The length is valid only on success.
 fn length(wc: &Wc) -> u32 {
     if wc.status == WcStatus::Success {
         wc.byte_len
@@ -319,7 +319,7 @@ fn two_ends(kind: QpKind, flaw: Option<Flaw>) -> [End; 2] {
 
 // ------------------------------------------------------------------------------------------------ scripts
 
-/// Offsets crowd at the start; one in twenty lies at the end of the region or beyond.
+/// Most offsets are near the start; one in twenty is at or beyond the end of the region.
 fn offset() -> impl Strategy<Value = usize> {
     prop_oneof![19 => 0usize..96, 1 => BYTES - 40..BYTES + 8]
 }
@@ -392,7 +392,7 @@ proptest! {
     }
 }
 
-/// The canary: the same scripts tell a broken provider from a good one.
+/// The canary: the same scripts distinguish a broken provider from a correct one.
 #[test]
 fn flawed_providers_disagree_with_the_model() {
     let rc = [

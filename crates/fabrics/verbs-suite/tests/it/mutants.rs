@@ -1,4 +1,4 @@
-//! Every rule can fail: each flaw of the reference provider is caught by the rules named beside it.
+//! Every rule can fail: each flaw of the reference provider is caught by the rules listed with it.
 #![allow(missing_docs, non_snake_case, reason = "tests are named after the flaws")]
 
 use drover_base::Ns;
@@ -29,11 +29,11 @@ impl TestBed for Bed {
     }
 }
 
-/// Runs the rules that must catch the mutant; prints what each of them said.
+/// Runs the rules that must catch the mutant; prints the message of each.
 fn must_be_caught(mutant: &Mutant) {
     let flaw = mutant.flaw;
     for &rule in mutant.caught_by {
-        // Sleeping is the one thing that takes two threads.
+        // Only the rules of sleeping need two threads.
         let together = match rule {
             "wake_on_watched_write" => Together::TwoThreads,
             _ => Together::OneThread,

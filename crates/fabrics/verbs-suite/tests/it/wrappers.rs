@@ -1,4 +1,4 @@
-//! A wrapper with nothing to do keeps every rule that its inner provider keeps.
+//! A wrapper that injects nothing follows every rule that its inner provider follows.
 #![allow(missing_docs, reason = "tests are named after the rules")]
 
 use drover_base::Ns;
@@ -30,7 +30,7 @@ impl TestBed for QuietBed {
     }
 }
 
-/// Faults everywhere, but no fate ever strikes: the whole machinery of late messages runs along.
+/// All faults are possible but none is injected: the code for late messages runs.
 struct ArmedBed;
 
 impl TestBed for ArmedBed {
@@ -42,7 +42,7 @@ impl TestBed for ArmedBed {
     }
 }
 
-/// Every fault at full strength, but only RC, which must suffer none of them.
+/// All faults at probability 1, but only over RC, which must not suffer any.
 struct ReliableBed;
 
 impl TestBed for ReliableBed {
@@ -72,7 +72,7 @@ mod faulty_quiet {
     drover_verbs_suite::conformance_tests!(|rule| assert_rule(&QuietBed, rule));
 }
 
-/// With late messages possible, send queues are deeper than asked for.
+/// If messages can be late, send queues are deeper than requested.
 fn run_armed<B: TestBed>(bed: &B, rule: &str) {
     match rule {
         "queue_full" => println!("skipped {rule}: the queue is deeper"),

@@ -1,12 +1,12 @@
-//! Checks that every provider makes in the same way.
+//! Checks that all providers share.
 
 use crate::{Access, Caps, CreateError, Provider, QpOptions, RegisterError, Sge};
 use drover_mem::Region;
 
-/// `asked` of `what`, where there may be `limit`.
+/// Checks that `asked` of `what` is within `limit`.
 ///
 /// # Errors
-/// [`CreateError::Limit`] if it is more.
+/// [`CreateError::Limit`] if `asked` is more.
 pub fn check_limit(what: &'static str, asked: usize, limit: usize) -> Result<(), CreateError> {
     match asked <= limit {
         true => Ok(()),
@@ -14,21 +14,21 @@ pub fn check_limit(what: &'static str, asked: usize, limit: usize) -> Result<(),
     }
 }
 
-/// Whether a fabric of these capabilities has space for such a queue pair.
+/// Checks that a queue pair with these options is within the capabilities.
 ///
 /// # Errors
-/// [`CreateError::Limit`], of the first limit that is passed.
+/// [`CreateError::Limit`] for the first limit that is exceeded.
 pub fn check_queue_pair<P: Provider>(caps: &Caps, options: &QpOptions<'_, P>) -> Result<(), CreateError> {
     check_limit("a send queue", options.send_depth, caps.send_depth_max)?;
     check_limit("a receive queue", options.recv_depth, caps.recv_depth_max)?;
     check_limit("an inline payload", options.inline_bytes, caps.inline_bytes_max)
 }
 
-/// Whether `region` can be registered for such access, as far as that does not depend on the fabric.
+/// Checks that `region` can be registered with `access`, as far as that does not depend on the fabric.
 ///
 /// # Errors
-/// [`RegisterError::InconsistentAccess`] for remote writes without local ones, [`RegisterError::Unsuitable`] for
-/// writes to a mapping that cannot be written.
+/// [`RegisterError::InconsistentAccess`] for remote writes without local ones, [`RegisterError::Unsuitable`] for write
+/// access to a read-only mapping.
 pub fn check_registration(region: &Region, access: Access) -> Result<(), RegisterError> {
     if !access.is_consistent() {
         return Err(RegisterError::InconsistentAccess);
@@ -40,10 +40,10 @@ pub fn check_registration(region: &Region, access: Access) -> Result<(), Registe
     Ok(())
 }
 
-/// The element that names `len` bytes at `offset` of `region`, registered under `lkey`.
+/// The scatter/gather element for `len` bytes at `offset` of `region`, registered under `lkey`.
 ///
 /// # Panics
-/// If the region is shorter, or it is 4 GiB or more: what is posted never leaves its registration.
+/// If the range leaves the region or is 4 GiB or longer: a posted element never leaves its registration.
 #[inline]
 pub fn sge_within(region: &Region, lkey: u32, offset: usize, len: usize) -> Sge {
     assert!(
@@ -58,7 +58,7 @@ pub fn sge_within(region: &Region, lkey: u32, offset: usize, len: usize) -> Sge 
     }
 }
 
-/// What a request wants to do to remote memory.
+/// Operation of a request on remote memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Want {
     /// READ.
@@ -70,7 +70,7 @@ pub enum Want {
 }
 
 impl Want {
-    /// Whether a registration with such access lets it.
+    /// Whether a registration with `access` permits it.
     #[inline]
     pub fn allowed(self, access: Access) -> bool {
         match self {

@@ -1,10 +1,10 @@
-//! [`Keys`]: a table whose keys go stale. What lkeys, rkeys and address handles of a provider are numbers of.
+//! [`Keys`]: a table whose keys become stale on removal, for the lkeys, rkeys and address handles of a provider.
 
 const INDEX_BITS: u32 = 20;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 
-/// Values under 32-bit keys: index below, generation above, so that the key of a removed value finds nothing
-/// (until its generation comes round again, 4095 reuses later). Key 0 is never given out.
+/// Values under 32-bit keys: index in the low bits, generation in the high bits, so that the key of a removed value
+/// finds nothing (until the generation wraps, 4095 reuses later). Key 0 is never used.
 #[derive(Debug)]
 pub struct Keys<T> {
     slots: Vec<Slot<T>>,
@@ -24,10 +24,10 @@ impl<T> Default for Keys<T> {
 }
 
 impl<T> Keys<T> {
-    /// More values than this do not fit.
+    /// Most values that fit.
     pub const LIMIT: usize = INDEX_MASK as usize;
 
-    /// No values yet.
+    /// An empty table.
     pub const fn new() -> Keys<T> {
         Keys {
             slots: Vec::new(),
@@ -55,7 +55,7 @@ impl<T> Keys<T> {
         Some(slot.key)
     }
 
-    /// The place of `key`'s value, below [`LIMIT`](Keys::LIMIT): for tables beside this one. Not every key has one.
+    /// Index of `key`'s value, below [`LIMIT`](Keys::LIMIT): for parallel tables. The value need not exist.
     #[inline(always)]
     pub const fn index_of(key: u32) -> usize {
         (key & INDEX_MASK) as usize
@@ -71,7 +71,7 @@ impl<T> Keys<T> {
         slot.value.as_ref()
     }
 
-    /// Takes the value under `key` out; the key finds nothing any more.
+    /// Removes and returns the value under `key`; the key is stale afterwards.
     pub fn remove(&mut self, key: u32) -> Option<T> {
         let slot = self.slots.get_mut((key & INDEX_MASK) as usize)?;
         if slot.key != key {

@@ -1,7 +1,6 @@
-//! What providers have in common: the checks every one of them makes, tables of keys, and names for what lives in
-//! one process.
+//! Code that providers share: checks of options, tables of keys, and names for objects within one process.
 //!
-//! Protocols need nothing from here.
+//! Protocols do not use this module.
 
 mod checks;
 mod keys;

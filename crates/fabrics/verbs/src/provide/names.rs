@@ -1,10 +1,10 @@
-//! [`Names`]: the bytes of exports of fabrics that live in one process. They never leave it, but are decoded with
-//! the care due to a peer's.
+//! [`Names`]: the bytes of exports of fabrics within one process. They never leave the process, but are decoded as
+//! carefully as a peer's.
 //!
 //! | offset | size | field |
 //! |---|---|---|
-//! | 0 | 4 | magic: which provider |
-//! | 4 | 4 | what: 1 region, 2 queue pair, 3 bell |
+//! | 0 | 4 | magic of the provider |
+//! | 4 | 4 | kind of object: 1 region, 2 queue pair, 3 bell |
 //! | 8 | 8 | fabric |
 //! | 16 | 4 | id of the region, queue pair or context |
 //! | 20 | 4 | region: number of watches; queue pair: kind |
@@ -17,44 +17,44 @@ use std::ops::Range;
 
 const HEAD_BYTES: usize = 24;
 const WATCH_BYTES: usize = 24;
-/// More watches than this do not fit an export.
+/// Most watches that fit an export.
 const WATCHES_MAX: usize = (Export::BYTES_MAX - HEAD_BYTES) / WATCH_BYTES;
 
-/// What an export names.
+/// The object that an export names.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Name {
-    /// A registered region and who is to be told of writes to which part of it.
+    /// A registered region and the contexts to wake on writes to its parts.
     Region {
-        /// Its id.
+        /// Id of the region.
         mr: u32,
-        /// Offsets, and the context to tell.
+        /// Ranges of offsets, each with the context to wake.
         watches: Vec<(Range<u64>, u32)>,
     },
     /// A queue pair.
     Qp {
-        /// Its number.
+        /// Number of the queue pair.
         qpn: u32,
         /// RC, UC or UD.
         kind: QpKind,
     },
-    /// A context to be woken.
+    /// The bell of a context.
     Bell {
-        /// Its id.
+        /// Id of the context.
         ctx: u32,
     },
 }
 
-/// Writes and reads the names of one fabric.
+/// Encodes and decodes the names of one fabric.
 #[derive(Clone, Copy, Debug)]
 pub struct Names {
-    /// Four letters of the provider.
+    /// Four letters that identify the provider.
     pub magic: [u8; 4],
-    /// Which of the provider's fabrics: names of another are refused.
+    /// Id of the provider's fabric: names of other fabrics are refused.
     pub fabric: u64,
 }
 
 impl Names {
-    /// The export of `name`.
+    /// Encodes `name` as an export.
     pub fn encode(&self, name: &Name) -> Export {
         let (what, id, more) = match name {
             Name::Region { mr, watches } => (1, *mr, watches.len() as u32),
@@ -78,10 +78,10 @@ impl Names {
         Export { bytes, fds }
     }
 
-    /// What `export` names.
+    /// Decodes the name in `export`.
     ///
     /// # Errors
-    /// [`ImportError::Malformed`] if it is of another provider or fabric, or bent.
+    /// [`ImportError::Malformed`] if it belongs to another provider or fabric, or is damaged.
     pub fn decode(&self, export: &Export) -> Result<Name, ImportError> {
         let bytes = &export.bytes;
         if bytes.len() < HEAD_BYTES || bytes[..4] != self.magic {
@@ -110,7 +110,7 @@ impl Names {
     /// The export of region `mr` with its watches.
     ///
     /// # Panics
-    /// If there are more watches than fit, or one of them has the bell of another fabric.
+    /// If there are more watches than fit, or a watch has the bell of another fabric.
     pub fn region(&self, mr: u32, watches: &[Watch]) -> Export {
         assert!(watches.len() <= WATCHES_MAX, "more than {WATCHES_MAX} watches");
         let watches = watches.iter().map(|watch| {
@@ -123,10 +123,10 @@ impl Names {
         self.encode(&Name::Region { mr, watches })
     }
 
-    /// The queue pair that `export` names.
+    /// Number and kind of the queue pair in `export`.
     ///
     /// # Errors
-    /// As [`decode`](Names::decode), and if it is no queue pair.
+    /// As [`decode`](Names::decode), and if it names no queue pair.
     pub fn queue_pair(&self, export: &Export) -> Result<(u32, QpKind), ImportError> {
         match self.decode(export)? {
             Name::Qp { qpn, kind } => Ok((qpn, kind)),
@@ -134,10 +134,10 @@ impl Names {
         }
     }
 
-    /// The datagram queue pair that `export` names.
+    /// Number of the datagram queue pair in `export`.
     ///
     /// # Errors
-    /// As [`decode`](Names::decode), and if it is something else.
+    /// As [`decode`](Names::decode), and if it names something else.
     pub fn datagram_queue_pair(&self, export: &Export) -> Result<u32, ImportError> {
         match self.decode(export)? {
             Name::Qp {
@@ -164,17 +164,17 @@ fn malformed(reason: &'static str) -> ImportError {
     ImportError::Malformed { reason }
 }
 
-/// The word at `at`, which is inside.
+/// The 8-byte word at `at`, which the caller has checked to be inside.
 fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
 }
 
-/// The half word at `at`, which is inside.
+/// The 4-byte word at `at`, which the caller has checked to be inside.
 fn half(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
 }
 
-/// How exports spell a kind of queue pair: 0 RC, 1 UC, 2 UD.
+/// Encoding of a kind of queue pair in exports: 0 RC, 1 UC, 2 UD.
 pub fn kind_code(kind: QpKind) -> u8 {
     match kind {
         QpKind::Rc => 0,
@@ -183,10 +183,10 @@ pub fn kind_code(kind: QpKind) -> u8 {
     }
 }
 
-/// The kind spelled so.
+/// Decodes a kind of queue pair.
 ///
 /// # Errors
-/// [`ImportError::Malformed`] if there is none.
+/// [`ImportError::Malformed`] for an unknown code.
 pub fn kind_of(code: u8) -> Result<QpKind, ImportError> {
     match code {
         0 => Ok(QpKind::Rc),

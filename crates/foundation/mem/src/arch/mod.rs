@@ -1,7 +1,7 @@
-//! What Rust has no safe name for: prefetches, the time-stamp counter, copies that may run against writers.
+//! Operations without a safe name in Rust: prefetches, the time-stamp counter, copies that may race with writers.
 //!
-//! x86-64 has instructions for them; elsewhere, and for Miri, which reads no assembly, [`portable`] says the same
-//! in atomics.
+//! x86-64 has instructions for them; on other machines, and under Miri, which cannot run assembly, [`portable`]
+//! implements them with atomics.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86_64;
@@ -23,7 +23,7 @@ pub(crate) use machine::{
 };
 pub use machine::{hex_digits, timestamp};
 
-/// Tells the core that we spin.
+/// Hints to the core that this is a spin loop.
 #[inline(always)]
 pub fn pause() {
     std::hint::spin_loop();

@@ -1,14 +1,14 @@
-//! The same without instructions of a machine's own. Memory that others use is only ever touched by atomics, and only
-//! by whole aligned words, also where a byte of one is wanted: atomics of different sizes may not meet. Memory of our
-//! own is read and written as it is: it may be a slice that nobody may write, and ends where it ends.
+//! Portable version without machine-specific instructions. Shared memory is accessed only by atomics on whole aligned
+//! words, even for a single byte, because atomics of different sizes must not overlap. Private memory is read and
+//! written directly: it may be a read-only slice, and its end need not be word-aligned.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where a copy reads.
+/// Source of a copy.
 #[derive(Clone, Copy)]
 pub(crate) struct Source {
     ptr: *const u8,
-    /// Nobody writes there meanwhile.
+    /// Whether the memory has no concurrent writer.
     own: bool,
 }
 
@@ -17,13 +17,13 @@ pub(crate) fn shared(ptr: *const u8) -> Source {
     Source { ptr, own: false }
 }
 
-/// Memory that nobody writes meanwhile.
+/// Memory without concurrent writers.
 pub(crate) fn own(ptr: *const u8) -> Source {
     Source { ptr, own: true }
 }
 
 impl Source {
-    /// The same, `bytes` further.
+    /// This source, `bytes` further.
     pub(crate) fn wrapping_add(self, bytes: usize) -> Source {
         Source {
             ptr: self.ptr.wrapping_add(bytes),
@@ -32,10 +32,10 @@ impl Source {
     }
 
     /// # Safety
-    /// Readable for a byte, by what its maker said of it.
+    /// One byte is readable, under the conditions of the constructor used.
     unsafe fn byte(self) -> u8 {
         if self.own {
-            // SAFETY: readable, and nobody writes there.
+            // SAFETY: readable, and no concurrent writer.
             return unsafe { self.ptr.read() };
         }
         // SAFETY: a byte of a mapping, which consists of whole words.
@@ -43,13 +43,13 @@ impl Source {
         word.load(Ordering::Relaxed).to_ne_bytes()[at]
     }
 
-    /// 8 bytes; in one piece if they are aligned.
+    /// 8 bytes, loaded as one word if they are aligned.
     ///
     /// # Safety
     /// As [`byte`](Source::byte), for 8 bytes.
     unsafe fn word(self) -> [u8; 8] {
         if self.own {
-            // SAFETY: readable, and nobody writes there.
+            // SAFETY: readable, and no concurrent writer.
             return unsafe { self.ptr.cast::<[u8; 8]>().read() };
         }
         // SAFETY: the first byte of those that the caller promises.
@@ -63,11 +63,11 @@ impl Source {
     }
 }
 
-/// Where a copy writes.
+/// Target of a copy.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
     ptr: *mut u8,
-    /// Nobody else uses it.
+    /// Whether the memory has no other user.
     own: bool,
 }
 
@@ -76,13 +76,13 @@ pub(crate) fn shared_mut(ptr: *mut u8) -> Target {
     Target { ptr, own: false }
 }
 
-/// Memory that nobody else uses meanwhile.
+/// Memory without other users meanwhile.
 pub(crate) fn own_mut(ptr: *mut u8) -> Target {
     Target { ptr, own: true }
 }
 
 impl Target {
-    /// The same, `bytes` further.
+    /// This target, `bytes` further.
     pub(crate) fn wrapping_add(self, bytes: usize) -> Target {
         Target {
             ptr: self.ptr.wrapping_add(bytes),
@@ -91,10 +91,10 @@ impl Target {
     }
 
     /// # Safety
-    /// Writable for a byte, by what its maker said of it.
+    /// One byte is writable, under the conditions of the constructor used.
     unsafe fn put_byte(self, byte: u8) {
         if self.own {
-            // SAFETY: writable, and nobody else uses it.
+            // SAFETY: writable, and no other user.
             return unsafe { self.ptr.write(byte) };
         }
         // SAFETY: a byte of a mapping, which consists of whole words.
@@ -107,13 +107,13 @@ impl Target {
         let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with_byte);
     }
 
-    /// In one piece if it is aligned.
+    /// Stores 8 bytes, as one word if they are aligned.
     ///
     /// # Safety
     /// As [`put_byte`](Target::put_byte), for 8 bytes.
     unsafe fn put_word(self, bytes: [u8; 8]) {
         if self.own {
-            // SAFETY: writable, and nobody else uses it.
+            // SAFETY: writable, and no other user.
             return unsafe { self.ptr.cast::<[u8; 8]>().write(bytes) };
         }
         // SAFETY: the first byte of those that the caller promises.
@@ -127,21 +127,21 @@ impl Target {
     }
 }
 
-/// The aligned word that the byte at `ptr` is in, and which byte of it that is.
+/// The aligned word that contains the byte at `ptr`, and the index of the byte in it.
 ///
 /// # Safety
-/// The word must be part of a mapping that is alive as long as the reference is used. Where it is read-only, only
-/// loads are allowed.
+/// The word must be part of a mapping that lives as long as the reference is used. In a read-only mapping only loads
+/// are allowed.
 unsafe fn word_of<'a>(ptr: *mut u8) -> (&'a AtomicU64, usize) {
     let at = ptr.addr() & 7;
     // SAFETY: the caller's promise; aligned; all accesses are atomic.
     (unsafe { AtomicU64::from_ptr(ptr.wrapping_sub(at).cast()) }, at)
 }
 
-/// Nothing to ask: the caches do as they please.
+/// No portable prefetch exists.
 pub(crate) fn prefetch(_addr: usize) {}
 
-/// As [`prefetch`].
+/// No portable prefetch exists.
 pub(crate) fn prefetch_write(_addr: usize) {}
 
 /// The 16 hexadecimal digits of `word` as text, the first in the lowest byte of the first word.
@@ -167,8 +167,8 @@ pub fn timestamp() -> u64 {
     crate::native::monotonic_ns()
 }
 
-/// Copies `len` bytes. Bytes may be torn, but not words that are aligned on both sides and a multiple of 8 away
-/// from the start; nothing is ordered except by what comes before and after.
+/// Copies `len` bytes. Bytes may be torn, but not words that are aligned on both sides and a multiple of 8 away from
+/// the start; the copy itself orders nothing.
 ///
 /// # Safety
 /// `from` must be readable and `to` writable for `len` bytes, both mapped for the whole call.
@@ -246,7 +246,7 @@ pub(crate) unsafe fn equal(shared: *const u8, own: *const u8, len: usize) -> boo
     (0..words).step_by(8).all(word) && (words..len).all(byte)
 }
 
-/// Which of the 8 words at `line` have `high` as their upper 16 bits: bit i for word i.
+/// Words at `line` whose upper 16 bits equal `high`: bit i of the result for word i.
 ///
 /// # Safety
 /// `line` must be aligned to 64 and readable for 64 bytes during the call. Concurrent writers are allowed.
@@ -263,7 +263,7 @@ pub(crate) unsafe fn match_high16(line: *const u8, high: u16) -> u32 {
 mod tests {
     use super::*;
 
-    /// Whole words, as a mapping is.
+    /// Bytes that consist of whole aligned words, like a mapping.
     #[repr(align(64))]
     #[derive(Clone, PartialEq, Debug)]
     struct Words([u8; 96]);
@@ -290,7 +290,7 @@ mod tests {
                 (shared, shared_mut),
             ] {
                 let (mut here, mut there) = (bytes.clone(), Words([0; 96]));
-                // SAFETY: both ranges are inside their arrays of whole words, and nobody else knows them.
+                // SAFETY: both ranges are inside their arrays of whole words, which only this test uses.
                 unsafe { bulk_copy(target(there.at(to)), source(here.at(from)), len) };
                 assert_eq!(there, want, "{len} bytes from {from} to {to}");
             }
@@ -315,7 +315,7 @@ mod tests {
         (0..8).flat_map(|from| (0..8).flat_map(move |to| LENS.iter().map(move |&len| (from, to, len))))
     }
 
-    /// As the instructions of this machine match them, where it has any.
+    /// Compares with this machine's own instructions, where it has any.
     #[test]
     fn high_halves_match_as_the_machine_matches_them() {
         let mut line = Words([0xff; 96]);

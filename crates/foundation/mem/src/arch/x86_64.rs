@@ -1,6 +1,6 @@
-//! The same in the instructions of x86-64, invisible to the compiler: prefetch, the time-stamp counter, copies.
+//! The same operations as x86-64 assembly, opaque to the compiler: prefetch, the time-stamp counter, copies.
 
-/// Where a copy reads. The address says all there is to say: to opaque assembly, racing bytes are values.
+/// Source of a copy. An address is enough: to opaque assembly, racing bytes are plain values.
 pub(crate) type Source = *const u8;
 
 /// Memory of a mapping, which others may write meanwhile.
@@ -9,13 +9,13 @@ pub(crate) fn shared(ptr: *const u8) -> Source {
     ptr
 }
 
-/// Memory that nobody writes meanwhile.
+/// Memory without concurrent writers.
 #[inline(always)]
 pub(crate) fn own(ptr: *const u8) -> Source {
     ptr
 }
 
-/// Where a copy writes; as for [`Source`].
+/// Target of a copy; see [`Source`].
 pub(crate) type Target = *mut u8;
 
 /// Memory of a mapping, which others may use meanwhile.
@@ -24,13 +24,13 @@ pub(crate) fn shared_mut(ptr: *mut u8) -> Target {
     ptr
 }
 
-/// Memory that nobody else uses meanwhile.
+/// Memory without other users meanwhile.
 #[inline(always)]
 pub(crate) fn own_mut(ptr: *mut u8) -> Target {
     ptr
 }
 
-/// Asks for the line at `addr` in all cache levels. Any address is allowed: a bad one is ignored.
+/// Prefetches the line at `addr` into all cache levels. Any address is allowed: a bad one is ignored.
 #[inline(always)]
 pub(crate) fn prefetch(addr: usize) {
     // SAFETY: PREFETCHT0 never faults, whatever the address, and changes no architectural state.
@@ -39,7 +39,7 @@ pub(crate) fn prefetch(addr: usize) {
     }
 }
 
-/// Asks for the line at `addr` in order to write it: other cores lose their copies of it. Any address is allowed.
+/// Prefetches the line at `addr` for writing: other cores lose their copies of it. Any address is allowed.
 #[inline(always)]
 pub fn prefetch_write(addr: usize) {
     // SAFETY: PREFETCHW never faults, whatever the address (processors that lack it do nothing), and changes no
@@ -77,8 +77,8 @@ fn hex_digits_by_bytes(word: u64) -> [u64; 2] {
     [_mm_cvtsi128_si64(text) as u64, _mm_cvtsi128_si64(second) as u64]
 }
 
-/// Copies `len` bytes as the hardware does it, invisible to the compiler: the one bulk copy that may run
-/// against concurrent writers. Bytes may be torn; nothing is ordered except by what comes before and after.
+/// Copies `len` bytes with the string instruction, opaque to the compiler: the one bulk copy that may race with
+/// writers. Bytes may be torn; the copy itself orders nothing.
 ///
 /// # Safety
 /// `from` must be readable and `to` writable for `len` bytes, both mapped for the whole call.
@@ -94,7 +94,7 @@ pub(crate) unsafe fn bulk_copy(to: Target, from: Source, len: usize) {
     }
 }
 
-/// Which of the 8 words at `line` have `high` as their upper 16 bits: bit i for word i.
+/// Words at `line` whose upper 16 bits equal `high`: bit i of the result for word i.
 ///
 /// # Safety
 /// `line` must be aligned to 64 and readable for 64 bytes during the call. Concurrent writers are allowed.
@@ -119,7 +119,7 @@ pub(crate) unsafe fn match_high16(line: *const u8, high: u16) -> u32 {
     unsafe { match_highs([a, b, c, d], high) }
 }
 
-/// [`match_high16`] of a line in registers.
+/// [`match_high16`] of a line held in registers.
 #[target_feature(enable = "sse2")]
 #[inline]
 fn match_highs([a, b, c, d]: [core::arch::x86_64::__m128i; 4], high: u16) -> u32 {
@@ -182,7 +182,7 @@ pub(crate) unsafe fn copy_line(to: Target, from: Source) {
     }
 }
 
-/// Four words in eight instructions.
+/// Copies four words in eight instructions.
 ///
 /// # Safety
 /// 32 bytes readable at `from + at`, writable at `to + at`.
@@ -270,7 +270,7 @@ pub(crate) unsafe fn copy_under_8(to: Target, from: Source, len: usize) {
     }
 }
 
-/// Moves the first and the last N bytes of a range, which may overlap, invisibly to the compiler.
+/// Moves the first and the last N bytes of a range, which may overlap; opaque to the compiler.
 macro_rules! move_ends {
     ($name:ident, $class:ident, $load:literal, $load_last:literal, $store:literal, $store_last:literal) => {
         /// # Safety
@@ -319,8 +319,8 @@ move_ends!(
     "mov [{to} + {last}], {y}"
 );
 
-/// [`bulk_copy`] for short lengths: the string instruction takes tens of cycles to start. Both ends are moved
-/// whole and may overlap, which spares a loop over the rest.
+/// [`bulk_copy`] for short lengths: the string instruction takes tens of cycles to start. Both ends are moved whole and
+/// may overlap, which avoids a loop over the rest.
 ///
 /// # Safety
 /// As [`bulk_copy`].
@@ -366,7 +366,7 @@ pub(crate) unsafe fn equal(shared: *const u8, own: *const u8, len: usize) -> boo
     block(0) && (len == 16 || (block(len - 16) && (1..(len - 1) / 16).all(|i| block(16 * i))))
 }
 
-/// [`equal`] for less than 16 bytes.
+/// [`equal`] for fewer than 16 bytes.
 ///
 /// # Safety
 /// As [`equal`], and `len` < 16.

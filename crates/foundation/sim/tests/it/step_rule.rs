@@ -1,4 +1,4 @@
-//! The step rule: who steps when, and what it costs.
+//! The step rule: when actors step and what it costs.
 
 use drover_base::{Actor, Cost, Cpu, Ns, Progress};
 use drover_sim::{CostTable, CpuOptions, Event, Model, Noise, Phase, Ps, Queue, Sim, VirtualCpu};
@@ -8,7 +8,7 @@ use std::rc::Rc;
 const WORK: Cost = Cost::new("test.work");
 const ARRIVAL: u16 = Event::FIRST_KIND;
 
-/// Lets something arrive at the core it knows.
+/// Lets something arrive at its core.
 #[derive(Default)]
 struct Doorbell {
     core: Option<VirtualCpu>,
@@ -25,7 +25,7 @@ impl Model for Doorbell {
     }
 }
 
-/// An actor made of a function.
+/// An actor made from a closure.
 struct Play<F>(F);
 
 impl<F: FnMut(&VirtualCpu) -> Progress> Actor<VirtualCpu> for Play<F> {
@@ -172,7 +172,7 @@ fn a_stalled_core_does_nothing_and_a_crashed_one_never_again() {
     assert_eq!(*times.borrow(), [Ns(0), Ns(100), Ns(1_150), Ns(1_250)]);
 }
 
-/// A few noisy cores that draw, wait and work; returns the trace hash and what core 0 of machine 0 drew.
+/// A few noisy cores that draw, wait and work; returns the trace hash and the draws of core 0 of machine 0.
 fn noisy(seed: u64, others: u16) -> (u64, Vec<u64>) {
     let sim = Sim::new(Doorbell::default(), seed);
     let noisy = CpuOptions {

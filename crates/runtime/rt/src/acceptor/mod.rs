@@ -1,8 +1,8 @@
-//! [`ControlServer`]: one thread that owns every control channel of a server.
+//! [`ControlServer`]: one thread that owns all control channels of a server.
 //!
-//! It accepts, reads frames, hands them to a [`ControlHandler`] and writes what the handler sends. All of it
-//! is bounded: connections, frames per connection and turn, bytes queued per peer. A turn waits in `poll` at
-//! most as long as told, so it can also be driven by hand, with time as an argument.
+//! It accepts connections, reads frames, passes them to a [`ControlHandler`] and writes the handler's frames. All of it
+//! is bounded: connections, frames per connection and turn, bytes queued per peer. A turn waits in `poll` for at most
+//! the given time, so it can also be driven by hand, with time as an argument.
 
 mod peers;
 
@@ -16,24 +16,25 @@ use drover_verbs::Waker;
 use rustix::event::{PollFd, PollFlags};
 use std::io;
 
-/// Connections accepted per turn and listener.
+/// Most connections accepted per turn and listener.
 const ACCEPTS_PER_TURN: usize = 64;
-/// Frames handled per turn and connection: one peer cannot starve the others.
+/// Most frames handled per turn and connection, so that one peer cannot starve the others.
 const FRAMES_PER_TURN: usize = 16;
-/// How long a listener rests after `accept` failed (too many open files, say).
+/// Pause of a listener after `accept` failed (for example because of too many open files).
 const ACCEPT_REST: Ns = Ns::from_ms(100);
 
-/// What a server does with its control channels. Called on the control thread; must not block.
+/// A server's handling of its control channels. Called on the control thread; must not block.
 pub trait ControlHandler {
-    /// A connection came. It may be refused with [`Peers::refuse`].
+    /// Handles a new connection. It may be refused with [`Peers::refuse`].
     fn on_connect(&mut self, peers: &mut Peers, conn: ConnId) {
         let _ = (peers, conn);
     }
 
-    /// A frame came. Its content is the peer's: decode with checks, refuse what is wrong.
+    /// Handles a frame. Its contents are untrusted: decode with checks, refuse malformed frames.
     fn on_frame(&mut self, peers: &mut Peers, conn: ConnId, frame: Frame);
 
-    /// A connection is gone, for whatever reason; called once for every [`on_connect`](ControlHandler::on_connect).
+    /// Handles the end of a connection, whatever the reason; called once for every
+    /// [`on_connect`](ControlHandler::on_connect).
     fn on_close(&mut self, peers: &mut Peers, conn: ConnId, why: &ControlError) {
         let _ = (peers, conn, why);
     }
@@ -44,17 +45,17 @@ pub trait ControlHandler {
     }
 }
 
-/// How a [`ControlServer`] is set up.
+/// Options of a [`ControlServer`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerOptions {
-    /// More connections than this are refused with an error frame.
+    /// Most connections; further ones are refused with an error frame.
     pub connections_max: usize,
     /// Longest time between two ticks.
     pub tick_every: Ns,
 }
 
 impl Default for ServerOptions {
-    /// 1024 connections, as memcached; a tick every 100 ms.
+    /// 1024 connections, as in memcached; a tick every 100 ms.
     fn default() -> ServerOptions {
         ServerOptions {
             connections_max: 1024,
@@ -80,7 +81,10 @@ struct Listening {
 }
 
 impl<H: ControlHandler> ControlServer<H> {
-    /// A server without listeners. Errors: no descriptor for the [`waker`](ControlServer::waker).
+    /// A server without listeners.
+    ///
+    /// # Errors
+    /// There is no descriptor for the [`waker`](ControlServer::waker).
     pub fn new(handler: H, options: ServerOptions) -> io::Result<ControlServer<H>> {
         Ok(ControlServer {
             handler,
@@ -91,7 +95,7 @@ impl<H: ControlHandler> ControlServer<H> {
         })
     }
 
-    /// Accepts from `listener`, too.
+    /// Also accepts connections of `listener`.
     pub fn listen(&mut self, listener: ControlListener) {
         self.listeners.push(Listening {
             listener,
@@ -99,8 +103,8 @@ impl<H: ControlHandler> ControlServer<H> {
         });
     }
 
-    /// Takes a connection that came another way: one end of [`ControlStream::pair`], say. `None` when it was
-    /// refused because there are too many.
+    /// Adds a connection from another source, for example one end of [`ControlStream::pair`]. `None` if it was refused
+    /// because there are too many.
     pub fn adopt(&mut self, stream: ControlStream) -> Option<ConnId> {
         if self.peers.len() >= self.options.connections_max {
             let limit = self.options.connections_max;
@@ -114,7 +118,7 @@ impl<H: ControlHandler> ControlServer<H> {
         Some(conn)
     }
 
-    /// What the handler knows.
+    /// The handler.
     pub fn handler(&mut self) -> &mut H {
         &mut self.handler
     }
@@ -129,7 +133,7 @@ impl<H: ControlHandler> ControlServer<H> {
         self.wake.waker()
     }
 
-    /// Turns until `stop` is set (and the [`waker`](ControlServer::waker) called), then tells every peer.
+    /// Runs turns until `stop` is set (and the [`waker`](ControlServer::waker) called), then notifies every peer.
     pub fn run<C: Cpu>(&mut self, cpu: &C, stop: &StopFlag) {
         while !stop.is_set() {
             self.turn(cpu, self.options.tick_every);
@@ -137,7 +141,7 @@ impl<H: ControlHandler> ControlServer<H> {
         self.shut_down();
     }
 
-    /// One round: waits at most `wait` (not at all when there is work), accepts, handles, ticks.
+    /// One turn: waits at most `wait` (not at all when there is work), accepts, handles, ticks.
     pub fn turn<C: Cpu>(&mut self, cpu: &C, wait: Ns) {
         let now = cpu.refresh();
         let ready = self.wait(now, wait);
@@ -149,7 +153,7 @@ impl<H: ControlHandler> ControlServer<H> {
         self.reap();
     }
 
-    /// Refuses whoever is left, with a reason.
+    /// Refuses the remaining connections, with a reason.
     pub fn shut_down(&mut self) {
         for conn in self.peers.ids() {
             self.peers
@@ -158,8 +162,8 @@ impl<H: ControlHandler> ControlServer<H> {
         self.reap();
     }
 
-    /// Waits until a socket is ready, the waker is called, a heartbeat is due or `wait` is over. Returns
-    /// the connections worth a look.
+    /// Waits until a socket is ready, the waker is called, a heartbeat is due or `wait` is over. Returns the
+    /// connections to check.
     fn wait(&self, now: Ns, wait: Ns) -> Vec<ConnId> {
         let heartbeat = self.peers.next_look().since(now);
         let until = if self.peers.has_work() {
@@ -172,7 +176,7 @@ impl<H: ControlHandler> ControlServer<H> {
         fds.extend(awake.map(|l| PollFd::from_borrowed_fd(l.listener.fd(), PollFlags::IN)));
         let own = fds.len();
         self.peers.poll_fds(&mut fds);
-        // Interrupted or failing: nothing is ready then, and the next turn tries again.
+        // If interrupted or failed, nothing is ready, and the next turn tries again.
         let _ = rustix::event::poll(&mut fds, Some(&timespec(until.to_duration())));
         self.peers.ready(&fds[own..], now + until)
     }
@@ -207,7 +211,7 @@ impl<H: ControlHandler> ControlServer<H> {
         }
     }
 
-    /// Reports connections that ended since the last time, and frees their places.
+    /// Reports connections that ended since the last call, and removes them.
     fn reap(&mut self) {
         while let Some((conn, why)) = self.peers.take_ended() {
             tracing::debug!(?conn, %why, "control connection ended");

@@ -7,20 +7,20 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// A connection. Never used again for another one while the server runs.
+/// Id of a connection. Not reused while the server runs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConnId {
     index: u32,
     generation: u32,
 }
 
-/// All connections. Sending to one that has gone meanwhile does nothing: its end is reported by
+/// All connections. Sending to one that has ended does nothing: its end is reported by
 /// [`on_close`](super::ControlHandler::on_close).
 #[derive(Debug, Default)]
 pub struct Peers {
     slots: Vec<PeerSlot>,
     free: Vec<u32>,
-    /// Ended, not yet reported.
+    /// Connections that ended and are not yet reported.
     ended: VecDeque<(ConnId, ControlError)>,
     live: usize,
 }
@@ -32,8 +32,10 @@ struct PeerSlot {
 }
 
 impl Peers {
-    /// Sends a frame. A peer that does not read is cut off; misuse (too long, descriptors over TCP) is
-    /// returned and sends nothing.
+    /// Sends a frame. A peer that does not read is disconnected.
+    ///
+    /// # Errors
+    /// [`ControlError`] for misuse (too long, descriptors over TCP); then nothing was sent.
     pub fn send(
         &mut self,
         conn: ConnId,
@@ -44,7 +46,10 @@ impl Peers {
         self.sending(conn, |stream| stream.send(kind, body, fds))
     }
 
-    /// Encodes and sends; otherwise as [`send`](Peers::send).
+    /// Encodes and sends a message.
+    ///
+    /// # Errors
+    /// As [`send`](Peers::send).
     pub fn send_message<M: Message>(&mut self, conn: ConnId, message: &M) -> Result<(), ControlError> {
         self.sending(conn, |stream| stream.send_message(message))
     }
@@ -66,7 +71,7 @@ impl Peers {
         }
     }
 
-    /// Tells a peer why it is not wanted, and closes.
+    /// Sends the peer the reason of a refusal, and closes.
     pub fn refuse(&mut self, conn: ConnId, code: u16, reason: &str) {
         if let Some(stream) = self.stream(conn) {
             stream.last_words(code, reason);
@@ -74,12 +79,12 @@ impl Peers {
         }
     }
 
-    /// Closes without a word.
+    /// Closes without a reason.
     pub fn close(&mut self, conn: ConnId) {
         self.end(conn, ControlError::ByUs);
     }
 
-    /// Takes a connection away, to be served elsewhere; its end is not reported here.
+    /// Removes a connection, to be served elsewhere; its end is not reported here.
     pub fn take(&mut self, conn: ConnId) -> Option<ControlStream> {
         self.slot(conn)?;
         self.free.push(conn.index);
@@ -87,32 +92,32 @@ impl Peers {
         self.slots[conn.index as usize].stream.take()
     }
 
-    /// Who is on the other end; Unix sockets only.
+    /// Credentials of the peer; Unix sockets only.
     pub fn cred(&self, conn: ConnId) -> Option<PeerCred> {
         self.slot(conn)?.peer_cred()
     }
 
-    /// Whether descriptors can be sent to it.
+    /// Whether the connection carries descriptors.
     pub fn carries_fds(&self, conn: ConnId) -> bool {
         self.slot(conn).is_some_and(ControlStream::carries_fds)
     }
 
-    /// Whether it is still there.
+    /// Whether the connection is open.
     pub fn is_open(&self, conn: ConnId) -> bool {
         self.slot(conn).is_some()
     }
 
-    /// How many there are.
+    /// Number of connections.
     pub fn len(&self) -> usize {
         self.live
     }
 
-    /// None.
+    /// Whether there are no connections.
     pub fn is_empty(&self) -> bool {
         self.live == 0
     }
 
-    /// All of them, as of now.
+    /// Ids of all current connections.
     pub fn ids(&self) -> Vec<ConnId> {
         let id = |(index, slot): (usize, &PeerSlot)| {
             let generation = slot.generation;
@@ -142,7 +147,7 @@ impl Peers {
         }
     }
 
-    /// The next frame of `conn`; an error ends it.
+    /// The next frame of `conn`; an error ends the connection.
     pub(super) fn recv(&mut self, conn: ConnId, now: Ns) -> Option<Frame> {
         match self.stream(conn)?.recv(now) {
             Ok(frame) => frame,
@@ -157,7 +162,7 @@ impl Peers {
         self.ended.pop_front()
     }
 
-    /// When the first heartbeat is due.
+    /// Time when the first heartbeat is due.
     pub(super) fn next_look(&self) -> Ns {
         self.streams()
             .map(ControlStream::next_look)
@@ -165,7 +170,7 @@ impl Peers {
             .unwrap_or(Ns::MAX)
     }
 
-    /// Whether a turn would find something without waiting: rests of a turn, or ends to report.
+    /// Whether a turn has work without waiting: frames left from a turn, or ends to report.
     pub(super) fn has_work(&self) -> bool {
         !self.ended.is_empty() || self.streams().any(ControlStream::has_more)
     }
@@ -182,8 +187,8 @@ impl Peers {
         }
     }
 
-    /// Who is worth a look at `now`: ready by [`poll_fds`](Peers::poll_fds)' result `fds`, with something left
-    /// over, without a descriptor, or due for a heartbeat.
+    /// Connections to check at `now`: ready according to `fds`, the result of [`poll_fds`](Peers::poll_fds), with
+    /// frames left, without a descriptor, or due for a heartbeat.
     pub(super) fn ready(&self, fds: &[PollFd<'_>], now: Ns) -> Vec<ConnId> {
         let mut polled = fds.iter();
         let mut ready = Vec::new();

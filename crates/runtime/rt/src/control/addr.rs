@@ -1,4 +1,4 @@
-//! [`ControlAddr`]: where a server's control channel is, as people write it.
+//! [`ControlAddr`]: the address of a server's control channel, as people write it.
 //!
 //! | text | carrier |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `shm:/path.sock`, `unix:/path.sock` | that Unix socket |
 //! | `tcp://host:port`, `rdma://host:port?device=..&gid=..` | TCP (IPv6 addresses in brackets) |
 //!
-//! The scheme says which fabric the data path wants; both Unix ones carry descriptors.
+//! The scheme selects the fabric of the data path; both Unix schemes carry descriptors.
 
 use super::runtime_dir::runtime_dir;
 use std::fmt;
@@ -18,7 +18,7 @@ const PATH_BYTES_MAX: usize = 107;
 /// Longest `NAME`, bytes.
 const NAME_BYTES_MAX: usize = 48;
 
-/// What stands before the colon.
+/// The part of an address before the colon.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Scheme {
     /// Shared memory; the control channel is a Unix socket.
@@ -32,7 +32,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// As written in addresses.
+    /// Name as written in addresses.
     pub fn name(self) -> &'static str {
         match self {
             Scheme::Shm => "shm",
@@ -43,21 +43,21 @@ impl Scheme {
     }
 }
 
-/// Where the socket is.
+/// Location of the socket.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Endpoint {
-    /// A Unix socket's path.
+    /// Path of a Unix socket.
     Path(PathBuf),
-    /// A TCP endpoint.
+    /// TCP endpoint.
     HostPort {
-        /// Name or address, IPv6 without brackets.
+        /// Host name or address; IPv6 without brackets.
         host: String,
-        /// Port.
+        /// TCP port.
         port: u16,
     },
 }
 
-/// Where a control channel is. Prints as it was written.
+/// Address of a control channel. Displays as it was written.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ControlAddr {
     scheme: Scheme,
@@ -66,48 +66,52 @@ pub struct ControlAddr {
     text: String,
 }
 
-/// A text that is no address.
+/// Errors of parsing an address.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddrError {
-    /// Nothing we know before the colon.
+    /// The scheme is unknown.
     #[error("{text}: an address begins with shm:, unix:, tcp:// or rdma://")]
     Scheme {
-        /// As given.
+        /// The text.
         text: String,
     },
-    /// A bad `NAME`.
+    /// The `NAME` is invalid.
     #[error(
         "{text}: a name has 1 to {NAME_BYTES_MAX} letters, digits, '-', '_' or '.', and does not begin with '.'"
     )]
     Name {
-        /// As given.
+        /// The text.
         text: String,
     },
-    /// A relative or too long path.
+    /// The path is relative or too long.
     #[error("{text}: a socket path is absolute and at most {PATH_BYTES_MAX} bytes long (this is {bytes})")]
     Path {
-        /// As given.
+        /// The text.
         text: String,
-        /// Length of the path.
+        /// Length of the path in bytes.
         bytes: usize,
     },
-    /// No host, or no port.
+    /// The host or the port is missing.
     #[error("{text}: expected host:port, with IPv6 addresses in brackets")]
     HostPort {
-        /// As given.
+        /// The text.
         text: String,
     },
-    /// Options that are not `key=value`.
+    /// Options are not of the form `key=value`.
     #[error("{text}: options are written ?key=value&key=value")]
     Options {
-        /// As given.
+        /// The text.
         text: String,
     },
 }
 
 impl ControlAddr {
-    /// Parses, looking for `shm:NAME` in `dir`. [`FromStr`] uses the [runtime directory](super::runtime_dir()).
+    /// Parses an address; `shm:NAME` is located in `dir`. [`FromStr`] uses the [runtime
+    /// directory](super::runtime_dir()).
+    ///
+    /// # Errors
+    /// [`AddrError`] for the first fault found.
     pub fn parse_in(text: &str, dir: &Path) -> Result<ControlAddr, AddrError> {
         let owned = || text.to_owned();
         let no_scheme = || AddrError::Scheme { text: owned() };
@@ -137,7 +141,7 @@ impl ControlAddr {
         })
     }
 
-    /// A TCP endpoint.
+    /// The address of a TCP endpoint.
     pub fn tcp(addr: std::net::SocketAddr) -> ControlAddr {
         ControlAddr {
             scheme: Scheme::Tcp,
@@ -150,7 +154,7 @@ impl ControlAddr {
         }
     }
 
-    /// The same kind of address with the same options, at `endpoint`: what a listener at port 0 turns out to be.
+    /// This address with the same options at `endpoint`: the actual address of a listener at port 0.
     pub fn at(&self, endpoint: std::net::SocketAddr) -> ControlAddr {
         let there = ControlAddr {
             scheme: self.scheme,
@@ -163,8 +167,8 @@ impl ControlAddr {
         }
     }
 
-    /// The same address with `key=value` among its options, in place of the value that `key` had. An address that is
-    /// a path has no options and stays as it is.
+    /// This address with option `key=value`, which replaces an earlier value of `key`. An address that is a path has no
+    /// options and stays unchanged.
     pub fn with_option(&self, key: &str, value: &str) -> ControlAddr {
         let Endpoint::HostPort { .. } = self.place else {
             return self.clone();
@@ -177,7 +181,7 @@ impl ControlAddr {
         addr.spelled(authority)
     }
 
-    /// With the text that says what the other fields say.
+    /// Sets the text according to the other fields.
     fn spelled(mut self, authority: &str) -> ControlAddr {
         let query: Vec<String> = self.options.iter().map(|(k, v)| format!("{k}={v}")).collect();
         let mark = if query.is_empty() { "" } else { "?" };
@@ -185,12 +189,12 @@ impl ControlAddr {
         self
     }
 
-    /// Which fabric it is meant for.
+    /// Scheme, which selects the fabric.
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Where the socket is.
+    /// Location of the socket.
     pub fn place(&self) -> &Endpoint {
         &self.place
     }
@@ -208,7 +212,7 @@ impl ControlAddr {
         self.options.iter().map(|(key, _)| key.as_str())
     }
 
-    /// Whether descriptors can pass.
+    /// Whether descriptors can be sent.
     pub fn carries_fds(&self) -> bool {
         matches!(self.place, Endpoint::Path(_))
     }

@@ -1,7 +1,7 @@
-//! [`ControlListener`]: takes an address, replaces what a dead server left there, respects a live one.
+//! [`ControlListener`]: binds an address, removes the socket of a dead server, never that of a live one.
 //!
-//! A server holds a lock on `PATH.lock` as long as it lives; the system drops the lock with the process. Who
-//! has the lock may remove a socket file, so two servers that start at once cannot remove each other's.
+//! A server holds a lock on `PATH.lock` while it lives; the system releases the lock with the process. Only the holder
+//! of the lock may remove a socket file, so two servers that start at once cannot remove each other's.
 
 use super::addr::{ControlAddr, Endpoint};
 use super::frame::refusal;
@@ -17,33 +17,33 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Connections that wait to be accepted.
+/// Most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// An address could not be taken.
+/// Errors of binding an address.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// A live server has it.
+    /// A live server uses the address.
     #[error("address in use: another server listens at {addr}")]
     InUse {
-        /// As asked for.
+        /// Requested address.
         addr: String,
     },
-    /// There is a file that is no socket: we do not remove it.
+    /// The path is a file other than a socket, which we do not remove.
     #[error("{path} exists and is not a socket")]
     NotASocket {
-        /// Which.
+        /// Path of the file.
         path: String,
     },
     /// A system call failed.
     #[error("{what} for {addr} failed: {source}")]
     System {
-        /// The call.
+        /// Name of the call.
         what: &'static str,
-        /// As asked for.
+        /// Requested address.
         addr: String,
-        /// What the system said.
+        /// Error of the system call.
         source: io::Error,
     },
 }
@@ -66,7 +66,10 @@ enum Kind {
 }
 
 impl ControlListener {
-    /// Listens at `addr`. Port 0 means any free one: see [`addr`](ControlListener::addr).
+    /// Listens at `addr`. Port 0 means any free port: see [`addr`](ControlListener::addr).
+    ///
+    /// # Errors
+    /// [`ListenError`] if the address is in use or a system call fails.
     pub fn bind(addr: &ControlAddr) -> Result<ControlListener, ListenError> {
         match addr.place() {
             Endpoint::Path(path) => bind_unix(addr, path),
@@ -74,24 +77,27 @@ impl ControlListener {
         }
     }
 
-    /// Where clients connect to.
+    /// Address for clients.
     pub fn addr(&self) -> &ControlAddr {
         &self.addr
     }
 
-    /// The next connection that waits, if one does. Never blocks. When this process has no descriptors left,
-    /// the connection is told so and closed: waiting would make `poll` return for ever.
+    /// Accepts a waiting connection, if any. Never blocks. When this process is out of descriptors, the connection gets
+    /// an error and is closed; otherwise it would make `poll` return continuously.
+    ///
+    /// # Errors
+    /// The system's `accept` fails.
     pub fn accept(&self) -> io::Result<Option<ControlStream>> {
         let accepted = match self.accept_one() {
             Err(error) if is_out_of_descriptors(&error) => {
-                tracing::warn!(addr = %self.addr, "a connection is refused: too many open files");
+                tracing::warn!(addr = %self.addr, "connection refused: too many open files");
                 self.spare.lend(|| self.refuse_one())
             }
             other => other.map(Some),
         };
         match accepted {
             Ok(stream) => Ok(stream),
-            // A connection that was gone before we took it is no news.
+            // A connection that ended before it was accepted is no error.
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {
                     Ok(None)
@@ -114,7 +120,7 @@ impl ControlListener {
         Ok(None)
     }
 
-    /// For `poll`.
+    /// Descriptor for `poll`.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match &self.kind {
             Kind::Unix { listener, .. } => listener.as_fd(),
@@ -131,7 +137,7 @@ impl Drop for ControlListener {
     }
 }
 
-/// A descriptor kept to be given up when there are no others.
+/// A reserved descriptor, released when there are no others.
 #[derive(Debug)]
 struct Spare(Mutex<Option<WakeFd>>);
 
@@ -140,7 +146,7 @@ impl Spare {
         Spare(Mutex::new(WakeFd::new().ok()))
     }
 
-    /// Runs `with` while the spare descriptor is free for it.
+    /// Calls `with` while the spare descriptor is closed.
     fn lend<T>(&self, with: impl FnOnce() -> T) -> T {
         let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         drop(spare.take());
@@ -193,7 +199,7 @@ fn bind_unix(addr: &ControlAddr, path: &Path) -> Result<ControlListener, ListenE
     })
 }
 
-/// Removes the socket of a dead server. We hold the lock, so only a program without one can be alive there.
+/// Removes the socket of a dead server. We hold the lock, so only a program that does not use the lock could be alive.
 fn remove_stale(addr: &ControlAddr, path: &Path) -> Result<(), ListenError> {
     let stat = match rustix::fs::lstat(path) {
         Ok(stat) => stat,
@@ -215,7 +221,7 @@ fn remove_stale(addr: &ControlAddr, path: &Path) -> Result<(), ListenError> {
     std::fs::remove_file(path).map_err(system("removing the socket of a dead server", addr))
 }
 
-/// Binds, restricts to this user, and only then listens: nobody can connect in between.
+/// Binds, restricts access to this user, and only then listens: other users cannot connect in between.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -230,7 +236,7 @@ fn system(what: &'static str, addr: &ControlAddr) -> impl FnOnce(io::Error) -> L
     move |source| ListenError::System { what, addr, source }
 }
 
-/// The right to the socket file at `path`.
+/// Ownership of the socket file at `path`, by its lock.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -239,7 +245,10 @@ struct SocketFile {
 }
 
 impl SocketFile {
-    /// `WouldBlock` when somebody alive has it.
+    /// Takes the lock.
+    ///
+    /// # Errors
+    /// `WouldBlock` if a live process holds it.
     fn lock(path: &Path) -> io::Result<SocketFile> {
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
@@ -261,7 +270,7 @@ impl SocketFile {
     }
 
     fn remove(&self) {
-        // Left behind, they would only be taken for a dead server's.
+        // A file left behind would look like that of a dead server.
         let _ = std::fs::remove_file(&self.path);
         let _ = std::fs::remove_file(&self.lock_path);
     }

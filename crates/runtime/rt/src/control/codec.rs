@@ -11,72 +11,75 @@ use drover_verbs::Export;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// A struct that travels as one frame.
+/// A struct that is sent as one frame.
 pub trait Message: Sized {
-    /// At least [`kind::APPLICATION`](super::kind::APPLICATION), unique in its protocol.
+    /// Kind of the frame: at least [`kind::APPLICATION`](super::kind::APPLICATION), unique in its protocol.
     const KIND: u16;
 
     /// Writes all fields.
     fn encode(&self, to: &mut Writer);
 
-    /// Reads all fields, checking every value. Surplus bytes are an error that the caller of this reports.
+    /// Reads all fields, checking every value. The caller checks for surplus bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError`] for the first bad field.
     fn decode(from: &mut Reader<'_>) -> Result<Self, DecodeError>;
 }
 
-/// A message that does not fit a frame.
+/// Errors of encoding a message that does not fit a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// The body.
+    /// The body is too long.
     #[error("a message of {bytes} bytes, at most {BODY_BYTES_MAX} are allowed")]
     TooLong {
-        /// Its length.
+        /// Length of the body.
         bytes: usize,
     },
-    /// The descriptors.
+    /// There are too many descriptors.
     #[error("a message with {count} descriptors, at most {FDS_MAX} are allowed")]
     TooManyFds {
-        /// How many different ones.
+        /// Number of distinct descriptors.
         count: usize,
     },
 }
 
-/// A body that is not the message it claims to be.
+/// Errors of decoding a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
     /// The body ends inside a field.
     #[error("the message ends after {at} bytes, inside a field")]
     Truncated {
-        /// Where the field began.
+        /// Offset of the field.
         at: usize,
     },
-    /// There is more after the last field.
+    /// There are bytes after the last field.
     #[error("{bytes} bytes after the end of the message")]
     Surplus {
-        /// How many.
+        /// Number of surplus bytes.
         bytes: usize,
     },
-    /// There are descriptors that no field refers to.
-    #[error("{count} descriptors that nothing in the message refers to")]
+    /// There are descriptors without a field that refers to them.
+    #[error("{count} surplus descriptors in the message")]
     SurplusFds {
-        /// How many.
+        /// Number of surplus descriptors.
         count: usize,
     },
-    /// A field has a value that it cannot have.
+    /// A field has an invalid value.
     #[error("{field} cannot be {value}")]
     Value {
-        /// Which.
+        /// Name of the field.
         field: &'static str,
-        /// What was there.
+        /// Received value.
         value: u64,
     },
-    /// Another kind of message was expected.
+    /// The message is of another kind.
     #[error("a message of kind {found} where {expected} was expected")]
     Kind {
-        /// What was expected.
+        /// Expected kind.
         expected: u16,
-        /// What came.
+        /// Received kind.
         found: u16,
     },
 }
@@ -119,7 +122,7 @@ impl Writer {
         self.raw(&value.to_le_bytes())
     }
 
-    /// Appends bytes without a length: both sides know it.
+    /// Appends bytes of a length that both sides know.
     pub fn raw(&mut self, bytes: &[u8]) -> &mut Writer {
         self.body.extend_from_slice(bytes);
         self
@@ -131,7 +134,7 @@ impl Writer {
             .raw(bytes)
     }
 
-    /// Appends an export. A descriptor that several exports of one message share travels once.
+    /// Appends an export. A descriptor shared by several exports of one message is sent once.
     pub fn export(&mut self, export: &Export) -> &mut Writer {
         self.bytes(&export.bytes);
         self.u8(u8::try_from(export.fds.len()).unwrap_or(u8::MAX));
@@ -150,7 +153,10 @@ impl Writer {
         self.fds.len() - 1
     }
 
-    /// Body and descriptors, if they fit a frame.
+    /// Returns body and descriptors.
+    ///
+    /// # Errors
+    /// [`EncodeError`] if they do not fit a frame.
     pub fn finish(self) -> Result<(Vec<u8>, Vec<Arc<OwnedFd>>), EncodeError> {
         if self.body.len() > BODY_BYTES_MAX {
             return Err(EncodeError::TooLong {
@@ -165,13 +171,13 @@ impl Writer {
         Ok(self.into_parts())
     }
 
-    /// Body and descriptors, for [`ControlStream::send`](super::ControlStream::send), which checks whether they fit.
+    /// Returns body and descriptors for [`ControlStream::send`](super::ControlStream::send), which checks their size.
     pub fn into_parts(self) -> (Vec<u8>, Vec<Arc<OwnedFd>>) {
         (self.body, self.fds)
     }
 }
 
-/// Takes a body apart, checking every length.
+/// Decodes a body, checking every length.
 #[derive(Debug)]
 pub struct Reader<'a> {
     body: &'a [u8],
@@ -193,6 +199,9 @@ impl<'a> Reader<'a> {
     }
 
     /// The next `len` bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] if fewer are left.
     pub fn raw(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
         let rest = &self.body[self.at..];
         let out = rest.get(..len).ok_or(DecodeError::Truncated { at: self.at })?;
@@ -206,11 +215,17 @@ impl<'a> Reader<'a> {
     }
 
     /// The next byte.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] if none is left.
     pub fn u8(&mut self) -> Result<u8, DecodeError> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// The next byte, which is 0 or 1.
+    /// The next byte, which must be 0 or 1.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the field is truncated or its value is out of range.
     pub fn bool(&mut self, field: &'static str) -> Result<bool, DecodeError> {
         match self.u8()? {
             0 => Ok(false),
@@ -223,21 +238,33 @@ impl<'a> Reader<'a> {
     }
 
     /// The next 2 bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] if fewer are left.
     pub fn u16(&mut self) -> Result<u16, DecodeError> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
     /// The next 4 bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] if fewer are left.
     pub fn u32(&mut self) -> Result<u32, DecodeError> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
     /// The next 8 bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] if fewer are left.
     pub fn u64(&mut self) -> Result<u64, DecodeError> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
     /// A byte string of at most `max` bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the field is truncated or its value is out of range.
     pub fn bytes(&mut self, field: &'static str, max: usize) -> Result<&'a [u8], DecodeError> {
         let len = self.u32()? as usize;
         if len > max {
@@ -249,7 +276,10 @@ impl<'a> Reader<'a> {
         self.raw(len)
     }
 
-    /// An export. Its content is the provider's to check.
+    /// An export. The provider checks its contents.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the field is truncated or its value is out of range.
     pub fn export(&mut self) -> Result<Export, DecodeError> {
         let bytes = self.bytes("export length", Export::BYTES_MAX)?.to_vec();
         let count = self.u8()?;
@@ -272,12 +302,15 @@ impl<'a> Reader<'a> {
         Ok(Export { bytes, fds })
     }
 
-    /// Bytes not read yet.
+    /// Number of bytes not read yet.
     pub fn remaining(&self) -> usize {
         self.body.len() - self.at
     }
 
-    /// Nothing may be left.
+    /// Checks that all bytes and descriptors were used.
+    ///
+    /// # Errors
+    /// [`DecodeError`] for surplus bytes or descriptors.
     pub fn finish(self) -> Result<(), DecodeError> {
         match (self.remaining(), self.fds.len() - self.fds_used) {
             (0, 0) => Ok(()),
@@ -288,7 +321,10 @@ impl<'a> Reader<'a> {
 }
 
 impl Frame {
-    /// The frame as message `M`, whole and nothing else.
+    /// Decodes the whole frame as message `M`.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the kind or the body does not match.
     pub fn decode<M: Message>(&self) -> Result<M, DecodeError> {
         if self.kind != M::KIND {
             return Err(DecodeError::Kind {

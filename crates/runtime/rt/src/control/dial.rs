@@ -1,12 +1,12 @@
-//! [`Dial`]: how a client reaches its server, again and again.
+//! [`Dial`]: makes a client's connection attempts to its server.
 
 use super::{ControlAddr, ControlStream, DialError, LocalListener};
 use drover_base::Ns;
 
-/// How long an attempt at an address may block.
+/// Longest time that an attempt may block.
 pub const ATTEMPT_MAX: Ns = Ns::from_s(1);
 
-/// How to reach a server, again and again.
+/// Makes connection attempts to one server, any number of times.
 pub struct Dial(Box<dyn FnMut() -> Result<ControlStream, DialError> + Send>);
 
 impl Dial {
@@ -15,21 +15,21 @@ impl Dial {
         Dial(Box::new(dial))
     }
 
-    /// Always the same address. An attempt blocks for a second at most.
+    /// Always connects to the same address. An attempt blocks for at most a second.
     pub fn to(addr: ControlAddr) -> Dial {
         Dial::new(move || ControlStream::connect(&addr, ATTEMPT_MAX))
     }
 
-    /// A server of this process that lets in who knocks at `listener`.
+    /// Connects to a server of this process that accepts from `listener`.
     pub fn at(listener: &LocalListener) -> Dial {
         let listener = listener.clone();
         Dial::new(move || Ok(listener.connect()))
     }
 
-    /// An attempt.
+    /// Makes one attempt.
     ///
     /// # Errors
-    /// Nobody there, or nobody who answers in time.
+    /// [`DialError`] if no server listens or none answers in time.
     pub fn attempt(&mut self) -> Result<ControlStream, DialError> {
         (self.0)()
     }

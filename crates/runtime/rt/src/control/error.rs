@@ -4,49 +4,49 @@ use super::frame::FrameError;
 use super::heartbeat::MISSED_MAX;
 use std::io;
 
-/// Why a control channel ended, or refused to send.
+/// Reasons for the end of a control channel, or for refusing to send.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
-    /// End of stream: the peer closed it or died.
+    /// End of stream: the peer closed the channel or died.
     #[error("the peer closed the control channel")]
     Closed,
     /// End of stream inside a frame.
     #[error("the peer closed the control channel in the middle of a frame")]
     ClosedMidFrame,
-    /// We closed it ourselves.
+    /// This end closed the channel.
     #[error("closed on this side")]
     ByUs,
-    /// No heartbeat.
+    /// No heartbeat arrived.
     #[error("the peer has been silent for {MISSED_MAX} heartbeats")]
     Silent,
-    /// It does not read what we send.
+    /// The peer does not read.
     #[error("the peer does not read: {queued_bytes} bytes wait for it")]
     Stalled {
         /// Bytes in our queue.
         queued_bytes: usize,
     },
-    /// Not a frame.
+    /// The received bytes are not a frame.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// The peer said why it does not want us.
+    /// The peer refused, with a reason.
     #[error("refused by the peer: {reason} (code {code})")]
     Refused {
-        /// Its number; the application's protocol says what it means.
+        /// Code, defined by the application's protocol.
         code: u16,
-        /// In its words, printable, at most 256 bytes.
+        /// The peer's text: printable, at most 256 bytes.
         reason: String,
     },
-    /// A body over the limit: a bug of the caller, nothing was sent.
+    /// The body exceeds the limit: a bug of the caller; nothing was sent.
     #[error("a message of {bytes} bytes cannot be sent")]
     TooLong {
-        /// Its length.
+        /// Length of the body in bytes.
         bytes: usize,
     },
-    /// Descriptors over the limit: a bug of the caller, nothing was sent.
+    /// The number of descriptors exceeds the limit: a bug of the caller; nothing was sent.
     #[error("a message with {count} descriptors cannot be sent")]
     TooManyFds {
-        /// How many.
+        /// Number of descriptors.
         count: usize,
     },
     /// Shared memory cannot be passed to another machine.
@@ -55,20 +55,20 @@ pub enum ControlError {
          (use an address that begins with shm: or unix:)"
     )]
     FdsOverTcp,
-    /// A reply did not come before the deadline.
+    /// No reply arrived before the deadline.
     #[error("no answer before the deadline")]
     Timeout,
     /// A system call failed.
     #[error("{what} failed: {source}")]
     System {
-        /// The call.
+        /// Name of the call.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system call.
         source: io::Error,
     },
 }
 
-/// What may be the matter when nobody listens.
+/// Likely reasons for a refused connection.
 fn after_refusal(addr: &str) -> &'static str {
     match addr.split_once(':').map_or("", |(scheme, _)| scheme) {
         "tcp" => " (`drover serve` listens on TCP with --control-listen only)",
@@ -77,44 +77,44 @@ fn after_refusal(addr: &str) -> &'static str {
     }
 }
 
-/// A server could not be reached.
+/// Errors of connecting to a server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DialError {
-    /// No such socket file.
+    /// The socket file does not exist.
     #[error("no server at {addr}: {path} does not exist (start one with `drover serve`)")]
     NoServer {
-        /// As asked for.
+        /// Requested address.
         addr: String,
-        /// Where we looked.
+        /// Path of the socket file.
         path: String,
     },
-    /// Nobody listens: the server died, or has another port.
+    /// No process listens: the server died, or uses another port.
     #[error("no server answers at {addr}: connection refused{}", after_refusal(addr))]
     Refused {
-        /// As asked for.
+        /// Requested address.
         addr: String,
     },
-    /// A host name that is not one.
+    /// The host name cannot be resolved.
     #[error("{host}: {source}")]
     Resolve {
-        /// The name.
+        /// Host name.
         host: String,
-        /// What the resolver said.
+        /// Error of the resolver.
         source: io::Error,
     },
-    /// It listens but does not accept.
+    /// The server listens but does not accept.
     #[error("the server at {addr} does not answer")]
     Timeout {
-        /// As asked for.
+        /// Requested address.
         addr: String,
     },
-    /// Something else.
+    /// Another system error.
     #[error("connecting to {addr} failed: {source}")]
     System {
-        /// As asked for.
+        /// Requested address.
         addr: String,
-        /// What the system said.
+        /// Error of the system call.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Frames on the wire, and the reader that takes them in any chunking.
+//! Frames in wire format, and the reader that accepts them in any chunking.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -6,37 +6,37 @@ use std::sync::Arc;
 
 /// First bytes of every frame: "DRVC" as little-endian.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"DRVC");
-/// Version of the framing. The messages inside carry their own.
+/// Version of the framing. Messages inside have versions of their own.
 pub const VERSION: u16 = 1;
 /// Bytes of a frame's header.
 pub const HEADER_BYTES: usize = 16;
 /// Longest body, bytes.
 pub const BODY_BYTES_MAX: usize = 64 << 10;
-/// Most descriptors with one frame: enough for the bells of 240 workers, and less than Linux sends at once (253),
-/// so that a flood is noticed.
+/// Most descriptors of one frame: enough for the bells of 240 workers, and fewer than Linux sends at once (253), so
+/// that a flood is noticed.
 pub const FDS_MAX: usize = 250;
 
-/// Kinds of frames that the channel itself understands.
+/// Kinds of frames defined by the channel itself.
 pub mod kind {
-    /// "I am alive; are you?" No body.
+    /// Heartbeat that asks for a [`PONG`]. No body.
     pub const PING: u16 = 1;
-    /// The answer. No body.
+    /// Answer to a [`PING`]. No body.
     pub const PONG: u16 = 2;
-    /// "Go away, because": code `u16`, length `u16`, text. The sender closes after it.
+    /// Refusal: code `u16`, length `u16`, text. The sender closes the channel after it.
     pub const ERROR: u16 = 3;
-    /// One [`Export`](drover_verbs::Export): the connection exchange.
+    /// One [`Export`](drover_verbs::Export), for connecting queue pairs.
     pub const EXPORT: u16 = 4;
-    /// "My end is connected." No body.
+    /// The sender's end is connected. No body.
     pub const READY: u16 = 5;
-    /// "Who are you?" See [`service`](crate::control::service).
+    /// Query about the service. See [`service`](crate::control::service).
     pub const ENQUIRY: u16 = 6;
-    /// The answer.
+    /// Answer to [`ENQUIRY`].
     pub const ANNOUNCEMENT: u16 = 7;
-    /// "I want to speak to this shard."
+    /// Selects the shard that the channel is for.
     pub const VISIT: u16 = 8;
-    /// "What have you done?"
+    /// Query for statistics.
     pub const QUESTION: u16 = 9;
-    /// The answer.
+    /// Answer to [`QUESTION`].
     pub const FIGURES: u16 = 10;
     /// The first kind that applications may use.
     pub const APPLICATION: u16 = 16;
@@ -44,63 +44,63 @@ pub mod kind {
 
 /// Codes of error frames. Applications use [`refusal::APPLICATION`] and above.
 pub mod refusal {
-    /// What arrived was no frame.
+    /// The received bytes are not a frame.
     pub const BAD_FRAME: u16 = 1;
-    /// The server has as many connections as it may have.
+    /// The server has reached its limit of connections.
     pub const TOO_MANY_CONNECTIONS: u16 = 2;
-    /// The server is going away.
+    /// The server is shutting down.
     pub const SHUTTING_DOWN: u16 = 3;
-    /// A frame arrived whose body is not what its kind says, or that does not belong here.
+    /// The body of a frame does not match its kind, or the frame is not allowed here.
     pub const BAD_MESSAGE: u16 = 4;
     /// The first code that applications may use.
     pub const APPLICATION: u16 = 64;
 }
 
-/// One message and the descriptors that came with it.
+/// One message and the descriptors received with it.
 #[derive(Clone, Debug, Default)]
 pub struct Frame {
-    /// What it is: see [`kind`].
+    /// Kind of the message: see [`kind`].
     pub kind: u16,
-    /// At most [`BODY_BYTES_MAX`].
+    /// Body, at most [`BODY_BYTES_MAX`] bytes.
     pub body: Vec<u8>,
-    /// At most [`FDS_MAX`].
+    /// Descriptors, at most [`FDS_MAX`].
     pub fds: Vec<Arc<OwnedFd>>,
 }
 
-/// What arrived is not a frame. The connection cannot go on: nobody knows where the next frame starts.
+/// Errors of a malformed frame. The connection cannot continue, because the start of the next frame is unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// The other side speaks something else.
+    /// The peer uses another protocol.
     #[error("not a drover control channel (starts with {found:#010x})")]
     Magic {
-        /// What was there.
+        /// Received value.
         found: u32,
     },
-    /// The other side is of another release.
-    #[error("the peer speaks version {theirs} of the control channel, we speak {VERSION}")]
+    /// The peer uses another version of the framing.
+    #[error("the peer uses version {theirs} of the control channel, this end version {VERSION}")]
     Version {
-        /// Its version.
+        /// The peer's version.
         theirs: u16,
     },
-    /// Longer than any frame may be.
+    /// The body is longer than the limit.
     #[error("a frame of {bytes} bytes, at most {BODY_BYTES_MAX} are allowed")]
     TooLong {
-        /// The length announced.
+        /// Announced length in bytes.
         bytes: usize,
     },
-    /// More descriptors than a frame may have, announced or sent.
+    /// More descriptors are announced or sent than the limit.
     #[error("more than {FDS_MAX} descriptors at once")]
     TooManyFds,
     /// Fewer descriptors arrived than the frame announced.
-    #[error("a frame announced {announced} descriptors and brought {arrived}")]
+    #[error("a frame announced {announced} descriptors but {arrived} arrived")]
     MissingFds {
-        /// In the header.
+        /// Number in the header.
         announced: usize,
-        /// Beside the bytes.
+        /// Number received.
         arrived: usize,
     },
-    /// The system dropped descriptors: too many were sent, or our limit of open files is reached.
+    /// The system dropped descriptors: too many were sent, or our limit of open files was reached.
     #[error("descriptors were lost on the way: more than {FDS_MAX} sent, or too many open files here")]
     LostFds,
     /// Reserved bits are set.
@@ -111,16 +111,19 @@ pub enum FrameError {
 /// A header, decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// The frame's kind.
+    /// Kind of the frame.
     pub kind: u16,
-    /// Body length, at most [`BODY_BYTES_MAX`].
+    /// Length of the body in bytes, at most [`BODY_BYTES_MAX`].
     pub body_bytes: usize,
-    /// Descriptors, at most [`FDS_MAX`].
+    /// Number of descriptors, at most [`FDS_MAX`].
     pub fd_count: usize,
 }
 
 impl Header {
-    /// The bytes as they travel. Panics when a limit is exceeded: callers check what they send.
+    /// Encodes the header.
+    ///
+    /// # Panics
+    /// If a limit is exceeded: callers check what they send.
     pub fn encode(self) -> [u8; HEADER_BYTES] {
         assert!(
             self.body_bytes <= BODY_BYTES_MAX,
@@ -137,7 +140,10 @@ impl Header {
         out
     }
 
-    /// Checks and decodes.
+    /// Checks and decodes a header.
+    ///
+    /// # Errors
+    /// [`FrameError`] for the first fault found.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header, FrameError> {
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;
@@ -166,14 +172,14 @@ impl Header {
     }
 }
 
-/// Cuts a byte stream into frames. Pure: it is handed bytes and descriptors and owns no socket.
+/// Splits a byte stream into frames. Pure: it receives bytes and descriptors and owns no socket.
 ///
-/// Call [`next`](FrameReader::next) until it returns `None`, and only then [`push`](FrameReader::push) more:
-/// then it never holds more than one incomplete frame and one chunk.
+/// Call [`next`](FrameReader::next) until it returns `None` before you [`push`](FrameReader::push) more: then it never
+/// holds more than one incomplete frame and one chunk.
 #[derive(Debug, Default)]
 pub struct FrameReader {
     bytes: Vec<u8>,
-    /// Bytes before this belong to frames already taken.
+    /// Offset before which bytes belong to frames already taken.
     start: usize,
     fds: VecDeque<Arc<OwnedFd>>,
 }
@@ -184,7 +190,10 @@ impl FrameReader {
         FrameReader::default()
     }
 
-    /// Takes a chunk of the stream and the descriptors that came with it.
+    /// Adds a chunk of the stream and the descriptors received with it.
+    ///
+    /// # Errors
+    /// [`FrameError::TooManyFds`] if more descriptors wait than one frame may have.
     pub fn push(
         &mut self,
         bytes: &[u8],
@@ -201,7 +210,10 @@ impl FrameReader {
         Ok(())
     }
 
-    /// The next complete frame, if there is one. After an error the stream is unusable.
+    /// The next complete frame, if any.
+    ///
+    /// # Errors
+    /// [`FrameError`]; after that the stream is unusable.
     #[allow(clippy::should_implement_trait, reason = "it can fail and go on later")]
     pub fn next(&mut self) -> Result<Option<Frame>, FrameError> {
         let Some(header) = self.header()? else {
@@ -209,7 +221,7 @@ impl FrameReader {
         };
         let body_start = self.start + HEADER_BYTES;
         let Some(body) = self.bytes.get(body_start..body_start + header.body_bytes) else {
-            // An incomplete frame keeps the descriptors it announced; whatever came on top is closed.
+            // An incomplete frame keeps the descriptors that it announced; surplus ones are closed.
             self.fds.truncate(header.fd_count);
             return Ok(None);
         };
@@ -228,7 +240,7 @@ impl FrameReader {
         Ok(Some(frame))
     }
 
-    /// The header at the front, once it is there.
+    /// The header at the front, if it is complete.
     fn header(&mut self) -> Result<Option<Header>, FrameError> {
         let rest = &self.bytes[self.start..];
         if let Some(magic) = rest.first_chunk::<4>() {
@@ -243,7 +255,7 @@ impl FrameReader {
         rest.first_chunk::<HEADER_BYTES>().map(Header::decode).transpose()
     }
 
-    /// Whether a frame has begun and not ended.
+    /// Whether the buffer holds an incomplete frame.
     pub fn is_mid_frame(&self) -> bool {
         self.bytes.len() > self.start
     }
@@ -259,8 +271,11 @@ impl FrameReader {
     }
 }
 
-/// Fuzzing entry: reads `input` as a stream, chunked as its first byte says, and checks the reader's promises.
-/// Returns how many frames were in it. Panics only when a promise is broken.
+/// Fuzzing entry: reads `input` as a stream, chunked as its first byte says, and checks the reader's guarantees.
+/// Returns the number of frames.
+///
+/// # Panics
+/// If a guarantee is violated.
 pub fn fuzz_frames(input: &[u8]) -> usize {
     let Some((&chunk, stream)) = input.split_first() else {
         return 0;

@@ -1,24 +1,24 @@
-//! [`Heartbeat`]: when to send a ping and when to give a peer up.
+//! [`Heartbeat`]: decides when to send a ping and when a peer is dead.
 
 use drover_base::Ns;
 
-/// How often both ends look.
+/// Time between checks at both ends.
 pub const BEAT_EVERY: Ns = Ns::from_s(1);
-/// Looks in a row without hearing anything that make a peer dead.
+/// Consecutive checks without a frame from the peer after which it is dead.
 pub const MISSED_MAX: u32 = 3;
 
-/// What a look decided.
+/// Result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Beat {
     /// Nothing to do.
     Fine,
-    /// We have been silent: send a ping.
+    /// We have sent nothing: send a ping.
     SendPing,
-    /// The peer has been silent for [`MISSED_MAX`] looks.
+    /// The peer has sent nothing for [`MISSED_MAX`] checks.
     Dead,
 }
 
-/// Counts looks, not time: a look happens at most once per [`BEAT_EVERY`], however late.
+/// Counts checks, not time: there is at most one check per [`BEAT_EVERY`], however late.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Heartbeat {
     next_look: Option<Ns>,
@@ -28,23 +28,23 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// The peer said something.
+    /// Records that the peer sent something.
     pub fn heard(&mut self) {
         self.heard = true;
     }
 
-    /// Whether the next [`poll`](Heartbeat::poll) at `now` would decide anything.
+    /// Whether a check is due at `now`.
     pub fn is_due(&self, now: Ns) -> bool {
         self.next_look.is_none_or(|at| now >= at)
     }
 
-    /// When to look next.
+    /// Time of the next check.
     pub fn next_look(&self) -> Ns {
         self.next_look.unwrap_or(Ns::ZERO)
     }
 
-    /// Looks, if it is time. `sent` counts the frames we have sent so far. Everything that had arrived must
-    /// have been [`heard`](Heartbeat::heard) before.
+    /// Checks if it is due. `sent` is the number of frames that we have sent so far. Call [`heard`](Heartbeat::heard)
+    /// for all frames that have arrived first.
     pub fn poll(&mut self, now: Ns, sent: u64) -> Beat {
         let Some(at) = self.next_look else {
             self.next_look = Some(now + BEAT_EVERY);
@@ -63,7 +63,7 @@ impl Heartbeat {
             return Beat::Dead;
         }
         let silent = sent == self.sent_before;
-        // A ping sent now shows up in `sent`: it must not pass for traffic at the next look.
+        // `sent` will include a ping sent now, which must not count as traffic in the next check.
         self.sent_before = sent + u64::from(silent);
         if silent { Beat::SendPing } else { Beat::Fine }
     }
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_silent_peer_dies_after_three_looks_and_not_before() {
         let mut beat = Heartbeat::default();
-        // Every ping is a frame sent.
+        // Every ping counts as a frame sent.
         let mut sent = 0;
         let mut look = |s| {
             let beat = beat.poll(Ns::from_s(s), sent);

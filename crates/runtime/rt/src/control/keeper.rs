@@ -1,4 +1,4 @@
-//! [`Keeper`]: heartbeats for applications that do not poll for a while.
+//! [`Keeper`]: heartbeats for applications that do not poll for some time.
 
 use super::heartbeat::BEAT_EVERY;
 use super::outbound::Outbound;
@@ -7,8 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A small thread that sends a stream's heartbeats while its owner is busy elsewhere (a blocking client
-/// between calls, an async one whose executor is late). Stops when dropped, or when the stream is.
+/// A small thread that sends a stream's heartbeats while its owner does not poll (a blocking client between calls, an
+/// async one whose executor is late). It stops when it or the stream is dropped.
 #[derive(Debug)]
 pub struct Keeper {
     stop: Arc<Stop>,
@@ -22,7 +22,7 @@ struct Stop {
 }
 
 impl Keeper {
-    /// Keeps `out` alive with a ping whenever nothing was sent for a second.
+    /// Sends a ping on `out` whenever no frame was sent for a second.
     pub(super) fn start(out: &Arc<Outbound>) -> io::Result<Keeper> {
         Keeper::start_every(out, BEAT_EVERY.to_duration())
     }
@@ -57,7 +57,7 @@ impl Drop for Keeper {
         *self.stop.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // It holds no lock while it runs anything that could panic.
+            // It holds no lock while running code that could panic.
             let _ = thread.join();
         }
     }

@@ -1,39 +1,41 @@
-//! [`LocalListener`]: connecting within one process.
+//! [`LocalListener`]: control channels within one process.
 
 use super::ControlStream;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where clients of a server in the same process knock: what a [`ControlListener`](super::ControlListener) is between
-/// processes. Clones are the same listener. It outlives a server that goes: who knocks meanwhile waits for the next.
+/// Listener for clients of a server in the same process, like a [`ControlListener`](super::ControlListener) between
+/// processes. Clones are the same listener. It outlives its server: connections made meanwhile wait for the next
+/// server.
 #[derive(Clone, Default)]
 pub struct LocalListener(Arc<Mutex<VecDeque<ControlStream>>>);
 
 impl LocalListener {
-    /// A listener where nobody has knocked.
+    /// A listener without connections.
     pub fn new() -> LocalListener {
         LocalListener::default()
     }
 
-    /// Knocks; the other end is the server's. Never blocks and never fails: the server may answer late, or never.
+    /// Connects; the other end waits for the server. Never blocks and never fails: the server may answer late, or
+    /// never.
     pub fn connect(&self) -> ControlStream {
         let (ours, theirs) = ControlStream::pair();
         self.knocking().push_back(theirs);
         ours
     }
 
-    /// The server's end of whoever has waited longest.
+    /// Takes the server's end of the oldest waiting connection.
     pub fn accept(&self) -> Option<ControlStream> {
         self.knocking().pop_front()
     }
 
-    /// Sends away everybody who waits: their ends find the peer gone.
+    /// Drops all waiting connections: their clients find the peer gone.
     pub fn clear(&self) {
         self.knocking().clear();
     }
 
     fn knocking(&self) -> MutexGuard<'_, VecDeque<ControlStream>> {
-        // A queue is whole whenever its lock is let go, even by a panic.
+        // The queue is consistent whenever the lock is released, even by a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Bytes that one direction holds before its writer would block, like a socket buffer.
+/// Most bytes in one direction before its writer would block, like a socket buffer.
 const PIPE_BYTES: usize = 64 << 10;
 
 /// One direction.
@@ -21,14 +21,14 @@ struct PipeState {
     bytes: VecDeque<u8>,
     /// Bytes ever read: stream positions count from the start.
     taken: u64,
-    /// Descriptors and the position of the byte they travel with, ascending.
+    /// Descriptors and the position of the byte they are sent with, ascending.
     fds: VecDeque<(u64, Vec<Arc<OwnedFd>>)>,
     closed: bool,
 }
 
 impl Pipe {
     fn lock(&self) -> MutexGuard<'_, PipeState> {
-        // A panic of the other end leaves plain data behind, in a consistent state.
+        // The state is plain data, consistent even after a panic of the other end.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -57,7 +57,7 @@ impl MemoryEnd {
         )
     }
 
-    /// As `sendmsg` on a nonblocking socket.
+    /// Like `sendmsg` on a nonblocking socket.
     pub(super) fn write(&self, bytes: &[u8], fds: &[Arc<OwnedFd>]) -> io::Result<usize> {
         let mut pipe = self.outgoing.lock();
         if pipe.closed {
@@ -82,7 +82,7 @@ impl MemoryEnd {
         pipe.bytes.is_empty() && !pipe.closed
     }
 
-    /// As `recvmsg` on a nonblocking socket: a read never crosses into bytes that have descriptors of their own.
+    /// Like `recvmsg` on a nonblocking socket: a read stops before bytes that have descriptors of their own.
     pub(super) fn read(&self, out: &mut [u8], fds: &mut Vec<Arc<OwnedFd>>) -> io::Result<usize> {
         let mut pipe = self.incoming.lock();
         if pipe.bytes.is_empty() {
@@ -108,7 +108,7 @@ impl MemoryEnd {
         Ok(len)
     }
 
-    /// Ends both directions; what was written before can still be read.
+    /// Shuts down both directions; bytes already written can still be read.
     pub(super) fn shutdown(&self) {
         for pipe in [&self.incoming, &self.outgoing] {
             pipe.lock().closed = true;
@@ -116,7 +116,7 @@ impl MemoryEnd {
         }
     }
 
-    /// Waits until something can be read, at most `timeout`. False when the time ran out.
+    /// Waits until there are bytes to read, at most `timeout`. Returns false on timeout.
     pub(super) fn wait_readable(&self, timeout: Duration) -> bool {
         let pipe = self.incoming.lock();
         let nothing = |state: &mut PipeState| state.bytes.is_empty() && !state.closed;

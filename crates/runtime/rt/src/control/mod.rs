@@ -1,5 +1,5 @@
-//! The control channel: one reliable byte stream per client, for everything that is not the data path (who am
-//! I, where is your memory, are you alive).
+//! The control channel: one reliable byte stream per client for everything but the data path (identification, exchange
+//! of memory, liveness).
 //!
 //! ```text
 //!   ControlAddr --connect--> ControlStream <== frames, descriptors, heartbeats ==> ControlStream <--accept-- ControlListener
@@ -10,22 +10,22 @@
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
 //! | 0 | 4 | magic | `DRVC` |
-//! | 4 | 2 | version | [`VERSION`]; another one ends the connection with a clear error |
-//! | 6 | 2 | kind | below [`kind::APPLICATION`]: the channel's own |
+//! | 4 | 2 | version | [`VERSION`]; another version ends the connection with an error |
+//! | 6 | 2 | kind | below [`kind::APPLICATION`]: reserved for the channel itself |
 //! | 8 | 4 | body length | bytes, at most [`BODY_BYTES_MAX`] |
-//! | 12 | 2 | descriptors | how many came with this frame, at most [`FDS_MAX`] |
+//! | 12 | 2 | descriptors | number of descriptors sent with this frame, at most [`FDS_MAX`] |
 //! | 14 | 2 | reserved | 0 |
 //!
-//! All fields are little-endian, written by the sender. Descriptors travel beside the first byte of the
-//! frame (Unix sockets and in-memory pairs only) and arrive with the close-on-exec flag set.
+//! All fields are little-endian, written by the sender. Descriptors are sent with the first byte of the frame (Unix
+//! sockets and in-memory pairs only) and arrive with the close-on-exec flag set.
 //!
-//! **Liveness.** An end that has sent nothing for a second sends a ping. One that has looked three times, a
-//! second apart, and heard nothing declares the other dead. We count our own looks, not elapsed time, so a
-//! process that was stopped for a while does not condemn its peer when it wakes up. A peer that dies is
-//! noticed at once: its socket is closed by the system.
+//! **Liveness.** An end that has sent nothing for a second sends a ping. An end that receives nothing in three checks,
+//! a second apart, declares the other dead. It counts its own checks, not elapsed time, so a process that was stopped
+//! for a while does not declare its peer dead when it resumes. The death of a peer process is noticed at once, because
+//! the system closes its socket.
 //!
-//! **Hostile peers.** Nothing that arrives is trusted: lengths are checked before memory is taken, a peer
-//! that never reads is cut off when its queue is full, and surplus descriptors are closed.
+//! **Hostile peers.** Received data is not trusted: lengths are checked before memory is allocated, a peer that never
+//! reads is disconnected when its queue is full, and surplus descriptors are closed.
 
 mod addr;
 mod bind;

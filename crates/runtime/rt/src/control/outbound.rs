@@ -1,4 +1,4 @@
-//! [`Outbound`]: frames on their way out, bounded. Shared between a stream and its [`Keeper`](super::Keeper).
+//! [`Outbound`]: the bounded queue of outgoing frames. Shared by a stream and its [`Keeper`](super::Keeper).
 
 use super::error::ControlError;
 use super::frame::{BODY_BYTES_MAX, FDS_MAX, Header, kind};
@@ -9,9 +9,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes that may wait for a peer that does not read.
+/// Most bytes that wait for a peer that does not read.
 pub(super) const QUEUE_BYTES_MAX: usize = 1 << 20;
-/// Descriptors that may wait: a client of 240 workers exports two for each before anybody reads.
+/// Most descriptors that wait: a client of 240 workers exports two for each before the server reads any.
 const QUEUE_FDS_MAX: usize = 1024;
 
 /// The writing half of a channel.
@@ -26,11 +26,11 @@ struct Queue {
     bytes: VecDeque<u8>,
     /// Bytes ever written to the socket: positions count from the start of the stream.
     written: u64,
-    /// Descriptors and the position of the byte they go with, ascending.
+    /// Descriptors and the position of the byte they are sent with, ascending.
     fds: VecDeque<(u64, Vec<Arc<OwnedFd>>)>,
     fd_count: usize,
     frames_sent: u64,
-    /// The connection broke while writing. The reading half finds out and tells why.
+    /// Whether the connection broke while writing. The reading half detects it and reports the reason.
     broken: bool,
 }
 
@@ -43,11 +43,11 @@ impl Outbound {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        // Nothing in this file panics while it holds the lock.
+        // No code panics while it holds the lock.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a frame and writes what can be written now.
+    /// Queues a frame and writes as much as possible now.
     pub(super) fn send(&self, kind: u16, body: &[u8], fds: &[Arc<OwnedFd>]) -> Result<(), ControlError> {
         if body.len() > BODY_BYTES_MAX {
             return Err(ControlError::TooLong { bytes: body.len() });
@@ -70,7 +70,7 @@ impl Outbound {
         Ok(())
     }
 
-    /// Sends a heartbeat, unless frames wait already: a peer that does not read needs no more of them.
+    /// Sends a heartbeat unless frames are already waiting: then the peer does not read anyway.
     pub(super) fn beat(&self, kind: u16) {
         let mut queue = self.lock();
         queue.flush(&self.socket);
@@ -80,7 +80,7 @@ impl Outbound {
         }
     }
 
-    /// A ping, if no frame was sent since `frames_sent` was as given. Returns the count now.
+    /// Sends a ping if no frame was sent since `frames_sent` had the given value. Returns the current value.
     pub(super) fn ping_if_silent_since(&self, frames_sent: u64) -> u64 {
         if self.frames_sent() == frames_sent {
             self.beat(kind::PING);
@@ -88,17 +88,17 @@ impl Outbound {
         self.frames_sent()
     }
 
-    /// Writes what can be written now.
+    /// Writes as much as possible now.
     pub(super) fn flush(&self) {
         self.lock().flush(&self.socket);
     }
 
-    /// Frames queued so far.
+    /// Number of frames queued so far.
     pub(super) fn frames_sent(&self) -> u64 {
         self.lock().frames_sent
     }
 
-    /// Bytes that wait for the peer to read.
+    /// Number of bytes that wait for the peer to read.
     pub(super) fn queued_bytes(&self) -> usize {
         self.lock().bytes.len()
     }
@@ -129,10 +129,10 @@ impl Queue {
             match self.write_some(socket) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // As many descriptors as we may have open are in sockets and not yet received: later.
+                // Too many descriptors are in flight in sockets (our limit of open files): retry later.
                 Err(error) if error.raw_os_error() == Some(Errno::TOOMANYREFS.raw_os_error()) => return,
                 Err(_) => {
-                    // The reading half still gets what the peer said before, then the end of the stream.
+                    // The reading half still receives the peer's earlier frames, then the end of the stream.
                     socket.shutdown();
                     return self.give_up();
                 }
@@ -140,7 +140,7 @@ impl Queue {
         }
     }
 
-    /// One system call: bytes up to the next ones that have descriptors of their own.
+    /// One system call: writes bytes up to the next ones that have descriptors of their own.
     fn write_some(&mut self, socket: &Socket) -> io::Result<()> {
         let (front, _) = self.bytes.as_slices();
         let with_fds = self.fds.front().is_some_and(|(at, _)| *at == self.written);

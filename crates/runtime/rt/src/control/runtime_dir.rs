@@ -1,11 +1,11 @@
-//! Where `shm:NAME` sockets live, and that nobody else can put one there.
+//! The directory of `shm:NAME` sockets, which only its user may write.
 
 use rustix::fs::{FileType, Mode};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The directory of `shm:NAME` sockets of this user: `$XDG_RUNTIME_DIR/drover`, else `/run/drover` for root,
-/// else a directory per user in the temporary one. Server and client of one user agree on it.
+/// Directory of `shm:NAME` sockets of this user: `$XDG_RUNTIME_DIR/drover`, else `/run/drover` for root, else a
+/// directory per user in the temporary directory. Server and client of one user use the same one.
 pub fn runtime_dir() -> PathBuf {
     let uid = rustix::process::geteuid();
     let xdg = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -18,7 +18,7 @@ pub fn runtime_dir() -> PathBuf {
     std::env::temp_dir().join(format!("drover-{}", uid.as_raw()))
 }
 
-/// Creates `dir` for this user alone if it is not there, and checks that nobody else can write to it.
+/// Creates `dir` with access for this user only if it does not exist, and checks that no other user can write to it.
 pub(super) fn make_private(dir: &Path) -> io::Result<()> {
     match rustix::fs::mkdir(dir, Mode::RWXU) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => {}
@@ -27,7 +27,7 @@ pub(super) fn make_private(dir: &Path) -> io::Result<()> {
     is_private(dir)
 }
 
-/// Whether nobody but this user can put a socket into `dir`.
+/// Checks that no other user can create a socket in `dir`.
 pub(super) fn is_private(dir: &Path) -> io::Result<()> {
     let stat = rustix::fs::lstat(dir)?;
     let others_write = Mode::from_raw_mode(stat.st_mode).intersects(Mode::WGRP | Mode::WOTH);

@@ -1,15 +1,15 @@
-//! What every service says of itself, whatever its system: who it is, which of its shards a client wants, what it did.
+//! Messages that every service understands, whatever its system: identification, selection of a shard, statistics.
 //!
 //! ```text
 //! client: ServiceQuery ----------------------->
-//!         <------------- ServiceInfo       which system, how many shards; the client then leaves, or goes on
-//! client: SelectShard{shard} ------------------>  and from the next frame on the channel is that shard's
+//!         <------------- ServiceInfo       system and number of shards; the client then closes, or continues
+//! client: SelectShard{shard} ------------------>  from the next frame on, the channel belongs to that shard
 //! client: StatsQuery ---------------------->
 //!         <------------------- StatsReply      lines `name value`
 //! ```
-//! One address is enough for a service of many shards: whoever listens there reads the one frame before the shard's own
-//! protocol begins, and passes the channel on. A service of one listener that needs no such thing answers an
-//! [`ServiceQuery`] with `shard_count` 0.
+//! One address is enough for a service of many shards: its listener reads one frame before the shard's own protocol
+//! begins, and passes the channel on. A service of one listener, which does not need this, answers a [`ServiceQuery`]
+//! with `shard_count` 0.
 
 use super::{
     ControlAddr, ControlError, ControlStream, DecodeError, Dial, DialError, Message, Reader, Writer, kind,
@@ -22,31 +22,31 @@ pub const SYSTEM_BYTES_MAX: usize = 16;
 /// Longest [`StatsReply`], bytes.
 const TEXT_BYTES_MAX: usize = 32 << 10;
 
-/// "Who are you?"
+/// Query for [`ServiceInfo`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServiceQuery;
 
-/// Who the service is.
+/// Identification of a service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceInfo {
-    /// Its system: `herd`, `pilaf`. At most [`SYSTEM_BYTES_MAX`] bytes.
+    /// Name of its system: `herd`, `pilaf`. At most [`SYSTEM_BYTES_MAX`] bytes.
     pub system: String,
-    /// Shards behind this address, each of which wants a [`SelectShard`]; 0: the channel is the server's as it is.
+    /// Number of shards behind this address, which require a [`SelectShard`]; 0: the channel is the server's at once.
     pub shard_count: u16,
 }
 
-/// "I want to speak to this shard."
+/// Selects the shard that the channel is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SelectShard {
-    /// Which.
+    /// Index of the shard.
     pub shard: u16,
 }
 
-/// "What have you done?"
+/// Query for [`StatsReply`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatsQuery;
 
-/// The answer.
+/// Statistics of a service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StatsReply {
     /// Lines `name value`, at most 32 KiB.
@@ -112,31 +112,31 @@ impl Message for StatsReply {
     }
 }
 
-/// What a peer says, fit to be printed.
+/// A printable form of a peer's text.
 fn text(bytes: &[u8]) -> String {
     let printable = |c: char| if c.is_control() && c != '\n' { '?' } else { c };
     String::from_utf8_lossy(bytes).chars().map(printable).collect()
 }
 
-/// A service could not be asked.
+/// Errors of a query.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// Nobody there.
+    /// The server cannot be reached.
     #[error(transparent)]
     Dial(#[from] DialError),
     /// The channel ended, or no answer came in time.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// Something else came.
-    #[error("the server answered something else: {0}")]
+    /// The answer is malformed.
+    #[error("malformed answer from the server: {0}")]
     Answer(#[from] DecodeError),
 }
 
-/// Says `question` and waits for the answer, at most `timeout`.
+/// Sends `question` and waits for the answer, at most `timeout`.
 ///
 /// # Errors
-/// No answer, or another one.
+/// [`AskError`] if no answer, or another message, arrives.
 pub fn ask<A: Message>(
     stream: &mut ControlStream,
     cpu: &impl Cpu,
@@ -149,12 +149,12 @@ pub fn ask<A: Message>(
 }
 
 impl Dial {
-    /// Shard `shard` of the service at `addr`. An attempt blocks for a second at most.
+    /// Connects to shard `shard` of the service at `addr`. An attempt blocks for at most a second.
     pub fn to_shard(addr: ControlAddr, shard: u16) -> Dial {
         let mut dial = Dial::to(addr);
         Dial::new(move || {
             let mut stream = dial.attempt()?;
-            // A channel that has broken already says so when it is read.
+            // Reading reports a channel that has already failed.
             let _ = stream.send_message(&SelectShard { shard });
             Ok(stream)
         })

@@ -1,4 +1,4 @@
-//! [`Socket`]: the three carriers of a control channel behind one nonblocking read and write.
+//! [`Socket`]: the three carriers of a control channel behind one nonblocking interface.
 
 use super::frame::FDS_MAX;
 use super::memory::MemoryEnd;
@@ -15,10 +15,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who is on the other end of a Unix socket, as the kernel saw it connect.
+/// Credentials of the process at the other end of a Unix socket, as of connecting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeerCred {
-    /// Process id; 0 when it lives in another pid namespace.
+    /// Process id; 0 if the process lives in another pid namespace.
     pub pid: u32,
     /// User id.
     pub uid: u32,
@@ -26,7 +26,7 @@ pub struct PeerCred {
     pub gid: u32,
 }
 
-/// A nonblocking byte stream, perhaps with descriptors.
+/// A nonblocking byte stream that may carry descriptors.
 #[derive(Debug)]
 pub(super) enum Socket {
     Unix(UnixStream),
@@ -34,11 +34,11 @@ pub(super) enum Socket {
     Memory(MemoryEnd),
 }
 
-/// One read.
+/// Result of one read.
 pub(super) struct Received {
-    /// Bytes; 0 is the end of the stream.
+    /// Number of bytes; 0 means end of stream.
     pub(super) len: usize,
-    /// The system threw descriptors away.
+    /// Whether the system discarded descriptors.
     pub(super) fds_lost: bool,
 }
 
@@ -47,7 +47,7 @@ impl Socket {
         !matches!(self, Socket::Tcp(_))
     }
 
-    /// For `poll`; an in-memory end has none.
+    /// Descriptor for `poll`; `None` for an in-memory end.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Socket::Unix(stream) => Some(stream.as_fd()),
@@ -56,7 +56,7 @@ impl Socket {
         }
     }
 
-    /// Writes what fits now; the descriptors go with the first byte. `WouldBlock` when nothing fits.
+    /// Writes as many bytes as possible now; the descriptors go with the first byte. `WouldBlock` if there is no space.
     pub(super) fn write(&self, bytes: &[u8], fds: &[Arc<OwnedFd>]) -> io::Result<usize> {
         match self {
             Socket::Unix(stream) => send(stream.as_fd(), bytes, fds),
@@ -65,12 +65,12 @@ impl Socket {
         }
     }
 
-    /// Whether a read would find nothing, as far as that costs no system call.
+    /// Whether a read is known to find nothing, if that can be told without a system call.
     pub(super) fn is_surely_empty(&self) -> bool {
         matches!(self, Socket::Memory(end) if end.is_empty())
     }
 
-    /// Reads what is there; appends descriptors to `fds`. `WouldBlock` when nothing is there.
+    /// Reads available bytes; appends descriptors to `fds`. `WouldBlock` if there are none.
     pub(super) fn read(&self, out: &mut [u8], fds: &mut Vec<Arc<OwnedFd>>) -> io::Result<Received> {
         match self {
             Socket::Unix(stream) => receive(stream.as_fd(), out, fds),
@@ -79,7 +79,7 @@ impl Socket {
         }
     }
 
-    /// Ends both directions for every holder of the socket. Errors do not matter: it is going away.
+    /// Shuts down both directions for all holders of the socket. Errors are ignored: the socket is closed soon.
     pub(super) fn shutdown(&self) {
         let _ = match self {
             Socket::Unix(stream) => stream.shutdown(Shutdown::Both),
@@ -91,8 +91,7 @@ impl Socket {
         };
     }
 
-    /// Waits until reading (and writing, if asked for) makes sense, at most `timeout`. False when the time
-    /// ran out.
+    /// Waits until the socket is readable (or writable, if requested), at most `timeout`. Returns false on timeout.
     pub(super) fn wait(&self, writable: bool, timeout: Duration) -> bool {
         let Some(fd) = self.fd() else {
             return match self {
@@ -106,11 +105,11 @@ impl Socket {
             PollFlags::empty()
         };
         let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN | out)];
-        // Interrupted or failing, the caller looks again and finds out.
+        // If interrupted or failed, the caller's next attempt shows the state.
         rustix::event::poll(&mut fds, Some(&timespec(timeout))) != Ok(0)
     }
 
-    /// The peer's credentials, where the kernel knows them.
+    /// Credentials of the peer, if the kernel knows them.
     pub(super) fn peer_cred(&self) -> Option<PeerCred> {
         let Socket::Unix(stream) = self else {
             return None;
@@ -124,7 +123,7 @@ impl Socket {
     }
 }
 
-/// `timeout` for system calls.
+/// Converts `timeout` for system calls.
 pub(crate) fn timespec(timeout: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),

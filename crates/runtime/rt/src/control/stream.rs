@@ -20,31 +20,31 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of one read.
+/// Bytes per read.
 const CHUNK_BYTES: usize = 16 << 10;
-/// Frames of the channel's own that one [`ControlStream::recv`] answers before it returns to its caller.
+/// Most frames of the channel itself that one [`ControlStream::recv`] answers before it returns.
 const OWN_FRAMES_MAX: usize = 32;
-/// Shortest wait: no busy loop when a deadline is a nanosecond away.
+/// Shortest wait, to avoid a busy loop just before a deadline.
 const NAP_MIN: Ns = Ns::from_us(100);
 /// Longest text of an error frame, bytes.
 const REASON_BYTES_MAX: usize = 256;
 
-/// One end of a control channel: sends and receives frames, keeps the heartbeat, never blocks unless asked to.
+/// One end of a control channel: sends and receives frames, sends heartbeats, and blocks only in methods that say so.
 ///
-/// `recv` costs a system call; callers on a hot path look [when it is due](ControlStream::is_due), or when
-/// `poll` says so.
+/// `recv` costs a system call; on a hot path call it [when it is due](ControlStream::is_due), or when `poll` reports
+/// the descriptor.
 #[derive(Debug)]
 pub struct ControlStream {
     out: Arc<Outbound>,
     reader: FrameReader,
     heartbeat: Heartbeat,
-    /// The last look stopped before the socket was empty.
+    /// The last `recv` stopped before the socket was empty.
     more: bool,
     ended: bool,
 }
 
 impl ControlStream {
-    /// Two connected ends in this process: for tests and simulators. Descriptors pass.
+    /// Two connected ends in this process: for tests and simulators. They carry descriptors.
     pub fn pair() -> (ControlStream, ControlStream) {
         let (a, b) = MemoryEnd::pair();
         (
@@ -53,7 +53,10 @@ impl ControlStream {
         )
     }
 
-    /// Connects to a server. Blocks, at most about `timeout` (name resolution takes what it takes).
+    /// Connects to a server. Blocks for at most about `timeout` (name resolution may take longer).
+    ///
+    /// # Errors
+    /// [`DialError`] if there is no server or it does not accept.
     pub fn connect(addr: &ControlAddr, timeout: Ns) -> Result<ControlStream, DialError> {
         let socket = match addr.place() {
             Endpoint::Path(path) => {
@@ -64,13 +67,19 @@ impl ControlStream {
         Ok(ControlStream::new(socket))
     }
 
-    /// An end over a connected Unix socket (one half of a `socketpair`, say).
+    /// An end over a connected Unix socket (for example one half of a `socketpair`).
+    ///
+    /// # Errors
+    /// The socket cannot be made nonblocking.
     pub fn from_unix(stream: UnixStream) -> io::Result<ControlStream> {
         stream.set_nonblocking(true)?;
         Ok(ControlStream::new(Socket::Unix(stream)))
     }
 
     /// An end over a connected TCP socket.
+    ///
+    /// # Errors
+    /// The socket cannot be configured.
     pub fn from_tcp(stream: TcpStream) -> io::Result<ControlStream> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
@@ -87,8 +96,11 @@ impl ControlStream {
         }
     }
 
-    /// Sends a frame, or queues it when the peer is slow. A broken connection is not reported here but by
-    /// [`recv`](ControlStream::recv), which may know more: the peer's last words.
+    /// Sends a frame, or queues it if the peer is slow. A broken connection is reported only by
+    /// [`recv`](ControlStream::recv), which may also have the peer's reason.
+    ///
+    /// # Errors
+    /// [`ControlError`] if the frame exceeds a limit, the channel is closed, or the peer does not read.
     pub fn send(&mut self, kind: u16, body: &[u8], fds: &[Arc<OwnedFd>]) -> Result<(), ControlError> {
         let sent = self.out.send(kind, body, fds);
         if let Err(ControlError::Stalled { .. }) = sent {
@@ -97,7 +109,10 @@ impl ControlStream {
         sent
     }
 
-    /// Encodes and sends.
+    /// Encodes and sends a message.
+    ///
+    /// # Errors
+    /// As [`send`](ControlStream::send).
     pub fn send_message<M: Message>(&mut self, message: &M) -> Result<(), ControlError> {
         let mut writer = super::Writer::new();
         message.encode(&mut writer);
@@ -108,8 +123,7 @@ impl ControlStream {
         self.send(M::KIND, &body, &fds)
     }
 
-    /// Sends last words, and closes. The peer's `recv` returns [`ControlError::Refused`]. Codes are in
-    /// [`refusal`].
+    /// Sends a reason and closes. The peer's `recv` returns [`ControlError::Refused`]. Codes are in [`refusal`].
     pub fn refuse(mut self, code: u16, reason: &str) {
         self.last_words(code, reason);
     }
@@ -122,15 +136,16 @@ impl ControlStream {
         let mut writer = super::Writer::new();
         writer.u16(code).u16(end as u16).raw(&reason.as_bytes()[..end]);
         if let Ok((body, _)) = writer.finish() {
-            // It is closed either way.
+            // The channel is closed in either case.
             let _ = self.send(kind::ERROR, &body, &[]);
         }
         self.end();
     }
 
-    /// The next frame of the application, if one has arrived. Answers pings, sends ours, flushes what waits.
+    /// The next frame of the application, if one has arrived. Answers pings, sends pings, and writes queued frames.
     ///
-    /// After an error the channel is closed: later calls return [`ControlError::Closed`].
+    /// # Errors
+    /// [`ControlError`] when the channel ends. It is closed then: later calls return [`ControlError::Closed`].
     pub fn recv(&mut self, now: Ns) -> Result<Option<Frame>, ControlError> {
         if self.ended {
             return Err(ControlError::Closed);
@@ -172,7 +187,7 @@ impl ControlStream {
         if let Some(frame) = self.reader.next()? {
             return Ok(Some(frame));
         }
-        // Who simulates a space looks at hundreds of channels every few microseconds: not even a buffer for that.
+        // Simulators poll hundreds of channels every few microseconds: avoid even allocating a buffer.
         if self.out.socket.is_surely_empty() {
             return Ok(None);
         }
@@ -219,10 +234,13 @@ impl ControlStream {
         Ok(())
     }
 
-    /// Blocks until a frame arrives or `deadline` passes. For set-up and bulk, not for hot paths.
+    /// Blocks until a frame arrives or `deadline` passes. For set-up and bulk transfers, not for hot paths.
+    ///
+    /// # Errors
+    /// [`ControlError::Timeout`] after `deadline`, else as [`recv`](ControlStream::recv).
     pub fn recv_until<C: Cpu>(&mut self, cpu: &C, deadline: Ns) -> Result<Frame, ControlError> {
         let start = cpu.refresh();
-        // Time slept counts even if the clock does not move by itself (a simulated one does not).
+        // Count the time slept, in case the clock does not advance by itself (a simulated one does not).
         let mut slept = Ns::ZERO;
         loop {
             let now = cpu.refresh().max(start + slept);
@@ -239,7 +257,7 @@ impl ControlStream {
         }
     }
 
-    /// Blocks until there may be something to do, at most `timeout`. False when the time ran out.
+    /// Blocks until there may be work, at most `timeout`. Returns false on timeout.
     pub fn wait(&self, timeout: Ns) -> bool {
         self.ended
             || self.more
@@ -249,44 +267,47 @@ impl ControlStream {
                 .wait(self.out.queued_bytes() > 0, timeout.to_duration())
     }
 
-    /// Whether the heartbeat wants a [`recv`](ControlStream::recv) at `now` even if nothing arrived. Costs
-    /// a comparison.
+    /// Whether the heartbeat requires a [`recv`](ControlStream::recv) at `now` even if nothing arrived. Costs a
+    /// comparison.
     #[inline]
     pub fn is_due(&self, now: Ns) -> bool {
         self.heartbeat.is_due(now)
     }
 
-    /// When the heartbeat wants the next [`recv`](ControlStream::recv).
+    /// Time at which the heartbeat requires the next [`recv`](ControlStream::recv).
     pub fn next_look(&self) -> Ns {
         self.heartbeat.next_look()
     }
 
-    /// Starts a thread that sends our heartbeats while nobody calls [`recv`](ControlStream::recv).
+    /// Starts a thread that sends our heartbeats while [`recv`](ControlStream::recv) is not called.
+    ///
+    /// # Errors
+    /// The system cannot start a thread.
     pub fn keeper(&self) -> io::Result<Keeper> {
         Keeper::start(&self.out)
     }
 
-    /// Whether the last [`recv`](ControlStream::recv) left something behind: call it again before you wait.
+    /// Whether the last [`recv`](ControlStream::recv) left frames behind: call it again before you wait.
     pub fn has_more(&self) -> bool {
         self.more && !self.ended
     }
 
-    /// For `poll`; an in-memory end has no descriptor.
+    /// Descriptor for `poll`; `None` for an in-memory end.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.out.socket.fd()
     }
 
-    /// Whether frames wait for the peer to read: `poll` for writing, too.
+    /// Whether frames wait for the peer to read: then `poll` for writing, too.
     pub fn wants_write(&self) -> bool {
         self.out.queued_bytes() > 0
     }
 
-    /// Whether descriptors can be sent: not over TCP.
+    /// Whether the channel carries descriptors: not over TCP.
     pub fn carries_fds(&self) -> bool {
         self.out.socket.carries_fds()
     }
 
-    /// Who is on the other end; Unix sockets only.
+    /// Credentials of the peer; Unix sockets only.
     pub fn peer_cred(&self) -> Option<PeerCred> {
         self.out.socket.peer_cred()
     }
@@ -296,7 +317,7 @@ impl ControlStream {
         self.ended
     }
 
-    /// Closes it. The peer sees the end of the stream at once.
+    /// Closes the channel. The peer sees the end of the stream at once.
     pub fn close(&mut self) {
         self.end();
     }
@@ -316,7 +337,7 @@ impl Drop for ControlStream {
     }
 }
 
-/// The error frame of a peer, made printable.
+/// The error for a peer's error frame, with printable text.
 fn refused(frame: &Frame) -> ControlError {
     let mut reader = super::Reader::new(&frame.body, &[]);
     let code = reader.u16().unwrap_or(0);
@@ -328,7 +349,7 @@ fn refused(frame: &Frame) -> ControlError {
 }
 
 fn dial_unix(path: &Path, timeout: Duration) -> io::Result<Socket> {
-    // A name is looked up where only this user's servers can be; a path is the caller's choice.
+    // A name is resolved only in a directory of this user's servers; a path is the caller's choice.
     let dir = runtime_dir();
     if path.parent() == Some(&dir) {
         is_private(&dir)?;
@@ -340,7 +361,7 @@ fn dial_unix(path: &Path, timeout: Duration) -> io::Result<Socket> {
         SocketFlags::CLOEXEC,
         None,
     )?;
-    // A full backlog makes connect wait; the send timeout bounds that.
+    // With a full backlog, connect blocks; the send timeout bounds that.
     set_socket_timeout(
         &socket,
         Timeout::Send,

@@ -1,4 +1,4 @@
-//! [`Core`]: what the tasks of a pool share: destinations, requests, buffers, timers, who is ready.
+//! [`Core`]: state shared by the tasks of a pool: destinations, requests, buffers, timers, ready tasks.
 
 use super::peer::PeerQueue;
 use super::requests::{Failure, List, Local, NONE, Requests, Stage, Ticket};
@@ -9,27 +9,27 @@ use drover_mem::{Buffer, BufferPool, PageWish};
 use drover_verbs::{Access, CompletionQueue, Context, MemoryRegion, Provider, SendOp, Wc, WcStatus};
 use std::collections::VecDeque;
 
-/// Completions taken per step.
+/// Most completions taken per step.
 const POLL_BATCH: usize = 64;
-/// Bytes of a word that an atomic puts its result into.
+/// Bytes of the word that receives the result of an atomic.
 const WORD_BYTES: usize = 8;
 
-/// How big a [`TaskPool`](super::TaskPool) is.
+/// Sizes of a [`TaskPool`](super::TaskPool).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskOptions {
-    /// Most tasks at once.
+    /// Most tasks.
     pub task_count_max: usize,
     /// Most destinations.
     pub peer_count_max: usize,
-    /// Requests outstanding per destination; more wait in the pool.
+    /// Most outstanding requests per destination; further ones wait in the pool.
     pub send_depth: usize,
-    /// Bytes of a buffer.
+    /// Bytes per buffer.
     pub buffer_bytes: usize,
-    /// How many buffers.
+    /// Number of buffers.
     pub buffer_count: usize,
-    /// Atomics outstanding.
+    /// Most outstanding atomics.
     pub atomic_count_max: usize,
-    /// How exactly tasks sleep.
+    /// Resolution of sleeps.
     pub timer_tick: Ns,
 }
 
@@ -47,7 +47,7 @@ impl Default for TaskOptions {
     }
 }
 
-/// Field order is drop order: queue pairs go before the buffers they may write to.
+/// Field order is drop order: queue pairs are destroyed before the buffers that they may write to.
 pub(super) struct Core<P: Provider> {
     peers: Vec<PeerQueue<P>>,
     pub(super) cq: P::Cq,
@@ -62,20 +62,20 @@ pub(super) struct Core<P: Provider> {
     ready: VecDeque<u32>,
     pub(super) timers: Timers,
     pub(super) now: Ns,
-    /// Where a poll puts its completions.
+    /// Completions of the current poll.
     wcs: Box<[Wc]>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct TaskState {
-    /// Not handed over yet.
+    /// Requests not submitted yet.
     staged: List,
-    /// Handed over by the sync that is waiting.
+    /// Requests submitted by the waiting sync.
     in_flight: u32,
-    /// How many of them have not ended.
+    /// Number of those requests that have not ended.
     pending: u32,
     is_ready: bool,
-    /// The timer that is set.
+    /// Time of the timer that is set.
     wake_at: Ns,
 }
 
@@ -97,7 +97,7 @@ impl<P: Provider> Core<P> {
         let (buffers, buffers_mr) = pool(options.buffer_bytes, options.buffer_count)?;
         let (words, words_mr) = pool(WORD_BYTES, options.atomic_count_max)?;
         let send_depth = options.send_depth.min(ctx.caps().send_depth_max).max(2);
-        // One more per queue pair for its receive queue, which nothing is posted to.
+        // One more per queue pair for its receive queue, which stays empty.
         let cq = ctx.create_cq(options.peer_count_max * (send_depth + 1))?;
         Ok(Core {
             peers: Vec::with_capacity(options.peer_count_max),
@@ -130,7 +130,7 @@ impl<P: Provider> Core<P> {
         }
     }
 
-    /// Takes completions and timers. Returns whether there were any.
+    /// Processes completions and timers. Returns whether there were any.
     pub(super) fn begin_step(&mut self, cpu: &P::Cpu, now: Ns) -> bool {
         self.now = now;
         let mut wcs = std::mem::take(&mut self.wcs);
@@ -149,12 +149,12 @@ impl<P: Provider> Core<P> {
     }
 
     fn complete(&mut self, wc: &Wc) {
-        // One that nobody waits for: of a queue pair that was replaced.
+        // A request of a replaced queue pair.
         let Some(slot) = self.requests.posted(wc.wr_id) else {
             return;
         };
         let peer = self.requests.slot(slot).peer.index();
-        // Those before it ended well: a failure has a completion of its own.
+        // The requests before it succeeded: a failure has a completion of its own.
         let (requests, tasks, ready) = (&mut self.requests, &mut self.tasks, &mut self.ready);
         self.peers[peer].complete(slot, |before| finish(requests, tasks, ready, before, Ok(())));
         let result = match wc.status {
@@ -168,7 +168,7 @@ impl<P: Provider> Core<P> {
         finish(&mut self.requests, &mut self.tasks, &mut self.ready, slot, result);
     }
 
-    /// Posts what was handed over: one list per destination. Returns whether anything happened.
+    /// Posts the submitted requests, one list per destination. Returns whether anything happened.
     pub(super) fn post(&mut self, cpu: &P::Cpu) -> bool {
         let mut busy = false;
         for index in 0..self.peers.len() {
@@ -195,7 +195,7 @@ impl<P: Provider> Core<P> {
         Some(index)
     }
 
-    /// The place is free for another task.
+    /// Frees the slot of a task.
     pub(super) fn forget_task(&mut self, index: u32) {
         self.timers.cancel(index);
         let is_ready = self.tasks[index as usize].is_ready;
@@ -212,7 +212,7 @@ impl<P: Provider> Core<P> {
         self.stage(task, peer, op, local, Some(buffer))
     }
 
-    /// Stages a request with its own copy of `bytes`.
+    /// Stages a request with a copy of `bytes`.
     pub(super) fn stage_inline(&mut self, task: u32, peer: PeerId, op: SendOp, bytes: &[u8]) -> Ticket {
         let ticket = self.stage(task, peer, op, Local::Inline, None);
         self.requests
@@ -222,7 +222,10 @@ impl<P: Provider> Core<P> {
         ticket
     }
 
-    /// Stages an atomic. Panics when more are outstanding than the pool was made for.
+    /// Stages an atomic.
+    ///
+    /// # Panics
+    /// If more are outstanding than the pool was made for.
     pub(super) fn stage_atomic(&mut self, task: u32, peer: PeerId, op: SendOp) -> Ticket {
         let mut word = self.words.take().expect("no more atomics than atomic_count_max");
         word.truncate(WORD_BYTES);
@@ -236,7 +239,7 @@ impl<P: Provider> Core<P> {
         self.requests.stage(list, task, peer, op, local, buffer)
     }
 
-    /// Hands the staged requests of `task` over. The last one to each destination is signaled.
+    /// Submits the staged requests of `task`. The last one to each destination is signaled.
     pub(super) fn submit(&mut self, task: u32) {
         let state = &mut self.tasks[task as usize];
         assert!(state.in_flight == NONE, "a task waits for one sync at a time");
@@ -264,7 +267,7 @@ impl<P: Provider> Core<P> {
         self.tasks[task as usize].pending
     }
 
-    /// What the waiting sync handed over, now its own to release.
+    /// Takes the requests submitted by the sync; the caller must release them.
     pub(super) fn take_in_flight(&mut self, task: u32) -> u32 {
         let state = &mut self.tasks[task as usize];
         state.pending = 0;
@@ -275,7 +278,7 @@ impl<P: Provider> Core<P> {
         std::mem::replace(&mut self.tasks[task as usize].staged, List::EMPTY).first
     }
 
-    /// Wakes `task` at `at`, or earlier if an earlier timer of it is set: then it sets this one again.
+    /// Wakes `task` at `at`, or earlier if an earlier timer of it is set: then the task sets this one again.
     pub(super) fn wake_at(&mut self, task: u32, at: Ns) {
         let state = &mut self.tasks[task as usize];
         if at < state.wake_at {
@@ -285,7 +288,7 @@ impl<P: Provider> Core<P> {
     }
 }
 
-/// A request has ended; wakes its task after its last one.
+/// Ends a request; wakes its task after its last one.
 fn finish(
     requests: &mut Requests,
     tasks: &mut [TaskState],

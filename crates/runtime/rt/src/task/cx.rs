@@ -1,4 +1,4 @@
-//! [`TaskCx`]: what an asynchronous operation sees.
+//! [`TaskCx`]: the interface of an asynchronous operation to its pool.
 
 use super::PeerId;
 use super::core::Core;
@@ -28,15 +28,17 @@ impl<P: Provider> TaskCx<P> {
         self.core.borrow().now
     }
 
-    /// A buffer of the pool, `len` bytes long; `None` when all are in use. Panics when `len` is over
-    /// [`TaskOptions::buffer_bytes`](super::TaskOptions::buffer_bytes).
+    /// A buffer of the pool with length `len`; `None` when all are in use.
+    ///
+    /// # Panics
+    /// If `len` is above [`TaskOptions::buffer_bytes`](super::TaskOptions::buffer_bytes).
     pub fn buffer(&self, len: usize) -> Option<Buffer> {
         let mut buffer = self.core.borrow().buffers.take()?;
         buffer.truncate(len);
         Some(buffer)
     }
 
-    /// Stages a READ of as many bytes as `into` is long.
+    /// Stages a READ that fills `into`.
     pub fn read(&self, peer: PeerId, into: Buffer, from: RemoteAddr) -> Ticket {
         let op = SendOp::Read { remote: from };
         self.core.borrow_mut().stage_buffer(self.task, peer, op, into)
@@ -71,14 +73,17 @@ impl<P: Provider> TaskCx<P> {
         self.core.borrow_mut().stage_atomic(self.task, peer, op)
     }
 
-    /// Stages an FAA: adds to the word at `remote`.
+    /// Stages an FAA: adds `add` to the word at `remote`.
     pub fn faa(&self, peer: PeerId, remote: RemoteAddr, add: u64) -> Ticket {
         let op = SendOp::FetchAdd { remote, add };
         self.core.borrow_mut().stage_atomic(self.task, peer, op)
     }
 
-    /// Hands over what is staged and waits until all of it has ended. The first failure, in staging order, is
-    /// the error; the buffers of a failed sync go back to the pool. One sync at a time.
+    /// Submits the staged requests and waits until all of them have ended. A task can have one sync at a time. After a
+    /// failed sync its buffers return to the pool.
+    ///
+    /// # Errors
+    /// The first failure, in staging order.
     pub fn sync(&self) -> SyncFuture<'_, P> {
         SyncFuture {
             cx: self,
@@ -107,8 +112,8 @@ impl<P: Provider> std::fmt::Debug for TaskCx<P> {
     }
 }
 
-/// Waits for the requests of a task. Dropped early, it abandons them: their buffers come back to the pool
-/// when the device has let go of them.
+/// Waits for the requests of a task. If it is dropped early, the requests are abandoned: their buffers return to the
+/// pool when the device has finished with them.
 #[must_use = "nothing is posted before it is awaited"]
 pub struct SyncFuture<'a, P: Provider> {
     cx: &'a TaskCx<P>,
@@ -148,15 +153,17 @@ impl<P: Provider> Drop for SyncFuture<'_, P> {
     }
 }
 
-/// The results of a sync. What is not taken goes back to the pool with it.
+/// Results of a sync. Results not taken return to the pool when it is dropped.
 pub struct Completed<'a, P: Provider> {
     cx: &'a TaskCx<P>,
     first: u32,
 }
 
 impl<P: Provider> Completed<'_, P> {
-    /// The buffer of a READ or WRITE, back from the device. Panics when `ticket` is of another sync, of an
-    /// inline WRITE or an atomic, or its buffer was taken before.
+    /// The buffer of a READ or WRITE.
+    ///
+    /// # Panics
+    /// If `ticket` belongs to another sync, to an inline WRITE or an atomic, or its buffer was taken before.
     pub fn take(&mut self, ticket: Ticket) -> Buffer {
         let mut core = self.cx.core.borrow_mut();
         core.requests
@@ -166,7 +173,10 @@ impl<P: Provider> Completed<'_, P> {
             .expect("a buffer, not taken before")
     }
 
-    /// The word that a CAS or FAA found. Panics when `ticket` is of another sync or of another verb.
+    /// The value of the word before a CAS or FAA.
+    ///
+    /// # Panics
+    /// If `ticket` belongs to another sync or another verb.
     pub fn value(&self, ticket: Ticket) -> u64 {
         let mut core = self.cx.core.borrow_mut();
         let word = core.requests.ended(ticket).buffer.as_deref().expect("an atomic");
@@ -182,7 +192,7 @@ impl<P: Provider> Drop for Completed<'_, P> {
     }
 }
 
-/// Waits for a time.
+/// Waits until a point in time.
 #[must_use = "it waits only when awaited"]
 pub struct Sleep<'a, P: Provider> {
     cx: &'a TaskCx<P>,

@@ -1,6 +1,6 @@
 //! [`TaskPool`]: one actor that hosts the asynchronous operations of one core.
 //!
-//! A client operation with several dependent round trips reads like its pseudo-code:
+//! A client operation with several dependent round trips reads like pseudo-code:
 //!
 //! ```
 //! # use drover_rt::{TaskCx, WcError, PeerId};
@@ -16,17 +16,16 @@
 //! }
 //! ```
 //!
-//! Requests are *staged* by `read`, `write`, `compare_swap` and `fetch_add`; `sync` hands them over, and at
-//! the end of the pool's step everything that all tasks handed over goes out, one list per destination. Only
-//! the last request of a task to a destination is signaled.
+//! Requests are *staged* by `read`, `write`, `cas` and `faa`; `sync` submits them, and at the end of the pool's step
+//! the requests submitted by all tasks are posted, one list per destination. Only the last request of a task to a
+//! destination is signaled.
 //!
-//! **Cost.** A suspension allocates nothing: a task is woken by its index. Spawning allocates its future.
+//! **Cost.** A suspension does not allocate: a task is woken by its index. Spawning allocates its future.
 //!
-//! **Cancellation.** A task dropped while its requests are in flight leaves their buffers with the pool until
-//! the completions arrive; requests not posted yet are never posted.
+//! **Cancellation.** If a task is dropped while its requests are in flight, the pool keeps their buffers until the
+//! completions arrive; requests not posted yet are never posted.
 //!
-//! A [`TaskCx`] belongs to the task it was made for: its futures are awaited by that task itself, not handed to
-//! another one.
+//! A [`TaskCx`] belongs to one task: only that task may await its futures.
 
 mod core;
 mod cx;
@@ -61,11 +60,11 @@ pub struct TaskId {
     generation: u32,
 }
 
-/// A pool could not be made.
+/// Errors of creating a pool.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
-    /// No memory for buffers.
+    /// There is no memory for buffers.
     #[error(transparent)]
     Alloc(#[from] AllocError),
     /// The buffers could not be registered.
@@ -76,16 +75,16 @@ pub enum PoolError {
     Create(#[from] CreateError),
 }
 
-/// All places for tasks ([`TaskOptions::task_count_max`]) are taken.
+/// The pool already has [`TaskOptions::task_count_max`] tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the pool has as many tasks as it can have")]
+#[error("the task pool is full")]
 pub struct PoolFull;
 
 type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Hosts tasks; an [`Actor`]. See the module.
+/// An [`Actor`] that hosts tasks. See the module documentation.
 pub struct TaskPool<P: Provider> {
-    /// Before `core`: a task that is dropped gives back what it holds there.
+    /// Declared before `core`: the destructor of a task returns resources to it.
     places: Vec<TaskSlot>,
     free: Vec<u32>,
     wakes: Arc<Wakes>,
@@ -100,6 +99,9 @@ struct TaskSlot {
 
 impl<P: Provider> TaskPool<P> {
     /// An empty pool on the core of `ctx`, with registered buffers and a completion queue.
+    ///
+    /// # Errors
+    /// [`PoolError`] for the first of them that cannot be created.
     pub fn new(ctx: &P::Context, options: &TaskOptions) -> Result<TaskPool<P>, PoolError> {
         let count = options.task_count_max;
         let wakes = Arc::new(Wakes::new(count, ctx.waker()));
@@ -116,7 +118,10 @@ impl<P: Provider> TaskPool<P> {
         })
     }
 
-    /// A queue pair whose requests complete in this pool. Connect it, then [`add_peer`](TaskPool::add_peer) it.
+    /// Creates a queue pair whose requests complete in this pool. Connect it, then [`add_peer`](TaskPool::add_peer) it.
+    ///
+    /// # Errors
+    /// [`CreateError`] of the provider.
     pub fn create_qp(&self, ctx: &P::Context, kind: QpKind) -> Result<P::Qp, CreateError> {
         let core = self.core.borrow();
         let mut options = QpOptions::<P>::new(kind, &core.cq, ctx.caps());
@@ -125,19 +130,23 @@ impl<P: Provider> TaskPool<P> {
         ctx.create_qp(&options)
     }
 
-    /// Makes a queue pair from [`create_qp`](TaskPool::create_qp) a destination. Panics beyond
-    /// [`TaskOptions::peer_count_max`].
+    /// Makes a queue pair of [`create_qp`](TaskPool::create_qp) a destination.
+    ///
+    /// # Panics
+    /// Beyond [`TaskOptions::peer_count_max`] destinations.
     pub fn add_peer(&mut self, qp: P::Qp) -> PeerId {
         self.core.borrow_mut().add_peer(qp)
     }
 
-    /// Gives `peer` a new queue pair after the old one failed. Whatever is outstanding on the old one ends as
-    /// flushed.
+    /// Gives `peer` a new queue pair after the old one failed. Requests outstanding on the old one end as flushed.
     pub fn replace_peer(&mut self, peer: PeerId, qp: P::Qp) {
         self.core.borrow_mut().replace_peer(peer, qp);
     }
 
-    /// Starts a task; its first step comes with the next step of the pool. Allocates the future.
+    /// Adds a task, which runs first in the next step of the pool. Allocates the future.
+    ///
+    /// # Errors
+    /// [`PoolFull`] if there are too many tasks.
     pub fn spawn<F, T>(&mut self, task: F) -> Result<TaskId, PoolFull>
     where
         F: FnOnce(TaskCx<P>) -> T,
@@ -153,7 +162,7 @@ impl<P: Provider> TaskPool<P> {
         Ok(TaskId { index, generation })
     }
 
-    /// Drops a task where it stands. False if it had ended already.
+    /// Drops a task at its current await. Returns false if it had already ended.
     pub fn cancel(&mut self, task: TaskId) -> bool {
         let place = &mut self.places[task.index as usize];
         if place.generation != task.generation || place.future.is_none() {
@@ -163,24 +172,24 @@ impl<P: Provider> TaskPool<P> {
         true
     }
 
-    /// Tasks that have not ended.
+    /// Number of tasks that have not ended.
     pub fn task_count(&self) -> usize {
         self.places.len() - self.free.len()
     }
 
-    /// Buffers that can be taken now.
+    /// Number of free buffers.
     pub fn free_buffer_count(&self) -> usize {
         self.core.borrow().buffers.free_count()
     }
 
     fn end(&mut self, index: u32) {
-        // Dropping the future gives back its requests, which borrows the core.
+        // Dropping the future releases its requests, which borrows the core.
         drop(self.places[index as usize].future.take());
         self.core.borrow_mut().forget_task(index);
         self.free.push(index);
     }
 
-    /// Runs the tasks that were ready when the step began. Returns whether there was one.
+    /// Runs the tasks that were ready when the step began. Returns whether there were any.
     fn run_ready(&mut self) -> bool {
         let count = self.core.borrow().ready_count();
         for _ in 0..count {
@@ -199,7 +208,7 @@ impl<P: Provider> TaskPool<P> {
 }
 
 impl<P: Provider> Actor<P::Cpu> for TaskPool<P> {
-    /// Polls completions and timers, runs the tasks they woke, posts one list per destination.
+    /// Polls completions and timers, runs the tasks that they wake, posts one list per destination.
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
         let mut busy = self.core.borrow_mut().begin_step(cpu, cpu.now());
         self.wakes.take(|index| self.core.borrow_mut().make_ready(index));

@@ -1,4 +1,4 @@
-//! [`PeerQueue`]: what waits for, and what is outstanding on, one queue pair of a pool.
+//! [`PeerQueue`]: waiting and outstanding requests of one queue pair of a pool.
 
 use super::PeerId;
 use super::requests::{Failure, Local, NONE, Requests, Stage};
@@ -8,18 +8,18 @@ use std::collections::VecDeque;
 pub(super) struct PeerQueue<P: Provider> {
     qp: P::Qp,
     depth: usize,
-    /// Handed over, not posted.
+    /// Requests submitted, not posted.
     backlog: VecDeque<u32>,
-    /// Posted, in order; the completion of one covers all before it.
+    /// Requests posted, in order; the completion of one covers all before it.
     outstanding: VecDeque<u32>,
-    /// At the end of `outstanding`, without a completion of their own.
+    /// Number of requests at the end of `outstanding` without a signaled one after them.
     unsignaled: usize,
     list: SendList,
-    /// Scratch of [`Core::submit`](super::core::Core): the last slot a task handed over to us.
+    /// Scratch of [`Core::submit`](super::core::Core): the last slot that a task submitted to this peer.
     pub(super) last: u32,
 }
 
-/// What became of a request.
+/// Slot and result of a request.
 pub(super) type Ended = (u32, Result<(), Failure>);
 
 impl<P: Provider> PeerQueue<P> {
@@ -39,14 +39,14 @@ impl<P: Provider> PeerQueue<P> {
         self.backlog.push_back(slot);
     }
 
-    /// A new queue pair; what is outstanding on the old one, which is destroyed.
+    /// Replaces the queue pair; returns the requests outstanding on the old one, which is destroyed.
     pub(super) fn replace(&mut self, qp: P::Qp) -> VecDeque<u32> {
         self.qp = qp;
         self.unsignaled = 0;
         std::mem::take(&mut self.outstanding)
     }
 
-    /// Takes out the request in `slot` and all before it, which are done, too.
+    /// Removes the request in `slot` and all before it, which are also done.
     pub(super) fn complete(&mut self, slot: u32, mut before: impl FnMut(u32)) {
         while let Some(first) = self.outstanding.pop_front() {
             if first == slot {
@@ -57,8 +57,8 @@ impl<P: Provider> PeerQueue<P> {
         self.unsignaled = self.unsignaled.min(self.outstanding.len());
     }
 
-    /// Posts as much of the backlog as the queue takes, as one list. Returns whether anything happened;
-    /// `refused` gets the request the queue pair did not take, if there is one.
+    /// Posts as much of the backlog as fits in the queue, as one list. Returns whether anything happened; calls
+    /// `refused` with the request that the queue pair refused, if any.
     pub(super) fn post(
         &mut self,
         cpu: &P::Cpu,
@@ -85,7 +85,7 @@ impl<P: Provider> PeerQueue<P> {
             self.unsignaled = if request.signaled { 0 } else { self.unsignaled + 1 };
             self.outstanding.push_back(slot);
         }
-        // A full queue empties by itself, if something is in it.
+        // A full queue empties without help if it has outstanding requests.
         let waits = refusal == Some(PostErrorKind::QueueFull) && !self.outstanding.is_empty();
         if let Some(kind) = refusal.filter(|_| !waits) {
             *refused = self
@@ -96,7 +96,7 @@ impl<P: Provider> PeerQueue<P> {
         accepted > 0 || refused.is_some()
     }
 
-    /// Requests that nobody waits for any more are not posted.
+    /// Drops abandoned requests from the backlog.
     fn drop_abandoned(&mut self, requests: &mut Requests) {
         self.backlog.retain(|&slot| {
             let abandoned = requests.slot(slot).abandoned;
@@ -107,8 +107,8 @@ impl<P: Provider> PeerQueue<P> {
         });
     }
 
-    /// The first `count` of the backlog as a list. Every half queue at the latest there is a signaled one:
-    /// without a completion its places would never come free.
+    /// Builds a list of the first `count` requests of the backlog. At least one request per half queue is signaled:
+    /// without a completion the queue's slots would never become free.
     fn build(&mut self, count: usize, requests: &mut Requests) {
         self.list.clear();
         let mut unsignaled = self.unsignaled;

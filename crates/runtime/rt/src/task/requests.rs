@@ -1,46 +1,46 @@
-//! [`Requests`]: the requests of all tasks, from staging to the hand-over of their results.
+//! [`Requests`]: the requests of all tasks, from staging to the delivery of their results.
 //!
 //! ```text
 //!   stage -> Staged -> (sync) Queued -> (post) Posted -> (completion) Done -> (taken or dropped) free
 //! ```
-//! A task's requests hang together in a list, in the order they were staged. A slot that nobody will ask for
-//! any more is *abandoned*: freed as soon as the device has let go of its buffer.
+//! The requests of a task form a list in the order of staging. A slot whose result is no longer needed is *abandoned*:
+//! it is freed as soon as the device has finished with its buffer.
 
 use super::PeerId;
 use drover_mem::Buffer;
 use drover_verbs::{PostErrorKind, SendOp, Sge, WcStatus, WrId};
 
-/// The end of a list.
+/// End of a list.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Names a staged request until its result is taken.
+/// Identifies a staged request until its result is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ticket {
     pub(super) slot: u32,
     pub(super) generation: u32,
 }
 
-/// Why a request failed.
+/// Reason for the failure of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Failure {
-    /// It was posted and completed so.
+    /// It was posted and completed with this status.
     Completed(WcStatus),
-    /// The queue pair did not take it.
+    /// The queue pair refused it.
     Refused(PostErrorKind),
 }
 
-/// The first of a task's requests that failed. The others have ended, too.
+/// The first failed request of a task's sync. The other requests have ended, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("request {} failed: {failure:?}", .ticket.slot)]
 pub struct WcError {
-    /// Which.
+    /// Ticket of the request.
     pub ticket: Ticket,
-    /// Why.
+    /// Reason for the failure.
     pub failure: Failure,
 }
 
-/// How far a request has come.
+/// Progress of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
     Free,
@@ -50,14 +50,14 @@ pub(super) enum Stage {
     Done(Result<(), Failure>),
 }
 
-/// Where its bytes are.
+/// Local memory of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Local {
-    /// In its buffer.
+    /// Its buffer.
     Buffer(Sge),
-    /// In its `inline` bytes.
+    /// Its `inline` bytes.
     Inline,
-    /// In a word of the pool's own.
+    /// A word that belongs to the pool.
     Word(Sge),
 }
 
@@ -69,13 +69,13 @@ pub(super) struct Request {
     pub(super) peer: PeerId,
     pub(super) op: SendOp,
     pub(super) local: Local,
-    /// Ours while the device may touch it.
+    /// Owned here while the device may access it.
     pub(super) buffer: Option<Buffer>,
-    /// Keeps its capacity from use to use.
+    /// Keeps its capacity when the slot is reused.
     pub(super) inline: Vec<u8>,
     pub(super) signaled: bool,
     pub(super) abandoned: bool,
-    /// The next one of the same task.
+    /// Next request of the same task.
     pub(super) next: u32,
 }
 
@@ -93,7 +93,7 @@ impl List {
     };
 }
 
-/// All requests, by slot. Grows when more are staged than ever before; after that it does not allocate.
+/// All requests, by slot. Allocates only when more requests are staged than ever before.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     slots: Vec<Request>,
@@ -109,7 +109,7 @@ impl Requests {
         &mut self.slots[slot as usize]
     }
 
-    /// Adds a request to the end of `list`.
+    /// Appends a request to `list`.
     pub(super) fn stage(
         &mut self,
         list: &mut List,
@@ -154,19 +154,22 @@ impl Requests {
         self.slots.len() as u32 - 1
     }
 
-    /// The request that a completion names, if it is one that waits for it.
+    /// Slot of the posted request that a completion refers to, if any.
     pub(super) fn posted(&self, wr_id: WrId) -> Option<u32> {
         let (slot, generation) = (wr_id.0 as u32, (wr_id.0 >> 32) as u32);
         let request = self.slots.get(slot as usize)?;
         (request.generation == generation && request.stage == Stage::Posted).then_some(slot)
     }
 
-    /// How a completion names the request in `slot`.
+    /// Id of the request in `slot` for its completion.
     pub(super) fn wr_id(&self, slot: u32) -> WrId {
         WrId(u64::from(self.slot(slot).generation) << 32 | u64::from(slot))
     }
 
-    /// The request of `ticket`; panics when the ticket is not of a request that has ended and was not taken.
+    /// The request of `ticket`.
+    ///
+    /// # Panics
+    /// Unless the request has ended and its result has not been taken.
     pub(super) fn ended(&mut self, ticket: Ticket) -> &mut Request {
         let request = &mut self.slots[ticket.slot as usize];
         let live = request.generation == ticket.generation && matches!(request.stage, Stage::Done(_));
@@ -174,7 +177,7 @@ impl Requests {
         request
     }
 
-    /// The first failure in the list that begins at `first`.
+    /// The first failure in the list that starts at `first`.
     pub(super) fn first_failure(&self, first: u32) -> Option<WcError> {
         self.iter(first).find_map(|slot| {
             let request = self.slot(slot);
@@ -187,7 +190,7 @@ impl Requests {
         })
     }
 
-    /// Lets go of the list that begins at `first`: what is done or was never handed over is freed, the rest is
+    /// Releases the list that starts at `first`: requests that are done or were never submitted are freed, the others
     /// abandoned.
     pub(super) fn release(&mut self, first: u32) {
         let mut slot = first;
@@ -203,7 +206,7 @@ impl Requests {
         }
     }
 
-    /// Frees a slot; its buffer goes back to its pool.
+    /// Frees a slot; its buffer returns to its pool.
     pub(super) fn free(&mut self, slot: u32) {
         let request = &mut self.slots[slot as usize];
         request.stage = Stage::Free;
@@ -213,7 +216,7 @@ impl Requests {
         self.free.push(slot);
     }
 
-    /// The slots of the list that begins at `first`.
+    /// The slots of the list that starts at `first`.
     pub(super) fn iter(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
         let some = |slot: u32| (slot != NONE).then_some(slot);
         std::iter::successors(some(first), move |&slot| some(self.slot(slot).next))

@@ -1,4 +1,4 @@
-//! [`Wakes`]: wake-ups from outside the pool (other threads, foreign futures): a bit per task.
+//! [`Wakes`]: wake-ups from outside the pool (other threads, foreign futures): one bit per task.
 
 use crate::signal::Signal;
 use drover_base::sync::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use drover_verbs::Waker;
 use std::sync::Arc;
 use std::task::Wake;
 
-/// Which tasks somebody woke.
+/// The tasks woken.
 #[derive(Debug)]
 pub(super) struct Wakes {
     bits: Vec<AtomicU64>,
@@ -24,13 +24,13 @@ impl Wakes {
         }
     }
 
-    /// The waker of task `index`; made once per place, so that waking and polling allocate nothing.
+    /// The waker of task `index`; created once per slot, so that waking and polling do not allocate.
     pub(super) fn waker(self: &Arc<Wakes>, index: u32) -> std::task::Waker {
         let wakes = self.clone();
         Arc::new(TaskWaker { wakes, index }).into()
     }
 
-    /// Hands over every task woken since the last time. Costs one load when there is none.
+    /// Calls `woken` with every task woken since the last call. Costs one load if there is none.
     pub(super) fn take(&self, mut woken: impl FnMut(u32)) {
         if !self.any.is_raised() {
             return;
@@ -59,7 +59,7 @@ impl Wake for TaskWaker {
 
     fn wake_by_ref(self: &Arc<TaskWaker>) {
         let (word, bit) = (self.index as usize / 64, self.index % 64);
-        // Release: publishes what the waker did before to the task it wakes.
+        // Release: publishes the waker's earlier writes to the task that it wakes.
         self.wakes.bits[word].fetch_or(1 << bit, Ordering::Release);
         self.wakes.any.raise();
         self.wakes.core.wake();

@@ -236,7 +236,7 @@ fn hostile_bytes_end_the_connection_with_a_clear_error() {
     for (bytes, want) in [
         (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "not a drover control channel"),
         (oversize, "at most 65536 are allowed"),
-        (announce(0, 3), "announced 3 descriptors and brought 0"),
+        (announce(0, 3), "announced 3 descriptors but 0 arrived"),
         (announce(10, 0), "in the middle of a frame"),
     ] {
         let (mut raw, end) = UnixStream::pair().expect("socketpair");

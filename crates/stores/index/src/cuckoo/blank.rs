@@ -1,10 +1,10 @@
-//! [`BlankTable`]: a table that is being written before anybody uses it, a slice at a time.
+//! [`BlankTable`]: a table that is initialised before use, a slice at a time.
 
 use super::{CuckooTable, TABLE_MAGIC};
 use crate::TableMemory;
 use crate::table_header::TableHeader;
 
-/// A table whose entries are sealed one after the other. Whoever READs one that is not sealed yet finds nothing whole.
+/// A table whose entries are sealed one after the other. A reader of an unsealed entry finds a wrong checksum.
 #[derive(Debug)]
 pub struct BlankTable<M> {
     table: CuckooTable<M>,
@@ -12,10 +12,10 @@ pub struct BlankTable<M> {
 }
 
 impl<M: TableMemory> BlankTable<M> {
-    /// A table of `entry_count` entries, a power of two, to be written at the start of `memory`.
+    /// A table of `entry_count` entries, a power of two, at the start of `memory`.
     ///
     /// # Panics
-    /// If `entry_count` is no power of two or does not fit.
+    /// If `entry_count` is not a power of two or does not fit.
     pub fn new(mut memory: M, entry_count: usize, epoch: u64) -> BlankTable<M> {
         assert!(entry_count.is_power_of_two(), "{entry_count} entries");
         assert!(
@@ -36,7 +36,7 @@ impl<M: TableMemory> BlankTable<M> {
         BlankTable { table, entry_count }
     }
 
-    /// Seals the next `count` entries; true when none is left.
+    /// Seals the next `count` entries; returns true when none is left.
     pub fn advance(&mut self, count: usize) -> bool {
         let begin = self.table.keys.len();
         let end = begin.saturating_add(count).min(self.entry_count);
@@ -47,7 +47,7 @@ impl<M: TableMemory> BlankTable<M> {
         end == self.entry_count
     }
 
-    /// The table. Seals what is left.
+    /// Seals the remaining entries and returns the table.
     pub fn finish(mut self) -> CuckooTable<M> {
         self.advance(usize::MAX);
         self.table

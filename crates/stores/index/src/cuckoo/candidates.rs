@@ -1,11 +1,11 @@
-//! [`Candidates`]: the places where a key may be.
+//! [`Candidates`]: the entries that a key may be in.
 
 use drover_base::{KeyHash, mix};
 
-/// Ways to choose a place: the 3 of 3-1 cuckoo hashing.
+/// Number of choices: the 3 of 3-1 cuckoo hashing.
 pub const CHOICES: usize = 3;
 
-/// Odd constants, one for each thing drawn from a hash: three places and the fingerprint. *(our choice)*
+/// Odd constants, one per value derived from a hash: three entries and the fingerprint. *(our choice)*
 const SALTS: [u64; CHOICES + 1] = [
     0x9e37_79b9_7f4a_7c15,
     0xc2b2_ae3d_27d4_eb4f,
@@ -17,8 +17,8 @@ fn draw(hash: KeyHash, which: usize) -> u64 {
     mix(hash.low.wrapping_mul(SALTS[which]) ^ mix(hash.high ^ SALTS[which]))
 }
 
-/// Up to three different entries, in the order in which they are tried and read. Which server or partition a key
-/// belongs to is cut from the same hash but is independent of them.
+/// Up to three different entries, in the order in which they are tried and read. The server or partition of a key comes
+/// from the same hash but is independent of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidates {
     places: [u64; CHOICES],
@@ -26,7 +26,7 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// Of the key with `hash` in a table of `mask + 1` entries.
+    /// Candidates of the key with `hash` in a table of `mask + 1` entries.
     pub fn new(hash: KeyHash, mask: u64) -> Candidates {
         let mut found = Candidates {
             places: [0; CHOICES],
@@ -34,7 +34,7 @@ impl Candidates {
         };
         for which in 0..CHOICES {
             let place = draw(hash, which) & mask;
-            // Two choices that coincide are one: it is not read, nor moved to, twice.
+            // Choices that coincide are one: the entry is not read, nor moved to, twice.
             if !found.as_slice().contains(&place) {
                 found.places[usize::from(found.count)] = place;
                 found.count += 1;
@@ -43,13 +43,13 @@ impl Candidates {
         found
     }
 
-    /// The indexes, first choice first.
+    /// The entry indexes, first choice first.
     #[inline]
     pub fn as_slice(&self) -> &[u64] {
         &self.places[..usize::from(self.count)]
     }
 
-    /// Which choice the entry `index` is, if it is one.
+    /// Position of the entry `index` among the choices, if it is one.
     pub fn choice_of(&self, index: u64) -> Option<u8> {
         self.as_slice()
             .iter()
@@ -58,7 +58,7 @@ impl Candidates {
     }
 }
 
-/// 32 bits of `hash` that are independent of its places: an entry with others cannot be the key's.
+/// 32 bits of `hash` that are independent of the candidates: an entry with another fingerprint cannot be the key's.
 #[inline]
 pub fn fingerprint(hash: KeyHash) -> u32 {
     draw(hash, CHOICES) as u32
@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    /// Pilaf's released code found out during a walk that a key's places coincided.
+    /// Pilaf's released code detected only during a walk that a key's choices coincided.
     #[test]
     fn pilaf_places_that_coincide_are_one() {
         let mut counts = [0; CHOICES + 1];
@@ -111,7 +111,7 @@ mod tests {
         assert!(counts[1] > 0 && counts[2] > 0 && counts[3] > 0, "{counts:?}");
     }
 
-    /// A fingerprint that followed from the places would tell nothing about a neighbour.
+    /// A fingerprint that followed from the candidates could not distinguish keys of the same entry.
     #[test]
     #[cfg_attr(miri, ignore = "statistics want many keys")]
     fn fingerprints_differ_within_a_place() {

@@ -1,27 +1,27 @@
-//! [`Entry`]: 32 bytes that say where a record is, and that prove they are whole and in their place.
+//! [`Entry`]: 32 bytes that refer to a record, and prove that they are whole and in the right entry.
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
 //! | 0 | 4 | record offset | in units of 8 bytes from the start of the extents: 32 GiB of them |
-//! | 4 | 4 | length and flags | bits 0-23 length of the record, bytes; 24-25 which choice of its key this place is; 26 in use; 27-31 zero |
+//! | 4 | 4 | length and flags | bits 0-23 record length, bytes; 24-25 index among the key's choices; 26 in use; 27-31 zero |
 //! | 8 | 8 | record sum | checksum of the whole record |
-//! | 16 | 4 | fingerprint | 32 bits of the key's hash, independent of its three places |
-//! | 20 | 4 | version | one more each time the key is written |
+//! | 16 | 4 | fingerprint | 32 bits of the key's hash, independent of its three candidate entries |
+//! | 20 | 4 | version | incremented each time the key is written |
 //! | 24 | 8 | entry sum | checksum of bytes 0-23, of the table's epoch and of the entry's index |
 //!
-//! Little-endian, 32-aligned, so that no entry straddles a cache line; written by the server, read by anybody. A free
-//! entry is sealed like any other: a reader can tell it from memory that nobody has written. *(Two sums of 8 bytes,
-//! 32 bytes in all: stated in `[HERD §5.1]`; fields and salt: our choice.)*
+//! Little-endian, 32-aligned, so that no entry straddles a cache line; written by the server, read by any peer. A free
+//! entry is sealed like any other: a reader can distinguish it from unwritten memory. *(Two sums of 8 bytes, 32 bytes
+//! in all: stated in `[HERD §5.1]`; fields and salt: our choice.)*
 
 use crate::crc64::Crc64;
 
 /// Bytes of an entry.
 pub const ENTRY_BYTES: usize = 32;
 
-/// Longest record that an entry can name, bytes: 8 short of 16 MiB.
+/// Longest record that an entry can refer to, bytes: 8 short of 16 MiB.
 pub const RECORD_BYTES_MAX: usize = (1 << 24) - 8;
 
-/// First offset of a record that an entry cannot name, bytes.
+/// First record offset beyond the range of an entry, bytes.
 pub const RECORD_OFFSET_END: u64 = 8 << 32;
 
 const _: () = assert!(crate::BUCKET_BYTES.is_multiple_of(ENTRY_BYTES));
@@ -31,14 +31,14 @@ const CHOICE_SHIFT: u32 = 24;
 const IN_USE: u32 = 1 << 26;
 const RESERVED: u32 = !(LEN_MASK | 3 << CHOICE_SHIFT | IN_USE);
 
-/// Where a record is, and what its bytes sum to.
+/// Location and checksum of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecordRef {
     /// Bytes from the start of the extents; a multiple of 8 below [`RECORD_OFFSET_END`].
     pub offset: u64,
-    /// Bytes, at most [`RECORD_BYTES_MAX`].
+    /// Length in bytes, at most [`RECORD_BYTES_MAX`].
     pub len: u32,
-    /// [`crc64`](crate::crc64) of them.
+    /// [`crc64`](crate::crc64) of the record.
     pub sum: u64,
 }
 
@@ -47,25 +47,25 @@ pub struct RecordRef {
 pub struct Entry {
     /// The record.
     pub record: RecordRef,
-    /// Of the key; see [`Candidates`](super::Candidates).
+    /// Fingerprint of the key; see [`Candidates`](super::Candidates).
     pub fingerprint: u32,
-    /// How often the key was written, modulo 2^32.
+    /// Number of times that the key was written, modulo 2^32.
     pub version: u32,
-    /// Which of the key's three places this is: 0, 1 or 2.
+    /// Index of this entry among the key's three choices: 0, 1 or 2.
     pub choice: u8,
 }
 
-/// What was read is no entry of this table at this index: torn, moved away from, of another epoch, or never written.
+/// The bytes read are no entry of this table at this index: torn, of another index or epoch, or never written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not a whole entry of this table at this index")]
 pub struct BadEntry;
 
-/// Where an entry is: it seals the entry's bytes, so that they mean nothing anywhere else.
+/// Location of an entry; it salts the entry's checksum, so that the bytes are valid nowhere else.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seal {
-    /// The table's epoch.
+    /// Epoch of the table.
     pub epoch: u64,
-    /// The entry's index.
+    /// Index of the entry.
     pub index: u64,
 }
 
@@ -78,10 +78,10 @@ impl Seal {
             .sum()
     }
 
-    /// The bytes of `entry`, or of a free one.
+    /// The sealed bytes of `entry`, or of a free entry.
     ///
     /// # Panics
-    /// If the record is longer, or further out, than an entry can say.
+    /// If the record's length or offset is beyond the range of an entry.
     pub fn close(self, entry: Option<&Entry>) -> [u8; ENTRY_BYTES] {
         let mut bytes = [0; ENTRY_BYTES];
         if let Some(entry) = entry {
@@ -92,7 +92,10 @@ impl Seal {
         bytes
     }
 
-    /// The entry in `bytes`; `None` if it is free.
+    /// Checks and decodes `bytes`; `None` if the entry is free.
+    ///
+    /// # Errors
+    /// [`BadEntry`] if the checksum does not match.
     pub fn open(self, bytes: &[u8; ENTRY_BYTES]) -> Result<Option<Entry>, BadEntry> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
@@ -155,7 +158,8 @@ mod tests {
         }
     }
 
-    /// Pilaf's released code packs an entry into 53 bytes, so that most lie in two cache lines: a READ sees halves of two.
+    /// Pilaf's released code packs an entry into 53 bytes, so that most lie in two cache lines: a READ sees halves of
+    /// two.
     #[test]
     fn pilaf_an_entry_lies_in_one_line() {
         for index in 0..1000 {

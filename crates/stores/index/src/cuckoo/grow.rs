@@ -1,43 +1,43 @@
-//! [`GrowingTable`]: a table that becomes larger while it is used, a slice at a time.
+//! [`GrowingTable`]: a table that grows while in use, a slice at a time.
 //!
 //! ```text
 //!            begin            advance, advance, ...           go_over         poison, poison, ...
 //!   table ----+------------------------------------------------+- last: entry by entry of the next epoch --+ gone
 //!   next      +- empty -- fills; PUT and DELETE go to both ----+---------------------------------------------> table
 //! ```
-//! Readers use the old table to the end. A key for which the old one has no place is in the new one only; a reader
-//! misses it there, asks the server to confirm, and is told. After the end readers who have not heard of the new table still
-//! find in the old one what has not changed since: an update poisons the key's old entry before it is acknowledged, and the rest
-//! follows slice by slice.
+//! Readers use the old table until the end. A key that does not fit in the old table is only in the new one; a reader
+//! misses it, asks the server for confirmation, and gets the answer. After the end, readers that do not know the new
+//! table yet still find in the old one the keys that have not changed since: an update poisons the key's old entry
+//! before it is acknowledged, and the remaining entries follow slice by slice.
 
 use super::{CuckooTable, RecordRef, TableFull};
 use crate::TableMemory;
 use drover_base::KeyHash;
 
-/// How far a table's growth is.
+/// Progress of a table's growth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Growth {
-    /// It is not growing.
+    /// The table is not growing.
     None,
-    /// Entries are left to copy.
+    /// Some entries are not copied yet.
     Copying,
-    /// All entries are in both tables: tell readers of the new one, then [`finish`](GrowingTable::finish).
+    /// All entries are in both tables: announce the new one to readers, then call [`finish`](GrowingTable::finish).
     Copied,
 }
 
-/// A table, and while it grows the next one.
+/// A table and, while it grows, its successor.
 #[derive(Debug)]
 pub struct GrowingTable<M> {
     table: CuckooTable<M>,
     next: Option<CuckooTable<M>>,
     copied: u64,
-    /// Keys for which the old table had no place.
+    /// Number of keys that do not fit in the old table.
     only_next: usize,
-    /// The table before, while some of its entries are still whole.
+    /// The previous table, while some of its entries are still whole.
     last: Option<Last<M>>,
 }
 
-/// A table that was left, and how many of its entries are poisoned.
+/// A previous table, and the number of its entries that are poisoned.
 #[derive(Debug)]
 struct Last<M> {
     table: CuckooTable<M>,
@@ -45,7 +45,7 @@ struct Last<M> {
 }
 
 impl<M: TableMemory> GrowingTable<M> {
-    /// Owner of `table`, which is not growing.
+    /// Takes ownership of `table`; it is not growing.
     pub fn new(table: CuckooTable<M>) -> GrowingTable<M> {
         GrowingTable {
             table,
@@ -61,7 +61,7 @@ impl<M: TableMemory> GrowingTable<M> {
         &self.table
     }
 
-    /// The table they will use.
+    /// The table that readers will use next.
     pub fn next(&self) -> Option<&CuckooTable<M>> {
         self.next.as_ref()
     }
@@ -72,7 +72,10 @@ impl<M: TableMemory> GrowingTable<M> {
         in_table(&self.table).or_else(|| self.next.as_ref().and_then(in_table))
     }
 
-    /// As [`CuckooTable::put`], in both tables. Refused only when the newest has no place.
+    /// As [`CuckooTable::put`], in both tables.
+    ///
+    /// # Errors
+    /// [`TableFull`] if the newest table has no space.
     pub fn put(&mut self, hash: KeyHash, record: RecordRef) -> Result<Option<RecordRef>, TableFull> {
         let Some(next) = &mut self.next else {
             let before = self.table.put(hash, record)?;
@@ -81,8 +84,8 @@ impl<M: TableMemory> GrowingTable<M> {
         };
         let before = next.put(hash, record)?;
         let was_only_next = before.is_some() && self.table.find(hash).is_none();
-        // Nothing moves in the old table, or it might move from where is still to be copied to where is not. No place
-        // there is no harm: whoever misses the key asks.
+        // No entry may move in the old table: it could move from a part not yet copied to a part already copied. If
+        // there is no free entry, the key stays out of the old table: readers that miss it ask for confirmation.
         let old = self.table.put_where_free(hash, record);
         let is_only_next = old == Err(TableFull);
         self.only_next = self.only_next + usize::from(is_only_next) - usize::from(was_only_next);
@@ -98,7 +101,7 @@ impl<M: TableMemory> GrowingTable<M> {
         old.or(next)
     }
 
-    /// Who still reads the last table must not find there what the key had.
+    /// Poisons the key's entry in the previous table, so that its readers do not find an outdated record.
     fn poison_key(&mut self, hash: KeyHash) {
         if let Some(last) = &mut self.last
             && let Some(index) = last.table.find(hash)
@@ -107,29 +110,30 @@ impl<M: TableMemory> GrowingTable<M> {
         }
     }
 
-    /// Keys.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.table.len() + self.only_next
     }
 
-    /// No keys.
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Looks at `count` entries of a table that is not growing; see [`CuckooTable::scrub`].
+    /// Scrubs `count` entries unless the table is growing; see [`CuckooTable::scrub`].
     pub fn scrub(&mut self, count: usize) -> usize {
         match self.next {
             None => self.table.scrub(count),
-            // What is copied slice by slice must not move from a later slice to an earlier one.
+            // While copying slice by slice, no entry may move from a later slice to an earlier one.
             Some(_) => 0,
         }
     }
 
-    /// Begins to grow into `next`, which is empty, larger, and of another epoch.
+    /// Begins to grow into `next`, which must be empty, larger, and of another epoch.
     ///
     /// # Panics
-    /// If the table is growing already, the one before is not poisoned to its end, or `next` is none of that.
+    /// If the table is already growing, the previous one is not completely poisoned, or `next` does not fulfil the
+    /// conditions.
     pub fn begin(&mut self, next: CuckooTable<M>) {
         assert!(
             self.next.is_none() && self.last.is_none(),
@@ -145,8 +149,10 @@ impl<M: TableMemory> GrowingTable<M> {
         self.copied = 0;
     }
 
-    /// Copies the next `count` entries. Errors: the new table has no place for one;
-    /// [`restart`](GrowingTable::restart) with a larger one.
+    /// Copies the next `count` entries.
+    ///
+    /// # Errors
+    /// [`TableFull`] if the new table has no space for an entry: [`restart`](GrowingTable::restart) with a larger one.
     pub fn advance(&mut self, count: usize) -> Result<Growth, TableFull> {
         let Some(next) = &mut self.next else {
             return Ok(Growth::None);
@@ -167,8 +173,10 @@ impl<M: TableMemory> GrowingTable<M> {
         }
     }
 
-    /// Gives the new table up for a larger one, `next`, as for [`begin`](GrowingTable::begin). Errors: not even that has
-    /// places; then nothing has changed.
+    /// Replaces the new table by a larger one, `next`, as for [`begin`](GrowingTable::begin).
+    ///
+    /// # Errors
+    /// [`TableFull`] if that has no space either; then nothing has changed.
     pub fn restart(&mut self, mut next: CuckooTable<M>) -> Result<(), TableFull> {
         let given_up = self.next.as_ref().expect("a table that grows");
         assert!(next.is_empty() && next.entry_count() > given_up.entry_count());
@@ -183,7 +191,7 @@ impl<M: TableMemory> GrowingTable<M> {
         Ok(())
     }
 
-    /// Goes over to the new table: tell readers of it, then [`poison`](GrowingTable::poison) the old one.
+    /// Switches to the new table: announce it to readers, then [`poison`](GrowingTable::poison) the old one.
     ///
     /// # Panics
     /// If entries are left to copy.
@@ -195,13 +203,14 @@ impl<M: TableMemory> GrowingTable<M> {
         let next = self.next.take().expect("a table that grows");
         let mut table = std::mem::replace(&mut self.table, next);
         self.only_next = 0;
-        // Whatever is sealed there from now on nobody who reads that table takes for whole.
+        // Entries sealed there from now on are invalid for readers of that table.
         table.epoch = self.table.epoch;
         self.last = Some(Last { table, poisoned: 0 });
     }
 
-    /// Poisons the next `count` entries of the table before: who still reads it finds no entry whole, and asks for the new
-    /// one. Returns that table when none is left: keep its memory registered until nobody can be reading it.
+    /// Poisons the next `count` entries of the previous table: its readers find no whole entry and ask for the new
+    /// table. Returns the previous table when no entry is left: keep its memory registered until no client can be
+    /// reading it.
     pub fn poison(&mut self, count: usize) -> Option<CuckooTable<M>> {
         let last = self.last.as_mut()?;
         let entry_count = last.table.entry_count();
@@ -218,12 +227,12 @@ impl<M: TableMemory> GrowingTable<M> {
         Some(table)
     }
 
-    /// Whether entries of the table before are still whole.
+    /// Whether entries of the previous table are still whole.
     pub fn is_poisoning(&self) -> bool {
         self.last.is_some()
     }
 
-    /// Goes over to the new table, and returns the old one, poisoned.
+    /// Switches to the new table and returns the old one, poisoned.
     ///
     /// # Panics
     /// If entries are left to copy.

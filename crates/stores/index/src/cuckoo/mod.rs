@@ -1,23 +1,23 @@
-//! [`CuckooTable`]: 3-1 cuckoo hashing of self-verifying entries, written by one owner, read from afar.
+//! [`CuckooTable`]: 3-1 cuckoo hashing of self-verifying entries, written by one owner, read by remote clients.
 //!
 //! ```text
 //! offset 0                64             96                    64 + 32 i
 //!        | header, 1 line | entry 0, 32 B | entry 1, 32 B | ... | entry i ...
 //! ```
 //!
-//! The header is that of all such tables: magic [`TABLE_MAGIC`], epoch, entries, count of moves.
+//! The header is the same in all such tables: magic [`TABLE_MAGIC`], epoch, number of entries, count of moves.
 //!
-//! A key is in one of three places ([`Candidates`]); a place holds one entry. What a reader sees at any instant:
+//! A key is in one of three entries ([`Candidates`]); an entry holds one key. Guarantees for a reader at any instant:
 //!
-//! - every key is in at least one of its places: an entry that moves is written to its new place before the old one is
-//!   given away, so paths are executed from their free end backwards;
-//! - whatever it reads half-written has a wrong sum;
-//! - but it reads the places one after the other, and a key may move from one not yet read to one read already. So *a miss
-//!   is no answer until it is confirmed*.
+//! - every key is in at least one of its candidates: an entry that moves is written to its new index before the old one
+//!   is reused, so paths are executed backwards from their free end;
+//! - a half-written entry has a wrong checksum;
+//! - but the reader reads the candidates one after the other, and a key may move from one not yet read to one already
+//!   read. So *a miss must be confirmed*.
 //!
-//! The owner keeps the full hash of the key of every entry beside the table (24 bytes each, private): moving an entry
-//! needs its key's other places, and looking into records for them would miss the cache up to 2000 times.
-//! Two keys with one 128-bit hash are one key here.
+//! The owner keeps the full key hash of every entry separately from the table (24 bytes each, private): moving an entry
+//! needs its key's other candidates, and reading the records for them would miss the cache up to 2000 times. Two keys
+//! with the same 128-bit hash are the same key here.
 //!
 //! *(3-1, 75 %: stated in `[HERD §5.1]`; order of moves: read in public code; the rest: our choice.)*
 
@@ -45,9 +45,9 @@ use path::PathSearch;
 /// First word of a table.
 pub const TABLE_MAGIC: u64 = u64::from_le_bytes(*b"DRVCUCK1");
 
-/// No place for a key: grow, or refuse it. The table is as it was.
+/// No space for a key: grow the table or refuse the key. The table is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no way to make space for a key within {VISITED_MAX} places")]
+#[error("no space for a key after {VISITED_MAX} entries were searched")]
 pub struct TableFull;
 
 /// Offset of entry `index` from the start of the table.
@@ -56,7 +56,7 @@ pub const fn entry_offset(index: u64) -> usize {
     HEADER_BYTES + index as usize * ENTRY_BYTES
 }
 
-/// A table in the hands of its owner.
+/// A table and its owner's private state.
 #[derive(Debug)]
 pub struct CuckooTable<M> {
     memory: M,
@@ -78,48 +78,48 @@ impl<M: TableMemory> CuckooTable<M> {
     /// An empty table of `entry_count` entries, a power of two, at the start of `memory`. Writes all of it.
     ///
     /// # Panics
-    /// If `entry_count` is no power of two or does not fit.
+    /// If `entry_count` is not a power of two or does not fit.
     pub fn new(memory: M, entry_count: usize, epoch: u64) -> CuckooTable<M> {
         BlankTable::new(memory, entry_count, epoch).finish()
     }
 
-    /// Where it lies.
+    /// Memory of the table.
     pub fn memory(&self) -> &M {
         &self.memory
     }
 
-    /// What salts its entries.
+    /// Epoch of the table, which salts its entries.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Places.
+    /// Number of entries, used or free.
     pub fn entry_count(&self) -> usize {
         self.keys.len()
     }
 
-    /// Keys.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// No keys.
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether three quarters of the places are taken: beyond, readers probe more and paths grow. *(The released code
-    /// declares this limit and never looks at it.)*
+    /// Whether three quarters of the entries are used: beyond that readers probe more and paths grow. *(The released
+    /// code declares this limit but never checks it.)*
     pub fn wants_growth(&self) -> bool {
         self.len * 4 >= self.keys.len() * 3
     }
 
-    /// Where a key may be.
+    /// The entries that a key may be in.
     pub fn candidates(&self, hash: KeyHash) -> Candidates {
         Candidates::new(hash, self.mask)
     }
 
-    /// Where the key with `hash` is.
+    /// Index of the entry of the key with `hash`.
     pub fn find(&self, hash: KeyHash) -> Option<u64> {
         let is_here = |index: &&u64| self.keys[**index as usize] == Some(hash);
         self.candidates(hash).as_slice().iter().find(is_here).copied()
@@ -133,8 +133,11 @@ impl<M: TableMemory> CuckooTable<M> {
         entry.expect("only the owner writes, and it seals what it writes")
     }
 
-    /// Makes `record` that of the key with `hash`, new or not; returns the one it had. One store of 32 bytes if the key
-    /// was there. The caller has written the record before, and keeps the old one readable for a while.
+    /// Sets the record of the key with `hash`, new or not; returns its previous record. Costs one store of 32 bytes if
+    /// the key exists. The caller writes the record first, and keeps the old one readable for a while.
+    ///
+    /// # Errors
+    /// [`TableFull`] if there is no space for a new key.
     pub fn put(&mut self, hash: KeyHash, record: RecordRef) -> Result<Option<RecordRef>, TableFull> {
         if let Some(old) = self.replace(hash, record) {
             return Ok(Some(old));
@@ -143,7 +146,7 @@ impl<M: TableMemory> CuckooTable<M> {
         Ok(None)
     }
 
-    /// As [`put`](CuckooTable::put), but no other key moves: refused more often.
+    /// As [`put`](CuckooTable::put), but moves no other key, so it is refused more often.
     fn put_where_free(&mut self, hash: KeyHash, record: RecordRef) -> Result<Option<RecordRef>, TableFull> {
         if let Some(old) = self.replace(hash, record) {
             return Ok(Some(old));
@@ -153,7 +156,7 @@ impl<M: TableMemory> CuckooTable<M> {
         Ok(None)
     }
 
-    /// Gives a key that is there another record.
+    /// Replaces the record of an existing key.
     fn replace(&mut self, hash: KeyHash, record: RecordRef) -> Option<RecordRef> {
         let index = self.find(hash)?;
         let mut entry = self.entry(index).expect("a key is where an entry is");
@@ -163,7 +166,7 @@ impl<M: TableMemory> CuckooTable<M> {
         Some(old)
     }
 
-    /// Takes the key with `hash` away; returns its record.
+    /// Removes the key with `hash`; returns its record.
     pub fn remove(&mut self, hash: KeyHash) -> Option<RecordRef> {
         let index = self.find(hash)?;
         let entry = self.entry(index).expect("a key is where an entry is");
@@ -172,7 +175,7 @@ impl<M: TableMemory> CuckooTable<M> {
         Some(entry.record)
     }
 
-    /// A key that is not there.
+    /// Inserts a new key.
     fn insert(&mut self, hash: KeyHash, record: RecordRef, version: u32) -> Result<(), TableFull> {
         let candidates = self.candidates(hash);
         let index = match self.free_place(&candidates) {
@@ -201,14 +204,14 @@ impl<M: TableMemory> CuckooTable<M> {
         self.len += 1;
     }
 
-    /// Moves keys along a path until one of `candidates` may be overwritten. Its entry is still there, a second copy
-    /// of one that has moved.
+    /// Moves keys along a path until one of `candidates` may be overwritten. That entry still holds a second copy of a
+    /// key that has moved.
     fn make_space(&mut self, candidates: &Candidates) -> Result<u64, TableFull> {
         let mut search = std::mem::take(&mut self.search);
         let found = search.find(&self.keys, self.mask, candidates);
         let space = found.map(|path| {
             self.header.begin_moves(&mut self.memory);
-            // From the free end backwards: at every instant every key is somewhere.
+            // Backwards from the free end: every key is present at every instant.
             for step in path.windows(2) {
                 self.copy(step[1], step[0]);
             }
@@ -219,7 +222,7 @@ impl<M: TableMemory> CuckooTable<M> {
         space.ok_or(TableFull)
     }
 
-    /// Copies the entry at `from` to `to`, another place of its key.
+    /// Copies the entry at `from` to `to`, another candidate of its key.
     fn copy(&mut self, from: u64, to: u64) {
         let hash = self.keys[from as usize].expect("only entries move");
         let mut entry = self.entry(from).expect("only entries move");
@@ -243,7 +246,7 @@ impl<M: TableMemory> CuckooTable<M> {
         self.memory.store(entry_offset(index), &bytes);
     }
 
-    /// Entries that a reader looks at on average to find a key that is there.
+    /// Mean number of entries that a reader probes to find an existing key.
     pub fn mean_probes(&self) -> f64 {
         let probes = self.keys.iter().enumerate().filter_map(|(index, hash)| {
             let choice = self.candidates((*hash)?).choice_of(index as u64);

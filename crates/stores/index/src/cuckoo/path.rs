@@ -1,13 +1,14 @@
-//! [`PathSearch`]: how to make space for a key, found out before anything is touched.
+//! [`PathSearch`]: finds out how to make space for a key before any entry is changed.
 //!
-//! Breadth first: the places of the new key, then the other places of the keys that lie there, and so on, until one is
-//! free. The shortest path moves the fewest entries, and the search visits a bounded number. *(The released code of
-//! `[Pilaf]` walks at random, 32 steps at most: read in public code. Breadth-first search: our choice.)*
+//! Breadth first: the candidates of the new key, then the other candidates of the keys in those entries, and so on,
+//! until one is free. The shortest path moves the fewest entries, and the search visits a bounded number. *(The
+//! released code of `[Pilaf]` walks at random, at most 32 steps: read in public code. Breadth-first search: our
+//! choice.)*
 
 use super::candidates::Candidates;
 use drover_base::KeyHash;
 
-/// Places visited before a table is called full. *(our choice; at a load of 0.9 nearly all paths are found within 50)*
+/// Entries visited before a table is called full. *(our choice; at a load of 0.9 nearly all paths are found within 50)*
 pub const VISITED_MAX: usize = 2000;
 
 const NO_PARENT: u32 = u32::MAX;
@@ -18,7 +19,7 @@ struct Node {
     parent: u32,
 }
 
-/// The search, with memory that is kept between searches.
+/// The search, with memory that is reused by the next search.
 #[derive(Debug, Default)]
 pub(super) struct PathSearch {
     nodes: Vec<Node>,
@@ -26,8 +27,8 @@ pub(super) struct PathSearch {
 }
 
 impl PathSearch {
-    /// A path for a key with `candidates`, all taken: its first element is free, each of the others holds a key that
-    /// may move to the element before it, and the last is one of `candidates`. `None`: the table is full.
+    /// A path for a key whose `candidates` are all taken: its first entry is free, each of the others holds a key that
+    /// may move to the entry before it, and the last is one of `candidates`. `None`: the table is full.
     pub(super) fn find(
         &mut self,
         keys: &[Option<KeyHash>],
@@ -48,7 +49,7 @@ impl PathSearch {
                 if keys[index as usize].is_none() {
                     return Some(self.trace(index, at as u32));
                 }
-                // A path that crosses itself would move a key over another one.
+                // A path that crosses itself would overwrite a key that is still needed.
                 if !self.is_above(at as u32, index) {
                     self.nodes.push(Node {
                         index,

@@ -1,19 +1,19 @@
-//! Moving keys back towards their first places.
+//! Scrubbing: moves keys back towards their first candidates.
 //!
-//! Deletes leave earlier places free while keys stay at later ones: at a constant load of 0.75 the mean number of
-//! entries a reader looks at drifts from 1.56 to 1.88. The scrubber walks the table and moves every entry that has an
-//! earlier free place.
+//! Deletes leave earlier candidates free while keys stay at later ones: at a constant load of 0.75 the mean number of
+//! entries probed by a reader drifts from 1.56 to 1.88. The scrubber walks the table and moves every entry that has an
+//! earlier free candidate.
 
 use super::CuckooTable;
 use crate::TableMemory;
 
-/// Entries to look at for every DELETE, so that a table whose every operation is a DELETE or a new key stays below 1.65
-/// entries a reader: 16 give 1.642, 32 give 1.612. *(measured by us: the example `cuckoo_costs`)*
+/// Entries to scrub per DELETE, so that readers of a table with only DELETEs and new keys probe fewer than 1.65
+/// entries: 16 give 1.642, 32 give 1.612. *(measured by us: the example `cuckoo_costs`)*
 pub const SCRUB_PER_DELETE: usize = 20;
 
 impl<M: TableMemory> CuckooTable<M> {
-    /// Looks at the next `count` entries, round and round; returns how many moved. The owner calls it when it has
-    /// nothing else to do, at the latest when [`SCRUB_PER_DELETE`] have become due a few times.
+    /// Scrubs the next `count` entries, cyclically; returns how many moved. The owner calls it when idle, at the latest
+    /// when [`SCRUB_PER_DELETE`] have become due a few times.
     pub fn scrub(&mut self, count: usize) -> usize {
         let mut moved = 0;
         for _ in 0..count {
@@ -24,7 +24,7 @@ impl<M: TableMemory> CuckooTable<M> {
         moved
     }
 
-    /// Moves the entry at `index` to the first of its places that is free, if that is earlier.
+    /// Moves the entry at `index` to its key's first free candidate, if that is earlier.
     fn pull_forward(&mut self, index: u64) -> bool {
         let Some(hash) = self.keys[index as usize] else {
             return false;

@@ -1,7 +1,7 @@
-//! [`Geometry`]: which slots are whose.
+//! [`Geometry`]: the assignment of slots to homes.
 
-/// Where the slots of a key are: `span` in a row from its home on, and homes are `stride` slots apart. A few slots
-/// more than the homes have follow at the end, so that no neighbourhood wraps and one READ fetches it.
+/// The slots of a key are `span` consecutive ones from its home on, and homes are `stride` slots apart. A few more
+/// slots follow the last home, so that no neighbourhood wraps and one READ fetches it.
 ///
 /// ```text
 /// classic, span 6:   home of h = slot h        |h . . . . .|
@@ -18,7 +18,7 @@ pub struct Geometry {
 impl Geometry {
     /// A home per slot, 6 slots in a row. *(6: stated in `[HERD §5.1]`)*
     pub const CLASSIC: Geometry = Geometry { stride: 1, span: 6 };
-    /// Buckets of 3 slots, read by twos.
+    /// Buckets of 3 slots, read in pairs.
     pub const PAIRED: Geometry = Geometry { stride: 3, span: 6 };
 
     /// Slots of a table with `home_count` homes, without those for overflow.
@@ -26,18 +26,18 @@ impl Geometry {
         home_count * self.stride + self.span - self.stride
     }
 
-    /// First slot of `home`'s neighbourhood.
+    /// Index of the first slot of `home`'s neighbourhood.
     #[inline]
     pub const fn first(self, home: u64) -> usize {
         home as usize * self.stride
     }
 
-    /// First home whose neighbourhood has `slot`; the last is `slot / stride`.
+    /// Index of the first home whose neighbourhood contains `slot`; the last is `slot / stride`.
     pub const fn first_home_of(self, slot: usize) -> u64 {
         (slot + 1).saturating_sub(self.span).div_ceil(self.stride) as u64
     }
 
-    /// Slots whose keys may move to `slot`, if their homes allow: those before its own home's.
+    /// Slots whose keys may move to `slot`, if their homes allow it.
     pub(super) fn movers(self, slot: usize) -> std::ops::Range<usize> {
         self.first(self.first_home_of(slot))..slot / self.stride * self.stride
     }

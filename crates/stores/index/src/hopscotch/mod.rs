@@ -4,17 +4,17 @@
 //! offset 0               64
 //!        | header, 1 line | slot 0 | slot 1 | ... home_count * stride + span - stride slots | overflow block 1 | block 2 | ...
 //! ```
-//! A block of overflow has [`BLOCK_SLOTS`] slots. Those of a home form a chain: the first slot of the home's
-//! neighbourhood, and then the first slot of each block, say which block is next. A key that no displacement makes space
-//! for goes there; when a slot of the neighbourhood becomes free, one comes back.
+//! A block of overflow has [`BLOCK_SLOTS`] slots. The blocks of a home form a chain: the first slot of the home's
+//! neighbourhood, and then the first slot of each block, link to the next block. A key goes there if no displacement
+//! makes space for it; when a slot of the neighbourhood becomes free, one key moves back.
 //!
-//! Within the table keys move to higher slots only, and a slot is filled before the old one is freed. A reader may still
-//! miss a key that moves, because lines of one READ are seen in any order, or because a key comes back from overflow behind its
-//! back: *a miss is no answer until it is confirmed*, by the owner or by the header's count of moves, which also counts blocks that
-//! leave their chain.
+//! Within the table keys move to higher slots only, and the new slot is written before the old one is freed. A reader
+//! may still miss a key that moves, because lines of one READ are seen in any order, or because a key moves back from
+//! overflow after the reader has passed its slot. So *a miss must be confirmed*, by the owner or by the header's count
+//! of moves, which also counts blocks that leave their chain.
 //!
-//! *(Neighbourhood of 6: stated in `[HERD §5.1]`; buckets read by twos and overflow chains: from the literature on `[FaRM]`;
-//! the rest: our choice.)*
+//! *(Neighbourhood of 6: stated in `[HERD §5.1]`; buckets read in pairs and overflow chains: from the literature on
+//! `[FaRM]`; the rest: our choice.)*
 
 mod geometry;
 mod object;
@@ -37,31 +37,31 @@ use overflow::Blocks;
 /// First word of a table.
 pub const TABLE_MAGIC: u64 = u64::from_le_bytes(*b"DRVHOPS1");
 
-/// Slots looked at for a free one. *(our choice)*
+/// Slots searched for a free one. *(our choice)*
 const LOOK_MAX: usize = 2000;
 
-/// Neither a free slot that can be brought near nor a block of overflow.
+/// There is neither a free slot that can be moved near nor a free block of overflow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("no slot near the key's home, and no overflow block is left")]
 pub struct TableFull;
 
-/// How a table is made.
+/// Options of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableOptions {
-    /// Which slots are whose.
+    /// Assignment of slots to homes.
     pub geometry: Geometry,
-    /// How large they are.
+    /// Size of the slots.
     pub kind: SlotKind,
-    /// Homes, a power of two.
+    /// Number of homes, a power of two.
     pub home_count: usize,
-    /// Blocks of overflow.
+    /// Number of overflow blocks.
     pub block_count: usize,
-    /// Of this table.
+    /// Epoch of the table.
     pub epoch: u64,
 }
 
 impl TableOptions {
-    /// Slots without overflow.
+    /// Number of slots without overflow.
     pub const fn slot_count(&self) -> usize {
         self.geometry.slot_count(self.home_count)
     }
@@ -76,7 +76,8 @@ impl TableOptions {
         HEADER_BYTES + slot * self.kind.bytes()
     }
 
-    /// First slot of overflow block `block`, from 1 on; `None`: there is no such block, whoever says so.
+    /// First slot of overflow block `block`, counted from 1; `None` if there is no such block (the number may be
+    /// untrusted).
     pub const fn block_slot(&self, block: u32) -> Option<usize> {
         match block {
             0 => None,
@@ -91,13 +92,13 @@ impl TableOptions {
     }
 }
 
-/// A table in the hands of its owner.
+/// A table and its owner's private state.
 #[derive(Debug)]
 pub struct HopscotchTable<M> {
     memory: M,
     options: TableOptions,
     header: TableHeader,
-    /// Whose the slots are, overflow behind the others.
+    /// Key hash per slot, overflow after the others.
     keys: Box<[Option<KeyHash>]>,
     blocks: Blocks,
     len: usize,
@@ -108,7 +109,7 @@ impl<M: TableMemory> HopscotchTable<M> {
     /// An empty table at the start of `memory`. Writes all of it.
     ///
     /// # Panics
-    /// If the options contradict themselves, or `memory` is too short.
+    /// If the options are inconsistent, or `memory` is too short.
     pub fn new(mut memory: M, options: &TableOptions) -> HopscotchTable<M> {
         assert!(
             options.home_count.is_power_of_two(),
@@ -134,32 +135,32 @@ impl<M: TableMemory> HopscotchTable<M> {
         }
     }
 
-    /// Where it lies.
+    /// Memory of the table.
     pub fn memory(&self) -> &M {
         &self.memory
     }
 
-    /// As made.
+    /// The options that it was created with.
     pub fn options(&self) -> &TableOptions {
         &self.options
     }
 
-    /// Keys.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// No keys.
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Keys in overflow: each costs its readers a READ more, or several.
+    /// Number of keys in overflow: each costs its readers one more READ, or several.
     pub fn overflow_len(&self) -> usize {
         self.overflow_len
     }
 
-    /// READs of a GET for the key in `slot`, its object not counted.
+    /// Number of READs of a GET for the key with `hash`, without its object.
     pub fn table_reads(&self, hash: KeyHash) -> Option<usize> {
         let slot = self.find(hash)?;
         if slot < self.options.slot_count() {
@@ -172,7 +173,7 @@ impl<M: TableMemory> HopscotchTable<M> {
         Some(2 + at.expect("its block is in its home's chain"))
     }
 
-    /// Where the key with `hash` is.
+    /// Slot of the key with `hash`.
     pub fn find(&self, hash: KeyHash) -> Option<usize> {
         let home = self.options.home(hash);
         let first = self.options.geometry.first(home);
@@ -181,17 +182,17 @@ impl<M: TableMemory> HopscotchTable<M> {
         near.or_else(|| self.find_in_overflow(home, |key| *key == Some(hash)))
     }
 
-    /// Slots, those of overflow behind the others.
+    /// Number of slots, including overflow after the others.
     pub fn slot_count(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whose `slot` is.
+    /// Key hash of `slot`.
     pub fn key_at(&self, slot: usize) -> Option<KeyHash> {
         self.keys[slot]
     }
 
-    /// A key whose removal helps to make space for one with `hash`: `turn` chooses among those of its neighbourhood.
+    /// A key whose removal helps to make space for the key with `hash`: `turn` selects one of its neighbourhood.
     pub fn rival(&self, hash: KeyHash, turn: usize) -> Option<KeyHash> {
         let span = self.options.geometry.span;
         let first = self.options.geometry.first(self.options.home(hash));
@@ -199,7 +200,7 @@ impl<M: TableMemory> HopscotchTable<M> {
         (0..span).find_map(|at| keys[(turn + at) % span])
     }
 
-    /// The slot numbered `slot`.
+    /// The slot at index `slot`.
     pub fn slot(&self, slot: usize) -> Slot {
         let mut bytes = [0; 64];
         let bytes = &mut bytes[..self.options.kind.bytes()];
@@ -207,8 +208,11 @@ impl<M: TableMemory> HopscotchTable<M> {
         Slot::open(self.options.kind, bytes).expect("only the owner writes, and it finishes what it writes")
     }
 
-    /// Makes `content` that of the key with `hash`, new or not; returns the slot as it was if the key was there.
-    /// Objects are written before, and the old one stays readable for a while.
+    /// Sets the content of the key with `hash`, new or not; returns the previous slot if the key existed. The caller
+    /// writes objects first, and keeps the old one readable for a while.
+    ///
+    /// # Errors
+    /// [`TableFull`] if there is no space for a new key.
     pub fn put(&mut self, hash: KeyHash, content: Content<'_>) -> Result<Option<Slot>, TableFull> {
         if let Some(at) = self.find(hash) {
             let old = self.slot(at);
@@ -224,7 +228,7 @@ impl<M: TableMemory> HopscotchTable<M> {
         Ok(None)
     }
 
-    /// Takes the key with `hash` away; returns its slot as it was.
+    /// Removes the key with `hash`; returns its slot as it was.
     pub fn remove(&mut self, hash: KeyHash) -> Option<Slot> {
         let at = self.find(hash)?;
         let old = self.slot(at);
@@ -239,7 +243,7 @@ impl<M: TableMemory> HopscotchTable<M> {
         Some(old)
     }
 
-    /// A free slot within the neighbourhood of `home`, moving others away from it if that helps.
+    /// A free slot within the neighbourhood of `home`; moves other keys away from it if that helps.
     fn make_space(&mut self, home: u64) -> Option<usize> {
         let geometry = self.options.geometry;
         let first = geometry.first(home);
@@ -256,7 +260,7 @@ impl<M: TableMemory> HopscotchTable<M> {
         Some(free)
     }
 
-    /// Moves a key: it is in its new slot before it leaves the old one.
+    /// Moves a key: writes its new slot before it frees the old one.
     fn move_slot(&mut self, from: usize, to: usize) {
         self.header.begin_moves(&mut self.memory);
         let (moved, mut target) = (self.slot(from), self.slot(to));

@@ -1,4 +1,4 @@
-//! Objects: values out of the table, in lines that each carry a version.
+//! Objects: values outside the table, in lines that each carry a version.
 //!
 //! | line | offset | size | field | meaning |
 //! |---|---|---|---|---|
@@ -7,19 +7,21 @@
 //! | 0 | 10 | 2 | | 0 |
 //! | 0 | 12 | 4 | value length | bytes |
 //! | 0 | 16 | 4 | expiry | in seconds of the owner's clock; 0 = never |
-//! | 0 | 20 | 42 | | key, then value, going on in the next lines |
+//! | 0 | 20 | 42 | | key, then value, continued in the next lines |
 //! | every | 62 | 2 | line version | lower 16 bits of the version, or [`MARK`] while the line is written |
 //!
-//! Little-endian, 64-aligned, written by the owner. A card sees each line at one instant, but lines in any order.
-//! The writer locks the header, marks every line, writes the data, gives every line its new version, and unlocks the header with
-//! it. Without the marks a reader could see the header and all line versions of the old object and the data of the new.
-//! Line versions stand at the *end* of lines, so that they also hold where a line is copied in ascending words.
+//! Little-endian, 64-aligned, written by the owner. A card reads each line at one instant, but lines in any order. The
+//! writer locks the header, marks every line, writes the data, gives every line its new version, and unlocks the header
+//! with it. Without the marks a reader could see the header and all line versions of the old object with the data of
+//! the new one. Line versions are at the *end* of lines, so that they are also valid where a line is copied in
+//! ascending words.
 //!
-//! An object may be written over in place, or its memory be given to another one: versions MUST NOT repeat at one place as long as
-//! a READ takes, so the owner counts one version for all its objects. The incarnation tells which object a place has.
+//! An object may be overwritten in place, or its memory reused for another one. Versions at one address MUST NOT repeat
+//! during a READ, so the owner counts one version for all its objects. The incarnation identifies the object at an
+//! address.
 //!
 //! **Wrap.** 65,535 versions at 100 ns each are 6.5 ms: a READ that took longer than [`READ_NS_MAX`] proves nothing and
-//! is repeated. *(Versions per line: from the literature on `[FaRM]`; marks, place and bound: our choice.)*
+//! is repeated. *(Versions per line: from the literature on `[FaRM]`; marks, position and bound: our choice.)*
 
 use crate::TableMemory;
 use drover_base::Ns;
@@ -27,47 +29,47 @@ use drover_base::Ns;
 /// Version of a line that is being written.
 pub const MARK: u16 = 0xffff;
 
-/// A READ of an object that took longer is repeated.
+/// Longest READ of an object; one that took longer is repeated.
 pub const READ_NS_MAX: Ns = Ns::from_ms(1);
 
 const LINE: usize = 64;
 const PAYLOAD: usize = LINE - 2;
 const START_BYTES: usize = 20;
 
-/// Bytes of what an object holds beside its lines' versions: what limits of items count.
+/// Bytes of an object without the versions of its lines, as counted by limits on items.
 pub const fn item_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     START_BYTES + key_bytes + value_bytes
 }
 
-/// Bytes of an object, whole lines.
+/// Bytes of an object: whole lines.
 pub const fn object_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     item_bytes(key_bytes, value_bytes).div_ceil(PAYLOAD) * LINE
 }
 
-/// The READ saw a write, or another object than the one asked for.
+/// The READ saw a concurrent write, or another object than the requested one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("an object that was being written, or another one")]
+#[error("the object was being written or is another one")]
 pub struct TornObject;
 
-/// The version after `version`: its lower 16 bits are never those of [`MARK`].
+/// The version after `version`; its lower 16 bits are never [`MARK`].
 pub fn next_version(version: u64) -> u64 {
     let next = version + 1;
     if next as u16 == MARK { next + 1 } else { next }
 }
 
-/// What an object says beside its key and value.
+/// Header of an object, without key and value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ObjectHead {
-    /// Of its owner's objects; 48 bits, and its lower 16 are never [`MARK`]: see [`next_version`].
+    /// Version counter of its owner; 48 bits, and the lower 16 are never [`MARK`]: see [`next_version`].
     pub version: u64,
-    /// Which of the objects that were ever at its place, modulo 2^15.
+    /// Number of earlier objects at its address, modulo 2^15.
     pub incarnation: u16,
-    /// In seconds of the owner's clock; 0 = never.
+    /// Expiry in seconds of the owner's clock; 0 = never.
     pub expire_s: u32,
 }
 
 impl ObjectHead {
-    /// That of the object at `offset`, to its owner: nothing is checked.
+    /// The header of the object at `offset`, for its owner: without checks.
     pub fn load(memory: &impl TableMemory, offset: usize) -> ObjectHead {
         let mut start = [0; START_BYTES];
         memory.load(offset, &mut start);
@@ -87,20 +89,20 @@ impl ObjectHead {
         self.version << 16 | u64::from(self.incarnation & 0x7fff) << 1
     }
 
-    /// Whether it has expired at second `now_s` of the owner's clock.
+    /// Whether it is expired at second `now_s` of the owner's clock.
     pub fn is_expired(&self, now_s: u32) -> bool {
         self.expire_s != 0 && now_s >= self.expire_s
     }
 }
 
-/// Writes objects in the order that readers rely on; keeps its memory.
+/// Writes objects in the order that readers rely on; reuses its memory.
 #[derive(Debug, Default)]
 pub struct ObjectWriter {
     payload: Vec<u8>,
 }
 
 impl ObjectWriter {
-    /// Writes an object of `head`, `key` and `value` to `offset`, over whatever was there.
+    /// Writes an object of `head`, `key` and `value` to `offset`, over the previous contents.
     pub fn write(
         &mut self,
         memory: &mut impl TableMemory,
@@ -139,7 +141,7 @@ impl ObjectWriter {
     }
 }
 
-/// Key and value of an object, out of its lines.
+/// Key and value of an object, copied out of its lines.
 #[derive(Debug, Default)]
 pub struct Object {
     payload: Vec<u8>,
@@ -148,7 +150,10 @@ pub struct Object {
 }
 
 impl Object {
-    /// Takes apart what a READ of the object with `incarnation` brought. Its lengths are checked: they come from a peer.
+    /// Decodes a READ of the object with `incarnation`. Its lengths are checked: they come from a peer.
+    ///
+    /// # Errors
+    /// [`TornObject`] if the bytes are not a whole version of that object.
     pub fn open(&mut self, bytes: &[u8], incarnation: u16) -> Result<(), TornObject> {
         let (lines, rest) = bytes.as_chunks::<LINE>();
         let first = lines.first().filter(|_| rest.is_empty()).ok_or(TornObject)?;

@@ -1,4 +1,4 @@
-//! Overflow: chains of blocks for keys that found no slot near their home.
+//! Overflow: chains of blocks for keys without a slot near their home.
 
 use super::{Content, HopscotchTable, TableFull};
 use crate::TableMemory;
@@ -7,7 +7,7 @@ use drover_base::KeyHash;
 /// Slots of a block, fetched by one READ. *(our choice: chains longer than a block are rare below a load of 0.9)*
 pub const BLOCK_SLOTS: usize = 2;
 
-/// Blocks that belong to no chain, numbered from 1.
+/// Blocks outside all chains, numbered from 1.
 #[derive(Debug)]
 pub(super) struct Blocks {
     free: Vec<u32>,
@@ -49,7 +49,8 @@ impl<M: TableMemory> HopscotchTable<M> {
         None
     }
 
-    /// A new key of `home`, in a block of its chain or a new one in front, which is linked when the key is in it.
+    /// Puts a new key of `home` into a block of its chain, or into a new block in front, which is linked after the key
+    /// is in it.
     pub(super) fn put_into_overflow(
         &mut self,
         home: u64,
@@ -71,8 +72,8 @@ impl<M: TableMemory> HopscotchTable<M> {
         Ok(())
     }
 
-    /// Takes empty blocks out of `home`'s chain. A reader on its way through one finds no key of its own there, or one
-    /// of another home, and has its miss confirmed: that a chain changed is counted as a move.
+    /// Removes empty blocks from `home`'s chain. A reader of such a block finds no key of its own in it, or one of
+    /// another home, and has its miss confirmed: a change of a chain counts as a move.
     pub(super) fn give_back(&mut self, home: u64) {
         let mut at = self.options.geometry.first(home);
         loop {
@@ -92,7 +93,7 @@ impl<M: TableMemory> HopscotchTable<M> {
         }
     }
 
-    /// Slot `free` of the table became free: a key of one of its homes comes back from overflow.
+    /// After slot `free` of the table became free: moves a key of one of its homes back from overflow.
     pub(super) fn bring_back(&mut self, free: usize) {
         let geometry = self.options.geometry;
         let last = (free / geometry.stride).min(self.options.home_count - 1) as u64;

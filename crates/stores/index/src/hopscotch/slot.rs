@@ -1,16 +1,17 @@
-//! [`Slot`]: a place of the table with its key's value in it, or where the value is.
+//! [`Slot`]: an entry of the table that holds its key's value or a reference to it.
 //!
 //! | offset | size, wide | size, narrow | field | meaning |
 //! |---|---|---|---|---|
 //! | 0 | 8 | 8 | header | bit 0 locked; 1-15 incarnation of the object; 16-63 version of the slot |
-//! | 8 | 4 | 4 | link | bits 0-23 overflow block of the home that begins here, 0 = none; 24-31 length of the value, or what else is here |
+//! | 8 | 4 | 4 | link | bits 0-23 overflow block of this home, 0 = none; 24-31 length of the value or kind of content |
 //! | 12 | 16 | 8 | key | the hash of the key; narrow: its upper half |
 //! | 28 / 20 | 32 | 8 | value | inline value, or bits 0-23 length of the object, 24-63 its offset / 8 |
 //! | 60 / 28 | 4 | 4 | tail | lower half of the version |
 //!
-//! Little-endian; 64 bytes or 32, aligned, so none straddles a line. Written by the owner: tail of the next version, header
-//! locked, the middle, header. A reader whose copy ascends word by word has read the header before, and the tail after,
-//! whatever is between; one that takes a line at once has them of one instant: equal and unlocked means whole.
+//! Little-endian; 64 bytes or 32, aligned, so none straddles a line. The owner writes in this order: tail of the next
+//! version, locked header, the middle, header. A reader that copies word by word in ascending order reads the header
+//! first and the tail last; a reader that takes a line at once has both from one instant. In both cases equal and
+//! unlocked means whole.
 //!
 //! *(Hash and value or pointer in a slot: stated in `[HERD §5.1]`; version, lock, incarnation: from the literature on
 //! `[FaRM]`; tail and order: our choice, because over shared memory a line is copied by words.)*
@@ -21,18 +22,18 @@ use drover_base::KeyHash;
 /// Longest value inside a wide slot, bytes.
 pub const INLINE_BYTES_MAX: usize = 32;
 
-/// Largest number of an overflow block.
+/// Highest number of an overflow block.
 pub(super) const LINK_MAX: u32 = (1 << 24) - 1;
 
 const FREE: u8 = 0xff;
 const OBJECT: u8 = 0xfe;
 
-/// How large slots are.
+/// Size of slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlotKind {
-    /// 64 bytes: small values inside, others out of the table.
+    /// 64 bytes: small values inside, others outside the table.
     Wide,
-    /// 32 bytes: every value out of the table.
+    /// 32 bytes: all values outside the table.
     Narrow,
 }
 
@@ -61,7 +62,7 @@ impl SlotKind {
         self.bytes() - 4
     }
 
-    /// What of `hash` a slot keeps.
+    /// The part of `hash` that a slot stores.
     fn key_of(self, hash: KeyHash) -> [u8; 16] {
         match self {
             SlotKind::Wide => hash.to_bytes(),
@@ -70,23 +71,23 @@ impl SlotKind {
     }
 }
 
-/// Where an object is.
+/// Location of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ObjectRef {
     /// Bytes from the start of the objects' memory; a multiple of 8 below 2^43.
     pub offset: u64,
     /// Bytes to READ, below 2^24.
     pub len: u32,
-    /// Which of the objects that were ever there, modulo 2^15.
+    /// Number of earlier objects at this address, modulo 2^15.
     pub incarnation: u16,
 }
 
-/// What a key has.
+/// Content of a slot in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content<'a> {
-    /// At most [`INLINE_BYTES_MAX`] bytes in a wide slot.
+    /// The value: at most [`INLINE_BYTES_MAX`] bytes, in a wide slot.
     Inline(&'a [u8]),
-    /// Elsewhere.
+    /// The location of the value's object.
     Object(ObjectRef),
 }
 
@@ -94,7 +95,7 @@ pub enum Content<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
     kind: SlotKind,
-    /// Of the slot's content.
+    /// Version of the slot.
     pub version: u64,
     /// Overflow block of the home that begins here; 0 = none.
     pub link: u32,
@@ -106,7 +107,7 @@ pub struct Slot {
 
 /// The slot was being written, or was never written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a slot that was being written")]
+#[error("the slot was being written")]
 pub struct TornSlot;
 
 impl Slot {
@@ -122,7 +123,7 @@ impl Slot {
         }
     }
 
-    /// Takes the content of another slot, keeps its own link and version.
+    /// Copies the content of another slot; keeps its own link and version.
     pub(super) fn fill_from(&mut self, other: &Slot) {
         let (version, link) = (self.version, self.link);
         *self = Slot {
@@ -152,13 +153,16 @@ impl Slot {
         self.fill_from(&filled);
     }
 
-    /// Takes `bytes` (a slot's) apart.
+    /// Decodes the bytes of a slot.
+    ///
+    /// # Errors
+    /// [`TornSlot`] if the bytes are not a whole version of the slot.
     pub fn open(kind: SlotKind, bytes: &[u8]) -> Result<Slot, TornSlot> {
         assert_eq!(bytes.len(), kind.bytes(), "the bytes of a slot");
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
         let header = u64::from(word(0)) | u64::from(word(4)) << 32;
         let version = header >> 16;
-        // Version 0 is memory that nobody wrote.
+        // Version 0 means unwritten memory.
         if header & 1 == 1 || version == 0 || word(kind.tail_at()) != version as u32 {
             return Err(TornSlot);
         }
@@ -197,17 +201,17 @@ impl Slot {
         memory.store(offset, &header.to_le_bytes());
     }
 
-    /// Nothing in it.
+    /// Whether the slot is free.
     pub fn is_free(&self) -> bool {
         self.what == FREE
     }
 
-    /// Whether it is of the key with `hash`. In narrow slots half of the hash is known: compare the object's key.
+    /// Whether it belongs to the key with `hash`. Narrow slots store half of the hash: compare the object's key.
     pub fn is_of(&self, hash: KeyHash) -> bool {
         !self.is_free() && self.key == self.kind.key_of(hash)
     }
 
-    /// The value, or where it is; `None` if free.
+    /// The value or its location; `None` if free.
     pub fn content(&self) -> Option<Content<'_>> {
         match self.what {
             FREE => None,

@@ -37,7 +37,7 @@ fn next_table(of: &GrowingTable<Vec<u8>>) -> CuckooTable<Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(CASES))]
 
-    /// PUT, DELETE, the scrubber, and growth begun and finished anywhere.
+    /// PUT, DELETE, scrubbing, and growth that begins and finishes at any time.
     #[test]
     fn agrees_with_a_map(steps in steps()) {
         let mut table = GrowingTable::new(table(32));
@@ -68,7 +68,7 @@ proptest! {
     }
 }
 
-/// A table of `entry_count` entries filled as far as it goes by `puts` keys, and its stores from then on.
+/// A table of `entry_count` entries filled with up to `puts` keys, and its stores from then on.
 fn watched(
     entry_count: usize,
     puts: u64,
@@ -82,7 +82,7 @@ fn watched(
     (table, stores)
 }
 
-/// Keys of `keys` that a reader who sees `image` as it is now does not find.
+/// Keys of `keys` that a reader of `image` does not find.
 fn lost<'a>(
     image: &'a [u8],
     table: &'a CuckooTable<Watched>,
@@ -95,7 +95,7 @@ fn lost<'a>(
     })
 }
 
-/// Inserts until a key has to move others; returns the image before, the stores in their order, and the keys there were.
+/// Inserts until a key has to move others; returns the image before, the stores in order, and the number of keys.
 fn a_long_path() -> (CuckooTable<Watched>, Vec<u8>, Vec<Store>, u64) {
     let (mut table, stores) = watched(64, 44);
     for key in 44.. {
@@ -124,7 +124,7 @@ fn every_key_is_found_after_every_store_of_a_path() {
     );
 }
 
-/// The same stores from the other end of the path: the check above has teeth.
+/// The same stores in reverse order fail: this proves that the check above is effective.
 #[test]
 fn a_path_executed_forwards_loses_a_key_for_a_while() {
     let (table, mut image, stores, keys) = a_long_path();
@@ -140,7 +140,7 @@ fn a_path_executed_forwards_loses_a_key_for_a_while() {
     );
 }
 
-/// All ways in which a reader's three probes of a key may fall between `stores`: whether it finds the key in each.
+/// All interleavings of a reader's three probes of a key with `stores`: the number that find the key, and that miss it.
 fn readings(table: &CuckooTable<Watched>, before: &[u8], stores: &[Store], key: u64) -> (usize, usize) {
     let mut images = vec![before.to_vec()];
     for (offset, bytes) in stores {
@@ -169,8 +169,8 @@ fn readings(table: &CuckooTable<Watched>, before: &[u8], stores: &[Store], key: 
     (missed, agreed)
 }
 
-/// Pilaf's released code says "missing" when no place has the key. A key that moves to an earlier place between two
-/// of the reader's probes is in none of those it reads.
+/// Pilaf's released code reports a miss when no candidate has the key. A key that moves to an earlier candidate between
+/// two of the reader's probes is in none of the entries that it reads.
 #[test]
 #[cfg_attr(miri, ignore = "all ways to read between all stores")]
 fn pilaf_a_moving_key_is_missed_by_who_does_not_confirm() {
@@ -210,7 +210,7 @@ fn readers_of_a_retired_table_find_nothing_whole() {
     assert_eq!(growing.len(), 44);
 }
 
-/// Between going over and the last slice of poison: what has changed is whole in the new table only.
+/// Between the switch and the last slice of poisoning, changed keys are whole in the new table only.
 #[test]
 fn an_update_poisons_the_old_entry_of_its_key_at_once() {
     let (memory, stores) = Watched::new(CuckooTable::<Watched>::bytes_for(64));
@@ -248,7 +248,7 @@ fn an_update_poisons_the_old_entry_of_its_key_at_once() {
         assert_eq!(is_whole(&old, key), key != 5 && key != 6, "key {key}");
     }
     assert!(growing.poison(63).is_none());
-    // Of an entry that is poisoned already.
+    // The key's old entry is already poisoned.
     growing.put(hash(7), record(7, 1)).expect("space");
     assert!(growing.poison(1).is_some_and(|last| last.is_empty()) && !growing.is_poisoning());
     catch_up(&mut old);
@@ -259,7 +259,7 @@ fn an_update_poisons_the_old_entry_of_its_key_at_once() {
     );
 }
 
-/// A table that is written slice by slice is the table that is written at once.
+/// A table initialised slice by slice equals one initialised at once.
 #[test]
 fn a_blank_table_becomes_a_table() {
     let bytes = CuckooTable::<Vec<u8>>::bytes_for(64);
@@ -274,7 +274,7 @@ fn a_blank_table_becomes_a_table() {
 }
 
 /// Pilaf's released code re-inserted everything while all clients were disconnected. Here a key put, changed or deleted
-/// in the middle of growth is as it should be after it.
+/// during growth is correct after it.
 #[test]
 fn pilaf_the_table_is_used_while_it_grows() {
     let mut growing = GrowingTable::new(common::filled(256, 0.75).expect("space"));
@@ -328,7 +328,7 @@ fn a_new_table_that_is_too_small_gives_way_to_a_larger_one() {
     }
 }
 
-/// In registered memory as in a vector.
+/// Registered memory and a vector get the same bytes.
 #[test]
 fn the_same_bytes_in_a_region() {
     use drover_mem::{PageWish, Region};

@@ -1,5 +1,5 @@
-//! What readers of a cuckoo table pay, against the values computed for it: mean probes fresh and under churn, READs per
-//! GET with and without fingerprints. Counts, not times.
+//! Costs of readers of a cuckoo table, compared with computed values: mean probes fresh and under churn, READs per GET
+//! with and without fingerprints. Counts, not times.
 #![cfg(not(any(loom, miri)))]
 
 use crate::common::{churn, filled, reads_per_get};
@@ -23,7 +23,7 @@ fn mean_probes_of_a_fresh_table() {
     }
 }
 
-/// Pilaf's released code walks at random, 32 steps at most, and gives up where there is a way.
+/// Pilaf's released code walks at random, at most 32 steps, and gives up although a path exists.
 #[test]
 fn pilaf_a_million_keys_find_their_places() {
     let entries = 1 << 21;
@@ -48,8 +48,8 @@ fn the_scrubber_keeps_readers_at_1_65_probes() {
     assert!(table.mean_probes() <= 1.65, "{:.3}", table.mean_probes());
 }
 
-/// Without a fingerprint an entry of another key costs its record, too: what Pilaf's released code pays, and the
-/// emulations of it do not.
+/// Without a fingerprint, an entry of another key also costs a READ of its record: Pilaf's released code pays that, its
+/// emulations do not.
 #[test]
 fn pilaf_fingerprints_save_half_a_read_and_more() {
     let table = filled(ENTRIES, 0.75).expect("space");

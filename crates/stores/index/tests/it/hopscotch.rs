@@ -1,5 +1,5 @@
-//! The hopscotch table against a map, its overflow against the computed shares, slots and objects against every order in
-//! which their bytes may be seen.
+//! The hopscotch table against a map, its overflow against computed shares, and slots and objects against all orders in
+//! which their bytes may become visible.
 #![cfg(not(loom))]
 
 use crate::common::{Store, Watched, hash};
@@ -36,7 +36,7 @@ fn object(key: u64, write: u64) -> Content<'static> {
     })
 }
 
-/// What a reader finds: the neighbourhood, then the chain, block by block.
+/// A reader's result: the neighbourhood, then the chain, block by block.
 fn read(table: &HopscotchTable<Vec<u8>>, key: u64) -> Option<Slot> {
     let options = table.options();
     let fetch = |slot: usize| {
@@ -141,7 +141,7 @@ fn overflow_is_as_computed() {
             fresh * 100.0,
             want * 100.0
         );
-        // READs per GET are 1 + share: the share within a fifth keeps them well within 3 %.
+        // READs per GET are 1 + share: an error of a fifth in the share keeps them well within 3 %.
         assert!(
             (fresh / want - 1.0).abs() < 0.2,
             "{geometry:?} at {load}: {fresh:.4}, computed {want}"
@@ -149,8 +149,8 @@ fn overflow_is_as_computed() {
     }
 }
 
-/// Under churn at a constant load readers pay within 3 % of what they pay in a fresh table: a slot that becomes free
-/// calls a key back from overflow.
+/// Under churn at a constant load, readers pay within 3 % of the cost of a fresh table: a slot that becomes free takes
+/// a key back from overflow.
 #[test]
 #[cfg_attr(miri, ignore = "statistics want many keys")]
 fn churn_costs_readers_little() {
@@ -183,7 +183,7 @@ fn the_last_neighbourhood_does_not_wrap() {
     }
 }
 
-/// Every slot as a reader whose copy ascends word by word may see it during `stores`, which all go to one slot.
+/// Every state of a slot that a reader copying in ascending words may see during `stores`, which all go to one slot.
 fn ascending(before: &[u8], stores: &[Store], mut see: impl FnMut(&[u8])) {
     let images = images(before, stores);
     let words = before.len() / 8;
@@ -201,7 +201,7 @@ fn ascending(before: &[u8], stores: &[Store], mut see: impl FnMut(&[u8])) {
     }
 }
 
-/// `before`, and what it becomes after each of `stores`.
+/// `before`, and the image after each of `stores`.
 fn images(before: &[u8], stores: &[Store]) -> Vec<Vec<u8>> {
     let mut images = vec![before.to_vec()];
     for (offset, bytes) in stores {
@@ -267,7 +267,7 @@ fn object_stores(key: &[u8], old: &[u8], new: &[u8]) -> (Vec<u8>, Vec<Store>) {
     (before, stores.take())
 }
 
-/// Sees every line at an instant of its own during `stores`; returns how many mixtures a reader accepts.
+/// Reads every line at its own instant during `stores`; returns the number of mixtures that a reader accepts.
 fn accepted_mixtures(before: &[u8], stores: &[Store]) -> usize {
     let images = images(before, stores);
     let lines = before.len() / 64;
@@ -294,7 +294,7 @@ fn an_object_is_whole_or_torn_in_whatever_order_its_lines_are_seen() {
     assert_eq!(accepted_mixtures(&before, &stores), 0);
 }
 
-/// The marks are the step that seems to be superfluous: without them the check above fails.
+/// The marks seem superfluous, but without them the check above fails.
 #[test]
 #[cfg_attr(miri, ignore = "all orders of all lines")]
 fn farm_a_writer_that_leaves_the_marks_out_is_caught() {
@@ -343,7 +343,7 @@ fn objects_say_when_they_expire() {
     assert!(!brief.is_expired(69) && brief.is_expired(70) && !head(1, 5).is_expired(u32::MAX));
 }
 
-/// A block that leaves its chain takes readers with it who are on their way through: the count of moves says so.
+/// A block that leaves its chain may mislead readers that are traversing it: the count of moves reports it.
 #[test]
 fn a_chain_that_changes_is_a_move() {
     let options = options(Geometry::CLASSIC, SlotKind::Wide, 1, 8);
@@ -372,7 +372,7 @@ fn a_chain_that_changes_is_a_move() {
     assert_eq!(counts.last(), Some(&6), "three blocks went, {counts:?}");
 }
 
-/// Whoever is taken away to make space is in the way.
+/// A rival's removal makes space.
 #[test]
 fn rivals_make_room() {
     for geometry in GEOMETRIES {

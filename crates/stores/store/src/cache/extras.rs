@@ -9,13 +9,13 @@ use drover_base::Cpu;
 use std::mem::take;
 
 impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
-    /// The offset of the key's live item, for who is no GET.
+    /// Offset of the key's live item, for callers other than GET.
     pub(crate) fn find_offset<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<u64> {
         cpu.touch(self.table.bucket(key.hash).line());
         self.find(cpu, key, now_s)
     }
 
-    /// Changes about the item at `at`, which is the key's, what `decide` says.
+    /// Applies the change that `decide` returns to the key's item at `at`.
     pub(crate) fn mark<C: Cpu>(
         &mut self,
         cpu: &C,
@@ -71,7 +71,7 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         outcome
     }
 
-    /// The PUT; `old` is where a value that this one is joined to waits. (The log may write the new item over it.)
+    /// Executes the PUT; `old` holds the value to which this one is joined. (The log may overwrite the old item.)
     fn put_joined<C: Cpu>(
         &mut self,
         cpu: &C,

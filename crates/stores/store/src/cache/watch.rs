@@ -1,5 +1,5 @@
-//! [`Watch`]: who goes to make space, for those who want to know. The index forgets lazily, and by then the log has
-//! written over what it forgot; so this looks at what stands where the head is about to go.
+//! [`Watch`]: reports evicted items. The index removes entries lazily, when the log has already overwritten their
+//! items; so the watch inspects the items that the head is about to overwrite.
 
 use super::Cache;
 use crate::item::{ItemRef, Lens};
@@ -8,21 +8,21 @@ use drover_base::KeyHash;
 use drover_index::Slot;
 use std::fmt;
 
-/// Items that went and were not told yet; what goes meanwhile is not told.
+/// Most unreported items; further evictions are not reported until the list is taken.
 const TOLD_LATER_MAX: usize = 256;
 
-/// An item that went before its time to make space.
+/// An item that was evicted before it expired.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Evicted {
-    /// Its key; empty if its hash was its key.
+    /// The key; empty if the hash is the key.
     pub key: Vec<u8>,
-    /// Bytes of its value.
+    /// Length of the value in bytes.
     pub value_len: usize,
-    /// When it would have expired, in seconds since the server's start; 0 = never.
+    /// Expiry in seconds since the server's start; 0 = never.
     pub expire_s: u32,
-    /// When it was last accessed, in seconds since the server's start; 0 if nobody noted it.
+    /// Last access in seconds since the server's start; 0 if not recorded.
     pub accessed_s: u32,
-    /// It was read by a client of memcached's.
+    /// Whether a memcached client has read it.
     pub fetched: bool,
 }
 
@@ -38,13 +38,13 @@ impl Evicted {
     }
 }
 
-/// What hashes keys as they were hashed for the partition: items that have a key do not keep its hash.
+/// Hashes keys as for the partition: items with a key do not store its hash.
 pub(crate) type HashOf = Box<dyn Fn(&[u8]) -> KeyHash + Send + Sync>;
 
-/// While somebody watches.
+/// State of a watch.
 pub(crate) struct Watch {
     hash_of: HashOf,
-    /// Virtual offset of an item; whatever was appended before it is gone or does not count.
+    /// Virtual offset of an item; all items appended before it are gone or not counted.
     tail: u64,
     evicted: Vec<Evicted>,
 }
@@ -54,13 +54,13 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         self.watch.is_some()
     }
 
-    /// Begins to watch, which costs a look at the whole index.
+    /// Starts to watch. Costs a scan of the whole index.
     pub(crate) fn watch_evictions(&mut self, hash_of: HashOf) {
         let head = self.log.head();
         let buckets = (0..self.table.bucket_count()).map(|index| self.table.bucket_at(index));
         let slots = buckets.flat_map(|bucket| bucket.slots());
         let live = slots.filter(|slot| !slot.is_empty() && slot.is_within(head, self.live));
-        // The oldest item that is there: from here on to the head, one item follows the other.
+        // The oldest existing item: from it to the head, items are contiguous.
         let oldest = live.map(|slot| slot.distance(head)).max().unwrap_or(0);
         self.watch = Some(Box::new(Watch {
             hash_of,
@@ -73,14 +73,14 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
         self.watch = None;
     }
 
-    /// Takes what went since the last call.
+    /// Takes the items evicted since the last call.
     pub(crate) fn take_evicted(&mut self) -> Vec<Evicted> {
         self.watch
             .as_mut()
             .map_or_else(Vec::new, |watch| std::mem::take(&mut watch.evicted))
     }
 
-    /// Notes who will be written over by an item of `need` bytes; not the one at `own`, which that one replaces.
+    /// Records the items that an item of `need` bytes will overwrite, except the one at `own`, which it replaces.
     #[cold]
     #[inline(never)]
     pub(super) fn note_evictions(&mut self, need: usize, own: Option<u64>) {
@@ -100,12 +100,12 @@ impl<S: Sharing, const BITS: u32> Cache<S, BITS> {
             {
                 watch.note(ItemRef::new(place));
             }
-            watch.tail += lens.item_size().max(8) as u64; // never 0, or this would not end
+            watch.tail += lens.item_size().max(8) as u64; // never 0, so the loop ends
         }
         self.watch = Some(watch);
     }
 
-    /// Notes that the item in a slot loses it to another.
+    /// Records that another item takes the slot of this one.
     #[cold]
     pub(super) fn note_displaced(&mut self, slot: Slot<BITS>) {
         if let Some(mut watch) = self.watch.take() {
@@ -135,7 +135,7 @@ impl fmt::Debug for Watch {
 impl Watch {
     fn note(&mut self, item: ItemRef<'_>) {
         let item = Evicted::of(item);
-        // Who loses its slot may stand where the head is about to go, too.
+        // An item that loses its slot may also be where the head is about to write.
         let known = self.evicted.last().is_some_and(|last| *last == item);
         if self.evicted.len() < TOLD_LATER_MAX && !known {
             self.evicted.push(item);

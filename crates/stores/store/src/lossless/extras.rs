@@ -9,12 +9,12 @@ use drover_base::Cpu;
 use std::mem::take;
 
 impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
-    /// The offset of the key's live item, for who is no GET.
+    /// Offset of the key's live item, for callers other than GET.
     pub(crate) fn find_offset<C: Cpu>(&mut self, cpu: &C, key: Key<'_>, now_s: u32) -> Option<u64> {
         self.find_live(cpu, key, now_s).map(|(_, offset)| offset)
     }
 
-    /// Changes about the item at `at`, which is the key's, what `decide` says.
+    /// Applies the change that `decide` returns to the key's item at `at`.
     pub(crate) fn mark<C: Cpu>(
         &mut self,
         cpu: &C,
@@ -69,7 +69,7 @@ impl<S: Sharing, const BITS: u32> Lossless<S, BITS> {
         outcome
     }
 
-    /// The PUT; `old` is where a value that this one is joined to waits.
+    /// Executes the PUT; `old` holds the value to which this one is joined.
     fn put_joined<C: Cpu>(
         &mut self,
         cpu: &C,

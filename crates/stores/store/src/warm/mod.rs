@@ -1,11 +1,11 @@
-//! [`WarmFile`]: the memory of a server's partitions in a file, which a later process takes over.
+//! [`WarmFile`]: the memory of a server's partitions in a file that a later process takes over.
 //!
 //! ```text
 //!   PATH       partition 0 | partition 1 | ...     mapped; each a multiple of 2 MiB, so that PATH may be on hugetlbfs
-//!   PATH.meta  what was left by a clean stop       there only while nobody uses PATH
+//!   PATH.meta  description by a clean stop         exists only while PATH is not in use
 //! ```
-//! The description goes as soon as it is read. So it is there only after a clean stop, and whoever crashes starts cold.
-//! Seconds go on counting through the time in between: items expire when they would have.
+//! The description is removed as soon as it is read. So it exists only after a clean stop, and a server that crashed
+//! starts cold. Seconds continue to count while no server runs: items expire at their time.
 
 mod record;
 
@@ -22,12 +22,12 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Group and others may write.
+/// Write permission for group and others.
 const OTHERS_WRITE: u32 = 0o022;
-/// Partitions start on a multiple of this.
+/// Alignment of partitions, bytes.
 const PART_ALIGN: usize = 2 << 20;
 
-/// A memory file in use. Shared by the threads that own the partitions.
+/// A memory file in use, shared by the threads that own the partitions.
 #[derive(Debug)]
 pub struct WarmFile {
     file: File,
@@ -39,21 +39,24 @@ pub struct WarmFile {
     parts: Mutex<Vec<Part>>,
 }
 
-/// What is known of a partition.
+/// State of a partition.
 #[derive(Clone, Copy, Debug)]
 enum Part {
-    /// As another process left it.
+    /// Left by another process, not used yet.
     Left(Frozen),
-    /// Somebody uses it, or nobody did.
+    /// In use, or not left by another process.
     Used,
-    /// As this process leaves it.
+    /// Left by this process.
     Leaving(Frozen),
 }
 
 impl WarmFile {
-    /// Opens or makes the file at `path` for `partition_count` partitions of `options`. It is `now_unix_s`, in seconds
-    /// since 1970. A new file is used with `seed`, an old one with its own, which must be `fixed_seed` if there is one.
-    /// Says why it starts cold if it does. Errors: the file cannot be used at all, or another process does.
+    /// Opens or creates the file at `path` for `partition_count` partitions of `options`. `now_unix_s` is the time in
+    /// seconds since 1970. A new file uses `seed`, an old one its own seed, which must equal `fixed_seed` if given. The
+    /// result includes the reason for a cold start, if it is one.
+    ///
+    /// # Errors
+    /// The file cannot be used, or another process uses it.
     pub fn open(
         path: &Path,
         options: &PartitionOptions,
@@ -91,7 +94,7 @@ impl WarmFile {
             Err(doubt) => (None, Some(doubt)),
         };
         if record.is_none() {
-            // Shorter first: what was in it goes.
+            // Truncates first, to drop the old contents.
             file.set_len(0)?;
             file.set_len(shape.partitions * shape.part_bytes)?;
         }
@@ -102,7 +105,7 @@ impl WarmFile {
             options: *options,
             shape,
             seed: record.as_ref().map_or(fixed_seed.unwrap_or(seed), |r| r.seed),
-            // A clock that went back meanwhile must not make seconds run backwards.
+            // Seconds must not run backwards if the clock was set back meanwhile.
             start_unix_s: record.as_ref().map_or(now_unix_s, |r| {
                 r.start_unix_s - r.stop_unix_s.saturating_sub(now_unix_s).min(r.start_unix_s)
             }),
@@ -111,18 +114,21 @@ impl WarmFile {
         Ok((warm, doubt))
     }
 
-    /// The seed under which its keys are hashed.
+    /// Seed of the hash of its keys.
     pub fn seed(&self) -> HashSeed {
         self.seed
     }
 
-    /// When its seconds began to be counted, in seconds since 1970.
+    /// Start of counting seconds, in seconds since 1970.
     pub fn start_unix_s(&self) -> u64 {
         self.start_unix_s
     }
 
-    /// Partition `index`: as it was left, if it was and this is the first call for it; else empty, with the reason if
-    /// it was left but cannot be believed. Errors: [`AllocError`].
+    /// Partition `index`. On the first call it is as the previous process left it, if it did; otherwise it is empty,
+    /// with the reason if it was left but failed a check.
+    ///
+    /// # Errors
+    /// [`AllocError`] if it cannot be mapped.
     ///
     /// # Panics
     /// If there is no such partition.
@@ -139,15 +145,18 @@ impl WarmFile {
         }
     }
 
-    /// Notes how partition `index` is left; nothing may be written to it afterwards. Cost: that of
+    /// Records the state in which partition `index` is left; it must not be written afterwards. Costs the same as
     /// [`freeze`](Partition::freeze).
     pub fn leave<S: Sharing>(&self, index: usize, partition: &Partition<S>) {
         let frozen = partition.freeze();
         self.parts()[index] = Part::Leaving(frozen);
     }
 
-    /// Writes the description, if all partitions [have been left](WarmFile::leave); says whether they have. It is
-    /// `now_unix_s`. Errors: it cannot be written; then the next start is a cold one.
+    /// Writes the description if all partitions [have been left](WarmFile::leave); returns whether they have.
+    /// `now_unix_s` is the time in seconds since 1970.
+    ///
+    /// # Errors
+    /// The description cannot be written; then the next start is a cold one.
     pub fn seal(&self, now_unix_s: u64) -> io::Result<bool> {
         let parts = self.parts();
         let left = parts.iter().map(|part| match part {
@@ -164,10 +173,10 @@ impl WarmFile {
             stop_unix_s: now_unix_s.max(self.start_unix_s),
             frozen,
         };
-        // Whole or not at all: under another name first.
+        // Atomically: under another name first.
         let mut name = self.meta.clone().into_os_string();
         name.push(".new");
-        // The seed in it is nobody else's business.
+        // Private, because it contains the seed.
         let mut new = OpenOptions::new();
         let mut new = new
             .write(true)
@@ -182,7 +191,7 @@ impl WarmFile {
     }
 
     fn parts(&self) -> std::sync::MutexGuard<'_, Vec<Part>> {
-        // Plain data: a thread that panicked has left it consistent.
+        // Plain data: consistent even after a panic of another thread.
         self.parts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
@@ -193,7 +202,10 @@ fn meta_path(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Reads the description and removes it, or nobody could tell a crash from a clean stop. Errors: it cannot be removed.
+/// Reads the description and removes it; otherwise a crash would look like a clean stop.
+///
+/// # Errors
+/// It cannot be removed.
 fn take_record(meta: &Path) -> io::Result<Result<Record, Doubt>> {
     let mut file = match File::open(meta) {
         Ok(file) => file,
@@ -207,7 +219,10 @@ fn take_record(meta: &Path) -> io::Result<Result<Record, Doubt>> {
     Ok(guarded.and_then(|()| Record::from_bytes(&bytes)))
 }
 
-/// Whether nobody but its owner could write to the file; nobody can from now on. Errors: that cannot be seen to.
+/// Whether only the owner could write to the file; makes sure that only the owner can from now on.
+///
+/// # Errors
+/// The permissions cannot be read or set.
 fn guard(file: &File) -> io::Result<Result<(), Doubt>> {
     let mode = file.metadata()?.mode() & 0o7777;
     if mode & OTHERS_WRITE == 0 {

@@ -1,19 +1,19 @@
-//! [`Record`]: the bytes that lie beside a memory file while nobody uses it.
+//! [`Record`]: the description stored next to a memory file while the file is not in use.
 //!
 //! | word | field |
 //! |---|---|
 //! | 0 | [`MAGIC`] |
-//! | 1 | [`FORMAT`]: another one whenever items, index or this table change |
-//! | 2 | partitions |
+//! | 1 | [`FORMAT`]: changes whenever items, index or this table change |
+//! | 2 | number of partitions |
 //! | 3 | 0 = cache mode, 1 = store mode |
-//! | 4, 5 | log bytes, buckets: of each partition |
+//! | 4, 5 | log bytes and buckets of each partition |
 //! | 6 | bytes of the file per partition |
 //! | 7 | bytes of the longest value |
 //! | 8, 9 | hash seed |
-//! | 10 | when seconds began to be counted, in seconds since 1970 |
-//! | 11 | when it was written, the same |
-//! | 12 + 8 i | partition i: head, version, reach, first free spare bucket, items, second in which all is to be forgotten (2^64 - 1: never), digest of index, of items |
-//! | last | digest of all words before |
+//! | 10 | start of counting seconds, in seconds since 1970 |
+//! | 11 | time of writing, in seconds since 1970 |
+//! | 12 + 8 i | partition i: head, version, reach, first free spare bucket, items, second to clear it in (2^64 - 1: never), digests of index and items |
+//! | last | digest of all words before it |
 //!
 //! Words of 8 bytes, little-endian.
 
@@ -27,7 +27,7 @@ pub(crate) const FORMAT: u64 = 3;
 /// Words before the first partition.
 const HEAD_WORDS: usize = 12;
 
-/// Under which settings a file was or is to be used.
+/// Settings of a file, existing or wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shape {
     pub(crate) partitions: u64,
@@ -50,7 +50,7 @@ impl Shape {
         }
     }
 
-    /// Whether a file of this shape can be used as one of `wanted`.
+    /// Checks whether a file of this shape can be used as `wanted`.
     pub(crate) fn check(&self, wanted: &Shape) -> Result<(), Doubt> {
         let fields = |shape: &Shape| {
             [
@@ -103,7 +103,10 @@ impl Record {
         words.into_iter().flat_map(u64::to_le_bytes).collect()
     }
 
-    /// Errors: what is wrong with `bytes`, which may be anything.
+    /// Decodes and checks `bytes`, which may be arbitrary.
+    ///
+    /// # Errors
+    /// [`Doubt`] with the first fault found.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Record, Doubt> {
         let (chunks, rest) = bytes.as_chunks::<8>();
         let words: Vec<u64> = chunks.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect();

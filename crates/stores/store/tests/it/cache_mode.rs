@@ -1,4 +1,4 @@
-//! Cache mode: eviction order, loss rates, laps and wraps of the log, tags, lengths, expiry.
+//! Cache mode: eviction order, loss rates, wraps of the log and of offsets, tags, lengths, expiry.
 
 use crate::common::{FIFO, hash_at, narrow, options, partition};
 use drover_base::{HashSeed, KeyHash, Rng};
@@ -34,7 +34,7 @@ fn nine_keys_in_a_bucket_evict_the_oldest_by_log_order() {
     assert_eq!(p.stats().items, 8);
 }
 
-/// Share of inserted keys pushed out of full buckets, in per cent.
+/// Share of inserted keys evicted from full buckets, in per cent.
 fn loss(load: f64) -> f64 {
     let buckets = if cfg!(miri) { 64 } else { 1 << 14 };
     let keys = (load * 8.0 * buckets as f64) as u64;
@@ -104,7 +104,7 @@ fn three_laps_of_mixed_sizes_keep_the_newest_and_only_them() {
         );
         appended += drover_store::item_bytes(8, len);
         history.push((k, len));
-        // The last few are always there; what was appended more than a lap ago never is.
+        // The last few items always exist; items appended more than a lap ago never do.
         let mut behind = 0;
         for &(k, len) in history.iter().rev().take(looked_at) {
             let got = get(&mut p, hash_at(k, (k % 60000) as u16 + 1, k), &k.to_le_bytes());
@@ -134,9 +134,9 @@ fn an_item_exactly_a_log_behind_is_still_served() {
     assert_eq!(get(&mut p, hash_at(1, 1, 1), b""), Some(vec![1; 32]));
 }
 
-/// Stores a key, then appends until offsets of `BITS` bits have come round `laps` times, and looks at every
-/// step whether the key comes back from the dead; returns how often it did and how many buckets were swept.
-/// That it would without the sweep is shown beside the sweep's code.
+/// Stores a key, then appends until offsets of `BITS` bits have wrapped `laps` times, and checks at every step whether
+/// the dead key looks live; returns how often it did and how many buckets were swept. A test in `sweep` shows that it
+/// would without the sweep.
 fn resurrections<const BITS: u32>(laps: u64) -> (u64, u64) {
     let mut p = narrow::<BITS>(FIFO, 1 << 10, 4);
     let ghost = hash_at(3, 77, 1);
@@ -145,7 +145,7 @@ fn resurrections<const BITS: u32>(laps: u64) -> (u64, u64) {
     let mut appended = 0;
     while appended < laps << BITS {
         let k = appended / 64;
-        // All in bucket 0: nobody but the sweep ever visits bucket 3.
+        // All in bucket 0: only the sweep ever visits bucket 3.
         put(&mut p, hash_at(0, (k % 1000) as u16 + 1, k + 10), b"", &[0; 32]);
         appended += 64;
         let mut visible = 0;
@@ -437,7 +437,7 @@ fn what_is_read_moves_to_the_head_if_wished() {
         lived == keys && (keys / 50..keys / 12).contains(&renewed),
         "{lived} {renewed}"
     );
-    // Every GET but the first few finds the item as the head left it.
+    // Every GET but the first few finds the item just behind the head.
     let (lived, renewed) = survivors(0.0);
     assert!(lived == keys && renewed > keys * 9 / 10, "{lived} {renewed}");
 }

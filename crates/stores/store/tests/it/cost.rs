@@ -1,5 +1,5 @@
-//! What operations cost in cache lines, as the simulator will price it: which lines are touched, how many, and
-//! whether the two passes before asked for them.
+//! Cost of operations in cache lines, as the simulator prices it: the lines touched, their number, and whether the two
+//! earlier passes prefetched them.
 
 use crate::common::{FIFO, hash_at, partition};
 use drover_base::{Cpu, Line, Ns};
@@ -7,7 +7,7 @@ use drover_store::{Key, Mode, Partition, PutOutcome};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-/// Notes the lines it is told of.
+/// Records touched and prefetched lines.
 #[derive(Default)]
 struct Notes {
     touched: RefCell<Vec<usize>>,

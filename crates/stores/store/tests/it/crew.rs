@@ -1,4 +1,4 @@
-//! CREW: one thread writes as fast as it can, another reads beside it; no value read may be torn or a stranger's.
+//! CREW: one thread writes as fast as it can while another reads; no value read may be torn or of another key.
 
 use crate::common::{FIFO, options};
 use drover_base::{HashSeed, Rng};
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const KEYS: u64 = 64;
 const WRITES: u64 = if cfg!(miri) { 60 } else { 60_000 };
-/// Values are shorter than this. An interpreter has less time.
+/// Upper bound of value lengths; shorter under Miri, which is slow.
 const LEN_END: u64 = if cfg!(miri) { 70 } else { 700 };
 
-/// A value that proves itself: key, a stamp, and the stamp in every byte that follows.
+/// A value that can be verified: key, a stamp, and the stamp in every following byte.
 fn value(key: u64, stamp: u64, len: usize) -> Vec<u8> {
     let mut out = vec![stamp as u8; 16 + len];
     out[..8].copy_from_slice(&key.to_le_bytes());
@@ -98,7 +98,7 @@ fn read(reader: &Reader, seed: HashSeed, done: &AtomicBool) -> u64 {
 
 fn one_writes_one_reads(mode: Mode) {
     let seed = HashSeed::new(7, 8);
-    // Small enough that the log laps, buckets overflow and chunks are reused all the time.
+    // Small enough that the log wraps, buckets overflow and chunks are reused all the time.
     let partition = Partition::<SharedReads>::create(&options(mode, 1 << 14, 16)).expect("memory");
     let reader = partition.reader();
     let done = AtomicBool::new(false);

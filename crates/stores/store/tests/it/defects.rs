@@ -1,16 +1,16 @@
-//! Every defect found in public code of this kind, as a scenario. Each runs on ours and must pass, and on a
-//! toy with just that flaw and must fail: a scenario that catches nothing proves nothing.
+//! Every defect found in public code of this kind, as a scenario. Each runs on our partition and must pass, and on a
+//! toy with only that flaw and must fail: otherwise the scenario would prove nothing.
 //!
-//! Defects 1 and 2 have a second test beside the code that would have them (`index: cache_table`,
-//! `store: log`). Defect 8, a reply that still reads an item while a later PUT changes it, does not compile:
-//! see the `compile_fail` example of the crate. In a batch of the worker it is `kv-herd`'s to test.
+//! Defects 1 and 2 have a second test next to the code concerned (`index: cache_table`, `store: log`). Defect 8, a
+//! reply that still reads an item while a later PUT changes it, does not compile: see the `compile_fail` example of the
+//! crate. Its form in a batch of the worker is tested in `kv-herd`.
 
 use crate::common::{FIFO, Flaw, Kv, Ours, Toy};
 use drover_store::Mode;
 
-/// Runs `scenario` on a flawless toy, on ours and on the flawed toy.
+/// Runs `scenario` on a flawless toy, on our partition and on the flawed toy.
 fn ours_passes_and_the_flaw_is_caught(scenario: fn(&mut dyn Kv) -> bool, flaw: Flaw) {
-    // The other two are about eviction, which store mode does not do.
+    // The other two concern eviction, which does not exist in store mode.
     if !matches!(flaw, Flaw::EvictsNewest | Flaw::TrustsFirstStage) {
         assert!(scenario(&mut Ours::new(Mode::Store)), "store mode");
     }
@@ -61,7 +61,7 @@ fn defect_5_no_stale_version_survives_in_a_lower_slot() {
         kv.put(1, b"one");
         kv.put(2, b"old");
         kv.delete(1);
-        kv.put(2, b"new"); // Takes the hole before its old version, if nobody looks further.
+        kv.put(2, b"new"); // Takes the free slot before its old version, unless the insert searches further.
         kv.delete(2);
         kv.get(2).is_none()
     }
@@ -82,7 +82,7 @@ fn defect_6_second_stage_checks_everything_again() {
     fn scenario(kv: &mut dyn Kv) -> bool {
         kv.put(7, b"seven");
         kv.look_ahead(7);
-        (10..18).for_each(|k| kv.put(k, b"other")); // Between the stages 7 is evicted.
+        (10..18).for_each(|k| kv.put(k, b"other")); // Evicts 7 between the stages.
         kv.get(7).is_none()
     }
     ours_passes_and_the_flaw_is_caught(scenario, Flaw::TrustsFirstStage);

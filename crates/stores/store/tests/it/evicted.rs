@@ -1,4 +1,4 @@
-//! Who watches evictions is told of every item that goes to make space, once, and of no other.
+//! A watcher of evictions gets every evicted item once, and no other item.
 
 use crate::common::{FIFO, hash_at, options};
 use drover_base::{KeyHash, Rng};
@@ -13,7 +13,7 @@ const STEPS: u64 = if cfg!(miri) { 600 } else { 6000 };
 struct Watched {
     partition: Partition,
     cpu: NativeCpu,
-    /// Keys that are there, as far as we have been told.
+    /// Existing keys, according to the reports.
     there: BTreeSet<u64>,
 }
 
@@ -59,7 +59,7 @@ impl Watched {
             }
             1..=3 => {
                 let found = self.with_key(number, |p, cpu, key| p.get(cpu, key, 1).is_some());
-                // A GET may move its item, which takes the space of others.
+                // A GET may move its item, which may evict others.
                 self.hear(None);
                 assert_eq!(found, self.there.contains(&number), "key {number}");
             }
@@ -71,7 +71,7 @@ impl Watched {
         }
     }
 
-    /// Takes those away that we are told of; never the one that was just stored.
+    /// Removes the reported keys; the key just stored must not be among them.
     fn hear(&mut self, stored: Option<u64>) {
         for item in self.partition.take_evicted() {
             let text = String::from_utf8(item.key).expect("text");
@@ -125,7 +125,7 @@ fn with_items_that_move_when_they_are_read_and_buckets_that_are_full() {
     hears_of_everything(Mode::Cache { move_to_head: 0.5 }, 1 << 16, 8, 200);
 }
 
-/// What has no key has kept its hash: nobody is asked for it.
+/// An item without a key stores its hash: `hash_of` is not called for it.
 #[test]
 fn items_without_a_key_are_told_of_once() {
     let mut watched = Watched::new(FIFO, 1 << 12, 32);

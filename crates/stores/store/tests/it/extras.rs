@@ -1,4 +1,4 @@
-//! Items with extras beside native ones: what memcached's commands rely on, one behaviour per test, in both modes.
+//! Items with extras and native items: the behaviour that memcached's commands rely on, one per test, in both modes.
 
 use crate::common::{FIFO, hash_at, partition};
 use drover_mem::NativeCpu;

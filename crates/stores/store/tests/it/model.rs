@@ -1,5 +1,5 @@
-//! Random operations against the plainest model, a `BTreeMap`. In cache mode a hit must be the model's value and
-//! a key the model lacks must be a miss; in store mode the two must agree on everything.
+//! Random operations against the simplest model, a `BTreeMap`. In cache mode a hit must be the model's value, and a key
+//! that the model lacks must be a miss; in store mode both must agree on everything.
 
 use crate::common::{FIFO, hash_at, options};
 use drover_mem::NativeCpu;
@@ -53,13 +53,13 @@ enum Op {
     Clear,
 }
 
-/// A condition without the number, which the model knows.
+/// A condition without the number, which the model supplies.
 #[derive(Clone, Copy, Debug)]
 enum Wanted {
     Always,
     Absent,
     Present,
-    /// The CAS number that is there, and so much.
+    /// The current CAS number plus this.
     Cas(i64),
     CasOrOlder(i64),
 }
@@ -175,7 +175,7 @@ impl Stored {
         }
     }
 
-    /// What `mark` makes of it; its new version is not known beforehand.
+    /// Applies `mark`; the new version is not known beforehand.
     fn mark(&mut self, mark: &Mark, now_s: u32) {
         let cas = match mark.cas {
             NewCas::Keep => self.cas,
@@ -211,7 +211,7 @@ struct Run<const BITS: u32> {
     now_s: u32,
     lossless: bool,
     fill: u8,
-    /// What the last look ahead said, of whatever key: used by every operation until the next.
+    /// Result of the last prefetch, of any key: used by every operation until the next.
     hint: Hint,
 }
 
@@ -369,7 +369,7 @@ impl<const BITS: u32> Run<BITS> {
             condition,
             cas,
         };
-        // A cache may have forgotten the key: then it is as if the model had never heard of it.
+        // A cache may have evicted the key: then the model removes it, too.
         if self.look_up(k).is_none() {
             prop_assert!(!self.lossless || !self.model.contains_key(&k));
             self.model.remove(&k);
@@ -443,9 +443,9 @@ impl<const BITS: u32> Run<BITS> {
         self.adopt(k, want, Some(old.version))
     }
 
-    /// The model learns what is there if that is `want`, its version excepted; it must not be `old`.
+    /// The model adopts the stored item if it equals `want` except for the version, which must not be `old`.
     fn adopt(&mut self, k: u8, mut want: Stored, old: Option<u32>) -> Result<(), TestCaseError> {
-        // What expires now is not to be found; let it be looked for in vain.
+        // An item that expires now must not be found.
         if want.expire_s != 0 && want.expire_s <= self.now_s {
             self.model.insert(k, want);
             self.model
@@ -517,7 +517,7 @@ impl<const BITS: u32> Run<BITS> {
         Ok(())
     }
 
-    /// All items by scan: what is there is the model's, in store mode all of it.
+    /// Checks all items by scan: each is in the model, and in store mode none is missing.
     fn check_scan(&self) -> Result<(), TestCaseError> {
         let mut cursor = Some(0);
         let mut seen = 0;

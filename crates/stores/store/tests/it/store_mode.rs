@@ -1,4 +1,4 @@
-//! Store mode: nothing is forgotten, a full heap or index says so, and what was there stays.
+//! Store mode: nothing is evicted; a full heap or index is reported, and existing items stay.
 
 use crate::common::{hash_at, partition};
 use drover_base::KeyHash;
@@ -47,7 +47,7 @@ fn a_bucket_chains_until_the_spare_buckets_are_gone() {
             "{k}"
         );
     }
-    // Holes are filled from the end of the chain; everybody else stays reachable.
+    // Holes are filled from the end of the chain; all other items stay reachable.
     for k in [0, 20, 7, 13, 1] {
         assert!(delete(&mut p, hash(k), &k.to_le_bytes()));
         assert_eq!(get(&mut p, hash(k), &k.to_le_bytes()), None);

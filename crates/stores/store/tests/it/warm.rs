@@ -1,5 +1,5 @@
-//! A memory file from one process to the next: what is left cleanly comes back whole, anything else starts cold and
-//! says why.
+//! A memory file passed from one process to the next: after a clean stop all items come back, otherwise the start is
+//! cold and reports the reason.
 #![cfg(not(miri))]
 
 use crate::common::{FIFO, options};
@@ -20,7 +20,7 @@ const NOW: u64 = 1_700_000_000;
 const MODES: [Mode; 2] = [FIFO, Mode::Store];
 const PART: u64 = 2 << 20;
 
-/// A folder of its own, gone with it.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -59,7 +59,7 @@ fn open(path: &Path, options: &PartitionOptions, count: usize, now: u64) -> (War
     WarmFile::open(path, options, count, SEED, None, now).expect("a file")
 }
 
-/// Everything in a partition, by key.
+/// All items of a partition, by key.
 type Items = BTreeMap<Vec<u8>, (Vec<u8>, u32, u32, u64, u32)>;
 
 fn items(partition: &Partition) -> Items {
@@ -80,7 +80,7 @@ fn items(partition: &Partition) -> Items {
     all
 }
 
-/// Some hundred operations on keys of all kinds; the log laps, chains grow.
+/// Some hundred operations on keys of all kinds; the log wraps, chains grow.
 fn work(partition: &mut Partition, seed: u64) {
     let cpu = NativeCpu::new(1);
     let mut rng = Rng::new(seed, 0, 0);
@@ -107,7 +107,7 @@ fn work(partition: &mut Partition, seed: u64) {
     }
 }
 
-/// Works in both partitions of a file and leaves it; what is in them.
+/// Works in both partitions of a file and leaves it; returns their items.
 fn leave(folder: &Folder, mode: Mode, seed: u64) -> [Items; 2] {
     let (warm, _) = open(&folder.file(), &small(mode), 2, NOW);
     let left = [0, 1].map(|index| {
@@ -207,7 +207,7 @@ fn the_time_at_which_all_is_to_be_forgotten_is_kept() {
     }
 }
 
-/// Items are their owner's, and who knows the seed can make keys collide.
+/// Items are private to their owner, and the seed allows to construct colliding keys.
 #[test]
 fn nobody_else_may_read_what_is_left() {
     use std::os::unix::fs::PermissionsExt;
@@ -300,8 +300,8 @@ fn a_description_cut_off_anywhere_starts_cold() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Bytes of the file change while nobody uses it. Either the partition says so or nothing of it was hit; nothing
-    /// panics either way, then or in the work that follows.
+    /// Bytes of the file change while it is not in use. Either the partition reports it or none of its data was hit;
+    /// there is no panic, neither then nor in the work that follows.
     #[test]
     fn damage_is_noticed(
         store in any::<bool>(),
@@ -329,7 +329,7 @@ proptest! {
         prop_assert!(doubt.is_none() && items(&other) == left[1]);
     }
 
-    /// Garbage all over the file.
+    /// Random bytes all over the file.
     #[test]
     fn garbage_is_no_partition(store in any::<bool>(), seed in any::<u64>()) {
         let mode = MODES[usize::from(store)];

@@ -1,10 +1,10 @@
-//! One random script of verbs, three fabrics, the same results: what is refused, what completes and how, what is
-//! received, and what memory holds afterwards.
+//! One random script of verbs gives the same results on three fabrics: refusals, completions, data received, and final
+//! memory contents.
 //!
-//! Between posts the fabric comes to rest, so that time plays no part. A broken connection sees one more post, which
-//! must be flushed, and is replaced. Over shared memory one-sided requests are done when they are posted and messages
-//! when they are received, and what was posted behind a failure may be refused or flushed: so RECVs have memory of their
-//! own, a message finds its RECV and ends its list, and only the first request of a list is one to be refused.
+//! The fabric becomes idle between posts, so that timing has no effect. A broken connection gets one more post, which
+//! must be flushed, and is replaced. Over shared memory, one-sided requests are executed when posted and messages when
+//! received, and requests posted after a failure may be refused or flushed. So RECVs have memory of their own, a
+//! message has a RECV and ends its list, and only the first request of a list may be one that is refused.
 #![allow(missing_docs, reason = "tests are named after what they show")]
 
 mod beds;
@@ -73,7 +73,7 @@ fn a_script_over_ud() {
     on_three_fabrics(QpKind::Ud);
 }
 
-/// The comparison bites: a fabric that breaks a rule gives another result.
+/// The comparison is effective: a fabric that breaks a rule gives another result.
 #[test]
 fn flaws_change_the_result_of_some_script() {
     for flaw in [

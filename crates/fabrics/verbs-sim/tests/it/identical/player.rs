@@ -1,4 +1,4 @@
-//! [`Player`]: plays a script on two ends of a fabric and tells what came of it.
+//! [`Player`]: plays a script on two ends of a fabric and records the results.
 
 use crate::identical::script::{INLINE_MAX, Post, REGION, SOURCE, Verb, Wish};
 use drover_base::{Cpu, Ns};
@@ -6,13 +6,13 @@ use drover_mem::PageWish;
 use drover_verbs::*;
 use drover_verbs_suite::conformance::TestBed;
 
-/// Places for RECVs, each longer than any of them.
+/// Slots for RECVs, each longer than any message.
 const RECVS: usize = 15;
 const RECV_STRIDE: usize = 384;
-/// Turns without a completion after which nothing more comes.
+/// Turns without a completion after which no more are expected.
 const QUIET: usize = 30;
 
-/// A queue pair and its surroundings.
+/// A queue pair and the objects it uses.
 struct End<P: Provider> {
     ctx: P::Context,
     mr: P::Mr,
@@ -21,7 +21,7 @@ struct End<P: Provider> {
     remote: RemoteRegion,
     dest: Option<UdDest>,
     broken: bool,
-    /// RECVs that no message has taken.
+    /// Number of RECVs that no message has taken.
     recvs: usize,
 }
 
@@ -73,7 +73,7 @@ impl<'a, B: TestBed> Player<'a, B> {
         player
     }
 
-    /// New queue pairs in place of what was there.
+    /// Creates new queue pairs in place of the old ones.
     fn connect(&mut self) {
         let kind = self.kind;
         for end in &mut self.ends {
@@ -98,10 +98,10 @@ impl<'a, B: TestBed> Player<'a, B> {
         }
     }
 
-    /// Takes completions until none come any more, and tells of each.
+    /// Takes completions until no more arrive, and records each.
     fn rest(&mut self) {
         let mut quiet = 0;
-        // Completions of an end's queue come in order; those of different queues do not compare.
+        // Completions of one queue come in order; those of different queues are not comparable.
         let mut seen: [[Vec<Wc>; 2]; 2] = Default::default();
         while quiet < QUIET {
             self.bed.progress();
@@ -132,7 +132,7 @@ impl<'a, B: TestBed> Player<'a, B> {
         }
     }
 
-    /// What of a completion every fabric must agree on, with the bytes received.
+    /// The part of a completion on which all fabrics must agree, with the bytes received.
     fn tell(&self, who: usize, wc: &Wc) -> String {
         let (id, opcode, len) = (wc.wr_id.0, wc.opcode, wc.byte_len as usize);
         match (wc.status, opcode) {
@@ -148,7 +148,7 @@ impl<'a, B: TestBed> Player<'a, B> {
         }
     }
 
-    /// A number for some bytes of an end's memory.
+    /// A checksum of bytes of an end's memory.
     fn sum(&self, who: usize, at: usize, len: usize) -> u64 {
         let mut bytes = vec![0; len];
         self.ends[who].mr.region().copy_out(at, &mut bytes);
@@ -177,7 +177,7 @@ impl<'a, B: TestBed> Player<'a, B> {
                 let mut fetching = false;
                 for (n, wish) in wishes.iter().enumerate() {
                     let mut wr = request(wish, id + n as u64, &end.mr, end.remote, end.dest, &mut list);
-                    // Without it, what follows a READ or an atomic may be done before it.
+                    // Without a fence, a request after a READ or an atomic may be executed before it.
                     wr.fence = fetching;
                     fetching |= !matches!(wish.verb, Verb::Send { .. } | Verb::Write { .. });
                     list.push(wr);
@@ -190,7 +190,7 @@ impl<'a, B: TestBed> Player<'a, B> {
         }
     }
 
-    /// Posts a list up to its first message. There is a RECV for it, unless it is one that may be lost whole.
+    /// Posts a list up to its first message. That message has a RECV, unless it may be lost completely.
     fn post_list(&mut self, who: usize, wishes: &[Wish]) {
         let message = wishes.iter().position(Wish::is_message);
         let wishes = &wishes[..message.map_or(wishes.len(), |at| at + 1)];
@@ -216,7 +216,7 @@ impl<'a, B: TestBed> Player<'a, B> {
                 self.connect();
             }
         }
-        // What stands in front of a datagram is the fabric's own.
+        // The bytes before a datagram are specific to the fabric.
         if self.kind != QpKind::Ud {
             for (who, at) in [0, 1]
                 .into_iter()
@@ -230,7 +230,7 @@ impl<'a, B: TestBed> Player<'a, B> {
     }
 }
 
-/// Where the RECV of an id lies.
+/// Offset of the RECV of an id.
 fn place(id: u64) -> usize {
     (id / 100) as usize % RECVS * RECV_STRIDE
 }

@@ -1,15 +1,15 @@
-//! Scripts: what is posted, at which end, drawn from a seed.
+//! Scripts: requests and the ends that post them, drawn from a seed.
 
 use drover_base::Rng;
 
-/// Each end's region: RECVs, what the peer reads and writes, results of READs and atomics, what is sent from.
+/// Layout of each end's region: RECVs, the target of the peer's requests, results of READs and atomics, source bytes.
 pub const TARGET: usize = 6144;
 pub const RESULTS: usize = 10752;
 pub const SOURCE: usize = 12288;
-pub const REGION: usize = 16384; // whole pages, so that nothing lies behind it
+pub const REGION: usize = 16384; // whole pages, so that nothing follows it
 /// Longest inline payload.
 pub const INLINE_MAX: usize = 128;
-/// Posts of a script.
+/// Number of posts of a script.
 pub const POSTS: usize = 150;
 
 /// Something to post, at one of both ends.
@@ -19,7 +19,7 @@ pub enum Post {
     Recv { len: usize },
 }
 
-/// A request, as a script has it.
+/// A request of a script.
 #[derive(Clone, Debug)]
 pub struct Wish {
     pub verb: Verb,
@@ -38,7 +38,7 @@ pub enum Verb {
 }
 
 impl Wish {
-    /// It takes a RECV.
+    /// Whether it takes a RECV.
     pub fn is_message(&self) -> bool {
         matches!(self.verb, Verb::Send { .. } | Verb::Write { imm: Some(_), .. })
     }
@@ -65,7 +65,7 @@ pub fn script(seed: u64) -> Vec<(usize, Post)> {
         .collect()
 }
 
-/// A request; one in so many is one that cannot succeed.
+/// A random request; some of them cannot succeed.
 fn wish(rng: &mut Rng) -> Wish {
     let imm = (rng.below(4) == 0).then_some(rng.below(1 << 32) as u32);
     let outside = rng.below(24) == 0;

@@ -1,4 +1,4 @@
-//! A loop that posts one verb over and over, and what came of it.
+//! A loop that posts one verb repeatedly, and its measurements.
 
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_mem::PageWish;
@@ -12,7 +12,7 @@ use drover_verbs_sim::{Report, Sim, SimContext, SimCq, SimDevice, SimMr, SimQp, 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What is posted.
+/// Verb to post.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {
     Write,
@@ -21,7 +21,7 @@ pub enum Verb {
     FetchAdd,
 }
 
-/// Who posts what to whom.
+/// Posting threads, targets and requests of a run.
 #[derive(Clone)]
 pub struct Plan {
     pub options: WorldOptions,
@@ -30,35 +30,36 @@ pub struct Plan {
     pub kind: QpKind,
     pub bytes: usize,
     pub inline: bool,
-    /// The machine of every issuing thread.
+    /// Machine of every issuing thread.
     pub issuers: Vec<usize>,
-    /// The machines that each of them has queue pairs to.
+    /// Machines to which each issuer has queue pairs.
     pub targets: Vec<usize>,
-    /// Queue pairs of an issuer to each target.
+    /// Queue pairs of an issuer per target.
     pub queue_pairs: usize,
-    /// All threads of one machine are one process.
+    /// Whether all threads of one machine are one process.
     pub one_process: bool,
     /// Requests outstanding per issuer.
     pub window: usize,
-    /// Every how manyth request of a queue pair is signaled.
+    /// One request in this many of a queue pair is signaled.
     pub signal_every: usize,
     /// Requests per post.
     pub list: usize,
-    /// Different words for atomics.
+    /// Number of distinct words for atomics.
     pub words: u64,
     pub warm_up: Ns,
     pub measured: Ns,
 }
 
-/// What was measured.
+/// Measurements of a run.
 pub struct Outcome {
-    /// Million requests per second that completed, all issuers together.
+    /// Million requests per second completed, all issuers together.
     pub mops: f64,
-    /// Million requests per second that machine 0's receive engine took: over UC nobody waits for the responder.
+    /// Million requests per second taken by machine 0's receive engine: over UC the issuer does not wait for the
+    /// responder.
     pub served_mops: f64,
-    /// Requests outstanding on average, all issuers together.
+    /// Mean number of requests outstanding, all issuers together.
     pub outstanding: f64,
-    /// From post to having polled, microseconds, mean over signaled requests.
+    /// Microseconds from post to poll, mean over signaled requests.
     pub latency_us: f64,
     pub report: Report,
     pub total: Report,
@@ -91,7 +92,7 @@ impl Plan {
         }
     }
 
-    /// So many machines with four threads each post to machine 0.
+    /// `machines` machines with four threads each post to machine 0.
     pub fn inbound(self, machines: usize) -> Plan {
         Plan {
             issuers: (0..4 * machines).map(|n| 1 + n / 4).collect(),
@@ -100,7 +101,7 @@ impl Plan {
         }
     }
 
-    /// So many threads of machine 0 post to as many others, each to its own.
+    /// `threads` threads of machine 0 post to as many machines, each to its own.
     pub fn outbound(self, threads: usize) -> Plan {
         Plan {
             issuers: vec![0; threads],
@@ -125,7 +126,7 @@ struct Tally {
     in_flight: u64,
     latency_ns: f64,
     timed: u64,
-    /// Outstanding requests times how long they were.
+    /// Outstanding requests integrated over time.
     area_ns: f64,
 }
 
@@ -148,12 +149,12 @@ struct Lane {
     remote: Option<RemoteRegion>,
     dest: Option<UdDest>,
     unsignaled: usize,
-    /// When signaled requests were posted, in order.
+    /// Times when signaled requests were posted, in order.
     posted_at: std::collections::VecDeque<Ns>,
 }
 
 impl Issuer {
-    /// The number of outstanding requests changes now.
+    /// Accounts for a change of the number of outstanding requests now.
     fn note(&mut self, now: Ns) {
         let time = now.since(self.changed_at).0 as f64;
         self.tally.borrow_mut().area_ns += self.outstanding as f64 * time;

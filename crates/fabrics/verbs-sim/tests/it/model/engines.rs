@@ -1,4 +1,4 @@
-//! Rates and latencies of single verbs: every part of the card binds once.
+//! Rates and latencies of single verbs: every part of the card is the bottleneck once.
 
 use crate::model::bench::{Outcome, Plan, Verb, run};
 use drover_base::Ns;
@@ -34,7 +34,7 @@ fn golden_anchor_rows() {
         let outcome = run(&plan);
         let served = plan.kind == Uc && plan.targets == [0];
         let got = if served { outcome.served_mops } else { outcome.mops };
-        // Five lines of 19 ns are 10.5 M/s: the line's price is fitted to datagrams.
+        // Five lines of 19 ns are 10.5 M/s: the price of a line is fitted to datagrams.
         let tolerance = if what.ends_with("inline 256 B") {
             0.06
         } else {
@@ -144,8 +144,7 @@ fn golden_latencies() {
     near("READ 1 KiB", of(latency(Verb::Read, 1024)), 3.099, 0.10);
 }
 
-/// What an engine does in one direction adds to what it does in the other: symmetric READ is the harmonic sum of
-/// outbound and inbound READ.
+/// An engine's times in both directions add up: symmetric READ is the harmonic sum of outbound and inbound READ.
 #[test]
 fn costs_add_within_an_engine() {
     for (profile, threads, published) in [("apt", 8, 11.2), ("cib", 14, 51.2)] {
@@ -170,7 +169,7 @@ fn costs_add_within_an_engine() {
     }
 }
 
-/// Rates change exactly where a request needs one line more.
+/// Rates change exactly where a request needs one more line.
 #[test]
 fn staircase() {
     let rate = |profile, verb, kind, bytes| {

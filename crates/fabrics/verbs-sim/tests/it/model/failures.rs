@@ -1,4 +1,4 @@
-//! What goes wrong: missing RECVs, full queues, lost packets, crashed machines.
+//! Failures: missing RECVs, full queues, lost packets, crashed machines.
 
 use crate::model::pair::{Pair, send, write, write_at};
 use drover_base::Ns;
@@ -16,7 +16,7 @@ fn world(loss: f64) -> World {
     World::with_options(options, 2, 1)
 }
 
-/// A SEND over RC waits for a RECV and then arrives; over UC and UD it is gone, and counted.
+/// A SEND over RC waits for a RECV and then arrives; over UC and UD it is lost and counted.
 #[test]
 fn rnr_and_drops() {
     for kind in [QpKind::Rc, QpKind::Uc, QpKind::Ud] {
@@ -51,7 +51,7 @@ fn an_overrun_completion_queue_is_fatal() {
     assert!(polled.is_err(), "an overrun queue was polled");
 }
 
-/// RC brings everything over a network that loses a tenth of all packets, once and in order; UC loses some.
+/// RC delivers all messages once and in order over a network that loses a tenth of all packets; UC loses some.
 #[test]
 fn reliable_connections_recover_from_loss() {
     for kind in [QpKind::Rc, QpKind::Uc] {
@@ -85,7 +85,7 @@ fn reliable_connections_recover_from_loss() {
     }
 }
 
-/// A request to a machine that has crashed fails when retries are used up; its own requests are gone with it.
+/// A request to a crashed machine fails when its retries are exhausted; the crashed machine's own requests are dropped.
 #[test]
 fn a_crashed_machine_is_noticed() {
     let world = world(0.0);
@@ -101,7 +101,7 @@ fn a_crashed_machine_is_noticed() {
     assert_eq!(now, [0; 8]);
 }
 
-/// In torn mode a long message is seen half there, never out of order, and whole when it has completed.
+/// In torn mode a long message is visible partially, never out of order, and completely once it has completed.
 #[test]
 fn torn_messages_grow_line_by_line() {
     let options = WorldOptions {
@@ -127,7 +127,7 @@ fn torn_messages_grow_line_by_line() {
     assert!(seen.len() > 8 && seen.last() == Some(&1024), "{seen:?}");
 }
 
-/// What is torn are lines of memory: an aligned word is there or not, wherever the message begins.
+/// Tearing happens between lines of memory: an aligned word is visible or not, wherever the message begins.
 #[test]
 fn torn_messages_split_no_words() {
     let options = WorldOptions {
@@ -137,7 +137,7 @@ fn torn_messages_split_no_words() {
     let world = World::with_options(options, 2, 3);
     let mut pair = Pair::new(&world, QpKind::Uc, 64);
     for (n, len) in (60..200usize).enumerate() {
-        // It ends at 1024, as the image of a request ends with its slot.
+        // The message ends at 1024, as a request ends with its slot.
         pair.post(&[write_at(&pair, n as u64, 1024 - len, &vec![n as u8 + 1; len])]);
         for _ in 0..150 {
             world.run_for(Ns(20));
@@ -155,7 +155,7 @@ fn torn_messages_split_no_words() {
     }
 }
 
-/// A device may go to another thread, but opens no context there.
+/// A device may move to another thread but cannot open a context there.
 #[test]
 fn another_thread_is_told_where_the_world_is() {
     use drover_verbs::Device;

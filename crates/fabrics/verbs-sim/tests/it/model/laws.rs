@@ -1,4 +1,4 @@
-//! Laws that hold whatever the numbers: Little's, conservation, determinism.
+//! Laws that hold for any numbers: Little's, conservation, determinism.
 
 use crate::model::bench::{Plan, Verb, run};
 use crate::model::pair::{Pair, send, write};
@@ -22,7 +22,7 @@ fn some_runs() -> Vec<Plan> {
     ]
 }
 
-/// What is outstanding on average is rate times latency.
+/// The mean number outstanding equals rate times latency.
 #[test]
 fn littles_law() {
     for plan in some_runs() {
@@ -41,7 +41,7 @@ fn littles_law() {
     }
 }
 
-/// Nothing is lost and nothing comes from nowhere.
+/// No request is lost or duplicated.
 #[test]
 fn posted_is_completed_and_in_flight_and_links_keep_bytes() {
     for plan in some_runs() {
@@ -53,7 +53,7 @@ fn posted_is_completed_and_in_flight_and_links_keep_bytes() {
             outcome.total.machines.iter().map(|m| of(&m.counters)).sum()
         };
         let (sent, taken) = (bytes(|c| c.tx_bytes), bytes(|c| c.rx_bytes));
-        // What is on the wire now, at most one message each way per request in flight.
+        // On the wire now: at most one message each way per request in flight.
         let on_the_wire = most * (plan.bytes as u64 + 100);
         assert!(
             taken <= sent && sent - taken <= on_the_wire,
@@ -63,7 +63,7 @@ fn posted_is_completed_and_in_flight_and_links_keep_bytes() {
     }
 }
 
-/// Equal seeds, equal traces; other seeds, other traces and about the same rate.
+/// Equal seeds give equal traces; other seeds give other traces and about the same rate.
 #[test]
 fn trace_hash_follows_the_seed() {
     for mut plan in some_runs() {
@@ -85,7 +85,7 @@ fn trace_hash_follows_the_seed() {
     }
 }
 
-/// A request posted alone enters the card faster than a list does, but not before the list posted earlier.
+/// A single request enters the card faster than a list, but not before a list posted earlier.
 #[test]
 fn a_single_request_does_not_overtake_a_list() {
     for kind in [Rc, Uc] {
@@ -101,7 +101,7 @@ fn a_single_request_does_not_overtake_a_list() {
     }
 }
 
-/// Nor does a second single request overtake one that waits for the list, whenever it is posted.
+/// A second single request does not overtake one that waits for the list either, whenever it is posted.
 #[test]
 fn single_requests_behind_a_list_keep_their_order() {
     for kind in [Rc, Uc, Ud] {

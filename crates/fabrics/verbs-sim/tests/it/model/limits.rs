@@ -1,4 +1,4 @@
-//! Caches, windows and locks: where rates break off.
+//! Caches, windows and locks: the loads at which rates collapse.
 
 use crate::model::bench::{Plan, Verb, run};
 use drover_base::Ns;
@@ -6,8 +6,8 @@ use drover_verbs::QpKind::{Rc, Uc};
 use drover_verbs_sim::Ablations;
 use drover_verbs_sim::profile::Profile;
 
-/// More requests outstanding than their cache holds: every one is fetched again, fewer get through, and each moves
-/// twice the bytes over the bus.
+/// With more requests outstanding than their cache holds, each is fetched again: throughput falls, and each moves twice
+/// the bytes over the bus.
 #[test]
 fn outstanding_requests_past_their_cache_thrash() {
     let at = |threads: usize, window: usize| {
@@ -78,7 +78,7 @@ fn contexts_inbound_fit_and_outbound_do_not() {
     assert!(ablated > 0.95 * few, "without caches {ablated}");
 }
 
-/// One queue pair has 16 READs in flight, whatever is posted.
+/// One queue pair has at most 16 READs in flight, however many are posted.
 #[test]
 fn sixteen_reads_per_queue_pair() {
     let read = |window| {
@@ -88,7 +88,7 @@ fn sixteen_reads_per_queue_pair() {
         })
     };
     let (alone, full) = (read(1), read(64));
-    // A slot is taken when the card begins and free when the result is on its way to the host.
+    // A slot is taken when the card begins and released when the result is on its way to the host.
     let p = Profile::named("apt").expect("a profile").parameters().clone();
     let outside = p.cpu.post_ns + p.latency.mmio_ns + p.pio.line_ns + p.cpu.detect_ns + p.cpu.poll_ns;
     let limit = 16.0 / (alone.latency_us - outside / 1e3);
@@ -98,7 +98,7 @@ fn sixteen_reads_per_queue_pair() {
     assert!(full.total.machines[0].counters.read_slot_stalls > 0);
 }
 
-/// The doorbell's lock makes more threads slower than fewer; without it they are not.
+/// With the doorbell's lock more threads are slower than fewer; without it they are not.
 #[test]
 fn without_the_lock_there_is_no_collapse() {
     let at = |threads: usize, locks_off: bool| {
@@ -106,7 +106,7 @@ fn without_the_lock_there_is_no_collapse() {
         plan.issuers = vec![0; threads];
         (plan.one_process, plan.signal_every) = (true, 1);
         plan.options.ablations.locks = locks_off;
-        // 768 requests crowd the cache of work requests, too, which is another story.
+        // 768 requests also overflow the cache of work requests, which is not tested here.
         plan.options.ablations.caches = true;
         run(&plan).mops
     };

@@ -1,5 +1,5 @@
-//! The model behaves as the cards it stands for. Expected values are published ones, from the rows that the
-//! profiles were fitted to; see `crates/lab/figures` for all of them.
+//! The model behaves like the cards it represents. Expected values are published ones, from the rows that the profiles
+//! were fitted to; see `crates/lab/figures` for all of them.
 
 mod bench;
 mod engines;

@@ -21,7 +21,7 @@ pub struct Pair {
     pub there: SimContext,
 }
 
-/// A request whose bytes are sent from where [`Pair::post`] puts them.
+/// A request; [`Pair::post`] sets the source of its bytes.
 pub struct Wish {
     id: u64,
     op: SendOp,
@@ -43,7 +43,7 @@ pub fn write(pair: &Pair, id: u64, bytes: &[u8]) -> Wish {
     write_at(pair, id, 0, bytes)
 }
 
-/// A WRITE to `offset` of it.
+/// A WRITE to `offset` of the other end's memory.
 pub fn write_at(pair: &Pair, id: u64, offset: usize, bytes: &[u8]) -> Wish {
     let op = SendOp::Write {
         remote: pair.remote.at(offset),
@@ -54,7 +54,7 @@ pub fn write_at(pair: &Pair, id: u64, offset: usize, bytes: &[u8]) -> Wish {
 }
 
 impl Pair {
-    /// Connected, with `depth` places in each queue.
+    /// A connected pair with `depth` slots in each queue.
     pub fn new(world: &World, kind: QpKind, depth: usize) -> Pair {
         Pair::with_cq_depth(world, kind, depth)
     }
@@ -135,12 +135,12 @@ impl Pair {
         self.there_qp.post_recv(self.there.cpu(), &list).expect("space");
     }
 
-    /// What has completed at this end.
+    /// Polls the completions of this end.
     pub fn completions(&mut self) -> Vec<Wc> {
         drain(&mut self.cq, &self.here)
     }
 
-    /// What has arrived at the other one.
+    /// Polls the completions of the other end.
     pub fn arrivals(&mut self) -> Vec<Wc> {
         drain(&mut self.there_cq, &self.there)
     }

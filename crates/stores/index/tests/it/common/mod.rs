@@ -1,5 +1,5 @@
-//! What tests of tables that peers READ share: memory that remembers every store, a reader that fetches one entry at a
-//! time, and tables filled and churned as the published figures assume.
+//! Shared code for tests of tables that peers READ: memory that records every store, a reader that fetches one entry at
+//! a time, and tables filled and churned as the published figures assume.
 #![allow(dead_code, reason = "every test program uses its own part")]
 
 use drover_base::{HashSeed, KeyHash, Rng};
@@ -15,7 +15,7 @@ pub fn hash(key: u64) -> KeyHash {
     HashSeed::new(7, 8).hash(&key.to_le_bytes())
 }
 
-/// A record that says which key and write it is of.
+/// A record that identifies its key and write.
 pub fn record(key: u64, write: u64) -> RecordRef {
     RecordRef {
         offset: key * 64,
@@ -24,10 +24,10 @@ pub fn record(key: u64, write: u64) -> RecordRef {
     }
 }
 
-/// One store: where, and what.
+/// One store: offset and bytes.
 pub type Store = (usize, Vec<u8>);
 
-/// Memory that remembers its stores.
+/// Memory that records its stores.
 pub struct Watched {
     bytes: Vec<u8>,
     stores: Rc<RefCell<Vec<Store>>>,
@@ -43,7 +43,7 @@ impl Watched {
         (watched, stores)
     }
 
-    /// As it is now.
+    /// A copy of the current bytes.
     pub fn image(&self) -> Vec<u8> {
         self.bytes.clone()
     }
@@ -64,7 +64,7 @@ impl TableMemory for Watched {
     }
 }
 
-/// What a reader makes of the entry at `index` of the table in `image`: the key's entry, or none of it.
+/// A reader's view of the entry at `index` of the table in `image`: the entry if it is the key's.
 pub fn probe(image: &[u8], epoch: u64, index: u64, key: KeyHash) -> Option<Entry> {
     let bytes = image[entry_offset(index)..]
         .first_chunk::<ENTRY_BYTES>()
@@ -88,8 +88,8 @@ pub fn filled(entry_count: usize, load: f64) -> Result<CuckooTable<Vec<u8>>, Tab
     Ok(table)
 }
 
-/// Deletes a random key and inserts a new one, `table_fulls` times as often as there are entries; after each the
-/// scrubber looks at `scrub` entries.
+/// Deletes a random key and inserts a new one, `table_fulls` times the number of entries; scrubs `scrub` entries after
+/// each.
 pub fn churn(table: &mut CuckooTable<Vec<u8>>, table_fulls: usize, scrub: usize) {
     let mut rng = Rng::new(3, 0, 0);
     let mut keys: Vec<u64> = (0..table.len() as u64).collect();
@@ -103,8 +103,8 @@ pub fn churn(table: &mut CuckooTable<Vec<u8>>, table_fulls: usize, scrub: usize)
     }
 }
 
-/// READs of a GET that finds its key: mean over all keys 0 .. `key_count` of what is there, with fingerprints and, as
-/// in Pilaf's released code, without: then the record of every other key on the way is read, too.
+/// READs of a GET that finds its key: mean over `keys` with fingerprints, and without them as in Pilaf's released code:
+/// then the record of every other key on the way is read, too.
 pub fn reads_per_get(table: &CuckooTable<Vec<u8>>, keys: impl Iterator<Item = u64>) -> (f64, f64) {
     let (mut with, mut without, mut count) = (0u64, 0u64, 0u64);
     for key in keys {

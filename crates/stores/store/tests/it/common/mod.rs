@@ -1,5 +1,5 @@
-//! What the scenarios share: small partitions, keys whose bucket and tag are chosen, and a trait that our
-//! partition and deliberately flawed toys both speak.
+//! Shared code of the scenarios: small partitions, keys with chosen bucket and tag, and a trait that both our partition
+//! and deliberately flawed toys implement.
 #![allow(dead_code, reason = "every scenario uses a part")]
 
 use drover_base::KeyHash;
@@ -47,15 +47,15 @@ pub trait Kv {
     fn delete(&mut self, key: u64);
 }
 
-/// The tag of a [`Kv`] key: keys that are equal modulo 100 cannot be told apart by tag.
+/// The tag of a [`Kv`] key: keys that are equal modulo 100 have the same tag.
 pub fn tag_of(key: u64) -> u16 {
     (key % 100) as u16 + 1
 }
 
-/// Ours, as a [`Kv`].
+/// Our partition, as a [`Kv`].
 pub struct Ours<const BITS: u32 = 48> {
     pub partition: Partition<Exclusive, BITS>,
-    /// What the last look ahead said; used for the next operation, whatever its key.
+    /// Result of the last prefetch; used for the next operation on any key.
     hint: Hint,
     pub cpu: NativeCpu,
 }
@@ -116,18 +116,18 @@ pub enum Flaw {
     EvictsNewest,
     /// 3: an insert takes the last free slot; a lookup stops at the first slot with the tag.
     LastFreeSlotFirstTag,
-    /// 4: a PUT of another length than stored is not possible.
+    /// 4: a PUT of another length than the stored one is not possible.
     FixedLength,
-    /// 5: slot 0 is never used and an insert stops at the first empty slot, leaving older versions behind it.
+    /// 5: slot 0 is never used, and an insert stops at the first empty slot, leaving older versions after it.
     StopsAtEmpty,
-    /// 6: what the first stage located is served by the second without a look.
+    /// 6: the second stage serves the item that the first stage found without a check.
     TrustsFirstStage,
-    /// 7: the space of an item is taken to include its 8-byte header.
+    /// 7: the space of an item is assumed to include its 8-byte header.
     RoomIncludesHeader,
 }
 
-/// The plainest one-bucket store that can have each flaw. Values lie in one byte vector, each behind an
-/// 8-byte header of its own length.
+/// The simplest one-bucket store that can have each flaw. Values are in one byte vector, each after an 8-byte header
+/// with its own length.
 pub struct Toy {
     flaw: Flaw,
     slots: [Option<Entry>; 8],
