@@ -1,6 +1,6 @@
-//! memcached's sessions on several cores, and requests of native clients on the partitions of those cores, interleaved by
-//! a seed: what all of them were told must be explainable key by key as if it had happened one operation at a time. One
-//! thread, no clock: a seed repeats everything (`DROVER_SEED`, and `DROVER_SEEDS` says how many). `crates/drover/tests/history.rs` is the same on a real server.
+//! memcached sessions on several cores, and requests of native clients on the same partitions, interleaved by a seed:
+//! the replies must be linearizable per key. One thread, no clock: a seed repeats everything (`DROVER_SEED`, and
+//! `DROVER_SEEDS` sets how many). `crates/drover/tests/history.rs` does the same on a real server.
 
 #[path = "history/room.rs"]
 mod cluster;
@@ -12,7 +12,7 @@ use drover_testkit::seeds::Seeds;
 
 /// Seeds in an ordinary `cargo test`: the same in every run, and fresh ones. Miri reads no `/dev/urandom`.
 const SEEDS: (u64, u64) = if cfg!(miri) { (1, 0) } else { (10, 50) };
-/// Within which a mistake must be found.
+/// Number of seeds within which a planted mistake must be found.
 const SEEDS_OF_A_FLAW: u64 = 30;
 const STEPS: usize = 3000;
 
@@ -50,7 +50,7 @@ fn a_seed_repeats_everything() {
     assert_ne!(text(7), text(8));
 }
 
-/// Mistakes that somebody might make.
+/// Planted mistakes are found.
 #[test]
 fn planted_mistakes_are_found() {
     for flaw in [
