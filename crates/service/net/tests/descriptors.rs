@@ -1,5 +1,5 @@
-//! A core whose process has no descriptors left: accepting stops for a while, says so once, and goes on. Alone in its
-//! file, for the limit is the whole process's.
+//! A process without free descriptors: accepting pauses, logs it once, and resumes. Alone in its file, because the
+//! limit applies to the whole process.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn without_descriptors_accepting_stops_for_a_while() {
     assert_eq!(bed.ask(&mut first, "a\n"), "a\n");
     let _waiting = [bed.connect(), bed.connect(), bed.connect()];
     let generous = getrlimit(Resource::Nofile);
-    // Of those the process may have, so many are taken (one by the count itself); the next has no place.
+    // Number of open descriptors, including the one used to count; the limit leaves none for another.
     let taken = std::fs::read_dir("/proc/self/fd").expect("it is there").count() as u64;
     let mut tight = generous;
     tight.current = Some(taken - 1);
@@ -27,7 +27,7 @@ fn without_descriptors_accepting_stops_for_a_while() {
     bed.settle();
     assert_eq!(bed.sockets.counters().accept_failures, 2, "but once in a while");
     setrlimit(Resource::Nofile, generous).expect("the hard limit is as it was");
-    // Kernels differ in whether they keep a connection that they could not hand over; this one is new.
+    // Kernels differ in whether they keep a connection whose accept failed; this one is new.
     let mut second = bed.connect();
     second.offer(b"b\n");
     bed.settle();
