@@ -75,7 +75,9 @@ fn check_owner(path: &Path) -> Result<(), Failure> {
 pub fn seal(warm: &WarmFile) -> Result<(), Failure> {
     match warm.seal(unix_time_s()) {
         Ok(true) => tracing::info!("memory file: items kept for the next start"),
-        Ok(false) => tracing::warn!("memory file: some workers did not end cleanly; the next start will be cold"),
+        Ok(false) => {
+            tracing::warn!("memory file: some workers did not end cleanly; the next start will be cold")
+        }
         Err(error) => {
             let text = format!("memory file: its description cannot be written: {error}");
             return Err(Failure::new(exit::OS_ERROR, text));
