@@ -1,5 +1,5 @@
-//! A page of our own: the real systems side by side, by what is asked of them and by what they have, on two kinds of machines.
-//! Nobody published these; HERD is as we ship it.
+//! Our own page: the real systems compared, by workload and by resources, on two kinds of machines. These are
+//! unpublished; HERD is as we ship it.
 
 use super::one_sided;
 use crate::figure::{Figure, Point};
@@ -23,7 +23,7 @@ macro_rules! figure {
     };
 }
 
-/// By the size of values.
+/// By value size.
 pub const BY_VALUE: [Figure; 2] = [
     figure!(
         "systems-by-value",
