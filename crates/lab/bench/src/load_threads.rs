@@ -196,8 +196,11 @@ impl LoadThreads {
         answers(&self.members).map(drop)
     }
 
-    /// Lets the first `client_count` clients run at the same time (they start within microseconds of each other:
-    /// no barrier, at which a client that died would leave the others waiting) and adds up what they measured.
+    /// Runs the first `client_count` clients at the same time and adds up their results. They start within microseconds of
+    /// each other, without a barrier, at which a dead client would block the others.
+    ///
+    /// # Errors
+    /// The first client's that fails.
     pub fn run(&self, client_count: usize, options: &RunOptions) -> Result<Measured, Box<TargetError>> {
         let (mut left, mut asked) = (client_count, 0);
         for member in &self.members {
