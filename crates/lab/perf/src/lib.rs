@@ -4,10 +4,10 @@
 //! One end, the *client*, measures; the other, the *server*, answers, receives, or only provides memory.
 //!
 //! ```text
-//!   send-lat, write-lat    client  --ping-->  server     half a round trip; a WRITE is detected by polling its last byte
+//!   send-lat, write-lat    client  --ping-->  server     half a round trip; WRITE: polls the last byte
 //!                                  <--pong--
 //!   read-lat, atomic-lat   client  --request, result-->  a whole round trip, until the completion is polled
-//!   *-bw                   client  --many in flight-->   requests per second, from the first post to the last completion
+//!   *-bw                   client  --many in flight-->   requests per second, first post to last completion
 //! ```
 //!
 //! - [`Plan`] describes a measurement; an [`End`] is a queue pair with memory for a plan.
