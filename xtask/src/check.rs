@@ -1,4 +1,4 @@
-//! `cargo xtask check`: what must hold before every commit.
+//! `cargo xtask check`: checks before every commit.
 
 use crate::command::{self, cargo};
 use crate::counts::Counts;
@@ -23,7 +23,7 @@ pub fn run(steps: &mut Steps) {
     tidy(steps);
 }
 
-/// Only the rules that no compiler knows.
+/// Runs only [`tidy`](crate::tidy).
 pub fn tidy(steps: &mut Steps) {
     steps.run("tidy", || {
         let report = tidy::check(&command::root())?;

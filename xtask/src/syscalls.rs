@@ -1,5 +1,5 @@
-//! System calls of a server's worker under load, counted by strace: see `crates/drover/tests/syscalls.rs`, which
-//! also plants a worker that makes one per operation. There it runs with all tests; here it must not be skipped.
+//! System calls of a server's worker under load, counted by strace: see `crates/drover/tests/syscalls.rs`, which also
+//! plants a worker that makes one per operation. The workspace's tests may skip it; this chore may not.
 
 use crate::command::{cargo, run_tests};
 use crate::steps::Steps;

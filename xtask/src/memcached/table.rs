@@ -1,44 +1,44 @@
-//! Each file of memcached's suite: how it is run against drover, or why it does not apply. What takes longest stands
-//! first, so that it is not what all wait for at the end.
+//! Each file of memcached's suite: how it runs against drover, or why it does not apply. Long files come first, so that
+//! the end does not wait for them.
 
-/// How a file is run.
+/// How to run a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fit {
-    /// Against a server that runs already, a fresh one.
+    /// Against a fresh, running server.
     Running,
-    /// It starts servers itself, with flags.
+    /// The file starts servers itself, with flags.
     Own,
-    /// The same over TLS.
+    /// As `Own`, over TLS.
     Tls,
-    /// It does not apply, and would fail: why.
+    /// The file does not apply and would fail, for this reason.
     No(&'static str),
-    /// It would pass without any server: why.
+    /// The file would pass without any server, for this reason.
     Nothing(&'static str),
 }
 
 /// A file of the suite.
 #[derive(Debug)]
 pub struct Line {
-    /// Its name below `t/`.
+    /// Path of the file below `t/`.
     pub file: &'static str,
-    /// How it is run.
+    /// How to run it.
     pub fit: Fit,
-    /// Assertions that do not apply, by number, first and last of a row of them, and why. They must fail.
+    /// Ranges of assertions that do not apply (first, last, reason). They must fail.
     pub but: &'static [(usize, usize, &'static str)],
 }
 
-/// A file of which everything applies, or nothing.
+/// A file that applies completely, or not at all.
 pub const fn line(file: &'static str, fit: Fit) -> Line {
     Line { file, fit, but: &[] }
 }
 
 impl Line {
-    /// The same without these assertions.
+    /// This line without these assertions.
     pub const fn but(self, but: &'static [(usize, usize, &'static str)]) -> Line {
         Line { but, ..self }
     }
 
-    /// Numbers of the assertions that do not apply.
+    /// Numbers of the inapplicable assertions.
     pub fn excused(&self) -> impl Iterator<Item = usize> {
         self.but.iter().flat_map(|&(first, last, _)| first..=last)
     }
@@ -46,7 +46,7 @@ impl Line {
 
 use Fit::{No, Nothing, Own, Running, Tls};
 
-/// All of them, as of memcached 1.6.18.
+/// All files, as of memcached 1.6.18.
 #[rustfmt::skip]
 pub const TABLE: &[Line] = &[
     line("getset.t", Running),
