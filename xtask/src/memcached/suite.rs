@@ -184,14 +184,14 @@ fn run_all(lines: &[&'static Line], kind: &Kind, place: &Path, jobs: usize) -> V
             scope.spawn(|| {
                 while let Some(line) = lines.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let outcome = run_file(line, kind, place);
-                    let mut done = done.lock().expect("nobody panics with it");
+                    let mut done = done.lock().expect("no thread panics with the lock");
                     tell(&outcome);
                     done.push(outcome);
                 }
             });
         }
     });
-    let mut outcomes = done.into_inner().expect("nobody panics with it");
+    let mut outcomes = done.into_inner().expect("no thread panics with the lock");
     outcomes.sort_by_key(|outcome| outcome.line.file);
     outcomes
 }

@@ -88,7 +88,7 @@ const FAMILIES: &[Family] = &[
     ),
     counter(
         "drover_commands_total",
-        "Commands by what became of them, of all clients.",
+        "Commands of all clients, by result.",
         add_commands,
     ),
     Family {
@@ -210,7 +210,7 @@ const FAMILIES: &[Family] = &[
     ),
     counter(
         "drover_worker_operations_total",
-        "Operations that a worker was asked for, by native clients and over its sockets.",
+        "Operations requested from a worker, by native clients and over its sockets.",
         add_operations,
     ),
     counter(

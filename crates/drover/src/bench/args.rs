@@ -215,11 +215,11 @@ impl Args {
             (None, _) if reads_nothing || inserts || self.address.is_some() => Ok(0),
             (None, _) => Ok(u32::from(self.fabric == "shm")),
             (_, Some(_)) if inserts => Err(usage(format!(
-                "--churn: a table at a constant load has no inserts beside; mix {} has",
+                "--churn keeps the table's load constant, but mix {} inserts keys",
                 self.mix
             ))),
             (_, Some(_)) if reads_nothing && !self.is_auto() => Err(usage(format!(
-                "--churn: tells what GETs READ, and those of {system} READ nothing",
+                "--churn reports the READs of GETs, and {system}'s GETs make none",
             ))),
             (_, given) => Ok(given.filter(|_| !reads_nothing).unwrap_or(0)),
         }
@@ -272,7 +272,7 @@ impl Args {
             () => return Ok(()),
         };
         Err(usage(format!(
-            "{flag} is for one system at a time: --system auto runs all of them by turns"
+            "{flag} is for one system at a time, but --system auto runs all of them"
         )))
     }
 }

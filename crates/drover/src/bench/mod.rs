@@ -125,7 +125,7 @@ fn system_of(args: &Args, addr: &ControlAddr) -> Result<System, Failure> {
     let info = ask_service(&mut stream, &NativeCpu::new(0), ANSWER).map_err(|error| unavailable(&error))?;
     let system = System::named(&info.system).ok_or_else(|| {
         unavailable(&format!(
-            "the server speaks {}, which this program does not",
+            "the server's system is {}, which this program does not know",
             info.system
         ))
     })?;

@@ -200,7 +200,7 @@ impl Turns {
         };
         writeln!(
             to,
-            "by turns: mix {}, {}, {} keys of {} B, window {}, {} client(s), {} samples of {} s; {}",
+            "interleaved: mix {}, {}, {} keys of {} B, window {}, {} client(s), {} samples of {} s; {}",
             workload.mix,
             workload.dist,
             workload.keys,

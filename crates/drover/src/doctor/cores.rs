@@ -47,7 +47,7 @@ pub fn siblings(machine: &Machine) -> Finding {
     }
     Finding::good(
         what,
-        "each of these cores stands alone, as far as the system tells",
+        "no two of these cores are siblings, as far as the system reports",
     )
 }
 

@@ -120,7 +120,7 @@ impl Args {
         match (&place, self.test) {
             (Endpoints::Server(_), _) | (_, Some(_)) => Ok(place),
             _ => Err(usage(
-                "which test? drover perf write-lat, for example; --help lists them",
+                "a test is needed, such as drover perf write-lat; --help lists them",
             )),
         }
     }
@@ -146,7 +146,7 @@ impl Args {
                 Ok(Endpoints::Server(any.parse().expect("an address")))
             }
             _ => Err(usage(format!(
-                "--fabric {fabric}: there are shm, sim, sim:PROFILE and rdma"
+                "--fabric {fabric}: expected shm, sim, sim:PROFILE or rdma"
             ))),
         }
     }
@@ -313,11 +313,11 @@ mod tests {
         let refusal = |line: &str| parse(line).place().expect_err(line).text;
         assert_eq!(
             refusal(""),
-            "which test? drover perf write-lat, for example; --help lists them"
+            "a test is needed, such as drover perf write-lat; --help lists them"
         );
         assert_eq!(
             refusal("write-lat --fabric tcp"),
-            "--fabric tcp: there are shm, sim, sim:PROFILE and rdma"
+            "--fabric tcp: expected shm, sim, sim:PROFILE or rdma"
         );
         assert!(refusal("write-lat ::1:x").contains("expected host:port"));
     }
@@ -351,6 +351,6 @@ mod tests {
             .plan(&caps)
             .expect_err("no such verb")
             .text;
-        assert_eq!(text, "write-lat over UD is no verb: it goes over RC or UC (-c)");
+        assert_eq!(text, "write-lat over UD does not exist, only over RC or UC (-c)");
     }
 }

@@ -172,11 +172,13 @@ fn announce(settings: &Settings, core_count: usize, options: &SocketOptions) {
     let beyond = if extended.maxconns_fast {
         "refused"
     } else {
-        "let wait"
+        "left waiting"
     };
     let shared = match core_count {
         1 => String::new(),
-        count => format!("; worker 0 accepts, the one of {count} that has the fewest serves"),
+        count => {
+            format!("; worker 0 accepts, and the worker (of {count}) with the fewest connections serves")
+        }
     };
     tracing::info!("memcached: up to {limit} connections, excess ones are {beyond}{shared}");
     tracing::info!(

@@ -43,7 +43,7 @@ pub fn serve_system<S: System>(settings: &Settings) -> Result<(), Failure> {
     let addrs = listen::addresses(settings)?;
     if !ops::inherited()?.is_empty() {
         let text = format!(
-            "sockets of a service manager mean nothing with --system {}",
+            "sockets of a service manager do not apply to --system {}",
             S::FACTS.name
         );
         return Err(Failure::new(exit::USAGE, text));

@@ -166,7 +166,7 @@ fn pages(settings: &Settings, options: &ServerOptions) -> String {
         return format!("reserved huge pages, {} MiB are free", free >> 20);
     }
     format!(
-        "transparent huge pages where the kernel gives some: {} MiB wanted, {} MiB of huge pages reserved (see `drover doctor`)",
+        "transparent huge pages where available: {} MiB wanted, {} MiB of huge pages reserved (see `drover doctor`)",
         wanted >> 20,
         free >> 20
     )

@@ -73,7 +73,7 @@ impl Look<'_> {
         let get = |status| self.growth("drover_commands_total", &[("command", "get"), ("status", status)]);
         let (hits, misses) = (get("hit"), get("miss"));
         let rate = match hits + misses {
-            0.0 => "none asked for".to_string(),
+            0.0 => "no gets".to_string(),
             all => format!("{:.1} %", 100.0 * hits / all),
         };
         let all = self.rate("drover_commands_total", &[]);

@@ -248,7 +248,7 @@ pub fn run_by_turns(
                 stages.push(Stage::set(plan, progress, load_threads)?);
             }
             let count = stages.len();
-            let counter = progress.phase("measuring, by turns", (repeats * count * 2) as u64);
+            let counter = progress.phase("measuring, interleaved", (repeats * count * 2) as u64);
             for round in 0..repeats {
                 for turn in 0..count {
                     let stage = &mut stages[(round + turn) % count];

@@ -110,7 +110,7 @@ fn rows(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
     if let (Some([median, least, most]), Some(beside)) = (report.over_beside, &report.workload.beside) {
         writeln!(
             f,
-            "{} over {beside}, by turns: {median:.3} times the throughput, {least:.3} to {most:.3}",
+            "{} over {beside}, interleaved: {median:.3} times the throughput, {least:.3} to {most:.3}",
             report.workload.dist
         )?;
     }

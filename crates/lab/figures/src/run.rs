@@ -161,7 +161,7 @@ pub fn run_points<M: MakeClusters>(
             let point = &points[task / seeds];
             let seed = options.first_seed + (task % seeds) as u64;
             let outcome = run_point(make, point, &profiles.of(point), seed, options.quick);
-            *slot.lock().expect("nobody panics with it") = outcome;
+            *slot.lock().expect("no thread panics with the lock") = outcome;
             progress.fetch_add(1, Ordering::Relaxed);
         }
     };
@@ -171,7 +171,7 @@ pub fn run_points<M: MakeClusters>(
     });
     let mut outcomes = done
         .into_iter()
-        .map(|slot| slot.into_inner().expect("nobody panics with it"));
+        .map(|slot| slot.into_inner().expect("no thread panics with the lock"));
     points
         .iter()
         .map(|_| outcomes.by_ref().take(seeds).collect())

@@ -89,7 +89,7 @@ impl FromStr for Op {
         let plain = text.strip_prefix("ib_").unwrap_or(text).replace('_', "-");
         Op::all().find(|op| op.name() == plain).ok_or_else(|| {
             let names: Vec<&str> = OPS.iter().map(|(name, ..)| *name).collect();
-            format!("no test is called {text}; there are: {}", names.join(", "))
+            format!("unknown test {text}; known tests: {}", names.join(", "))
         })
     }
 }
@@ -233,7 +233,7 @@ impl Plan {
         };
         if !carried.contains(&name) {
             let kinds = carried.join(" or ");
-            return Err(format!("{op} over {name} is no verb: it goes over {kinds} (-c)"));
+            return Err(format!("{op} over {name} does not exist, only over {kinds} (-c)"));
         }
         if !caps.has(*kind) {
             return Err(format!("this fabric has no {name} queue pairs (-c)"));
@@ -255,7 +255,7 @@ impl Plan {
             _ => Ok(()),
         };
         if self.sizes.is_empty() {
-            return Err(format!("no size that {} can have over this fabric", self.op));
+            return Err(format!("this fabric supports no size for {}", self.op));
         }
         for &size in &self.sizes {
             within("--size", u64::from(size), least, longest)?;
@@ -381,7 +381,7 @@ mod tests {
         }
         let error = "write".parse::<Op>().expect_err("no such test");
         assert!(
-            error.starts_with("no test is called write; there are: send-lat, write-lat, "),
+            error.starts_with("unknown test write; known tests: send-lat, write-lat, "),
             "{error}"
         );
         assert_eq!(Op::of_code(8), None);
@@ -429,11 +429,11 @@ mod tests {
         };
         assert_eq!(
             refusal("read-lat", &|plan| plan.kind = QpKind::Uc),
-            "read-lat over UC is no verb: it goes over RC (-c)"
+            "read-lat over UC does not exist, only over RC (-c)"
         );
         assert_eq!(
             refusal("write-bw", &|plan| plan.kind = QpKind::Ud),
-            "write-bw over UD is no verb: it goes over RC or UC (-c)"
+            "write-bw over UD does not exist, only over RC or UC (-c)"
         );
         assert_eq!(
             refusal("atomic-lat", &|plan| plan.sizes = vec![4]),

@@ -182,7 +182,7 @@ fn check_events(plan: &Plan, caps: &Caps, options: Options) -> Result<(), PerfEr
     let polls_memory = (plan.op.verb, plan.op.metric) == (Verb::Write, crate::Metric::Latency);
     match options.events && polls_memory && !caps.memory_wait {
         true => Err(PerfError::Plan(
-            "this fabric tells nobody of WRITEs into memory: write-lat polls (no --events)".to_string(),
+            "WRITEs raise no event on this fabric: write-lat must poll (no --events)".to_string(),
         )),
         false => Ok(()),
     }

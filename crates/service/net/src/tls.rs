@@ -120,7 +120,7 @@ pub enum TlsError {
         why: String,
     },
     /// Client certificates are requested, but no CA certificates are given.
-    #[error("clients' certificates are wanted, but ssl_ca_cert does not say who vouches for them")]
+    #[error("client certificates are requested, but ssl_ca_cert is not set")]
     NoCa,
     /// Key and certificate do not match, or a certificate is invalid.
     #[error("TLS: {0}")]

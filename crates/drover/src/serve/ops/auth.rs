@@ -68,7 +68,7 @@ fn parse(text: &[u8]) -> Result<Users, String> {
         }
     }
     match users.len() {
-        0 => Err("nobody is in it".to_string()),
+        0 => Err("it has no users".to_string()),
         1..=USERS_MAX => Ok(users),
         count => Err(format!("{count} users; at most {USERS_MAX}")),
     }
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn files_that_make_no_sense() {
         let why = |text: &str| parse(text.as_bytes()).expect_err(text);
-        assert_eq!(why(""), "nobody is in it");
+        assert_eq!(why(""), "it has no users");
         assert_eq!(why("a:b\n:b\n"), "line 2: expected user:password");
         assert_eq!(why("a:\n"), "line 1: expected user:password");
         assert_eq!(why(&"a:b\n".repeat(1025)), "1025 users; at most 1024");

@@ -17,7 +17,7 @@ pub fn options(enabled: bool, words: &Words) -> Result<Option<TlsOptions>, Failu
     for (name, value) in words {
         let path = || PathBuf::from(value);
         match name.as_str() {
-            _ if !enabled => return refuse(format!("-o {name} is of no use without -Z")),
+            _ if !enabled => return refuse(format!("-o {name} needs -Z")),
             "ssl_session_cache" => options.session_cache = true,
             _ if value.is_empty() => return refuse(format!("-o {name}: expected {name}=VALUE")),
             "ssl_chain_cert" => options.chain_cert = path(),
@@ -117,7 +117,7 @@ mod tests {
             why(true, "ssl_key=/k"),
             "-Z needs -o ssl_chain_cert=FILE,ssl_key=FILE"
         );
-        assert_eq!(why(false, "ssl_key=/k"), "-o ssl_key is of no use without -Z");
+        assert_eq!(why(false, "ssl_key=/k"), "-o ssl_key needs -Z");
         assert_eq!(why(true, "ssl_key="), "-o ssl_key: expected ssl_key=VALUE");
         assert_eq!(why(true, "ssl_ciphers=x"), "-o ssl_ciphers: no such option");
         assert!(why(true, "ssl_verify_mode=9").starts_with("-o ssl_verify_mode: "));

@@ -27,12 +27,12 @@ pub fn become_user(name: &str, own: &[PathBuf]) -> Result<(), Failure> {
         return Ok(());
     }
     if !geteuid().is_root() {
-        let text = format!("-u {name}: only root can become somebody else");
+        let text = format!("-u {name}: only root can become another user");
         return Err(Failure::new(exit::NO_PERMISSION, text));
     }
     let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
     if threads != 1 {
-        let text = format!("-u {name}: {threads} threads are there already");
+        let text = format!("-u {name}: {threads} threads are already running");
         return Err(Failure::new(exit::SOFTWARE, text));
     }
     let groups: Vec<Gid> = user.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();

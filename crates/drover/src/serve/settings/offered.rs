@@ -63,7 +63,7 @@ pub(super) fn refuse_what_means_nothing(settings: &Settings) -> Result<(), Failu
                 "idle_timeout" | "maxconns_fast" => "-o".to_string(),
                 name => format!("--{name} {value}"),
             };
-            let text = format!("{flag}: means nothing with --system {system}: {why} ({origin})");
+            let text = format!("{flag}: does not apply to --system {system}: {why} ({origin})");
             return Err(Failure::new(exit::USAGE, text));
         }
     }

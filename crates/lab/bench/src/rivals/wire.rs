@@ -32,7 +32,7 @@ pub enum Reply<'a> {
 
 /// The received bytes are not an expected reply.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the rival said '{said}'")]
+#[error("unexpected reply from the rival: '{said}'")]
 pub struct Unexpected {
     /// The beginning of the bytes.
     pub said: String,

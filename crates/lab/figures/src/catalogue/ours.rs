@@ -53,7 +53,7 @@ pub const BY_PUTS: [Figure; 2] = [
         "Systems by the share of PUTs, items of 48 B",
         "PUTs, %",
         false,
-        "HERD does not care; who READs is bound by the card until one core has all the PUTs to do",
+        "HERD is not affected; systems with READs are bound by the card until PUTs saturate one core",
         by_puts
     ),
     figure!(
@@ -75,7 +75,7 @@ pub const BY_CORES: [Figure; 2] = [
         "Systems by the cores of the server, items of 48 B, 5 % PUTs",
         "cores",
         false,
-        "HERD needs five; who READs needs one",
+        "HERD needs five; systems with READs need one",
         by_cores
     ),
     figure!(

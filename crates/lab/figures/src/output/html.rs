@@ -62,7 +62,7 @@ fn profiles(out: &mut String, about: &About) {
         let leaks = escape(&about.leaks.join("; "));
         let _ = writeln!(
             out,
-            "<p>Chosen after somebody saw a held-out value, so no prediction: {leaks}.</p>"
+            "<p>Chosen after a held-out value was seen, so not predictions: {leaks}.</p>"
         );
     }
 }

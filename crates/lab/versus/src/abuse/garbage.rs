@@ -92,7 +92,7 @@ pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said 
         }
     }
     Ok(format!(
-        "{} MiB of nonsense; the server hung up {hung_up} times",
+        "{} MiB of garbage; the server closed {hung_up} connections",
         sent >> 20
     ))
 }

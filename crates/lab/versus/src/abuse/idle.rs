@@ -38,7 +38,7 @@ fn ask(stream: &mut TcpStream) -> Result<(), String> {
     match &answer {
         b"MN\r\n" => Ok(()),
         other => Err(format!(
-            "an idle connection was told {:?}",
+            "an idle connection received {:?}",
             other.escape_ascii().to_string()
         )),
     }

@@ -29,7 +29,7 @@ pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said 
         let killed = child.kill().and_then(|()| child.wait());
         killed.map_err(failed("a client"))?;
         if !lines {
-            return Err("a client ended by itself".to_owned());
+            return Err("a client ended before it was killed".to_owned());
         }
         witness.progress(1)?;
         watched.check_memory()?;

@@ -88,7 +88,7 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "garbage",
-        what: "1 GiB of pipelined nonsense, random bytes and well-formed",
+        what: "1 GiB of pipelined garbage, random bytes and well-formed",
         run: garbage::run,
     },
     Scenario {

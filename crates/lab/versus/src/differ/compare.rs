@@ -57,7 +57,7 @@ pub const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         what: "numbers are not counted and read in one batch",
-        why: "memcached counts in place, or in a new item, by whether somebody is just being sent the old one, or its LRU thread has it; so it runs without that thread",
+        why: "memcached counts in place, or in a new item, depending on whether the old one is being sent, or its LRU thread has it; so it runs without that thread",
     },
     Difference {
         what: "T of ma is drawn with numbers that fall",
@@ -65,7 +65,7 @@ pub const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         what: "E, x (of ms, md, ma) are not drawn",
-        why: "memcached 1.6.18 does not know them; newer ones do, and drover has its own tests of them",
+        why: "memcached 1.6.18 does not know them; newer versions do, and drover has its own tests",
     },
     Difference {
         what: "times to live of a few seconds are not drawn",
@@ -77,7 +77,7 @@ pub const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         what: "lines without an end that are no get or gets are shorter than 2 KiB",
-        why: "memcached hangs up on longer ones without a word, drover at 16 KiB and says why",
+        why: "memcached closes the connection on longer ones without a reply; drover does at 16 KiB, with a reason",
     },
     Difference {
         what: "cache_memlimit is drawn with the size that both have",

@@ -64,7 +64,9 @@ impl Unread {
             (Some(NLMSG_ERROR), _, Some(errno)) => {
                 Err(io::Error::from_raw_os_error(errno.wrapping_neg() as i32))
             }
-            _ => Err(io::Error::other("an answer about sockets that makes no sense")),
+            _ => Err(io::Error::other(
+                "malformed reply from the kernel's socket diagnosis",
+            )),
         }
     }
 }
