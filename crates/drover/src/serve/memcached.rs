@@ -246,7 +246,7 @@ impl<C: Cpu> Receiver for Incoming<'_, '_, C> {
 /// Longest sleep of a core with a reply that found the ring to another core full.
 const OWING: Ns = Ns::from_us(100);
 
-/// The store marks ended items by the server's first second, so no memcached client may see a time before it.
+/// A negative expiry becomes the server's first second, already over; so for memcached clients no time is before it.
 const FIRST_S: u32 = 1;
 
 impl<C: Cpu> CoActor<C> for Table<C> {

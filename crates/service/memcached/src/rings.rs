@@ -27,7 +27,7 @@ use std::sync::{Arc, OnceLock};
 const HOLE_BYTES: usize = 16;
 /// Replies that one step takes from one ring: about the requests of one connection's turn.
 const REPLIES: usize = 64;
-/// Maximum number of requests, and of their bytes, that are prefetched together.
+/// Maximum number of requests that are prefetched together; a batch also ends at [`BATCH_BYTES`].
 const BATCH_MAX: usize = 16;
 const BATCH_BYTES: usize = 16 << 10;
 /// Request batches that one step takes from one ring.

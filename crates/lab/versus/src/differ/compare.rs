@@ -96,7 +96,7 @@ pub struct Relation {
     late_s: i64,
     /// Versions of the left server, mapped to the right one's.
     left: BTreeMap<u64, u64>,
-    /// Versions of the right server, also by key.
+    /// Versions of the left server, by key and version of the right one.
     right: BTreeMap<(WireKey, u64), u64>,
 }
 

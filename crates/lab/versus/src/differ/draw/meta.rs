@@ -3,8 +3,8 @@
 use super::{Draw, text};
 use crate::differ::command::{Command, Piece};
 
-/// Whether memcached 1.6.18 may copy the item or create it: it then forgets that the key came in base64, and shows the
-/// raw key.
+/// Whether the key is in base64, so that the command must not create or copy an item: memcached 1.6.18 forgets the
+/// encoding of the new item's key and shows it raw.
 fn makes_none(words: &[Piece]) -> bool {
     matches!(words[1], Piece::Key64(_))
 }

@@ -8,7 +8,7 @@ use crate::differ::prepare::NUMBER_MAX;
 const SPOILT_BODY_MAX: usize = 900;
 // Their lengths may be taken for a version.
 const _: () = assert!(SPOILT_BODY_MAX <= NUMBER_MAX);
-/// Maximum number of words of a spoilt line, for the same reason.
+/// Maximum number of words of a spoilt line, which stays short, too.
 const SPOILT_WORDS_MAX: usize = 40;
 
 /// Whether a server waits for, or discards, the bytes that a line announces. If many more are announced than sent, the
@@ -87,7 +87,7 @@ fn makes_items(command: &Command) -> bool {
 
 impl Draw {
     pub(super) fn spoil(&mut self, command: &mut Command) {
-        // A longer line could be taken for another command.
+        // Long lines stay as they are: they must not become other commands.
         if command.words.len() > SPOILT_WORDS_MAX {
             return;
         }
