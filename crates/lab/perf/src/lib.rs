@@ -12,7 +12,7 @@
 //!
 //! - [`Plan`] describes a measurement; an [`End`] is a queue pair with memory for a plan.
 //! - [`Pinger`] and [`Ponger`], [`Fetcher`], [`Issuer`] and [`Sink`] are the actors, the same on real and on simulated
-//!   cores. [`players`] makes those of a plan.
+//!   cores. [`players()`] makes those of a plan.
 //! - [`client`] and [`server`] run the two ends of a session over a control channel; if both ends are on one thread (a
 //!   simulated cluster), [`join`] connects them and the owner of the space steps them.
 //! - [`LatencyRow`], [`RateRow`] are rows of the table.
