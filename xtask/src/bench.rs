@@ -1,18 +1,18 @@
-//! `drover bench`: a quick run whose answer is checked, and an ordinary one whose result file stays.
+//! `drover bench`: a quick run with checks of its report, and an ordinary one that keeps its result file.
 
 use crate::command::{self, cargo, root, target_dir};
 use crate::counts::Counts;
 use crate::steps::Steps;
 use serde_json::Value;
 
-/// The README's first command, cut short, with bounds and rivals.
+/// The README's first command, shortened, with bounds and rivals.
 const SMOKE: &str = "run --release --quiet -- bench --keys 100000 --seconds 0.3 --repeats 1 --bound \
                      --vs memcached,redis --json -";
-/// One sample of everything that the performance promises are about.
+/// One sample of everything covered by the performance promises.
 const ORDINARY: &str = "run --release --quiet -- bench --system herd --fabric shm --mix b --dist zipf --keys 1000000 \
                         --key-size 16 --value-size 32 --window 16 --server-cores 1 --client-cores 1 --seconds 3 \
                         --repeats 5 --bound --json";
-/// What programs that read a report rely on.
+/// Report fields that other programs rely on.
 const FIELDS: &[&str] = &[
     "/system",
     "/fabric",
@@ -33,10 +33,10 @@ const FIELDS: &[&str] = &[
     "/seed",
     "/machine/name",
 ];
-/// The same, of each rival.
+/// Fields of each rival.
 const RIVAL_FIELDS: &[&str] = &["/name", "/mode", "/throughput_ops", "/latency_us/p50"];
 
-/// It starts its own server, measures, finds every key, and says all it promises to.
+/// A bench with its own server: it measures, finds every key, and reports all promised fields.
 pub fn smoke(steps: &mut Steps) {
     steps.run("bench smoke", || {
         let mut bench = cargo(&words(SMOKE));
@@ -49,7 +49,7 @@ pub fn smoke(steps: &mut Steps) {
     });
 }
 
-/// One ordinary run whose result file stays.
+/// One ordinary run that keeps its result file.
 pub fn run(steps: &mut Steps) {
     steps.run("bench", || {
         let folder = root().join("results");
@@ -62,7 +62,7 @@ fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
-/// What is wrong with a report.
+/// The problem with a report, if there is one.
 fn complaint(report: &Value) -> Option<String> {
     if let Some(field) = FIELDS.iter().find(|field| is_missing(report, field)) {
         return Some(format!("{field} is missing"));

@@ -1,5 +1,5 @@
-//! `cargo xtask campaign`: every scenario of every system in turn, with seeds that nobody ran before, until the time is
-//! over. What was played stands in a file, one JSON object a line, so that weeks of campaigns can be told apart from none.
+//! `cargo xtask campaign`: every scenario of every system in turn, with fresh seeds, until the time is over. A file
+//! records the seeds run, one JSON object per line, as evidence of the campaigns.
 
 use crate::command::{self, cargo, root, target_dir};
 use crate::counts::Counts;
@@ -14,20 +14,20 @@ use std::time::Duration;
 /// Options of a campaign.
 #[derive(clap::Args)]
 pub struct Args {
-    /// How long.
+    /// Duration of the campaign.
     #[arg(long, default_value_t = 30)]
     pub minutes: u64,
-    /// Where to write down what was played; lines are added.
+    /// File to append the record to.
     #[arg(long, default_value = "results/campaign.jsonl")]
     pub file: PathBuf,
 }
 
 /// The systems that can be simulated.
 const SYSTEMS: &[&str] = &["herd"];
-/// Seeds of a scenario at a time: a few seconds.
+/// Seeds of a scenario per turn: a few seconds.
 const SEEDS: u64 = 250;
 
-/// Plays.
+/// Runs the campaign.
 pub fn run(steps: &mut Steps, args: &Args) {
     let built = steps.run("campaign build", || {
         command::run(&mut cargo(&[
@@ -100,10 +100,10 @@ fn scenarios() -> Result<Vec<(&'static str, String)>, String> {
     Ok(all)
 }
 
-/// The scenarios of a system, as `drover sim --list` has them.
+/// The scenarios of a system, as listed by `drover sim --list`.
 pub fn list(system: &str) -> Result<Vec<String>, String> {
     let text = command::output(drover().args(["sim", "--system", system, "--list"]))?;
-    // The lines between `scenarios:` and the next title, which begin with two blanks and a name.
+    // The lines between `scenarios:` and the next title begin with two spaces and a name.
     let lines = text.lines().skip(1).take_while(|line| line.starts_with("  "));
     Ok(lines
         .filter_map(|line| line.split_whitespace().next())
@@ -115,7 +115,7 @@ fn drover() -> Command {
     Command::new(target_dir("campaign").join("drover"))
 }
 
-/// Some seeds of a scenario.
+/// A range of seeds of a scenario.
 struct Slice {
     system: &'static str,
     scenario: String,
@@ -136,7 +136,7 @@ impl Slice {
         format!("cargo run --release -- sim {}", self.arguments().join(" "))
     }
 
-    /// Whether nothing was found.
+    /// Runs the seeds; returns whether all passed.
     fn play(&self) -> Result<bool, String> {
         let mut command = drover();
         command.arg("sim").args(self.arguments()).arg("--no-shrink");
@@ -161,7 +161,7 @@ fn write_down(file: &mut File, slice: &Slice, commit: &str, is_clean: bool) -> s
     )
 }
 
-/// Time since the machine started, or something like it: only differences count.
+/// Monotonic time: only differences count.
 fn now() -> Duration {
     use std::sync::OnceLock;
     use std::time::Instant;

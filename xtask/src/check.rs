@@ -1,11 +1,11 @@
-//! `cargo xtask check`: what must hold before every commit.
+//! `cargo xtask check`: checks before every commit.
 
 use crate::command::{self, cargo};
 use crate::counts::Counts;
 use crate::steps::Steps;
 use crate::tidy;
 
-/// Formatting, clippy with warnings as errors, and [`tidy`](crate::tidy).
+/// Formatting, clippy with warnings as errors, and [`tidy`].
 pub fn run(steps: &mut Steps) {
     steps.run("fmt", || command::run(&mut cargo(&["fmt", "--all", "--check"])));
     steps.run("clippy", || {
@@ -23,7 +23,7 @@ pub fn run(steps: &mut Steps) {
     tidy(steps);
 }
 
-/// Only the rules that no compiler knows.
+/// Runs only [`tidy`].
 pub fn tidy(steps: &mut Steps) {
     steps.run("tidy", || {
         let report = tidy::check(&command::root())?;

@@ -1,7 +1,8 @@
-//! Everything that CI runs, in the order in which it is likely to fail.
+//! All steps of CI, likely failures first.
 //!
-//! On two cores, from a bare clone, it takes about 45 minutes, more than it should, and more than half of it compiling. What
-//! takes longer has a command of its own: `miri`, `kill -N 200`, `pause --rounds 100`, `fuzz --seconds 600`.
+//! On two cores, from a bare clone, it takes about 45 minutes, more than half of it compiling; that is more than it
+//! should take. Longer checks are commands of their own: `miri`, `kill -N 200`, `pause --rounds 100`, `fuzz --seconds
+//! 600`.
 
 use crate::command::{self, cargo};
 use crate::counts::Counts;
@@ -9,18 +10,18 @@ use crate::memcached::{abuse, clients, differ, suite};
 use crate::steps::{StepResult, Steps};
 use crate::{bench, check, fuzz, guest, instructions, loom, package, setup, sim, syscalls, tests};
 
-/// Options of the whole run.
+/// Options of CI.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only checks and tests: no release build, and nothing that needs one or a build of its own.
+    /// Only checks and tests: no release build, and nothing that needs one or a separate build.
     #[arg(long)]
     pub quick: bool,
 }
 
-/// Seconds that each fuzzer gets here; longer hunts are `cargo xtask fuzz`.
+/// Seconds per fuzzer in CI; `cargo xtask fuzz` runs longer.
 const FUZZ_SECONDS: u32 = 3;
 
-/// Runs all steps, failed ones or not: one run tells everything.
+/// Runs all steps, even after a failure: one run shows all failures.
 pub fn run(steps: &mut Steps, args: &Args) {
     if !args.quick {
         setup::run(steps);
@@ -53,14 +54,14 @@ pub fn run(steps: &mut Steps, args: &Args) {
     );
 }
 
-/// What later steps run, one after the other: two of them cannot install packages at once.
+/// Prepares later steps, one after the other, because package installations cannot run concurrently.
 fn prepare_others() -> StepResult {
     guest::prepare()?;
     clients::prepare()?;
     suite::prepare().map(|_| Counts::default())
 }
 
-/// What is shipped, and what counts its instructions.
+/// Builds the release, and the programs that count its instructions.
 fn build_release() -> StepResult {
     command::run(&mut cargo(&["build", "--release", "--quiet"]))?;
     instructions::build()

@@ -1,4 +1,4 @@
-//! Starting other programs: shown before they run, their output passed on and scanned for test counts.
+//! Runs other programs: shows their command lines, passes their output on and scans it for test counts.
 
 use crate::counts::Counts;
 use crate::steps::StepResult;
@@ -14,20 +14,21 @@ pub fn root() -> PathBuf {
         .to_path_buf()
 }
 
-/// Where builds of kind `kind` go, apart from the ordinary ones, so that neither rebuilds the other's crates.
+/// Target directory for builds of kind `kind`, separate from ordinary builds so that neither rebuilds the other's
+/// crates.
 pub fn target_dir(kind: &str) -> PathBuf {
     let base = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     base.join(kind)
 }
 
-/// `cargo` with these arguments, in the root of the workspace.
+/// `cargo` with these arguments, at the root of the workspace.
 pub fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command.args(args).current_dir(root());
     command
 }
 
-/// Whether a program of this name is on the path.
+/// Whether a program of this name is in `PATH`.
 pub fn has(program: &str) -> bool {
     let Some(path) = std::env::var_os("PATH") else {
         return false;
@@ -35,7 +36,10 @@ pub fn has(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Runs `command`; an error names it when it does not end with status 0.
+/// Runs `command`.
+///
+/// # Errors
+/// Its command line, if the exit status is not 0.
 pub fn run(command: &mut Command) -> StepResult {
     show(command);
     let status = command
@@ -62,8 +66,10 @@ pub fn output(command: &mut Command) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
-/// Runs a test runner, passes its output on and sums its closing lines. A runner that fails without
-/// saying how many tests failed is an error.
+/// Runs a test runner, passes its output on and sums its closing lines.
+///
+/// # Errors
+/// The runner failed without a number of failed tests.
 pub fn run_tests(command: &mut Command) -> StepResult {
     show(command);
     let mut child = command
@@ -100,12 +106,12 @@ fn pass_on(from: impl Read, mut to: impl Write) -> Counts {
     counts
 }
 
-/// Shows a command before it is started.
+/// Prints a command before it runs.
 pub fn show(command: &Command) {
     eprintln!("    {}", line_of(command));
 }
 
-/// The command as one would type it.
+/// The command as a shell line.
 fn line_of(command: &Command) -> String {
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
     words.extend(command.get_args().map(|a| a.to_string_lossy().into_owned()));

@@ -1,4 +1,4 @@
-//! How many tests passed, failed and were skipped, read from the closing lines of test runners.
+//! Numbers of passed, failed and skipped tests, read from the closing lines of test runners.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use std::fmt;
 pub struct Counts {
     /// Tests that passed.
     pub passed: u64,
-    /// Tests that failed or ran out of time.
+    /// Tests that failed or timed out.
     pub failed: u64,
     /// Tests that were ignored, each with its reason in the source.
     pub skipped: u64,
 }
 
 impl Counts {
-    /// One check that went well.
+    /// One passed check.
     pub const ONE: Counts = Counts {
         passed: 1,
         failed: 0,

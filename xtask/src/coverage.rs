@@ -1,8 +1,8 @@
-//! Which branches of the protocol the campaigns of simulated clusters never reach.
+//! Branches of the protocol that the campaigns of simulated clusters never reach.
 //!
-//! The simulator is built with the compiler's own instrumentation, runs every scenario for a share of the seeds, and
-//! `xtask/coverage` reads what was counted. A branch is told by its file, its function and the text of its line, not by
-//! a number, so that [`FILE`] can say of each why it is not reached, and stays true when lines move.
+//! The simulator is built with the compiler's coverage instrumentation, runs every scenario for a share of the seeds,
+//! and `xtask/coverage` reads the counts. File, function and the text of the line identify a branch, not a number, so
+//! the explanations in [`FILE`] stay valid when lines move.
 
 use crate::command::{output, root, run as start, target_dir};
 use crate::counts::Counts;
@@ -14,26 +14,26 @@ use std::process::Command;
 /// Options of a coverage run.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Seeds, shared among the scenarios.
+    /// Number of seeds, divided among the scenarios.
     #[arg(long, default_value_t = SEEDS)]
     pub seeds: u64,
     /// The first seed of each scenario.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Which scenario, or `all`: each of them, and the mixture of everything four times as long.
+    /// Scenario to run, or `all`: each of them, and `default` four times as long.
     #[arg(long, default_value = "all")]
     pub scenario: String,
 }
 
-/// What the explanations are about.
+/// Number of seeds to which the explanations apply.
 const SEEDS: u64 = 10_000;
-/// The sources that are looked at.
+/// Sources to check.
 const SOURCES: &str = "crates/systems/kv-herd/src/";
-/// Why branches are not reached.
+/// Document that explains unreached branches.
 const FILE: &str = "docs/sim-coverage.md";
 /// The scenario with the largest share.
 const MIXTURE: &str = "default";
-/// Its share.
+/// Weight of that scenario.
 const MIXTURE_SHARE: usize = 4;
 /// The instrumented build names its target, so that build scripts and macros stay uninstrumented.
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
@@ -88,7 +88,7 @@ fn program() -> PathBuf {
     built.join("campaign/examples/campaign")
 }
 
-/// What one core runs at a time.
+/// Work for one core.
 struct Piece {
     scenario: String,
     seed: u64,
@@ -114,7 +114,7 @@ impl Piece {
     }
 }
 
-/// Equal pieces of the seeds: one per scenario, several of the mixture. Threads of one program would lose counts.
+/// Equal pieces of the seeds: one per scenario, several of `default`. Threads of one process would lose counts.
 fn pieces(args: &Args) -> Result<Vec<Piece>, String> {
     let mut names: Vec<String> = match args.scenario.as_str() {
         "all" => {
@@ -144,7 +144,7 @@ fn pieces(args: &Args) -> Result<Vec<Piece>, String> {
     Ok(pieces.collect())
 }
 
-/// Prints what was not reached, and what the explanations say otherwise.
+/// Prints the unreached branches, and where the explanations are wrong.
 fn report(profiles: &[PathBuf], is_full: bool) -> StepResult {
     let reader = reader_dir().join("release/drover-coverage");
     let text = output(Command::new(reader).arg(program()).arg(SOURCES).args(profiles))?;
@@ -153,7 +153,7 @@ fn report(profiles: &[PathBuf], is_full: bool) -> StepResult {
     let explanations = explanations(&explained);
     let mut verdict = files.compare(&explanations);
     if !is_full {
-        verdict.outdated.clear(); // less is reached: branches begin earlier, and are called otherwise
+        verdict.outdated.clear(); // a partial run reaches less, so that branches begin earlier and have other names
     }
     verdict.print();
     let count = verdict.unexplained.len() + verdict.outdated.len();
@@ -163,7 +163,7 @@ fn report(profiles: &[PathBuf], is_full: bool) -> StepResult {
     }
 }
 
-/// Where a region of the source begins and ends, and how often it was executed.
+/// Start, end and execution count of a source region.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Region {
     line: usize,
@@ -171,7 +171,7 @@ struct Region {
     count: u64,
 }
 
-/// A branch as explanations name it.
+/// A branch as named in explanations.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Branch {
     file: String,
@@ -179,18 +179,18 @@ struct Branch {
     text: String,
 }
 
-/// What was not reached of a file.
+/// Unreached parts of a file.
 #[derive(Debug, Default)]
 struct Unreached {
-    /// With the line of the branch's first region.
+    /// Branches, each with the line of its first region.
     branches: Vec<(usize, Branch)>,
-    /// Functions of which something was reached.
+    /// Functions that were at least partly reached.
     alive: BTreeSet<String>,
-    /// Places that would hand an error on.
+    /// Number of unreached places that only pass an error on.
     handed_on: usize,
 }
 
-/// By their names.
+/// Files by name.
 struct Files(BTreeMap<String, Unreached>);
 
 impl Files {
@@ -209,7 +209,7 @@ impl Files {
         Ok(Files(files))
     }
 
-    /// Sorts unreached branches by whether they are explained, and finds explanations of nothing.
+    /// Splits unreached branches into explained and unexplained ones, and finds explanations without a branch.
     fn compare<'a>(&'a self, explanations: &'a [Explanation]) -> Verdict<'a> {
         let mut verdict = Verdict::default();
         let mut used = vec![false; explanations.len()];
@@ -234,7 +234,7 @@ impl Files {
     }
 }
 
-/// A line of the reader: file, first line, column, last line, column, count.
+/// Parses a line of the reader: file, first line, column, last line, column, count.
 fn parse(line: &str) -> Option<(&str, Region)> {
     let mut words = line.split('\t');
     let file = words.next()?;
@@ -250,7 +250,7 @@ fn parse(line: &str) -> Option<(&str, Region)> {
     Some((file, region))
 }
 
-/// What was not reached of a file with these regions.
+/// The unreached parts of a file with these regions.
 fn unreached(file: &str, source: &str, mut regions: Vec<Region>) -> Unreached {
     let lines: Vec<&str> = source.lines().collect();
     let mut found = Unreached::default();
@@ -259,7 +259,7 @@ fn unreached(file: &str, source: &str, mut regions: Vec<Region>) -> Unreached {
     for region in &regions {
         let at = region.line - 1;
         if region.count > 0 {
-            // What is reached on the line where a branch begins comes before it is chosen.
+            // A reached region on the line where a branch begins precedes the choice.
             open = open.filter(|first| *first == at);
             found.alive.insert(function_of(&lines, at));
             continue;
@@ -288,13 +288,13 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// What is behind a line's code does not count.
+/// The code of a line, without what follows it.
 fn code(line: &str) -> &str {
     line.split(" // ").next().unwrap_or("").trim()
 }
 
-/// Whether line `at` belongs to the unreached branch that began in line `first`, with nothing reached in between: it is
-/// deeper, or goes on in the same block. Another arm does not.
+/// Whether line `at` belongs to the unreached branch that began at line `first`, with nothing reached in between: it is
+/// indented deeper, or continues the same block. Another match arm does not.
 fn continues(lines: &[&str], first: usize, at: usize) -> bool {
     let (outer, inner) = (indent(lines[first]), indent(lines[at]));
     let text = code(lines[at]);
@@ -302,12 +302,12 @@ fn continues(lines: &[&str], first: usize, at: usize) -> bool {
     at == first || inner > outer || (inner == outer && !begins)
 }
 
-/// Log lines, whose fields nobody asks for, messages of assertions, and closing brackets.
+/// Whether a line is of a log call, an assertion's message, or only a closing bracket.
 fn is_noise(lines: &[&str], at: usize) -> bool {
     let text = code(lines[at]);
     let own = ["tracing::", "debug_assert", "assert", "\"", "#["];
     let closes = text.starts_with(['}', ')']) && !text.contains("else");
-    // A macro in several lines: its arguments are deeper than its first line.
+    // The arguments of a multi-line macro are indented deeper than its first line.
     let within = lines[..at]
         .iter()
         .rev()
@@ -316,7 +316,7 @@ fn is_noise(lines: &[&str], at: usize) -> bool {
     closes || within || own.iter().any(|own| text.starts_with(own))
 }
 
-/// Whether the region is a `?` or makes the error for one: where the error comes from is what counts.
+/// Whether the region is a `?` or makes the error for one: only the error's origin counts.
 fn hands_on(lines: &[&str], region: &Region) -> bool {
     let line = lines[region.line - 1];
     let rest = line.get(region.column - 1..).unwrap_or("");
@@ -326,7 +326,7 @@ fn hands_on(lines: &[&str], region: &Region) -> bool {
     rest.starts_with('?') || makes_error
 }
 
-/// The function that line `at` is in, or begins.
+/// The function that contains or begins at line `at`.
 fn function_of(lines: &[&str], at: usize) -> String {
     let own = indent(lines[at]);
     let head = |at: &usize| {
@@ -339,7 +339,7 @@ fn function_of(lines: &[&str], at: usize) -> String {
         .to_owned()
 }
 
-/// The name behind a line's `fn`.
+/// The name after a line's `fn`.
 fn name_of(line: &str) -> Option<&str> {
     let (before, after) = line.split_once("fn ")?;
     let is_head = before
@@ -349,7 +349,7 @@ fn name_of(line: &str) -> Option<&str> {
     (is_head && end > 0).then(|| &after[..end])
 }
 
-/// The line, and what it is under if it is the first of a block, or the next one if it says little.
+/// The line, with the condition above it if it is the first of a block, or with the next line if it is short.
 fn text_of(lines: &[&str], at: usize) -> String {
     let text = code(lines[at]);
     if name_of(lines[at]).is_some() {
@@ -365,7 +365,7 @@ fn text_of(lines: &[&str], at: usize) -> String {
     }
 }
 
-/// A line of the explanations: a file of which nothing is reached, a function of which nothing is, or a branch.
+/// An explanation: for a file or function of which nothing is reached, or for a branch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Explanation {
     file: String,
@@ -383,7 +383,7 @@ impl Explanation {
     }
 }
 
-/// The items of the lists in a document that name a source: `file`, `function`, `text`, as far as given.
+/// The list items of a document that name a source: `file`, `function`, `text`, as far as given.
 fn explanations(document: &str) -> Vec<Explanation> {
     let items = document.lines().filter_map(|line| line.strip_prefix("- `"));
     items
@@ -400,7 +400,7 @@ fn explanations(document: &str) -> Vec<Explanation> {
         .collect()
 }
 
-/// What came of the comparison.
+/// Result of the comparison.
 #[derive(Debug, Default)]
 struct Verdict<'a> {
     explained: usize,

@@ -1,6 +1,6 @@
-//! Runs the fuzzers of `fuzz/`, on the stable toolchain: libFuzzer needs only the compiler's coverage pass.
+//! Runs the fuzzers of `fuzz/` on the stable toolchain: libFuzzer needs only the compiler's coverage pass.
 //!
-//! First the canary, a target that a working fuzzer must crash: a fuzzer that cannot fail proves nothing.
+//! The canary, a target that a working fuzzer must crash, runs first: a fuzzer that cannot fail proves nothing.
 
 use crate::command::{output, root, run, target_dir};
 use crate::counts::Counts;
@@ -23,12 +23,12 @@ pub struct Args {
 
 /// The target that must crash.
 const CANARY: &str = "canary";
-/// The coverage that libFuzzer steers by.
+/// Compiler flags for libFuzzer's coverage.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions=yes";
 
-/// Builds the program that all fuzzers are in.
+/// Builds the program with all fuzzers.
 pub fn build() -> StepResult {
     let flags = FLAGS.split_whitespace().collect::<Vec<_>>().join(" ");
     run(Command::new("cargo")
@@ -38,7 +38,7 @@ pub fn build() -> StepResult {
         .env("RUSTFLAGS", flags))
 }
 
-/// Builds the fuzzers, proves the canary, runs the targets.
+/// Builds the fuzzers, runs the canary, then the targets.
 pub fn run_all(steps: &mut Steps, args: &Args) {
     let built = steps.run("fuzz build", build);
     if !built {
@@ -58,7 +58,7 @@ pub fn run_all(steps: &mut Steps, args: &Args) {
         }
     };
     let seconds = format!("-max_total_time={}", args.seconds);
-    let seed = args.seed.map_or_else(crate::seed::fresh, u64::from).max(1); // 0 lets libFuzzer choose
+    let seed = args.seed.map_or_else(crate::seed::fresh, u64::from).max(1); // 0 would let libFuzzer choose
     println!("fuzz: --seed {seed}");
     let seed = format!("-seed={seed}");
     let wanted = names
@@ -84,7 +84,7 @@ fn program() -> PathBuf {
         .join("drover-fuzz")
 }
 
-/// Names of all targets but the canary.
+/// Names of all targets except the canary.
 fn targets() -> Result<Vec<String>, String> {
     let text = output(
         Command::new(program())
@@ -98,7 +98,7 @@ fn targets() -> Result<Vec<String>, String> {
         .collect())
 }
 
-/// One target from its corpus; new inputs go to a scratch folder, so the tree stays as it is.
+/// Runs one target from its corpus; new inputs go to a scratch folder, so that the tree stays unchanged.
 fn fuzz(name: &str, options: &[&str]) -> Result<(), String> {
     let scratch = target_dir("fuzz").join("new").join(name);
     let crashes = target_dir("fuzz").join("crashes").join(name);

@@ -1,8 +1,8 @@
-//! Instructions per operation, counted by valgrind: the count repeats to the instruction, whatever else the
-//! machine does, so it is the regression gate that time cannot be.
+//! Instructions per operation, counted by valgrind: the count is exactly repeatable on any load, so it can gate
+//! regressions, which time cannot.
 //!
-//! A meter is an example that runs one operation `count` times inside one function. It runs twice, and the
-//! difference of the totals over the difference of the counts is the price of one operation, warm-up excluded.
+//! A meter is an example that runs one operation `count` times inside one function. It runs twice; the difference of
+//! the totals divided by the difference of the counts is the cost of one operation, without warm-up.
 
 use crate::command::{cargo, output, root, target_dir};
 use crate::counts::Counts;
@@ -13,31 +13,30 @@ use std::process::{Command, Stdio};
 /// Options of the gate.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write the counts down instead of comparing: after a change that is meant to cost, or that saved.
+    /// Write the counts instead of comparing: after a change that should cost, or that saved.
     #[arg(long)]
     pub write: bool,
 }
 
-/// Where the agreed counts stand, one `"meter operation" = number` a line.
+/// File of the agreed counts, one `"meter operation" = number` per line.
 const FILE: &str = "docs/instructions.toml";
 /// A count may exceed the agreed one by this much.
 const TOLERANCE: f64 = 1.03;
-/// How often the operation runs in the shorter and in the longer run.
+/// Number of operations in the shorter and in the longer run.
 const RUNS: (u64, u64) = (2_000, 12_000);
 
-/// An example that runs an operation as often as it is told: `example OPERATION COUNT`.
+/// An example that runs an operation `COUNT` times: `example OPERATION COUNT`.
 struct Meter {
     package: &'static str,
     example: &'static str,
-    /// What the counts are called.
+    /// Prefix of the names of its counts.
     name: &'static str,
-    /// Only what runs inside this function counts: what a process does besides (setting its clock, for one) is
-    /// never the same twice.
+    /// Function whose instructions count: other work of the process (such as setting its clock) varies between runs.
     inside: &'static str,
     operations: &'static [&'static str],
 }
 
-/// All of them.
+/// All meters.
 const METERS: &[Meter] = &[
     Meter {
         package: "drover-store",
@@ -69,7 +68,7 @@ const METERS: &[Meter] = &[
         inside: "client_instructions::turn",
         operations: &["get", "put", "paper-get", "paper-put"],
     },
-    // A list of so many, or as many completions; beside it what a program without us would do for the same.
+    // A list of requests or completions, compared with the same work without our code.
     Meter {
         package: "drover-verbs-ibv",
         example: "ibv_instructions",
@@ -121,7 +120,7 @@ fn measure_all() -> Result<BTreeMap<String, f64>, String> {
     Ok(measured)
 }
 
-/// Builds all meters at once, as the release is built: linking is what takes time.
+/// Builds all meters together with the release profile: linking takes most of the time.
 pub fn build() -> StepResult {
     let mut command = cargo(&["build", "--release", "--quiet"]);
     for meter in METERS {
@@ -155,7 +154,7 @@ fn count_instructions(meter: &Meter, operation: &str, count: u64) -> Result<i64,
     }
 }
 
-/// The number in `==1== I   refs:      1,234`.
+/// Parses the number in `==1== I   refs:      1,234`.
 fn refs_of(text: &str) -> Option<i64> {
     let line = text
         .lines()

@@ -1,24 +1,24 @@
 //! The loom model checker over every test whose name begins with `loom`.
 //!
-//! loom replaces the atomics of `base::sync` and tries every interleaving and every allowed reordering. Its price
-//! grows faster than exponentially with threads and steps, so the tests use two or three threads and tiny
-//! capacities, and preemptions are bounded: nearly all known bugs of this kind show with two. Each suite plants
-//! bugs of its own and expects them to be found.
+//! loom replaces the atomics of `base::sync` and tries every interleaving and every allowed reordering. The cost grows
+//! faster than exponentially with threads and steps, so the tests use two or three threads and tiny capacities, and
+//! preemptions are bounded: nearly all known bugs of this kind need at most two. Each suite plants bugs that must be
+//! found.
 
 use crate::command::{cargo, run_tests, target_dir};
 use crate::steps::{StepResult, Steps, Work};
 
-/// A package, and the target of its tests that loom runs.
+/// A package, and its test targets for loom.
 const SUITES: &[(&str, &[&str])] = &[
     ("drover-index", &["--lib"]),
     ("drover-rt", &["--lib"]),
     ("drover-verbs-shm", &["--lib"]),
     ("drover-kv-herd", &["--test", "loom_slots"]),
 ];
-/// Unless the environment says otherwise.
+/// Default maximum number of preemptions; the environment may override it.
 const PREEMPTIONS_MAX: &str = "2";
 
-/// One step per suite; while one is explored on one core the next is built.
+/// One step per suite; while one runs on one core, the next is built.
 pub fn run(steps: &mut Steps) {
     let suite = |&(package, target): &(&'static str, &'static [&'static str])| -> Work<'static> {
         (
@@ -52,7 +52,7 @@ mod tests {
     use crate::command::root;
     use std::path::Path;
 
-    /// Crates that call loom and are in no suite.
+    /// Crates that use loom but are in no suite.
     fn forgotten() -> Vec<String> {
         let entries = |path| std::fs::read_dir(path).into_iter().flatten().flatten();
         let floors = entries(root().join("crates"));

@@ -1,5 +1,5 @@
-//! `cargo xtask`: every chore of the workspace. What CI runs is `cargo xtask ci` and nothing else, so a
-//! green run here is a green run there.
+//! `cargo xtask`: every chore of the workspace. CI runs `cargo xtask ci` and nothing else, so a local run that passes
+//! also passes there.
 //!
 //! Each chore is one module; [`steps`] runs them, times them and prints the table at the end.
 #![forbid(unsafe_code)]
@@ -45,23 +45,23 @@ struct Args {
 enum Chore {
     /// Formatting, clippy and tidy: under a minute when warm; run it before every commit.
     Check,
-    /// All tests of the workspace, doctests and examples; installs what they need first.
+    /// All tests of the workspace, doctests and examples; installs their requirements first.
     Test,
-    /// What a compiler does not check: dependency edges, sizes, paths, sources, links, licences.
+    /// Rules that the compiler does not check: dependency edges, sizes, paths, sources, links, licences.
     Tidy,
     /// Small lock-free pieces under the loom model checker.
     Loom,
     /// base, mem, index and store under Miri (nightly toolchain).
     Miri,
-    /// Runs fuzzers for a while each, after proving with a canary that a crash is noticed.
+    /// Run each fuzzer for a while, after a canary has proven that crashes are noticed.
     Fuzz(fuzz::Args),
     /// `drover bench` with fixed arguments; leaves a result file in results/.
     Bench,
     /// Instructions per GET and PUT, against docs/instructions.toml; fails above +3 %.
     Instructions(instructions::Args),
-    /// Servers and clients in simulated clusters where things go wrong, thousands of seeds.
+    /// Servers and clients in simulated clusters with faults, thousands of seeds.
     Sim(sim::Args),
-    /// Every scenario in turn, with fresh seeds, until the time is over; writes down what was played.
+    /// Every scenario in turn, with fresh seeds, until the time is over; records the seeds run.
     Campaign(campaign::Args),
     /// Branches of the protocol that the campaigns of simulated clusters never reach, against docs/sim-coverage.md.
     Coverage(coverage::Args),
@@ -71,9 +71,10 @@ enum Chore {
     Kill(tests::KillArgs),
     /// Stops client, server or both for up to 10 s under load (SIGSTOP), many times: all clients are served again.
     Pause(tests::PauseArgs),
-    /// Races of one-sided readers in simulated clusters that tear READs, 2,000 seeds each: shown without confirmation, gone with it.
+    /// Races of one-sided readers in simulated clusters that tear READs, 2,000 seeds each: found without confirmation,
+    /// absent with it.
     Races,
-    /// Records what both kinds of clients ask at once, on a real server and in one thread by seeds, and checks it.
+    /// Record histories of both kinds of clients, on a real server and in one thread by seeds, and check them.
     History(tests::HistoryArgs),
     /// Scenarios over the kernel's software RoCE, in an emulated machine that needs no privileges.
     Guest(guest::Args),
@@ -83,17 +84,17 @@ enum Chore {
     Man,
     /// The Debian package, by cargo-deb, which is installed if it is missing.
     Deb,
-    /// Real clients from their registries (Python, Node, Rust), each doing its whole round against drover.
+    /// Real clients from their registries (Python, Node, Rust), each running its tests against drover.
     Clients(memcached::clients::Args),
-    /// The same random commands to drover and to memcached: their answers must be the same.
+    /// Send the same random commands to drover and to memcached: their answers must be the same.
     Differ(memcached::differ::Args),
-    /// What nobody should do to a server, done to one: memory bounded, others served, nothing left behind.
+    /// Misuse a server: its memory must stay bounded, other clients served, and no resources left behind.
     Abuse(memcached::abuse::Args),
-    /// Builds Debian's newest memcached, to be measured against.
+    /// Build Debian's newest memcached, to measure against it.
     NewestMemcached,
     /// Installs the tools that the other chores need (Debian packages).
     Setup,
-    /// Everything that CI runs.
+    /// All steps of CI.
     Ci(ci::Args),
 }
 

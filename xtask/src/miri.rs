@@ -1,5 +1,5 @@
-//! Miri, the interpreter that notices undefined behaviour, over the crates that sit on raw memory. Needs a
-//! nightly toolchain; mappings of the operating system are replaced by plain memory (`cfg(miri)` in mem).
+//! Miri, the interpreter that detects undefined behaviour, over the crates that use raw memory. It needs a nightly
+//! toolchain; plain memory replaces the operating system's mappings (`cfg(miri)` in mem).
 
 use crate::command::{cargo, output, run_tests, target_dir};
 use crate::steps::Steps;
@@ -7,9 +7,9 @@ use std::process::Command;
 
 /// Crates that run under Miri.
 const CRATES: &[&str] = &["drover-base", "drover-mem", "drover-index", "drover-store"];
-/// The files and clocks of the system are real; every pointer comes from the mapping that it points into.
+/// Uses the system's real files and clocks; every pointer must come from the mapping that it points into.
 const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-strict-provenance";
-/// How to get it.
+/// Command that installs it.
 const INSTALL: &str =
     "rustup toolchain install nightly && rustup component add --toolchain nightly miri rust-src";
 
@@ -24,11 +24,11 @@ pub fn run(steps: &mut Steps) {
     for package in CRATES.iter().filter(|_| ready) {
         steps.run(&format!("miri {package}"), || {
             let mut command = cargo(&["miri", "test", "-p", package, "--lib", "--tests"]);
-            // Proptest keeps its regressions in files, which an isolated interpreter has none of.
+            // Proptest stores regressions in files, which an isolated interpreter does not have.
             command
                 .env("RUSTUP_TOOLCHAIN", "nightly")
                 .env("PROPTEST_CASES", "4")
-                // A backtrace takes the interpreter seconds, and tests that should panic make one each.
+                // A backtrace takes the interpreter seconds, and each `should_panic` test makes one.
                 .env("RUST_BACKTRACE", "0")
                 .env("CARGO_TARGET_DIR", target_dir("miri"));
             let flags: Vec<&str> = FLAGS.split_whitespace().collect();

@@ -4,16 +4,16 @@ use crate::command::{self, cargo, root, target_dir};
 use crate::counts::Counts;
 use crate::steps::{StepResult, Steps};
 
-/// Manual pages, into `target/man`: where the package's list of files looks for them.
+/// Writes manual pages to `target/man`, where the package expects them.
 pub fn man(steps: &mut Steps) {
     steps.run("man", write_manual);
 }
 
-/// The package, into `target/debian`. Installs cargo-deb if it is missing.
+/// Builds the package in `target/debian`. Installs cargo-deb if it is missing.
 pub fn deb(steps: &mut Steps) {
     if steps.run("man", write_manual) && steps.run("cargo-deb", install_cargo_deb) {
         steps.run("deb", || {
-            // Four fifths of the binary are line numbers for backtraces.
+            // Line numbers for backtraces are four fifths of the binary.
             command::run(&mut cargo(&["deb", "--package", "drover", "--locked", "--strip"]))
         });
     }
@@ -21,7 +21,7 @@ pub fn deb(steps: &mut Steps) {
 
 fn write_manual() -> StepResult {
     let folder = root().join("target").join("man");
-    // As the workspace's tests build it, with examples for their features: alone it would be built anew, with fewer.
+    // Built with the workspace, as its tests are: alone it would be rebuilt with fewer features.
     command::run(&mut cargo(&[
         "build",
         "--quiet",

@@ -1,4 +1,4 @@
-//! Fresh seeds, so that every run of a random chore looks where none has looked before.
+//! Fresh seeds, so that every run of a random chore explores something new.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! Installs the Debian packages that the other chores need, so that a bare machine is enough.
+//! Installs the Debian packages that the other chores need, so that a bare machine suffices.
 
 use crate::command::{self, has};
 use crate::counts::Counts;
@@ -9,10 +9,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// A program, the package that brings it, and what it is for.
+/// A program, its package, and its purpose.
 pub type Tool = (&'static str, &'static str, &'static str);
 
-/// What most chores need.
+/// Tools of most chores.
 const TOOLS: &[Tool] = &[
     ("c++", "g++", "builds libFuzzer"),
     ("valgrind", "valgrind", "counts instructions"),
@@ -21,10 +21,10 @@ const TOOLS: &[Tool] = &[
     ("redis-server", "redis-server", "a rival of `drover bench --vs`"),
 ];
 
-/// Debian starts the services of a package when it installs it, unless this file says no.
+/// If this file forbids it, Debian does not start a package's services on installation.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
-/// One step: what is missing is installed, or the step fails with the command that would.
+/// Installs missing tools as one step, which fails with the install command if that is impossible.
 pub fn run(steps: &mut Steps) {
     steps.run("setup", || install(&[TOOLS, memcached::clients::TOOLS].concat()));
 }
@@ -34,7 +34,7 @@ pub fn install(tools: &[Tool]) -> StepResult {
     install_where(tools, has)
 }
 
-/// The same on a machine that has the programs of which `has` says so.
+/// As [`install`], where `has` says which programs are installed.
 pub fn install_where(tools: &[Tool], has: impl Fn(&str) -> bool) -> StepResult {
     let missing: Vec<&str> = tools
         .iter()
@@ -61,7 +61,7 @@ pub fn install_where(tools: &[Tool], has: impl Fn(&str) -> bool) -> StepResult {
     apt(sudo, &[&install[..], &missing[..]].concat()).map_err(|why| format!("{why}; {by_hand}"))
 }
 
-/// New lists of packages.
+/// Updates apt's package lists.
 pub fn update_lists() -> StepResult {
     let sudo: &[&str] = if is_root() { &[] } else { &["sudo", "-n"] };
     apt(sudo, &["apt-get", "update"])
@@ -80,8 +80,8 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
-/// While it lives, installing a package does not start its services: the rivals are started by those who
-/// measure them, on sockets of their own. Without root it does nothing, and Debian's answer stands.
+/// Guard: while it lives, installing a package does not start its services, because measurements start the rivals
+/// themselves. Without root it does nothing.
 struct NoServices {
     ours: bool,
 }

@@ -1,5 +1,4 @@
-//! Campaigns of simulated clusters, by `drover sim` in a build that is nearly as fast as a release and keeps every
-//! assertion.
+//! Campaigns of simulated clusters, by `drover sim` in a build with all assertions that is nearly as fast as a release.
 
 use crate::campaign;
 use crate::command::{self, cargo};
@@ -9,25 +8,25 @@ use crate::steps::Steps;
 /// Options of a campaign.
 #[derive(clap::Args)]
 pub struct Args {
-    /// How many seeds.
+    /// Number of seeds.
     #[arg(long, default_value_t = 2_000)]
     pub seeds: u64,
-    /// Which scenario, or `all`: each of them.
+    /// Scenario to run, or `all`.
     #[arg(long, default_value = "default")]
     pub scenario: String,
-    /// The first seed; drawn at random, and printed, unless given.
+    /// The first seed; random, and printed, unless given.
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Instead: whether mistakes put in on purpose are found.
+    /// Instead, check that planted mistakes are found.
     #[arg(long)]
     pub planted: bool,
 }
 
-/// What CI plays: a few seeds that are always the same, and many that nobody ran before.
+/// Fixed seeds of CI, in addition to many fresh ones.
 const FIXED_IN_CI: &[&str] = &["--seed", "1", "--seeds", "50"];
 const FRESH_IN_CI: &[&str] = &["--seeds", "1000"];
 
-/// A campaign.
+/// Runs a campaign.
 pub fn run(steps: &mut Steps, args: &Args) {
     if args.planted {
         steps.run("sim planted", || drover_sim(&["--planted".into()]));
@@ -59,7 +58,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
     }
 }
 
-/// What CI plays, with the release that it has built anyway.
+/// Runs CI's seeds, with the release that CI has built.
 pub fn smoke(steps: &mut Steps) {
     for (name, arguments) in [
         ("sim fixed", FIXED_IN_CI),

@@ -4,7 +4,7 @@ use crate::counts::Counts;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
-/// What a step that went well has to say: how many tests it ran, if it ran any.
+/// Result of a step: the number of tests that it ran, if any.
 pub type StepResult = Result<Counts, String>;
 
 /// The steps of one run, in order.
@@ -13,10 +13,10 @@ pub struct Steps {
     began: f64,
 }
 
-/// A step that may run beside others.
+/// A step that may run in parallel with others.
 pub type Work<'a> = (String, Box<dyn FnOnce() -> StepResult + Send + 'a>);
 
-/// The next of a queue, which is not locked while that is worked on.
+/// The next item of a queue, which is not locked while the item is processed.
 fn take<T>(queue: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
     queue.lock().unwrap_or_else(PoisonError::into_inner).next()
 }
@@ -37,8 +37,8 @@ impl Steps {
         }
     }
 
-    /// Runs `work` as the step `name`. A failure is kept for the table; later steps run all the same, so
-    /// that one run tells everything. Returns whether it went well.
+    /// Runs `work` as the step `name`. A failure is kept for the table and later steps still run, so that one run shows
+    /// all failures. Returns whether the step passed.
     pub fn run(&mut self, name: &str, work: impl FnOnce() -> StepResult) -> bool {
         eprintln!("\n==> {name}");
         let start = clock();
@@ -68,8 +68,8 @@ impl Steps {
         well
     }
 
-    /// Runs steps that keep one core busy each, as many at a time as there are cores. In the table they stand in their
-    /// order, each with its own time.
+    /// Runs single-core steps, as many at a time as there are cores. The table lists them in their order, each with its
+    /// own time.
     pub fn run_on_all_cores(&mut self, works: Vec<Work<'_>>) {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let queue = Mutex::new(works.into_iter().enumerate());
@@ -92,8 +92,8 @@ impl Steps {
         self.done.extend(done.into_iter().flat_map(|(_, steps)| steps));
     }
 
-    /// Runs several works side by side as one step: builds in folders of their own, whose last crates keep only one
-    /// core busy. All of them run to their end; the step fails with the first that did.
+    /// Runs several works in parallel as one step: builds in separate folders, whose last crates use only one core. All
+    /// of them run to their end; the step fails with the first that failed.
     pub fn run_together(&mut self, name: &str, works: &[fn() -> StepResult]) -> bool {
         self.run(name, || {
             std::thread::scope(|scope| {
@@ -111,8 +111,8 @@ impl Steps {
         })
     }
 
-    /// Prints the table of steps and, alone on the last line, the sum of all test runners. A failed step
-    /// that is no test runner counts as one failure, so the line never looks better than the run was.
+    /// Prints the table of steps and, alone on the last line, the sum of all test runners. A failed step without tests
+    /// counts as one failure, so that the line never looks better than the run.
     pub fn finish(self) -> ExitCode {
         let mut total = Counts::default();
         let width = self.done.iter().map(|s| s.name.len()).max().unwrap_or(0).max(4);

@@ -7,7 +7,7 @@ use crate::steps::{StepResult, Steps};
 /// Options of the kill campaign.
 #[derive(clap::Args)]
 pub struct KillArgs {
-    /// How many kills.
+    /// Number of kills.
     #[arg(short = 'N', long, default_value_t = 200)]
     pub count: u32,
 }
@@ -31,7 +31,7 @@ pub struct HistoryArgs {
     pub seeds: u32,
 }
 
-/// Every test of the workspace.
+/// Runs every test of the workspace.
 pub fn run(steps: &mut Steps) {
     steps.run("tests", || {
         let counts = run_tests(&mut workspace_tests())?;
@@ -46,7 +46,7 @@ pub fn run(steps: &mut Steps) {
     });
 }
 
-/// nextest where it is installed (it ends tests that hang, see .config/nextest.toml), else cargo's own.
+/// nextest if it is installed (it ends tests that hang, see .config/nextest.toml), else cargo's own runner.
 fn workspace_tests() -> std::process::Command {
     if has("cargo-nextest") {
         cargo(&["nextest", "run", "--workspace"])
@@ -62,21 +62,21 @@ fn workspace_tests() -> std::process::Command {
     }
 }
 
-/// kill -9 of client or server at random points under load.
+/// Kills client or server at random points under load.
 pub fn kill(steps: &mut Steps, args: &KillArgs) {
     steps.run("kill", || {
         campaign("campaigns::kill::", "DROVER_KILLS", args.count)
     });
 }
 
-/// SIGSTOP and SIGCONT of client, server or both at random points under load.
+/// Stops and continues client, server or both at random points under load.
 pub fn pause(steps: &mut Steps, args: &PauseArgs) {
     steps.run("pause", || {
         campaign("campaigns::pause::", "DROVER_ROUNDS", args.rounds)
     });
 }
 
-/// The campaigns of one module, `count` rounds each.
+/// Runs the campaigns of one module, `count` rounds each.
 fn campaign(module: &str, variable: &str, count: u32) -> StepResult {
     let mut command = cargo(&["test", "-p", "drover", "--test", "it", "--release", "--"]);
     run_tests(
@@ -86,8 +86,8 @@ fn campaign(module: &str, variable: &str, count: u32) -> StepResult {
     )
 }
 
-/// Tests whose names say how many seeds they play, fresh ones in every run: too long for CI, which plays a few fixed ones
-/// of each. `DROVER_SEED` in the environment, which a failure prints, repeats one.
+/// Runs tests whose names include their number of seeds, fresh ones in every run: too long for CI, which runs a few
+/// fixed ones of each. `DROVER_SEED` in the environment, which a failure prints, repeats one.
 pub fn races(steps: &mut Steps) {
     for (package, tests) in [
         ("drover-kv-pilaf", "conformance::race::"),
@@ -101,7 +101,7 @@ pub fn races(steps: &mut Steps) {
     }
 }
 
-/// Histories of both kinds of clients, many times longer than in an ordinary run.
+/// Checks histories of both kinds of clients, many times longer than in an ordinary run.
 pub fn history(steps: &mut Steps, args: &HistoryArgs) {
     for package in ["drover", "drover-memcached"] {
         steps.run(&format!("history {package}"), || {
@@ -121,8 +121,8 @@ pub fn history(steps: &mut Steps, args: &HistoryArgs) {
     }
 }
 
-/// The numbered examples, each as a user would run it. They are built with the workspace, as its tests are, so
-/// that nothing is compiled again with fewer features.
+/// Runs the numbered examples as a user would. They are built with the workspace, as its tests are, so that nothing is
+/// rebuilt with fewer features.
 pub fn examples(steps: &mut Steps) {
     let built = steps.run("examples build", || {
         command::run(&mut cargo(&["build", "--quiet", "--workspace", "--examples"]))

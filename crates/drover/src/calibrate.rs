@@ -1,6 +1,6 @@
-//! `drover calibrate`: fits the simulator's profiles to calibration rows, and says how near they are.
+//! `drover calibrate`: fits the simulator's profiles to calibration rows and reports the remaining errors.
 //!
-//! Held-out rows are out of reach here: the fit and its rows are `drover-figures`'s, which does not know them.
+//! Held-out rows are not available here: the fit and its rows are in `drover-figures`, which does not depend on them.
 
 use crate::exit::{self, Failure, USAGE};
 use crate::figure::{cannot_write, jobs, nobody_watches, profiles};
@@ -16,22 +16,22 @@ use std::sync::atomic::AtomicU64;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  drover calibrate --check                       errors of all profiles as they are, by figure
+  drover calibrate --check                       errors of all current profiles, by figure
   drover calibrate apt --out .                   fits apt and writes ./apt.toml
-  drover figure all --profile apt.toml --out d   what the fitted profile makes of every figure")]
+  drover figure all --profile apt.toml --out d   every figure with the fitted profile")]
 pub struct Args {
-    /// Profiles [default: all that have calibration rows]
+    /// Profiles to fit [default: all that have calibration rows]
     profiles: Vec<String>,
-    /// Only say how near the profiles are
+    /// Only report how well the profiles fit
     #[arg(long)]
     check: bool,
-    /// Directory for NAME.toml
+    /// Directory for the fitted profiles, NAME.toml
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
-    /// Begin with this file instead of the built-in profile of the same name; may be given several times
+    /// Start with this file instead of the built-in profile of the same name; may be given several times
     #[arg(long, value_name = "FILE")]
     from: Vec<PathBuf>,
-    /// Long runs while fitting, too
+    /// Use long runs while fitting, too
     #[arg(long)]
     thorough: bool,
     /// Threads that run points [default: one per core]
@@ -39,7 +39,7 @@ pub struct Args {
     jobs: Option<usize>,
 }
 
-/// Fits, or checks.
+/// Fits or checks the profiles.
 pub fn run(args: &Args) -> ExitCode {
     exit::from_result(calibrate(args))
 }
@@ -63,7 +63,7 @@ fn calibrate(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The profiles asked for; those without rows cannot be fitted.
+/// The requested profiles; profiles without rows are refused.
 fn chosen(asked: &[String]) -> Result<Vec<String>, Failure> {
     let with_rows: Vec<&str> = Profile::names()
         .into_iter()

@@ -1,4 +1,4 @@
-//! The command line, as typed. Each command's arguments stand beside the command.
+//! The command line as typed. Each command's module defines its arguments.
 
 use crate::{bench, calibrate, client, devices, doctor, figure, perf, serve, sim, top};
 use clap::{Parser, Subcommand};
@@ -17,16 +17,16 @@ First steps:
 
 Addresses:
   shm:NAME                  a server on this machine, by name
-  unix:/path.sock           the same, by the path of its control socket
-  rdma://host:port          a server that listens there; data goes by RDMA devices
-  tcp://host:port           its control channel over TCP: statistics, not data";
+  unix:/path.sock           a server on this machine, by the path of its control socket
+  rdma://host:port          a server that listens there; data goes through RDMA devices
+  tcp://host:port           a server's control channel over TCP: statistics, not data";
 
-/// What was typed.
+/// The parsed command line.
 #[derive(Parser)]
 #[command(name = "drover", version, about = ABOUT, after_help = TEACH, arg_required_else_help = true)]
 #[command(disable_help_subcommand = true, max_term_width = 100)]
 pub struct Cli {
-    /// Which command.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -44,19 +44,19 @@ pub enum Command {
     Delete(client::Delete),
     /// Print the counters of a server
     Stats(client::Stats),
-    /// Show what a server does, live, as its admin port tells it
+    /// Show a server's activity live, from its admin port
     Top(top::Args),
     /// Print every setting of `serve` with its value and where the value came from
     Config(serve::Args),
     /// Measure a server (its own, if none is named), the machine's bounds, and rivals
     Bench(Box<bench::Args>),
-    /// Run published figures in the simulator and print what was published beside
+    /// Run published figures in the simulator and print the published values next to the results
     Figure(figure::Args),
-    /// Fit the simulator's profiles to published microbenchmarks, or say how near they are
+    /// Fit the simulator's profiles to published microbenchmarks, or report how well they fit
     Calibrate(calibrate::Args),
-    /// Run servers and clients in a simulated cluster where things go wrong, and check what they did
+    /// Run servers and clients in a simulated cluster with faults, and check their histories
     Sim(sim::Args),
-    /// What bench starts beside itself
+    /// Processes that bench starts
     #[command(name = bench::HELPER, hide = true)]
     BenchHelper {
         /// The role and its arguments
@@ -66,19 +66,19 @@ pub enum Command {
     /// Write the manual pages into a folder
     #[command(name = "manual", hide = true)]
     Manual {
-        /// Made if it is not there
+        /// Created if missing
         folder: std::path::PathBuf,
     },
     /// Measure single verbs, as perftest does, on any fabric
     Perf(Box<perf::Args>),
-    /// List RDMA devices, their ports, addresses and limits, and which one is taken and why
+    /// List RDMA devices with their ports, addresses and limits, and say which one is used and why
     Devices(devices::Args),
-    /// Say what this machine offers, and how to mend what is missing
+    /// Report what this machine offers, and how to fix what is missing
     Doctor(doctor::Args),
 }
 
-/// Any words are understood or refused, without a panic; what is understood is looked at as the commands would,
-/// short of doing it. The first word is the command.
+/// Checks that any words are parsed or refused without a panic, and that parsed arguments are validated as the commands
+/// do, without running them. The first word is the command.
 pub fn fuzz_command_line(words: &[&OsStr]) {
     let line = std::iter::once(OsStr::new("drover")).chain(words.iter().copied());
     match Cli::try_parse_from(line) {

@@ -1,5 +1,5 @@
-//! `drover get`, `set`, `delete` and `stats`: one operation against a running server. Exit status 0 found or
-//! done, 1 missing, 2 error.
+//! `drover get`, `set`, `delete` and `stats`: one operation against a running server. Exit status 0 found or done, 1
+//! missing, 2 error.
 
 use crate::rdma::DeviceArgs;
 use clap::Args;
@@ -13,7 +13,7 @@ use std::error::Error;
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
-/// Whom to ask.
+/// Options that select the server.
 #[derive(Args)]
 pub struct Whom {
     /// The server: shm:NAME, unix:/path.sock, rdma://host:port, or (stats only) tcp://host:port
@@ -29,9 +29,9 @@ pub struct Whom {
 /// Arguments of `get`.
 #[derive(Args)]
 pub struct Get {
-    /// 1 to 250 bytes
+    /// Key, 1 to 250 bytes
     key: String,
-    /// The value as it is, without a final newline
+    /// Print the value as it is, without a final newline
     #[arg(long)]
     raw: bool,
     #[command(flatten)]
@@ -41,9 +41,9 @@ pub struct Get {
 /// Arguments of `set`.
 #[derive(Args)]
 pub struct Set {
-    /// 1 to 250 bytes
+    /// Key, 1 to 250 bytes
     key: String,
-    /// The value; without one, it is read from the standard input
+    /// Value; read from standard input if not given
     value: Option<String>,
     /// Seconds until it expires; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
@@ -55,7 +55,7 @@ pub struct Set {
 /// Arguments of `delete`.
 #[derive(Args)]
 pub struct Delete {
-    /// 1 to 250 bytes
+    /// Key, 1 to 250 bytes
     key: String,
     #[command(flatten)]
     whom: Whom,
@@ -99,7 +99,7 @@ pub fn delete(args: &Delete) -> ExitCode {
     finish(connect(&args.whom).and_then(|mut client| Ok(client.delete(args.key.as_bytes())?)))
 }
 
-/// Prints the server's counters. Needs the control channel only, so it works over TCP, too.
+/// Prints the server's counters. It needs only the control channel, so it works over TCP, too.
 pub fn stats(args: &Stats) -> ExitCode {
     finish(ask_stats(&args.whom).map(|text| {
         print!("{text}");

@@ -1,23 +1,23 @@
-//! Exit statuses. `serve` and `config` use those of `[sysexits]`, as memcached does; the client commands
-//! answer 0 found or done, 1 missing, 2 error, so that scripts can tell a miss from a failure.
+//! Exit statuses. `serve` and `config` use those of `[sysexits]`, as memcached does; the client commands exit with 0
+//! found or done, 1 missing, 2 error, so that scripts can distinguish a miss from a failure.
 
 use drover_client::FabricError;
 use std::fmt::Display;
 use std::process::ExitCode;
 
-/// The command line or the configuration file makes no sense.
+/// The command line or the configuration file is invalid.
 pub const USAGE: u8 = 64;
-/// No user of that name.
+/// The user does not exist.
 pub const NO_USER: u8 = 67;
-/// An address is taken, or cannot be taken.
+/// An address is in use or cannot be bound.
 pub const UNAVAILABLE: u8 = 69;
-/// A bug of ours.
+/// A bug of drover.
 pub const SOFTWARE: u8 = 70;
-/// The system refused something: memory, threads, files.
+/// The system refused a resource: memory, threads, files.
 pub const OS_ERROR: u8 = 71;
 /// The configuration file cannot be read.
 pub const NO_INPUT: u8 = 66;
-/// The system refused it for lack of rights.
+/// The system denied permission.
 pub const NO_PERMISSION: u8 = 77;
 
 /// A failure with its exit status.
@@ -25,12 +25,12 @@ pub const NO_PERMISSION: u8 = 77;
 pub struct Failure {
     /// One of the constants above.
     pub code: u8,
-    /// What went wrong and what to do about it.
+    /// The problem and its remedy.
     pub text: String,
 }
 
 impl Failure {
-    /// A failure that `text` describes.
+    /// A failure with this description.
     pub fn new(code: u8, text: impl Display) -> Failure {
         Failure {
             code,
@@ -49,7 +49,7 @@ impl From<FabricError> for Failure {
     }
 }
 
-/// Status 0, or the failure's text on stderr and its status.
+/// Converts to an exit status; prints a failure's text to standard error.
 pub fn from_result(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -60,7 +60,7 @@ pub fn from_result(result: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// What clap has to say: help and version are no errors. Client commands promise 2 for every error.
+/// Prints clap's message: help and version are not errors. Client commands exit with 2 for every error.
 pub fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     let is_client = std::env::args()

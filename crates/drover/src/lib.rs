@@ -1,8 +1,7 @@
-//! `drover`: the service, its clients on the command line, its benchmarks, and what a machine needs for them.
+//! `drover`: the service, its command-line clients, its benchmarks, and checks of the machine.
 //!
-//! This is the only crate that names a fabric and a system; everything below it is generic or knows neither.
-//! One module per command; `exit` says what exit statuses mean. It is a library so that fuzzers reach its
-//! parsers: the program is [`main`] and nothing else.
+//! Only this crate names fabrics and systems; everything below it is generic. One module per command; `exit` lists the
+//! exit statuses. It is a library so that fuzzers reach its parsers: the program only calls [`main`].
 #![forbid(unsafe_code)]
 
 mod admin;
@@ -28,7 +27,7 @@ use std::process::ExitCode;
 pub use cli::fuzz_command_line;
 pub use serve::fuzz_config_file;
 
-/// The program.
+/// Main function of the program.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -1,4 +1,4 @@
-//! The binary `drover`; everything is in the library beside it.
+//! The binary `drover`; all code is in the library.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Manual pages, made of what the command line says of itself: drover(1), a page per command, and drover.conf(5).
+//! Manual pages, generated from the command line's definition: drover(1), a page per command, and drover.conf(5).
 //! `cargo xtask man` calls it.
 
 use crate::cli::Cli;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// What may be typed after `drover serve` and makes no sense in a file.
+/// Flags of `drover serve` that are invalid in a configuration file.
 const NOT_IN_FILES: &[&str] = &["config", "daemon", "verbose", "help"];
 
 /// Writes all pages into `folder`.
@@ -26,7 +26,7 @@ fn write(folder: &Path) -> Result<(), Failure> {
         .try_for_each(|(name, text)| std::fs::write(folder.join(name), text).map_err(failed))
 }
 
-/// File names and texts.
+/// File names and contents.
 fn pages() -> Vec<(String, Vec<u8>)> {
     let mut all = Cli::command();
     all.build();
@@ -48,7 +48,7 @@ fn page(command: Command) -> Vec<u8> {
     text
 }
 
-/// drover.conf(5): the settings that are flags, too.
+/// drover.conf(5): the settings, which are flags, too.
 fn conf(serve: &Command) -> Vec<u8> {
     let mut page = Roff::new();
     page.control(
@@ -68,10 +68,10 @@ fn conf(serve: &Command) -> Vec<u8> {
         bold("drover serve --config"),
         roman(": one "),
         italic("name = value"),
-        roman(" a line, # begins a comment. Names are those of the long flags; the command line goes before the file. "),
+        roman(" per line, # begins a comment. Names are those of the long flags; the command line overrides the file. "),
         bold("drover config --config"),
         italic(" FILE"),
-        roman(" prints what is in force and where it came from; a name that is not known is an error that names its line."),
+        roman(" prints the settings in force and their origins; an unknown name is an error that names its line."),
     ]);
     page.control("SH", ["SETTINGS"]);
     for arg in settings(serve) {
@@ -116,7 +116,7 @@ mod tests {
         String::from_utf8(page.unwrap_or_else(|| panic!("no page {name}")).1.clone()).expect("UTF-8")
     }
 
-    /// As roff writes it.
+    /// A word with roff's escapes.
     fn escaped(word: &str) -> String {
         word.replace('-', "\\-")
     }

@@ -1,26 +1,26 @@
-//! Which RDMA device, as every command that may need one is told: the same three options everywhere.
+//! Choice of an RDMA device: the same three options for every command that may use one.
 
 use crate::exit::{self, Failure};
 use drover_client::{DeviceChoice, Fabric};
 use drover_rt::control::ControlAddr;
 
-/// Overrides of the choice that is made by address.
+/// Options that override the choice by address.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
 #[command(next_help_heading = "RDMA device")]
 pub struct DeviceArgs {
-    /// The RDMA device of this name (`drover devices` shows all and which one is taken without this)
+    /// RDMA device by name (`drover devices` shows all, and which one is the default)
     #[arg(long, value_name = "NAME")]
     pub ib_dev: Option<String>,
-    /// Its port of this number
+    /// Port number of the device
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..))]
     pub ib_port: Option<u8>,
-    /// The address in this place of the port's table, instead of the best one
+    /// Index in the port's GID table, instead of the best address
     #[arg(long, value_name = "NUMBER")]
     pub gid_index: Option<u32>,
 }
 
 impl DeviceArgs {
-    /// What is left open here is taken from `other`.
+    /// These options, with gaps filled from `other`.
     pub fn or(&self, other: &DeviceArgs) -> DeviceArgs {
         DeviceArgs {
             ib_dev: self.ib_dev.clone().or_else(|| other.ib_dev.clone()),
@@ -29,7 +29,7 @@ impl DeviceArgs {
         }
     }
 
-    /// As clients and servers take it.
+    /// The options as a [`DeviceChoice`].
     pub fn choice(&self) -> DeviceChoice {
         DeviceChoice {
             device: self.ib_dev.clone(),

@@ -7,7 +7,7 @@ const DIRECTORY: u32 = 0o040_755;
 const FILE: u32 = 0o100_000;
 const LINK: u32 = 0o120_777;
 
-/// Entries, in the order in which they were added; folders are added before what is in them.
+/// Entries in the order of addition; folders precede their contents.
 #[derive(Default)]
 pub struct Archive {
     bytes: Vec<u8>,
@@ -36,7 +36,7 @@ impl Archive {
         }
     }
 
-    /// The bytes, with the entry that ends them, padded so that another archive may follow.
+    /// The archive's bytes with its end entry, padded so that another archive may follow.
     pub fn finish(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, &[]);
         self.bytes.resize(self.bytes.len().next_multiple_of(512), 0);
@@ -75,7 +75,7 @@ impl Archive {
 mod tests {
     use super::*;
 
-    /// Names, modes and contents, read back by the rules of the format.
+    /// Names, modes and contents, parsed from the archive.
     fn entries(bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
         let mut found = Vec::new();
         let mut at = 0;

@@ -1,4 +1,4 @@
-//! The base image: what is the same in every run, made once and kept.
+//! The base image: the part that is the same in every run, built once and kept.
 
 use super::cpio::Archive;
 use super::modules;
@@ -13,10 +13,10 @@ use std::path::Path;
 pub const BASE: &str = "base.cpio";
 pub const KERNEL: &str = "vmlinuz";
 
-/// What the image there was made of; written last.
+/// Recipe of the existing image; written last.
 const RECIPE: &str = "recipe.txt";
 
-/// Makes kernel and base image, unless they are there and of what is wanted now.
+/// Builds kernel and base image, unless they exist and match the current recipe.
 pub fn prepare(folder: &Path) -> StepResult {
     let recipe = format!("{}\n{}\n", packages::recipe(), modules::WANTED.join(" "));
     if fs::read_to_string(folder.join(RECIPE)).is_ok_and(|made| made == recipe) {
@@ -73,7 +73,7 @@ fn take_kernel(kernel: &Path, to: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Adds what is in `folder`, as `path` in the guest, where programs and libraries all are under usr.
+/// Adds the contents of `folder` as `path` in the guest, where all programs and libraries are under usr.
 fn add_tree(archive: &mut Archive, folder: &Path, path: &str) -> std::io::Result<()> {
     for from in files(folder) {
         let name = name_of(&from);
@@ -98,7 +98,7 @@ fn add_tree(archive: &mut Archive, folder: &Path, path: &str) -> std::io::Result
     Ok(())
 }
 
-/// Older packages have their files in /lib, newer ones in /usr/lib, and so on.
+/// Maps paths of older packages, such as /lib, to those of newer ones, such as /usr/lib.
 fn guest_path(path: &str) -> String {
     match path.split_once('/') {
         Some(("bin" | "sbin" | "lib" | "lib64", _)) => format!("usr/{path}"),
@@ -106,7 +106,7 @@ fn guest_path(path: &str) -> String {
     }
 }
 
-/// What no program in the guest opens: documents, character sets, and the drivers of cards.
+/// Whether no program in the guest opens the file: documents, character sets, and drivers of cards.
 fn is_left_out(path: &str) -> bool {
     let driver = path.contains("/libibverbs/") || path.contains("/libibverbs.d/");
     let name = path.rsplit('/').next().unwrap_or(path);

@@ -1,6 +1,6 @@
-//! [`Machine`]: the emulated machine while it runs, and the lines it says.
+//! [`Machine`]: the running emulated machine, and the lines that it prints.
 //!
-//! What scenarios print comes line by line through a serial port. Lines of `init.sh` itself begin with [`MARK`].
+//! Output of scenarios comes line by line through a serial port. Lines of `init.sh` itself begin with [`MARK`].
 
 use crate::command;
 use crate::counts::Counts;
@@ -10,24 +10,24 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// What `init.sh` puts before its own words: `ready`, `begin NAME`, `end NAME STATUS`, or why it gives up.
+/// Prefix of `init.sh`'s own lines: `ready`, `begin NAME`, `end NAME STATUS`, or the reason of a failure.
 const MARK: &str = "guest: ";
-/// Scenarios want two processors, and pollers on one would wait for each other by the scheduler's tick; emulated ones
-/// cost nothing while they rest.
+/// Scenarios need two processors, and on a shared one pollers would wait for the scheduler's tick; idle emulated
+/// processors cost nothing.
 const PROCESSORS: &str = "4";
 const MEMORY_MIB: &str = "1024";
 
-/// A booted guest. Dropping it switches it off.
+/// A booted guest. Dropping it powers it off.
 pub struct Machine {
     emulator: Child,
     lines: BufReader<ChildStdout>,
     console: PathBuf,
-    /// Why nothing more will come.
+    /// Reason why there will be no more lines.
     dead: Option<String>,
 }
 
 impl Machine {
-    /// Boots `kernel` with `initrd`, for at most so many seconds. What else the kernel says goes to `console`.
+    /// Boots `kernel` with `initrd`, for at most `seconds`. Other kernel output goes to `console`.
     pub fn boot(kernel: &Path, initrd: &Path, console: PathBuf, seconds: u32) -> Result<Machine, String> {
         let mut command = emulator(kernel, initrd, &console, seconds);
         command::show(&command);
@@ -50,7 +50,7 @@ impl Machine {
         }
     }
 
-    /// Passes on what the scenario `name` says, keeps it in `to`, and returns what it counted.
+    /// Passes on the output of the scenario `name`, writes it to `to`, and returns its counts.
     pub fn follow(&mut self, name: &str, to: &Path) -> StepResult {
         let begun = self.next()?;
         if begun != Line::Mark(format!("begin {name}")) {
@@ -63,7 +63,7 @@ impl Machine {
             match self.next()? {
                 Line::Said(line) => {
                     println!("{line}");
-                    // A full disk costs the copy, not the verdict.
+                    // A full disk loses the copy, not the verdict.
                     let _ = writeln!(kept, "{line}");
                     if let Some(more) = Counts::from_line(&line) {
                         counts.add(more);
@@ -79,12 +79,15 @@ impl Machine {
         }
     }
 
-    /// Waits until it has switched itself off, which it does after its last scenario.
+    /// Waits until the guest has powered itself off, which it does after its last scenario.
     pub fn switch_off(mut self) {
         while self.next().is_ok() {}
     }
 
-    /// The next line. Errors: there is none any more, and why.
+    /// The next line.
+    ///
+    /// # Errors
+    /// The reason why there are no more lines.
     fn next(&mut self) -> Result<Line, String> {
         if let Some(why) = &self.dead {
             return Err(why.clone());
@@ -111,7 +114,7 @@ impl Machine {
         })
     }
 
-    /// The guest has come to its end: remembers why, and shows what its kernel said last.
+    /// Records why the guest ended, and shows its kernel's last lines.
     fn died(&mut self, why: &str) -> String {
         let console = fs::read_to_string(&self.console).unwrap_or_default();
         let last: Vec<&str> = console.lines().rev().take(CONSOLE_LINES).collect();
@@ -129,7 +132,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // It may have switched itself off. `timeout` passes the signal on to the emulator.
+        // It may have powered itself off. `timeout` forwards the signal to the emulator.
         if let Ok(None) = self.emulator.try_wait() {
             let pid = self.emulator.id().to_string();
             let _ = Command::new("kill").arg(&pid).status();
@@ -138,20 +141,20 @@ impl Drop for Machine {
     }
 }
 
-/// What `timeout` ends with when time was up.
+/// Exit status of `timeout` after a time-out.
 const TIMED_OUT: i32 = 124;
-/// So much of the console is shown when something went wrong.
+/// Number of console lines to show after a failure.
 const CONSOLE_LINES: usize = 40;
 
 #[derive(PartialEq, Eq, Debug)]
 enum Line {
-    /// Of `init.sh`.
+    /// Line of `init.sh`.
     Mark(String),
-    /// Of a scenario.
+    /// Line of a scenario.
     Said(String),
 }
 
-/// What a script's exit status and its programs' closing lines mean together.
+/// Verdict from a script's exit status and its programs' closing lines.
 fn verdict(status: &str, counts: Counts, said: &Path) -> StepResult {
     match (status, counts) {
         ("0", counts) if counts == Counts::default() => Ok(Counts::ONE),
@@ -168,7 +171,7 @@ fn verdict(status: &str, counts: Counts, said: &Path) -> StepResult {
     }
 }
 
-/// Not KVM, also where there is some: what runs here runs everywhere.
+/// Not KVM, even if available: so a run is the same on every machine.
 fn emulator(kernel: &Path, initrd: &Path, console: &Path, seconds: u32) -> Command {
     let mut command = Command::new("timeout");
     command.args([

@@ -1,11 +1,11 @@
-//! `cargo xtask guest`: drover over the kernel's software RoCE, in a virtual machine that any machine can run:
-//! emulated, without privileges, from Debian's own packages.
+//! `cargo xtask guest`: drover over the kernel's software RoCE, in an emulated virtual machine that runs on any
+//! machine, without privileges, from Debian's own packages.
 //!
 //! The packages are downloaded and unpacked once, not installed (`packages.rs`), and become a file system in memory
-//! (`image.rs`, `cpio.rs`) with the kernel modules that software RoCE needs (`modules.rs`). What runs there is a table
-//! (`scenarios.rs`, with the programs of `programs.rs`); one boot plays all of it. `init.sh` makes the devices and runs
-//! script after script; what they say comes back through a serial line (`machine.rs`).
-//! Emulated, it shows that things are right and nothing about how fast they are.
+//! (`image.rs`, `cpio.rs`) with the kernel modules that software RoCE needs (`modules.rs`). A table lists the scenarios
+//! (`scenarios.rs`, with the programs of `programs.rs`); one boot runs all of them. `init.sh` makes the devices and
+//! runs the scripts; their output comes back through a serial line (`machine.rs`). The emulation tests correctness, not
+//! speed.
 
 mod cpio;
 mod image;
@@ -26,27 +26,27 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What to run.
+/// Options of the guest.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only scenarios whose name begins so; may be given several times.
+    /// Only scenarios whose names begin with this; may be given several times.
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
-    /// Shows the names of all scenarios, and runs none.
+    /// Lists all scenarios and runs none.
     #[arg(long)]
     pub list: bool,
-    /// Packets lost on every wire, percent, instead of what the scenarios say.
+    /// Packets lost on every wire, percent, instead of the scenarios' own values.
     #[arg(long)]
     pub loss: Option<u32>,
-    /// Gives every scenario so many times its time: for slow and busy machines.
+    /// Multiplies every scenario's time limit, for slow and busy machines.
     #[arg(long, default_value_t = 1)]
     pub patience: u32,
-    /// How `drover` is built: `dev` is ready soonest.
+    /// Build profile of `drover`: `dev` builds fastest.
     #[arg(long, default_value = RELEASE)]
     pub profile: String,
 }
 
-/// As it is shipped.
+/// The shipped profile.
 const RELEASE: &str = "release";
 
 impl Default for Args {
@@ -61,22 +61,22 @@ impl Default for Args {
     }
 }
 
-/// Programs needed here, their packages, and what for.
+/// Programs needed here, their packages, and purposes.
 const TOOLS: &[setup::Tool] = &[
     ("qemu-system-x86_64", "qemu-system-x86", "emulates the guest"),
     ("xz", "xz-utils", "unpacks kernel modules"),
 ];
-/// Until the first scenario begins. On a quiet machine it takes four.
+/// Time limit until the first scenario begins. A quiet machine takes four seconds.
 const BOOT_SECONDS: u32 = 90;
 
-/// What can be made ready while something else is built: the emulator, the image, the examples.
+/// Prepares the emulator, the image and the examples while other builds run.
 pub fn prepare() -> StepResult {
     tools(has)?;
     image::prepare(&folder())?;
     programs::build_examples(&programs::of(&scenarios::chosen(&[])?))
 }
 
-/// Builds image and programs, boots, and follows the scenarios: a step each.
+/// Builds image and programs, boots, and runs the scenarios, one step each.
 pub fn run(steps: &mut Steps, args: &Args) {
     if args.list {
         SCENARIOS
@@ -107,15 +107,17 @@ pub fn run(steps: &mut Steps, args: &Args) {
     machine.switch_off();
 }
 
-/// What emulates the guest is there, or is installed. Errors: it cannot be, and that is a failure: what only the guest
-/// shows would go unseen.
+/// Installs the emulator if it is missing.
+///
+/// # Errors
+/// It cannot be installed. That is a failure, because only the guest covers some bugs.
 fn tools(has: impl Fn(&str) -> bool) -> StepResult {
     setup::install_where(TOOLS, has).map_err(|why| {
         format!("no emulator, so nothing runs over libibverbs here, and that is not optional: {why}")
     })
 }
 
-/// Where packages and images are kept, and what the scenarios said.
+/// Folder of packages, images and the scenarios' output.
 fn folder() -> PathBuf {
     target_dir("guest")
 }
@@ -129,7 +131,7 @@ fn boot(scenarios: &[&Scenario], args: &Args) -> Result<Machine, String> {
     Machine::boot(&kernel, &initrd, console, BOOT_SECONDS + seconds * args.patience)
 }
 
-/// The base image, and behind it what is different in this run: the kernel unpacks both.
+/// Writes the base image followed by this run's archive: the kernel unpacks both.
 fn write_initrd(scenarios: &[&Scenario], args: &Args, to: &Path) -> std::io::Result<()> {
     let mut run = Archive::default();
     run.file("init", 0o755, include_bytes!("init.sh").to_vec());
@@ -151,7 +153,7 @@ fn write_initrd(scenarios: &[&Scenario], args: &Args, to: &Path) -> std::io::Res
             0o644,
             environment.into_bytes(),
         );
-        // A `String` takes everything.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(order, "{name}");
     }
     run.file("scenarios/order", 0o644, order.into_bytes());
@@ -160,7 +162,7 @@ fn write_initrd(scenarios: &[&Scenario], args: &Args, to: &Path) -> std::io::Res
     fs::write(to, bytes)
 }
 
-/// What `init.sh` needs to know of a scenario.
+/// Variables of a scenario for `init.sh`.
 fn environment(scenario: &Scenario, args: &Args) -> String {
     let (b, b_addr, loss, delay) = match scenario.network {
         Network::Itself => ("rxe0", "10.9.0.1", 0, 0),

@@ -1,17 +1,17 @@
-//! Which kernel modules, in which order: each tells in its `.modinfo` what it depends on.
+//! Selection and order of kernel modules: each lists its dependencies in its `.modinfo`.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the guest needs. `crc32_generic` is asked for by software RoCE through the crypto layer, so it stands in
-/// nobody's dependencies. One that a kernel does not have is built in, or not needed there.
+/// Modules that the guest needs. Software RoCE requests `crc32_generic` through the crypto layer, so no module lists it
+/// as a dependency. A module that the kernel does not have is built in, or not needed there.
 pub const WANTED: &[&str] = &["veth", "crc32_generic", "sch_netem", "ib_uverbs", "rdma_rxe"];
-/// Without this one there is no device.
+/// The module that provides the RDMA devices.
 const ESSENTIAL: &str = "rdma_rxe";
 
-/// Names and contents of the modules in `kernel`, each behind those it depends on.
+/// Names and contents of the modules in `kernel`, each after its dependencies.
 pub fn load_order(kernel: &Path) -> Result<Vec<(String, Vec<u8>)>, String> {
     let mut files = BTreeMap::new();
     find(kernel, &mut files);
@@ -58,7 +58,7 @@ fn add(
     Ok(())
 }
 
-/// A module, unpacked if it is packed.
+/// Reads a module and decompresses it if needed.
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let packed = path.extension().is_some_and(|end| end == "xz");
     if !packed {
@@ -71,7 +71,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// What stands behind `depends=` in a module, comma after comma.
+/// The comma-separated list after `depends=` in a module.
 fn dependencies(module: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let Some(at) = module.windows(KEY.len()).position(|window| window == KEY) else {

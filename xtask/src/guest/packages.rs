@@ -1,4 +1,4 @@
-//! Debian packages: downloaded and unpacked beside the system, never installed.
+//! Debian packages: downloaded and unpacked into a folder, never installed.
 
 use crate::command;
 use crate::setup;
@@ -6,9 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The kernel, by the name of the package that depends on the newest.
+/// Package that depends on the newest kernel.
 const KERNEL: &str = "linux-image-amd64";
-/// What the guest's programs are and need; a name with another ending stands for what newer releases call it.
+/// Packages with the guest's programs and libraries; a name with another suffix is for newer releases.
 const NEEDED: &[&str] = &[
     "busybox-static",
     "libc6",
@@ -29,7 +29,7 @@ const NEEDED: &[&str] = &[
     "libmd0",
     "libzstd1",
     "libxtables12",
-    // What our figures are held against.
+    // To compare our results with.
     "perftest",
     "librdmacm1",
     "libibumad3",
@@ -37,13 +37,13 @@ const NEEDED: &[&str] = &[
     "libudev1",
 ];
 
-/// What an image is made of, in words: another list makes another image.
+/// Text that identifies the image's contents: another list of packages makes another image.
 pub fn recipe() -> String {
     format!("{KERNEL} {}", NEEDED.join(" "))
 }
 
-/// Downloads what is needed into `folder`: the kernel's package, and the others. With lists that are too old or not
-/// there, after new ones.
+/// Downloads the packages into `folder`: the kernel's, and the others. Updates apt's lists if they are outdated or
+/// missing.
 pub fn download(folder: &Path) -> Result<(PathBuf, Vec<PathBuf>), String> {
     let _ = fs::remove_dir_all(folder);
     if let Err(why) = fetch(folder) {
@@ -75,7 +75,7 @@ fn fetch(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Debian 13 renamed some libraries.
+/// The name of a library that Debian 13 renamed.
 fn available(name: &str) -> String {
     let shown = Command::new("apt-cache")
         .args(["show", "--no-all-versions", name])
@@ -107,7 +107,7 @@ pub fn name_of(path: &Path) -> String {
         .into_owned()
 }
 
-/// What is in a folder, sorted.
+/// Files in a folder, sorted.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
         .into_iter()

@@ -1,4 +1,4 @@
-//! Programs of ours that run in the guest, and building them.
+//! Our programs in the guest, and how to build them.
 
 use super::scenarios::Scenario;
 use crate::command::{self, cargo, target_dir};
@@ -12,14 +12,14 @@ use std::process::Command;
 /// A program of the workspace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Program {
-    /// An example of some package, with every assertion, built as tests are.
+    /// An example of some package, with all assertions, built as tests are.
     Example { name: &'static str },
-    /// `drover` itself, as it is shipped, or in the build that was asked for.
+    /// `drover` itself, in the release build or the requested one.
     Drover,
 }
 
 impl Program {
-    /// What it is called in the guest.
+    /// Name of the program in the guest.
     pub fn name(&self) -> &'static str {
         match self {
             Program::Example { name } => name,
@@ -27,7 +27,7 @@ impl Program {
         }
     }
 
-    /// Where its build is; `drover`'s in the folder of `profile`.
+    /// Path of its build; `drover`'s is in the folder of `profile`.
     pub fn path(&self, profile: &str) -> PathBuf {
         match self {
             Program::Example { name } => target_dir("debug").join("examples").join(name),
@@ -38,26 +38,26 @@ impl Program {
 }
 
 impl Program {
-    /// Its bytes without what debuggers read, which is four fifths of them: the guest unpacks them into its memory,
-    /// emulated. Panics still say where they are. `folder` is for the stripped copy.
+    /// Its bytes without debug information, which is four fifths of them: the emulated guest unpacks them into memory.
+    /// Panics still report locations. `folder` is for the stripped copy.
     pub fn contents(&self, profile: &str, folder: &Path) -> std::io::Result<Vec<u8>> {
         let (path, stripped) = (self.path(profile), folder.join("stripped"));
         let done = Command::new("strip").arg("-o").arg(&stripped).arg(&path).status();
         match done {
             Ok(status) if status.success() => fs::read(stripped),
-            // Nothing is wrong with the whole program.
+            // The unstripped program works, too.
             _ => fs::read(path),
         }
     }
 }
 
-/// What the scenarios need, each once.
+/// Programs that the scenarios need, without duplicates.
 pub fn of(scenarios: &[&Scenario]) -> BTreeSet<Program> {
     let all = scenarios.iter().flat_map(|scenario| scenario.programs);
     all.copied().collect()
 }
 
-/// Builds them, `drover` with `profile`.
+/// Builds the programs, `drover` with `profile`.
 pub fn build(programs: &BTreeSet<Program>, profile: &str) -> StepResult {
     if programs.contains(&Program::Drover) {
         command::run(&mut cargo(&[
@@ -72,8 +72,8 @@ pub fn build(programs: &BTreeSet<Program>, profile: &str) -> StepResult {
     build_examples(programs)
 }
 
-/// Builds the examples among them: of the whole workspace, or the libraries below them, which the tests' build has left
-/// with the features that all of it wants, would be built again with fewer.
+/// Builds the examples among them, with the whole workspace: otherwise the libraries, which the tests' build has left
+/// with the workspace's features, would be rebuilt with fewer.
 pub fn build_examples(programs: &BTreeSet<Program>) -> StepResult {
     let mut build = cargo(&["build", "--quiet", "--workspace"]);
     let mut any = false;

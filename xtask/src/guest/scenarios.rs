@@ -1,45 +1,45 @@
-//! The table of what runs in the guest. Adding a scenario is adding an entry.
+//! The table of scenarios in the guest. A new scenario is a new entry.
 //!
 //! A scenario's script runs under busybox's `sh` in the folder of the programs, with these variables:
 //!
 //! | variable | is |
 //! |---|---|
-//! | `A`, `B` | the two RDMA devices: `rxe0` and `rxe1`, or `rxe0` twice where it talks to itself |
+//! | `A`, `B` | the two RDMA devices: `rxe0` and `rxe1`, or `rxe0` twice in loopback |
 //! | `A_ADDR`, `B_ADDR` | their addresses: `10.9.0.1` and `10.9.0.2`, or the first twice |
 //! | `LOSS` | packets lost on the wire, percent |
 //!
 //! Its exit status is the verdict. Closing lines of test runners (`test result: ok. 3 passed; 0 failed; 1 ignored`) are
-//! counted; a script without any counts as one check. Everything that it started is killed when it ends.
+//! counted; a script without any counts as one check. All processes that it started are killed when it ends.
 
 use super::programs::Program;
 
-/// How the devices of a scenario are connected.
+/// Connection between the devices of a scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Network {
-    /// One device that talks to itself: what it sends never leaves its driver.
+    /// One device in loopback: its packets never leave the driver.
     Itself,
-    /// Two devices with a wire between them, which loses so many of the packets in each direction.
+    /// Two devices with a wire between them, which loses packets in each direction.
     Wire {
-        /// Percent.
+        /// Lost packets, percent.
         loss: u32,
     },
-    /// Two devices with a wire between them, on which packets stay for so long in each direction.
+    /// Two devices with a wire between them, which delays packets in each direction.
     SlowWire {
-        /// Milliseconds.
+        /// Delay, milliseconds.
         delay: u32,
     },
 }
 
-/// One thing to do in the guest.
+/// A scenario in the guest.
 pub struct Scenario {
-    /// For `--only`: words and hyphens.
+    /// Name for `--only`: words and hyphens.
     pub name: &'static str,
     pub network: Network,
-    /// What must be built; each is in the script's folder under its own name.
+    /// Programs to build; each is in the script's folder under its own name.
     pub programs: &'static [Program],
-    /// Lines of `sh`.
+    /// Script, lines of `sh`.
     pub script: &'static str,
-    /// Then it is killed and has failed. Several times what it takes on a quiet machine.
+    /// Time limit, seconds; then the scenario is killed and has failed. Several times its duration on a quiet machine.
     pub seconds: u32,
 }
 
@@ -60,7 +60,7 @@ const PROCESSES: Program = Program::Example {
     name: "herd_processes",
 };
 
-/// In the order in which they run.
+/// All scenarios, in the order of execution.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "verbs-itself",
@@ -176,7 +176,10 @@ pub const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// Those whose name is, or begins with, one of `only`; all of them if there is none. Errors: one that names nothing.
+/// The scenarios whose names equal or begin with one of `only`; all if it is empty.
+///
+/// # Errors
+/// An entry matches no scenario.
 pub fn chosen(only: &[String]) -> Result<Vec<&'static Scenario>, String> {
     let fits = |scenario: &Scenario, wish: &String| scenario.name.starts_with(wish.as_str());
     for wish in only {

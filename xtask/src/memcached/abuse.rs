@@ -1,5 +1,5 @@
-//! What nobody should do to a server, done to one: its memory stays within bounds, others are served, nothing is left
-//! behind. Each check is proven by a server, or an abuser, that it must catch.
+//! Misuses a server: its memory must stay within bounds, other clients must be served, and no resources be left behind.
+//! Each check is proven by a server, or an abuser, that it must catch.
 
 use super::server::{Kind, Server};
 use super::{folder, versus};
@@ -10,22 +10,22 @@ use crate::steps::{StepResult, Steps};
 /// Options.
 #[derive(clap::Args)]
 pub struct Args {
-    /// drover (its release build), or the path of another build of it
+    /// drover (the release build), or the path of another build
     #[arg(long, default_value = "drover")]
     pub server: String,
     /// Only this scenario
     #[arg(long)]
     pub only: Option<String>,
-    /// A small part of each, as in CI
+    /// Run a small part of each, as in CI
     #[arg(long)]
     pub short: bool,
-    /// What everything is drawn from
+    /// Seed
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
 
 impl Args {
-    /// What CI runs: half a minute.
+    /// Options of CI: half a minute.
     pub fn short() -> Args {
         Args {
             server: "drover".to_owned(),
@@ -36,7 +36,7 @@ impl Args {
     }
 }
 
-/// A scenario and the numbers of workers that it is run with.
+/// A scenario and the numbers of workers to run it with.
 const CASES: &[(&str, &[u32])] = &[
     ("idle", &[1, 2]),
     ("slow", &[1, 2]),
@@ -46,16 +46,16 @@ const CASES: &[(&str, &[u32])] = &[
     ("kill", &[2]),
 ];
 
-/// What must not go well.
+/// A run that must fail.
 struct Canary {
     scenario: &'static str,
-    /// Of the server: a limit is another, or none.
+    /// Flags of the server: a limit differs, or is absent.
     flags: &'static [&'static str],
-    /// Of the abuser.
+    /// Flags of the abuser.
     more: &'static [&'static str],
-    /// What must be said of it.
+    /// Text that the failure must contain.
     said: &'static str,
-    /// Takes the whole of the scenario.
+    /// Whether the whole scenario is needed.
     whole: bool,
 }
 
@@ -85,11 +85,11 @@ const CANARIES: &[Canary] = &[
         scenario: "flood",
         flags: &["-M"],
         more: &[],
-        // To whoever meets it first: the flood, or others.
+        // Whichever client hits it first: the flood, or others.
         said: "out of memory",
         whole: false,
     },
-    // More memory than the bound is made of.
+    // Uses more memory than the bound allows.
     Canary {
         scenario: "flood",
         flags: &["-m", "512"],
@@ -99,16 +99,16 @@ const CANARIES: &[Canary] = &[
     },
 ];
 
-/// Seconds that a canary waits for what never comes.
+/// Time limit of a canary, seconds.
 const CANARY_PATIENCE: &str = "5";
 /// `-m` of the servers.
 const MEMORY_MIB: &str = "64";
 
-/// All scenarios, then the canaries.
+/// Runs all scenarios, then the canaries.
 pub fn run(steps: &mut Steps, args: &Args) {
     let wanted = |scenario: &str| args.only.as_deref().is_none_or(|only| only == scenario);
     for &(scenario, workers) in CASES.iter().filter(|(scenario, _)| wanted(scenario)) {
-        // In CI with as many cores as there are.
+        // In CI only with as many workers as there are cores.
         let workers = if args.short {
             &workers[workers.len() - 1..]
         } else {
@@ -131,7 +131,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
     }
 }
 
-/// The scenario must fail, and say why.
+/// Checks that the scenario fails for the expected reason.
 fn noticed(args: &Args, canary: &Canary) -> StepResult {
     let more = [canary.more, &["--patience", CANARY_PATIENCE]].concat();
     match abuse(args, canary.scenario, 1, canary.flags, &more, !canary.whole) {
@@ -144,7 +144,10 @@ fn noticed(args: &Args, canary: &Canary) -> StepResult {
     }
 }
 
-/// One scenario against a server of its own. What is said of it; errors: what did not hold.
+/// Runs one scenario against a new server. Returns its summary.
+///
+/// # Errors
+/// The check that failed.
 fn abuse(
     args: &Args,
     scenario: &str,

@@ -1,4 +1,4 @@
-//! Real clients of memcached, as their users install them, against a server; and whether they notice lies.
+//! Real memcached clients, as users install them, against a server; and whether they notice changed answers.
 
 use super::server::{Kind, Server};
 use super::{built_versus, folder, load, versus};
@@ -27,7 +27,7 @@ impl Default for Args {
     }
 }
 
-/// What clients come from, and what proves them.
+/// Tools to install clients, and to prove their tests.
 pub const TOOLS: &[Tool] = &[
     ("python3", "python3", "runs clients written in Python"),
     ("npm", "npm", "installs a client written for Node"),
@@ -46,7 +46,7 @@ pub const TOOLS: &[Tool] = &[
     ("memcached", "memcached", "what the clients are proven with"),
 ];
 
-/// A client's round: its name, how it is started (the address follows), and the lies that it must notice.
+/// A client's test: its name, its command (the address follows), and the lies that it must notice.
 struct Round {
     name: &'static str,
     command: fn() -> Command,
@@ -101,19 +101,19 @@ const ROUNDS: &[Round] = &[
     },
 ];
 
-/// Workers of drover: requests cross between them.
+/// Flags of drover: two workers, so that requests are forwarded between them.
 const FLAGS: &[&str] = &["-t", "2"];
-/// Seconds that a round may take.
+/// Time limit of a client's test, seconds.
 const SECONDS_MAX: &str = "60";
 
-/// Installs clients as one step, then lets each do its round, on a server of its own, and through liars.
+/// Installs clients as one step, then runs each client's test on a new server, and through lying proxies.
 pub fn run(steps: &mut Steps, args: &Args) {
     if steps.run("clients are installed", prepare) {
         rounds(steps, args);
     }
 }
 
-/// All rounds, with clients that are installed.
+/// Runs all tests with installed clients.
 pub fn rounds(steps: &mut Steps, args: &Args) {
     for round in ROUNDS {
         steps.run(round.name, || {
@@ -149,7 +149,7 @@ fn play(round: &Round, server: SocketAddr) -> StepResult {
 }
 
 impl Round {
-    /// Each lie must make the round fail, and soon.
+    /// Each lie must make the test fail, and soon.
     fn notices_lies(&self, server: SocketAddr) -> StepResult {
         let mut counts = Counts::ONE;
         for lie in self.lies {
@@ -167,7 +167,7 @@ impl Round {
     }
 }
 
-/// `versus lie`; killed by its id when dropped.
+/// A `versus lie` process; killed by its id when dropped.
 struct Liar {
     child: Child,
     address: SocketAddr,
@@ -205,7 +205,8 @@ impl Drop for Liar {
     }
 }
 
-/// What Python's clients do besides over TCP. memcached has one door at a time, so this is drover's alone.
+/// Runs Python's clients on what they use besides TCP. memcached has one kind of listener at a time, so this is for
+/// drover only.
 fn by_other_doors(args: &Args) -> StepResult {
     if args.server == "memcached" {
         return Ok(Counts::default());
@@ -259,7 +260,7 @@ fn joined(server: SocketAddr) -> Vec<String> {
     vec![server.to_string()]
 }
 
-/// Where a language's clients are installed.
+/// Folder of a language's installed clients.
 fn place(language: &str) -> PathBuf {
     folder().join("clients").join(language)
 }
@@ -270,7 +271,10 @@ fn python(script: &str) -> Command {
     command
 }
 
-/// Everything from its own registry. Errors: what could not be installed; none is left out in silence.
+/// Installs all clients from their registries.
+///
+/// # Errors
+/// A client could not be installed; none is skipped silently.
 pub fn prepare() -> StepResult {
     setup::install(TOOLS)?;
     versus()?;
@@ -287,7 +291,7 @@ pub fn prepare() -> StepResult {
     command::run(build.env("CARGO_TARGET_DIR", target_dir("memcached").join("clients/rust")))
 }
 
-/// A virtual environment; Debian has what makes one in a package of its own.
+/// Makes a virtual environment; Debian has that tool in a separate package.
 fn install_python() -> StepResult {
     let interpreter = place("python").join("bin/python");
     if !interpreter.is_file() {

@@ -12,13 +12,13 @@ pub struct Args {
     /// drover (its release build), memcached, or the path of a build of drover
     #[arg(long, default_value = "drover")]
     pub server: String,
-    /// What everything is drawn from; without it a fresh seed, which is printed
+    /// Seed; without it a fresh one, which is printed
     #[arg(long)]
     pub seed: Option<u64>,
     /// The first stream, of 2000 commands
     #[arg(long, default_value_t = 0)]
     pub first: u64,
-    /// How many streams
+    /// Number of streams
     #[arg(long, default_value_t = STREAMS)]
     pub streams: u64,
 }
@@ -34,15 +34,15 @@ impl Default for Args {
     }
 }
 
-/// A million commands.
+/// A million commands in all.
 const STREAMS: u64 = 500;
-/// Streams in which a mistake on purpose must have been noticed.
+/// Number of streams in which a planted mistake must be noticed.
 const CANARY_STREAMS: u64 = 20;
 
-/// One thread, which never leaves a batch half done for another connection's sake, and none that moves items between
-/// LRU lists: an item that such a thread has in hand is not counted up in place. Items have much more space than they
-/// need: behind a number from 2^63 on memcached looks for a minus sign up to the next zero byte, which is then mostly in
-/// the same item's space, and not behind the pointers of its neighbour. So memcached always answers a stream alike.
+/// One thread, which never leaves a batch half done for another connection, and no thread that moves items between LRU
+/// lists, because an item that it holds is not counted up in place. Items have much more space than they need: after a
+/// number from 2^63 on memcached looks for a minus sign up to the next zero byte, which is then mostly in the same
+/// item, not after its neighbour's pointers. So memcached always answers a stream in the same way.
 const MEMCACHED: &[&str] = &[
     "-A",
     "-m",
@@ -56,23 +56,23 @@ const MEMCACHED: &[&str] = &[
     "-n",
     "1024",
 ];
-/// Two workers: keys and connections are each other's.
+/// Two workers: keys and connections are on both.
 const DROVER: &[&str] = &["-A", "-m", "1024", "-t", "2"];
 
-/// Streams that showed a difference once, and a few others, which are played whatever the fresh seed is: seed, the first
-/// stream, how many.
+/// Streams that once showed a difference, and a few others, run regardless of the fresh seed: seed, first stream,
+/// number of streams.
 const FIXED: &[(u64, u64, u64)] = &[
     (1, 0, 5),
-    // Keys in base64 were taken for plain ones with the same letters.
+    // Base64 keys were confused with plain ones of the same letters.
     (424_242, 158, 1),
-    // A value that grew beyond the limit for items by `prepend`.
+    // A `prepend` grew a value beyond the item limit.
     (22_783, 0, 1),
 ];
-/// The canaries are made in the same streams in every run: another seed might have no place for one of them.
+/// The canaries always use the same streams: with another seed one might have no place.
 const CANARY_SEED: u64 = 1;
 
-/// Canaries, which must be noticed between memcached and itself; then the comparison, of fixed streams and of fresh ones.
-/// With a seed it is of that seed only.
+/// Runs the canaries, which must be noticed between memcached and itself; then the comparison, of fixed and of fresh
+/// streams. With `--seed`, only of that seed.
 pub fn run(steps: &mut Steps, args: &Args) {
     steps.run("differ canaries", || {
         let streams = Streams {
@@ -101,14 +101,14 @@ pub fn run(steps: &mut Steps, args: &Args) {
     });
 }
 
-/// What is drawn.
+/// A selection of streams.
 struct Streams {
     seed: u64,
     first: u64,
     count: u64,
 }
 
-/// Compares; what differs is shown with the command that shows it again.
+/// Compares; a difference is shown with the command that repeats it.
 fn compare_and_tell(args: &Args, streams: &Streams) -> StepResult {
     let mut again = "cargo xtask differ".to_string();
     if args.server != Args::default().server {

@@ -1,4 +1,4 @@
-//! libmemcached's load generator, and whether the server counted what it did.
+//! libmemcached's load generator, with a check of the server's counters.
 
 use super::server::Server;
 use crate::command;
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 const CONCURRENCY: u64 = 8;
 const GETS_EACH: u64 = 3000;
-/// What is stored before: as many keys as each gets.
+/// Number of keys stored first: as many as each thread gets.
 const KEYS: u64 = GETS_EACH;
 
-/// Some threads get what was stored before: every get must be a hit, and the server must have seen exactly so many.
+/// Several threads get stored keys: every get must be a hit, and the server must have counted exactly these.
 pub fn run(server: &Server) -> StepResult {
     let before = stats(server.address())?;
     let mut slap = Command::new("timeout");

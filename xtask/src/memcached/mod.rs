@@ -1,6 +1,6 @@
-//! drover held against memcached: memcached's own tests, real clients, random command streams to both at once, abuse,
-//! and speed. Everything takes the server as an argument; with `--server memcached` it must go well too, which is its
-//! own test.
+//! Compares drover with memcached: memcached's own tests, real clients, random command streams to both, abuse, and
+//! speed. Every chore takes the server as an argument; with `--server memcached` it must pass too, which proves the
+//! chore.
 
 pub mod abuse;
 pub mod clients;
@@ -15,12 +15,12 @@ mod table;
 use crate::command::{self, cargo, target_dir};
 use std::path::PathBuf;
 
-/// Where sources are kept, and what servers and tests said.
+/// Folder of sources, and of the output of servers and tests.
 fn folder() -> PathBuf {
     target_dir("memcached")
 }
 
-/// The program that talks to servers, built as tests are.
+/// Builds `versus` as tests are built.
 fn versus() -> Result<std::process::Command, String> {
     command::run(&mut cargo(&[
         "build",
@@ -33,7 +33,7 @@ fn versus() -> Result<std::process::Command, String> {
     Ok(built_versus())
 }
 
-/// The same, if it has been built.
+/// The command of `versus`, if it has been built.
 fn built_versus() -> std::process::Command {
     std::process::Command::new(target_dir("debug").join("versus"))
 }

@@ -1,5 +1,5 @@
-//! The newest memcached that Debian has the source of, built here for `drover bench --vs memcached=PATH`: the machine's
-//! own release has an older one. Needs no rights and installs nothing.
+//! Builds the newest memcached in Debian's archive, for `drover bench --vs memcached=PATH`: the machine's own release
+//! has an older one. It needs no privileges and installs nothing.
 
 use super::folder;
 use super::source::{self, Release};
@@ -9,7 +9,7 @@ use crate::steps::{StepResult, Steps};
 use std::path::Path;
 use std::process::Command;
 
-/// Builds it and says where it is.
+/// Builds it and prints its path.
 pub fn run(steps: &mut Steps) {
     steps.run("newest memcached", build);
 }
@@ -40,7 +40,7 @@ fn build() -> StepResult {
     Ok(Counts::default())
 }
 
-/// What memcached is built with, unpacked beside it.
+/// Headers of libevent, which memcached needs, unpacked next to its source.
 fn headers_of_libevent(folder: &Path) -> Result<std::path::PathBuf, String> {
     let place = folder.join("libevent");
     command::run(

@@ -1,4 +1,4 @@
-//! Servers that speak memcached's protocol: what starts them, and one that runs.
+//! Servers that speak memcached's protocol: their command lines, and a running one.
 
 use crate::command::target_dir;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -7,12 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Whose server.
+/// Program of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// This program, which takes `serve`.
+    /// A build of drover, started with `serve`.
     Drover(PathBuf),
-    /// Debian's memcached, against which everything here must go well.
+    /// Debian's memcached, with which all checks must pass.
     Memcached,
 }
 
@@ -31,7 +31,7 @@ impl Kind {
         }
     }
 
-    /// The command before memcached's own flags; `%p` stands for a process id.
+    /// The command before memcached's own flags; `%p` is replaced by a process id.
     pub fn words(&self) -> Vec<String> {
         let words = |words: &[&str]| words.iter().map(ToString::to_string).collect();
         match self {
@@ -45,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// memcached does not run as root unless it is told to.
+    /// Flag that allows memcached to run as root.
     fn as_root(&self) -> &'static [&'static str] {
         match self {
             Kind::Memcached if is_root() => &["-u", "root"],
@@ -58,19 +58,19 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
-/// A server on a port of 127.0.0.1; killed by its id when dropped.
+/// A running server on a port of 127.0.0.1; killed by its id when dropped.
 pub struct Server {
     child: Child,
     port: u16,
 }
 
-/// Tries with another port before giving up: somebody may take it between our look and the server's.
+/// Attempts with another port: another process may take a port before the server does.
 const STARTS: usize = 5;
-/// Waits of 5 ms for the first connection.
+/// Attempts to connect first, 5 ms apart.
 const CONNECT_TRIES: usize = 4000;
 
 impl Server {
-    /// Starts `kind` with more flags; what it says goes to `log`.
+    /// Starts `kind` with additional flags; its output goes to `log`.
     pub fn start(kind: &Kind, flags: &[&str], log: &Path) -> Result<Server, String> {
         let mut last = String::new();
         for _ in 0..STARTS {
@@ -123,12 +123,12 @@ impl Server {
         Err("it does not listen".to_string())
     }
 
-    /// Its process id.
+    /// Process id of the server.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Where it listens.
+    /// Address of the server.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }

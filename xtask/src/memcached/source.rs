@@ -1,5 +1,5 @@
-//! memcached's source package, which has its tests: from the Debian archive that this machine gets its packages
-//! from. The machine's own lists of packages stay as they are: sources get lists in our folder.
+//! memcached's source package, which contains its tests, from the Debian archive of this machine's packages. The
+//! machine's own package lists stay unchanged: sources get lists in our folder.
 
 use crate::command;
 use crate::setup;
@@ -7,24 +7,27 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where apt is told what there is.
+/// Places of apt's list of archives.
 const LISTS: [&str; 2] = ["/etc/apt/sources.list", "/etc/apt/sources.list.d"];
-/// Written last into the unpacked folder: it is whole.
+/// Marker file in the unpacked folder, written last: the folder is complete.
 const WHOLE: &str = "unpacked-whole";
 
-/// Which release's source.
+/// Release of the source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Release {
-    /// What this machine's packages come from.
+    /// The release of this machine's packages.
     Own,
-    /// Debian's newest, from the same archive.
+    /// Debian's newest release, from the same archive.
     Newest,
 }
 
 /// Debian's name of its newest packages.
 const NEWEST: &str = "sid";
 
-/// The unpacked source below `folder`; downloaded unless it is there. Errors: no archive, or no such package.
+/// The unpacked source below `folder`; downloaded if missing.
+///
+/// # Errors
+/// No archive, or no such package.
 pub fn unpacked(folder: &Path, release: Release) -> Result<PathBuf, String> {
     let place = folder.join("source");
     if place.join(WHOLE).is_file() {
@@ -44,7 +47,7 @@ pub fn unpacked(folder: &Path, release: Release) -> Result<PathBuf, String> {
         return Err(format!("no archive is named in {}", LISTS.join(" or ")));
     }
     command::run(apt(folder).arg("update"))?;
-    // Mirrors drop the description of what the newest release has just replaced before its archive.
+    // Mirrors drop the description of a replaced package before its archive.
     let downloaded = command::run(apt(folder).args(["source", "--download-only", "memcached"]));
     let archive = newest_archive(folder).map_err(|why| downloaded.err().unwrap_or(why))?;
     let mut tar = Command::new("tar");
@@ -57,7 +60,7 @@ pub fn unpacked(folder: &Path, release: Release) -> Result<PathBuf, String> {
     Ok(place)
 }
 
-/// `apt-get` that looks at our folder only, besides the keys of the machine.
+/// `apt-get` that uses our folder only, except for the machine's keys.
 fn apt(folder: &Path) -> Command {
     let place = |name: &str| folder.join("apt").join(name).display().to_string();
     let mut command = Command::new("apt-get");
@@ -86,7 +89,7 @@ fn newest_archive(folder: &Path) -> Result<PathBuf, String> {
         .ok_or("the source package has no archive".to_string())
 }
 
-/// Copies the machine's lists as lists of sources; how many there are.
+/// Writes the machine's lists as lists of sources; returns how many archives there are.
 fn write_source_lists(to: &Path, release: Release) -> Result<usize, String> {
     let mut files = vec![PathBuf::from(LISTS[0])];
     let parts = fs::read_dir(LISTS[1]).into_iter().flatten().flatten();
@@ -113,7 +116,7 @@ fn write_source_lists(to: &Path, release: Release) -> Result<usize, String> {
     Ok(known)
 }
 
-/// The older form, one line an archive: those of Debian's own packages.
+/// Parses the older format, one line per archive, for Debian's own packages.
 fn sources_of_lines(text: &str) -> String {
     let lines = text
         .lines()
@@ -123,7 +126,7 @@ fn sources_of_lines(text: &str) -> String {
         .collect()
 }
 
-/// The newer form, paragraphs of fields.
+/// Parses the newer format, paragraphs of fields.
 fn sources_of_stanzas(text: &str) -> String {
     let stanzas = text
         .split("\n\n")
@@ -136,7 +139,7 @@ fn sources_of_stanzas(text: &str) -> String {
     stanzas.map(each).collect()
 }
 
-/// The same archives with their newest release; those of fixes to a release have none.
+/// The same archives with their newest release; archives of security fixes have none.
 fn newest(text: &str) -> String {
     let stanza = |stanza: &&str| !stanza.contains("security");
     let change = |line: &str| match line.split_once(' ') {
@@ -157,12 +160,12 @@ fn newest(text: &str) -> String {
         .collect()
 }
 
-/// Other archives (of a cloud, of a language) often have no sources at all, and then apt fails.
+/// Whether an archive is Debian's. Others (of a cloud, of a language) often have no sources, and then apt fails.
 fn is_debian(text: &str) -> bool {
     text.contains("debian") && text.contains(" main")
 }
 
-/// What unpacks and runs it.
+/// Tools to unpack and run it.
 pub const TOOLS: &[setup::Tool] = &[
     (
         "memcached",

@@ -1,5 +1,4 @@
-//! memcached's own tests, run against a server: each file of them is in [`table`](super::table), and it must do what
-//! the table says.
+//! Runs memcached's own tests against a server: [`table`](super::table) lists each test file and its expected result.
 
 use super::server::{Kind, Server};
 use super::table::{Fit, Line, TABLE};
@@ -24,16 +23,16 @@ pub struct Args {
     /// Only files whose names contain this
     #[arg(long)]
     pub only: Option<String>,
-    /// Files run side by side: most of their time they wait
+    /// Number of files to run in parallel: they mostly wait
     #[arg(long, default_value_t = 8)]
     pub jobs: usize,
-    /// Those too that do not apply: they must fail, or the table is wrong
+    /// Run inapplicable files too: they must fail, or the table is wrong
     #[arg(long)]
     pub all: bool,
 }
 
 impl Args {
-    /// What CI runs: a minute or so, most of it waiting.
+    /// Options of CI: about a minute, mostly waiting.
     pub fn all_that_applies() -> Args {
         Args {
             server: "drover".to_string(),
@@ -44,24 +43,24 @@ impl Args {
     }
 }
 
-/// No file may take longer, in seconds; those that do not apply get less, since many of them wait for ever.
+/// Time limit of a file, seconds; inapplicable files get less, because many of them wait for ever.
 const SECONDS: u32 = 80;
 const SECONDS_OTHERS: u32 = 20;
-/// What `timeout` ends with when time was up, and when even that did not end it.
+/// Exit statuses of `timeout` after a time-out, and after a kill.
 const TIME_UP: [&str; 2] = ["124", "137"];
 
-/// What one file did.
+/// Result of one file.
 struct Outcome {
     line: &'static Line,
-    /// How many there are, if it says so.
+    /// Number of planned assertions, if the file says it.
     planned: Option<usize>,
-    /// Numbers of the assertions that hold.
+    /// Numbers of the assertions that passed.
     held: BTreeSet<usize>,
-    /// Numbers of those that do not.
+    /// Numbers of the assertions that failed.
     failed: BTreeSet<usize>,
-    /// Those it skipped, with its reason.
+    /// Skipped assertions, with the file's reason.
     skips: Vec<String>,
-    /// Why all of it was skipped, as it says itself.
+    /// The file's reason, if it skipped everything.
     skipped: Option<String>,
     status: String,
     said: PathBuf,
@@ -81,11 +80,11 @@ impl Outcome {
         }
     }
 
-    /// All that applies holds, and nothing that is said not to apply does.
+    /// Whether everything applicable passed, and nothing listed as inapplicable did.
     fn passed(&self) -> bool {
         let broken = self.broken();
         let excused: BTreeSet<usize> = self.line.excused().collect();
-        // A file that dies of what does not apply ends with any status, but it ends by itself.
+        // A file that fails on an inapplicable part may have any exit status, but must end by itself.
         let ended = match excused.is_empty() {
             true => self.status == "0",
             false => !TIME_UP.contains(&self.status.as_str()),
@@ -93,12 +92,12 @@ impl Outcome {
         ended && broken == excused && self.asserted() > 0 && self.skipped.is_none()
     }
 
-    /// Assertions that were made and hold.
+    /// Number of assertions made and passed.
     fn asserted(&self) -> usize {
         self.held.len() - self.skips.len()
     }
 
-    /// Assertions that do not hold, or were planned and never made.
+    /// Assertions that failed, or were planned and never made.
     fn broken(&self) -> BTreeSet<usize> {
         let planned = (1..=self.planned.unwrap_or(0)).filter(|number| !self.held.contains(number));
         planned.chain(self.failed.iter().copied()).collect()
@@ -124,14 +123,14 @@ fn suite(args: &Args) -> StepResult {
     Ok(sum_up(&outcomes, &kind))
 }
 
-/// Source and tools; what CI does beside its builds.
+/// Prepares source and tools; CI runs it in parallel with its builds.
 pub fn prepare() -> Result<PathBuf, String> {
     crate::setup::install(source::TOOLS)?;
     install_tls()?;
     source::unpacked(&folder().join("memcached-source"), source::Release::Own)
 }
 
-/// Perl's TLS sockets are no program: [`has`](crate::command::has) cannot see whether they are there.
+/// Perl's TLS sockets are a library, which [`has`](crate::command::has) cannot find.
 const TLS: crate::setup::Tool = (
     "IO::Socket::SSL",
     "libio-socket-ssl-perl",
@@ -147,7 +146,7 @@ fn install_tls() -> StepResult {
     crate::setup::install_where(&[TLS], |name| has_beside_tls(name, has_tls))
 }
 
-/// What installs it is a program like any other.
+/// Whether a tool is installed: `has_tls` says so for Perl's TLS sockets, `has` for programs.
 fn has_beside_tls(name: &str, has_tls: bool) -> bool {
     match name == TLS.0 {
         true => has_tls,
@@ -155,7 +154,7 @@ fn has_beside_tls(name: &str, has_tls: bool) -> bool {
     }
 }
 
-/// What does not apply to drover may well pass on memcached, and needs nobody's minute unless it is asked for.
+/// Whether a file is run. Inapplicable ones may pass on memcached, and run only on request.
 fn is_run(line: &Line, kind: &Kind, args: &Args) -> bool {
     match line.fit {
         Fit::Nothing(_) => false,
@@ -185,14 +184,14 @@ fn run_all(lines: &[&'static Line], kind: &Kind, place: &Path, jobs: usize) -> V
             scope.spawn(|| {
                 while let Some(line) = lines.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let outcome = run_file(line, kind, place);
-                    let mut done = done.lock().expect("nobody panics with it");
+                    let mut done = done.lock().expect("no thread panics with the lock");
                     tell(&outcome);
                     done.push(outcome);
                 }
             });
         }
     });
-    let mut outcomes = done.into_inner().expect("nobody panics with it");
+    let mut outcomes = done.into_inner().expect("no thread panics with the lock");
     outcomes.sort_by_key(|outcome| outcome.line.file);
     outcomes
 }
@@ -209,7 +208,7 @@ fn run_file(line: &'static Line, kind: &Kind, place: &Path) -> Outcome {
     outcome
 }
 
-/// Runs a file to its end and ends whatever it started; its exit status in words.
+/// Runs a file to its end, kills all processes that it started, and returns its exit status as text.
 fn perl(line: &Line, kind: &Kind, place: &Path, said: &Path) -> Result<String, String> {
     let home = home_of(line.file, place)?;
     let server = match line.fit {
@@ -243,7 +242,7 @@ fn perl(line: &Line, kind: &Kind, place: &Path, said: &Path) -> Result<String, S
     if let Some(server) = &server {
         command.env("T_MEMD_USE_DAEMON", server.address().to_string());
     }
-    // What it starts is in its group: a file that dies leaves servers behind.
+    // Its processes share its group: a file that dies leaves servers behind.
     let child = command
         .stdin(Stdio::null())
         .stdout(to)
@@ -262,7 +261,7 @@ fn perl(line: &Line, kind: &Kind, place: &Path, said: &Path) -> Result<String, S
         .map_or_else(|| status.to_string(), |code| code.to_string()))
 }
 
-/// A folder that looks like memcached's build: links to its files, and our programs where its own would be.
+/// A folder that looks like memcached's build: links to its files, and our programs in place of its own.
 fn home_of(file: &str, place: &Path) -> Result<PathBuf, String> {
     let home = folder().join("homes").join(file);
     let _ = fs::remove_dir_all(&home);
@@ -273,7 +272,7 @@ fn home_of(file: &str, place: &Path) -> Result<PathBuf, String> {
         }
         fs::write(home.join("RealTime.pm"), include_str!("RealTime.pm"))?;
         program(&home.join("memcached-debug"), include_str!("wrapper.pl"))?;
-        // memcached's own is a program that limits time; we limit the whole file's.
+        // memcached's own program limits time; we limit the whole file's.
         program(&home.join("timedrun"), "#!/bin/sh\nshift\nexec \"$@\"\n")
     };
     make().map_err(|e| format!("{}: {e}", home.display()))?;
@@ -285,10 +284,10 @@ fn program(path: &Path, text: &str) -> std::io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }
 
-/// Suboptions of -o that mean nothing to a server: those of debugging builds to any that is shipped.
+/// Suboptions of -o that do not apply: those of debugging builds on a shipped build.
 const DROPS: &str = "relaxed_privileges";
 
-/// Reads what a file says: TAP, of which everything but plans, verdicts and directives is comment.
+/// Parses a file's output: TAP, of which everything except plans, verdicts and directives is comment.
 fn count(text: &str, outcome: &mut Outcome) {
     for line in text.lines() {
         let upper = line.to_ascii_uppercase();
@@ -313,7 +312,7 @@ fn count(text: &str, outcome: &mut Outcome) {
     }
 }
 
-/// Says what became of a file as soon as it has ended.
+/// Prints a file's result as soon as it has ended.
 fn tell(outcome: &Outcome) {
     let (file, passed) = (outcome.line.file, outcome.passed());
     match outcome.line.fit {
@@ -334,7 +333,7 @@ fn tell(outcome: &Outcome) {
     }
 }
 
-/// Files that pass, that fail, and that do not apply, each of these with its reason.
+/// Sums up the files that pass, fail, and do not apply, with reasons.
 fn sum_up(outcomes: &[Outcome], kind: &Kind) -> Counts {
     let mut counts = Counts::default();
     for outcome in outcomes {
@@ -366,7 +365,7 @@ fn sum_up(outcomes: &[Outcome], kind: &Kind) -> Counts {
     counts
 }
 
-/// How many failed assertions are shown of each file.
+/// Maximum number of failed assertions to show per file.
 const SHOWN: usize = 12;
 
 fn complain(outcome: &Outcome) {

@@ -1,44 +1,44 @@
-//! Each file of memcached's suite: how it is run against drover, or why it does not apply. What takes longest stands
-//! first, so that it is not what all wait for at the end.
+//! Each file of memcached's suite: how it runs against drover, or why it does not apply. Long files come first, so that
+//! the end does not wait for them.
 
-/// How a file is run.
+/// How to run a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fit {
-    /// Against a server that runs already, a fresh one.
+    /// Against a fresh, running server.
     Running,
-    /// It starts servers itself, with flags.
+    /// The file starts servers itself, with flags.
     Own,
-    /// The same over TLS.
+    /// As `Own`, over TLS.
     Tls,
-    /// It does not apply, and would fail: why.
+    /// The file does not apply and would fail, for this reason.
     No(&'static str),
-    /// It would pass without any server: why.
+    /// The file would pass without any server, for this reason.
     Nothing(&'static str),
 }
 
 /// A file of the suite.
 #[derive(Debug)]
 pub struct Line {
-    /// Its name below `t/`.
+    /// Path of the file below `t/`.
     pub file: &'static str,
-    /// How it is run.
+    /// How to run it.
     pub fit: Fit,
-    /// Assertions that do not apply, by number, first and last of a row of them, and why. They must fail.
+    /// Ranges of assertions that do not apply (first, last, reason). They must fail.
     pub but: &'static [(usize, usize, &'static str)],
 }
 
-/// A file of which everything applies, or nothing.
+/// A file that applies completely, or not at all.
 pub const fn line(file: &'static str, fit: Fit) -> Line {
     Line { file, fit, but: &[] }
 }
 
 impl Line {
-    /// The same without these assertions.
+    /// This line without these assertions.
     pub const fn but(self, but: &'static [(usize, usize, &'static str)]) -> Line {
         Line { but, ..self }
     }
 
-    /// Numbers of the assertions that do not apply.
+    /// Numbers of the inapplicable assertions.
     pub fn excused(&self) -> impl Iterator<Item = usize> {
         self.but.iter().flat_map(|&(first, last, _)| first..=last)
     }
@@ -46,7 +46,7 @@ impl Line {
 
 use Fit::{No, Nothing, Own, Running, Tls};
 
-/// All of them, as of memcached 1.6.18.
+/// All files, as of memcached 1.6.18.
 #[rustfmt::skip]
 pub const TABLE: &[Line] = &[
     line("getset.t", Running),
@@ -89,9 +89,9 @@ pub const TABLE: &[Line] = &[
     line("quit.t", Running),
     line("stats-detail.t", Running),
     line("stats.t", Own).but(&[
-        (1, 1, "wants exactly memcached's 83 counters; drover tells those it counts"),
-        (17, 17, "get_flushed: flush_all forgets at once, so that nobody meets what was flushed"),
-        (20, 21, "lrutail_reflocked, time_in_listen_disabled_us: nobody counts them"),
+        (1, 1, "expects exactly memcached's 83 counters; drover reports those it counts"),
+        (17, 17, "get_flushed: flush_all forgets at once, so no get finds a flushed item"),
+        (20, 21, "lrutail_reflocked, time_in_listen_disabled_us: drover does not count them"),
         (32, 32, "`stats cachedump` of slab class 1; metadump lists all items"),
         (91, 91, "get_flushed, as above"),
         (103, 103, "lrutail_reflocked, as above"),
@@ -104,7 +104,7 @@ pub const TABLE: &[Line] = &[
     line("watcher_connid.t", Own),
     line("restart.t", No("a memory file of memcached's own form, and counters kept in it; drover's is tested by drover's tests")),
     line("00-startup.t", Own).but(&[
-        (13, 13, "-B binary: drover has no binary protocol, and says so"),
+        (13, 13, "-B binary: drover refuses the binary protocol"),
         (16, 16, "-vv -B binary, as above"),
     ]),
     line("64bit.t", No("wants allocations of memcached's slabs to be faked")),
@@ -118,7 +118,7 @@ pub const TABLE: &[Line] = &[
     line("extstore-jbod.t", No("items on flash; drover keeps them in memory")),
     line("extstore.t", No("items on flash; drover keeps them in memory")),
     line("conn-limits.t", No("wants a multiget refused for want of response objects; drover's budget makes the reader wait")),
-    line("daemonize.t", No("-d: a service manager does this better, and drover says so")),
+    line("daemonize.t", No("-d: drover refuses it and points to a service manager")),
     line("dyn-maxbytes.t", No("memory given back by slabs, page by page, in three seconds")),
     line("evictions.t", Nothing("asks whether evictions of slab class 31 are other than \"0\", which no number at all is too")),
     line("issue_22.t", No("evictions of slab class 31; drover has no slabs")),

@@ -1,17 +1,17 @@
-//! Dependencies point one way, and each foreign one has a sentence.
+//! Dependencies point one way, and each foreign one has a comment with the reason.
 //!
-//! The allowed edges stand in ARCHITECTURE.md, in the block that begins with [`FENCE`], one line per crate:
-//! `name: crates it uses | dev: crates its tests use`. What no table may allow is checked besides.
+//! ARCHITECTURE.md lists the allowed edges, in the block that begins with [`FENCE`], one line per crate: `name: crates
+//! it uses | dev: crates its tests use`. Edges that no table may allow are checked too.
 
 use super::{Tree, Violation};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where the table stands.
+/// Document with the table.
 const TABLE: &str = "ARCHITECTURE.md";
 /// First line of the table.
 const FENCE: &str = "```dependencies";
-/// Package names are crate folders with this in front; the binary's is its folder.
+/// Prefix of package names before the crate's folder name; the binary has none.
 const PREFIX: &str = "drover-";
 /// Crates that may name a provider: they choose one at run time, or are for tests, which open them all.
 const LEAVES: &[&str] = &[
@@ -32,8 +32,8 @@ struct Edges {
     dev: BTreeSet<String>,
 }
 
-/// Every edge of every Cargo.toml stands in the table, every line of the table is an edge, and the
-/// invariants hold whatever the table says.
+/// Every edge of every Cargo.toml is in the table, every line of the table is an edge, and the invariants hold
+/// regardless of the table.
 pub fn edges(tree: &Tree) -> Vec<Violation> {
     let Some(file) = tree.file(TABLE) else {
         return vec![Violation::new(
@@ -66,7 +66,7 @@ pub fn edges(tree: &Tree) -> Vec<Violation> {
     found
 }
 
-/// Every foreign dependency in the root Cargo.toml says why it is there.
+/// Every foreign dependency in the root Cargo.toml has a comment with the reason.
 pub fn sentences(tree: &Tree) -> Vec<Violation> {
     let Some(file) = tree.file("Cargo.toml") else {
         return Vec::new();
@@ -115,10 +115,10 @@ fn compare(
     new.chain(stale).collect()
 }
 
-/// What no table may allow.
+/// The reason why an edge is forbidden regardless of the table.
 fn forbidden(from: &str, to: &str) -> Option<String> {
     let is_system = |name: &str| name.starts_with("kv-");
-    // The suite tests providers; who may link it is a rule of floors.
+    // The suite tests providers; the rule of floors says which crates may link it.
     let is_provider = |name: &str| name.starts_with("verbs-") && name != "verbs-suite";
     if is_system(from) && is_system(to) {
         return Some(format!(
@@ -141,7 +141,7 @@ fn forbidden(from: &str, to: &str) -> Option<String> {
     (!floor.contains(&to)).then(|| format!("`{from}` uses `{to}`: it rests on {} only", floor.join(", ")))
 }
 
-/// In the package's Cargo.toml.
+/// A violation in the package's Cargo.toml.
 fn at(package: &Value, message: impl Into<String>) -> Violation {
     let manifest = package["manifest_path"].as_str().unwrap_or_default();
     let start = manifest.rfind("/crates/").map_or(0, |slash| slash + 1);

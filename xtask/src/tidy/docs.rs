@@ -1,11 +1,11 @@
-//! Documents point at things that exist.
+//! Documents refer only to things that exist.
 
 use super::{Tree, Violation};
 
-/// Folders of the workspace that documents speak of in backticks.
+/// Folders of the workspace that documents mention in backticks.
 const ROOTS: &[&str] = &["crates/", "docs/", "examples/", "fuzz/", "xtask/", ".ci/"];
 
-/// `[text](target)` in Markdown leads to a file of the tree.
+/// Every `[text](target)` in Markdown refers to a file of the tree.
 pub fn links(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     for file in tree.markdown() {
@@ -25,7 +25,7 @@ pub fn links(tree: &Tree) -> Vec<Violation> {
     found
 }
 
-/// Paths of the workspace in backticks exist: a map that points at moved files is worse than none.
+/// Paths of the workspace in backticks exist.
 pub fn paths(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     for file in tree.markdown() {
@@ -40,10 +40,10 @@ pub fn paths(tree: &Tree) -> Vec<Violation> {
     found
 }
 
-/// The lists of what the systems' tests cover.
+/// Lists of the systems' test coverage.
 const COVERAGE: [&str; 3] = ["docs/herd-tests.md", "docs/pilaf-tests.md", "docs/farm-tests.md"];
 
-/// Tests that the list of coverage names exist: a promise kept by a test that was renamed is none.
+/// Tests named in the coverage lists exist.
 pub fn tests(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     for file in tree
@@ -91,7 +91,7 @@ fn outside_fences(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Targets of the links of a line that are files.
+/// File targets of a line's links.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     line.split("](")
         .skip(1)

@@ -1,11 +1,11 @@
-//! The folders of `crates/` are floors: no dependency points from a lower one to a higher one, and only the lab's
-//! crates link what injects faults.
+//! The folders of `crates/` are floors: no dependency points from a lower floor to a higher one, and only the lab's
+//! crates link fault injectors.
 
 use super::{Tree, Violation};
 use serde_json::Value;
 use std::path::Path;
 
-/// From the bottom up. The binary has a folder of its own above them.
+/// Floors from the bottom up. The binary's folder is above them.
 const FLOORS: &[&str] = &[
     "foundation",
     "fabrics",
@@ -16,14 +16,14 @@ const FLOORS: &[&str] = &[
     "lab",
     "drover",
 ];
-/// Tests that are crates of their own may use everything, as tests may.
+/// Crates that are tests and may use everything, as tests may.
 const TESTS: &[&str] = &["fuzz-targets"];
-/// The floor of what measures and tests.
+/// The floor of measurements and tests.
 const LAB: &str = "lab";
 /// The folder of the conformance suite, the reference provider and the fault injector.
 const SUITE: &str = "verbs-suite";
 
-/// Every crate stands on a floor, in a folder that has its name, and uses crates of its floor and of those below.
+/// Every crate is on a floor, in a folder with its name, and uses crates of its floor and of lower ones.
 pub fn floors(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     for package in tree.members() {
@@ -57,12 +57,12 @@ pub fn floors(tree: &Tree) -> Vec<Violation> {
     found
 }
 
-/// Only tests and crates of `lab` link the suite that providers are tested with: it injects faults and breaks rules on
+/// Only tests and crates of `lab` link the conformance suite of providers: it injects faults and breaks rules on
 /// purpose.
 ///
-/// Shipping crates are all floors below `lab`, and the crate of the binary. The binary still contains `Faulty`, because
-/// `drover sim` plays the rooms of `swarm`; that edge belongs to `swarm`, a crate of `lab`, and nothing that serves
-/// or asks for keys can reach it.
+/// Shipping crates are all floors below `lab`, and the binary's crate. The binary still contains `Faulty`, because
+/// `drover sim` runs the clusters of `swarm`; that edge belongs to `swarm`, a crate of `lab`, and no code that serves
+/// or requests keys can reach it.
 pub fn suite(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     for package in tree.members() {
@@ -82,7 +82,7 @@ pub fn suite(tree: &Tree) -> Vec<Violation> {
     found
 }
 
-/// What a package uses outside its tests.
+/// Crates that a package uses outside its tests.
 fn uses(package: &Value) -> impl Iterator<Item = Location> {
     let dependencies = package["dependencies"].as_array().into_iter().flatten();
     dependencies
@@ -90,7 +90,7 @@ fn uses(package: &Value) -> impl Iterator<Item = Location> {
         .filter_map(|dependency| Location::of(Path::new(dependency["path"].as_str()?)))
 }
 
-/// The floor and the folder of a crate.
+/// Floor and folder of a crate.
 struct Location {
     floor: String,
     folder: String,
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// What is said of a package in `crates/<folder>` that uses, and whose tests use, crates in such folders.
+    /// Messages about a package in `crates/<folder>` that uses crates in folders `uses`, and whose tests use `dev`.
     fn messages(name: &str, folder: &str, uses: &[&str], dev: &[&str]) -> Vec<String> {
         messages_of(floors, name, folder, uses, dev)
     }

@@ -1,8 +1,8 @@
-//! Every dependency may be used by everybody: its licence expression can be met by permissive licences.
+//! The licence expression of every dependency can be met by permissive licences.
 
 use super::{Tree, Violation};
 
-/// Licences that ask for nothing but their notice.
+/// Licences that require only their notice.
 const ALLOWED: &[&str] = &[
     "MIT",
     "MIT-0",
@@ -22,7 +22,7 @@ const ALLOWED: &[&str] = &[
     "0BSD",
 ];
 
-/// Dependencies whose licence is missing or asks for more.
+/// Dependencies whose licence is missing or requires more.
 pub fn allowed(tree: &Tree) -> Vec<Violation> {
     let foreign = tree.packages().filter(|package| !package["source"].is_null());
     foreign
@@ -37,9 +37,9 @@ pub fn allowed(tree: &Tree) -> Vec<Violation> {
         .collect()
 }
 
-/// Whether the SPDX `expression` can be met by allowed licences: some side of an OR, both sides of an AND.
+/// Whether allowed licences can meet the SPDX `expression`: some side of an OR, both sides of an AND.
 fn is_met(expression: &str) -> bool {
-    let expression = expression.replace('/', " OR "); // how older packages write it
+    let expression = expression.replace('/', " OR "); // as older packages write it
     let tokens = expression.replace('(', " ( ").replace(')', " ) ");
     let tokens: Vec<&str> = tokens.split_whitespace().collect();
     let mut at = 0;

@@ -1,7 +1,7 @@
-//! What no compiler checks, as rules over the tracked files and `cargo metadata`.
+//! Rules that no compiler checks, over the tracked files and `cargo metadata`.
 //!
-//! Every rule is a function from the [`Tree`] to its violations; [`RULES`] lists them all. Each has a test
-//! that plants a violation and sees it reported, so a rule that went blind is noticed.
+//! Every rule is a function from the [`Tree`] to its violations; [`RULES`] lists them. Each has a test with a planted
+//! violation, so a rule that stops working is noticed.
 
 mod dependencies;
 mod docs;
@@ -18,16 +18,16 @@ use std::fmt;
 use std::path::Path;
 pub use tree::Tree;
 
-/// One thing to mend.
+/// A violation of a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
     /// The file, relative to the root of the workspace.
     pub path: String,
-    /// The line, from 1; 0 when the whole file is meant.
+    /// The line, from 1; 0 for the whole file.
     pub line: usize,
-    /// What is wrong and what to do instead.
+    /// The problem and its remedy.
     pub message: String,
-    /// Only a hint: shown, but not a failure.
+    /// Whether it is only a hint: shown, but not a failure.
     pub warning: bool,
 }
 
@@ -66,7 +66,7 @@ const RULES: &[(&str, Rule)] = &[
     ("cited sources", sources::defined),
 ];
 
-/// What all rules found.
+/// Violations of all rules.
 pub struct Report {
     found: Vec<(&'static str, Violation)>,
 }
@@ -85,12 +85,12 @@ fn apply(tree: &Tree) -> Report {
 }
 
 impl Report {
-    /// Whether nothing but hints was found.
+    /// Whether there are only hints.
     pub fn is_clean(&self) -> bool {
         self.found.iter().all(|(_, violation)| violation.warning)
     }
 
-    /// One line for the table of steps.
+    /// Summary for the table of steps.
     pub fn summary(&self) -> String {
         let count = self
             .found

@@ -1,5 +1,5 @@
-//! A file is one idea: 100 to 350 lines feel right, and nothing is over [`LINES_MAX`]. What is larger than
-//! that already stands in the ratchet file and may only shrink.
+//! A file is one idea: 100 to 350 lines are normal, and [`LINES_MAX`] is the limit. Longer files that existed before
+//! the rule are in the ratchet file and may only shrink.
 
 use super::{Tree, Violation};
 use std::collections::BTreeMap;
@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 const LINES_HINT: usize = 500;
 /// More lines than this fail, unless the ratchet file allows them.
 const LINES_MAX: usize = 800;
-/// Lines of a numbered example: it fits on two screens.
+/// Maximum lines of a numbered example: it fits on two screens.
 const EXAMPLE_LINES_MAX: usize = 100;
-/// Bytes of any tracked file: nothing generated gets in.
+/// Maximum bytes of any tracked file, to keep generated files out.
 const BYTES_MAX: u64 = 200_000;
-/// `path lines`, one a line: files that were too long when the rule came.
+/// Ratchet file: `path lines`, one file per line, for files that were too long when the rule came.
 const RATCHET: &str = "xtask/sizes.txt";
 
 /// Too many lines of Rust, too many bytes of anything, and ratchet entries that can be tightened.

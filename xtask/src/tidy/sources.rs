@@ -1,15 +1,15 @@
-//! Every source that a comment cites by key, like `[HERD §3.2]`, is spelled out in docs/sources.md.
+//! docs/sources.md defines every source that a comment cites by key, like `[HERD §3.2]`.
 
 use super::tree::comment_of;
 use super::{Tree, Violation};
 use std::collections::BTreeSet;
 
-/// Where the keys are defined: as a list or heading that begins with the key in brackets.
+/// Document that defines the keys: list items or headings that begin with the key in brackets.
 const LIST: &str = "docs/sources.md";
-/// This rule speaks of keys without citing them.
+/// This file mentions keys without citing them.
 const HERE: &str = "xtask/src/tidy/sources.rs";
 
-/// Citations whose key is not defined.
+/// Reports citations whose key is not defined.
 pub fn defined(tree: &Tree) -> Vec<Violation> {
     let known: BTreeSet<&str> = tree
         .file(LIST)
@@ -44,8 +44,8 @@ fn keys_defined(text: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Keys cited in a comment: `[KEY]` or `[KEY place]`, in backticks of their own or without any. Brackets
-/// inside longer code, as in `program [OPTION]`, are no citations.
+/// Keys cited in a comment: `[KEY]` or `[KEY place]`, alone in backticks or without any. Brackets inside longer code,
+/// as in `program [OPTION]`, are not citations.
 fn citations(comment: &str) -> impl Iterator<Item = &str> {
     comment.match_indices('[').filter_map(|(at, _)| {
         let (before, rest) = (&comment[..at], &comment[at + 1..]);
@@ -56,8 +56,8 @@ fn citations(comment: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Capitals and digits (`HERD`, `A16`, `IBTA`), a name with a year (`Lowe17`), or a project with a hyphen
-/// (`rdma-core`); links to Rust items look different.
+/// Whether a word is a key: capitals and digits (`HERD`, `A16`, `IBTA`), a name with a year (`Lowe17`), or a project
+/// with a hyphen (`rdma-core`). Links to Rust items look different.
 fn is_key(word: &str) -> bool {
     let all = |test: fn(char) -> bool| word.chars().all(test);
     let has_letter = word.contains(|c: char| c.is_ascii_alphabetic());

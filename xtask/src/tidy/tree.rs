@@ -1,4 +1,4 @@
-//! The workspace as the rules see it: its files and what cargo says of its packages.
+//! The workspace as input of the rules: its files and cargo's metadata of its packages.
 
 use serde_json::Value;
 use std::path::Path;
@@ -6,19 +6,19 @@ use std::process::Command;
 
 /// All files that git tracks or would track, and the packages.
 pub struct Tree {
-    /// Files in the order of git.
+    /// Files in git's order.
     pub files: Vec<File>,
-    /// The answer of `cargo metadata`, dependencies included.
+    /// Output of `cargo metadata`, including dependencies.
     pub metadata: Value,
 }
 
 /// One file.
 pub struct File {
-    /// Relative to the root, with `/`.
+    /// Path relative to the root, with `/`.
     pub path: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Its text, empty when it is not UTF-8.
+    /// Text of the file; empty if it is not UTF-8.
     pub text: String,
 }
 
@@ -57,17 +57,17 @@ impl Tree {
             .any(|file| file.path == path || file.path.starts_with(&folder))
     }
 
-    /// All Rust files.
+    /// The Rust files.
     pub fn rust(&self) -> impl Iterator<Item = &File> {
         self.files.iter().filter(|file| file.path.ends_with(".rs"))
     }
 
-    /// All Markdown files.
+    /// The Markdown files.
     pub fn markdown(&self) -> impl Iterator<Item = &File> {
         self.files.iter().filter(|file| file.path.ends_with(".md"))
     }
 
-    /// The packages that belong to the workspace.
+    /// The packages of the workspace.
     pub fn members(&self) -> Vec<&Value> {
         let ids = self.metadata["workspace_members"]
             .as_array()
@@ -78,7 +78,7 @@ impl Tree {
             .collect()
     }
 
-    /// All packages, those from elsewhere included.
+    /// All packages, including foreign ones.
     pub fn packages(&self) -> impl Iterator<Item = &Value> {
         self.metadata["packages"].as_array().into_iter().flatten()
     }
@@ -86,7 +86,7 @@ impl Tree {
 
 impl File {
     fn read(root: &Path, path: &str) -> Option<File> {
-        let bytes = std::fs::read(root.join(path)).ok()?; // deleted, but git still lists it
+        let bytes = std::fs::read(root.join(path)).ok()?; // deleted, but still listed by git
         Some(File {
             path: path.to_string(),
             bytes: bytes.len() as u64,
@@ -103,7 +103,7 @@ impl File {
     }
 }
 
-/// The part of a line of Rust that is code: without its `//` comment and without the insides of strings.
+/// The code in a line of Rust: without its `//` comment and without the contents of strings.
 pub fn code_of(line: &str) -> String {
     let mut code = String::new();
     let mut chars = line.chars().peekable();
@@ -125,7 +125,7 @@ pub fn code_of(line: &str) -> String {
     code
 }
 
-/// The comment of a line of Rust, without its slashes; `None` when there is none.
+/// The comment in a line of Rust, without its slashes; `None` if there is none.
 pub fn comment_of(line: &str) -> Option<&str> {
     let start = line.find("//")?;
     (!line[..start].ends_with(':')).then(|| line[start..].trim_start_matches(['/', '!']))

@@ -1,23 +1,23 @@
-//! `unsafe` lives in few crates, and each use says which fact makes it sound and who keeps it.
+//! Only few crates use `unsafe`, and each use states the fact that makes it sound and who keeps it.
 
 use super::tree::{File, code_of};
 use super::{Tree, Violation};
 
-/// The crates that may use it: shared memory, and providers that talk to the machine below.
+/// Crates that may use `unsafe`: shared memory, and providers close to the machine.
 const HOMES: &[&str] = &[
     "crates/foundation/mem/",
     "crates/fabrics/verbs-shm/",
     "crates/fabrics/verbs-ibv/",
     "crates/fabrics/verbs-ibv-stub/",
 ];
-/// Lines of comments and statement above an `unsafe` that are searched for its reason.
+/// Number of lines above an `unsafe` that are searched for its reason.
 const LINES_ABOVE: usize = 10;
-/// The type of a pointer to a foreign function, as `code_of` leaves it: calling one is what needs a reason.
+/// Type of a pointer to a foreign function, as left by `code_of`: only its call needs a reason.
 const FOREIGN_POINTER: &str = "unsafe extern \"\" fn(";
-/// What a crate outside the homes begins with.
+/// First line of a crate that may not use `unsafe`.
 const FORBID: &str = "#![forbid(unsafe_code)]";
 
-/// No `unsafe` outside its homes.
+/// No other crate uses `unsafe`.
 pub fn in_its_place(tree: &Tree) -> Vec<Violation> {
     let elsewhere = tree.rust().filter(|file| !is_home(&file.path));
     elsewhere
@@ -40,7 +40,7 @@ pub fn explained(tree: &Tree) -> Vec<Violation> {
         for (number, code) in uses(file) {
             let function = code.contains("unsafe fn");
             if function && is_in_unsafe_impl(&lines, number - 1) {
-                continue; // the trait says what its callers owe
+                continue; // the trait documents its callers' duties
             }
             let wanted = if function { "# Safety" } else { "SAFETY:" };
             if !is_explained(&lines, number - 1, wanted) {
@@ -52,7 +52,7 @@ pub fn explained(tree: &Tree) -> Vec<Violation> {
     found
 }
 
-/// Every library, binary and example outside the homes forbids it.
+/// Every library, binary and example of the other crates forbids `unsafe`.
 pub fn forbidden_elsewhere(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     let root = tree.metadata["workspace_root"].as_str().unwrap_or_default();
@@ -76,7 +76,7 @@ fn is_home(path: &str) -> bool {
     HOMES.iter().any(|home| path.starts_with(home))
 }
 
-/// Lines, from 1, whose code uses `unsafe`, function pointer types and trait bounds aside.
+/// Lines, from 1, whose code uses `unsafe`, except function pointer types and trait bounds.
 fn uses(file: &File) -> impl Iterator<Item = (usize, String)> {
     file.lines()
         .map(|(number, line)| (number, code_of(line).replace(FOREIGN_POINTER, "")))
@@ -94,7 +94,7 @@ fn uses(file: &File) -> impl Iterator<Item = (usize, String)> {
         })
 }
 
-/// Whether the line at `at` stands in the block of an `unsafe impl`.
+/// Whether the line at `at` is in the block of an `unsafe impl`.
 fn is_in_unsafe_impl(lines: &[&str], at: usize) -> bool {
     let item = lines[..at]
         .iter()
@@ -105,8 +105,7 @@ fn is_in_unsafe_impl(lines: &[&str], at: usize) -> bool {
 
 fn is_explained(lines: &[&str], at: usize, wanted: &str) -> bool {
     let above = lines[at.saturating_sub(LINES_ABOVE)..=at].iter().rev();
-    // A blank line or the end of an earlier item ends what can belong to this use; the same comment may
-    // stand over several lines of one statement.
+    // A blank line or the end of an earlier item ends the search; one comment may cover several lines of one statement.
     above
         .take_while(|line| !line.trim().is_empty())
         .any(|line| line.contains(wanted))

@@ -1,10 +1,10 @@
-//! Words that must not stand in a tracked file: paths of somebody's machine, unfinished work, hosts of
+//! Words that must not occur in a tracked file: paths of a particular machine, marks of unfinished work, hosts of
 //! package registries.
 
 use super::tree::code_of;
 use super::{Tree, Violation};
 
-/// Folders that exist on somebody's machine only. In two parts, so that this file is clean itself.
+/// Folders of particular machines. In two parts, so that this file itself passes.
 const FOLDERS: &[&str] = &[
     concat!("/wo", "rk"),
     concat!("/tm", "p"),
@@ -12,7 +12,7 @@ const FOLDERS: &[&str] = &[
     concat!("/ro", "ot"),
     concat!("/fa", "rm"),
 ];
-/// Registries are found by cargo and apt from their own configuration; nothing here names them.
+/// Registry hosts: cargo and apt get them from their own configuration; no file here may name them.
 const HOSTS: &[&str] = &[
     concat!("static.", "crates.io"),
     concat!("index.", "crates.io"),
@@ -21,7 +21,7 @@ const HOSTS: &[&str] = &[
     concat!("deb.", "debian.org"),
     concat!("proxy.", "golang.org"),
 ];
-/// Marks of unfinished work, with the right place for it.
+/// Marks of unfinished work, each with the right place for such notes.
 const UNFINISHED: &[&str] = &[
     concat!("todo", "!("),
     concat!("unimplemented", "!("),
@@ -29,7 +29,7 @@ const UNFINISHED: &[&str] = &[
     concat!("XX", "X"),
 ];
 
-/// No path that exists on one machine only.
+/// Reports paths that exist on one machine only.
 pub fn machine_paths(tree: &Tree) -> Vec<Violation> {
     each_line(tree, |line| {
         let folder = FOLDERS.iter().find(|folder| names_folder(line, folder))?;
@@ -39,7 +39,7 @@ pub fn machine_paths(tree: &Tree) -> Vec<Violation> {
     })
 }
 
-/// No registry host.
+/// Reports registry hosts.
 pub fn registry_hosts(tree: &Tree) -> Vec<Violation> {
     each_line(tree, |line| {
         let host = HOSTS.iter().find(|host| line.contains(*host))?;
@@ -47,7 +47,7 @@ pub fn registry_hosts(tree: &Tree) -> Vec<Violation> {
     })
 }
 
-/// Nothing half done, and no test that is skipped without saying why.
+/// Reports unfinished work, and tests that are skipped without a reason.
 pub fn unfinished(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     for file in tree.rust() {

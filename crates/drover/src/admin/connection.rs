@@ -1,4 +1,4 @@
-//! One monitor's connection: read a request, write an answer, end.
+//! One monitor's connection: read a request, write an answer, close.
 
 use super::http::{self, Asked, REQUEST_BYTES_MAX};
 use drover_base::Ns;
@@ -6,18 +6,18 @@ use rustix::event::{PollFd, PollFlags};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-/// A connection that never blocks.
+/// A non-blocking connection of a monitor.
 pub struct Connection {
     stream: TcpStream,
     input: Vec<u8>,
-    /// Empty until the request is whole.
+    /// The response; empty until the request is complete.
     answer: Vec<u8>,
     written: usize,
     deadline: Ns,
 }
 
 impl Connection {
-    /// A new one, which must be done by `deadline`. `None` if the socket is already broken.
+    /// A new connection with a deadline. `None` if the socket is already broken.
     pub fn new(stream: TcpStream, deadline: Ns) -> Option<Connection> {
         stream.set_nonblocking(true).ok()?;
         Some(Connection {
@@ -29,12 +29,12 @@ impl Connection {
         })
     }
 
-    /// When it is cut off.
+    /// Time when the connection is closed, finished or not.
     pub fn deadline(&self) -> Ns {
         self.deadline
     }
 
-    /// What it waits for.
+    /// The poll event that it waits for.
     pub fn interest(&self) -> PollFd<'_> {
         let flags = match self.answer.is_empty() {
             true => PollFlags::IN,
@@ -43,7 +43,7 @@ impl Connection {
         PollFd::new(&self.stream, flags)
     }
 
-    /// Does what can be done; `false` when it is over.
+    /// Makes progress; returns `false` when the connection is over.
     pub fn step(&mut self, now: Ns, answer: impl FnOnce(&str) -> Vec<u8>) -> bool {
         if now >= self.deadline {
             return false;
@@ -63,7 +63,7 @@ impl Connection {
         self.write()
     }
 
-    /// `false` at the end of the stream.
+    /// Reads; returns `false` at the end of the stream.
     fn read(&mut self) -> bool {
         let mut bytes = [0; REQUEST_BYTES_MAX];
         let space = REQUEST_BYTES_MAX - self.input.len();
@@ -77,7 +77,7 @@ impl Connection {
         }
     }
 
-    /// `false` when all is written, or cannot be.
+    /// Writes; returns `false` when all is written or the connection broke.
     fn write(&mut self) -> bool {
         while self.written < self.answer.len() {
             match self.stream.write(&self.answer[self.written..]) {
@@ -85,7 +85,7 @@ impl Connection {
                 Err(error) => return is_transient(&error),
             }
         }
-        let _ = self.stream.shutdown(Shutdown::Write); // it may be gone
+        let _ = self.stream.shutdown(Shutdown::Write); // the peer may be gone
         false
     }
 }

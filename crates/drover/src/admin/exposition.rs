@@ -3,13 +3,13 @@
 use drover_base::{Durations, Ns, Spread};
 use std::fmt::Write;
 
-/// The type of the text, for a response's header.
+/// Content type of the text, for a response's header.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What a family of metrics is.
+/// Type of a family of metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Only grows while the process lives; its name ends in `_total`.
+    /// Only grows during the process's life; its name ends in `_total`.
     Counter,
     /// Goes up and down.
     Gauge,
@@ -30,7 +30,7 @@ impl Kind {
 /// A label's name and value.
 pub type Label<'a> = (&'static str, &'a str);
 
-/// The text, as it grows.
+/// The text under construction.
 #[derive(Default)]
 pub struct Exposition {
     text: String,
@@ -43,7 +43,7 @@ pub struct Samples<'a> {
 }
 
 impl Exposition {
-    /// Begins a family. A family is begun once and may have no samples.
+    /// Starts a family. Each family is started once and may stay without samples.
     pub fn family<'a>(&'a mut self, name: &'a str, kind: Kind, help: &str) -> Samples<'a> {
         // Writing to a String cannot fail; help texts are ours and have neither backslashes nor line ends.
         let _ = writeln!(self.text, "# HELP {name} {help}");
@@ -54,19 +54,19 @@ impl Exposition {
         }
     }
 
-    /// All of it.
+    /// The complete text.
     pub fn finish(self) -> String {
         self.text
     }
 }
 
 impl Samples<'_> {
-    /// One sample.
+    /// Adds one sample.
     pub fn add(&mut self, labels: &[Label<'_>], value: f64) {
         self.part("", labels, value);
     }
 
-    /// Durations in seconds, as a histogram.
+    /// Adds durations in seconds, as a histogram.
     pub fn spread(&mut self, labels: &[Label<'_>], spread: &Spread) {
         let mut below = 0;
         for (index, count) in spread.counts.iter().enumerate() {
@@ -94,7 +94,7 @@ impl Samples<'_> {
         let _ = writeln!(self.text, " {value}");
     }
 
-    /// One sample that is a whole number.
+    /// Adds one sample with an integer value.
     pub fn count(&mut self, labels: &[Label<'_>], value: u64) {
         self.add(labels, value as f64);
     }

@@ -1,20 +1,20 @@
-//! As much HTTP as a monitor speaks: one GET per connection, in bounded memory and time. Sans I/O.
+//! The part of HTTP that a monitor uses: one GET per connection, in bounded memory and time. Sans I/O.
 
-/// Most bytes of a request's line and headers.
+/// Maximum bytes of a request's line and headers.
 pub const REQUEST_BYTES_MAX: usize = 4096;
 
-/// What a connection has asked so far.
+/// Result of parsing a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asked<'a> {
     /// The headers are not complete.
     More,
     /// GET of this path, without its query.
     Get(&'a str),
-    /// Something that is answered with this status and text.
+    /// A request to be refused with this status and text.
     Refused(Status, &'static str),
 }
 
-/// Statuses we answer with.
+/// Statuses of our responses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
     /// 200
@@ -44,7 +44,7 @@ impl Status {
     }
 }
 
-/// Looks at everything that came on a connection. Headers are read past: none of them changes an answer.
+/// Parses all input of a connection. Headers are ignored: none of them changes an answer.
 pub fn parse(input: &[u8]) -> Asked<'_> {
     let Some(end) = input.windows(4).position(|four| four == b"\r\n\r\n") else {
         return match input.len() < REQUEST_BYTES_MAX {
@@ -72,7 +72,7 @@ pub fn parse(input: &[u8]) -> Asked<'_> {
     }
 }
 
-/// A whole response, after which the connection ends.
+/// A complete response, after which the connection closes.
 pub fn response(status: Status, content_type: &str, body: &str) -> Vec<u8> {
     format!(
         "HTTP/1.1 {}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",

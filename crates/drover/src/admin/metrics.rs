@@ -1,5 +1,5 @@
-//! All metrics of the server: one table, from which `/metrics` is written. `docs/metrics.md` lists the same; a test
-//! compares them.
+//! All metrics of the server: `/metrics` is written from one table. `docs/metrics.md` lists the same metrics; a test
+//! compares the two.
 
 use super::exposition::{Exposition, Kind, Samples};
 use super::process::{self, Process};
@@ -11,40 +11,40 @@ use drover_store::PartitionStats;
 use drover_verbs::Provider;
 use std::time::Duration;
 
-/// Everything there is to tell, at one moment.
+/// All data for the metrics, at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Workers, partitions, native clients.
     pub server: ServerStats,
-    /// Most native clients.
+    /// Maximum number of native clients.
     pub clients_max: usize,
     /// Connections of other protocols.
     pub sockets: Sockets,
-    /// Of a system whose row in the table says what it counts, instead of all of the above.
+    /// Counters of a system whose table row names its counters. If set, it replaces all of the above.
     pub service: Option<ServiceCounters>,
 }
 
-/// What a service counts, by its row in the table of systems.
+/// Counters of a service, named by its row in the table of systems.
 #[derive(Clone, Debug)]
 pub struct ServiceCounters {
-    /// The row.
+    /// Row of the system.
     pub facts: &'static Facts,
-    /// Values of its counters, shard by shard.
+    /// Values of the counters, per shard.
     pub shards: Vec<Vec<u64>>,
-    /// Seconds since it started.
+    /// Seconds since the service started.
     pub uptime_s: u64,
 }
 
-/// Counters of everything that came over sockets.
+/// Counters of all socket clients.
 #[derive(Clone, Debug, Default)]
 pub struct Sockets {
-    /// Of connections, all cores together.
+    /// Counters of connections, summed over all cores.
     pub connections: drover_net::Counters,
-    /// What each core's clients asked for.
+    /// Operations of each core's clients.
     pub operations: Vec<u64>,
-    /// How long they took, on each core.
+    /// Durations of operations, per core.
     pub durations: Vec<Spread>,
-    /// How often which command ended how.
+    /// (command, status, count).
     pub commands: Vec<(&'static str, &'static str, u64)>,
 }
 
@@ -88,7 +88,7 @@ const FAMILIES: &[Family] = &[
     ),
     counter(
         "drover_commands_total",
-        "Commands by what became of them, of all clients.",
+        "Commands of all clients, by result.",
         add_commands,
     ),
     Family {
@@ -210,7 +210,7 @@ const FAMILIES: &[Family] = &[
     ),
     counter(
         "drover_worker_operations_total",
-        "Operations that a worker was asked for, by native clients and over its sockets.",
+        "Operations requested from a worker, by native clients and over its sockets.",
         add_operations,
     ),
     counter(
@@ -280,7 +280,7 @@ const FAMILIES: &[Family] = &[
     ),
 ];
 
-/// The whole text. Without a snapshot, because nobody answered, it says so and little else.
+/// The complete text. Without a snapshot (the workers did not answer) it reports that and little else.
 pub fn render(snapshot: Option<&Snapshot>, process: &Process) -> String {
     let mut out = Exposition::default();
     out.family("drover_up", Kind::Gauge, "Whether all workers answer.")
@@ -298,7 +298,7 @@ pub fn render(snapshot: Option<&Snapshot>, process: &Process) -> String {
     out.finish()
 }
 
-/// Every counter of the service's row, for each shard: `drover_NAME_total`, or `drover_current_NAME` of an amount.
+/// Adds every counter of the service's row, per shard: `drover_NAME_total`, or `drover_current_NAME` for an amount.
 fn add_service(out: &mut Exposition, service: &ServiceCounters) {
     let facts = service.facts;
     out.family(
@@ -385,10 +385,10 @@ fn by_status(all: &Snapshot, out: &mut Samples<'_>, statuses: &[Reason<Counters>
     }
 }
 
-/// Name, status and field.
+/// Name, status and counter field.
 type Command = (&'static str, &'static str, fn(&Counters) -> u64);
 
-/// Native operations go by memcached's names, and add to those that came over sockets.
+/// Native operations are counted under memcached's names and added to those of socket clients.
 fn add_commands(all: &Snapshot, out: &mut Samples<'_>) {
     let native: [Command; 5] = [
         ("get", "hit", |c| c.get_hits),
@@ -425,13 +425,13 @@ fn add_connections(all: &Snapshot, out: &mut Samples<'_>) {
     out.count(&[("transport", "sockets")], all.sockets.connections.total);
 }
 
-/// A server, and what else is known of it.
+/// A server with its socket clients.
 pub struct Whole<'a, P: Provider> {
     /// Workers and native clients.
     pub server: &'a Server<P>,
-    /// Most native clients.
+    /// Maximum number of native clients.
     pub clients_max: usize,
-    /// memcached's clients, if there may be some.
+    /// Counters of memcached clients, if the server has a listener for them.
     pub front: Option<SocketStats>,
 }
 

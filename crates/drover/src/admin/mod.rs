@@ -1,7 +1,8 @@
-//! The admin port: `/metrics` for Prometheus and `/healthz` for whoever restarts what does not answer.
+//! The admin port: `/metrics` for Prometheus and `/healthz` for health checks.
 //!
-//! A thread of its own, which asks the workers when it is asked: they pay for an answer, and for nothing else. The
-//! port is never that of the data, so that it can be closed to clients and stays open when they fill all connections.
+//! It runs on its own thread and queries the workers only when it is queried: an answer costs them a little, nothing
+//! else does. Its port is never the data port, so that it can be closed to clients and stays reachable when clients
+//! fill all connections.
 
 mod connection;
 mod exposition;
@@ -28,22 +29,25 @@ use std::io::{PipeReader, PipeWriter};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
-/// Whom to ask for numbers.
+/// Source of the numbers.
 pub trait Source: Sync {
-    /// What is so now. Waits for at most about twice `patience`. Errors: who does not answer.
+    /// The current numbers. Waits for at most about twice `patience`.
+    ///
+    /// # Errors
+    /// Names the workers that do not answer.
     fn snapshot(&self, patience: Duration) -> Result<Snapshot, String>;
 }
 
-/// How long workers may take to answer before they count as hanging. They answer between two steps.
+/// Time after which a worker without an answer counts as hanging. Workers answer between two steps.
 pub const PATIENCE: Duration = Duration::from_secs(2);
-/// Monitors at a time; the oldest goes when one more comes.
+/// Maximum number of monitors at a time; a further one replaces the oldest.
 const CONNECTIONS_MAX: usize = 16;
-/// Out of descriptors, most likely: how long monitors wait then, so that nothing spins.
+/// Pause in accepting after a failure (mostly out of descriptors), so that the thread does not spin.
 const DEAF: Ns = Ns::from_s(1);
-/// A monitor that has not asked, or not read its answer, after so long is cut off.
+/// Time after which a monitor's connection is closed, finished or not.
 const CONNECTION_LIFE: Ns = Ns::from_s(5);
 
-/// A port that is taken and not served yet.
+/// An admin port that is bound but not served yet.
 pub struct Admin {
     listener: TcpListener,
     stop: PipeReader,
@@ -55,7 +59,7 @@ pub struct Stopper {
 }
 
 impl Admin {
-    /// Takes `addr`.
+    /// Binds `addr`.
     pub fn bind(addr: SocketAddr) -> Result<(Admin, Stopper), Failure> {
         let refuse = |error| {
             let text = format!("--metrics-listen {addr}: {error}");
@@ -67,12 +71,12 @@ impl Admin {
         Ok((Admin { listener, stop }, Stopper { _held: held }))
     }
 
-    /// Where it listens.
+    /// Address that it listens at.
     pub fn addr(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers until the [`Stopper`] is gone.
+    /// Answers requests until the [`Stopper`] is dropped.
     pub fn run(self, source: &dyn Source) {
         let cpu = NativeCpu::new(0);
         let mut connections: Vec<Connection> = Vec::new();
@@ -86,7 +90,7 @@ impl Admin {
         }
     }
 
-    /// Takes all that wait; `false` if the system does not let us.
+    /// Accepts all waiting connections; returns `false` if the system refuses.
     fn accept(&self, connections: &mut Vec<Connection>, now: Ns) -> bool {
         loop {
             match self.listener.accept() {
@@ -101,7 +105,7 @@ impl Admin {
         }
     }
 
-    /// Waits until there is something to do; `false` when that is to end.
+    /// Waits for work; returns `false` when the thread is to end.
     fn wait(&self, connections: &[Connection], now: Ns, deaf_until: Ns) -> bool {
         let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
         let is_deaf = now < deaf_until;
@@ -116,14 +120,14 @@ impl Admin {
             Ok(_) => fds[0].revents().is_empty(),
             Err(rustix::io::Errno::INTR) => true,
             Err(error) => {
-                tracing::error!("the admin port ends: poll: {error}");
+                tracing::error!("admin port stops: poll failed: {error}");
                 false
             }
         }
     }
 }
 
-/// A millisecond more, so that what is waited for is over afterwards.
+/// Converts to a timespec, plus 1 ms so that the deadline has passed after the wait.
 fn timespec(ns: Ns) -> Timespec {
     let ns = ns + Ns::from_ms(1);
     Timespec {

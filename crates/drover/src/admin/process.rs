@@ -1,38 +1,38 @@
-//! What the kernel knows of this process, under the names that Prometheus' own clients use.
+//! The kernel's numbers about this process, under the names that Prometheus' own clients use.
 
 use super::exposition::{Exposition, Kind};
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
-/// Figures of one moment.
+/// Numbers of this process at one moment.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Process {
-    /// User and system time of all threads.
+    /// User and system time of all threads, seconds.
     pub cpu_seconds: f64,
-    /// Memory that is in use and present.
+    /// Resident memory, bytes.
     pub resident_bytes: u64,
-    /// Addresses that are mapped.
+    /// Mapped address space, bytes.
     pub virtual_bytes: u64,
-    /// Descriptors in use.
+    /// Open descriptors.
     pub open_fds: u64,
-    /// Most of them; `None`: no limit.
+    /// Maximum number of descriptors; `None`: no limit.
     pub max_fds: Option<u64>,
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
 }
 
-/// Asks the kernel; what it does not tell is 0.
+/// Reads the numbers from the kernel; unavailable ones are 0.
 pub fn figures() -> Process {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
     Process {
-        open_fds: open.saturating_sub(1), // the one that lists them
+        open_fds: open.saturating_sub(1), // without the one that lists them
         max_fds: getrlimit(Resource::Nofile).current,
         ..parse(&stat, clock_ticks_per_second(), page_size() as u64).unwrap_or_default()
     }
 }
 
-/// Fields of proc_pid_stat(5), counted after the command's name, which may hold anything.
+/// Parses fields of proc_pid_stat(5), counted after the command's name, which may contain any character.
 fn parse(stat: &str, ticks_per_second: u64, page_bytes: u64) -> Option<Process> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
@@ -45,7 +45,7 @@ fn parse(stat: &str, ticks_per_second: u64, page_bytes: u64) -> Option<Process> 
     })
 }
 
-/// Their families.
+/// Adds their families.
 pub fn add(out: &mut Exposition, process: &Process) {
     let mut gauge = |name, help, value: u64| out.family(name, Kind::Gauge, help).count(&[], value);
     gauge(

@@ -1,25 +1,25 @@
-//! One line of Prometheus' text format, taken apart.
+//! Parser for one line of Prometheus' text format.
 
 /// A sample's name, labels and value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
-    /// Of its family.
+    /// Name of the sample.
     pub name: String,
-    /// In the order of the line.
+    /// Labels and values, in the order of the line.
     pub labels: Vec<(String, String)>,
-    /// As it was then.
+    /// Value of the sample.
     pub value: f64,
 }
 
 impl Sample {
-    /// What a label says, or nothing.
+    /// Value of a label, or the empty string.
     pub fn label(&self, name: &str) -> &str {
         let found = self.labels.iter().find(|(label, _)| label == name);
         found.map_or("", |(_, value)| value)
     }
 }
 
-/// A sample, if the line is one.
+/// Parses a line; `None` if it is not a sample.
 pub fn parse(line: &str) -> Option<Sample> {
     let end = line.find(['{', ' '])?;
     let (name, mut rest) = line.split_at(end);
@@ -44,7 +44,7 @@ pub fn parse(line: &str) -> Option<Sample> {
     Some(Sample { name, labels, value })
 }
 
-/// What stands before the closing quote, unescaped, and what stands after it.
+/// The unescaped text before the closing quote, and the text after it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let (mut value, mut chars) = (String::new(), text.char_indices());
     loop {

@@ -1,20 +1,20 @@
-//! What came over sockets: memcached's clients, as their cores hang it out.
+//! Counters of socket clients (memcached's), as their cores publish them.
 
 use super::metrics::Sockets;
 use drover_memcached::Board;
 use drover_net::ConnTable;
 use std::sync::Arc;
 
-/// Where the cores hang out what they count.
+/// The published counters of the cores.
 pub struct SocketStats {
-    /// Of connections.
+    /// Counters of connections.
     pub conn_table: Arc<ConnTable>,
-    /// Of commands, one per core.
+    /// Counters of commands, one board per core.
     pub boards: Vec<Arc<Board>>,
 }
 
 impl SocketStats {
-    /// As it is now; nobody is asked.
+    /// Reads the current counters, without querying any core.
     pub fn read(&self) -> Sockets {
         let mut all = drover_memcached::Counters::default();
         let mut operations = Vec::new();
@@ -34,7 +34,7 @@ impl SocketStats {
     }
 }
 
-/// Names as memcached's exporter has them; `set` is every command that stores, but `cas`. A `gat` is a get and a touch.
+/// Names as in memcached's exporter; `set` is every storing command except `cas`. A `gat` counts as a get and a touch.
 pub fn commands_of(c: &drover_memcached::Counters) -> [(&'static str, &'static str, u64); 16] {
     [
         ("get", "hit", c.get_hits),

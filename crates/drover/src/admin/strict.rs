@@ -1,4 +1,4 @@
-//! A strict parser of Prometheus' text format, stricter than the format: what a careful exporter writes.
+//! A parser of Prometheus' text format, stricter than the format: it accepts what a careful exporter writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,14 @@ pub struct Family {
 }
 
 impl Family {
-    /// Names of its labels, in order.
+    /// Names of the labels, in order.
     pub fn labels(&self) -> BTreeSet<&str> {
         let names = self.samples.keys().flatten().map(|(name, _)| name.as_str());
         names.filter(|name| !["le", "part"].contains(name)).collect()
     }
 }
 
-/// Everything, or the first line that is wrong.
+/// Parses all families, or returns the first wrong line.
 pub fn parse(text: &str) -> Result<BTreeMap<String, Family>, String> {
     if !text.ends_with('\n') {
         return Err("the last line has no end".into());

@@ -1,4 +1,4 @@
-//! The port as a monitor meets it, and the list of metrics as documented.
+//! The admin port as monitors use it, and the documented list of metrics.
 
 use super::metrics::{Snapshot, Sockets, Whole, render};
 use super::process::Process;
@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// A hung test ends here.
+/// Time limit of a test.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
 struct Fixed(Result<Snapshot, String>);
@@ -62,7 +62,7 @@ fn full() -> Snapshot {
     }
 }
 
-/// Status line and body of one exchange.
+/// Sends a request; returns status line and body.
 fn ask(addr: SocketAddr, request: &[u8]) -> (String, String) {
     let mut stream = TcpStream::connect(addr).expect("it listens");
     stream.set_read_timeout(Some(WATCHDOG)).expect("a socket");

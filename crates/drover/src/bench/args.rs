@@ -1,4 +1,4 @@
-//! What may be typed after `drover bench`.
+//! Arguments of `drover bench`.
 
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
@@ -13,16 +13,17 @@ use std::path::PathBuf;
 Mixes are YCSB's: a 50 % GET 50 % PUT, b 95/5, c GETs only, d 95 % GETs of the latest keys and 5 % inserts,
 f 50 % read-modify-write; e (scans) is not supported by this system; put=0.2 is 20 % PUT.
 
-Closed loop: each client keeps --window operations under way with each server core. With --rate operations
-begin at a fixed rate, and latency counts from when each was due.
+Closed loop: each client keeps --window operations in flight with each server core. With --rate, operations start at
+a fixed rate, and latency counts from the time when each was due.
 
-Each sample has a probe of the cache-line round trip before and after it; on virtual machines the cores move.
-Medians are those of the samples with the most common placement.
+A probe of the cache-line round trip precedes and follows each sample, because virtual machines move their cores.
+Medians are over the samples with the most common placement.
 
-Every run writes a result file with all samples, and beside it the latencies as HDR text (.hgrm).
+Every run writes a result file with all samples, and a file with the latencies as HDR text (.hgrm).
 
---system pilaf and farm measure systems whose GETs READ the server's memory: the table says how many READs a GET took, beside
-what was computed for the table's load, as it was filled and (--churn) after all keys were replaced by others. All systems say what an operation costs the server's processor.
+GETs of --system pilaf and farm READ the server's memory: the table reports READs per GET next to the number computed
+for the table's load, after filling and (--churn) after all keys were replaced. The table also reports the server's
+processor time per operation.
 
 Examples:
   drover bench
@@ -30,14 +31,14 @@ Examples:
   drover bench --bound --vs memcached,redis
   drover bench --mix a --dist zipf --keys 16000000 --window 32 --json -")]
 pub struct Args {
-    /// System to measure: herd, pilaf, farm, or auto, which runs all of them by turns and says which won where [default: herd;
-    /// with --address: the server's]
+    /// System to measure: herd, pilaf, farm, or auto, which interleaves all of them and reports which won where
+    /// [default: herd; with --address: the server's]
     #[arg(long, value_name = "NAME", value_parser = ["herd", "pilaf", "farm", AUTO])]
     pub system: Option<String>,
-    /// Fabric to carry it; with --address, the address says
+    /// Fabric for the data; with --address, the address determines it
     #[arg(long, default_value = "shm", value_parser = ["shm", "rdma"])]
     pub fabric: String,
-    /// Ask this server, as it is, instead of starting one: shm:NAME, unix:/path.sock or rdma://host:port
+    /// Measure this running server instead of starting one: shm:NAME, unix:/path.sock or rdma://host:port
     #[arg(long, value_name = "ADDR")]
     pub address: Option<String>,
     #[command(flatten)]
@@ -48,18 +49,18 @@ pub struct Args {
     /// Popularity of the keys [default: uniform; mix d: latest]
     #[arg(long, value_parser = ["uniform", "zipf", "latest"])]
     pub dist: Option<String>,
-    /// Run another popularity of the keys by turns with that of --dist, and say how they compare
+    /// Interleave a second popularity of the keys with that of --dist and compare the two
     #[arg(long, value_parser = ["uniform", "zipf", "latest"])]
     pub beside_dist: Option<String>,
     /// Exponent of zipf and latest
     #[arg(long, default_value_t = 0.99, value_name = "S")]
     pub zipf: f64,
-    /// Keys loaded before the run [default: 1000000; of one-sided systems and with auto 786432, which fill tables of
-    /// 2^20 places to three quarters]
+    /// Keys loaded before the run [default: 1000000; with one-sided systems and auto 786432, which fill a table of 2^20
+    /// slots to three quarters]
     #[arg(long, value_name = "N")]
     pub keys: Option<u32>,
-    /// After the samples replace all keys so many times, in random order, and tell what GETs READ then; of systems whose GETs
-    /// are READs [default: 1 over shared memory where bench starts the server, else 0]
+    /// After the samples, replace all keys this many times in random order and report the READs per GET; for systems
+    /// whose GETs are READs [default: 1 over shared memory where bench starts the server, else 0]
     #[arg(long, value_name = "COUNT")]
     pub churn: Option<u32>,
     /// Bytes of a key
@@ -68,58 +69,58 @@ pub struct Args {
     /// Bytes of a value, or a range such as 16-64; with --system auto, several separated by commas
     #[arg(long, default_value = "32", value_name = "BYTES")]
     pub value_size: String,
-    /// Operations under way per client and server core
+    /// Operations in flight per client and server core
     #[arg(long, default_value_t = 16, value_name = "COUNT")]
     pub window: usize,
-    /// Cores that serve, one partition each
+    /// Server cores, one partition each
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub server_cores: usize,
-    /// Cores that ask, one client (a thread) each; with --processes, of each process
+    /// Clients, one thread and core each; with --processes, per process
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub client_cores: usize,
     /// Client processes; 1: the clients are threads of this one
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub processes: usize,
-    /// Length of a sample
+    /// Length of a sample, seconds
     #[arg(long, default_value_t = 1.0, value_name = "S")]
     pub seconds: f64,
-    /// Samples
+    /// Number of samples
     #[arg(long, default_value_t = 5, value_name = "COUNT")]
     pub repeats: usize,
     /// Count only samples with the two cores this far apart, and wait for such; virtual cores move
     #[arg(long, value_parser = ["smt", "near", "far"], value_name = "WHERE")]
     pub placement: Option<String>,
-    /// With --placement: also wait for both cores to be at full speed, and count only samples before and after which they
-    /// were; a virtual core may share a real one with somebody else's work
+    /// With --placement: also wait until both cores run at full speed, and count only samples with full speed before
+    /// and after; a virtual core may share a real one with other machines' work
     #[arg(long, requires = "placement")]
     pub full_speed: bool,
-    /// With --placement: give up after this long
+    /// With --placement: give up after this many seconds
     #[arg(long, default_value_t = 120.0, value_name = "S", requires = "placement")]
     pub patience: f64,
-    /// Run before the first sample, seconds
+    /// Warm-up before the first sample, seconds
     #[arg(long, default_value_t = 0.5, value_name = "S")]
     pub warm_up: f64,
-    /// Microseconds a client polls in vain before it sleeps; without this it polls for ever. For machines with fewer
-    /// cores than clients and workers
+    /// Idle polling time of a client before it sleeps, microseconds; without this it never sleeps. For machines with
+    /// fewer cores than clients and workers
     #[arg(long, value_name = "MICROSECONDS", conflicts_with = "rate")]
     pub spin_us: Option<u64>,
     /// Open loop: operations per second and client
     #[arg(long, value_name = "OPS")]
     pub rate: Option<f64>,
-    /// Rivals to put beside it, if installed: memcached, redis; drover: this program through memcached's protocol. NAME=PATH
-    /// is another build than the installed one, may stand beside it
+    /// Rivals to compare with, if installed: memcached, redis; drover: this program through memcached's protocol.
+    /// NAME=PATH adds another build of a rival
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub vs: Vec<String>,
     /// Rivals only in modes whose names contain one of these: unix, tcp, 50x1, 50x32, multiget, depth 1
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub vs_modes: Vec<String>,
-    /// Measure this machine's own bounds in the same seconds
+    /// Measure this machine's own bounds, interleaved with the samples
     #[arg(long)]
     pub bound: bool,
     /// Seed of keys and operations
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Write one JSON object here (-: standard output); the table goes to standard error then
+    /// Write one JSON object here (-: standard output); the table then goes to standard error
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write the latency distribution here, as HDR text
@@ -151,7 +152,7 @@ impl Args {
         self.named(self.dist.as_deref().unwrap_or(default))
     }
 
-    /// What is to run by turns with it.
+    /// The popularity to interleave with it.
     pub fn beside(&self) -> Option<Popularity> {
         self.beside_dist.as_deref().map(|name| self.named(name))
     }
@@ -164,7 +165,7 @@ impl Args {
         }
     }
 
-    /// Least and most bytes of a value.
+    /// Minimum and maximum bytes of a value.
     pub fn value_bytes(&self) -> Result<[usize; 2], Failure> {
         match &self.value_list()?[..] {
             [one] => Ok(*one),
@@ -175,7 +176,7 @@ impl Args {
         }
     }
 
-    /// The same of every size in the list.
+    /// Minimum and maximum bytes of each value size in the list.
     pub fn value_list(&self) -> Result<Vec<[usize; 2]>, Failure> {
         let one = |text: &str| {
             let (from, to) = text.split_once('-').unwrap_or((text, text));
@@ -187,26 +188,26 @@ impl Args {
         self.value_size.split(',').map(one).collect()
     }
 
-    /// Whether all systems run by turns.
+    /// Whether all systems are measured, interleaved.
     pub fn is_auto(&self) -> bool {
         self.system.as_deref() == Some(AUTO)
     }
 
-    /// The system that was asked for, if one was.
+    /// The requested system, if any.
     pub fn system(&self) -> Option<System> {
         self.system.as_deref().and_then(System::named)
     }
 
-    /// Keys, where `system` is measured; `None`: all of them by turns.
+    /// Number of keys for `system`; `None`: for all systems interleaved.
     pub fn keys(&self, system: Option<System>) -> u32 {
         self.keys.unwrap_or(match system {
             Some(system) if system.facts().table.is_none() => 1_000_000,
-            // What fills a table to three quarters, for which READs were computed.
+            // Fills a table to three quarters, the load for which READs were computed.
             _ => 3 << 18,
         })
     }
 
-    /// How often all keys are replaced where `system` is measured, with a mix that inserts keys or does not.
+    /// Number of times that all keys are replaced with `system`; `inserts`: the mix inserts keys.
     pub fn turnovers(&self, system: System, inserts: bool) -> Result<u32, Failure> {
         let reads_nothing = system.facts().table.is_none();
         let given = self.churn.filter(|churn| *churn > 0);
@@ -214,17 +215,17 @@ impl Args {
             (None, _) if reads_nothing || inserts || self.address.is_some() => Ok(0),
             (None, _) => Ok(u32::from(self.fabric == "shm")),
             (_, Some(_)) if inserts => Err(usage(format!(
-                "--churn: a table at a constant load has no inserts beside; mix {} has",
+                "--churn keeps the table's load constant, but mix {} inserts keys",
                 self.mix
             ))),
             (_, Some(_)) if reads_nothing && !self.is_auto() => Err(usage(format!(
-                "--churn: tells what GETs READ, and those of {system} READ nothing",
+                "--churn reports the READs of GETs, and {system}'s GETs make none",
             ))),
             (_, given) => Ok(given.filter(|_| !reads_nothing).unwrap_or(0)),
         }
     }
 
-    /// The rivals.
+    /// The rivals to measure.
     pub fn rivals(&self) -> Result<Vec<Entrant>, Failure> {
         let named = |name: &String| {
             Entrant::named(name)
@@ -233,12 +234,12 @@ impl Args {
         self.vs.iter().map(named).collect()
     }
 
-    /// Clients, in all processes together.
+    /// Number of clients in all processes.
     pub fn client_count(&self) -> usize {
         self.client_cores * self.processes
     }
 
-    /// Ranges that clap does not know.
+    /// Checks ranges that clap does not.
     pub fn check(&self) -> Result<(), Failure> {
         let bad = |seconds: f64| !(seconds.is_finite() && seconds > 0.0 && seconds <= 3600.0);
         let complaint = match () {
@@ -259,7 +260,7 @@ impl Args {
         Err(usage(complaint))
     }
 
-    /// What cannot be had with `--system auto`.
+    /// Refuses options that do not work with `--system auto`.
     pub fn check_auto(&self) -> Result<(), Failure> {
         let flag = match () {
             () if self.address.is_some() => "--address",
@@ -271,15 +272,15 @@ impl Args {
             () => return Ok(()),
         };
         Err(usage(format!(
-            "{flag} is for one system at a time: --system auto runs all of them by turns"
+            "{flag} is for one system at a time, but --system auto runs all of them"
         )))
     }
 }
 
-/// In place of a system's name: all of them.
+/// Value of `--system` that selects all systems.
 pub const AUTO: &str = "auto";
 
-/// Any arguments make sense or are refused with a reason.
+/// Checks that any arguments are valid or refused with a reason.
 pub fn fuzz_args(args: &Args) {
     let outcomes = [
         args.check(),
@@ -297,7 +298,7 @@ pub fn fuzz_args(args: &Args) {
     }
 }
 
-/// A complaint about what was typed.
+/// A failure of usage.
 pub fn usage(text: impl std::fmt::Display) -> Failure {
     Failure::new(exit::USAGE, text)
 }

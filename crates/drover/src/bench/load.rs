@@ -1,4 +1,4 @@
-//! [`UnderTest`]: clients of some system on some fabric, as the load generator drives them; and the processes of such
+//! [`UnderTest`]: clients of any system on any fabric, as the load generator drives them, and processes of such
 //! clients.
 
 use drover_base::Ns;
@@ -14,15 +14,15 @@ use std::marker::PhantomData;
 use std::process::{Command, ExitCode};
 use std::rc::Rc;
 
-/// How long a client may take to connect.
+/// Time limit for a client to connect.
 const CONNECT: Ns = Ns::from_s(10);
 
-/// How clients ask.
+/// Settings of the clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientSettings {
     /// Slots per client and partition.
     pub window: usize,
-    /// They poll so long in vain before they sleep, microseconds; `None`: for ever.
+    /// Idle polling time before sleeping, microseconds; `None`: never sleep.
     pub spin_us: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ pub struct UnderTest<P: Provider, S> {
 }
 
 impl<P: Provider, S> UnderTest<P, S> {
-    /// Clients of the service at `addr`, to which `device` leads.
+    /// Clients of the service at `addr`, reached through `device`.
     pub fn new(addr: ControlAddr, settings: ClientSettings, device: P::Device) -> UnderTest<P, S> {
         UnderTest {
             addr,
@@ -102,13 +102,13 @@ impl<P: Provider<Cpu = NativeCpu>, S: drover_kv::System> Tested for UnderTest<P,
     }
 }
 
-/// What [`clients`] is told.
+/// Arguments for [`clients`].
 fn client_arguments(system: &str, addr: &ControlAddr, settings: ClientSettings) -> [String; 4] {
     let [window, spin] = settings.arguments();
     [system.to_string(), addr.to_string(), window, spin]
 }
 
-/// A client process's side.
+/// Main function of a client process.
 pub fn clients(arguments: Vec<OsString>) -> ExitCode {
     let words: Option<Vec<String>> = arguments.into_iter().map(|w| w.into_string().ok()).collect();
     let clients = words.and_then(|words| match &words[..] {

@@ -1,4 +1,4 @@
-//! `drover bench`: measures a server, its own if none is named, and what stands beside it.
+//! `drover bench`: measures a server (one that it starts, unless an address is given) and rivals.
 
 mod args;
 mod load;
@@ -31,15 +31,16 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The hidden command that leads to [`helper`].
+/// The hidden command that runs [`helper`].
 pub const HELPER: &str = "bench-helper";
 
-/// Measures.
+/// Runs the benchmark.
 pub fn run(args: &Args) -> ExitCode {
     exit::from_result(bench(args))
 }
 
-/// What `bench` starts beside itself: its server, client processes, the bare ring's other end, rivals.
+/// Main function of processes that `bench` starts: its server, client processes, the other end of the bare ring,
+/// rivals.
 pub fn helper(arguments: Vec<OsString>) -> ExitCode {
     match arguments.split_first() {
         Some((role, rest)) if role == "serve" => server::serve(rest.to_vec()),
@@ -99,7 +100,7 @@ fn bench(args: &Args) -> Result<(), Failure> {
     publish(args, &report, &latency)
 }
 
-/// A server of ours, whose table and processor time belong to the report.
+/// Starts a server of ours and adds its table and its processor time to the report.
 fn start(plan: &mut Plan, server: &ServerPlan, addr: &ControlAddr) -> Result<ServerProcess, Failure> {
     let process = ServerProcess::start(&plan.helper, server, addr)
         .map_err(|error| Failure::new(exit::UNAVAILABLE, error))?;
@@ -115,16 +116,16 @@ fn settings(args: &Args) -> ClientSettings {
     }
 }
 
-/// What the server at `addr` says it is; not what was asked for: an error.
+/// System of the server at `addr`. An error if it is not the one requested.
 fn system_of(args: &Args, addr: &ControlAddr) -> Result<System, Failure> {
-    // Who carries no data is refused for that, below.
+    // First refuse addresses that carry no data.
     Fabric::towards(addr)?;
     let unavailable = |error: &dyn std::fmt::Display| Failure::new(exit::UNAVAILABLE, error);
     let mut stream = ControlStream::connect(addr, ANSWER).map_err(|error| unavailable(&error))?;
     let info = ask_service(&mut stream, &NativeCpu::new(0), ANSWER).map_err(|error| unavailable(&error))?;
     let system = System::named(&info.system).ok_or_else(|| {
         unavailable(&format!(
-            "the server speaks {}, which this program does not",
+            "the server's system is {}, which this program does not know",
             info.system
         ))
     })?;
@@ -136,10 +137,10 @@ fn system_of(args: &Args, addr: &ControlAddr) -> Result<System, Failure> {
     }
 }
 
-/// How long a server may take to say what it is.
+/// Time limit for a server to report its system.
 const ANSWER: Ns = Ns::from_s(5);
 
-/// One bench on the fabric that the server's address means.
+/// One benchmark on the fabric of the server's address.
 struct Measure<'a> {
     system: System,
     addr: ControlAddr,
@@ -175,7 +176,7 @@ impl<P: Provider<Cpu = NativeCpu>> SystemJob for MeasureOn<'_, P> {
     }
 }
 
-/// Where a server that we start is to listen. Over RDMA it shares our device: what it sends goes out and comes back.
+/// Address of a server that we start. Over RDMA it shares our device: its traffic leaves the device and comes back.
 fn own_address(args: &Args, system: System) -> ControlAddr {
     let text = match (args.fabric.as_str(), system) {
         ("rdma", _) => "rdma://127.0.0.1:0".to_owned(),
@@ -188,7 +189,7 @@ fn plan(args: &Args, system: System, value_bytes: [usize; 2], keys: u32) -> Resu
     let mix = args.mix()?;
     let cores = pin::allowed_cores().map_err(os_error)?;
     let mix_inserts = mix.insert_share > 0.0;
-    // Keys that will be replaced, and those that come for them, are all different.
+    // The replaced keys and their replacements are all different.
     let generations = 1 + u64::from(args.turnovers(system, mix_inserts)?);
     KeyText::new(args.key_size, u64::from(keys) * generations, args.seed).map_err(usage)?;
     Ok(Plan {
@@ -230,10 +231,10 @@ fn wanted(args: &Args) -> Option<Wanted> {
     })
 }
 
-/// How large the server must be: also what the bound's reads go over.
+/// Sizes of the server; the bound's reads cover the same memory.
 fn server_plan(args: &Args, system: System, plan: &Plan) -> Result<ServerPlan, Failure> {
     let value_bytes_max = plan.value_bytes[1];
-    // Keys that inserts will add count too.
+    // Includes keys that inserts will add.
     let inserts = (plan.mix.insert_share * 1.3 * f64::from(1 << 22) * args.client_count() as f64) as u64;
     let item_count = u64::from(plan.key_count) + inserts;
     if item_count >= u64::from(Tape::KEYS_MAX) {
@@ -256,7 +257,7 @@ fn seconds(seconds: f64) -> Ns {
     Ns((seconds * 1e9) as u64)
 }
 
-/// Prints the table, writes the files.
+/// Prints the table and writes the files.
 fn publish(args: &Args, report: &Report, latency: &Latency) -> Result<(), Failure> {
     match &args.json {
         None => print!("{report}"),
@@ -271,7 +272,7 @@ fn publish(args: &Args, report: &Report, latency: &Latency) -> Result<(), Failur
     write_result(args, report, latency)
 }
 
-/// The result file, if one is wanted.
+/// Writes the result file, if one is wanted.
 fn write_result(args: &Args, report: &Report, latency: &Latency) -> Result<(), Failure> {
     if args.no_results {
         return Ok(());
@@ -282,7 +283,7 @@ fn write_result(args: &Args, report: &Report, latency: &Latency) -> Result<(), F
     };
     match result_file::write(&directory, report, latency) {
         Ok(path) => eprintln!("\nresult file: {}", path.display()),
-        // The figures are on the screen; a full disk does not make them wrong.
+        // The table has been printed; a full disk does not invalidate it.
         Err(error) if args.results.is_none() => {
             eprintln!("\nno result file: {}: {error}", directory.display())
         }

@@ -1,4 +1,4 @@
-//! [`ServerPlan`] and [`ServerProcess`]: the server that a bench starts for itself, of any system, in a process of its own.
+//! [`ServerPlan`] and [`ServerProcess`]: the server that a bench starts, of any system, in its own process.
 
 use drover_bench::{Helper, Table, pin};
 use drover_client::{Fabric, Job};
@@ -17,17 +17,17 @@ use std::sync::Arc;
 /// Sizes of the server that a bench starts.
 #[derive(Clone, Debug)]
 pub struct ServerPlan {
-    /// What it speaks.
+    /// System of the server.
     pub system: System,
-    /// One worker on each.
+    /// Cores of the workers, one each.
     pub cores: Vec<usize>,
-    /// Items in all.
+    /// Total number of items.
     pub item_count: u64,
     /// Bytes of each key.
     pub key_bytes: usize,
     /// Slots per client and worker.
     pub window: usize,
-    /// Longest value.
+    /// Maximum bytes of a value.
     pub value_bytes_max: usize,
 }
 
@@ -44,12 +44,12 @@ impl ServerPlan {
         }
     }
 
-    /// Bytes of tables and of items that requests touch, all shards together.
+    /// Bytes of the tables and of the items that requests touch, over all shards.
     pub fn footprint(&self) -> [u64; 2] {
         self.system.run(Footprint(self.sizes())).map(|bytes| bytes as u64)
     }
 
-    /// The table that `key_count` keys fill, if clients READ it.
+    /// The table after `key_count` inserts, if clients READ it.
     pub fn table(&self, key_count: u32) -> Option<Table> {
         let kind = self.system.facts().table?;
         let places = self.system.run(EntryCount(self.sizes()));
@@ -100,7 +100,7 @@ impl ServerPlan {
     }
 }
 
-/// Plans of bench servers are by items, which every system has space for.
+/// A plan with space for the items, which every system can make.
 fn planned<S: drover_kv::System>(sizes: &Sizes) -> S::Plan {
     S::plan(sizes).expect("a plan by items has the memory it needs")
 }
@@ -125,23 +125,24 @@ impl SystemJob for EntryCount {
     }
 }
 
-/// A server process of ours. Asked to stop when dropped, killed by its id if it does not; it does not outlive us
-/// in any case.
+/// A server process. Dropping it asks it to stop, and kills it by its id if it does not; it never outlives this
+/// process.
 pub struct ServerProcess {
     child: Child,
-    /// Where it listens.
+    /// Address of the server.
     pub addr: ControlAddr,
 }
 
 impl ServerProcess {
-    /// Starts it at `addr`, whose port may be 0, and waits until it listens. The calling thread must outlive it.
+    /// Starts the server at `addr`, whose port may be 0, and waits until it listens. The calling thread must outlive
+    /// it.
     pub fn start(helper: &Helper, plan: &ServerPlan, addr: &ControlAddr) -> io::Result<ServerProcess> {
         let mut command = Command::new(&helper.program);
         command
             .args(&helper.arguments)
             .arg("serve")
             .args(plan.arguments(addr));
-        // The end of its standard input, with us however we end, tells it to stop and to remove its socket.
+        // When this process ends for any reason, the server's standard input ends, and it stops and removes its socket.
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = pin::pinned(&plan.cores, || command.spawn())??;
         let out = child.stdout.take().expect("standard output is piped");
@@ -150,7 +151,7 @@ impl ServerProcess {
             addr: addr.clone(),
         };
         let mut line = String::new();
-        BufReader::new(out).read_line(&mut line)?; // it ends with the process, if not before
+        BufReader::new(out).read_line(&mut line)?; // ends with the process at the latest
         process.addr = line
             .trim_end()
             .parse()
@@ -158,12 +159,12 @@ impl ServerProcess {
         Ok(process)
     }
 
-    /// Its number.
+    /// Process id of the server.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its end, if it has ended already.
+    /// Exit status as text, if the process has ended.
     pub fn ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok()??;
         Some(format!("the server process ended: {status}"))
@@ -180,7 +181,7 @@ impl Drop for ServerProcess {
     }
 }
 
-/// How long a server may take to stop.
+/// Time limit for a server to stop.
 const STOP: Timespec = Timespec {
     tv_sec: 3,
     tv_nsec: 0,
@@ -195,14 +196,14 @@ fn ends_within(child: &Child, time: Timespec) -> bool {
     poll(&mut ended, Some(&time)).is_ok_and(|count| count > 0)
 }
 
-/// The server process's side: serves until its standard input ends.
+/// Main function of the server process: serves until its standard input ends.
 pub fn serve(arguments: Vec<OsString>) -> ExitCode {
     let words: Option<Vec<String>> = arguments.into_iter().map(|w| w.into_string().ok()).collect();
     let Some((addr, plan)) = words.and_then(|w| ServerPlan::from_arguments(&w)) else {
         eprintln!("this command is started by bench itself");
         return ExitCode::FAILURE;
     };
-    // Ctrl-C at the terminal reaches us too, but it is meant for the bench that we end with.
+    // Ctrl-C at the terminal reaches this process too, but it ends with the bench.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::default());
     let served = Fabric::serving(&addr, ShmDevice::default())
         .map_err(|error| error.to_string().into())
@@ -256,7 +257,7 @@ impl<P: Provider<Cpu = NativeCpu>> SystemJob for Start<'_, P> {
     }
 }
 
-/// Says where it listens, and serves until its standard input ends.
+/// Prints the server's address, and serves until standard input ends.
 fn until_told(addr: &str) -> io::Result<()> {
     println!("{addr}");
     io::copy(&mut io::stdin(), &mut io::sink()).map(drop)

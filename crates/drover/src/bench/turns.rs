@@ -1,4 +1,4 @@
-//! `--system auto`: all systems by turns, with the same operations, at each size of value; which won where.
+//! `--system auto`: all systems interleaved, with the same operations, at each value size; reports which won where.
 
 use super::args::{Args, usage};
 use super::load::{ClientSettings, UnderTest};
@@ -18,27 +18,27 @@ use serde::Serialize;
 use std::error::Error;
 use std::fmt::Write;
 
-/// All sizes.
+/// Results of all value sizes.
 #[derive(Serialize)]
 struct Turns {
     system: &'static str,
     sizes: Vec<Size>,
 }
 
-/// One size of value.
+/// Results of one value size.
 #[derive(Serialize)]
 struct Size {
-    /// From and to, bytes.
+    /// Minimum and maximum value size, bytes.
     value_size: [usize; 2],
-    /// Of each system.
+    /// One report per system.
     reports: Vec<Report>,
-    /// The quickest system.
+    /// Name of the fastest system.
     winner: String,
-    /// Its throughput over the next one's, sample by sample: median, least and most.
+    /// Its throughput over the runner-up's, sample by sample: median, least and most.
     ratio: [f64; 3],
 }
 
-/// Measures.
+/// Runs the benchmark.
 pub fn bench(args: &Args) -> Result<(), Failure> {
     args.check_auto()?;
     let progress = Progress::new(!args.quiet);
@@ -66,7 +66,7 @@ pub fn bench(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All systems, by turns, each with a server of its own on the same cores.
+/// Measures all systems, interleaved, each with its own server on the same cores.
 fn one_size(
     args: &Args,
     value_bytes: [usize; 2],
@@ -200,7 +200,7 @@ impl Turns {
         };
         writeln!(
             to,
-            "by turns: mix {}, {}, {} keys of {} B, window {}, {} client(s), {} samples of {} s; {}",
+            "interleaved: mix {}, {}, {} keys of {} B, window {}, {} client(s), {} samples of {} s; {}",
             workload.mix,
             workload.dist,
             workload.keys,

@@ -1,4 +1,4 @@
-//! `drover devices`: RDMA devices with their ports, addresses and limits, and which one would be taken and why.
+//! `drover devices`: RDMA devices with their ports, addresses and limits, and which one would be used and why.
 
 mod text;
 
@@ -18,14 +18,14 @@ Every command that uses a device takes the same three options: drover perf, benc
 #[derive(clap::Args)]
 #[command(after_help = TEACH)]
 pub struct Args {
-    /// One JSON object instead of text
+    /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     device: DeviceArgs,
 }
 
-/// Looks at all devices and prints them.
+/// Surveys all devices and prints them.
 pub fn run(args: &Args) -> ExitCode {
     exit::from_result(devices(args))
 }
@@ -37,7 +37,7 @@ fn devices(args: &Args) -> Result<(), Failure> {
     chosen.map_err(|error| Failure::new(exit::UNAVAILABLE, format!("ibv is not available: {error}")))
 }
 
-/// What is printed, and whether a device can be used.
+/// The output, and whether a device can be used.
 fn shown(survey: &Survey, wish: &Wish, as_json: bool) -> (String, Result<(), ChooseError>) {
     let choice = survey.choose(wish);
     let text = match as_json {
@@ -73,7 +73,7 @@ fn json_of_device(device: &DeviceFacts) -> Value {
     }
 }
 
-/// Under the names that verbs give them.
+/// Limits under the names that verbs give them.
 fn json_of_limits(details: &Details) -> Value {
     let limits = &details.limits;
     json!({

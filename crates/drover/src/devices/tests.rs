@@ -1,4 +1,4 @@
-//! What is printed of made-up devices, word for word.
+//! Exact output for made-up devices.
 
 use super::*;
 use drover_verbs::Caps;

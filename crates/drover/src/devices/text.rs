@@ -1,5 +1,4 @@
-//! Devices for people to read. Limits have the names that verbs give them, so that other tools' output and manuals
-//! can be compared.
+//! Devices as text for people. Limits have the names that verbs give them, for comparison with other tools and manuals.
 
 use drover_verbs::{Caps, QpKind};
 use drover_verbs_ibv::Survey;
@@ -7,7 +6,7 @@ use drover_verbs_ibv::choose::{Choice, GidFacts};
 use drover_verbs_ibv::survey::{Details, Limits, PortDetails};
 use std::fmt::{self, Write};
 
-/// All devices, and below them the choice; a star stands before the address that would be taken.
+/// All devices, then the choice; a star marks the address that would be used.
 pub fn of(survey: &Survey, choice: Option<&Choice>) -> String {
     let mut text = String::new();
     write(&mut text, survey, choice).expect("writing to a string");
@@ -110,7 +109,7 @@ fn write_port(to: &mut String, port: &PortDetails, ours: Option<&GidFacts>) -> f
     Ok(())
 }
 
-/// The kinds of queue pairs that were found.
+/// Names of the available kinds of queue pairs.
 pub fn kinds(caps: &Caps) -> Vec<&'static str> {
     let all = [(QpKind::Rc, "RC"), (QpKind::Uc, "UC"), (QpKind::Ud, "UD")];
     all.into_iter()
@@ -119,7 +118,7 @@ pub fn kinds(caps: &Caps) -> Vec<&'static str> {
         .collect()
 }
 
-/// A number of bytes, in the unit that makes it short.
+/// A number of bytes in the unit that makes it shortest.
 fn bytes(count: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     match count {

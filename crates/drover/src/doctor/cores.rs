@@ -1,4 +1,4 @@
-//! Cores, how far apart they are, and their clock.
+//! Checks of cores, of the distance between them, and of their clock.
 
 use super::Finding;
 use super::machine::Machine;
@@ -6,13 +6,13 @@ use drover_mem::{NativeCpu, pause, timestamp};
 use drover_rt::cores::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A round trip above this is between cores that do not share a cache.
+/// A longer round trip means that the cores do not share a cache.
 const NEAR_NS_MAX: u64 = 200;
-/// Round trips per probe; the least of the probes is the machine's, the rest is interference.
+/// Round trips per probe; the fastest probe counts, the others suffered interference.
 const TRIPS: u64 = 400;
 const PROBES: usize = 5;
 
-/// How many cores this process may use.
+/// Checks how many cores this process may use.
 pub fn count(machine: &Machine) -> Finding {
     let cores = &machine.cores;
     match cores.len() {
@@ -25,7 +25,7 @@ pub fn count(machine: &Machine) -> Finding {
     }
 }
 
-/// Whether two of them are one physical core.
+/// Checks whether two of them are one physical core.
 pub fn siblings(machine: &Machine) -> Finding {
     let what = "hyper-threads";
     let own = |core: usize| {
@@ -47,11 +47,11 @@ pub fn siblings(machine: &Machine) -> Finding {
     }
     Finding::good(
         what,
-        "each of these cores stands alone, as far as the system tells",
+        "no two of these cores are siblings, as far as the system reports",
     )
 }
 
-/// How long a cache line takes to another core and back.
+/// Measures how long a cache line takes to another core and back.
 pub fn round_trip(machine: &Machine) -> Finding {
     let what = "round trip";
     let (Some(&a), Some(&b)) = (machine.cores.first(), machine.cores.last()) else {
@@ -86,7 +86,7 @@ pub fn round_trip(machine: &Machine) -> Finding {
     )
 }
 
-/// The counter that time is told by.
+/// Checks the clock source.
 pub fn clock(machine: &Machine) -> Finding {
     let what = "clock";
     let info = machine.text("proc/cpuinfo");
@@ -111,13 +111,13 @@ pub fn clock(machine: &Machine) -> Finding {
     )
 }
 
-/// Nanoseconds of the fastest of several probes; `None` if a thread cannot be tied to its core.
+/// Nanoseconds of the fastest of several probes; `None` if a thread cannot be pinned to its core.
 fn measure(a: usize, b: usize) -> Option<u64> {
     let line = AtomicU64::new(0);
     std::thread::scope(|scope| {
         let echo = scope.spawn(|| {
             let tied = pin(b).is_ok();
-            // Odd numbers are questions, the next even one is the answer; Acquire and Release as in a mailbox.
+            // Odd numbers are requests, the next even number is the reply; Acquire and Release as in a mailbox.
             for turn in 0..TRIPS * PROBES as u64 {
                 wait_for(&line, 2 * turn + 1);
                 line.store(2 * turn + 2, Ordering::Release);
@@ -148,7 +148,7 @@ fn wait_for(line: &AtomicU64, value: u64) {
         pause();
         looks += 1;
         if looks.is_multiple_of(4096) {
-            std::thread::yield_now(); // the other one may need this very core
+            std::thread::yield_now(); // the other thread may need this core
         }
     }
 }

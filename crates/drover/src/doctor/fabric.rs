@@ -1,10 +1,10 @@
-//! What the fabrics need: a folder for sockets, devices of cards.
+//! Checks of what the fabrics need: a folder for sockets, device files of cards.
 
 use super::Finding;
 use super::machine::Machine;
 use drover_rt::control::runtime_dir;
 
-/// The folder in which `shm:NAME` sockets stand.
+/// Checks the folder of `shm:NAME` sockets.
 pub fn runtime_folder(machine: &Machine) -> Finding {
     let what = "sockets of shm:NAME";
     let folder = runtime_dir();
@@ -20,7 +20,7 @@ pub fn runtime_folder(machine: &Machine) -> Finding {
     )
 }
 
-/// RDMA devices that can be opened, not merely seen.
+/// Checks that RDMA devices can be opened, not merely seen.
 pub fn infiniband(machine: &Machine) -> Finding {
     let what = "RDMA devices";
     let seen = machine.names("sys/class/infiniband");

@@ -1,20 +1,20 @@
-//! [`Machine`]: the files in which Linux describes itself, of this machine or made up by a test.
+//! [`Machine`]: the files in which Linux describes a machine, real or made up by a test.
 
 use drover_verbs_ibv::Survey;
 use std::cell::OnceCell;
 use std::path::PathBuf;
 
-/// Where `/proc`, `/sys` and `/dev` are looked for, and which cores may be used.
+/// Root of `/proc`, `/sys` and `/dev`, and the usable cores.
 pub struct Machine {
     root: PathBuf,
     /// Cores this process may run on.
     pub cores: Vec<usize>,
-    /// RDMA devices, once somebody asks.
+    /// RDMA devices, surveyed on first use.
     survey: OnceCell<Result<Survey, String>>,
 }
 
 impl Machine {
-    /// The one we run on.
+    /// The machine that this process runs on.
     pub fn this() -> Machine {
         Machine {
             root: PathBuf::from("/"),
@@ -23,7 +23,7 @@ impl Machine {
         }
     }
 
-    /// The trimmed text of a file, empty when there is none.
+    /// The trimmed text of a file; empty if it does not exist.
     pub fn text(&self, path: &str) -> String {
         std::fs::read_to_string(self.root.join(path))
             .unwrap_or_default()
@@ -53,12 +53,12 @@ impl Machine {
             .is_ok()
     }
 
-    /// Whether this is the machine we run on, so that measuring means something.
+    /// Whether this is the real machine, so that measurements are meaningful.
     pub fn is_real(&self) -> bool {
         self.root == *"/"
     }
 
-    /// Its RDMA devices, or why nobody can tell.
+    /// RDMA devices of the machine, or why the survey failed.
     pub fn survey(&self) -> Result<&Survey, &str> {
         let look = || Survey::take(None).map_err(|error| error.to_string());
         self.survey.get_or_init(look).as_ref().map_err(String::as_str)
@@ -86,7 +86,7 @@ fn own_cores() -> Vec<usize> {
 
 #[cfg(test)]
 impl Machine {
-    /// A machine that says nothing about itself.
+    /// A machine without any files.
     pub fn empty() -> Machine {
         Machine {
             root: PathBuf::from("/nowhere"),
@@ -101,7 +101,7 @@ impl Machine {
         self
     }
 
-    /// A machine of these files, in a folder of its own.
+    /// A machine of these files, in a temporary folder.
     pub fn made_of(name: &str, files: &[(&str, &str)]) -> Machine {
         let root = std::env::temp_dir().join(format!("drover-doctor-{}-{name}", std::process::id()));
         for (path, text) in files {

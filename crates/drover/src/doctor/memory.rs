@@ -1,14 +1,14 @@
-//! Pages, and limits on memory and files.
+//! Checks of pages, and of limits on memory and files.
 
 use super::Finding;
 use super::machine::Machine;
 
-/// A few gigabytes of items want this many 2 MiB pages.
+/// Number of 2 MiB pages for a few gigabytes of items.
 const SUGGESTED_PAGES: u64 = 1024;
-/// A client takes up to a dozen descriptors, and there may be a thousand clients.
+/// A client uses up to a dozen descriptors, and there may be a thousand clients.
 const OPEN_FILES_WANTED: u64 = 16_384;
 
-/// Reserved 2 MiB pages.
+/// Checks reserved 2 MiB pages.
 pub fn huge_pages(machine: &Machine) -> Finding {
     let what = "huge pages";
     let total = machine.number("proc/meminfo", "HugePages_Total").unwrap_or(0);
@@ -37,7 +37,7 @@ pub fn huge_pages(machine: &Machine) -> Finding {
     )
 }
 
-/// Transparent huge pages for memory that is shared, which Linux leaves off.
+/// Checks transparent huge pages for shared memory, which Linux disables by default.
 pub fn shared_transparent(machine: &Machine) -> Finding {
     transparent(
         machine,
@@ -47,7 +47,7 @@ pub fn shared_transparent(machine: &Machine) -> Finding {
     )
 }
 
-/// Transparent huge pages for private memory.
+/// Checks transparent huge pages for private memory.
 pub fn private_transparent(machine: &Machine) -> Finding {
     transparent(
         machine,
@@ -79,11 +79,11 @@ fn transparent(machine: &Machine, what: &'static str, path: &str, wanted: &[&str
     )
 }
 
-/// Memory of a server's slots and bulk values under its default settings, and of clients beside it, with space to
-/// spare. Our choice.
+/// Memory of a server's slots and bulk values with default settings, and of clients on the same machine, with a margin
+/// *(our choice)*.
 const LOCKED_WANTED: u64 = 256 << 20;
 
-/// How much memory may be locked, which registering memory with a card does.
+/// Checks how much memory may be locked; registering memory with a card locks it.
 pub fn locked(machine: &Machine) -> Finding {
     match limit(machine, "Max locked memory") {
         Some(u64::MAX) => Finding::good("locked memory", "unlimited"),
@@ -108,7 +108,7 @@ pub fn locked(machine: &Machine) -> Finding {
     }
 }
 
-/// How many files may be open.
+/// Checks how many files may be open.
 pub fn open_files(machine: &Machine) -> Finding {
     match limit(machine, "Max open files") {
         Some(count) if count >= OPEN_FILES_WANTED => Finding::good("open files", format!("up to {count}")),

@@ -1,5 +1,5 @@
-//! `drover doctor`: what this machine offers, and how to mend what is missing. Set-up is where users of RDMA
-//! lose their days, so each finding that is less than good ends with a command.
+//! `drover doctor`: what this machine offers, and how to fix what is missing. Users of RDMA lose days with set-up, so
+//! each finding that is not good ends with a command.
 
 mod cores;
 mod fabric;
@@ -15,33 +15,33 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(after_help = "Exit status: 0 if `drover serve` can run here, 1 if something prevents it.")]
 pub struct Args {
-    /// One JSON object instead of text
+    /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// How good a finding is.
+/// Grade of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grade {
-    /// As one would wish.
+    /// As it should be.
     Good,
     /// It works, but could be faster or more certain.
     Fair,
-    /// Something cannot work.
+    /// Some feature cannot work.
     Bad,
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// Subject of the check.
     pub what: &'static str,
-    /// How good it is.
+    /// Grade of the result.
     pub grade: Grade,
-    /// What was found, with numbers.
+    /// The finding, with numbers.
     pub found: String,
-    /// What to do, if anything.
+    /// Advice, if any.
     pub fix: Option<String>,
 }
 
@@ -74,7 +74,7 @@ impl Finding {
     }
 }
 
-/// All checks, in the order in which they are shown.
+/// All checks, in the order of the output.
 const CHECKS: &[fn(&Machine) -> Finding] = &[
     cores::count,
     cores::siblings,
@@ -92,7 +92,7 @@ const CHECKS: &[fn(&Machine) -> Finding] = &[
     rdma::address,
 ];
 
-/// Looks at everything and prints it.
+/// Runs all checks and prints the results.
 pub fn run(args: &Args) -> ExitCode {
     let machine = Machine::this();
     let findings: Vec<Finding> = CHECKS.iter().map(|check| check(&machine)).collect();

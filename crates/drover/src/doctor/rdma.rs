@@ -1,4 +1,4 @@
-//! What it takes to use an RDMA device: the library, a port, an address.
+//! Checks for RDMA: the library, a port, an address.
 
 use super::Finding;
 use super::machine::Machine;
@@ -6,7 +6,7 @@ use drover_verbs_ibv::Wish;
 use drover_verbs_ibv::choose::{GidKind, PortState};
 use drover_verbs_ibv::survey::{Details, PortDetails};
 
-/// The library of verbs, and which one.
+/// Checks the verbs library and its version.
 pub fn library(machine: &Machine) -> Finding {
     let what = "libibverbs";
     match machine.survey() {
@@ -19,7 +19,7 @@ pub fn library(machine: &Machine) -> Finding {
     }
 }
 
-/// The file that was loaded has its version in its name: `libibverbs.so.1.14.44.0` is of rdma-core 44.0.
+/// Version from the name of the loaded file: `libibverbs.so.1.14.44.0` belongs to rdma-core 44.0.
 fn version(maps: &str) -> String {
     let files = maps.lines().filter_map(|line| line.split_whitespace().last());
     let name = files
@@ -38,7 +38,7 @@ fn version(maps: &str) -> String {
     }
 }
 
-/// What is wrong and what to do stand in one text, in this order.
+/// Splits a text into the problem and the advice.
 fn cut(text: &str) -> (&str, Option<&str>) {
     match text.split_once("; ") {
         Some((found, fix)) => (found, Some(fix)),
@@ -56,7 +56,7 @@ fn ports(machine: &Machine) -> Vec<&PortDetails> {
     details.flat_map(|Details { ports, .. }| ports).collect()
 }
 
-/// Whether packets can travel, and how long ones.
+/// Checks for an active port and its MTU.
 pub fn active_ports(machine: &Machine) -> Finding {
     let what = "RDMA ports";
     let ports = ports(machine);
@@ -99,7 +99,7 @@ pub fn active_ports(machine: &Machine) -> Finding {
     }
 }
 
-/// The address that would be taken, and whether it leads anywhere.
+/// Checks the address that would be used, and whether it is reachable.
 pub fn address(machine: &Machine) -> Finding {
     let what = "RDMA address";
     let none = "give the port's network interface an IP address: ip addr add ADDRESS/24 dev DEV";

@@ -1,4 +1,4 @@
-//! `drover figure`: published figures, run in the simulator, with what was published beside.
+//! `drover figure`: published figures, run in the simulator, next to the published values.
 
 use crate::exit::{self, Failure, OS_ERROR, USAGE};
 use clap::ValueEnum;
@@ -23,9 +23,9 @@ Examples:
   drover figure list                    names, one per line
   drover figure herd-3 --out figures    figures/herd-3.csv and figures/herd-3.svg
   drover figure all --out figures       every figure, and figures/report.html with all of them
-  drover figure herd-13 --without cpu   what the card would do if cores took no time
+  drover figure herd-13 --without cpu   the card's limit if cores took no time
 
-Everything is simulated; the columns `expected` and `ratio` hold what was published and how near it is.")]
+All results are simulated; the columns `expected` and `ratio` hold the published value and the ratio to it.")]
 pub struct Args {
     /// A figure's name, `all`, or `list`
     #[arg(default_value = "list")]
@@ -42,7 +42,7 @@ pub struct Args {
     /// Shorter runs, good to a few percent
     #[arg(long)]
     quick: bool,
-    /// Relieve the simulated machines of a limit, to see what it is good for; published values stay beside
+    /// Remove a limit of the simulated machines, to see its effect; the published values stay in the output
     #[arg(long, value_name = "LIMIT", value_delimiter = ',')]
     without: Vec<Limit>,
     /// Threads that run points [default: one per core]
@@ -56,7 +56,7 @@ pub struct Args {
     quiet: bool,
 }
 
-/// What machines can be relieved of.
+/// A limit of machines that can be removed.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Limit {
     /// Contexts of queue pairs and work requests always hit the card's caches
@@ -65,7 +65,7 @@ enum Limit {
     Locks,
     /// Links carry any number of bytes at once
     Links,
-    /// Cores work for nothing
+    /// Cores need no time
     Cpu,
 }
 
@@ -134,12 +134,12 @@ fn figure(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every figure there is.
+/// All figures.
 fn figures() -> Vec<Figure> {
     drover_figures::catalogue::all()
 }
 
-/// Calibration rows and held-out ones: here, and nowhere below, the two come together.
+/// Expected values: calibration rows and held-out ones. Only this crate has both.
 fn expected() -> Expected {
     let mut expected = Expected::calibration();
     expected
@@ -148,7 +148,7 @@ fn expected() -> Expected {
     expected
 }
 
-/// Built-in profiles, and those of files in their place.
+/// The built-in profiles, replaced by those of files with the same names.
 pub(crate) fn profiles(files: &[PathBuf]) -> Result<Profiles, Failure> {
     let mut profiles = Profiles::builtin();
     for file in files {
@@ -169,12 +169,12 @@ pub(crate) fn profiles(files: &[PathBuf]) -> Result<Profiles, Failure> {
     Ok(profiles)
 }
 
-/// One thread per core.
+/// Default number of threads: one per core.
 pub(crate) fn jobs() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What the report says about the run.
+/// Description of the run for the report.
 fn about(figures: &[Figure], profiles: &Profiles, options: &RunOptions, without: &[Limit]) -> About {
     let without = without.iter().filter_map(ValueEnum::to_possible_value);
     let without: String = without
@@ -239,7 +239,7 @@ pub(crate) fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(OS_ERROR, format!("cannot write to {}: {error}", path.display()))
 }
 
-/// A counter for whoever shows nothing.
+/// A progress counter that is not displayed.
 pub(crate) fn nobody_watches() -> AtomicU64 {
     AtomicU64::new(0)
 }

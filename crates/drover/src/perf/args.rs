@@ -1,4 +1,4 @@
-//! The command line of `perf`: perftest's letters, and where the other end is.
+//! The command line of `perf`: perftest's option letters, and the address of the other end.
 
 use crate::exit::{self, Failure};
 use crate::rdma::DeviceArgs;
@@ -16,12 +16,12 @@ byte of memory.
 Examples:
   drover perf write-lat                              shared memory, between two threads of this process
   drover perf read-lat --fabric sim:cx6 -a           a modelled card, in simulated microseconds
-  drover perf --listen rdma://0.0.0.0:18515          a server for whichever test ...
+  drover perf --listen rdma://0.0.0.0:18515          a server for any test ...
   drover perf write-lat -s 64 rdma://node7:18515     ... and its client
-  drover perf write-lat -d mlx5_0                    the same as with perftest: no host is the server,
-  drover perf write-lat -d mlx5_0 node7              a host is where it is
+  drover perf write-lat -d mlx5_0                    as with perftest: without a host this is the server,
+  drover perf write-lat -d mlx5_0 node7              with a host it is the client
 
-The client's settings hold for both ends; a server that was given others refuses.";
+The client's settings apply to both ends; a server that was started with different ones refuses.";
 
 /// Arguments of `perf`.
 #[derive(clap::Args, Clone, Debug)]
@@ -30,7 +30,7 @@ The client's settings hold for both ends; a server that was given others refuses
 #[command(mut_arg("ib_port", |arg| arg.short('i')))]
 #[command(mut_arg("gid_index", |arg| arg.short('x')))]
 pub struct Args {
-    /// What to measure; a server may leave it to its client
+    /// Test to run; a server may leave the choice to its client
     pub test: Option<Op>,
     /// The server: HOST, HOST:PORT, rdma://host:port, shm:NAME or unix:/path.sock
     #[arg(value_name = "SERVER", conflicts_with = "listen")]
@@ -38,89 +38,89 @@ pub struct Args {
     /// Serve one client at this address: rdma://host:port, shm:NAME or unix:/path.sock
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<ControlAddr>,
-    /// shm, sim, sim:PROFILE or rdma; without it, what the other options mean, or shm
+    /// Fabric: shm, sim, sim:PROFILE or rdma [default: implied by the other options, else shm]
     #[arg(long, value_name = "FABRIC", conflicts_with_all = ["server", "listen"])]
     pub fabric: Option<String>,
-    /// RC, UC or UD
+    /// Kind of queue pair: RC, UC or UD
     #[arg(short, long, value_name = "KIND", value_parser = kind)]
     pub connection: Option<QpKind>,
     /// Bytes per message [default: 2 for latency, 65536 for rate, 8 for atomics]
     #[arg(short, long, value_name = "BYTES")]
     pub size: Option<u32>,
-    /// All sizes from 2 B to 8 MiB, as far as the fabric has them
+    /// All sizes from 2 B to 8 MiB that the fabric supports
     #[arg(short, long, conflicts_with = "size")]
     pub all: bool,
     /// Iterations [default: 1000; 5000 for the rate of SEND, WRITE and atomics]
     #[arg(short = 'n', long, value_name = "COUNT")]
     pub iters: Option<u64>,
-    /// Measure for so many seconds instead
+    /// Measure for this many seconds instead
     #[arg(short = 'D', long, value_name = "SECONDS", conflicts_with = "iters")]
     pub duration: Option<u32>,
-    /// Iterations before those that count [default: 100]
+    /// Warm-up iterations [default: 100]
     #[arg(long, value_name = "COUNT")]
     pub warm_up: Option<u64>,
-    /// Requests under way [default: 128]
+    /// Outstanding requests [default: 128]
     #[arg(short, long, value_name = "COUNT")]
     pub tx_depth: Option<u32>,
     /// RECVs posted [default: 512]
     #[arg(short, long, value_name = "COUNT")]
     pub rx_depth: Option<u32>,
-    /// Messages up to so many bytes are inline [default: 220 for latency, 0 for rate]
+    /// Send messages of up to this many bytes inline [default: 220 for latency, 0 for rate]
     #[arg(short = 'I', long = "inline_size", value_name = "BYTES")]
     pub inline_size: Option<u32>,
-    /// One request in so many asks for a completion [default: 100]
+    /// Signal one request in this many [default: 100]
     #[arg(short = 'Q', long, value_name = "COUNT")]
     pub cq_mod: Option<u32>,
     /// Requests per post [default: 1]
     #[arg(short = 'l', long = "post_list", value_name = "COUNT")]
     pub post_list: Option<u32>,
-    /// FETCH_AND_ADD or CMP_AND_SWAP
+    /// Atomic operation: FETCH_AND_ADD or CMP_AND_SWAP
     #[arg(short = 'A', long = "atomic_type", value_name = "TYPE", value_parser = atomic)]
     pub atomic: Option<Atomic>,
     /// Sleep for events instead of polling (this end only)
     #[arg(short, long)]
     pub events: bool,
-    /// TCP port of the control channel of SERVER, or to serve at
+    /// TCP port of SERVER's control channel, or to listen at
     #[arg(short, long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// Of a simulated cluster
+    /// Seed of a simulated cluster
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
-    /// One JSON object instead of a table
+    /// Print one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Which RDMA device.
+    /// RDMA device, port and GID.
     #[command(flatten)]
     pub device: DeviceArgs,
 }
 
-/// perftest's port.
+/// Default port of perftest.
 const PORT: u16 = 18_515;
 
-/// Where the two ends are.
+/// Places of the two ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Endpoints {
-    /// Both in this process, over shared memory.
+    /// Both ends in this process, over shared memory.
     Threads,
-    /// Both in a simulated cluster of this profile.
+    /// Both ends in a simulated cluster of this profile.
     Cluster(String),
-    /// This one measures with the one there.
+    /// This end measures, with the server at this address.
     Client(ControlAddr),
-    /// This one serves.
+    /// This end serves at this address.
     Server(ControlAddr),
 }
 
 impl Args {
-    /// Where the two ends are.
+    /// Places of the two ends.
     ///
     /// # Errors
-    /// An address or fabric that is none, and no test where one is needed.
+    /// The address or fabric is invalid, or a test is needed but not given.
     pub fn place(&self) -> Result<Endpoints, Failure> {
         let place = self.place_of()?;
         match (&place, self.test) {
             (Endpoints::Server(_), _) | (_, Some(_)) => Ok(place),
             _ => Err(usage(
-                "which test? drover perf write-lat, for example; --help lists them",
+                "a test is needed, such as drover perf write-lat; --help lists them",
             )),
         }
     }
@@ -146,12 +146,12 @@ impl Args {
                 Ok(Endpoints::Server(any.parse().expect("an address")))
             }
             _ => Err(usage(format!(
-                "--fabric {fabric}: there are shm, sim, sim:PROFILE and rdma"
+                "--fabric {fabric}: expected shm, sim, sim:PROFILE or rdma"
             ))),
         }
     }
 
-    /// `rdma://` may be left out, and the port.
+    /// Parses a server's address; `rdma://` and the port may be omitted.
     fn server_addr(&self, text: &str) -> Result<ControlAddr, Failure> {
         let has_scheme = ["shm:", "unix:", "rdma:", "tcp:"]
             .iter()
@@ -166,10 +166,10 @@ impl Args {
             .map_err(usage)
     }
 
-    /// What to measure on a fabric with `caps`.
+    /// The measurement on a fabric with `caps`.
     ///
     /// # Errors
-    /// What it cannot do.
+    /// The fabric does not support it.
     pub fn plan(&self, caps: &Caps) -> Result<Plan, Failure> {
         let op = self.test.expect("looked at with the place");
         let plan = self.plan_of(op, caps);
@@ -196,7 +196,7 @@ impl Args {
         plan
     }
 
-    /// What a server insists on: what it was given.
+    /// The options that a server requires of its client: those that it was given.
     pub fn given(&self, caps: &Caps) -> Given {
         let settings = [
             ("test", self.test.is_some()),
@@ -217,12 +217,12 @@ impl Args {
             .filter(|(_, given)| *given)
             .map(|(name, _)| *name)
             .collect();
-        // Without a test only what was given is compared, so any will do.
+        // Without a test only the given options are compared, so any test will do.
         let op = self.test.or(Op::all().next()).expect("there are tests");
         Given::of(names, self.plan_of(op, caps))
     }
 
-    /// How this end waits.
+    /// Polling or events at this end.
     pub fn options(&self) -> Options {
         Options {
             events: self.events,
@@ -313,11 +313,11 @@ mod tests {
         let refusal = |line: &str| parse(line).place().expect_err(line).text;
         assert_eq!(
             refusal(""),
-            "which test? drover perf write-lat, for example; --help lists them"
+            "a test is needed, such as drover perf write-lat; --help lists them"
         );
         assert_eq!(
             refusal("write-lat --fabric tcp"),
-            "--fabric tcp: there are shm, sim, sim:PROFILE and rdma"
+            "--fabric tcp: expected shm, sim, sim:PROFILE or rdma"
         );
         assert!(refusal("write-lat ::1:x").contains("expected host:port"));
     }
@@ -351,6 +351,6 @@ mod tests {
             .plan(&caps)
             .expect_err("no such verb")
             .text;
-        assert_eq!(text, "write-lat over UD is no verb: it goes over RC or UC (-c)");
+        assert_eq!(text, "write-lat over UD does not exist, only over RC or UC (-c)");
     }
 }

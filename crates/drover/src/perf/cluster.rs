@@ -9,10 +9,10 @@ use drover_verbs::Device;
 use drover_verbs_sim::profile::Profile;
 use drover_verbs_sim::{Sim, World, WorldOptions};
 
-/// Virtual time until a measurement is given up.
+/// Virtual time after which a measurement is given up.
 const LIMIT: Ns = Ns::from_s(3600);
 
-/// Measures every size in a cluster of its own: figures do not depend on which others were asked for.
+/// Measures every size in a new cluster, so that results do not depend on the other sizes.
 pub fn measure(args: &Args, profile: &str) -> Result<(), Failure> {
     let profile = Profile::named(profile).map_err(usage)?;
     let mut options = WorldOptions::new(profile);

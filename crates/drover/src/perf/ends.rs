@@ -1,4 +1,4 @@
-//! Ends on real cores: two threads of this process, or one end of two processes.
+//! Ends on real cores: two threads of this process, or one of two processes.
 
 use super::{Args, Output, failure};
 use crate::exit::{self, Failure};
@@ -12,7 +12,7 @@ use drover_verbs_shm::ShmDevice;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::thread;
 
-/// Both ends, each on a core of its own if there are two.
+/// Runs both ends, each on its own core if there are two.
 pub fn threads(args: &Args) -> Result<(), Failure> {
     let (here, there) = ControlStream::pair();
     let cores: Vec<usize> = cores()
@@ -50,14 +50,14 @@ pub fn threads(args: &Args) -> Result<(), Failure> {
     })
 }
 
-/// Pins the calling thread; where that is not allowed, it goes where it likes.
+/// Pins the calling thread, if the system allows it.
 fn hold(core: Option<usize>) {
     if let Some(core) = core {
         let _ = pin(core);
     }
 }
 
-/// The end that measures.
+/// Runs the end that measures.
 pub fn client(args: &Args, addr: &ControlAddr) -> Result<(), Failure> {
     let addr = args.device.of(addr)?;
     let opened = Fabric::towards(&addr)?;
@@ -69,7 +69,7 @@ pub fn client(args: &Args, addr: &ControlAddr) -> Result<(), Failure> {
     })
 }
 
-/// The other end: serves one client.
+/// Runs the other end: serves one client.
 pub fn server(args: &Args, addr: &ControlAddr) -> Result<(), Failure> {
     let addr = args.device.of(addr)?;
     let opened = Fabric::serving(&addr, ShmDevice::default())?;
@@ -101,7 +101,7 @@ fn accept(listener: &ControlListener) -> Result<ControlStream, Failure> {
         }
         let fd = listener.fd();
         let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-        // Interrupted or not: look again.
+        // Check again even if interrupted.
         let _ = poll(&mut fds, None);
     }
 }

@@ -1,4 +1,4 @@
-//! `drover perf`: latency and rate of single verbs, as perftest measures them, on every fabric.
+//! `drover perf`: latency and rate of single verbs, measured as by perftest, on every fabric.
 
 mod args;
 mod cluster;
@@ -27,7 +27,7 @@ fn perf(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Rows as they come, for people or for programs.
+/// Prints result rows as they arrive, as text or JSON.
 struct Output {
     fabric: String,
     plan: Plan,
@@ -36,7 +36,7 @@ struct Output {
 }
 
 impl Output {
-    /// Prints what stands above the rows.
+    /// Prints the header.
     fn new(args: &Args, plan: &Plan, fabric: String, mtu_bytes: usize) -> Output {
         if !args.json {
             print!("{}", head(plan, &fabric, mtu_bytes));
@@ -52,7 +52,7 @@ impl Output {
     fn row(&mut self, row: &Row) {
         if !self.json {
             println!("{row}");
-            // A table that grows line by line, wherever it goes.
+            // Show each line at once, also in a pipe.
             let _ = std::io::stdout().flush();
         }
         self.rows.push(*row);

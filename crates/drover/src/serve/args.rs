@@ -1,6 +1,5 @@
-//! What may be typed after `drover serve`. memcached's letters mean memcached's things; what memcached does
-//! not have carries a long name only. Everything is optional here: [`Settings`](super::settings::Settings)
-//! fills in the rest.
+//! Arguments of `drover serve`. Letters have memcached's meaning; options that memcached does not have get a long name
+//! only. Every option is optional: [`Settings`](super::settings::Settings) fills in the rest.
 
 use crate::rdma::DeviceArgs;
 use std::path::PathBuf;
@@ -8,33 +7,33 @@ use std::path::PathBuf;
 /// Arguments of `serve` and `config`, and the keys of the configuration file.
 #[derive(clap::Args, Clone, Default, Debug)]
 #[command(after_help = "\
-memcached clients connect to -p and -l (127.0.0.1:11211 unless told otherwise) or to -s; with -s alone there is no
-TCP port, as with memcached. Both see the same items as native clients do.
+memcached clients connect to -p and -l (default 127.0.0.1:11211) or to -s; with -s alone there is no TCP port, as
+with memcached. They see the same items as native clients.
 
-Native clients find the server by --fabric; at --control-listen, too. Over a Unix socket that channel passes memory;
-over TCP it answers `drover stats`, but cannot pass memory, so data needs --fabric or a Unix socket.
+Native clients connect to --fabric or to --control-listen. Over a Unix socket that channel passes memory; over TCP it
+answers `drover stats`, but cannot pass memory, so data needs --fabric or a Unix socket.
 
 -o takes memcached's extended options; those that exist here: idle_timeout=SECONDS (close silent connections),
 maxconns_fast and no_maxconns_fast (refuse connections beyond -c with an error, or let them wait),
-watcher_logbuf_size=KIB (what may wait to be told to a connection that watches: 256), and for -Z
-ssl_chain_cert, ssl_key, ssl_ca_cert (PEM files), ssl_verify_mode (of clients: 0 none, 1 if there is one, 2 required),
-ssl_min_version (tlsv1.2, tlsv1.3), ssl_session_cache (clients that come again go on with their session) and
-ssl_wbuf_size=KIB (encrypted replies that wait for a slow client: 16). Those about slabs, LRU and hash tables are accepted and have no effect: there
-are none of these here.
+watcher_logbuf_size=KIB (maximum queued per watching connection: 256), and for -Z ssl_chain_cert, ssl_key,
+ssl_ca_cert (PEM files), ssl_verify_mode (client certificates: 0 none, 1 optional, 2 required), ssl_min_version
+(tlsv1.2, tlsv1.3), ssl_session_cache (returning clients resume their session) and ssl_wbuf_size=KIB (encrypted
+replies buffered for a slow client: 16). Options about slabs, LRU and hash tables are accepted and have no effect.
 
-With rdma://host:port the control channel is TCP at host:port, and data goes by the RDMA device that has that
-address; if none has, or the host is 0.0.0.0, the best one there is (`drover devices` says which and why).
+With rdma://host:port the control channel is TCP at host:port, and data goes through the RDMA device with that
+address; if there is none, or the host is 0.0.0.0, through the best device (`drover devices` says which and why).
 
---system pilaf and farm serve the same commands of native clients another way: GETs are READs of the server's memory, which cost it
-nothing; PUT and DELETE are messages. Each of the -t workers is a shard with a table and records of its own; a client
-finds all of them through the one address. Of each shard's share of -m a sixth to a third is table, a place (32 bytes)
-for every 96 to 192 bytes, and the rest records. Flags about memcached's clients, request slots, the memory file and
-metrics are refused with it.
+--system pilaf and farm serve the same commands of native clients: their GETs are READs of the server's memory, which
+cost the server nothing; PUT and DELETE are messages. Each of the -t workers is a shard with its own table and
+records; one address serves all shards. Of each shard's share of -m a sixth to a third is table, a slot (32 bytes)
+for every 96 to 192 bytes, and the rest records. Flags about memcached clients, request slots, the memory file and
+metrics are refused.
 
 Exit status: 0 after SIGTERM or Ctrl-C, 64 usage, 66 no configuration file, 67 no such user, 69 address in use,
 70 internal error, 71 system error, 77 no permission.")]
 pub struct Args {
-    /// Key-value system: herd; pilaf or farm, whose clients read items without asking the server (see below) [default: herd]
+    /// Key-value system: herd; or pilaf or farm, whose clients read items without involving the server (see below)
+    /// [default: herd]
     #[arg(long, value_name = "NAME")]
     pub system: Option<String>,
     /// Data fabric and name of this server: shm:NAME, shm:/path.sock or rdma://host:port [default: shm:drover]
@@ -42,37 +41,37 @@ pub struct Args {
     pub fabric: Option<String>,
     #[command(flatten)]
     pub device: DeviceArgs,
-    /// TCP port for memcached clients; 0: none; -1: any free one, which is logged and written to the file that the
-    /// environment's MEMCACHED_PORT_FILENAME names [default: 11211, or none with -s]
+    /// TCP port for memcached clients; 0: none; -1: any free port, which is logged and written to the file named by the
+    /// environment variable MEMCACHED_PORT_FILENAME [default: 11211, or none with -s]
     #[arg(short = 'p', long, value_name = "PORT", allow_negative_numbers = true)]
     pub port: Option<i32>,
-    /// UDP port: only 0, for there is none
+    /// UDP port: only 0, because UDP is not supported
     #[arg(short = 'U', long, value_name = "PORT")]
     pub udp_port: Option<u16>,
     /// Unix socket for memcached clients
     #[arg(short = 's', long, value_name = "PATH")]
     pub unix_socket: Option<PathBuf>,
-    /// Rights of the Unix socket's file, octal [default: 700]
+    /// Mode of the Unix socket's file, octal [default: 700]
     #[arg(short = 'a', long, value_name = "MASK")]
     pub unix_mask: Option<String>,
-    /// Addresses that -p listens on, each with a port of its own if it names one: IP, name or IP:port, separated by
-    /// commas or given several times [default: 127.0.0.1]; notls: before one leaves it without TLS, whatever -Z says.
-    /// rdma://host:port is --fabric by another name
+    /// Addresses that -p listens on, each optionally with its own port: IP, name or IP:port, separated by commas or
+    /// given several times [default: 127.0.0.1]; the prefix notls: exempts an address from -Z. rdma://host:port is the
+    /// same as --fabric
     #[arg(short = 'l', long, value_name = "ADDR", value_delimiter = ',')]
     pub listen: Vec<String>,
-    /// Control channel of native clients here too: tcp://host:port or unix:/path.sock
+    /// Additional control channel for native clients: tcp://host:port or unix:/path.sock
     #[arg(long, value_name = "ADDR", value_delimiter = ',')]
     pub control_listen: Vec<String>,
-    /// Protocol of memcached clients: ascii or auto, which is the same here; binary is refused
+    /// Protocol of memcached clients: ascii or auto, which mean the same here; binary is refused
     #[arg(short = 'B', long, value_name = "NAME")]
     pub protocol: Option<String>,
     /// Connections that may wait to be accepted [default: 1024]
     #[arg(short = 'b', long, value_name = "COUNT")]
     pub listen_backlog: Option<u32>,
-    /// Requests of one memcached connection before others have their turn [default: 200]
+    /// Requests served per turn of a memcached connection [default: 200]
     #[arg(short = 'R', long, value_name = "COUNT")]
     pub max_reqs_per_event: Option<usize>,
-    /// No CAS: every number is 0, and `cas` stores whatever number it is given
+    /// Disable CAS: every CAS number is 0, and `cas` always matches
     #[arg(short = 'C', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub disable_cas: Option<bool>,
     /// Refuse flush_all
@@ -102,49 +101,49 @@ pub struct Args {
     /// Largest item; bytes, or with k or m, from 1k to 8m and no more than half of a partition [default: 1m]
     #[arg(short = 'I', long, value_name = "SIZE")]
     pub max_item_size: Option<String>,
-    /// Most native clients, and most memcached connections, at a time [default: 1024]
+    /// Maximum number of native clients, and of memcached connections [default: 1024]
     #[arg(short = 'c', long, value_name = "COUNT")]
     pub conn_limit: Option<usize>,
-    /// Clients that write their requests into slots of the server's memory, which is quickest; further ones, up to
-    /// -c, send them as datagrams [default: 256]
+    /// Clients that write their requests into slots of the server's memory, which is fastest; further ones, up to -c,
+    /// send them as datagrams [default: 256]
     #[arg(long, value_name = "COUNT")]
     pub slot_clients: Option<usize>,
-    /// Insist on reserved huge pages; an error if there are too few
+    /// Require reserved huge pages; too few are an error
     #[arg(short = 'L', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub enable_largepages: Option<bool>,
     /// Keep items in this file, on tmpfs or hugetlbfs for speed. After a clean stop (SIGTERM, SIGINT, SIGUSR1) the next
-    /// start takes them over; PATH.meta describes them meanwhile
+    /// start takes them over; PATH.meta describes the file in between
     #[arg(short = 'e', long, value_name = "PATH")]
     pub memory_file: Option<PathBuf>,
-    /// Lock all memory, so that none is swapped out
+    /// Lock all memory to prevent swapping
     #[arg(short = 'k', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub lock_memory: Option<bool>,
     /// Cores to pin workers to, such as 2,3 or 0-3; none: do not pin [default: the last of this process]
     #[arg(long, value_name = "LIST")]
     pub cores: Option<String>,
-    /// Most requests a client may have with each worker: a power of two up to 256 [default: 256]
+    /// Maximum requests in flight per client and worker: a power of two up to 256 [default: 256]
     #[arg(long, value_name = "COUNT")]
     pub window_max: Option<u16>,
-    /// Largest request slot a client may have: a multiple of 64 up to 1024; below 320 the longest keys are refused,
-    /// for a key must fit with up to 44 bytes beside it [default: 1024]
+    /// Maximum size of a client's request slot: a multiple of 64 up to 1024; below 320 the longest keys are refused,
+    /// because a slot holds the key and up to 44 bytes more [default: 1024]
     #[arg(long, value_name = "BYTES")]
     pub slot_bytes_max: Option<u16>,
-    /// Microseconds a worker polls in vain before it sleeps, or dozes where the fabric cannot wake it; 0: polls for
-    /// ever [default: 50]
+    /// Idle polling time of a worker before it sleeps (or polls rarely, on a fabric without wake-ups), microseconds; 0:
+    /// never sleep [default: 50]
     #[arg(long, value_name = "MICROSECONDS")]
     pub spin_us: Option<u64>,
     #[command(flatten)]
     pub ops: super::ops::OpsArgs,
-    /// Read settings from this file: one `long-name = value` a line, # for comments
+    /// Read settings from this file: one `long-name = value` per line, # for comments
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Say more: -v decisions and clients, -vv everything
+    /// Log more: -v decisions and clients, -vv everything
     #[arg(short = 'v', action = clap::ArgAction::Count)]
     pub verbose: u8,
     /// Print the version
     #[arg(short = 'V', long)]
     pub version: bool,
-    /// Refused: a service manager does this better
+    /// Refused: use a service manager
     #[arg(short = 'd', long)]
     pub daemon: bool,
 }

@@ -2,18 +2,18 @@
 
 use crate::exit::{self, Failure};
 
-/// What `-o` may say.
+/// Parsed words of `-o`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Extended {
-    /// Connections from which nothing came for so many seconds are closed; 0: never.
+    /// Seconds without input after which a connection is closed; 0: never.
     pub idle_timeout_s: u32,
-    /// Connections beyond `-c` are refused; else they wait.
+    /// Whether connections beyond `-c` are refused instead of left waiting.
     pub maxconns_fast: bool,
-    /// KiB that may wait to be told to each connection that watches.
+    /// Maximum KiB queued for each watching connection.
     pub watcher_kib: usize,
-    /// What is said of TLS: names that begin with `ssl_`, and their values.
+    /// TLS options: names that begin with `ssl_`, and their values.
     pub tls: super::ops::TlsWords,
-    /// Options of memcached that mean nothing here.
+    /// Options of memcached that have no effect here.
     pub ignored: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ impl Default for Extended {
     }
 }
 
-/// Options about what drover does not have, or has without an option.
+/// Options about features that drover lacks, or always has.
 const IGNORED: [&str; 37] = [
     "hash_algorithm",
     "hashpower",
@@ -70,7 +70,10 @@ const IGNORED: [&str; 37] = [
     "worker_logbuf_size",
 ];
 
-/// What `words` say. Errors: one that is no option, or lacks its number.
+/// Parses `words`.
+///
+/// # Errors
+/// A word is not an option, or lacks its number.
 pub fn parse(words: &[String]) -> Result<Extended, Failure> {
     let mut extended = Extended::default();
     for word in words

@@ -1,10 +1,10 @@
-//! What the system must grant before memory is taken: locked memory and huge pages, each with a way to get it.
+//! Limits that the system must grant before memory is allocated: locked memory and huge pages, each with a remedy.
 
 use super::settings::Settings;
 use crate::exit::{self, Failure};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Checks and raises limits, so that a failure comes at the start and says what to do.
+/// Checks and raises limits, so that the server fails at the start, with advice.
 pub fn check(settings: &Settings) -> Result<(), Failure> {
     let wanted_bytes = settings.memory_mib.value << 20;
     if settings.lock_memory.value {
@@ -23,49 +23,49 @@ pub fn check(settings: &Settings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Descriptors that a client keeps open here: its channel, and rings towards it and from it for each worker.
+/// Descriptors per client: its channel, and rings in both directions for each worker.
 fn files_per_client(threads: u64) -> u64 {
     3 + 2 * threads
 }
 
-/// Files this process may open after raising the soft limit to the hard one; `None`: any number.
+/// Raises the soft limit on open files to the hard one and returns it; `None`: unlimited.
 fn raise_files() -> Option<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    let _ = setrlimit(Resource::Nofile, limit); // allowed to everybody; if not, the check tells
+    let _ = setrlimit(Resource::Nofile, limit); // every process may do this; the check below covers a failure
     getrlimit(Resource::Nofile).current
 }
 
-/// Clients beyond the limit are turned away one by one and served when others leave, so this is no reason not to
-/// start. Returns whether all clients can be served.
+/// Clients beyond the limit are refused one by one and served when others leave, so the server starts anyway. Returns
+/// whether all clients can be served.
 fn check_files(clients: u64, per_client: u64, limit: Option<u64>) -> bool {
     const OWN: u64 = 64;
     let space = limit.map_or(u64::MAX, |limit| limit.saturating_sub(OWN) / per_client);
     if space < clients {
         tracing::warn!(
-            "open files: the limit of this process is enough for some {space} clients, not for {clients} (-c); raise \
+            "open files: the limit of this process suffices for some {space} clients, not for {clients} (-c); raise \
              it with LimitNOFILE=infinity (systemd), --ulimit nofile (docker) or `ulimit -n`"
         );
     }
     space >= clients
 }
 
-/// Locks what is mapped and what will be.
+/// Locks all present and future mappings.
 pub fn lock_all() -> Result<(), Failure> {
     use rustix::mm::{MlockAllFlags, mlockall};
     mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
         .map_err(|error| Failure::new(exit::OS_ERROR, format!("locking memory failed: {error}")))
 }
 
-/// Bytes this process may lock after raising the soft limit to the hard one; `None`: any.
+/// Raises the soft limit on locked bytes to the hard one and returns it; `None`: unlimited.
 fn raise_memlock() -> Option<u64> {
     let mut limit = getrlimit(Resource::Memlock);
     limit.current = limit.maximum;
-    let _ = setrlimit(Resource::Memlock, limit); // allowed to everybody; if not, the check tells
+    let _ = setrlimit(Resource::Memlock, limit); // every process may do this; the check below covers a failure
     getrlimit(Resource::Memlock).current
 }
 
-/// Whether the right to lock any amount is among the effective ones (CAP_IPC_LOCK, bit 14).
+/// Whether the process may lock any amount (CAP_IPC_LOCK, bit 14 of the effective set).
 fn may_lock_anything() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -87,7 +87,7 @@ fn check_memlock(wanted: u64, limit: Option<u64>, any: bool) -> Result<(), Failu
     Err(Failure::new(exit::NO_PERMISSION, text))
 }
 
-/// Bytes of huge pages that nobody has taken.
+/// Bytes of free huge pages.
 pub fn free_huge_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let number = |name: &str| {

@@ -1,10 +1,10 @@
-//! The addresses of a server for native clients: one control channel per way in, all with the same answers.
+//! The addresses of a server for native clients: one control channel per address, all giving the same answers.
 
 use super::settings::Settings;
 use crate::exit::{self, Failure};
 use drover_rt::control::{ControlAddr, ControlListener, ListenError, Scheme};
 
-/// Takes every address.
+/// Listens at every address.
 pub fn open_all(addrs: &[ControlAddr]) -> Result<Vec<ControlListener>, Failure> {
     addrs
         .iter()

@@ -1,4 +1,4 @@
-//! memcached clients: their sockets and their protocol, at home with the workers that own the items.
+//! memcached clients: their sockets and protocol, run by the workers that own the items.
 
 use super::ops::Files;
 use super::settings::Settings;
@@ -25,30 +25,32 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a connection beyond `-c` is told.
+/// Reply to a connection beyond `-c`.
 const REFUSAL: &[u8] = b"ERROR Too many open connections\r\n";
 
-/// Of each ring between two cores: a batch of usual requests, several times over.
+/// Bytes of each ring between two cores: several batches of usual requests.
 const RING_BYTES: usize = 64 << 10;
 
-/// What all cores share of the memcached side.
+/// State of the memcached side that all cores share.
 pub struct Memcached {
     server: Arc<Server>,
     conn_table: Arc<ConnTable>,
     options: SocketOptions,
     /// Users and certificates.
     files: Arc<Files>,
-    /// Taken by the core that accepts.
+    /// Listeners, taken by the accepting core.
     listeners: Mutex<Vec<Listener>>,
-    /// Each core takes its own.
+    /// Rings; each core takes its own.
     rings: Mutex<Vec<Option<Rings>>>,
-    /// Cores that have connections, or may get some: while the server stops, all wait for all.
+    /// Number of cores that have or may get connections: while the server stops, each waits until it is 0.
     busy_cores: Arc<AtomicUsize>,
 }
 
 impl Memcached {
-    /// A server for `core_count` workers, whose clock shows `start_s` when the wall clock shows `now_unix_s`. Errors: no
-    /// descriptors or memory left.
+    /// A server for `core_count` workers, whose clock shows `start_s` when the wall clock shows `now_unix_s`.
+    ///
+    /// # Errors
+    /// No descriptors or memory left.
     pub fn new(
         settings: &Settings,
         files: Arc<Files>,
@@ -96,7 +98,7 @@ impl Memcached {
         })
     }
 
-    /// Where its cores hang out what they count.
+    /// The counters that its cores publish.
     pub fn front(&self) -> SocketStats {
         SocketStats {
             conn_table: self.conn_table.clone(),
@@ -104,7 +106,7 @@ impl Memcached {
         }
     }
 
-    /// What makes the co-actor of each worker.
+    /// Makes the co-actor of each worker.
     pub fn co_actors<P: Provider<Cpu = NativeCpu>>(self: Arc<Self>) -> MakeCoActor<P> {
         Arc::new(move |core_info| {
             let table = self
@@ -130,7 +132,7 @@ impl Memcached {
             .set_waker(core_info.index, core_info.waker.clone());
         if self.files.tls.is_some() {
             let files = self.files.clone();
-            // As memcached: Unix sockets are guarded by their rights, and `notls:` means what it says.
+            // As in memcached: file modes protect Unix sockets, and `notls:` disables TLS.
             sockets.set_layers(move |origin| {
                 files
                     .tls
@@ -164,21 +166,23 @@ impl Memcached {
     }
 }
 
-/// Says what was chosen.
+/// Logs the choices.
 fn announce(settings: &Settings, core_count: usize, options: &SocketOptions) {
     let (limit, extended) = (settings.conn_limit.value, &settings.extended.value);
     let beyond = if extended.maxconns_fast {
         "refused"
     } else {
-        "let wait"
+        "left waiting"
     };
     let shared = match core_count {
         1 => String::new(),
-        count => format!("; worker 0 accepts, the one of {count} that has the fewest serves"),
+        count => {
+            format!("; worker 0 accepts, and the worker (of {count}) with the fewest connections serves")
+        }
     };
-    tracing::info!("memcached: up to {limit} connections, further ones are {beyond}{shared}");
+    tracing::info!("memcached: up to {limit} connections, excess ones are {beyond}{shared}");
     tracing::info!(
-        "memcached: per worker {} MiB for requests that are slow to come and {} MiB for replies that are slow to go",
+        "memcached: per worker {} MiB for slow requests and {} MiB for slow replies",
         options.request_budget >> 20,
         options.reply_budget >> 20
     );
@@ -190,32 +194,32 @@ fn announce(settings: &Settings, core_count: usize, options: &SocketOptions) {
     }
     if !extended.ignored.is_empty() {
         tracing::info!(
-            "-o {}: of no effect, there is no such thing here",
+            "-o {}: ignored, drover has no such feature",
             extended.ignored.join(",")
         );
     }
 }
 
-/// Memory for requests, or replies, that take their time: some of the longest ones, bytes.
+/// Memory for slow requests or replies, bytes: enough for some of the longest.
 fn budget(item_bytes_max: usize) -> usize {
     (32 << 20).max(16 * item_bytes_max)
 }
 
-/// The sockets of one core, and what is said on them.
+/// The sockets of one core, with memcached sessions.
 struct Table<C: Cpu + 'static> {
     sockets: Sockets<Session<C>>,
-    /// To and from other cores.
+    /// Rings to and from other cores.
     rings: Rings,
-    /// The reply to another core's request at hand.
+    /// Reply to the other core's request being served.
     reply: Output,
     core: Core,
     server: Arc<Server>,
-    /// The server stops: whether the last connection here is still open.
+    /// Set while the server stops: whether this core still has connections.
     leaving: Option<bool>,
     busy_cores: Arc<AtomicUsize>,
 }
 
-/// What comes from other cores.
+/// Receiver of messages from other cores.
 struct Incoming<'a, 'd, C: Cpu + 'static> {
     executor: &'a mut Executor<'d, C>,
     sockets: &'a mut Sockets<Session<C>>,
@@ -239,10 +243,10 @@ impl<C: Cpu> Receiver for Incoming<'_, '_, C> {
     }
 }
 
-/// How long a core that owes another a reply sleeps, if it has nothing else to do, before it looks whether there is space.
+/// Longest sleep of a core with a reply that found the ring to another core full.
 const OWING: Ns = Ns::from_us(100);
 
-/// What is over is said to have ended in the server's first second, so for memcached's clients there is none before it.
+/// A negative expiry becomes the server's first second, already over; so for memcached clients no time is before it.
 const FIRST_S: u32 = 1;
 
 impl<C: Cpu> CoActor<C> for Table<C> {
@@ -269,7 +273,7 @@ impl<C: Cpu> CoActor<C> for Table<C> {
             }
         });
         if crossed || progress == Progress::Busy {
-            // Before the replies leave: who has read one finds its command counted.
+            // Before the replies leave: a client that has read one finds its command counted.
             executor.publish();
         }
         self.rings.outbound.publish();
@@ -303,13 +307,13 @@ impl<C: Cpu> CoActor<C> for Table<C> {
         self.leaving.get_or_insert(true);
     }
 
-    /// Whoever has no connections any more still answers the requests of others.
+    /// Whether all cores are done: a core without connections still answers the requests of others.
     fn has_left(&self) -> bool {
         self.busy_cores.load(Ordering::Acquire) == 0
     }
 }
 
-/// Who has come, for those who watch.
+/// Identity of a connection, for watchers.
 fn guest(token: Token, known: &Known) -> Guest {
     Guest {
         token: token.0,
@@ -321,11 +325,11 @@ fn guest(token: Token, known: &Known) -> Guest {
     }
 }
 
-/// The process, as its memcached clients may see and use it.
+/// Hooks that let memcached clients query and control the process.
 struct Program {
     conn_table: Arc<ConnTable>,
     files: Arc<Files>,
-    /// There is a memory file, so that a graceful end leaves items behind.
+    /// Whether there is a memory file, so that a graceful end keeps the items.
     saves: bool,
 }
 
@@ -357,7 +361,7 @@ impl ServerHooks for Program {
     }
 
     fn write_connections(&self, out: &mut dyn Write, now_s: u32) {
-        // Oldest first, whichever core has them.
+        // Ordered by age, over all cores.
         let mut told = BTreeMap::new();
         self.conn_table.each_known(|known| {
             let id = known.number;
@@ -377,13 +381,13 @@ impl ServerHooks for Program {
     }
 
     fn shutdown(&self, graceful: bool) {
-        // Without a memory file the end is as graceful as it can be anyway: SIGUSR1 would be refused.
+        // Without a memory file SIGUSR1 would be refused, and SIGINT is just as graceful.
         let signal = if graceful && self.saves {
             Signal::USR1
         } else {
             Signal::TERM
         };
-        let _ = kill_process(getpid(), signal); // nothing keeps a process from telling itself
+        let _ = kill_process(getpid(), signal); // a process may always signal itself
     }
 
     fn connections(&self) -> Connections {
@@ -402,7 +406,7 @@ impl ServerHooks for Program {
     }
 }
 
-/// As memcached shows addresses.
+/// An address in memcached's notation.
 fn shown(addr: Option<&Address>) -> String {
     match addr {
         Some(Address::Tcp(addr)) if addr.is_ipv6() => format!("tcp6:{addr}"),
@@ -418,7 +422,7 @@ pub(super) fn unix_time_s() -> u64 {
     u64::try_from(now.tv_sec).unwrap_or(0)
 }
 
-/// TLS as `stats settings` shows it.
+/// TLS settings for `stats settings`.
 fn tls_shown(tls: &TlsOptions) -> TlsSettings {
     let shown = |path: &std::path::Path| path.display().to_string();
     TlsSettings {
@@ -438,7 +442,7 @@ fn tls_shown(tls: &TlsOptions) -> TlsSettings {
 
 fn limits(settings: &Settings) -> Limits {
     Limits {
-        // Clients tell by the number which commands a server has, and how it answers them: as memcached of this version.
+        // Clients infer features from this version: drover behaves as this memcached.
         version: concat!("1.6.18-drover-", env!("CARGO_PKG_VERSION")).to_owned(),
         memory_bytes: settings.memory_mib.value << 20,
         connections_max: settings.conn_limit.value,

@@ -10,9 +10,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the file, if there is to be one, for a server of `options`, which learn of it. Keys are hashed under `seed`
-/// unless the file has items already, and its own. `now_s` is the wall clock at the server's start. Says whether it
-/// starts cold, and why. Errors: it cannot be used.
+/// Opens the file, if one is set, for a server of `options`, and records it there. Keys are hashed under `seed` unless
+/// the file already has items, with its own seed. `now_s` is the wall clock at the server's start, seconds since 1970.
+/// Logs whether the start is cold, and why.
+///
+/// # Errors
+/// The file cannot be used.
 pub fn open(
     settings: &Settings,
     options: &mut ServerOptions,
@@ -46,10 +49,13 @@ pub fn open(
     Ok(())
 }
 
-/// Whoever owns the file may write to it while it is mapped. Errors: that is somebody else.
+/// Checks that this user owns the file: the owner may write to it while it is mapped.
+///
+/// # Errors
+/// The file belongs to another user.
 fn check_owner(path: &Path) -> Result<(), Failure> {
     let Ok(is) = std::fs::metadata(path) else {
-        return Ok(()); // there is none yet, or opening it will say why not
+        return Ok(()); // missing, or opening it reports the error
     };
     let (owner, we) = (is.uid(), rustix::process::geteuid().as_raw());
     if owner == we {
@@ -62,11 +68,16 @@ fn check_owner(path: &Path) -> Result<(), Failure> {
     Err(Failure::new(exit::NO_PERMISSION, text))
 }
 
-/// After all workers have ended: describes what they left, for the next start. Errors: it could not be written.
+/// Describes the items for the next start. Called after all workers have ended.
+///
+/// # Errors
+/// The description cannot be written.
 pub fn seal(warm: &WarmFile) -> Result<(), Failure> {
     match warm.seal(unix_time_s()) {
-        Ok(true) => tracing::info!("memory file: items are left for the next start"),
-        Ok(false) => tracing::warn!("memory file: not every worker ended well; the next start is a cold one"),
+        Ok(true) => tracing::info!("memory file: items kept for the next start"),
+        Ok(false) => {
+            tracing::warn!("memory file: some workers did not end cleanly; the next start will be cold")
+        }
         Err(error) => {
             let text = format!("memory file: its description cannot be written: {error}");
             return Err(Failure::new(exit::OS_ERROR, text));

@@ -35,7 +35,7 @@ pub fn run(args: &Args) -> ExitCode {
     )
 }
 
-/// Prints every setting and where its value came from.
+/// Prints every setting with its origin.
 pub fn print_config(args: &Args) -> ExitCode {
     exit::from_result(Settings::resolve(args).map(|settings| print!("{settings}")))
 }

@@ -1,5 +1,5 @@
-//! A running service of a system that serves native clients only: its cores have threads of their own, and this thread
-//! waits for signals.
+//! A running service of a system with native clients only: its cores run on their own threads, and this thread waits
+//! for signals.
 
 use super::ops::{Ops, Signal, Signals};
 use super::run::{pin_worker, socket_files, start_logging};
@@ -43,7 +43,7 @@ pub fn serve_system<S: System>(settings: &Settings) -> Result<(), Failure> {
     let addrs = listen::addresses(settings)?;
     if !ops::inherited()?.is_empty() {
         let text = format!(
-            "sockets of a service manager mean nothing with --system {}",
+            "sockets of a service manager do not apply to --system {}",
             S::FACTS.name
         );
         return Err(Failure::new(exit::USAGE, text));
@@ -63,7 +63,7 @@ pub fn serve_system<S: System>(settings: &Settings) -> Result<(), Failure> {
     })
 }
 
-/// The parts of a service of these settings.
+/// The plan of a service with these settings.
 fn plan_of<S: System>(settings: &Settings) -> Result<S::Plan, Failure> {
     let (mib, asked) = (settings.memory_mib.value, &settings.max_item_bytes);
     let refuse = |why: String| Failure::new(exit::USAGE, format!("-m {mib}: {why}"));
@@ -77,7 +77,7 @@ fn plan_of<S: System>(settings: &Settings) -> Result<S::Plan, Failure> {
         window: settings.window_max.value.into(),
     };
     let mut plan = S::plan(&sizes).map_err(refuse)?;
-    // What was asked for and cannot be is refused, memcached's default is cut.
+    // An explicit size that is too large is refused; memcached's default is reduced.
     let (most, longest) = S::item_bytes_max(&mut plan);
     if *longest > most {
         if asked.origin != Origin::Default {
@@ -144,7 +144,7 @@ impl<S: System> Job for Serve<'_, S> {
         })?;
         match end {
             End::Asked => {
-                tracing::info!("stopping: clients lose their channels, memory goes");
+                tracing::info!("stopping: closing client channels and freeing memory");
                 service.stop();
                 Ok(())
             }
@@ -156,7 +156,7 @@ impl<S: System> Job for Serve<'_, S> {
     }
 }
 
-/// A service, for the admin port and the service manager's watchdog.
+/// A service as [`Source`] for the admin port and the watchdog.
 struct Running<'a> {
     service: &'a dyn Service,
     facts: &'static Facts,
@@ -177,11 +177,11 @@ impl Source for Running<'_> {
     }
 }
 
-/// Why there is nothing more to wait for.
+/// Reason why the wait ended.
 enum End {
     /// A signal came.
     Asked,
-    /// A thread ended by itself.
+    /// A service thread ended unexpectedly.
     Alone,
 }
 
@@ -197,21 +197,21 @@ fn wait(service: &dyn Service, signals: &Signals) -> Result<End, Failure> {
         let alone = !fds[0].revents().is_empty();
         match signals.next() {
             Some(Signal::Stop) => return Ok(End::Asked),
-            Some(Signal::Reload) => tracing::info!("SIGHUP: there is nothing to read again"),
-            Some(Signal::Save) => tracing::info!("SIGUSR1: there is no memory file to leave items in"),
+            Some(Signal::Reload) => tracing::info!("SIGHUP: no file to reload"),
+            Some(Signal::Save) => tracing::info!("SIGUSR1 ignored: no memory file to keep items in"),
             None if alone => return Ok(End::Alone),
             None => {}
         }
     }
 }
 
-/// Logs what was chosen and why.
+/// Logs the choices and their reasons.
 fn announce(settings: &Settings, facts: &Facts, plan: &[String]) {
     for line in plan {
         tracing::info!("{}: {line}", facts.name);
     }
     let (count, memory) = (settings.threads.value, &settings.memory_mib);
-    tracing::info!("memory: {} MiB asked for ({})", memory.value, memory.origin);
+    tracing::info!("memory: {} MiB requested ({})", memory.value, memory.origin);
     match &settings.cores.value {
         Some(cores) => tracing::info!("shards: {count}, on cores {cores:?} ({})", settings.cores.origin),
         None => tracing::info!("shards: {count}, not pinned ({})", settings.cores.origin),

@@ -1,4 +1,4 @@
-//! From settings to the options of a HERD server: how memory is shared out, and what is said about it.
+//! Converts settings to the options of a HERD server: how memory is divided, and the log lines about it.
 
 use super::limits::free_huge_bytes;
 use super::settings::{Origin, Settings};
@@ -11,28 +11,28 @@ use drover_store::{Mode, PartitionOptions, VALUE_BYTES_MAX};
 use drover_verbs::Caps;
 use drover_verbs_shm::{ShmDevice, ShmOptions};
 
-/// The usual items (16-byte keys, 32-byte values) fill half of the index's 8 slots a bucket when they fill the log: then
-/// 0.84 % find their bucket full, where half the index would lose 14 % (`index_losses_at_three_loads`). Larger items
-/// leave slots free, items of half the size lose those 14 %.
+/// With usual items (16-byte keys, 32-byte values), a full log fills half of the index's 8 slots per bucket: then 0.84
+/// % of the items find their bucket full, where half the index would lose 14 % (`index_losses_at_three_loads`). Larger
+/// items leave slots free; items of half the size lose those 14 %.
 const LOG_BYTES_PER_BUCKET: usize = 4 * drover_store::item_bytes(16, 32);
 const _: () = assert!(LOG_BYTES_PER_BUCKET.is_power_of_two());
-/// The smallest log that makes sense.
+/// Minimum log size of a partition.
 const LOG_BYTES_MIN: usize = 1 << 16;
 
-/// 16 requests under way for each of 64 clients.
+/// 16 requests in flight for each of 64 clients.
 const DATAGRAM_RECVS: usize = 1024;
-/// Every sender of datagrams has a ring at every worker, of so many lines (64 bytes) per RECV of *all* clients: here
-/// 64 KiB, several times what one client may have under way.
+/// Every sender of datagrams has a ring at every worker, with this many lines (64 bytes) per RECV of *all* clients:
+/// here 64 KiB, several times one client's requests in flight.
 const RING_LINES_PER_RECV: usize = 1;
 
-/// Shared memory as such a server need it.
+/// Shared memory with the properties that such a server needs.
 pub fn shm_device() -> ShmDevice {
     let mut options = ShmOptions::default();
     options.ring_lines_per_recv = RING_LINES_PER_RECV;
     ShmDevice::open(options)
 }
 
-/// What a server of these settings is made of.
+/// The options of a server with these settings.
 pub fn server_options(settings: &Settings) -> Result<ServerOptions, Failure> {
     let log_bytes = log_bytes(settings.memory_mib.value, settings.threads.value)?;
     let mode = if settings.disable_evictions.value {
@@ -73,8 +73,8 @@ pub fn server_options(settings: &Settings) -> Result<ServerOptions, Failure> {
     })
 }
 
-/// `-I`. As with memcached an item takes no more than half of the memory there is for it; memcached's default is cut to
-/// that in silence, what was asked for is not.
+/// `-I`. As with memcached an item takes at most half of the memory for items; memcached's default is silently reduced
+/// to that, an explicit value is refused.
 fn item_bytes(settings: &Settings, log_bytes: usize) -> Result<usize, Failure> {
     let asked = &settings.max_item_bytes;
     if asked.origin != Origin::Default && asked.value > log_bytes / 2 {
@@ -87,7 +87,7 @@ fn item_bytes(settings: &Settings, log_bytes: usize) -> Result<usize, Failure> {
     Ok(asked.value.min(VALUE_BYTES_MAX))
 }
 
-/// Bytes of each partition's log: its share of `-m`, rounded down to a power of two, so that the limit holds.
+/// Bytes of each partition's log: its share of `-m`, rounded down to a power of two to keep the limit.
 fn log_bytes(memory_mib: u64, threads: usize) -> Result<usize, Failure> {
     let share = (memory_mib as usize)
         .checked_mul(1 << 20)
@@ -101,13 +101,13 @@ fn log_bytes(memory_mib: u64, threads: usize) -> Result<usize, Failure> {
     }
 }
 
-/// Says what was chosen and why.
+/// Logs the choices and their reasons.
 pub fn announce(settings: &Settings, options: &ServerOptions, caps: &Caps) {
     let log = size(options.partition.log_bytes);
     let index_kib = (options.partition.bucket_count * 64) >> 10;
     let (asked, count) = (settings.memory_mib.value, options.partition_count);
     tracing::info!(
-        "items: {count} partition(s) of {log} ({asked} MiB asked for by {}; a power of two each) and {index_kib} KiB of index",
+        "items: {count} partition(s) of {log} ({asked} MiB requested by {}; each a power of two) and {index_kib} KiB of index",
         settings.memory_mib.origin
     );
     tracing::info!(
@@ -122,7 +122,7 @@ pub fn announce(settings: &Settings, options: &ServerOptions, caps: &Caps) {
     match &settings.cores.value {
         Some(cores) => tracing::info!("workers: {count}, on cores {cores:?} ({})", settings.cores.origin),
         None => tracing::info!(
-            "workers: {count}, not pinned ({}): too few cores, or told so",
+            "workers: {count}, not pinned ({}): too few cores, or not wanted",
             settings.cores.origin
         ),
     }
@@ -136,8 +136,8 @@ pub fn announce(settings: &Settings, options: &ServerOptions, caps: &Caps) {
     match settings.spin_us.value {
         0 => tracing::info!("idle workers poll for ever (--spin-us 0)"),
         us if !caps.memory_wait => tracing::info!(
-            "idle workers poll for {us} us, then now and then, up to a millisecond apart ({}): on this fabric nobody \
-             is told of a request that arrives",
+            "idle workers poll for {us} us, then at intervals of up to a millisecond ({}): requests on this fabric \
+             raise no event",
             settings.spin_us.origin
         ),
         us => tracing::info!(
@@ -147,7 +147,7 @@ pub fn announce(settings: &Settings, options: &ServerOptions, caps: &Caps) {
     }
 }
 
-/// For people: powers of two of at least a KiB.
+/// A size for people: powers of two of at least a KiB.
 fn size(bytes: usize) -> String {
     match bytes >> 20 {
         0 => format!("{} KiB", bytes >> 10),
@@ -166,7 +166,7 @@ fn pages(settings: &Settings, options: &ServerOptions) -> String {
         return format!("reserved huge pages, {} MiB are free", free >> 20);
     }
     format!(
-        "transparent huge pages where the kernel gives some: {} MiB wanted, {} MiB of huge pages reserved (see `drover doctor`)",
+        "transparent huge pages where available: {} MiB wanted, {} MiB of huge pages reserved (see `drover doctor`)",
         wanted >> 20,
         free >> 20
     )

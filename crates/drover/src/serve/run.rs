@@ -1,5 +1,5 @@
-//! A running server: workers and control thread belong to HERD; this thread waits for signals and for clients
-//! that come another way.
+//! A running server: HERD has workers and a control thread; this thread waits for signals and for clients of the
+//! additional listeners.
 
 use super::memcached::{Memcached, unix_time_s};
 use super::ops::{Files, Ops, Signal, Signals};
@@ -44,7 +44,7 @@ pub fn serve(settings: &Settings) -> Result<(), Failure> {
     })
 }
 
-/// What `-u` must be able to remove at the end, and its group to reach.
+/// Socket files that the user of `-u` must be able to remove at the end, and its group to use.
 pub(super) fn socket_files(settings: &Settings, listeners: &[ControlListener]) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = settings.unix_socket.value.iter().cloned().collect();
     for listener in listeners {
@@ -57,13 +57,13 @@ pub(super) fn socket_files(settings: &Settings, listeners: &[ControlListener]) -
     files
 }
 
-/// Everything that is taken before the first thread starts.
+/// Everything acquired before the first thread starts.
 struct Serve<'a> {
     settings: &'a Settings,
     options: ServerOptions,
-    /// The first is the fabric's.
+    /// Control listeners; the first is the fabric's.
     listeners: Vec<ControlListener>,
-    /// For memcached clients.
+    /// Listeners for memcached clients.
     sockets: Vec<Listener>,
     ops: Ops,
     signals: Signals,
@@ -108,9 +108,9 @@ impl Job for Serve<'_> {
 }
 
 impl Serve<'_> {
-    /// Chooses the seed that keys are hashed under, because memcached's clients and the next start must find the same
-    /// items, and opens the memory file. Reads the server's clock and the wall clock at the same moment and returns the
-    /// latter: whatever takes time after that, an item expires when its client said.
+    /// Chooses the hash seed of keys, because memcached clients and the next start must find the same items, and opens
+    /// the memory file. Reads the server's clock and the wall clock at the same moment and returns the latter: however
+    /// long the start takes, items expire when their client said.
     fn prepare_items<P: Provider<Cpu = NativeCpu>>(&mut self, device: &P::Device) -> Result<u64, Failure> {
         let now_unix_s = unix_time_s();
         if self.sockets.is_empty() && self.settings.memory_file.value.is_none() {
@@ -127,7 +127,7 @@ impl Serve<'_> {
         Ok(now_unix_s)
     }
 
-    /// What serves memcached clients, if any may come.
+    /// The memcached side, if it has listeners.
     fn memcached(&mut self, now_unix_s: u64) -> Result<Option<Arc<Memcached>>, Failure> {
         let Some(seed) = self.options.hash_seed.filter(|_| !self.sockets.is_empty()) else {
             return Ok(None);
@@ -147,11 +147,11 @@ impl Serve<'_> {
     }
 }
 
-/// Stops the server, or says why it has stopped.
+/// Stops the server, or reports why it has stopped.
 fn conclude<P: Provider>(server: Server<P>, end: End) -> Result<(), Failure> {
     match end {
         End::Asked => {
-            tracing::info!("stopping: clients are told, memory goes");
+            tracing::info!("stopping: notifying clients and freeing memory");
             server.stop();
             Ok(())
         }
@@ -161,16 +161,16 @@ fn conclude<P: Provider>(server: Server<P>, end: End) -> Result<(), Failure> {
     }
 }
 
-/// Why there is nothing more to wait for.
+/// Reason why the wait ended.
 #[derive(PartialEq, Eq, Debug)]
 enum End {
     /// A signal came.
     Asked,
-    /// The server ended by itself.
+    /// The server ended unexpectedly.
     Alone,
 }
 
-/// Passes clients of the further listeners on, until a signal comes. `saves`: there is a memory file.
+/// Passes clients of the additional listeners to the server until a signal comes. `saves`: there is a memory file.
 fn wait<P: Provider>(
     server: &Server<P>,
     signals: &Signals,
@@ -178,7 +178,7 @@ fn wait<P: Provider>(
     listeners: &[ControlListener],
     saves: bool,
 ) -> Result<End, Failure> {
-    // Without descriptors left, who waits at a listener is looked at again in a while, or this thread would spin.
+    // After a failed accept (no descriptors) the listeners are ignored for a while, or this thread would spin.
     let mut deaf = false;
     loop {
         let mut fds = vec![PollFd::from_borrowed_fd(server.ended(), PollFlags::IN)];
@@ -200,7 +200,7 @@ fn wait<P: Provider>(
             Some(Signal::Stop) => return Ok(End::Asked),
             Some(Signal::Reload) => files.reload(),
             Some(Signal::Save) if saves => return Ok(End::Asked),
-            Some(Signal::Save) => tracing::info!("SIGUSR1: there is no memory file to leave items in"),
+            Some(Signal::Save) => tracing::info!("SIGUSR1 ignored: no memory file to keep items in"),
             None if alone => return Ok(End::Alone),
             None => {}
         }
@@ -208,13 +208,13 @@ fn wait<P: Provider>(
     }
 }
 
-/// How long nobody is let in after the system did not allow it.
+/// Pause in accepting after the system refused an accept.
 const DEAF: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };
 
-/// Passes on one client of each listener; `false` if the system does not let us.
+/// Passes on one client of each listener; returns `false` if the system refuses an accept.
 fn adopt_all<P: Provider>(server: &Server<P>, listeners: &[ControlListener]) -> bool {
     let mut well = true;
     for listener in listeners {

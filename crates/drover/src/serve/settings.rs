@@ -1,5 +1,5 @@
-//! From what was typed to what is in force: command line over configuration file over default, each value
-//! with its origin, so that `drover config` can say where it came from.
+//! Merges command line, configuration file and defaults, in this order, into settings. Each value has its origin, which
+//! `drover config` prints.
 
 mod file;
 mod offered;
@@ -23,84 +23,83 @@ use file::read_file;
 use std::path::PathBuf;
 use words::{allowed_cores, bytes_of, choose_cores, mask_of, some};
 
-/// Everything `serve` needs to know.
+/// All settings of `serve`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Which system serves.
+    /// System to serve.
     pub system: Setting<System>,
     /// `shm:NAME` or `rdma://host:port`.
     pub fabric: Setting<String>,
-    /// 0: no TCP; -1: any free port.
+    /// TCP port; 0: no TCP; -1: any free port.
     pub port: Setting<i32>,
-    /// For memcached clients.
+    /// Path of the Unix socket for memcached clients.
     pub unix_socket: Setting<Option<PathBuf>>,
-    /// Rights of its file.
+    /// Mode of the Unix socket's file.
     pub unix_mask: Setting<u32>,
-    /// Where `port` listens.
+    /// Addresses that `port` listens at.
     pub listen: Setting<Vec<String>>,
-    /// Further addresses of the control channel.
+    /// Additional addresses of the control channel.
     pub control_listen: Setting<Vec<String>>,
-    /// Connections that may wait to be accepted.
+    /// Maximum number of connections waiting to be accepted.
     pub backlog: Setting<u32>,
-    /// Requests of a connection before others have their turn.
+    /// Requests of a connection per turn.
     pub requests_per_event: Setting<usize>,
-    /// `-B`: the same, whatever it is.
+    /// `-B`: `ascii` or `auto`, which mean the same.
     pub protocol: Setting<String>,
-    /// No CAS numbers.
+    /// Disable CAS numbers.
     pub disable_cas: Setting<bool>,
-    /// No flush_all.
+    /// Refuse flush_all.
     pub disable_flush_all: Setting<bool>,
-    /// No lists of keys.
+    /// Refuse to list keys.
     pub disable_dumping: Setting<bool>,
-    /// No `watch`.
+    /// Refuse `watch`.
     pub disable_watch: Setting<bool>,
-    /// The command `shutdown` works.
+    /// Allow the command `shutdown`.
     pub enable_shutdown: Setting<bool>,
-    /// Extended options.
+    /// Extended options (`-o`).
     pub extended: Setting<Extended>,
     /// Memory for items, MiB.
     pub memory_mib: Setting<u64>,
-    /// Store mode: full is an answer, not a reason to evict.
+    /// Store mode: answer "full" instead of evicting.
     pub disable_evictions: Setting<bool>,
-    /// Workers, each with one partition.
+    /// Number of workers, each with one partition.
     pub threads: Setting<usize>,
-    /// Largest value, bytes.
+    /// Maximum item size, bytes.
     pub max_item_bytes: Setting<usize>,
-    /// Most clients at a time.
+    /// Maximum number of clients.
     pub conn_limit: Setting<usize>,
-    /// Most of them with request slots.
+    /// Maximum number of clients with request slots.
     pub slot_clients: Setting<usize>,
-    /// Huge pages or nothing.
+    /// Require huge pages.
     pub large_pages: Setting<bool>,
-    /// Where items outlive the process.
+    /// Path of the memory file, whose items outlive the process.
     pub memory_file: Setting<Option<PathBuf>>,
     /// Lock all memory.
     pub lock_memory: Setting<bool>,
     /// One core per worker; `None`: not pinned.
     pub cores: Setting<Option<Vec<usize>>>,
-    /// Most slots per client and worker.
+    /// Maximum number of slots per client and worker.
     pub window_max: Setting<u16>,
-    /// Most bytes of a slot.
+    /// Maximum bytes of a slot.
     pub slot_bytes_max: Setting<u16>,
-    /// Microseconds of vain polling before sleep; 0: never sleep.
+    /// Idle polling time before sleeping, microseconds; 0: never sleep.
     pub spin_us: Setting<u64>,
-    /// How it is run.
+    /// Operational settings.
     pub ops: OpsSettings,
-    /// How much to say.
+    /// Log verbosity.
     pub verbose: u8,
 }
 
 /// Polling the slots of more clients than this costs more than datagrams do `[HERD §5.5]`.
 const SLOT_CLIENTS: usize = 256;
 
-/// memcached's.
+/// memcached's default port.
 const PORT: i32 = 11211;
-/// memcached's default, 20, would cut pipelines into pieces; a turn of this many takes less than a tenth of a
-/// millisecond.
+/// memcached's default, 20, would split pipelines; a turn of this many takes less than a tenth of a millisecond.
 const REQUESTS_PER_EVENT: usize = 200;
 
 impl Settings {
-    /// Reads the configuration file, if one is named, and fills every gap.
+    /// Reads the configuration file, if one is named, and fills in defaults.
     pub fn resolve(args: &Args) -> Result<Settings, Failure> {
         if args.daemon {
             let text = "-d is refused: run it under a service manager (systemd: Type=exec), or in the background with &";
@@ -116,7 +115,7 @@ impl Settings {
     }
 }
 
-/// Protocols that memcached has and drover has not.
+/// Refuses protocols that memcached has and drover has not.
 fn refuse_what_is_not_there(args: &Args) -> Result<(), Failure> {
     let refuse = |text: String| Err(Failure::new(exit::USAGE, text));
     if let Some(port) = args.udp_port.filter(|port| *port != 0) {
@@ -168,7 +167,7 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
         System::Herd.to_string(),
         Origin::Default,
     ))?;
-    // As with memcached: who asks for a Unix socket alone gets no TCP port.
+    // As with memcached: a Unix socket without `-p` means no TCP port.
     let default_port = match unix_socket.value.is_some() || !system.value.facts().offers.memcached {
         true => 0,
         false => PORT,
@@ -283,7 +282,7 @@ fn fill(typed: Args, file: Args, allowed: &[usize]) -> Result<Settings, Failure>
     Ok(settings)
 }
 
-/// `--system`.
+/// Parses `--system`.
 fn system_of(name: Setting<String>) -> Result<Setting<System>, Failure> {
     let Some(value) = System::named(&name.value) else {
         let known = System::ALL
@@ -298,7 +297,7 @@ fn system_of(name: Setting<String>) -> Result<Setting<System>, Failure> {
     Ok(Setting { value, origin })
 }
 
-/// `--listen rdma://host:port` is `--fabric rdma://host:port`: where data arrives.
+/// `--listen rdma://host:port` means `--fabric rdma://host:port`.
 fn fabric_of_listen(mut args: Args) -> Result<Args, Failure> {
     let (fabrics, others) = args
         .listen
@@ -316,7 +315,7 @@ fn fabric_of_listen(mut args: Args) -> Result<Args, Failure> {
     Ok(args)
 }
 
-/// The fabric's address, with what the options of the device say in it.
+/// The fabric's address including the device options.
 fn with_device(mut fabric: Setting<String>, device: &DeviceArgs) -> Result<Setting<String>, Failure> {
     if *device != DeviceArgs::default() {
         let addr = fabric
@@ -329,7 +328,7 @@ fn with_device(mut fabric: Setting<String>, device: &DeviceArgs) -> Result<Setti
 }
 
 impl Settings {
-    /// Ranges that clap does not know.
+    /// Checks ranges that clap does not.
     fn check(&self) -> Result<(), Failure> {
         let window = self.window_max.value;
         let slot = self.slot_bytes_max.value;

@@ -1,4 +1,4 @@
-//! The addresses of a server for memcached clients: TCP, a Unix socket.
+//! Listeners of a server for memcached clients: TCP, a Unix socket.
 
 use super::settings::{Origin, Settings};
 use crate::exit::{self, Failure};
@@ -7,11 +7,11 @@ use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
-/// Where the ports that were taken are written, if the environment says so, as memcached does: for tests that ask for
-/// any free one (`-p -1`).
+/// Environment variable that names a file for the bound ports, as with memcached: for tests that use any free port (`-p
+/// -1`).
 const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
 
-/// Takes every address, beside those that a service manager has taken. With such ones memcached's port is no default.
+/// Listens at every address, in addition to inherited listeners. With inherited ones the default port is not used.
 pub fn open_all(settings: &Settings, inherited: Vec<Listener>) -> Result<Vec<Listener>, Failure> {
     let backlog = settings.backlog.value.min(i32::MAX as u32) as i32;
     let needs_no_port = !inherited.is_empty() && settings.port.origin == Origin::Default;
@@ -36,12 +36,12 @@ pub fn open_all(settings: &Settings, inherited: Vec<Listener>) -> Result<Vec<Lis
     Ok(listeners)
 }
 
-/// What connections carry that come where there is no TLS, whatever `-Z` says.
+/// Tag of listeners without TLS, regardless of `-Z`.
 pub const PLAIN: u32 = 1;
-/// Before such an address, as memcached has it.
+/// Prefix of such an address, as in memcached.
 const PLAIN_PREFIX: &str = "notls:";
 
-/// The addresses of `-l` and their tags, with the port of `-p` where they have none of their own.
+/// The addresses of `-l` and their tags; `-p` is the default port.
 fn tcp_addresses(settings: &Settings) -> Result<Vec<(SocketAddr, u32)>, Failure> {
     let port = match settings.port.value {
         0 => return Ok(Vec::new()),
@@ -68,7 +68,7 @@ fn tcp_addresses(settings: &Settings) -> Result<Vec<(SocketAddr, u32)>, Failure>
     Ok(addrs)
 }
 
-/// `host`, `host:port`, `IPv6`, `[IPv6]` or `[IPv6]:port`.
+/// Parses `host`, `host:port`, `IPv6`, `[IPv6]` or `[IPv6]:port`.
 fn host_and_port(text: &str, port: u16) -> Option<(&str, u16)> {
     if let Some(rest) = text.strip_prefix('[') {
         let (host, after) = rest.split_once(']')?;
@@ -85,7 +85,7 @@ fn host_and_port(text: &str, port: u16) -> Option<(&str, u16)> {
     }
 }
 
-/// Under another name first, so that nobody reads half of it.
+/// Writes under another name and renames, so that no reader sees half the file.
 fn write_ports(path: &Path, listeners: &[Listener]) -> std::io::Result<()> {
     let mut half = path.as_os_str().to_owned();
     half.push(".lck");

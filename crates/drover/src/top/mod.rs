@@ -1,4 +1,4 @@
-//! `drover top`: what a server does, as its admin port tells it.
+//! `drover top`: a server's activity, from its admin port.
 
 mod scrape;
 mod view;
@@ -17,21 +17,21 @@ pub struct Args {
     /// The server's admin port (`serve --metrics-listen`)
     #[arg(value_name = "IP:PORT", default_value = "127.0.0.1:9150")]
     addr: String,
-    /// Seconds between two looks
+    /// Seconds between two readings
     #[arg(short = 'i', long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3600))]
     interval: u32,
-    /// Tables one below the other, without colours or cursor movements; also when the output is no terminal
+    /// Print tables one below the other, without colours or cursor movements; also when the output is not a terminal
     #[arg(short = 'b', long)]
     batch: bool,
-    /// So many tables, then end
+    /// Stop after this many tables
     #[arg(short = 'n', long, value_name = "COUNT")]
     count: Option<u32>,
-    /// One table, of averages since the server started
+    /// Print one table of averages since the server started
     #[arg(long, conflicts_with = "count")]
     once: bool,
 }
 
-/// Shows tables until told to stop. The first is of averages since the server started, the others since the one before.
+/// Shows tables until stopped. The first has averages since the server started, the others since the previous table.
 pub fn run(args: &Args) -> ExitCode {
     exit::from_result(show(args))
 }
@@ -54,7 +54,7 @@ fn show(args: &Args) -> Result<(), Failure> {
                 let seconds = now.since(*then).to_duration().as_secs_f64();
                 view::table(&reading, Some(old), seconds, &args.addr)
             }
-            // The server is another one, started since.
+            // The server has been restarted since.
             _ => view::table(&reading, None, reading.uptime_s(), &args.addr),
         };
         if !print(&table, live) {
@@ -66,10 +66,10 @@ fn show(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `false` when nobody reads any more.
+/// Prints a table; returns `false` when the output is closed.
 fn print(table: &str, live: bool) -> bool {
     let mut out = std::io::stdout().lock();
-    // To the top, and each line and the rest cleared: nothing flickers.
+    // Cursor to the top; clear each line and the rest: no flicker.
     let written = match live {
         true => write!(out, "\x1b[H{}\x1b[J", table.replace('\n', "\x1b[K\n")),
         false => writeln!(out, "{table}"),
@@ -82,5 +82,5 @@ fn pause(seconds: u32) {
         tv_sec: seconds.into(),
         tv_nsec: 0,
     };
-    let _ = rustix::event::poll(&mut [], Some(&time)); // an early end shows a shorter interval
+    let _ = rustix::event::poll(&mut [], Some(&time)); // an early wake-up shows a shorter interval
 }

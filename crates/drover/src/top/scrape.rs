@@ -6,14 +6,14 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Longer answers are not from a server of ours: 240 workers need a tenth.
+/// Maximum bytes of an answer; drover with 240 workers needs a tenth.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
 
-/// What a server told.
+/// Metrics of a server at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Reading(Vec<Sample>);
 
-/// Asks `addr`.
+/// Reads the metrics at `addr`.
 pub fn read(addr: &str) -> Result<Reading, String> {
     let host = addr
         .trim_start_matches("http://")
@@ -54,7 +54,7 @@ fn parse(answer: &str) -> Result<Reading, String> {
 }
 
 impl Reading {
-    /// The sum of a family's samples that have all these labels; `None` if there is none.
+    /// Sum of a family's samples with all these labels; `None` if there is none.
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let fits = |sample: &&Sample| {
             sample.name == name && labels.iter().all(|(label, value)| sample.label(label) == *value)
@@ -63,7 +63,7 @@ impl Reading {
         (!values.is_empty()).then(|| values.iter().sum())
     }
 
-    /// What `label` says in a family, in order, each once.
+    /// Distinct values of `label` in a family, in order.
     pub fn values(&self, name: &str, label: &str) -> Vec<&str> {
         let mut found: Vec<&str> = Vec::new();
         for sample in self.0.iter().filter(|sample| sample.name == name) {
@@ -75,7 +75,7 @@ impl Reading {
         found
     }
 
-    /// Seconds since the server started; never 0, so that it may stand below a line.
+    /// Seconds since the server started; never 0, so that it can be a divisor.
     pub fn uptime_s(&self) -> f64 {
         self.sum("drover_uptime_seconds", &[]).unwrap_or(0.0).max(1.0)
     }
@@ -85,7 +85,7 @@ impl Reading {
 pub mod tests {
     use super::*;
 
-    /// A reading of these lines.
+    /// Parses a reading from these lines.
     pub fn reading(lines: &str) -> Reading {
         parse(&format!("HTTP/1.1 200 OK\r\n\r\ndrover_up 1\n{lines}")).expect("a server that is up")
     }

@@ -1,9 +1,9 @@
-//! From two readings to a table of text.
+//! Formats two readings as a table.
 
 use super::scrape::Reading;
 use std::fmt::Write;
 
-/// What happened in `seconds` between `old` and `new`; without `old`, since the start.
+/// Activity in the `seconds` between `old` and `new`; without `old`, since the start.
 pub fn table(new: &Reading, old: Option<&Reading>, seconds: f64, addr: &str) -> String {
     let look = Look { new, old, seconds };
     let mut out = String::new();
@@ -39,7 +39,7 @@ impl Look<'_> {
         self.new.sum(name, labels).unwrap_or(0.0)
     }
 
-    /// By how much a counter grew.
+    /// Growth of a counter.
     fn growth(&self, name: &str, labels: Labels<'_>) -> f64 {
         let before = self.old.and_then(|old| old.sum(name, labels)).unwrap_or(0.0);
         (self.now(name, labels) - before).max(0.0)
@@ -73,7 +73,7 @@ impl Look<'_> {
         let get = |status| self.growth("drover_commands_total", &[("command", "get"), ("status", status)]);
         let (hits, misses) = (get("hit"), get("miss"));
         let rate = match hits + misses {
-            0.0 => "none asked for".to_string(),
+            0.0 => "no gets".to_string(),
             all => format!("{:.1} %", 100.0 * hits / all),
         };
         let all = self.rate("drover_commands_total", &[]);
@@ -92,12 +92,12 @@ impl Look<'_> {
         or_none(shown)
     }
 
-    /// Half and all but one in a hundred of the requests were with a worker no longer than that.
+    /// Median and 99th percentile of the requests' time with a worker.
     fn latency(&self) -> String {
         let name = "drover_command_duration_seconds_bucket";
         let mut shown = Vec::new();
         for transport in self.new.values(name, "transport") {
-            // Each bound counts all that were shorter.
+            // Each bound counts all shorter requests.
             let below = |bound: &str| self.growth(name, &[("transport", transport), ("le", bound)]);
             let all = below("+Inf");
             if all == 0.0 {
@@ -202,7 +202,7 @@ fn or_none(parts: Vec<String>) -> String {
     }
 }
 
-/// Three digits or so.
+/// A number with about three digits.
 fn number(value: f64) -> String {
     scaled(value, 1000.0, &["", "k", "M", "G", "T"])
 }
@@ -221,7 +221,7 @@ fn scaled(value: f64, step: f64, units: &[&str]) -> String {
     format!("{value:.digits$}{}", units[at])
 }
 
-/// A bound of a histogram, whose buckets are powers of two.
+/// Bound of a histogram, whose buckets are powers of two.
 fn duration(seconds: f64) -> String {
     match seconds {
         s if s.is_infinite() => "> 1 s".to_string(),

@@ -174,7 +174,7 @@ fn flags_that_mean_nothing_are_refused_by_name() {
             (&["-Y", "/nowhere/users"], "--auth-file /nowhere/users"),
         ] {
             let (status, _, error) = drover(&[&["serve", "--system", system][..], words].concat(), "");
-            let said = format!("drover: {flag}: means nothing with --system {system}: ");
+            let said = format!("drover: {flag}: does not apply to --system {system}: ");
             assert!(status == 64 && error.starts_with(&said), "{words:?}: {error}");
         }
         let (status, shown, _) = drover(&["config", "--system", system, "-p", "0"], "");
@@ -334,7 +334,7 @@ fn keys_are_replaced_only_where_that_tells_something() {
         ("--system herd --churn 1", "those of herd READ nothing"),
         (
             "--system farm --churn 1 --mix d",
-            "has no inserts beside; mix d has",
+            "constant, but mix d inserts keys",
         ),
         ("--system farm --churn 101", "--churn: 0 to 100"),
         (

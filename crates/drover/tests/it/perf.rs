@@ -137,11 +137,11 @@ fn what_makes_no_sense() {
     for (line, why) in [
         (
             "",
-            "which test? drover perf write-lat, for example; --help lists them",
+            "a test is needed, such as drover perf write-lat; --help lists them",
         ),
         (
             "read-lat -c UC",
-            "read-lat over UC is no verb: it goes over RC (-c)",
+            "read-lat over UC does not exist, only over RC (-c)",
         ),
         (
             "write-lat -s 0",
@@ -153,7 +153,7 @@ fn what_makes_no_sense() {
         ),
         (
             "write-lat --fabric udp",
-            "--fabric udp: there are shm, sim, sim:PROFILE and rdma",
+            "--fabric udp: expected shm, sim, sim:PROFILE or rdma",
         ),
     ] {
         assert_eq!(
@@ -165,7 +165,7 @@ fn what_makes_no_sense() {
     let (status, _, error) = perf("write-latency");
     assert_eq!(status, 64);
     assert!(
-        error.contains("no test is called write-latency; there are: send-lat, write-lat,"),
+        error.contains("unknown test write-latency; known tests: send-lat, write-lat,"),
         "{error}"
     );
 }

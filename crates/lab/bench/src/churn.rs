@@ -1,10 +1,10 @@
-//! [`Client::churn`]: a turnover of the table, in which every key goes and another comes for it, at a constant load.
+//! [`Client::churn`]: a turnover of the table, which replaces every key by another at a constant load.
 //!
 //! ```text
 //! in random order, each of the client's keys once:   DELETE index + shift   PUT index + shift + key_count
 //! ```
-//! Afterwards all clients' tapes mean the new keys. What a table costs its readers then is not what it costs when it has just been
-//! filled: of the keys that are there now, each came when the table was full.
+//! Afterwards all clients' tapes mean the new keys. READs per GET then differ from those of a freshly filled table:
+//! each present key was inserted into a full table.
 
 use crate::driver::Client;
 use crate::target::{Target, TargetError};
@@ -13,11 +13,11 @@ use drover_kv::{Op, Outcome, SubmitError};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Tokens.
+/// Tokens: DELETE of the old key.
 const GOES: u64 = 0;
 const COMES: u64 = 1;
 
-/// What has finished.
+/// Numbers of finished operations.
 #[derive(Default)]
 struct Done {
     deleted: u64,
@@ -32,11 +32,11 @@ impl Done {
 }
 
 impl<T: Target> Client<T> {
-    /// Replaces the keys of `indices` with `window` operations under way, counting them in `progress`. Of `key_count` keys all clients
-    /// must replace theirs, and each all of its own: from then on their tapes mean the new ones.
+    /// Replaces the keys of `indices` with `window` operations in flight, counting them in `progress`. All clients must
+    /// replace their shares of the `key_count` keys: from then on the tapes mean the new keys.
     ///
     /// # Errors
-    /// The target's; a DELETE that found no key, or a PUT that was not stored.
+    /// The target failed, a DELETE found no key, or a PUT was not stored.
     pub fn churn(
         &mut self,
         key_count: u32,
@@ -61,7 +61,7 @@ impl<T: Target> Client<T> {
                     (COMES, Outcome::Stored) => done.stored += 1,
                     _ => done.failed += 1,
                 })?;
-            // Relaxed: a number for people to look at.
+            // Relaxed: a statistic.
             progress.fetch_add(done.stored - before, Ordering::Relaxed);
         }
         self.key_shift += u64::from(key_count);
@@ -74,7 +74,7 @@ impl<T: Target> Client<T> {
         }
     }
 
-    /// Submits one half of a replacement. False: no space.
+    /// Submits one half of a replacement. Returns false if the window is full.
     fn replace(&mut self, index: u64, key_count: u32, half: u64) -> Result<bool, Box<TargetError>> {
         let op = match half {
             GOES => Op::Delete {

@@ -1,14 +1,14 @@
-//! Which samples count: virtual cores move, and share real cores with others.
+//! Selection of the samples that count: virtual cores move, and share real cores with others.
 
 use crate::bound::Placement;
 use crate::report::{Report, Sample};
 
-/// A core this much slower than the quickest seen in the run shares its real core with somebody *(our choice: seen
-/// with busy siblings are 0.6 to 0.9)*.
+/// A core below this fraction of the highest speed in the run shares its real core *(our choice: cores with busy
+/// siblings are at 0.6 to 0.9)*.
 const FULL_SPEED: f64 = 0.9;
 
 impl Sample {
-    /// The speed of the slower core, before or after the throughput run, against `quickest_ns`.
+    /// Speed of the slower core, before or after the throughput run, relative to `quickest_ns`.
     pub fn core_speed(&self, quickest_ns: f64) -> Option<f64> {
         let slowest = self.core_ns?.as_flattened().iter().copied().fold(0.0, f64::max);
         (quickest_ns > 0.0 && slowest > 0.0).then(|| quickest_ns / slowest)
@@ -16,8 +16,8 @@ impl Sample {
 }
 
 impl Report {
-    /// Another look at the cores, nanoseconds for the same work on each. Whether all of them are at full speed, as far as is
-    /// known.
+    /// Records a measurement of the cores, nanoseconds for the same work on each. Returns whether all cores are at full
+    /// speed, as far as known.
     pub fn note_core_speed(&mut self, core_ns: &[f64]) -> bool {
         let known = self.quickest_core_ns.unwrap_or(f64::INFINITY);
         let quickest = core_ns.iter().copied().fold(known, f64::min);
@@ -25,14 +25,14 @@ impl Report {
         core_ns.iter().all(|&ns| quickest / ns >= FULL_SPEED)
     }
 
-    /// How many samples were taken in the placement, and at the speed, that were asked for.
+    /// Number of samples with the requested placement and speed.
     pub fn wanted_count(&self) -> usize {
         let wanted = |s: &&Sample| self.wanted_placement.is_none() || s.placement == self.wanted_placement;
         let all = self.samples.iter().filter(wanted);
         all.filter(|s| self.is_quick_enough(s)).count()
     }
 
-    /// Whether the speed of the cores is no reason not to count a sample.
+    /// Whether the cores were fast enough for the sample to count.
     fn is_quick_enough(&self, sample: &Sample) -> bool {
         let quickest = self.quickest_core_ns.unwrap_or(0.0);
         !self.wants_full_speed
@@ -41,8 +41,8 @@ impl Report {
                 .is_none_or(|speed| speed >= FULL_SPEED)
     }
 
-    /// Whether a sample counts, once the placement of those that do is known. Where full speed was asked for and never had, all
-    /// in the placement do.
+    /// Whether a sample counts, once the counted placement is known. If full speed was requested but never occurred,
+    /// all samples in the placement count.
     pub fn counts(&self, sample: &Sample) -> bool {
         let in_place = |s: &Sample| s.placement == self.placement;
         let any_quick = || {
@@ -53,7 +53,7 @@ impl Report {
         in_place(sample) && (self.is_quick_enough(sample) || !any_quick())
     }
 
-    /// The placement of the samples that count: the one asked for, if there are any, or else the most common one.
+    /// Placement of the samples that count: the requested one if it occurred, else the most common one.
     pub(crate) fn counted_placement(&self) -> Option<Placement> {
         let places: Vec<Placement> = self.samples.iter().filter_map(|s| s.placement).collect();
         match self.wanted_placement {

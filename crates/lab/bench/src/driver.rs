@@ -1,12 +1,12 @@
-//! [`Client`]: drives a target with a tape, closed loop or open loop, and says what came of it.
+//! [`Client`]: drives a target with a tape, closed loop or open loop, and measures it.
 //!
 //! ```text
 //! closed loop:  fill the window from the tape -> poll -> fill what has become free -> poll ...
 //! open loop:    an operation is due every 1/rate s; its latency counts from when it was due, sent or not
 //! ```
-//! Part-windows are sent as they become free: client and server do not take turns with whole windows. The clock
-//! is not read per operation: at window 1 and in open loop every latency is measured, otherwise one operation
-//! in [`SAMPLE_EVERY`] is stamped at submit and completion.
+//! Requests are sent as slots become free: client and server do not alternate with whole windows. The clock is not read
+//! per operation: at window 1 and in open loop every latency is measured, otherwise one operation in [`SAMPLE_EVERY`]
+//! is stamped at submit and completion.
 
 use crate::flight::{Counts, Flight};
 use crate::latency::Latency;
@@ -25,43 +25,43 @@ pub const SAMPLE_EVERY: u64 = 32;
 /// The clock is read once in this many polls of a closed loop.
 const POLLS_PER_CLOCK: u32 = 64;
 
-/// How long unfinished operations may take after the end of a run before they count as lost.
+/// Time limit for unfinished operations after the end of a run; later they count as lost.
 const DRAIN: Ns = Ns::from_s(10);
 
-/// When the next operation begins.
+/// When the next operation starts.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pace {
-    /// When one of the window has finished.
+    /// When an operation of the window has finished.
     Closed,
-    /// At a fixed rate, operations per second, whatever the target does.
+    /// At a fixed rate, operations per second, regardless of the target.
     Open(f64),
 }
 
-/// One measurement.
+/// Options of one measurement.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RunOptions {
-    /// Most operations under way at once.
+    /// Maximum number of operations in flight.
     pub window: usize,
-    /// When operations begin.
+    /// When operations start.
     pub pace: Pace,
-    /// How long.
+    /// Duration of the run.
     pub time: Ns,
-    /// A closed loop goes on until at least so many operations have finished.
+    /// Minimum number of finished operations in a closed loop, which goes on until then.
     pub ops_min: u64,
-    /// Draw from the [other tape](Client::with_other_tape).
+    /// Draw from the [second tape](Client::with_other_tape).
     pub other_tape: bool,
 }
 
-/// What one client measured.
+/// Results of one client.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// What finished within `elapsed`.
+    /// Operations that finished within `elapsed`.
     pub counts: Counts,
-    /// Latencies of the operations that were stamped.
+    /// Latencies of the stamped operations.
     pub latency: Latency,
-    /// How long it took.
+    /// Duration of the run.
     pub elapsed: Ns,
-    /// What the target READ meanwhile, what was still under way at the end included.
+    /// READs of the target during the run, including operations in flight at the end.
     pub reads: Option<Reads>,
 }
 
@@ -71,7 +71,7 @@ impl Measured {
         self.counts.ops as f64 * 1e9 / self.elapsed.0.max(1) as f64
     }
 
-    /// Adds what another client measured at the same time.
+    /// Adds the results of another client at the same time.
     pub fn merge(&mut self, other: &Measured) {
         self.counts.add(&other.counts);
         self.latency.merge(&other.latency);
@@ -82,7 +82,7 @@ impl Measured {
     }
 }
 
-/// A target with the operations meant for it. One per client thread.
+/// A target with its operations. One per client thread.
 pub struct Client<T: Target> {
     pub(crate) target: T,
     tape: Tape,
@@ -90,12 +90,12 @@ pub struct Client<T: Target> {
     pub(crate) keys: KeyText,
     pub(crate) values: Values,
     pub(crate) version: u64,
-    /// From an index of the tape to that of the key which stands for it by now: every [turnover](Client::churn) adds to it.
+    /// Added to an index of the tape to get the current key's index: every [turnover](Client::churn) adds to it.
     pub(crate) key_shift: u64,
 }
 
 impl<T: Target> Client<T> {
-    /// Drives `target` with `tape`; `client_index` keeps the versions of several clients apart.
+    /// A client that drives `target` with `tape`; `client_index` keeps the versions of several clients apart.
     pub fn new(target: T, tape: Tape, keys: KeyText, values: Values, client_index: u32) -> Client<T> {
         Client {
             target,
@@ -108,24 +108,29 @@ impl<T: Target> Client<T> {
         }
     }
 
-    /// With a second tape over the same keys, for runs that are to be compared with those of the first.
+    /// Adds a second tape over the same keys, for runs to compare with those of the first.
     pub fn with_other_tape(mut self, tape: Tape) -> Client<T> {
         self.other_tape = Some(tape);
         self
     }
 
-    /// The target again.
+    /// Returns the target.
     pub fn into_target(self) -> T {
         self.target
     }
 
-    /// Lets the target mind its timers while there is nothing to do.
+    /// Lets the target handle its timers while there are no operations.
+    ///
+    /// # Errors
+    /// The target failed.
     pub fn idle(&mut self) -> Result<(), Box<TargetError>> {
         self.target.poll(true, &mut |_, _| {})
     }
 
-    /// PUTs the keys of `indices` with `window` under way, counting them in `progress`. Errors: the target's,
-    /// or a PUT that was not stored.
+    /// PUTs the keys of `indices` with `window` in flight, counting them in `progress`.
+    ///
+    /// # Errors
+    /// The target failed, or a PUT was not stored.
     pub fn load(
         &mut self,
         indices: std::ops::Range<u32>,
@@ -144,7 +149,7 @@ impl<T: Target> Client<T> {
             }
             let before = flight.counts().ops;
             self.poll(&mut flight, next == indices.end)?;
-            // Relaxed: a number for people to look at.
+            // Relaxed: a statistic.
             progress.fetch_add(flight.counts().ops - before, Ordering::Relaxed);
         }
         match flight.counts().failed {
@@ -153,7 +158,10 @@ impl<T: Target> Client<T> {
         }
     }
 
-    /// Runs the tape on from where it is. Errors: the target's, or operations it lost.
+    /// Runs the tape from its current position.
+    ///
+    /// # Errors
+    /// The target failed, or lost operations.
     pub fn run(&mut self, options: &RunOptions) -> Result<Measured, Box<TargetError>> {
         self.change_tape(options);
         let measured = self.run_tape(options);
@@ -190,7 +198,7 @@ impl<T: Target> Client<T> {
         })
     }
 
-    /// A function of its own, so that nothing but the loop has a claim to registers.
+    /// A separate function, so that only the loop uses registers.
     #[inline(never)]
     fn closed(
         &mut self,
@@ -239,7 +247,7 @@ impl<T: Target> Client<T> {
         }
     }
 
-    /// Waits for everything under way.
+    /// Waits for all operations in flight.
     fn drain(&mut self, flight: &mut Flight) -> Result<(), Box<TargetError>> {
         let began = timestamp();
         while !flight.is_empty() {
@@ -268,7 +276,8 @@ impl<T: Target> Client<T> {
         })
     }
 
-    /// Starts the next operation of the tape, `sample`d when it has a token. False: no space, it stays the next.
+    /// Starts the next operation of the tape, with latency measurement if `sample`. Returns false if the target's
+    /// window is full; the operation then stays the next.
     #[inline(always)]
     fn start_next(
         &mut self,
@@ -290,7 +299,7 @@ impl<T: Target> Client<T> {
         draw: Draw,
         sample: impl FnOnce(&mut Flight, usize),
     ) -> Result<bool, Box<TargetError>> {
-        // Noted before it is submitted: afterwards nothing of it needs to be remembered.
+        // Recorded before it is submitted: nothing has to be kept across the submit.
         let Some(token) = flight.begin(draw) else {
             return Ok(false);
         };
@@ -303,7 +312,7 @@ impl<T: Target> Client<T> {
         Ok(started)
     }
 
-    /// Sends the PUTs of read-modify-writes whose GET has finished.
+    /// Submits the PUTs of read-modify-writes whose GET has finished.
     #[inline(always)]
     fn start_modifies(&mut self, flight: &mut Flight) -> Result<(), Box<TargetError>> {
         while let Some(&token) = flight.modify.last() {
@@ -338,7 +347,7 @@ impl<T: Target> Client<T> {
     }
 }
 
-/// The time since `began` ticks.
+/// Time since `began`, which is in ticks.
 pub(crate) fn since(began: u64) -> Ns {
     Ns(NativeCpu::ticks_to_ns(timestamp().saturating_sub(began)))
 }

@@ -1,4 +1,4 @@
-//! [`Flight`]: the operations of one client that are under way, and what came of those that finished.
+//! [`Flight`]: the operations in flight of one client, and the results of finished ones.
 
 use crate::latency::Latency;
 use crate::workload::{Draw, Values, Verb};
@@ -7,15 +7,15 @@ use drover_mem::{NativeCpu, timestamp};
 use serde::{Deserialize, Serialize};
 use std::hint::cold_path;
 
-/// One in this many hits is compared byte by byte with what was written; all are checked for their length.
+/// One hit in this many is compared byte by byte with the written value; every hit's length is checked.
 const VERIFY_EVERY: u64 = 64;
 
-/// What came of the operations of one run.
+/// Counts of the operations of one run.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Counts {
-    /// Operations finished, a read-modify-write counted once.
+    /// Operations finished; a read-modify-write counts once.
     pub ops: u64,
-    /// GETs finished, those of read-modify-writes included.
+    /// GETs finished, including those of read-modify-writes.
     pub gets: u64,
     /// GETs that found a value.
     pub hits: u64,
@@ -23,14 +23,14 @@ pub struct Counts {
     pub puts: u64,
     /// Hits compared byte by byte.
     pub verified: u64,
-    /// Hits whose bytes or length were wrong. Anything but 0 is a defect.
+    /// Hits with wrong bytes or length. Anything but 0 is a bug.
     pub corrupt: u64,
-    /// Operations refused, given up or indeterminate.
+    /// Operations refused, given up or with unknown result.
     pub failed: u64,
 }
 
 impl Counts {
-    /// Adds another client's.
+    /// Adds the counts of another client.
     pub fn add(&mut self, other: &Counts) {
         self.ops += other.ops;
         self.gets += other.gets;
@@ -41,7 +41,7 @@ impl Counts {
         self.failed += other.failed;
     }
 
-    /// Counts what came of a GET or PUT of key `index`, and looks at the value that it found.
+    /// Counts the outcome of a GET or PUT of key `index`, and checks the value that it found.
     #[inline(always)]
     fn count(&mut self, index: u32, outcome: Outcome<'_>, values: &Values) {
         match outcome {
@@ -62,7 +62,7 @@ impl Counts {
         }
     }
 
-    /// Hits per GET; 1 when there were no GETs.
+    /// Hits per GET; 1 without GETs.
     pub fn hit_rate(&self) -> f64 {
         if self.gets == 0 {
             1.0
@@ -72,7 +72,7 @@ impl Counts {
     }
 }
 
-/// What a token waits for. One byte says all that finishing asks for, and nearly always it says GET or PUT.
+/// State of a token: one byte says what to do on completion, and nearly always it is GET or PUT.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wait {
     Get,
@@ -83,32 +83,32 @@ enum Wait {
     Timed,
     /// A GET whose PUT comes next; the latency of both together is measured.
     TimedHalf,
-    /// Nothing: the slot is free.
+    /// Free slot.
     Free,
 }
 
 #[derive(Clone, Copy)]
 struct Slot {
-    /// When it began, in ticks, if it is timed.
+    /// Start in ticks, if the latency is measured.
     began: u64,
-    /// Its key; of a free slot: the next free one.
+    /// Key index; in a free slot: the next free slot.
     index: u32,
     wait: Wait,
 }
 
-/// A table of operations under way, one slot per token. Nothing is allocated after it is made.
+/// The operations in flight, one slot per token. Allocates nothing after its construction.
 pub(crate) struct Flight {
     slots: Box<[Slot]>,
-    /// The slot freed last, the first of a list; behind the last slot: all are taken.
+    /// The first slot of the free list; past the last slot if all are taken.
     free: usize,
-    /// Read-modify-writes whose GET has finished: their PUT is next.
+    /// Tokens of read-modify-writes whose GET has finished and whose PUT is next.
     pub(crate) modify: Vec<usize>,
-    /// But for the operations.
+    /// All counts except `ops`.
     counts: Counts,
-    /// GETs of read-modify-writes that finished.
+    /// Number of finished GETs of read-modify-writes.
     halves: u64,
     pub(crate) latency: Latency,
-    /// Completions of tokens that were not under way. Anything but 0 is a defect of the target.
+    /// Completions of tokens that were not in flight. Anything but 0 is a bug of the target.
     pub(crate) strays: u64,
 }
 
@@ -130,7 +130,7 @@ impl Flight {
         }
     }
 
-    /// What finished so far. Operations are whatever was counted but the first halves: one counter less to keep.
+    /// Counts so far. `ops` is computed from the others without the first halves, which saves a counter.
     pub(crate) fn counts(&self) -> Counts {
         let Counts {
             gets, puts, failed, ..
@@ -145,12 +145,12 @@ impl Flight {
         self.under_way() == 0
     }
 
-    /// Counted, which nobody asks for while a run goes on.
+    /// Number of operations in flight. It scans the slots, as no run needs it.
     pub(crate) fn under_way(&self) -> usize {
         self.slots.iter().filter(|s| s.wait != Wait::Free).count()
     }
 
-    /// `draw` is under way now. Its token; `None`: as many as may be are already.
+    /// Records `draw` as in flight and returns its token, or `None` if the window is full.
     #[inline(always)]
     pub(crate) fn begin(&mut self, draw: Draw) -> Option<usize> {
         let token = self.free;
@@ -165,7 +165,7 @@ impl Flight {
         Some(token)
     }
 
-    /// The latency of `token` is to be measured, from `began` ticks on.
+    /// Starts the latency measurement of `token` at `began` ticks.
     #[inline]
     pub(crate) fn sample(&mut self, token: usize, began: u64) {
         let slot = &mut self.slots[token];
@@ -176,20 +176,20 @@ impl Flight {
         };
     }
 
-    /// What has just [begun](Flight::begin) with `token` has not: the target had no space for it.
+    /// Undoes the [`begin`](Flight::begin) of `token`: the target had no space for it.
     pub(crate) fn cancel(&mut self, token: usize) {
         let slot = &mut self.slots[token];
         (slot.wait, slot.index) = (Wait::Free, self.free as u32);
         self.free = token;
     }
 
-    /// The key of a token whose PUT is due.
+    /// Key index of a token whose PUT is due.
     #[inline]
     pub(crate) fn index_of(&self, token: usize) -> u32 {
         self.slots[token].index
     }
 
-    /// The PUT of a read-modify-write is on its way: what finishes next is a PUT.
+    /// Records that the PUT of a read-modify-write was submitted.
     #[inline]
     pub(crate) fn now_put(&mut self, token: usize) {
         let slot = &mut self.slots[token];
@@ -199,7 +199,7 @@ impl Flight {
         };
     }
 
-    /// Notes that `token` finished with `outcome`.
+    /// Records the outcome of `token`.
     #[inline(always)]
     pub(crate) fn finish(&mut self, token: Token, outcome: Outcome<'_>, values: &Values) {
         let token = token as usize;
@@ -208,7 +208,7 @@ impl Flight {
             self.strays += 1;
             return;
         };
-        // Paths that are not said to be cold make a jump through a table of this.
+        // Without the cold paths the compiler would use a jump table here.
         match slot.wait {
             Wait::Get | Wait::Put => self.counts.count(slot.index, outcome, values),
             Wait::Timed => {

@@ -1,7 +1,7 @@
-//! [`Helper`]: this program started again as a child that ends when we do.
+//! [`Helper`]: this program as a child process that ends with its parent.
 //!
-//! A child started through it never outlives its parent, even one killed with SIGKILL: it asks the kernel for a
-//! death signal before it becomes what was asked for.
+//! A child started through it never outlives its parent, even one killed with SIGKILL: it requests a death signal from
+//! the kernel before it runs its task.
 
 use crate::bound::echo_main;
 use std::ffi::OsString;
@@ -9,17 +9,20 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-/// How to start this program again so that it calls [`helper_main`] with the arguments that follow.
+/// Command line to start this program again so that it calls [`helper_main`] with further arguments.
 #[derive(Clone, Debug)]
 pub struct Helper {
-    /// This program.
+    /// Path of this program.
     pub program: PathBuf,
-    /// What leads to [`helper_main`], a hidden subcommand as a rule.
+    /// Arguments that select [`helper_main`], usually a hidden subcommand.
     pub arguments: Vec<String>,
 }
 
 impl Helper {
     /// The running program with `arguments`.
+    ///
+    /// # Errors
+    /// The program's path is unknown.
     pub fn current(arguments: &[&str]) -> std::io::Result<Helper> {
         Ok(Helper {
             program: std::env::current_exe()?,
@@ -27,14 +30,14 @@ impl Helper {
         })
     }
 
-    /// Will become an echo process of the bounds.
+    /// Command for an echo process of the bounds.
     pub(crate) fn echo(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).arg("echo");
         command
     }
 
-    /// Will become `program`; the caller appends its arguments.
+    /// Command that runs `program`; the caller appends its arguments.
     pub fn exec(&self, program: &std::path::Path) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).arg("exec").arg(program);
@@ -42,12 +45,12 @@ impl Helper {
     }
 }
 
-/// Has the kernel end this process with its parent: one that is killed cannot say so. Stays set across `exec`.
+/// Makes the kernel end this process with its parent, even if that is killed. Stays in force across `exec`.
 pub(crate) fn die_with_parent() {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
 }
 
-/// The child's side: `echo`, or `exec PROGRAM ARGUMENTS...`.
+/// Main function of the child: `echo`, or `exec PROGRAM ARGUMENTS...`.
 pub fn helper_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     die_with_parent();
     let mut arguments = arguments.into_iter();

@@ -1,4 +1,4 @@
-//! [`Latency`]: a histogram of latencies, its summary, and its text for other tools.
+//! [`Latency`]: a histogram of latencies, its summary, and its text format for other tools.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -11,27 +11,27 @@ pub struct Latency {
     histogram: Histogram<u64>,
 }
 
-/// What people ask of a latency, microseconds.
+/// Summary of latencies, microseconds.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LatencyUs {
     /// The mean.
     pub mean: f64,
     /// The median.
     pub p50: f64,
-    /// 95 % are not slower.
+    /// 95th percentile.
     pub p95: f64,
-    /// 99 % are not slower.
+    /// 99th percentile.
     pub p99: f64,
-    /// 99.9 % are not slower.
+    /// 99.9th percentile.
     pub p999: f64,
 }
 
-/// How far latencies lie apart, microseconds.
+/// Spread of latencies, microseconds.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct SpreadUs {
-    /// The shortest.
+    /// The minimum.
     pub min: f64,
-    /// The longest.
+    /// The maximum.
     pub max: f64,
     /// The standard deviation.
     pub stdev: f64,
@@ -65,31 +65,31 @@ impl From<Vec<(u64, u64)>> for Latency {
 }
 
 impl Latency {
-    /// An empty one.
+    /// An empty histogram.
     pub fn new() -> Latency {
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("constant bounds are valid");
         Latency { histogram }
     }
 
-    /// Records one operation; what is over a minute counts as a minute.
+    /// Records one operation; more than a minute counts as a minute.
     #[inline]
     pub fn record(&mut self, ns: u64) {
         self.histogram.saturating_record(ns);
     }
 
-    /// Adds another thread's or sample's latencies.
+    /// Adds the latencies of another thread or sample.
     pub fn merge(&mut self, other: &Latency) {
         self.histogram
             .add(&other.histogram)
             .expect("all latencies have the same bounds");
     }
 
-    /// How many were recorded.
+    /// Number of recorded operations.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// Mean and percentiles; zeros when nothing was recorded.
+    /// Mean and percentiles; zeros if nothing was recorded.
     pub fn summary(&self) -> LatencyUs {
         let quantile = |q| self.histogram.value_at_quantile(q) as f64 / 1e3;
         LatencyUs {
@@ -101,7 +101,7 @@ impl Latency {
         }
     }
 
-    /// Shortest, longest, standard deviation; zeros when nothing was recorded.
+    /// Minimum, maximum, standard deviation; zeros if nothing was recorded.
     pub fn spread(&self) -> SpreadUs {
         let us = |ns: u64| ns as f64 / 1e3;
         match self.count() {
@@ -114,7 +114,7 @@ impl Latency {
         }
     }
 
-    /// The percentile distribution as HdrHistogram's tools write and plot it; values in microseconds.
+    /// The percentile distribution in the format of HdrHistogram's tools; values in microseconds.
     pub fn to_hdr_text(&self) -> String {
         let mut out = String::from("       Value     Percentile TotalCount 1/(1-Percentile)\n\n");
         for step in self.histogram.iter_quantiles(5) {

@@ -1,13 +1,13 @@
 //! Measures key-value systems: workloads, load generators, the machine's bounds, rivals, result files.
 //!
-//! It names no fabric and no system of ours: whatever can be asked is a [`Target`], whoever makes targets is a
-//! [`System`]. The rivals of [`rivals`] are targets too, so all are driven by the same loop.
+//! It names no fabric and no system of ours: the load generator drives a [`Target`], and a [`System`] makes targets.
+//! The rivals of [`rivals`] are targets too, so the same loop drives all of them.
 //!
-//! - [`workload`]: what to ask; a [`Tape`](workload::Tape) is drawn before the clock starts.
-//! - [`Client`] drives one target, a [`LoadThreads`] is all client threads (of several processes, if wanted),
+//! - [`workload`]: the operations; a [`Tape`](workload::Tape) is drawn before the clock starts.
+//! - [`Client`] drives one target, [`LoadThreads`] are all client threads (of several processes, if wanted),
 //!   [`session::run`] is a whole `bench`.
-//! - [`bound`]: what the machine could do at best, measured in the same seconds.
-//! - [`report`], [`result_file`]: what is written down.
+//! - [`bound`]: the machine's limits, measured in the same seconds.
+//! - [`report`], [`result_file`]: the results as files.
 //!
 //! ```
 //! use drover_base::Ns;
@@ -54,7 +54,7 @@ mod table;
 mod target;
 pub mod workload;
 
-/// The commit this program was built from, or `unknown`.
+/// The commit that this program was built from, or `unknown`.
 pub const COMMIT: &str = env!("DROVER_COMMIT");
 
 pub use driver::{Client, Measured, Pace, RunOptions, SAMPLE_EVERY};

@@ -1,11 +1,11 @@
-//! [`LoadProcess`]: clients in a process of their own, one member of the [`LoadThreads`] of the process that measures.
+//! [`LoadProcess`]: clients in a separate process, one member of the measuring process's [`LoadThreads`].
 //!
 //! ```text
 //! load_threads -- channel -- thread in here == standard input and output == child process: a load_threads of threads
 //! ```
-//! The child is this program once more. Each line of its input is a JSON object: first what its clients are, then
-//! one order after the other; each is answered by a line of its output. It ends when its input does, and with us
-//! however we end.
+//! The child is this program again. Each line of its input is a JSON object: first the options of its clients, then one
+//! command after the other; each is answered by a line of its output. The child ends when its input ends, and so with
+//! this process.
 
 use crate::driver::{Measured, Pace, RunOptions};
 use crate::flight::Counts;
@@ -22,7 +22,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Pieces that loading is ordered in, so that there is progress to show.
+/// Number of pieces of a load, for the progress bar.
 const LOAD_PIECES: u64 = 64;
 
 #[derive(Serialize, Deserialize)]
@@ -77,7 +77,7 @@ impl Order {
     }
 }
 
-/// Our end of a child process. Dropped, it ends the child.
+/// Our end of a child process. Dropping it ends the child.
 pub(crate) struct LoadProcess {
     child: Child,
     orders: Option<ChildStdin>,
@@ -85,8 +85,8 @@ pub(crate) struct LoadProcess {
 }
 
 impl LoadProcess {
-    /// Starts `command`, whose clients are to be as `options` say; they are connected when this returns. The
-    /// calling thread must outlive it.
+    /// Starts `command` with clients as in `options`; they are connected when this returns. The calling thread must
+    /// outlive it.
     pub(crate) fn start(
         mut command: Command,
         options: &LoadOptions,
@@ -116,13 +116,13 @@ impl LoadProcess {
             let indices = cut(nth)..cut(nth + 1);
             let loaded = u64::from(indices.end - indices.start);
             self.ask(&Order::Load { indices, window })?;
-            // Relaxed: a number for people to look at.
+            // Relaxed: a statistic.
             progress.fetch_add(loaded, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// As [`LoadThreads::churn`]. Each client there must see the whole turnover at once, so there are no pieces.
+    /// As [`LoadThreads::churn`]. Each client must see the whole turnover at once, so it is not split into pieces.
     pub(crate) fn churn(
         &mut self,
         key_count: u32,
@@ -136,7 +136,7 @@ impl LoadProcess {
             indices,
             window,
         })?;
-        // Relaxed: a number for people to look at.
+        // Relaxed: a statistic.
         progress.fetch_add(replaced, Ordering::Relaxed);
         Ok(())
     }
@@ -163,7 +163,7 @@ impl LoadProcess {
         }
     }
 
-    /// Tells the child something and waits for what it says.
+    /// Sends a command to the child and waits for its answer.
     fn ask(&mut self, what: &impl Serialize) -> Result<Answer, Box<TargetError>> {
         let told = self.orders.as_mut().is_some_and(|orders| send(orders, what));
         let line = told.then(|| self.answers.next()).flatten();
@@ -184,14 +184,14 @@ impl LoadProcess {
 
 impl Drop for LoadProcess {
     fn drop(&mut self) {
-        // Ours, by its id; it has nothing to save.
+        // Closing its input ends the child, which has nothing to save.
         drop(self.orders.take());
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The child's side: clients of `system`, as the parent wants them, until its input ends.
+/// Main function of the child: runs clients of `system`, as the parent requests, until its input ends.
 pub fn client_process<S: System>(system: &S) -> ExitCode {
     die_with_parent();
     let mut lines = std::io::stdin().lines();
@@ -265,7 +265,7 @@ fn failed(error: &TargetError) -> Answer {
     }
 }
 
-/// To the parent; should it be gone, so shall we be.
+/// Answers the parent; exits if the parent is gone.
 fn answer_with(answer: &Answer) {
     send(&mut std::io::stdout(), answer);
 }
@@ -283,7 +283,7 @@ fn words(error: &dyn std::fmt::Display) -> Box<TargetError> {
 mod tests {
     use super::*;
 
-    /// What crosses the pipe is what was measured, to the last count.
+    /// The pipe transfers the measurements exactly.
     #[test]
     fn a_measurement_survives_the_pipe() {
         let mut latency = Latency::new();

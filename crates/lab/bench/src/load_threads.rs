@@ -1,4 +1,4 @@
-//! [`LoadThreads`]: the client threads of a run, each pinned, each with a client of its own; of this process or of several.
+//! [`LoadThreads`]: the pinned client threads of a run, one client each, in this process or several.
 
 use crate::driver::{Client, Measured, RunOptions};
 use crate::helper::Helper;
@@ -15,55 +15,58 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
 use std::time::Duration;
 
-/// A system under test, as seen by the load generator.
+/// A system under test, for the load generator.
 pub trait System: Sync {
-    /// One client.
+    /// Type of a client.
     type Target: Target;
 
     /// Connects client `client_index`, on the thread that will use it.
+    ///
+    /// # Errors
+    /// The client could not connect.
     fn connect(&self, client_index: u32) -> Result<Self::Target, Box<TargetError>>;
 
-    /// How to start a process that calls [`client_process`](crate::client_process) with a system like this one;
-    /// `None`: its clients are threads of one process.
+    /// Program and arguments of a process that calls [`client_process`](crate::client_process) with a system like this
+    /// one; `None`: all clients are threads of one process.
     fn process(&self, _helper: &Helper) -> Option<Program> {
         None
     }
 }
 
-/// What all clients of a run share.
+/// Options common to all clients of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoadOptions {
-    /// One client on each.
+    /// Cores of the clients, one each.
     pub cores: Vec<usize>,
-    /// What to draw; each client gets a tape of its own, the first one that of `client_index`.
+    /// Tape options; each client gets its own tape, the first one that of `client_index`.
     pub tape: TapeOptions,
-    /// Which keys each client's other tape asks for, if it is to have one.
+    /// Popularity of the keys in each client's second tape, if there is one.
     pub other: Option<Popularity>,
     /// Bytes of a key.
     pub key_bytes: usize,
-    /// Bytes of a value, from and to.
+    /// Minimum and maximum bytes of a value.
     pub value_bytes: [usize; 2],
 }
 
 enum Command {
     Load(Range<u32>, usize, Arc<AtomicU64>),
-    /// Of so many keys these.
+    /// Total number of keys, the indices to replace, the window, the progress counter.
     Churn(u32, Range<u32>, usize, Arc<AtomicU64>),
-    /// With so many of the member's clients.
+    /// Options, and number of the member's clients to run.
     Run(RunOptions, usize),
 }
 
 type Answer = Result<Option<Measured>, Box<TargetError>>;
 
-/// How often a client with nothing to do minds its timers.
+/// Interval at which an idle client handles its timers.
 const IDLE_TICK: Duration = Duration::from_millis(20);
 
-/// Clients, waiting for orders.
+/// Client threads that wait for commands.
 pub struct LoadThreads {
     members: Vec<Member>,
 }
 
-/// A thread: a client, or the keeper of a process with several.
+/// A thread: a client, or the proxy of a process with several.
 struct Member {
     clients: usize,
     orders: Sender<Command>,
@@ -72,6 +75,9 @@ struct Member {
 
 impl LoadThreads {
     /// Starts the threads of `scope` and waits until all have connected.
+    ///
+    /// # Errors
+    /// The first client that could not connect.
     pub fn start<'scope, 'env, S: System>(
         scope: &'scope Scope<'scope, 'env>,
         system: &'env S,
@@ -96,7 +102,10 @@ impl LoadThreads {
         LoadThreads::of(members)
     }
 
-    /// The same in `processes` child processes, each with an equal share of the cores (as far as that goes).
+    /// As [`start`](LoadThreads::start), in `processes` child processes with (nearly) equal shares of the cores.
+    ///
+    /// # Errors
+    /// A process that could not be started, or a client that could not connect.
     pub fn start_processes<'scope, 'env, S: System>(
         scope: &'scope Scope<'scope, 'env>,
         system: &'env S,
@@ -132,14 +141,17 @@ impl LoadThreads {
         LoadThreads::of(members)
     }
 
-    /// These, when all have connected.
+    /// Waits until all members have connected.
     fn of(members: Vec<Member>) -> Result<LoadThreads, Box<TargetError>> {
         let load_threads = LoadThreads { members };
         answers(&load_threads.members)?;
         Ok(load_threads)
     }
 
-    /// PUTs the keys of `indices`, shared among the clients.
+    /// PUTs the keys of `indices`, divided among the clients.
+    ///
+    /// # Errors
+    /// The first client's that fails.
     pub fn load(
         &self,
         indices: Range<u32>,
@@ -149,7 +161,10 @@ impl LoadThreads {
         self.share_out(indices, |range| Command::Load(range, window, progress.clone()))
     }
 
-    /// Replaces the keys of `indices`, of `key_count` in all, shared among the clients: as [`Client::churn`].
+    /// Replaces the keys of `indices`, of `key_count` in total, divided among the clients, as [`Client::churn`].
+    ///
+    /// # Errors
+    /// The first client's that fails.
     pub fn churn(
         &self,
         key_count: u32,
@@ -162,7 +177,7 @@ impl LoadThreads {
         })
     }
 
-    /// A command for every client, with its share of `indices`.
+    /// Sends each client a command with its share of `indices`.
     fn share_out(
         &self,
         indices: Range<u32>,
@@ -175,14 +190,17 @@ impl LoadThreads {
         for member in &self.members {
             let range = cut(client)..cut(client + member.clients);
             client += member.clients;
-            // A client that is gone has left an answer that says why.
+            // A client that has ended has left an answer with the reason.
             let _ = member.orders.send(command(range));
         }
         answers(&self.members).map(drop)
     }
 
-    /// Lets the first `client_count` clients run at the same time (they start within microseconds of each other:
-    /// no barrier, at which a client that died would leave the others waiting) and adds up what they measured.
+    /// Runs the first `client_count` clients at the same time and adds up their results. They start within microseconds of
+    /// each other, without a barrier, at which a dead client would block the others.
+    ///
+    /// # Errors
+    /// The first client's that fails.
     pub fn run(&self, client_count: usize, options: &RunOptions) -> Result<Measured, Box<TargetError>> {
         let (mut left, mut asked) = (client_count, 0);
         for member in &self.members {
@@ -234,7 +252,7 @@ fn member<S: System>(
     })
 }
 
-/// Does as told until nobody can tell any more.
+/// Executes commands until the channel closes.
 fn obey<T: Target>(
     mut client: Client<T>,
     commands: &Receiver<Command>,
@@ -263,7 +281,7 @@ fn obey<T: Target>(
     }
 }
 
-/// The same with the clients of another process; their idle times are their own business.
+/// Executes commands with the clients of another process, which handle their own timers.
 fn keep(mut process: LoadProcess, commands: &Receiver<Command>, answer: &Sender<Answer>) {
     let mut done: Answer = Ok(None);
     loop {

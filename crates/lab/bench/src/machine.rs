@@ -1,37 +1,37 @@
-//! [`Machine`]: what a figure was measured on.
+//! [`Machine`]: description of the machine that a result was measured on.
 
 use serde::{Deserialize, Serialize};
 
-/// The machine, as far as figures depend on it.
+/// Properties of the machine that affect results.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Machine {
-    /// A short name for folders: processor and cores.
+    /// Short name for folders: processor and cores.
     pub name: String,
-    /// The processor, as the system calls it.
+    /// The processor's name in `/proc/cpuinfo`.
     pub cpu: String,
-    /// Logical cores.
+    /// Number of logical cores.
     pub cores: usize,
-    /// A virtual machine, as far as the processor tells.
+    /// Whether the processor reports a hypervisor.
     pub hypervisor: bool,
     /// The kernel's release.
     pub kernel: String,
     /// Memory, MiB.
     pub memory_mib: u64,
-    /// Reserved 2 MiB pages.
+    /// Number of reserved 2 MiB pages.
     pub huge_pages: u64,
     /// The system's setting for transparent huge pages.
     pub transparent_huge_pages: String,
 }
 
 impl Machine {
-    /// This machine. What the system does not tell stays empty.
+    /// This machine. Unavailable properties stay empty.
     pub fn this() -> Machine {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let (cpuinfo, meminfo) = (read("/proc/cpuinfo"), read("/proc/meminfo"));
         let cpu = field(&cpuinfo, "model name")
             .unwrap_or("unknown processor")
             .to_owned();
-        // Not what this thread may use: it may be pinned.
+        // Not the cores of this thread, which may be pinned.
         let cores = cpuinfo
             .lines()
             .filter(|line| line.starts_with("processor"))
@@ -69,7 +69,7 @@ fn chosen(text: &str) -> String {
     inside.map_or_else(String::new, |(word, _)| word.to_owned())
 }
 
-/// Lower case, with single dashes for all that is not a letter or digit.
+/// Lower case, with single dashes for everything but letters and digits.
 fn slug(text: &str) -> String {
     let words = text
         .split(|c: char| !c.is_ascii_alphanumeric())

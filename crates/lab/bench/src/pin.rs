@@ -3,12 +3,18 @@
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 
-/// The cores this thread may run on, in the order to use them: SMT siblings last.
+/// The cores that this thread may run on, in order of use: SMT siblings last.
+///
+/// # Errors
+/// The system call failed.
 pub fn allowed_cores() -> io::Result<Vec<usize>> {
     Ok(drover_rt::cores::cores()?.iter().map(|core| core.index).collect())
 }
 
-/// Ties the calling thread to `cores`. Threads and processes it starts inherit that.
+/// Pins the calling thread to `cores`. Threads and processes that it starts inherit that.
+///
+/// # Errors
+/// The system call failed.
 pub fn pin(cores: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     for &core in cores {
@@ -17,7 +23,11 @@ pub fn pin(cores: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Runs `work` tied to `cores`, then gives the thread its former cores back. What `work` starts stays tied.
+/// Runs `work` pinned to `cores`, then restores the thread's former cores. Threads and processes that `work` starts
+/// stay pinned.
+///
+/// # Errors
+/// A system call failed.
 pub fn pinned<R>(cores: &[usize], work: impl FnOnce() -> R) -> io::Result<R> {
     let before = sched_getaffinity(None)?;
     pin(cores)?;
@@ -26,19 +36,19 @@ pub fn pinned<R>(cores: &[usize], work: impl FnOnce() -> R) -> io::Result<R> {
     Ok(result)
 }
 
-/// Which cores serve and which ask.
+/// Cores of servers and of clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cores {
     /// Cores of the server under test and of the rivals.
     pub server: Vec<usize>,
     /// Cores of the clients.
     pub client: Vec<usize>,
-    /// There were too few: some core does both, and the figures mean little.
+    /// There were too few cores: some are in both lists, and the results mean little.
     pub shared: bool,
 }
 
 impl Cores {
-    /// Clients on the first `client_count` of `allowed`, servers on the next `server_count`.
+    /// Assigns clients to the first `client_count` of `allowed`, servers to the next `server_count`.
     pub fn choose(allowed: &[usize], server_count: usize, client_count: usize) -> Cores {
         let pick =
             |from: usize, count: usize| (from..from + count).map(|i| allowed[i % allowed.len()]).collect();

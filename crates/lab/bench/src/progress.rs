@@ -1,4 +1,4 @@
-//! [`Progress`]: a bar on a terminal, drawn by a thread that sleeps; nothing anywhere else.
+//! [`Progress`]: a progress bar on a terminal, drawn by a thread that mostly sleeps; no output elsewhere.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -8,10 +8,10 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Between two looks at the counter.
+/// Interval between redraws.
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// Shows how far something has come. Whoever does the work only adds to a counter.
+/// Shows the progress of work, which only adds to a counter.
 pub struct Progress {
     bar: Option<ProgressBar>,
     counter: Arc<AtomicU64>,
@@ -19,7 +19,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// On standard error, if that is a terminal and `wanted`.
+    /// A bar on standard error, if that is a terminal and `wanted`.
     pub fn new(wanted: bool) -> Progress {
         let bar = (wanted && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
@@ -36,7 +36,7 @@ impl Progress {
         }
     }
 
-    /// Begins a phase called `what` of `total` steps and returns its counter, at 0.
+    /// Starts a phase called `what` of `total` steps and returns its counter, at 0.
     pub fn phase(&self, what: impl Into<String>, total: u64) -> Arc<AtomicU64> {
         self.counter.store(0, Ordering::Relaxed);
         if let Some(bar) = &self.bar {

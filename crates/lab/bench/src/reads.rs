@@ -1,32 +1,32 @@
-//! What clients of one-sided systems READ for each GET, beside what was computed for such tables.
+//! READs per GET of clients of one-sided systems, next to the numbers computed for such tables.
 
 use drover_kv::{Reads, TableKind};
 use serde::{Deserialize, Serialize};
 
-/// READs for each GET that found its value, of all samples that count.
+/// READs per GET that found its value, over all samples that count.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ReadsPerGet {
-    /// Of the table.
+    /// READs of the table.
     pub probes: f64,
-    /// In all.
+    /// READs in total.
     pub reads: f64,
-    /// Messages.
+    /// Messages to the server.
     pub asked: f64,
-    /// Made again.
+    /// READs repeated because of a concurrent write.
     pub torn: f64,
-    /// What the table's probes should be at its load.
+    /// Computed number of table READs at the table's load.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub computed_probes: Option<f64>,
 }
 
 impl ReadsPerGet {
-    /// Of these, in a table that was filled before; `None`: no GET found anything.
+    /// Averages of `reads` in a freshly filled table; `None`: no GET found a value.
     pub fn of(reads: &Reads, table: Option<&Table>) -> Option<ReadsPerGet> {
         let computed = table.map(|table| table.kind.probes_at(table.load));
         ReadsPerGet::beside(reads, computed)
     }
 
-    /// Of these, in a table whose keys have come and gone since.
+    /// Averages of `reads` in a table whose keys have been replaced.
     pub fn under_churn(reads: &Reads, table: Option<&Table>) -> Option<ReadsPerGet> {
         let computed = table.and_then(|table| table.kind.probes_under_churn(table.load));
         ReadsPerGet::beside(reads, computed)
@@ -43,12 +43,12 @@ impl ReadsPerGet {
         })
     }
 
-    /// READs in all that were computed: records are as measured, one or none.
+    /// Computed number of READs in total: with the measured number of records, one or none.
     pub fn computed_reads(&self) -> Option<f64> {
         Some(self.computed_probes? + self.reads - self.probes)
     }
 
-    /// How far probes, and READs in all, are from what was computed: 0.01 is 1 % more.
+    /// Relative deviations of table READs and of all READs from the computed numbers: 0.01 is 1 % more.
     pub fn deviation(&self) -> Option<[f64; 2]> {
         Some([
             self.probes / self.computed_probes? - 1.0,
@@ -57,21 +57,21 @@ impl ReadsPerGet {
     }
 }
 
-/// What clients READ after the table's keys were replaced.
+/// READs of clients after the table's keys were replaced.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Churned {
-    /// How often each of them.
+    /// Number of times that each key was replaced.
     pub turnovers: u32,
-    /// For each GET that found its value.
+    /// READs per GET that found its value.
     pub reads_per_get: ReadsPerGet,
 }
 
-/// A table that clients READ, as it was filled before the run.
+/// A table that clients READ, as filled before the run.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Table {
-    /// Which.
+    /// Kind of table.
     pub kind: TableKind,
-    /// Keys per place.
+    /// Keys per slot.
     pub load: f64,
 }
 

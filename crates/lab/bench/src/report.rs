@@ -1,4 +1,4 @@
-//! [`Report`]: everything a run found out, as one JSON object. Field names are stable; fields may be added.
+//! [`Report`]: all results of a run, as one JSON object. Field names are stable; fields may be added.
 
 use crate::bound::{Bound, Placement};
 use crate::latency::LatencyUs;
@@ -11,83 +11,83 @@ use serde::{Deserialize, Serialize};
 /// One run of `bench`.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// The key-value system, `herd`.
+    /// Name of the key-value system, such as `herd`.
     pub system: String,
-    /// What carried it, `shm`.
+    /// Name of the fabric, such as `shm`.
     pub fabric: String,
     /// Operations per second: the median of the samples that count.
     pub throughput_ops: f64,
-    /// Least and most of those samples.
+    /// Minimum and maximum of those samples.
     pub throughput_range: [f64; 2],
-    /// Throughput / that with the other keys, sample by sample: median, least and most.
+    /// Throughput relative to the second popularity's, sample by sample: median, least and most.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub over_beside: Option<[f64; 3]>,
     /// Hits per GET.
     pub hit_rate: f64,
     /// Latencies of the throughput run, microseconds; medians.
     pub latency_us: LatencyUs,
-    /// One operation under way at a time; medians.
+    /// Results with one operation in flight; medians.
     pub window1: Lone,
-    /// What each GET READ, of clients that read the server's memory; all samples that count together.
+    /// READs per GET, for clients that read the server's memory; over all samples that count.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reads_per_get: Option<ReadsPerGet>,
-    /// The same after the keys were replaced, at a constant load, if they were.
+    /// READs per GET after the keys were replaced at a constant load, if they were.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub churned: Option<Churned>,
-    /// The table that they read.
+    /// The table that clients read.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub table: Option<Table>,
-    /// The server's processor time per operation in user and in system mode, nanoseconds, waiting for requests
-    /// included; medians.
+    /// The server's processor time per operation in user and in system mode, nanoseconds, including waits for requests;
+    /// medians.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server_ns: Option<[f64; 2]>,
-    /// Every sample, those that do not count too.
+    /// All samples, including those that do not count.
     pub samples: Vec<Sample>,
-    /// The placement that was asked for.
+    /// The requested placement.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub wanted_placement: Option<Placement>,
-    /// Samples were to be taken with both cores at full speed.
+    /// Whether samples were requested with both cores at full speed.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub wants_full_speed: bool,
-    /// What the quickest core took for the fixed work of [`Sample::core_ns`], nanoseconds.
+    /// Time of the fastest core for the fixed work of [`Sample::core_ns`], nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub quickest_core_ns: Option<f64>,
     /// The placement of the samples that count.
     pub placement: Option<Placement>,
-    /// How many samples count.
+    /// Number of samples that count.
     pub samples_counted: usize,
-    /// The machine's bound, if it was asked for; medians.
+    /// The machine's bounds, if requested; medians.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bound: Option<Bound>,
-    /// Rivals, each mode; medians.
+    /// Rivals in each mode; medians.
     pub rivals: Vec<RivalResult>,
-    /// Rivals that were asked for and are not there, with the reason.
+    /// Requested rivals that are not available, with the reason.
     pub rivals_missing: Vec<String>,
-    /// drover through memcached's protocol against the best of the others in the same mode, sample by sample.
+    /// drover through memcached's protocol relative to the best of the others in the same mode, sample by sample.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub through_sockets: Vec<ModeRatio>,
     /// Ratios of the medians.
     pub ratios: Ratios,
-    /// What was asked of whom.
+    /// The operations and clients.
     pub workload: Workload,
-    /// The commit the program was built from.
+    /// The commit that the program was built from.
     pub commit: String,
     /// The seed of the run.
     pub seed: u64,
-    /// Where.
+    /// The machine.
     pub machine: Machine,
-    /// Seconds since 1970.
+    /// Time of the run, seconds since 1970.
     pub time: u64,
-    /// Facts a reader should know, in words.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
-/// One operation under way at a time.
+/// Results with one operation in flight.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Lone {
     /// Operations per second.
     pub throughput_ops: f64,
-    /// Latencies, every operation measured.
+    /// Latencies of all operations.
     pub latency_us: LatencyUs,
 }
 
@@ -96,35 +96,35 @@ pub struct Lone {
 pub struct Sample {
     /// Operations per second.
     pub throughput_ops: f64,
-    /// Operations per second with the other keys.
+    /// Operations per second with the second popularity.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub beside_ops: Option<f64>,
     /// Hits per GET.
     pub hit_rate: f64,
     /// Operations finished.
     pub ops: u64,
-    /// Hits compared byte by byte with what was written.
+    /// Hits compared byte by byte with the written value.
     pub verified: u64,
-    /// How long the throughput run took, nanoseconds.
+    /// Duration of the throughput run, nanoseconds.
     pub elapsed_ns: u64,
     /// Latencies of the throughput run.
     pub latency_us: LatencyUs,
-    /// One operation under way at a time.
+    /// Results with one operation in flight.
     pub window1: Lone,
     /// Bare round trip before and after the throughput run, and after window 1 and the bound, nanoseconds.
     pub rtt_ns: [f64; 3],
-    /// What that says about the cores.
+    /// Placement of the cores according to these round trips.
     pub placement: Option<Placement>,
-    /// What client and server core took for the same fixed work, before and after the throughput run, nanoseconds.
+    /// Time of client and server core for the same fixed work, before and after the throughput run, nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub core_ns: Option<[[f64; 2]; 2]>,
-    /// What clients READ, if they do.
+    /// READs of the clients, if they read.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reads: Option<Reads>,
     /// The server's processor time per operation, as in [`Report::server_ns`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server_ns: Option<[f64; 2]>,
-    /// The bound.
+    /// The machine's bounds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bound: Option<Bound>,
     /// The rivals.
@@ -134,9 +134,9 @@ pub struct Sample {
 /// A rival in one mode.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RivalResult {
-    /// `memcached` or `redis`.
+    /// Name, such as `memcached` or `redis`.
     pub name: String,
-    /// How it was talked to, `unix 50x32`.
+    /// Mode, such as `unix 50x32`.
     pub mode: String,
     /// Operations per second.
     pub throughput_ops: f64,
@@ -144,27 +144,26 @@ pub struct RivalResult {
     pub hit_rate: f64,
     /// Latencies, microseconds.
     pub latency_us: LatencyUs,
-    /// The server's processor time per operation in user and in system mode, nanoseconds, waiting for requests
-    /// included.
+    /// The server's processor time per operation in user and in system mode, nanoseconds, including waits for requests.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server_ns: Option<[f64; 2]>,
 }
 
-/// One mode, drover among the rivals. Median, least and most.
+/// Comparison of drover with the rivals in one mode: median, least and most.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ModeRatio {
-    /// As a rival's mode.
+    /// Name of the mode, as of a rival.
     pub mode: String,
-    /// drover's throughput / that of the quickest other.
+    /// drover's throughput / that of the fastest other.
     pub throughput: [f64; 3],
-    /// drover's 99th percentile / the least of the others.
+    /// drover's 99th percentile / the lowest of the others.
     pub p99: [f64; 3],
 }
 
-/// What the figures are held against.
+/// Ratios of the results to bounds and rivals.
 #[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Ratios {
-    /// Throughput / the lesser of the two bounds.
+    /// Throughput / the lower of the two bounds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of_bound: Option<f64>,
     /// Median latency at window 1 / (bare round trip + one unpipelined pair).
@@ -173,35 +172,35 @@ pub struct Ratios {
     /// Throughput / the best rival's in its best mode.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of_best_rival: Option<f64>,
-    /// The quickest rival's median at depth 1 over a Unix socket / ours at window 1.
+    /// The fastest rival's median at depth 1 over a Unix socket / ours at window 1.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rival_latency: Option<f64>,
 }
 
-/// What was asked.
+/// The operations and clients of a run.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Workload {
     /// YCSB letter or shares.
     pub mix: String,
     /// `uniform`, `zipf`, `latest`.
     pub dist: String,
-    /// The same of the run beside, if there is one.
+    /// Distribution of the second popularity, if there is one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub beside: Option<String>,
     /// Keys loaded.
     pub keys: u64,
     /// Bytes of a key.
     pub key_size: usize,
-    /// Bytes of a value, from and to.
+    /// Minimum and maximum bytes of a value.
     pub value_size: [usize; 2],
-    /// Operations under way per client.
+    /// Operations in flight per client.
     pub window: usize,
-    /// Open loop: operations per second asked for.
+    /// Open loop: requested operations per second.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rate: Option<f64>,
-    /// Clients, one thread each.
+    /// Number of clients, one thread each.
     pub clients: usize,
-    /// Processes that these threads are shared among; 1: all in the process that measures.
+    /// Number of processes that share these threads; 1: all in the measuring process.
     #[serde(default)]
     pub processes: usize,
     /// Cores of the clients.
@@ -210,22 +209,22 @@ pub struct Workload {
     pub server_cores: Vec<usize>,
     /// Seconds of one throughput sample.
     pub seconds: f64,
-    /// Samples.
+    /// Number of samples.
     pub repeats: usize,
-    /// Seconds run before the first sample.
+    /// Warm-up before the first sample, seconds.
     pub warm_up_seconds: f64,
     /// One operation in this many has its latency measured in throughput samples.
     pub latency_sampled_every: u64,
-    /// What the load generator itself costs the client core, nanoseconds per operation.
+    /// Cost of the load generator itself on the client core, nanoseconds per operation.
     pub driver_ns: f64,
     /// Footprint of the bound's reads, bytes: index and log.
     pub footprint_bytes: [u64; 2],
-    /// Pages of the bound's reads.
+    /// Kind of pages of the bound's reads.
     pub pages: String,
 }
 
 impl Report {
-    /// Fills the medians, ranges and ratios from the samples that [count](Report::counts).
+    /// Computes medians, ranges and ratios from the samples that [count](Report::counts).
     pub fn summarize(&mut self) {
         self.placement = self.counted_placement();
         let counted: Vec<&Sample> = self.samples.iter().filter(|s| self.counts(s)).collect();
@@ -279,7 +278,7 @@ impl Report {
     }
 }
 
-/// The middle value, the mean of the two middle ones; 0 of none.
+/// The median; for an even number the mean of the two middle values; 0 for no values.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

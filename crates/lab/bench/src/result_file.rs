@@ -1,12 +1,12 @@
-//! Result files: one per run, `DIRECTORY/MACHINE/TIME-bench.json`, and the latencies beside it as HDR text.
+//! Result files: one per run, `DIRECTORY/MACHINE/TIME-bench.json`, with the latencies as HDR text next to it.
 
 use crate::latency::Latency;
 use crate::report::Report;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where results go unless told otherwise: `$XDG_STATE_HOME/drover/results`, that is
-/// `~/.local/state/drover/results`; `None` without a home.
+/// Default directory of results: `$XDG_STATE_HOME/drover/results`, that is `~/.local/state/drover/results`; `None`
+/// without a home.
 pub fn default_directory() -> Option<PathBuf> {
     let absolute = |name| {
         std::env::var_os(name)
@@ -17,7 +17,10 @@ pub fn default_directory() -> Option<PathBuf> {
     Some(state.join("drover/results"))
 }
 
-/// Writes the report and, beside it, the latency distribution. Returns the report's path.
+/// Writes the report and the latency distribution. Returns the report's path.
+///
+/// # Errors
+/// A file or folder could not be written.
 pub fn write(directory: &Path, report: &Report, latency: &Latency) -> io::Result<PathBuf> {
     let folder = directory.join(&report.machine.name);
     std::fs::create_dir_all(&folder)?;
@@ -28,12 +31,15 @@ pub fn write(directory: &Path, report: &Report, latency: &Latency) -> io::Result
     Ok(path)
 }
 
-/// Reads a report back.
+/// Reads a report from a file.
+///
+/// # Errors
+/// The file could not be read, or is not a report.
 pub fn read(path: &Path) -> io::Result<Report> {
     Ok(serde_json::from_slice(&std::fs::read(path)?)?)
 }
 
-/// A file that was not there before: two runs within a second do not overwrite each other.
+/// Creates a new file: two runs within a second do not overwrite each other.
 fn create_new(folder: &Path, stem: &str) -> io::Result<(PathBuf, std::fs::File)> {
     for nth in 1.. {
         let name = if nth == 1 {
@@ -51,14 +57,14 @@ fn create_new(folder: &Path, stem: &str) -> io::Result<(PathBuf, std::fs::File)>
     unreachable!("some number is free")
 }
 
-/// Seconds since 1970 now, for result files only.
+/// Current time in seconds since 1970, for result files only.
 #[allow(clippy::disallowed_methods, reason = "result files carry a date")]
 pub fn now() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |d| d.as_secs())
 }
 
-/// `20261122T004211Z`.
+/// A time as `20261122T004211Z`.
 fn stamp(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);
@@ -66,7 +72,7 @@ fn stamp(seconds: u64) -> String {
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
 }
 
-/// The Gregorian date of a day since 1970: 400-year eras that begin in March, so that leap days come last.
+/// Gregorian date of a day since 1970: 400-year eras that begin in March, so that leap days come last.
 fn civil(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);

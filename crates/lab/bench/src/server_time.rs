@@ -1,17 +1,17 @@
-//! What a server's process costs its cores.
+//! Processor time of a server process.
 
-/// Processor time that process `pid` has used so far, in user and in system mode, nanoseconds; `None` if the system
-/// does not tell. Steps of 10 ms as a rule.
+/// Processor time used so far by process `pid`, in user and in system mode, nanoseconds; `None` if unavailable. Usually
+/// in steps of 10 ms.
 pub fn cpu_ns(pid: u32) -> Option<[f64; 2]> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // Behind the name, which may hold anything, in parentheses: state is field 3, times are 14 and 15.
+    // Fields follow the name in parentheses, which may contain any character: state is field 3, times are 14 and 15.
     let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
     let tick_ns = 1e9 / rustix::param::clock_ticks_per_second() as f64;
     let mut next = || fields.next()?.parse::<f64>().ok().map(|ticks| ticks * tick_ns);
     Some([next()?, next()?])
 }
 
-/// Of `ops` operations between two looks, each.
+/// Processor time per operation, from two readings with `ops` operations in between.
 pub fn per_op(before: Option<[f64; 2]>, after: Option<[f64; 2]>, ops: u64) -> Option<[f64; 2]> {
     let each = |before: f64, after: f64| (after - before) / ops.max(1) as f64;
     let (before, after) = before.zip(after)?;

@@ -1,10 +1,10 @@
-//! [`run`]: one whole `bench`: loads, warms up, takes interleaved samples of the system, the bounds and the
-//! rivals, and sums up.
+//! [`run`]: one whole `bench`: loads, warms up, takes interleaved samples of the system, the bounds and the rivals, and
+//! computes the report.
 //!
 //! ```text
 //! sample i:  probe | system at window W | probe | other keys | system at window 1 | bounds | rival 1 mode 1 | ...
 //! ```
-//! Sample by sample in turn, so that whatever the machine does happens to all of them.
+//! Samples are interleaved, so that disturbances of the machine affect all of them.
 
 use crate::bound::{Bound, Echo, EchoError, Pairs, Placement};
 use crate::driver::{Client, Measured, Pace, RunOptions, SAMPLE_EVERY, since};
@@ -24,80 +24,81 @@ use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Scope;
 
-/// What to measure, and how.
+/// Options of a bench.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Name of the system, for the report.
     pub system: String,
     /// Name of the fabric, for the report.
     pub fabric: String,
-    /// Operations.
+    /// Mix of operations.
     pub mix: Mix,
-    /// Which keys.
+    /// Popularity of the keys.
     pub popularity: Popularity,
-    /// Which keys a second run of each sample asks for, to be compared with the first.
+    /// Popularity of the keys in a second run of each sample, for comparison.
     pub beside: Option<Popularity>,
-    /// Keys loaded first.
+    /// Number of keys loaded first.
     pub key_count: u32,
     /// Bytes of a key.
     pub key_bytes: usize,
-    /// Bytes of a value, from and to.
+    /// Minimum and maximum bytes of a value.
     pub value_bytes: [usize; 2],
-    /// Operations under way per client.
+    /// Operations in flight per client.
     pub window: usize,
     /// Closed or open loop.
     pub pace: Pace,
     /// Length of a throughput sample.
     pub time: Ns,
-    /// Samples; with `wanted`, as many taken in that placement.
+    /// Number of samples; with `wanted`, of those in that placement.
     pub repeats: usize,
-    /// Only this placement counts.
+    /// The placement whose samples count.
     pub wanted: Option<Wanted>,
-    /// Run before the first sample.
+    /// Duration of the warm-up before the first sample.
     pub warm_up: Ns,
-    /// Seed of everything drawn.
+    /// Seed of keys and operations.
     pub seed: u64,
-    /// Who runs where.
+    /// Cores of servers and clients.
     pub cores: Cores,
-    /// Processes that the clients are shared among; 1: all are threads of this one.
+    /// Number of processes that share the clients; 1: all are threads of this process.
     pub processes: usize,
     /// Measure the machine's bounds too.
     pub bound: bool,
-    /// Bytes of index and log that the bound's reads go over.
+    /// Bytes of index and log that the bound's reads cover.
     pub footprint: [u64; 2],
-    /// Rivals to put beside.
+    /// Rivals to compare with.
     pub rivals: Vec<Entrant>,
-    /// Only in modes whose names contain one of these words; none: in all.
+    /// Words, one of which a rival mode's name must contain; empty: all modes.
     pub rival_modes: Vec<String>,
-    /// Load the keys first (not if a server that was found running is to be asked as it is).
+    /// Whether to load the keys first (not for a server that was already running).
     pub load: bool,
-    /// How to start this program again.
+    /// Command line to start this program again.
     pub helper: Helper,
-    /// Our server's process, whose processor time is told.
+    /// Process id of our server, to report its processor time.
     pub server_pid: Option<u32>,
     /// The table that one-sided clients read, once the keys are loaded.
     pub table: Option<Table>,
-    /// How often all keys are replaced after the samples, to see what GETs READ then. The mix has no inserts if they are.
+    /// Number of times that all keys are replaced after the samples, to measure the GETs' READs then. If above 0, the
+    /// mix has no inserts.
     pub turnovers: u32,
 }
 
-/// A placement to wait for: virtual cores move, and some figures mean something in one placement only.
+/// A placement to wait for: virtual cores move, and some results are meaningful in one placement only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted {
-    /// How far apart the cores are to be.
+    /// Required placement of the cores.
     pub placement: Placement,
-    /// Whether both are to be at full speed, too.
+    /// Whether both cores must be at full speed, too.
     pub full_speed: bool,
-    /// For how long the whole run looks for samples in it.
+    /// Time limit for the whole run to find samples in it.
     pub patience: Ns,
 }
 
-/// Entries of a tape: 16 MiB, longer than any cache remembers.
+/// Entries of a tape: 16 MiB, more than any cache holds.
 const TAPE_ENTRIES: usize = 1 << 22;
-/// Longest sample of a rival's mode, of window 1, of a bound.
+/// Maximum duration of a sample of a rival's mode, of window 1, of a bound.
 const SIDE_TIME: Ns = Ns::from_ms(400);
 const BOUND_TIME: Ns = Ns::from_ms(150);
-/// Between two looks at whether the cores have come to where they are wanted.
+/// Interval between checks of the cores' placement.
 const LOOK_EVERY: Ns = Ns::from_ms(20);
 
 impl Plan {
@@ -171,8 +172,11 @@ impl Plan {
     }
 }
 
-/// Runs `plan` against `system`. Meanwhile the calling thread is tied to the first client core: it measures the bounds
-/// and drives the rivals itself. Returns the report and the latencies of all throughput samples together.
+/// Runs `plan` against `system`. The calling thread is pinned to the first client core meanwhile: it measures the
+/// bounds and drives the rivals itself. Returns the report and the latencies of all throughput samples.
+///
+/// # Errors
+/// The system or a bound failed, or returned wrong values.
 pub fn run<S: System>(
     system: &S,
     plan: &Plan,
@@ -189,17 +193,18 @@ pub fn run<S: System>(
     })
 }
 
-/// Runs `measure` tied to the first client core, and only that: another run may follow, with servers on other cores.
+/// Runs `measure` pinned to the first client core, only for that time: another run may follow, with servers on other
+/// cores.
 fn tied<R>(plan: &Plan, measure: impl FnOnce() -> Result<R, Box<dyn Error>>) -> Result<R, Box<dyn Error>> {
     pin::pinned(&plan.cores.client[..1], measure)?
 }
 
-/// A system under test, whatever its clients are.
+/// A system under test, with any type of clients.
 pub trait Contestant {
     /// Starts its clients.
     ///
     /// # Errors
-    /// One that could not connect.
+    /// A client could not connect.
     fn load_threads<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
@@ -222,8 +227,8 @@ impl<S: System> Contestant for S {
     }
 }
 
-/// Runs several systems by turns: each is loaded and warmed up, then sample by sample in turn, so that whatever the
-/// machine does happens to all of them. Plans differ in system, table and process only. Who begins a round changes.
+/// Runs several systems interleaved: each is loaded and warmed up, then samples alternate, so that disturbances of the
+/// machine affect all of them. Plans differ in system, table and process only. The first system of a round changes.
 ///
 /// # Errors
 /// The first system's that fails.
@@ -243,7 +248,7 @@ pub fn run_by_turns(
                 stages.push(Stage::set(plan, progress, load_threads)?);
             }
             let count = stages.len();
-            let counter = progress.phase("measuring, by turns", (repeats * count * 2) as u64);
+            let counter = progress.phase("measuring, interleaved", (repeats * count * 2) as u64);
             for round in 0..repeats {
                 for turn in 0..count {
                     let stage = &mut stages[(round + turn) % count];
@@ -259,7 +264,7 @@ pub fn run_by_turns(
     })
 }
 
-/// Everything that is up and running during the samples.
+/// Everything that runs during the samples.
 struct Stage<'a> {
     plan: &'a Plan,
     load_threads: LoadThreads,
@@ -339,7 +344,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Waits until the cores are where they are wanted. False: not within our patience.
+    /// Waits until the cores are in the wanted placement. Returns false if the time limit is over.
     #[allow(
         clippy::disallowed_methods,
         reason = "waits for the machine, between measurements"
@@ -369,16 +374,16 @@ impl<'a> Stage<'a> {
         Ok(true)
     }
 
-    /// Whether the cores are now as they are wanted.
+    /// Whether the cores are now in the wanted placement.
     fn is_as(&mut self, wanted: Wanted) -> Result<bool, EchoError> {
         let full_speed = self.report.note_core_speed(&self.echo.core_ns()?);
         let in_place = Placement::of(self.echo.probe_ns()?) == wanted.placement;
         Ok(in_place && (full_speed || !wanted.full_speed))
     }
 
-    /// Everything once, in turn.
+    /// Takes one sample of everything.
     fn sample(&mut self, counter: &AtomicU64) -> Result<Sample, Box<dyn Error>> {
-        // The two by turns: what is measured first of a sample has just waited for the cores.
+        // The two runs alternate in order: the first one of a sample directly follows the wait for the cores.
         let other_first = self.report.samples.len() % 2 == 1;
         let early = if other_first { self.sample_beside()? } else { None };
         let mut sample = self.sample_system()?;
@@ -427,7 +432,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Operations per second with the other keys, if there are any.
+    /// Operations per second with the second popularity, if there is one.
     fn sample_beside(&mut self) -> Result<Option<f64>, Box<dyn Error>> {
         let plan = self.plan;
         if plan.beside.is_none() {
@@ -442,7 +447,7 @@ impl<'a> Stage<'a> {
         Ok(Some(measured.ops_per_s()))
     }
 
-    /// One client with one operation under way; what the sample itself was, if that was all it did.
+    /// Results of one client with one operation in flight; those of the sample itself if it was such a run.
     fn sample_window1(&mut self, sample: &Sample) -> Result<Lone, Box<dyn Error>> {
         let plan = self.plan;
         if plan.window == 1 && plan.cores.client.len() == 1 && plan.pace == Pace::Closed {
@@ -460,8 +465,8 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Replaces all keys, as often as is wanted, and looks what GETs READ then. After the samples, which are of the table as it
-    /// was filled.
+    /// Replaces all keys, as often as requested, and measures the GETs' READs then. It follows the samples, which are
+    /// of the freshly filled table.
     fn turn_over(&mut self, progress: &Progress) -> Result<(), Box<dyn Error>> {
         let (plan, turnovers) = (self.plan, self.plan.turnovers);
         if turnovers == 0 {
@@ -494,7 +499,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// A figure got with wrong answers is no figure.
+/// Fails if any answers were wrong: such a measurement is worthless.
 fn honest(measured: &Measured) -> Result<(), Box<TargetError>> {
     let counts = &measured.counts;
     match (counts.corrupt, counts.failed) {
@@ -511,7 +516,7 @@ fn sample_bound(plan: &Plan, echo: &mut Echo, pairs: &mut Pairs) -> Result<Bound
     let ring_ops = echo.ring_ops(plan.window, time)?;
     let ring_rtt_ns = 1e9 / echo.ring_ops(1, time)?;
     let socket_rtt_us = echo.socket_rtt_us(Ns(time.0 / 4))?;
-    // Where the server does its reads.
+    // On the server's core, where the server does its reads.
     let (dram_pair_ops, dram_pair_ns) = pin::pinned(&plan.cores.server[..1], || {
         (pairs.batched_ops(time), pairs.dependent_ns(time))
     })?;
@@ -524,7 +529,7 @@ fn sample_bound(plan: &Plan, echo: &mut Echo, pairs: &mut Pairs) -> Result<Bound
     })
 }
 
-/// What driving costs without anything driven, nanoseconds per operation.
+/// Cost of the load generator with a null target, nanoseconds per operation.
 fn driver_ns(plan: &Plan) -> Result<f64, Box<dyn Error>> {
     let tape = Tape::new(&TapeOptions {
         entry_count: 1 << 16,
@@ -559,12 +564,12 @@ fn notes(plan: &Plan) -> Vec<String> {
     notes
 }
 
-/// A rival in one mode, its client connected. The server process is shared by the modes of one transport.
+/// A rival in one mode with its connected client. The modes of one transport share the server process.
 struct SystemUnderTest {
     name: String,
     mode: Mode,
     client: Client<RivalTarget>,
-    /// The last one ends it.
+    /// Dropping the last reference ends the server.
     server: std::rc::Rc<Rival>,
 }
 
@@ -578,12 +583,12 @@ fn systems_under_test(plan: &Plan, progress: &Progress, missing: &mut Vec<String
         for transport in [Transport::Unix, Transport::Tcp] {
             match systems_over(entrant, transport, plan, progress) {
                 Ok(some) => all.extend(some),
-                // A rival that does not work here is no reason to measure nothing.
+                // If a rival fails here, the others are still measured.
                 Err(error) => missing.push(format!("{} over {transport:?}: {error}", entrant.name())),
             }
         }
     }
-    // All rivals in one mode one after the other: what is compared is measured within the same seconds.
+    // Order by mode, so that comparable results are measured within the same seconds.
     all.sort_by_key(|contender: &SystemUnderTest| Mode::ALL.iter().position(|mode| *mode == contender.mode));
     all
 }

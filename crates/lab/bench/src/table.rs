@@ -110,7 +110,7 @@ fn rows(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
     if let (Some([median, least, most]), Some(beside)) = (report.over_beside, &report.workload.beside) {
         writeln!(
             f,
-            "{} over {beside}, by turns: {median:.3} times the throughput, {least:.3} to {most:.3}",
+            "{} over {beside}, interleaved: {median:.3} times the throughput, {least:.3} to {most:.3}",
             report.workload.dist
         )?;
     }
@@ -133,7 +133,7 @@ fn row(f: &mut Formatter<'_>, name: &str, ops: f64, hits: f64, latency: &Latency
     )
 }
 
-/// What GETs of one-sided clients READ, beside what was computed for such a table.
+/// READs per GET of one-sided clients, next to the numbers computed for such a table.
 fn reads(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
     let Some(per_get) = &report.reads_per_get else {
         return Ok(());
@@ -236,7 +236,7 @@ fn ratios(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// Where the servers behind sockets spend their time: what the kernel takes, no server can save.
+/// Where socket servers spend their time: no server can save the kernel's share.
 fn server_time(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
     if let Some([user, system]) = report.server_ns {
         writeln!(
@@ -265,7 +265,7 @@ fn server_time(report: &Report, f: &mut Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// Operations per second, to three digits.
+/// Operations per second, with three digits.
 fn rate(ops: f64) -> String {
     match ops {
         ops if ops >= 1e8 => format!("{:.0} M", ops / 1e6),

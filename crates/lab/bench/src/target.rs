@@ -1,4 +1,4 @@
-//! [`Target`]: whatever answers operations; the only thing that the load generator knows.
+//! [`Target`]: anything that executes operations; all that the load generator knows.
 
 use drover_base::{Cpu as _, Ns};
 use drover_kv::Reads;
@@ -6,16 +6,16 @@ use drover_kv::{Completion, KvClient, Op, Outcome, SubmitError, Token};
 use drover_verbs::{Context as _, Provider};
 use std::rc::Rc;
 
-/// Why a target can go on no more. Ends the run.
+/// Fatal failure of a target. Ends the run.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct TargetError {
-    /// In words for people.
+    /// Description for people.
     pub what: String,
 }
 
 impl TargetError {
-    /// An error that says `what`.
+    /// An error with the description `what`.
     pub fn new(what: impl Into<String>) -> Box<TargetError> {
         Box::new(TargetError { what: what.into() })
     }
@@ -23,24 +23,30 @@ impl TargetError {
 
 /// One client's view of a key-value service: batch-shaped, never blocking, for one thread.
 pub trait Target {
-    /// Stages an operation, or says [`SubmitError::WindowFull`]: poll, then submit again.
+    /// Stages an operation.
+    ///
+    /// # Errors
+    /// [`SubmitError::WindowFull`]: poll, then submit again.
     fn submit(&mut self, op: &Op<'_>, token: Token) -> Result<(), SubmitError>;
 
-    /// Sends what is staged and hands every finished operation to `sink`. `draining` says that nothing more
-    /// will be submitted until all is finished: a target that waits for whole batches sends what it has.
+    /// Sends staged operations and passes every finished operation to `sink`. `draining`: nothing more will be
+    /// submitted until all are finished, so a target that waits for whole batches sends what it has.
+    ///
+    /// # Errors
+    /// The target failed.
     fn poll(
         &mut self,
         draining: bool,
         sink: &mut impl FnMut(Token, Outcome<'_>),
     ) -> Result<(), Box<TargetError>>;
 
-    /// What it has READ so far, if it is one-sided and counts that.
+    /// READs so far, if the target is one-sided and counts them.
     fn reads(&self) -> Option<Reads> {
         None
     }
 }
 
-/// A drover client as a [`Target`], on the core of the context it was made from.
+/// A drover client as a [`Target`], on the core of its context.
 pub struct KvTarget<P: Provider, C: KvClient<P>> {
     ctx: Rc<P::Context>,
     client: C,
@@ -54,7 +60,7 @@ pub struct KvTarget<P: Provider, C: KvClient<P>> {
 const POLLS_PER_REFRESH: u32 = 64;
 
 impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
-    /// `client`, which works in `ctx`.
+    /// Wraps `client`, which works in `ctx`.
     pub fn new(ctx: Rc<P::Context>, client: C) -> KvTarget<P, C> {
         KvTarget {
             ctx,
@@ -66,20 +72,20 @@ impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
         }
     }
 
-    /// Asks the client by `reads` what it has READ.
+    /// Uses `reads` to read the client's number of READs.
     pub fn counting(mut self, reads: fn(&C) -> Reads) -> KvTarget<P, C> {
         self.reads = Some(reads);
         self
     }
 
-    /// Sleeps until something arrives when it has polled for `spin` in vain with operations under way. Without this it
-    /// polls for ever, which is quickest where every client has a core of its own.
+    /// Sleeps until something arrives after polling for `spin` without result while operations are in flight. Without
+    /// this it never sleeps, which is fastest if every client has its own core.
     pub fn sleeping_after(mut self, spin: Ns) -> KvTarget<P, C> {
         self.spin = spin;
         self
     }
 
-    /// Nothing arrived: sleeps, if that has gone on for long enough.
+    /// Handles a poll without result: sleeps, if there was none for long enough.
     #[cold]
     fn rest(&mut self, now: Ns, sink: &mut impl FnMut(Completion<'_>)) {
         let since = *self.quiet_since.get_or_insert(now);
@@ -96,7 +102,7 @@ impl<P: Provider, C: KvClient<P>> KvTarget<P, C> {
         self.ctx.park(until);
     }
 
-    /// The client again.
+    /// Returns the client.
     pub fn into_client(self) -> C {
         self.client
     }
@@ -117,7 +123,7 @@ impl<P: Provider, C: KvClient<P>> Target for KvTarget<P, C> {
         let sink = &mut |done: Completion<'_>| sink(done.token, done.outcome);
         let finished = self.client.poll(self.ctx.cpu(), sink);
         self.polls = self.polls.wrapping_add(1);
-        // When nothing arrived, reading the clock costs no operation anything.
+        // When nothing arrived, a clock read delays no operation.
         if finished == 0 || self.polls.is_multiple_of(POLLS_PER_REFRESH) {
             let now = self.ctx.cpu().refresh();
             if self.spin != Ns::MAX {
@@ -135,7 +141,7 @@ impl<P: Provider, C: KvClient<P>> Target for KvTarget<P, C> {
     }
 }
 
-/// Answers everything at once with nothing: what remains is the cost of the driver.
+/// Finishes every operation at once without work: what remains is the cost of the driver.
 #[derive(Debug, Default)]
 pub struct NullTarget {
     tokens: Vec<(Token, bool)>,

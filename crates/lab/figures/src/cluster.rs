@@ -1,24 +1,23 @@
-//! [`Cluster`]: a cluster of machines that microbenchmarks run in, whoever provides it.
+//! [`Cluster`]: a cluster of machines for microbenchmarks, from any provider.
 //!
-//! A microbenchmark asks for processes and threads, gets the ordinary verbs API for each, hands over actors and
-//! lets time pass. What a cluster of simulated machines can tell besides (how busy each part was) has methods that a
-//! cluster without such knowledge answers with nothing.
+//! A microbenchmark requests processes and threads, gets the ordinary verbs API for each, starts actors and lets time
+//! pass. Methods about what only simulated machines know (how busy each part was) return nothing on other clusters.
 
 use drover_base::{Actor, Ns};
 use drover_verbs::Provider;
 use std::collections::BTreeMap;
 
-/// How the threads of a process come by doorbell registers.
+/// Assignment of doorbell registers to the threads of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Doorbells {
-    /// As the driver deals them out: some shared, under locks.
+    /// As the driver assigns them: some are shared, under locks.
     #[default]
     Driver,
     /// One for every thread.
     PerThread,
 }
 
-/// A thread of a process: where its context is made and its actor runs.
+/// A thread of a process: its context is made there and its actor runs there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Thread {
     /// Machine, counted from 0.
@@ -29,45 +28,45 @@ pub struct Thread {
     pub thread: usize,
 }
 
-/// Parts of machine 0, and for how long each has been busy.
+/// Busy time of each part of machine 0, nanoseconds.
 pub type BusyTimes = BTreeMap<String, f64>;
 
 /// A cluster of machines.
 pub trait Cluster: 'static {
-    /// The fabric between them.
+    /// Provider of the fabric between the machines.
     type Provider: Provider;
 
-    /// The context of a thread, made at the first call for it.
+    /// Context of a thread, made at the first call.
     fn context(&mut self, thread: Thread) -> &<Self::Provider as Provider>::Context;
 
-    /// Runs `actor` on the core of `thread` from now on.
+    /// Starts `actor` on the core of `thread`.
     fn spawn(&mut self, thread: Thread, actor: Box<dyn Actor<<Self::Provider as Provider>::Cpu>>);
 
-    /// Lets time pass until `time`, counted from the making of the cluster.
+    /// Runs until `time`, counted from the construction of the cluster.
     fn run_until(&mut self, time: Ns);
 
-    /// Nanoseconds for which each part of `machine` has been busy so far, times its number of servers if it has
-    /// several; `None` if nobody knows.
+    /// Busy time of each part of `machine` so far, nanoseconds, multiplied by its number of servers if it has several;
+    /// `None` if unknown.
     fn busy(&self, machine: usize) -> Option<BusyTimes>;
 
-    /// The counter `name` of `machine`'s card; `None` if there is none of that name.
+    /// The counter `name` of `machine`'s card; `None` if it does not exist.
     fn counter(&self, machine: usize, name: &str) -> Option<u64>;
 }
 
-/// What a cluster is made of.
+/// Options of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterOptions {
-    /// Machines.
+    /// Number of machines.
     pub machines: usize,
-    /// How threads come by doorbells.
+    /// Assignment of doorbells to threads.
     pub doorbells: Doorbells,
-    /// For whatever is drawn.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
 /// Makes clusters. Shared by the threads that run points.
 pub trait Clusters: Sync {
-    /// What it makes.
+    /// Type of the clusters.
     type Cluster: Cluster;
 
     /// A new cluster, at time 0.

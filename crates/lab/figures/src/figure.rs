@@ -1,17 +1,17 @@
-//! [`Figure`] and [`Point`]: what a published figure shows, and how each of its points is run.
+//! [`Figure`] and [`Point`]: a published figure, and how each of its points is run.
 
 use crate::micro::{Bench, Outcome};
 use std::fmt;
 use std::sync::Arc;
 
-/// A figure of ours: a published one, or a table.
+/// A figure: a published one (or a table), or one of ours.
 #[derive(Clone)]
 pub struct Figure {
-    /// What `drover figure` calls it: `herd-3`.
+    /// Name in `drover figure`, such as `herd-3`.
     pub name: &'static str,
-    /// One line.
+    /// Title, one line.
     pub title: &'static str,
-    /// Where it was published; a key of `docs/sources.md` with the figure's number.
+    /// Source: a key of `docs/sources.md` with the figure's number.
     pub source: &'static str,
     /// Label of the x axis, with its unit.
     pub x_axis: &'static str,
@@ -19,31 +19,31 @@ pub struct Figure {
     pub y_axis: &'static str,
     /// Whether x doubles from tick to tick.
     pub x_doubles: bool,
-    /// The shape to expect, in a sentence.
+    /// Expected shape, in a sentence.
     pub shape: &'static str,
-    /// Its points. Making them is cheap; running them is not.
+    /// Makes the points. That is cheap; running them is not.
     pub points: fn() -> Vec<Point>,
 }
 
-/// What of an [`Outcome`] a point shows.
+/// Quantity of an [`Outcome`] that a point shows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Metric {
     /// Million operations per second.
     Throughput,
-    /// The same, divided by the operations that make one request.
+    /// Million requests per second: throughput divided by the operations per request.
     Requests(f64),
     /// Mean latency in microseconds, times a factor.
     Latency(f64),
-    /// Million cache lines of work requests fetched again per second.
+    /// Million cache lines of work requests per second that the card fetched again.
     Refetched,
     /// Bytes read from the host per operation.
     HostBytes,
-    /// Another number that the outcome of a point with work of its own carries.
+    /// A named number in the outcome of other work, with its unit.
     Named(&'static str, &'static str),
 }
 
 impl Metric {
-    /// In tables and files.
+    /// Name in tables and files.
     pub fn name(self) -> &'static str {
         match self {
             Metric::Throughput | Metric::Requests(_) => "throughput",
@@ -54,7 +54,7 @@ impl Metric {
         }
     }
 
-    /// Its unit.
+    /// Unit of the metric.
     pub fn unit(self) -> &'static str {
         match self {
             Metric::Throughput | Metric::Requests(_) => "Mops",
@@ -65,12 +65,12 @@ impl Metric {
         }
     }
 
-    /// How far from one the ratio of simulated to published may be.
+    /// Maximum deviation of the ratio simulated / published from one.
     pub fn band(self) -> f64 {
         if self.unit() == "us" { 0.20 } else { 0.15 }
     }
 
-    /// Its value in `outcome`; `None` if the cluster could not tell.
+    /// Value in `outcome`; `None` if the cluster does not know it.
     pub fn of(self, outcome: &Outcome) -> Option<f64> {
         match self {
             Metric::Throughput => Some(outcome.mops),
@@ -87,27 +87,27 @@ impl Metric {
     }
 }
 
-/// How a point comes by its outcome.
+/// Work that produces the outcome of a point.
 #[derive(Clone)]
 pub enum Work {
     /// A microbenchmark.
     Bench(Bench),
-    /// Something else: a key-value system, say. It is given a profile, a seed, and whether to be quick.
+    /// Other work, such as a key-value system. It gets a profile, a seed, and whether to be quick.
     Other(Other),
 }
 
-/// Work that only its maker knows.
+/// Work as a function.
 pub type Other = Arc<dyn Fn(&Job<'_>) -> Outcome + Send + Sync>;
 
-/// What work of its own is given.
+/// Input of other work.
 pub struct Job<'a> {
-    /// The machines.
+    /// Profile of the machines.
     pub profile: &'a drover_verbs_sim::profile::Profile,
-    /// What they are relieved of.
+    /// Limits removed from the machines.
     pub ablations: drover_verbs_sim::Ablations,
-    /// For whatever is drawn.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Rather soon than exactly.
+    /// Prefer a short run to an exact one.
     pub quick: bool,
 }
 
@@ -123,24 +123,24 @@ impl fmt::Debug for Work {
 /// One point of one curve.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Its curve.
+    /// Name of the curve.
     pub series: String,
-    /// The published curve that it is held against, if not the one of the same name.
+    /// Published curve to compare with, if it has another name.
     pub against: Option<&'static str>,
-    /// Where on the axis.
+    /// Position on the x axis.
     pub x: f64,
-    /// What it shows; several, if one run answers several questions.
+    /// Metrics of the point; several, if one run yields several.
     pub metrics: Vec<Metric>,
     /// Name of the profile.
     pub profile: &'static str,
-    /// Parameters that its set-up had different from the profile's machines.
+    /// Parameters in which the set-up differed from the profile's machines.
     pub changed: Vec<(&'static str, f64)>,
-    /// What is run.
+    /// Work to run.
     pub work: Work,
 }
 
 impl Point {
-    /// A point that shows the throughput of a microbenchmark.
+    /// A point with the throughput of a microbenchmark.
     pub fn throughput(profile: &'static str, series: impl Into<String>, x: f64, bench: Bench) -> Point {
         Point {
             series: series.into(),
@@ -153,7 +153,7 @@ impl Point {
         }
     }
 
-    /// The same point showing `metric` instead.
+    /// This point with `metric` instead.
     pub fn showing(self, metric: Metric) -> Point {
         Point {
             metrics: vec![metric],
@@ -161,7 +161,7 @@ impl Point {
         }
     }
 
-    /// The same point on machines with another value of `path`.
+    /// This point on machines with another value of `path`.
     pub fn with(mut self, path: &'static str, value: f64) -> Point {
         self.changed.push((path, value));
         self

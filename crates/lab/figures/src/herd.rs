@@ -1,7 +1,7 @@
 //! [`Herd`]: the real key-value system in a simulated cluster, as a point of a figure.
 //!
-//! Nothing is emulated: the servers and clients are those of `drover-kv-herd`, their tables hold items, every GET finds
-//! its value or counts as a miss. Cores are unsteady as an ordinary system's are.
+//! Nothing is emulated: servers and clients are those of `drover-kv-herd`, their tables hold items, every GET finds its
+//! value or counts as a miss. Cores have the jitter of an ordinary system.
 
 use crate::figure::{Job, Point};
 use crate::in_cluster::{Asked, InCluster, outcome};
@@ -11,41 +11,41 @@ use drover_kv_herd::control::Format;
 use drover_kv_herd::server::{ServeMode, ServerOptions};
 use drover_simcluster::{Load, Setup};
 
-/// How server and clients work.
+/// Variant of server and clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
-    /// As published: the paper's slots, its two-stage pipeline pushed on by no-ops, one post per request and reply.
+    /// As published: the paper's slots, its two-stage pipeline advanced by no-ops, one post per request and reply.
     Paper,
-    /// As we ship it: our slots, batches of what is there, one doorbell per list.
+    /// As we ship it: our slots, batches of the available requests, one doorbell per list.
     Batches,
 }
 
-/// A set-up, without its profile and seed.
+/// A set-up without profile and seed.
 #[derive(Clone, Debug)]
 pub struct Herd {
-    /// How server and clients work.
+    /// Variant of server and clients.
     pub style: Style,
-    /// Cores of the server, each with a partition.
+    /// Cores of the server, one partition each.
     pub cores: usize,
-    /// Client processes.
+    /// Number of client processes.
     pub clients: usize,
-    /// Machines that they are dealt out to.
+    /// Number of machines with clients.
     pub machines: usize,
-    /// Operations that each has under way.
+    /// Operations in flight per client.
     pub depth: usize,
-    /// At most so many of them with one core: a power of two.
+    /// Maximum operations in flight per client and core: a power of two.
     pub window: usize,
-    /// What they are.
+    /// Operations of the clients.
     pub load: Load,
-    /// Values up to this travel inline in replies.
+    /// Maximum size of values that are inline in replies, bytes.
     pub inline_bytes_max: usize,
 }
 
-/// Keys in all partitions together: their tables are twenty times what a core has near.
+/// Keys in all partitions together: the tables are twenty times the size of a core's caches.
 const KEYS: u64 = 120_000;
 
-/// What of the model and of the set-ups was chosen after somebody had seen a held-out value, beside the parameters that
-/// say so themselves.
+/// Parts of the model and the set-ups chosen after a held-out value had been seen, in addition to the parameters that
+/// are marked so.
 pub const SEEN: [&str; 3] = [
     "herd-12: the curves `window 4 to each core`",
     "first-level cache of a core, last-level cache for what cards write (docs/herd-costs.md)",
@@ -71,7 +71,7 @@ impl Herd {
         }
     }
 
-    /// Both styles of this as curves of the same published one.
+    /// Both styles as curves that are compared with the same published one.
     pub fn both_styles(self, profile: &'static str, series: &'static str, x: f64) -> [Point; 2] {
         let batches = Herd {
             style: Style::Batches,
@@ -82,7 +82,7 @@ impl Herd {
         [self.point(profile, series, x), Point { against, ..batches }]
     }
 
-    /// The system.
+    /// The service in the simulated cluster.
     pub fn service(&self) -> drover_simcluster::Herd {
         drover_simcluster::Herd {
             server: ServerOptions {
@@ -97,7 +97,7 @@ impl Herd {
         }
     }
 
-    /// The cluster.
+    /// The set-up of the simulated cluster.
     pub fn setup(&self, job: &Job<'_>) -> Setup {
         let asked = Asked {
             clients: self.clients,

@@ -7,40 +7,40 @@ use drover_sim::Noise;
 use drover_simcluster::{Load, Setup};
 use std::sync::Arc;
 
-/// Of the greatest rate, what counts as reaching it: the knee, not the last percent.
+/// Fraction of the highest rate that counts as reaching it: the knee, not the last percent.
 const KNEE: f64 = 0.98;
 
-/// The shares of latencies that figures show.
+/// Latency metrics that figures show.
 pub const LATENCIES: [Metric; 3] = [
     Metric::Named("latency mean", "us"),
     Metric::Named("latency p5", "us"),
     Metric::Named("latency p95", "us"),
 ];
 
-/// What the slowest of the large set-ups does at least, for the length of its warm-up.
+/// Minimum rate of the slowest large set-up, Mops, for the length of its warm-up.
 const SLOWEST_MOPS: u64 = 15;
 
-/// Who asks, and what.
+/// Clients and their operations.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Client processes.
+    /// Number of client processes.
     pub clients: usize,
-    /// Machines that they are dealt out to.
+    /// Number of machines with clients.
     pub machines: usize,
-    /// Operations that each has under way.
+    /// Operations in flight per client.
     pub depth: usize,
-    /// What they are.
+    /// Operations of the clients.
     pub load: Load,
 }
 
 impl Asked {
-    /// The space for it, of cores as unsteady as an ordinary system's.
+    /// The set-up of the cluster, with cores that have the jitter of an ordinary system.
     pub fn setup(self, job: &Job<'_>) -> Setup {
         let mut setup = Setup::on(job.profile.clone());
         setup.world.noise = Noise::ORDINARY;
         setup.world.ablations = job.ablations;
         setup.seed = job.seed;
-        // What the clients have outstanding goes round several times before counting begins.
+        // The outstanding operations complete several times before counting begins.
         let round = Ns(4 * (self.clients * self.depth) as u64 * 1_000 / SLOWEST_MOPS);
         let span = match job.quick {
             true => Ns::from_us(300),
@@ -53,18 +53,18 @@ impl Asked {
     }
 }
 
-/// A real system with its set-up, but for profile and seed.
+/// A real system with its set-up, without profile and seed.
 pub trait InCluster: Clone + Send + Sync + 'static {
-    /// Client processes.
+    /// Number of client processes.
     fn clients(&self) -> usize;
 
-    /// The same with so many.
+    /// The same set-up with `clients` clients.
     fn with_clients(&self, clients: usize) -> Self;
 
-    /// What comes of it.
+    /// Runs it in a simulated cluster.
     fn run(&self, job: &Job<'_>) -> Outcome;
 
-    /// A point that shows the throughput of this.
+    /// A point with the throughput of this system.
     fn point(self, profile: &'static str, series: impl Into<String>, x: f64) -> Point {
         Point {
             series: series.into(),
@@ -77,8 +77,8 @@ pub trait InCluster: Clone + Send + Sync + 'static {
         }
     }
 
-    /// A point that shows the latencies of this with as few of its clients as bring it to `mops`, or to its knee if it
-    /// gets no further.
+    /// A point with the latencies of this system, with the fewest clients that bring it to `mops`, or to its knee if it
+    /// does not get there.
     fn latencies_at(self, profile: &'static str, series: impl Into<String>, mops: f64) -> Point {
         let plan = self.clone();
         Point {
@@ -104,7 +104,7 @@ fn run_at(plan: &impl InCluster, job: &Job<'_>, mops: f64) -> Outcome {
     enough.1
 }
 
-/// What figures show of a run.
+/// The outcome of a run in the form that figures use.
 pub fn outcome(setup: &Setup, found: &drover_simcluster::Outcome) -> Outcome {
     let binding = found.report.binding_of(0);
     let (least, most) = found

@@ -1,12 +1,13 @@
-//! Published figures, run again: microbenchmarks over the verbs API, with what was published printed beside.
+//! Published figures, reproduced: microbenchmarks over the verbs API, with the published values next to the results.
 //!
-//! It is not a place for end-to-end results: the rows that predictions are held against stand in `drover-heldout`, which
-//! this crate cannot reach, because here profiles are fitted.
+//! End-to-end results are elsewhere: the rows for checking predictions are in `drover-heldout`, on which this crate
+//! must not depend, because it fits the profiles.
 //!
-//! - [`cluster::Cluster`] is a cluster of machines, by whichever provider; [`micro`] runs in it without knowing which.
+//! - [`cluster::Cluster`] is a cluster of machines, from any provider; [`micro`] runs in it without knowing which.
 //! - [`figure::Figure`] is a published figure as a list of points; [`catalogue::all`] lists them.
-//! - [`herd::Herd`] and [`one_sided::OneSided`] are points whose work is a real system, servers and clients ([`in_cluster`]).
-//! - [`run`] runs points side by side; [`output`] writes files, drawings and reports.
+//! - [`herd::Herd`] and [`one_sided::OneSided`] are points that run a real system, servers and clients
+//!   ([`in_cluster`]).
+//! - [`run`] runs points in parallel; [`output`] writes files, drawings and reports.
 //! - [`calibrate`] fits profiles to calibration rows.
 //! - [`published::Expected`] holds published values.
 //!

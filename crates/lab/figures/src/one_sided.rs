@@ -1,8 +1,8 @@
-//! [`OneSided`]: real systems whose GETs pass the server by, as points of a figure.
+//! [`OneSided`]: real systems whose GETs do not involve the server, as points of a figure.
 //!
-//! They are not the emulations that the papers compare with, which have no tables and compute no checksums: those are in
-//! [`micro`](crate::micro). Verbs and memory are charged for; what their own code does in between (checksums, decisions) is not yet, so
-//! that rates a core binds, and latencies, are a little too good.
+//! They are not the emulations that the papers compare with, which have no tables and compute no checksums: those are
+//! in [`micro`](crate::micro). Verbs and memory accesses are charged; the systems' own code (checksums, decisions) is
+//! not yet, so rates bound by a core, and latencies, are slightly too good.
 
 use crate::figure::Job;
 use crate::in_cluster::{Asked, InCluster, outcome};
@@ -11,42 +11,43 @@ use drover_base::Ns;
 use drover_index::hopscotch::SlotKind;
 use drover_simcluster::{Farm, Load, Pilaf, run};
 
-/// Which.
+/// A one-sided system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum System {
-    /// Pilaf: an entry, then the record.
+    /// Pilaf: a GET reads an entry, then the record.
     Pilaf,
-    /// FaRM-KV with values of up to 32 bytes in its table: a neighbourhood.
+    /// FaRM-KV with values of up to 32 bytes in its table: a GET reads a neighbourhood.
     Farm,
-    /// FaRM-KV with values behind its table: a neighbourhood, then the object.
+    /// FaRM-KV with values outside its table: a GET reads a neighbourhood, then the object.
     FarmOutside,
 }
 
-/// A set-up, without its profile and seed.
+/// A set-up without profile and seed.
 #[derive(Clone, Debug)]
 pub struct OneSided {
-    /// Which system.
+    /// The system.
     pub system: System,
-    /// Cores of the server, each with a shard; GETs need none.
+    /// Cores of the server, one shard each; GETs need none.
     pub cores: usize,
-    /// Client processes.
+    /// Number of client processes.
     pub clients: usize,
-    /// Machines that they are dealt out to.
+    /// Number of machines with clients.
     pub machines: usize,
-    /// Operations that each has under way.
+    /// Operations in flight per client.
     pub depth: usize,
-    /// What they are.
+    /// Operations of the clients.
     pub load: Load,
 }
 
-/// Keys in all shards together: three quarters of 2^15 places.
+/// Keys in all shards together: three quarters of 2^15 slots.
 const KEYS: u64 = 24_576;
 
-/// A shard answers all that has come in one step: what all clients of the published set-up have under way, and more.
+/// Limit of a step: a shard answers all waiting requests in one step, at most somewhat more than the published set-up
+/// has in flight.
 const STEP_CAP: Ns = Ns::from_us(500);
 
 impl OneSided {
-    /// As HERD was measured: 51 clients on 17 machines, 4 operations each, 5 % PUTs, items of 48 bytes `[HERD §5.1, §5.3]`,
+    /// HERD's set-up: 51 clients on 17 machines, 4 operations each, 5 % PUTs, items of 48 bytes `[HERD §5.1, §5.3]`,
     /// one core, a table that is three quarters full.
     pub fn published(system: System) -> OneSided {
         OneSided {

@@ -1,4 +1,4 @@
-//! Published values: rows of small tables, joined with ours by figure, series, x and metric.
+//! Published values: rows of small tables, joined with simulated ones by figure, series, x and metric.
 
 use std::collections::BTreeMap;
 
@@ -12,33 +12,33 @@ pub struct Published {
     pub figure: String,
     /// Name of the curve or bar.
     pub series: String,
-    /// Where on the axis.
+    /// Position on the x axis.
     pub x: f64,
-    /// What was measured.
+    /// Measured quantity.
     pub metric: String,
-    /// Its unit.
+    /// Unit of the value.
     pub unit: String,
-    /// How much it was.
+    /// Published value.
     pub value: f64,
-    /// How the value is known.
+    /// Source of the value.
     pub known_from: KnownFrom,
 }
 
-/// How a published value is known, which says how far it can be trusted.
+/// Source of a published value, which determines how far it can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownFrom {
-    /// Stated in words or in a table.
+    /// Stated in the text or a table.
     Text,
     /// A data file of the authors.
     Data,
     /// Read from a plot.
     Plot,
-    /// Computed from such values.
+    /// Computed from other published values.
     Derived,
 }
 
 impl KnownFrom {
-    /// The relative error that the value itself may have.
+    /// Possible relative error of the value itself.
     pub fn error(self) -> f64 {
         match self {
             KnownFrom::Text | KnownFrom::Data => 0.02,
@@ -48,13 +48,13 @@ impl KnownFrom {
     }
 }
 
-/// A table of published values that is not well-formed.
+/// A malformed table of published values.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("line {line} of the published values: {reason}")]
 pub struct TableError {
     /// Line, counted from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The problem.
     pub reason: &'static str,
 }
 
@@ -68,7 +68,7 @@ pub struct Expected {
 type Key = (String, String, u64, String);
 
 impl Expected {
-    /// The rows that profiles may be fitted to.
+    /// The rows to which profiles may be fitted.
     pub fn calibration() -> Expected {
         let mut expected = Expected::default();
         expected.add(CALIBRATION).expect("our own table is well-formed");
@@ -76,6 +76,9 @@ impl Expected {
     }
 
     /// Adds the rows of a table with header.
+    ///
+    /// # Errors
+    /// The first malformed row.
     pub fn add(&mut self, table: &str) -> Result<(), TableError> {
         for (index, line) in table.lines().enumerate().skip(1) {
             let row = parse(line).map_err(|reason| TableError {
@@ -98,7 +101,7 @@ impl Expected {
         Ok(())
     }
 
-    /// What was published for a point.
+    /// The published value of a point, if there is one.
     pub fn of(&self, figure: &str, series: &str, x: f64, metric: &str) -> Option<&Published> {
         let key = (
             figure.to_string(),

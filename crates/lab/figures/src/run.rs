@@ -1,6 +1,6 @@
-//! Runs figures: every point of every figure is a task of its own, done by as many threads as wanted.
+//! Runs figures: every point of every figure is a task, run by the requested number of threads.
 //!
-//! A cluster lives on one thread, so points, not clusters, run side by side; which thread ran a point changes nothing.
+//! A cluster stays on one thread, so points run in parallel, not clusters; the thread does not affect a point's result.
 
 use crate::cluster::Clusters;
 use crate::figure::{Figure, Job, Metric, Point, Work};
@@ -12,40 +12,40 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// How to run.
+/// Options of runs.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// Seeds per point; the mean is shown, with the least and the greatest.
+    /// Seeds per point; the mean is shown, with minimum and maximum.
     pub seeds: u64,
     /// The first seed.
     pub first_seed: u64,
-    /// Shorter spans.
+    /// Use shorter spans.
     pub quick: bool,
-    /// Threads.
+    /// Number of threads.
     pub jobs: usize,
 }
 
-/// A simulated value beside a published one.
+/// A simulated value with the published one.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Name of the curve.
     pub series: String,
-    /// Where on the axis.
+    /// Position on the x axis.
     pub x: f64,
-    /// What it is.
+    /// Metric of the value.
     pub metric: Metric,
-    /// What was published, if anything.
+    /// The published value, if there is one.
     pub expected: Option<Published>,
-    /// Mean over seeds; `None` if the cluster could not tell.
+    /// Mean over seeds; `None` if the cluster does not know the value.
     pub simulated: Option<f64>,
-    /// Least and greatest over seeds.
+    /// Minimum and maximum over seeds.
     pub range: (f64, f64),
     /// The busiest part.
     pub binding: String,
 }
 
 impl Row {
-    /// Simulated over published; one where both are nothing.
+    /// Simulated over published; one if both are zero.
     pub fn ratio(&self) -> Option<f64> {
         let (expected, simulated) = (self.expected.as_ref()?.value, self.simulated?);
         Some(if simulated == expected {
@@ -62,21 +62,21 @@ impl Row {
     }
 }
 
-/// A figure that was run.
+/// Results of a figure.
 #[derive(Clone)]
 pub struct FigureRun {
-    /// Which.
+    /// The figure.
     pub figure: Figure,
     /// Its values, in the order of its points.
     pub rows: Vec<Row>,
 }
 
-/// The profiles that points name.
+/// The profiles named by points.
 #[derive(Clone, Debug)]
 pub struct Profiles(BTreeMap<String, Profile>);
 
 impl Profiles {
-    /// Those that come with the program.
+    /// The built-in profiles.
     pub fn builtin() -> Profiles {
         let load = |name: &&str| {
             (
@@ -97,7 +97,7 @@ impl Profiles {
         self.0.get(name).expect("points name profiles that exist")
     }
 
-    /// The machines of `point`.
+    /// The profile of `point`, with its changes.
     pub fn of(&self, point: &Point) -> Profile {
         let mut profile = self.named(point.profile).clone();
         for (path, value) in &point.changed {
@@ -111,17 +111,17 @@ impl Profiles {
 
 /// Makes clusters under a profile.
 pub trait MakeClusters: Sync {
-    /// What it makes clusters with.
+    /// Type that makes the clusters.
     type Clusters: Clusters;
-    /// Clusters whose machines are as `profile` says.
+    /// Makes clusters whose machines have `profile`.
     fn under(&self, profile: &Profile) -> Self::Clusters;
-    /// What its machines are relieved of, for work that makes clusters of its own.
+    /// Limits removed from the machines, for work that makes its own clusters.
     fn ablations(&self) -> Ablations {
         Ablations::default()
     }
 }
 
-/// The outcome of one point.
+/// Runs one point.
 pub fn run_point<M: MakeClusters>(
     make: &M,
     point: &Point,
@@ -143,7 +143,7 @@ pub fn run_point<M: MakeClusters>(
     }
 }
 
-/// Runs `points`, counting finished runs in `progress`. The outcomes are in the order of points, one per seed.
+/// Runs `points`, counting finished runs in `progress`. Returns the outcomes in the order of points, one per seed.
 pub fn run_points<M: MakeClusters>(
     make: &M,
     points: &[Point],
@@ -161,7 +161,7 @@ pub fn run_points<M: MakeClusters>(
             let point = &points[task / seeds];
             let seed = options.first_seed + (task % seeds) as u64;
             let outcome = run_point(make, point, &profiles.of(point), seed, options.quick);
-            *slot.lock().expect("nobody panics with it") = outcome;
+            *slot.lock().expect("no thread panics with the lock") = outcome;
             progress.fetch_add(1, Ordering::Relaxed);
         }
     };
@@ -171,14 +171,14 @@ pub fn run_points<M: MakeClusters>(
     });
     let mut outcomes = done
         .into_iter()
-        .map(|slot| slot.into_inner().expect("nobody panics with it"));
+        .map(|slot| slot.into_inner().expect("no thread panics with the lock"));
     points
         .iter()
         .map(|_| outcomes.by_ref().take(seeds).collect())
         .collect()
 }
 
-/// Runs figures, all their points side by side.
+/// Runs figures, with all points in parallel.
 pub fn run_figures<M: MakeClusters>(
     make: &M,
     figures: &[Figure],
@@ -207,7 +207,7 @@ pub fn run_figures<M: MakeClusters>(
     figures.iter().zip(points).map(rows).collect()
 }
 
-/// Runs that figures are made of, for a progress bar.
+/// Number of runs of the figures, for a progress bar.
 pub fn run_count(figures: &[Figure], options: &RunOptions) -> u64 {
     figures
         .iter()
@@ -215,7 +215,7 @@ pub fn run_count(figures: &[Figure], options: &RunOptions) -> u64 {
         .sum()
 }
 
-/// One metric of one point over its seeds.
+/// The row of one metric of one point over its seeds.
 pub fn row(figure: &str, point: &Point, metric: Metric, outcomes: &[Outcome], expected: &Expected) -> Row {
     let values: Vec<f64> = outcomes.iter().filter_map(|outcome| metric.of(outcome)).collect();
     let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -236,7 +236,7 @@ pub fn row(figure: &str, point: &Point, metric: Metric, outcomes: &[Outcome], ex
     }
 }
 
-/// What the first seed found busiest, with its share.
+/// The busiest part in the first seed's run, with its busy fraction.
 fn binding(outcomes: &[Outcome]) -> String {
     match outcomes.first().and_then(|outcome| outcome.binding.as_ref()) {
         Some((name, share)) => format!("{name} {:.0}%", share * 100.0),

@@ -1,4 +1,4 @@
-//! Clusters of simulated machines: where this crate names its provider, and the only place.
+//! Clusters of simulated machines: the only place where this crate names its provider.
 
 use crate::cluster::{self, BusyTimes, Cluster, ClusterOptions, Clusters, Thread};
 use crate::micro;
@@ -10,10 +10,10 @@ use drover_verbs_sim::profile::Profile;
 use drover_verbs_sim::{Ablations, Doorbells, Report, Sim, SimContext, SimDevice, World, WorldOptions};
 use std::collections::BTreeMap;
 
-/// Makes clusters of simulated machines, relieved of whatever shall not cost anything.
+/// Makes clusters of simulated machines, optionally without some limits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Simulated {
-    /// What machines are relieved of.
+    /// Limits removed from the machines.
     pub ablations: Ablations,
 }
 
@@ -61,7 +61,7 @@ impl Clusters for SimClusters {
 pub struct SimCluster {
     world: World,
     doorbells: Doorbells,
-    /// By machine and process.
+    /// Devices by machine and process.
     processes: BTreeMap<(usize, usize), SimDevice>,
     contexts: BTreeMap<Thread, SimContext>,
 }

@@ -1,29 +1,29 @@
-//! [`drive`]: steps an actor on a real core until it is done, looking up now and then whether the other end lives.
+//! [`drive`]: steps an actor on a real core until it is done, and checks occasionally that the other end is alive.
 
 use crate::{Outcome, PerfError};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_verbs::{Context, Provider};
 
-/// Idle steps between two looks beyond the fabric: a system call, which nobody should wait for often.
+/// Idle steps between two checks of the control channel: each is a system call, and would delay polling.
 const LOOK_EVERY: u32 = 1 << 12;
-/// Idle steps between two readings of the clock.
+/// Idle steps between two clock reads.
 const CLOCK_EVERY: u32 = 1 << 6;
-/// Cards answer within this. Whoever has waited for longer lets others have the core between polls: the other end may
-/// need it. No sooner: that is a system call, and would be measured.
+/// Polling time before the core is yielded between polls, because the other end may need it. Cards answer earlier; a
+/// yield is a system call, which would affect the measurement.
 const SPIN: Ns = Ns::from_us(50);
-/// Longest sleep: a peer that died rings no bell.
+/// Longest sleep: a dead peer sends no wake-up.
 const NAP: Ns = Ns::from_ms(20);
 
-/// How to wait.
+/// How to wait for progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Waiting {
     /// Sleep for events instead of polling.
     pub(crate) events: bool,
-    /// Give up when nothing has happened for so long.
+    /// Give up after this time without progress.
     pub(crate) patience: Option<Ns>,
 }
 
-/// Steps `actor` until its outcome is there or `look` (given the time) says to stop.
+/// Steps `actor` until its outcome is there or `look` (called with the time) says to stop.
 pub(crate) fn drive<P: Provider, A: Actor<P::Cpu>>(
     ctx: &P::Context,
     actor: &mut A,
@@ -34,7 +34,7 @@ pub(crate) fn drive<P: Provider, A: Actor<P::Cpu>>(
     let cpu = ctx.cpu();
     let mut heard = cpu.refresh();
     let (mut idle, mut was_busy) = (0u32, false);
-    // Of this quiet: since when it is known, and whether it is young.
+    // Start of the present idle period, and whether it is still short.
     let (mut quiet_since, mut young) = (heard, true);
     loop {
         if actor.step(cpu) == Progress::Busy {
@@ -71,12 +71,12 @@ pub(crate) fn drive<P: Provider, A: Actor<P::Cpu>>(
         if let Some(patience) = waiting.patience.filter(|patience| now.since(heard) > *patience) {
             return Err(PerfError::Silent { patience });
         }
-        // Whoever we wait for may need this core.
+        // The other end may need this core.
         std::thread::yield_now();
     }
 }
 
-/// Announces sleep, steps once more, and sleeps if there is still nothing. Whether there was something.
+/// Announces sleep, steps once more, and sleeps if there is still nothing to do. Returns whether there was something.
 fn sleep<P: Provider, A: Actor<P::Cpu>>(ctx: &P::Context, actor: &mut A) -> bool {
     let cpu = ctx.cpu();
     ctx.arm();

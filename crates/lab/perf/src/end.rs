@@ -1,10 +1,10 @@
 //! [`End`]: a queue pair and its memory, made for a plan.
 //!
 //! ```text
-//!   region   0 ............ half        what the peer may use: its WRITEs and READs end at `half`; RECVs begin at 0
-//!            half ..... 2 * half        what leaves, and what comes back: ends at `2 * half`
+//!   region   0 ............ half        used by the peer: its WRITEs and READs end at `half`; RECVs begin at 0
+//!            half ..... 2 * half        outgoing messages and READ results: end at `2 * half`
 //! ```
-//! Messages of every length end at the same place, so the last byte is always the same one.
+//! Messages of all lengths end at the same address, so the last byte is always the same one.
 
 use crate::{Metric, PerfError, Plan, Verb};
 use drover_base::Ns;
@@ -14,31 +14,31 @@ use drover_verbs::{
     RecvList, RecvWr, RemoteRegion, SendList, UdDest, Watch, WrId,
 };
 
-/// Key of datagrams, as perftest has it.
+/// Q_Key of datagrams, as in perftest.
 const QKEY: u32 = 0x1111_1111;
 
-/// One end of the connection that is measured.
+/// One end of the measured connection.
 pub struct End<P: Provider> {
     pub(crate) qp: P::Qp,
     pub(crate) send_cq: P::Cq,
     pub(crate) recv_cq: P::Cq,
     pub(crate) mr: P::Mr,
-    /// The peer's region; nothing before [`meet`](End::meet).
+    /// The peer's region; `None` before [`meet`](End::meet).
     pub(crate) remote: Option<RemoteRegion>,
-    /// The peer, over UD.
+    /// Address of the peer, over UD.
     pub(crate) dest: Option<UdDest>,
     pub(crate) half: usize,
     pub(crate) plan: Plan,
     pub(crate) recvs: RecvList,
-    /// RECVs used up and not posted again yet.
+    /// Number of consumed RECVs that have not been posted again.
     pub(crate) spent: usize,
 }
 
 impl<P: Provider> End<P> {
-    /// An end in `ctx`, not connected yet; with RECVs posted if the plan sends.
+    /// An unconnected end in `ctx`; with RECVs posted if the plan sends.
     ///
     /// # Errors
-    /// If `ctx` cannot do it, or its device refuses.
+    /// `ctx` does not support the plan, or its device refuses.
     pub fn new(ctx: &P::Context, plan: &Plan) -> Result<End<P>, PerfError> {
         plan.check(ctx.caps())?;
         let half = (plan.size_max() + GRH_BYTES).next_multiple_of(4096);
@@ -76,10 +76,10 @@ impl<P: Provider> End<P> {
         Ok(end)
     }
 
-    /// What the other end needs: queue pair and memory.
+    /// Exports for the other end: queue pair and memory.
     ///
     /// # Errors
-    /// If the provider has no memory for it.
+    /// The provider is out of memory.
     pub fn exports(&self, ctx: &P::Context) -> Result<[Export; 2], PerfError> {
         let watch = Watch {
             range: self.half - 8..self.half,
@@ -95,7 +95,7 @@ impl<P: Provider> End<P> {
     /// Connects with the other end's exports.
     ///
     /// # Errors
-    /// If they are not of this fabric, or the device refuses.
+    /// The exports are of another fabric, or the device refuses.
     pub fn meet(&mut self, ctx: &P::Context, theirs: &[Export; 2]) -> Result<(), PerfError> {
         let [qp, region] = theirs;
         match self.plan.kind {
@@ -106,7 +106,7 @@ impl<P: Provider> End<P> {
         Ok(())
     }
 
-    /// Offset of the outgoing message of `bytes`, and of what comes back.
+    /// Offset of the outgoing message of `bytes`, and of READ results.
     pub(crate) fn outgoing(&self, bytes: usize) -> usize {
         2 * self.half - bytes
     }
@@ -116,7 +116,7 @@ impl<P: Provider> End<P> {
         self.half - bytes
     }
 
-    /// The payload of a message whose last byte is `last`.
+    /// Payload of a message with last byte `last`.
     #[inline]
     pub(crate) fn payload(&self, list: &mut SendList, bytes: usize, last: u8) -> Payload {
         if bytes <= self.plan.inline_bytes as usize {
@@ -125,7 +125,7 @@ impl<P: Provider> End<P> {
         Payload::Region(self.mr.sge(self.outgoing(bytes), bytes))
     }
 
-    /// Posts RECVs again once `enough` are used up.
+    /// Posts RECVs again once `enough` are consumed.
     #[inline]
     pub(crate) fn renew_recvs(&mut self, cpu: &P::Cpu, enough: usize) -> Result<(), PerfError> {
         if self.spent < enough {
@@ -146,7 +146,7 @@ impl<P: Provider> End<P> {
     }
 }
 
-/// Connects two ends that live in one thread.
+/// Connects two ends on the same thread.
 ///
 /// # Errors
 /// As [`End::meet`].

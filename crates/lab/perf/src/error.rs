@@ -1,4 +1,4 @@
-//! [`PerfError`]: why a measurement did not come to its end.
+//! [`PerfError`]: why a measurement failed.
 
 use drover_base::Ns;
 use drover_mem::AllocError;
@@ -8,63 +8,63 @@ use drover_verbs::{
     ConnectError, CreateError, ImportError, Opcode, OpenError, PostError, RegisterError, WcStatus,
 };
 
-/// Why a measurement did not come to its end.
+/// Reason why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PerfError {
-    /// The plan asks for what cannot be.
+    /// The plan is invalid or not supported.
     #[error("{0}")]
     Plan(String),
-    /// The other end does not want what we want.
+    /// The other end refuses the plan.
     #[error("refused by the other end: {0}")]
     Refused(String),
-    /// The other end is gone.
+    /// The other end has disconnected.
     #[error("the other end has gone: {0}")]
     PeerGone(ControlError),
     /// A request failed.
     #[error("a {opcode:?} request failed: {status:?}{}", advice(*.status))]
     Completion {
-        /// What it was, as far as the completion tells.
+        /// Opcode of the request, from its completion.
         opcode: Opcode,
-        /// How it ended.
+        /// Status of the completion.
         status: WcStatus,
     },
-    /// A request was not taken.
+    /// A request could not be posted.
     #[error("posting failed: {0}")]
     Post(#[from] PostError),
-    /// Nothing has happened for too long.
+    /// There was no progress for too long.
     #[error(
         "nothing has arrived for {patience}: a message was lost (over UC and UD they may be), or the other end hangs"
     )]
     Silent {
-        /// How long.
+        /// Time without progress.
         patience: Ns,
     },
-    /// Anything else about the control channel.
+    /// Another error of the control channel.
     #[error(transparent)]
     Control(ControlError),
-    /// Connecting the two ends.
+    /// The two ends could not be connected.
     #[error(transparent)]
     Exchange(#[from] ExchangeError),
-    /// Connecting queue pairs.
+    /// The queue pairs could not be connected.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The other end's memory or address.
+    /// The other end's memory or address could not be used.
     #[error(transparent)]
     Import(#[from] ImportError),
-    /// The context.
+    /// The context could not be made.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A queue.
+    /// A queue could not be made.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// Memory.
+    /// Memory could not be allocated.
     #[error(transparent)]
     Alloc(#[from] AllocError),
-    /// Memory for the device.
+    /// Memory could not be registered.
     #[error(transparent)]
     Register(#[from] RegisterError),
-    /// A thread.
+    /// A thread could not be started.
     #[error("{0}")]
     System(#[from] std::io::Error),
 }

@@ -1,4 +1,4 @@
-//! [`Fetcher`]: latency of what the initiator does alone: READ, CAS, FAA, from the post to the polled completion.
+//! [`Fetcher`]: latency of one-sided fetches (READ, CAS, FAA), from the post to the polled completion.
 
 use crate::goal::Laps;
 use crate::lane::check;
@@ -6,10 +6,10 @@ use crate::{End, IDLE, Outcome, PerfError};
 use drover_base::{Actor, Cpu, Progress};
 use drover_verbs::{CompletionQueue, MemoryRegion, Provider, QueuePair, SendList, SendOp, SendWr, Wc, WrId};
 
-/// One request at a time.
+/// Measures one request at a time.
 pub struct Fetcher<P: Provider> {
     end: End<P>,
-    /// The same every time.
+    /// The request, reused for every iteration.
     list: SendList,
     laps: Laps,
     outcome: Outcome,
@@ -30,7 +30,7 @@ impl<P: Provider> Fetcher<P> {
         }
     }
 
-    /// The end, to measure something else.
+    /// Returns the end, to measure something else.
     pub fn into_end(self) -> End<P> {
         self.end
     }
@@ -57,7 +57,7 @@ impl<P: Provider> Fetcher<P> {
     }
 }
 
-/// What READs and atomics of `bytes` ask for.
+/// The READ or atomic of `bytes` to post.
 pub(crate) fn fetching<P: Provider>(end: &End<P>, bytes: usize) -> SendOp {
     use crate::{Atomic, Verb};
     let remote = end
@@ -66,7 +66,7 @@ pub(crate) fn fetching<P: Provider>(end: &End<P>, bytes: usize) -> SendOp {
         .at(end.landing(bytes));
     match (end.plan.op.verb, end.plan.atomic) {
         (Verb::Atomic, Atomic::FetchAdd) => SendOp::FetchAdd { remote, add: 1 },
-        // It fails whenever the word is not 0, and costs the same.
+        // It fails whenever the word is not 0, at the same cost.
         (Verb::Atomic, Atomic::CompareSwap) => SendOp::CompareSwap {
             remote,
             compare: 0,

@@ -1,4 +1,4 @@
-//! [`Found`]: what an actor has measured, and where it leaves it.
+//! [`Found`]: the result of an actor, and [`Outcome`], where the actor stores it.
 
 use crate::{IDLE, PerfError};
 use drover_base::{Ns, Progress};
@@ -6,23 +6,23 @@ use drover_bench::Latency;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// What was measured for one size.
+/// Result for one message size.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// Whole round trips.
+    /// Latencies of whole round trips.
     Latency(Latency),
-    /// Requests and time.
+    /// Rate of requests.
     Rate {
         /// Requests that completed.
         count: u64,
-        /// From the first post to the last completion.
+        /// Time from the first post to the last completion.
         time: Ns,
-        /// Requests per second in the best stretch of one queue's length.
+        /// Highest rate over one queue length of requests, requests per second.
         peak: f64,
     },
 }
 
-/// Where an actor leaves its result for whoever runs it: the actor itself may be owned by a space. Clones share it.
+/// Result cell of an actor, shared with its runner, because a space may own the actor. Clones share the cell.
 #[derive(Clone, Default)]
 pub struct Outcome {
     done: Rc<Cell<bool>>,
@@ -36,7 +36,7 @@ impl Outcome {
         self.done.get()
     }
 
-    /// Leaves the result; the first one counts.
+    /// Stores the result; only the first call counts.
     #[cold]
     pub fn leave(&self, result: Result<Found, PerfError>) {
         if !self.done.replace(true) {
@@ -44,7 +44,7 @@ impl Outcome {
         }
     }
 
-    /// What an actor says after a turn: an error is its result.
+    /// Passes on an actor's progress; an error becomes the result.
     #[inline]
     pub(crate) fn after(&self, turn: Result<Progress, PerfError>) -> Progress {
         turn.unwrap_or_else(|error| {
@@ -53,7 +53,7 @@ impl Outcome {
         })
     }
 
-    /// Takes the result, once.
+    /// Takes the result; works once.
     pub fn take(&self) -> Option<Result<Found, PerfError>> {
         self.result.borrow_mut().take()
     }

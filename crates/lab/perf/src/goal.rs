@@ -1,10 +1,10 @@
-//! [`Goal`] and [`Laps`]: when a measurement is over, and the times of its iterations.
+//! [`Goal`] and [`Laps`]: end of a measurement, and the times of its iterations.
 
 use crate::{Found, Plan};
 use drover_base::Ns;
 use drover_bench::Latency;
 
-/// When a measurement is over, and which of its iterations count.
+/// End of a measurement, and which of its iterations count.
 pub(crate) struct Goal {
     warm_up: u64,
     iterations: u64,
@@ -24,7 +24,7 @@ impl Goal {
         }
     }
 
-    /// Another iteration is over at `now`. Whether it counts.
+    /// Records an iteration that ended at `now`. Returns whether it counts.
     #[inline]
     pub(crate) fn count(&mut self, now: Ns) -> bool {
         if self.warm_up > 0 {
@@ -40,7 +40,7 @@ impl Goal {
         true
     }
 
-    /// Iterations that do not count.
+    /// Number of warm-up iterations.
     pub(crate) fn warm_up(&self) -> u64 {
         self.warm_up
     }
@@ -53,7 +53,7 @@ impl Goal {
         }
     }
 
-    /// Whether that was the last one.
+    /// Whether the last iteration is done.
     #[inline]
     pub(crate) fn is_reached(&self, now: Ns) -> bool {
         match self.duration {
@@ -63,11 +63,11 @@ impl Goal {
     }
 }
 
-/// Iterations that are timed one after the other: where one ends, the next begins.
+/// Times consecutive iterations: the end of one is the start of the next.
 pub(crate) struct Laps {
     goal: Goal,
     latency: Latency,
-    /// When the one under way began; none before the first.
+    /// Start of the current iteration; `None` before the first.
     since: Option<Ns>,
 }
 
@@ -80,13 +80,14 @@ impl Laps {
         }
     }
 
-    /// Whether one is under way.
+    /// Whether an iteration is in progress.
     #[inline]
     pub(crate) fn is_begun(&self) -> bool {
         self.since.is_some()
     }
 
-    /// The one under way ends `now` and the next begins, or the first does. What was measured, if that was the last.
+    /// Ends the current iteration at `now` and starts the next, or starts the first. Returns the result after the last
+    /// one.
     #[inline]
     pub(crate) fn lap(&mut self, now: Ns) -> Option<Found> {
         if let Some(since) = self.since.replace(now) {

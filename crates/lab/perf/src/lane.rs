@@ -1,4 +1,4 @@
-//! [`Lane`]: the two directions of a ping-pong: send the next message, notice the other end's.
+//! [`Lane`]: the two directions of a ping-pong: send a message, detect the other end's.
 
 use crate::{End, LOOK, PerfError, Verb};
 use drover_base::Cpu;
@@ -12,21 +12,21 @@ pub(crate) struct Lane<P: Provider> {
     end: End<P>,
     bytes: usize,
     list: SendList,
-    /// Messages sent; the last byte of each is its number's.
+    /// Number of messages sent; its low byte is the last byte of the message.
     sent: u64,
-    /// Messages that have come.
+    /// Number of messages received.
     come: u64,
     signal_every: u64,
-    /// Completions asked for and not seen.
+    /// Signaled requests whose completions have not been polled.
     owed: usize,
-    /// Looks in vain.
+    /// Polls without result.
     idle: u32,
 }
 
-/// Looks in vain between two for completions of messages that failed.
+/// Polls without result between two polls for failed sends.
 const LOOK_EVERY: u32 = 1 << 10;
 
-/// The first of what `got` completions tell, if it is bad.
+/// The first failure among `got` completions.
 #[inline]
 pub(crate) fn check(wcs: &[Wc]) -> Result<(), PerfError> {
     for wc in wcs {
@@ -45,7 +45,7 @@ fn failed(wc: &Wc) -> PerfError {
 
 impl<P: Provider> Lane<P> {
     pub(crate) fn new(end: End<P>, bytes: usize) -> Lane<P> {
-        // Numbers begin anew with every size, and so does the byte that is polled.
+        // Numbers restart with every size, and so does the polled byte.
         end.mr.region().store_u64(end.half - 8, 0, Ordering::Relaxed);
         Lane {
             signal_every: end.plan.signal_every(),
@@ -99,7 +99,7 @@ impl<P: Provider> Lane<P> {
         Ok(end.qp.post_send(cpu, &self.list)?)
     }
 
-    /// Takes completions of what was sent.
+    /// Polls completions of sent messages.
     fn reap(&mut self, cpu: &P::Cpu) -> Result<(), PerfError> {
         let mut wcs = [Wc::default(); 4];
         let got = self.end.send_cq.poll(cpu, &mut wcs);
@@ -107,7 +107,8 @@ impl<P: Provider> Lane<P> {
         check(&wcs[..got])
     }
 
-    /// Whether the other end's next message has come. If none comes for long, perhaps what we sent has failed.
+    /// Whether the other end's next message has arrived. After many polls without result, checks whether a send has
+    /// failed.
     #[inline]
     pub(crate) fn arrived(&mut self, cpu: &P::Cpu) -> Result<bool, PerfError> {
         let arrived = match self.end.plan.op.verb {
@@ -149,7 +150,7 @@ impl<P: Provider> Lane<P> {
         Ok(true)
     }
 
-    /// What may be done while the other end has the ball: RECVs for later messages, completions of earlier ones.
+    /// Does what can be done while the other end works: RECVs for later messages, completions of earlier ones.
     #[inline]
     pub(crate) fn tidy(&mut self, cpu: &P::Cpu) -> Result<(), PerfError> {
         if self.end.spent > 0 {

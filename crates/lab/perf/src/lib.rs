@@ -1,32 +1,32 @@
-//! Latency and rate of single verbs between two ends, measured as `perftest` measures them and told in its table, over
-//! any provider.
+//! Latency and rate of single verbs between two ends, measured as `perftest` does and reported in its format, over any
+//! provider.
 //!
-//! One end, the *client*, measures; the other, the *server*, answers, receives, or only has memory.
+//! One end, the *client*, measures; the other, the *server*, answers, receives, or only provides memory.
 //!
 //! ```text
-//!   send-lat, write-lat    client  --ping-->  server     half a round trip; a WRITE is noticed by polling its last byte
+//!   send-lat, write-lat    client  --ping-->  server     half a round trip; WRITE: polls the last byte
 //!                                  <--pong--
 //!   read-lat, atomic-lat   client  --request, result-->  a whole round trip, until the completion is polled
-//!   *-bw                   client  --many under way-->   requests per second, from the first post to the last completion
+//!   *-bw                   client  --many in flight-->   requests per second, first post to last completion
 //! ```
 //!
-//! - [`Plan`] is what to measure; an [`End`] is a queue pair with memory, made for a plan.
-//! - [`Pinger`] and [`Ponger`], [`Fetcher`], [`Issuer`] and [`Sink`] are the actors: the same ones on real and on
-//!   simulated cores. [`players`] makes those of a plan.
-//! - [`client`] and [`server`] are both ends of a session over a control channel; where both ends live in one thread
-//!   (a simulated cluster), [`join`] connects them and whoever owns the space steps them.
-//! - [`LatencyRow`], [`RateRow`] are lines of the table.
+//! - [`Plan`] describes a measurement; an [`End`] is a queue pair with memory for a plan.
+//! - [`Pinger`] and [`Ponger`], [`Fetcher`], [`Issuer`] and [`Sink`] are the actors, the same on real and on simulated
+//!   cores. [`players()`] makes those of a plan.
+//! - [`client`] and [`server`] run the two ends of a session over a control channel; if both ends are on one thread (a
+//!   simulated cluster), [`join`] connects them and the owner of the space steps them.
+//! - [`LatencyRow`], [`RateRow`] are rows of the table.
 //!
 //! It is not a benchmark of key-value systems: that is `drover-bench`, whose histograms are used here.
 //!
 //! # What is measured exactly
-//! The clock is read once per iteration of a latency test, between an arrival and the next post, as perftest does; in
-//! rate tests, once per poll that brought completions. Nothing is allocated while the clock runs. WRITE latency polls
-//! the last byte of memory. Where [`ordered_writes`](drover_verbs::Caps::ordered_writes) is not offered, the bytes
-//! before it may arrive later: what is measured is then when the last byte is visible, and nobody may conclude from
-//! it that the message is whole. perftest measures the same.
+//! A latency test reads the clock once per iteration, between an arrival and the next post, as perftest does; a rate
+//! test, once per poll that brought completions. Nothing is allocated while the clock runs. WRITE latency polls the
+//! last byte of memory. Without [`ordered_writes`](drover_verbs::Caps::ordered_writes) the earlier bytes may arrive
+//! later: the result is then the time until the last byte is visible, which does not imply that the message is
+//! complete. perftest measures the same.
 //!
-//! Source: `[perftest]` for letters, defaults, the table and what is timed.
+//! Source: `[perftest]` for letters, defaults, the table and the timing.
 #![forbid(unsafe_code)]
 
 mod drive;
@@ -57,8 +57,8 @@ pub use table::{LatencyRow, RateRow, Row, head};
 
 use drover_base::{Cost, Ns, Progress};
 
-/// A look at the last byte of memory that a WRITE will change: what a simulated core charges for it.
+/// Cost of polling the last byte of memory that a WRITE will change, charged on simulated cores.
 pub const LOOK: Cost = Cost::new("perf.look");
 
-/// Nothing to do until something arrives.
+/// No work until something arrives.
 pub(crate) const IDLE: Progress = Progress::Idle { wake_at: Ns::MAX };

@@ -1,4 +1,4 @@
-//! [`Pinger`] and [`Ponger`]: latency of messages, there and back.
+//! [`Pinger`] and [`Ponger`]: round-trip latency of messages.
 
 use crate::goal::Laps;
 use crate::lane::Lane;
@@ -23,7 +23,7 @@ impl<P: Provider> Pinger<P> {
         }
     }
 
-    /// The end, to measure something else.
+    /// Returns the end, to measure something else.
     pub fn into_end(self) -> End<P> {
         self.lane.into_end()
     }
@@ -54,7 +54,7 @@ impl<P: Provider> Actor<P::Cpu> for Pinger<P> {
     }
 }
 
-/// The other end: answers every message with one as long.
+/// The other end: answers every message with one of the same length.
 pub struct Ponger<P: Provider> {
     lane: Lane<P>,
     answered: u64,
@@ -62,7 +62,7 @@ pub struct Ponger<P: Provider> {
 }
 
 impl<P: Provider> Ponger<P> {
-    /// Answers messages of `bytes` through a connected end. Only an error ends it.
+    /// Answers messages of `bytes` through a connected end. It runs until an error.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Ponger<P> {
         Ponger {
             lane: Lane::new(end, bytes),
@@ -71,12 +71,12 @@ impl<P: Provider> Ponger<P> {
         }
     }
 
-    /// The end, to measure something else.
+    /// Returns the end, to measure something else.
     pub fn into_end(self) -> End<P> {
         self.lane.into_end()
     }
 
-    /// How many it has answered.
+    /// Number of messages answered.
     pub fn answered(&self) -> u64 {
         self.answered
     }

@@ -1,4 +1,4 @@
-//! [`Plan`]: what is measured, with perftest's letters and defaults, and whether a fabric can do it.
+//! [`Plan`]: a measurement, with perftest's letters and defaults, and the check that a fabric supports it.
 
 use crate::PerfError;
 use drover_base::Ns;
@@ -6,7 +6,7 @@ use drover_verbs::{Caps, QpKind};
 use std::fmt;
 use std::str::FromStr;
 
-/// Which requests are measured.
+/// Verb to measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {
     /// SEND into RECVs.
@@ -19,25 +19,25 @@ pub enum Verb {
     Atomic,
 }
 
-/// What is measured of them.
+/// Quantity to measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Metric {
-    /// How long one takes.
+    /// Time per message.
     Latency,
-    /// How many there are in a second.
+    /// Messages per second.
     Rate,
 }
 
-/// A test: a verb and what is measured of it.
+/// A test: a verb and a quantity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Op {
     /// The verb.
     pub verb: Verb,
-    /// What is measured.
+    /// The quantity.
     pub metric: Metric,
 }
 
-/// Every test, by its name; perftest's name has `ib_` before it and `_` for `-`.
+/// Every test by name; perftest's name has the prefix `ib_`, and `_` for `-`.
 const OPS: [(&str, Verb, Metric); 8] = [
     ("send-lat", Verb::Send, Metric::Latency),
     ("write-lat", Verb::Write, Metric::Latency),
@@ -55,7 +55,7 @@ impl Op {
         OPS.into_iter().map(|(_, verb, metric)| Op { verb, metric })
     }
 
-    /// As it is called on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         let found = OPS
             .iter()
@@ -63,7 +63,7 @@ impl Op {
         found.expect("every pair has a line").0
     }
 
-    /// The code in messages: its place in the table.
+    /// Code in messages: the index in the table.
     pub(crate) fn code(self) -> u8 {
         Op::all()
             .position(|op| op == self)
@@ -84,17 +84,17 @@ impl fmt::Display for Op {
 impl FromStr for Op {
     type Err = String;
 
-    /// `write-lat`, or perftest's `ib_write_lat`.
+    /// Parses `write-lat`, or perftest's `ib_write_lat`.
     fn from_str(text: &str) -> Result<Op, String> {
         let plain = text.strip_prefix("ib_").unwrap_or(text).replace('_', "-");
         Op::all().find(|op| op.name() == plain).ok_or_else(|| {
             let names: Vec<&str> = OPS.iter().map(|(name, ..)| *name).collect();
-            format!("no test is called {text}; there are: {}", names.join(", "))
+            format!("unknown test {text}; known tests: {}", names.join(", "))
         })
     }
 }
 
-/// Which atomic.
+/// Atomic operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Atomic {
     /// FAA.
@@ -112,40 +112,40 @@ impl fmt::Display for Atomic {
     }
 }
 
-/// Everything that both ends must agree on. The client makes it, the server is told.
+/// Options that both ends must agree on. The client makes them and sends them to the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// The test.
     pub op: Op,
-    /// RC, UC or UD.
+    /// Kind of queue pair: RC, UC or UD.
     pub kind: QpKind,
-    /// Bytes per message, one row of the table each.
+    /// Bytes per message, one row of the table for each.
     pub sizes: Vec<u32>,
     /// Iterations per row.
     pub iterations: u64,
-    /// Instead of so many iterations: for so long.
+    /// Duration of a row; replaces `iterations` if set.
     pub duration: Option<Ns>,
-    /// Iterations before those that count.
+    /// Warm-up iterations.
     pub warm_up: u64,
-    /// Send requests under way.
+    /// Maximum outstanding send requests.
     pub tx_depth: u32,
-    /// RECVs posted.
+    /// Number of RECVs posted.
     pub rx_depth: u32,
-    /// Messages up to this many bytes are inline.
+    /// Maximum bytes of an inline message.
     pub inline_bytes: u32,
-    /// One request in so many asks for a completion.
+    /// One request in this many is signaled.
     pub cq_mod: u32,
     /// Requests per post.
     pub post_list: u32,
-    /// Which atomic.
+    /// Atomic operation.
     pub atomic: Atomic,
 }
 
-/// Inline payloads of latency tests where nobody says otherwise, bytes. As perftest's for WRITE.
+/// Default inline limit of latency tests, bytes. As perftest's for WRITE.
 const INLINE_LATENCY: usize = 220;
-/// Longest message that is measured, bytes: an end takes four times as much memory. Our choice.
+/// Maximum message size, bytes: an end takes four times as much memory *(our choice)*.
 const SIZE_MAX: usize = 64 << 20;
-/// All sizes: from 2 B up, doubling. As perftest's `-a`.
+/// Exponents of all sizes: powers of two from 2 B. As perftest's `-a`.
 const ALL_SHIFTS: std::ops::RangeInclusive<u32> = 1..=23;
 
 impl Plan {
@@ -181,14 +181,14 @@ impl Plan {
         }
     }
 
-    /// The sizes of `-a` that this verb can have over this fabric.
+    /// The sizes of `-a` that this verb supports over this fabric.
     pub fn all_sizes(&self, caps: &Caps) -> Vec<u32> {
         let longest = self.longest(caps);
         let all = ALL_SHIFTS.map(|shift| 1u32 << shift);
         all.filter(|size| *size as usize <= longest).collect()
     }
 
-    /// The longest message of this verb and kind of queue pair.
+    /// Maximum message size of this verb and kind of queue pair.
     fn longest(&self, caps: &Caps) -> usize {
         match (self.op.verb, self.kind) {
             (Verb::Atomic, _) => 8,
@@ -199,12 +199,12 @@ impl Plan {
         .min(SIZE_MAX)
     }
 
-    /// The largest of its messages, bytes.
+    /// The largest message size, bytes.
     pub fn size_max(&self) -> usize {
         self.sizes.iter().copied().max().unwrap_or(0) as usize
     }
 
-    /// One request in so many is signaled: often enough that queues do not fill with requests nobody hears of.
+    /// One request in this many is signaled: often enough that the queue never fills with unsignaled requests.
     pub fn signal_every(&self) -> u64 {
         let most = match self.op.metric {
             Metric::Latency => self.tx_depth / 2,
@@ -213,10 +213,10 @@ impl Plan {
         u64::from(self.cq_mod.min(most).max(1))
     }
 
-    /// Whether a fabric with `caps` can do it.
+    /// Checks that a fabric with `caps` supports the plan.
     ///
     /// # Errors
-    /// [`PerfError::Plan`] with what cannot be and what could.
+    /// [`PerfError::Plan`] with the unsupported option and the supported values.
     pub fn check(&self, caps: &Caps) -> Result<(), PerfError> {
         self.check_kind(caps)
             .and_then(|()| self.check_numbers(caps))
@@ -233,7 +233,7 @@ impl Plan {
         };
         if !carried.contains(&name) {
             let kinds = carried.join(" or ");
-            return Err(format!("{op} over {name} is no verb: it goes over {kinds} (-c)"));
+            return Err(format!("{op} over {name} does not exist, only over {kinds} (-c)"));
         }
         if !caps.has(*kind) {
             return Err(format!("this fabric has no {name} queue pairs (-c)"));
@@ -255,7 +255,7 @@ impl Plan {
             _ => Ok(()),
         };
         if self.sizes.is_empty() {
-            return Err(format!("no size that {} can have over this fabric", self.op));
+            return Err(format!("this fabric supports no size for {}", self.op));
         }
         for &size in &self.sizes {
             within("--size", u64::from(size), least, longest)?;
@@ -283,7 +283,7 @@ impl Plan {
         within("--post_list", self.post_list.into(), 1, self.tx_depth.into())
     }
 
-    /// Its settings by the names of the options, as text: what both ends compare.
+    /// Settings as text, by option name: both ends compare them.
     pub fn shown(&self) -> Vec<(&'static str, String)> {
         let sizes: Vec<String> = self.sizes.iter().map(u32::to_string).collect();
         let sizes = match &sizes[..] {
@@ -319,7 +319,7 @@ pub(crate) fn kind_name(kind: QpKind) -> &'static str {
     }
 }
 
-/// The settings that a server was started with: it takes everything else from the client.
+/// Settings that a server was started with; the client decides the others.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Given {
     names: Vec<&'static str>,
@@ -327,18 +327,18 @@ pub struct Given {
 }
 
 impl Given {
-    /// Nothing in particular: whatever the client wants.
+    /// No settings: the client decides everything.
     pub fn nothing() -> Given {
         Given::default()
     }
 
-    /// The settings called `names` in [`Plan::shown`] shall be as in `plan`.
+    /// Requires the settings called `names` in [`Plan::shown`] to be as in `plan`.
     pub fn of(names: Vec<&'static str>, plan: Plan) -> Given {
         let plan = Some(plan);
         Given { names, plan }
     }
 
-    /// Whether the client's plan is what we were started for.
+    /// Checks that the client's plan matches.
     pub(crate) fn check(&self, theirs: &Plan) -> Result<(), String> {
         let Some(ours) = &self.plan else {
             return Ok(());
@@ -381,7 +381,7 @@ mod tests {
         }
         let error = "write".parse::<Op>().expect_err("no such test");
         assert!(
-            error.starts_with("no test is called write; there are: send-lat, write-lat, "),
+            error.starts_with("unknown test write; known tests: send-lat, write-lat, "),
             "{error}"
         );
         assert_eq!(Op::of_code(8), None);
@@ -429,11 +429,11 @@ mod tests {
         };
         assert_eq!(
             refusal("read-lat", &|plan| plan.kind = QpKind::Uc),
-            "read-lat over UC is no verb: it goes over RC (-c)"
+            "read-lat over UC does not exist, only over RC (-c)"
         );
         assert_eq!(
             refusal("write-bw", &|plan| plan.kind = QpKind::Ud),
-            "write-bw over UD is no verb: it goes over RC or UC (-c)"
+            "write-bw over UD does not exist, only over RC or UC (-c)"
         );
         assert_eq!(
             refusal("atomic-lat", &|plan| plan.sizes = vec![4]),

@@ -1,4 +1,4 @@
-//! [`Client`] and [`Server`]: the actors that a plan needs.
+//! [`Client`] and [`Server`]: the actors of a plan.
 
 use crate::{End, Fetcher, Issuer, Metric, Outcome, Pinger, Plan, Ponger, Sink, Verb};
 use drover_base::{Actor, Progress};
@@ -6,26 +6,26 @@ use drover_verbs::Provider;
 
 /// The end that measures.
 pub enum Client<P: Provider> {
-    /// Messages there and back.
+    /// Sends messages and waits for the replies.
     Pinger(Box<Pinger<P>>),
-    /// Results fetched one by one.
+    /// Fetches results one by one.
     Fetcher(Box<Fetcher<P>>),
-    /// Many under way.
+    /// Keeps many requests in flight.
     Issuer(Box<Issuer<P>>),
 }
 
 /// The other end.
 pub enum Server<P: Provider> {
-    /// Answers.
+    /// Answers messages.
     Ponger(Box<Ponger<P>>),
-    /// Receives.
+    /// Receives messages.
     Sink(Box<Sink<P>>),
-    /// Has memory.
+    /// Only provides memory.
     Bystander(Box<End<P>>),
 }
 
 impl<P: Provider> Client<P> {
-    /// The client of the end's plan, for messages of `bytes`; it leaves its result in `outcome`.
+    /// The client of the end's plan, for messages of `bytes`; it stores its result in `outcome`.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Client<P> {
         match (end.plan.op.metric, end.plan.op.verb) {
             (Metric::Latency, Verb::Send | Verb::Write) => {
@@ -36,7 +36,7 @@ impl<P: Provider> Client<P> {
         }
     }
 
-    /// The end, to measure something else.
+    /// Returns the end, to measure something else.
     pub fn into_end(self) -> End<P> {
         match self {
             Client::Pinger(actor) => actor.into_end(),
@@ -45,7 +45,7 @@ impl<P: Provider> Client<P> {
         }
     }
 
-    /// Messages that the other end should have received, if it receives any.
+    /// Number of messages that the other end should have received, if it receives any.
     pub fn posted(&self) -> u64 {
         match self {
             Client::Issuer(actor) => actor.posted(),
@@ -55,7 +55,7 @@ impl<P: Provider> Client<P> {
 }
 
 impl<P: Provider> Server<P> {
-    /// The server of the end's plan, for messages of `bytes`; it leaves what goes wrong in `outcome`.
+    /// The server of the end's plan, for messages of `bytes`; it stores errors in `outcome`.
     pub fn new(end: End<P>, bytes: usize, outcome: Outcome) -> Server<P> {
         match (end.plan.op.metric, end.plan.op.verb) {
             (Metric::Latency, Verb::Send | Verb::Write) => {
@@ -66,7 +66,7 @@ impl<P: Provider> Server<P> {
         }
     }
 
-    /// The end, to measure something else.
+    /// Returns the end, to measure something else.
     pub fn into_end(self) -> End<P> {
         match self {
             Server::Ponger(actor) => actor.into_end(),
@@ -84,7 +84,7 @@ impl<P: Provider> Server<P> {
     }
 }
 
-/// Client and server of a plan from two connected ends, for messages of `bytes`, with the outcome of each.
+/// Client and server of a plan on two connected ends, for messages of `bytes`, with the outcome of each.
 pub fn players<P: Provider>(
     plan: &Plan,
     ends: [End<P>; 2],

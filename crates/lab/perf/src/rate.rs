@@ -1,4 +1,4 @@
-//! [`Issuer`] and [`Sink`]: as many requests as a queue holds, and whoever receives them.
+//! [`Issuer`] and [`Sink`]: keeps a queue full of requests, and receives them.
 
 use crate::fetch::fetching;
 use crate::goal::Goal;
@@ -9,10 +9,10 @@ use drover_verbs::{
     CompletionQueue, MemoryRegion, Payload, Provider, QueuePair, SendList, SendOp, SendWr, Wc, WrId,
 };
 
-/// Completions taken per poll.
+/// Maximum completions per poll.
 const POLL: usize = 16;
 
-/// The end that measures: posts whenever there is space, counts what completes.
+/// The end that measures: posts whenever there is space, counts completions.
 pub struct Issuer<P: Provider> {
     end: End<P>,
     bytes: usize,
@@ -23,18 +23,18 @@ pub struct Issuer<P: Provider> {
     done: u64,
     unsignaled: u64,
     signal_every: u64,
-    /// Measured: what is under way is waited for, so that nothing is left for who uses the end next.
+    /// Result, held back until all outstanding requests have completed, so that the end can be reused.
     found: Option<Found>,
     outcome: Outcome,
 }
 
-/// Times of a rate.
+/// Times of a rate measurement.
 struct Clock {
-    /// When counting began, and after how many.
+    /// Start time of counting, and the count at that time.
     began: (Ns, u64),
-    /// Where the stretch under way began.
+    /// Start time and count of the current stretch.
     mark: (Ns, u64),
-    /// The best stretch, requests per second.
+    /// Highest rate of a stretch, requests per second.
     peak: f64,
 }
 
@@ -57,12 +57,12 @@ impl<P: Provider> Issuer<P> {
         }
     }
 
-    /// The end, to measure something else.
+    /// Returns the end, to measure something else.
     pub fn into_end(self) -> End<P> {
         self.end
     }
 
-    /// How many it has posted.
+    /// Number of requests posted.
     pub fn posted(&self) -> u64 {
         self.posted
     }
@@ -84,7 +84,7 @@ impl<P: Provider> Issuer<P> {
         })
     }
 
-    /// Waits for everything that was posted; if nobody hears of the last ones, for one more.
+    /// Waits for all posted requests; if the last ones are unsignaled, posts one more.
     #[cold]
     fn finish(&mut self, cpu: &P::Cpu) -> Result<Progress, PerfError> {
         if self.posted == self.done {
@@ -98,7 +98,7 @@ impl<P: Provider> Issuer<P> {
         Ok(IDLE)
     }
 
-    /// Takes completions. Whether there were any.
+    /// Polls completions. Returns whether there were any.
     #[inline]
     fn collect(&mut self, cpu: &P::Cpu) -> Result<bool, PerfError> {
         let mut wcs = [Wc::default(); POLL];
@@ -115,7 +115,7 @@ impl<P: Provider> Issuer<P> {
         Ok(true)
     }
 
-    /// So many have completed by `now`.
+    /// Records the number of completions at `now`.
     fn note(&mut self, now: Ns) {
         if self.done < self.goal.warm_up() {
             return;
@@ -139,7 +139,7 @@ impl<P: Provider> Issuer<P> {
         }
     }
 
-    /// How many may be posted now: a whole list, or none, or what is left of the last one.
+    /// Number of requests to post now: a whole list, none, or the rest of the last list.
     #[inline]
     fn allowed(&self) -> u64 {
         let plan = &self.end.plan;
@@ -209,7 +209,7 @@ impl<P: Provider> Actor<P::Cpu> for Issuer<P> {
     }
 }
 
-/// The other end of a rate of SENDs: counts them, and posts RECVs again.
+/// The other end of a SEND rate: counts messages and posts RECVs again.
 pub struct Sink<P: Provider> {
     end: End<P>,
     received: u64,
@@ -217,7 +217,7 @@ pub struct Sink<P: Provider> {
 }
 
 impl<P: Provider> Sink<P> {
-    /// Receives through a connected end. Only an error ends it.
+    /// Receives through a connected end. It runs until an error.
     pub fn new(end: End<P>, outcome: Outcome) -> Sink<P> {
         Sink {
             end,
@@ -226,12 +226,12 @@ impl<P: Provider> Sink<P> {
         }
     }
 
-    /// The end, to measure something else.
+    /// Returns the end, to measure something else.
     pub fn into_end(self) -> End<P> {
         self.end
     }
 
-    /// How many have come.
+    /// Number of messages received.
     pub fn received(&self) -> u64 {
         self.received
     }

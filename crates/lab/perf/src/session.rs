@@ -1,4 +1,4 @@
-//! A session between two ends in different threads, processes or machines, over a control channel.
+//! A session between two ends on different threads, processes or machines, over a control channel.
 
 use crate::drive::{Waiting, drive};
 use crate::wire::{Bye, Count, Done, Hello, Run, Taken};
@@ -8,21 +8,21 @@ use drover_rt::control::{ControlError, ControlStream, Frame, Message, kind, refu
 use drover_rt::exchange::{ExchangeError, recv_export, send_export};
 use drover_verbs::{Caps, Context, Export, Provider};
 
-/// How long one end waits for the other's next word outside measurements.
+/// Time limit for the other end's next message outside measurements.
 pub const SETUP_WAIT: Ns = Ns::from_s(10);
-/// Longest wait for a client that measures: its heart beats, or it is gone.
+/// Time limit while a client measures: it sends heartbeats, or has disconnected.
 const FOR_EVER: Ns = Ns::from_s(1 << 30);
-/// Long messages take their time: an emulated device needs so much.
+/// Additional time limit per byte of a message, for slow emulated devices.
 const PATIENCE_PER_BYTE: Ns = Ns(4_000);
-/// After a failed request: the other end's death may be the reason, and its channel says so soon.
+/// Wait after a failed request: if the other end died, its channel closes soon.
 const LAST_WORDS_WAIT: Ns = Ns::from_ms(500);
 
-/// How this end waits; the other one may do otherwise.
+/// How this end waits; the other end may differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Sleep for events instead of polling.
     pub events: bool,
-    /// The client gives up when nothing has happened for so long, and 4 us longer for each byte of a message.
+    /// Time without progress after which the client gives up, plus 4 us per byte of a message.
     pub patience: Ns,
 }
 
@@ -35,10 +35,10 @@ impl Default for Options {
     }
 }
 
-/// Measures what `plan` says with the server at the other end of `stream`; tells each row when it is there.
+/// Measures `plan` with the server at the other end of `stream`; passes on each row when it is ready.
 ///
 /// # Errors
-/// If the ends do not agree, the fabric refuses, or the other end is gone or silent.
+/// The ends do not agree, the fabric refuses, or the other end is gone or silent.
 pub fn client<P: Provider>(
     stream: &mut ControlStream,
     ctx: &P::Context,
@@ -65,7 +65,7 @@ pub fn client<P: Provider>(
     Ok(stream.send_message(&Bye)?)
 }
 
-/// One row.
+/// Measures one row.
 fn measure<P: Provider>(
     stream: &mut ControlStream,
     ctx: &P::Context,
@@ -99,10 +99,11 @@ fn measure<P: Provider>(
     Ok((Row::new(op, bytes, &found, lost), client.into_end()))
 }
 
-/// Serves one client at the other end of `stream` to its end. Returns what it measured.
+/// Serves one client at the other end of `stream` until it is done. Returns what the client measured.
 ///
 /// # Errors
-/// If its plan is not what was `given` or cannot be done (it is told why), or it goes away before it is done.
+/// The client's plan differs from `given` or is not supported (the client is sent the reason), or the client
+/// disconnects early.
 pub fn server<P: Provider>(
     stream: &mut ControlStream,
     ctx: &P::Context,
@@ -140,7 +141,7 @@ pub fn server<P: Provider>(
     }
 }
 
-/// One row.
+/// Serves one row.
 fn serve<P: Provider>(
     stream: &mut ControlStream,
     ctx: &P::Context,
@@ -176,12 +177,12 @@ fn serve<P: Provider>(
     Ok(server.into_end())
 }
 
-/// Who sleeps must be woken: by WRITEs into memory only where the fabric tells of them.
+/// Refuses events where the fabric cannot wake a sleeper: on some fabrics WRITEs raise no event.
 fn check_events(plan: &Plan, caps: &Caps, options: Options) -> Result<(), PerfError> {
     let polls_memory = (plan.op.verb, plan.op.metric) == (Verb::Write, crate::Metric::Latency);
     match options.events && polls_memory && !caps.memory_wait {
         true => Err(PerfError::Plan(
-            "this fabric tells nobody of WRITEs into memory: write-lat polls (no --events)".to_string(),
+            "WRITEs raise no event on this fabric: write-lat must poll (no --events)".to_string(),
         )),
         false => Ok(()),
     }
@@ -193,7 +194,7 @@ fn refuse(stream: &mut ControlStream, error: PerfError) -> PerfError {
     error
 }
 
-/// A request failed: if that is because the other end is gone, this is the better reason.
+/// After a failed request: returns the other end's disconnection as the error, if that was the cause.
 fn last_words<C: Cpu>(stream: &mut ControlStream, cpu: &C, error: PerfError) -> PerfError {
     let PerfError::Completion { .. } = error else {
         return error;
@@ -251,7 +252,7 @@ fn hear_exports<P: Provider>(stream: &mut ControlStream, ctx: &P::Context) -> Re
     Ok([one()?, one()?])
 }
 
-/// Both ends are connected.
+/// Exchanges READY: both ends are connected.
 fn ready<P: Provider>(stream: &mut ControlStream, ctx: &P::Context) -> Result<(), PerfError> {
     stream.send(kind::READY, &[], &[])?;
     expect(kind::READY, &next::<P>(stream, ctx)?)

@@ -1,4 +1,4 @@
-//! The table: perftest's columns, so that scripts made for it read ours.
+//! The result table, with perftest's columns, so that scripts for perftest can read it.
 
 use crate::plan::kind_name;
 use crate::rate::per_second;
@@ -6,16 +6,16 @@ use crate::{Found, Metric, Op, Plan, Verb};
 use serde::Serialize;
 use std::fmt;
 
-/// A line of a latency table, microseconds.
+/// A row of a latency table, microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct LatencyRow {
-    /// Of a message.
+    /// Message size.
     pub bytes: u32,
-    /// That counted.
+    /// Iterations that counted.
     pub iterations: u64,
-    /// The shortest.
+    /// The minimum.
     pub t_min: f64,
-    /// The longest.
+    /// The maximum.
     pub t_max: f64,
     /// The median.
     pub t_typical: f64,
@@ -23,48 +23,48 @@ pub struct LatencyRow {
     pub t_avg: f64,
     /// The standard deviation.
     pub t_stdev: f64,
-    /// 99 % are not slower.
+    /// 99th percentile.
     pub p99: f64,
-    /// 99.9 % are not slower.
+    /// 99.9th percentile.
     pub p999: f64,
 }
 
-/// A line of a table of rates.
+/// A row of a rate table.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct RateRow {
-    /// Of a message.
+    /// Message size.
     pub bytes: u32,
-    /// That counted.
+    /// Iterations that counted.
     pub iterations: u64,
-    /// In the best stretch of one queue's length, MiB per second.
+    /// Bandwidth of the best stretch of one queue length, MiB per second.
     pub bw_peak: f64,
-    /// On average, MiB per second.
+    /// Average bandwidth, MiB per second.
     pub bw_average: f64,
     /// Million messages per second.
     pub msg_rate: f64,
-    /// Of the messages sent, those that did not come: over UC and UD they may be lost.
+    /// Number of sent messages that did not arrive: UC and UD may lose some.
     pub lost: u64,
 }
 
-/// A line of either table.
+/// A row of either table.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Row {
-    /// How long.
+    /// Latency.
     Latency(LatencyRow),
-    /// How many.
+    /// Rate.
     Rate(RateRow),
 }
 
-/// perftest calls this a megabyte.
+/// perftest's megabyte.
 const MEGABYTE: f64 = (1 << 20) as f64;
 
 impl Row {
-    /// What was found for messages of `bytes`, of which the other end missed `lost`.
+    /// A row for messages of `bytes` with result `found`; the other end missed `lost` messages.
     pub fn new(op: Op, bytes: u32, found: &Found, lost: u64) -> Row {
         match found {
             Found::Latency(latency) => {
-                // There and back is twice one way.
+                // A round trip is twice the one-way time.
                 let part = match op.verb {
                     Verb::Send | Verb::Write => 0.5,
                     Verb::Read | Verb::Atomic => 1.0,
@@ -131,7 +131,7 @@ impl fmt::Display for Row {
 const LINE: &str =
     "---------------------------------------------------------------------------------------------------";
 
-/// What stands above the rows: what is measured, over what (`fabric`, in words), and the columns.
+/// The header of the table: the test, the fabric (`fabric`, a description) and the columns.
 pub fn head(plan: &Plan, fabric: &str, mtu_bytes: usize) -> String {
     let what = match plan.op.metric {
         Metric::Latency => "Latency",

@@ -1,8 +1,8 @@
-//! What the two ends say to each other before, between and after measurements. Every value that comes is checked.
+//! Messages between the two ends before, between and after measurements. Every received value is checked.
 //!
 //! ```text
 //!   client                       server
-//!     HELLO plan      --------->            or refused, in words
+//!     HELLO plan      --------->            or a refusal with a reason
 //!                     <---------  TAKEN
 //!     EXPORT, EXPORT  --------->
 //!                     <---------  EXPORT, EXPORT
@@ -21,34 +21,35 @@ use drover_base::Ns;
 use drover_rt::control::{DecodeError, Message, Reader, Writer};
 use drover_verbs::QpKind;
 
-/// Of these messages.
+/// Version of these messages.
 const VERSION: u16 = 1;
-/// Rows of a table at most.
+/// Maximum number of rows.
 const SIZES_MAX: u8 = 64;
-/// Beyond the kinds of key-value systems, so that who connects to the wrong server is told so.
+/// First message kind, above those of key-value systems, so that a client of the wrong kind of server gets a clear
+/// error.
 const FIRST: u16 = 0x7100;
 
-/// What shall be measured.
+/// Request to measure a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Hello(pub(crate) Plan);
 
-/// "Let us do so."
+/// Acceptance of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Taken;
 
-/// Get ready for messages of so many bytes.
+/// Request to prepare for messages of this many bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Run(pub(crate) u32);
 
-/// That row is measured.
+/// The row is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Done;
 
-/// So many messages came.
+/// Number of messages received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Count(pub(crate) u64);
 
-/// That was all.
+/// End of the session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bye;
 
@@ -123,7 +124,7 @@ impl Message for Hello {
     }
 }
 
-/// Messages that say nothing but their kind.
+/// Defines messages without fields.
 macro_rules! bare {
     ($($name:ident $kind:expr;)*) => {
         $(impl Message for $name {

@@ -1,15 +1,15 @@
-//! Holds a server that speaks memcached's protocol against memcached, over sockets and nothing else.
+//! Compares a server that speaks memcached's protocol with memcached, through sockets only.
 //!
-//! [`differ`] sends the same random commands to two servers and compares what they answer. It is no unit test of the
-//! parser, and knows nothing of drover: `cargo xtask differ` starts the servers, and a run against memcached twice
-//! proves it. [`abuse`] does to one server what nobody should, and looks at its memory and at others' requests
-//! meanwhile (`cargo xtask abuse`). [`lie`] changes answers on their way, which real clients' rounds must notice.
+//! [`differ`] sends the same random commands to two servers and compares their answers. It does not unit-test the
+//! parser and does not depend on drover: `cargo xtask differ` starts the servers, and a run with memcached as both
+//! proves it. [`abuse`] misuses one server and meanwhile watches its memory and other clients' requests (`cargo xtask
+//! abuse`). [`lie`] changes answers in transit; the tests of real clients must notice.
 //!
 //! ```
 //! use drover_versus::differ::{Relation, compare};
 //!
 //! let mut pairs = Relation::default();
-//! // The numbers that stand for versions differ, but the same ones do on both sides.
+//! // Versions differ, but correspond one to one.
 //! assert_eq!(compare(b"VALUE k 0 1 7\r\nx\r\nEND\r\n", b"VALUE k 0 1 91\r\nx\r\nEND\r\n", &mut pairs), None);
 //! assert!(compare(b"VALUE k 0 1 8\r\nx\r\nEND\r\n", b"VALUE k 0 1 91\r\nx\r\nEND\r\n", &mut pairs).is_some());
 //! ```

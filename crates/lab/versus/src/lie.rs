@@ -1,5 +1,5 @@
-//! A proxy that lies: what a server answers is changed on its way, here and there, to see whether a client's round, or a
-//! comparison, notices.
+//! A lying proxy: it changes some of a server's answers in transit, to see whether a client's test, or a comparison,
+//! notices.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A change of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lie {
-    /// Its name.
+    /// Name of the change.
     pub name: &'static str,
     find: &'static [u8],
     put: Put,
@@ -17,13 +17,13 @@ pub struct Lie {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Put {
-    /// These bytes in place of those found.
+    /// Replaces the found bytes by these.
     Bytes(&'static [u8]),
-    /// The byte before those found is another.
+    /// Changes the byte before the found bytes.
     ByteBefore,
 }
 
-/// All of them.
+/// All changes.
 pub const LIES: &[Lie] = &[
     lie("stored", b"STORED\r\n", Put::Bytes(b"NOT_STORED\r\n")),
     lie("refused", b"NOT_STORED\r\n", Put::Bytes(b"STORED\r\n")),
@@ -42,12 +42,12 @@ const fn lie(name: &'static str, find: &'static [u8], put: Put) -> Lie {
 }
 
 impl Lie {
-    /// The lie of this name.
+    /// The change with this name.
     pub fn named(name: &str) -> Option<Lie> {
         LIES.iter().copied().find(|lie| lie.name == name)
     }
 
-    /// `answer` with one in `every` places changed; `seen` counts places.
+    /// `answer` with one place in `every` changed; `seen` counts places.
     fn tell(&self, answer: &[u8], every: u64, seen: &AtomicU64) -> Vec<u8> {
         let mut told = Vec::with_capacity(answer.len() + 16);
         let mut at = 0;
@@ -74,8 +74,11 @@ impl Lie {
     }
 }
 
-/// Passes every connection of `listener` on to `server`, and lies in one of `every` places where it could. What is cut in
-/// two by a read is passed as it is. Errors: connections cannot be accepted any more.
+/// Forwards every connection of `listener` to `server`, and changes one of `every` places where the lie fits. Places
+/// split by a read stay unchanged.
+///
+/// # Errors
+/// Connections cannot be accepted any more.
 pub fn serve(listener: &TcpListener, server: SocketAddr, lie: Lie, every: u64) -> io::Result<()> {
     let seen = Arc::new(AtomicU64::new(0));
     loop {

@@ -1,4 +1,4 @@
-//! `versus`: one command per way of holding a server against memcached. The servers run already.
+//! `versus`: commands that compare running servers with memcached.
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
@@ -17,28 +17,28 @@ struct Args {
 
 #[derive(Subcommand)]
 enum What {
-    /// The same random commands to two servers; their answers must be the same.
+    /// Send the same random commands to two servers; their answers must be the same.
     Differ(Differ),
-    /// Does to a server what nobody should.
+    /// Misuse a server and check that it keeps its bounds and serves others.
     Abuse(Abuse),
-    /// Passes everything on to a server, and lies about its answers; prints where it listens.
+    /// Forward connections to a server and change its answers; prints the address to connect to.
     Lie(LieArgs),
-    /// A client that is about to be killed.
+    /// A client that will be killed.
     #[command(hide = true)]
     KillMe(KillMe),
 }
 
 #[derive(clap::Args)]
 struct LieArgs {
-    /// Which lie
+    /// Name of the lie
     lie: String,
     /// The server, host:port
     #[arg(long)]
     server: SocketAddr,
-    /// Lie in one of so many places where it can be told
+    /// Change one in this many places where the lie fits
     #[arg(long, default_value_t = 1)]
     every: u64,
-    /// Where to listen; port 0 is any
+    /// Address to listen at; port 0 is any free port
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
 }
@@ -53,30 +53,30 @@ struct KillMe {
 
 #[derive(clap::Args)]
 struct Abuse {
-    /// What is done to it; without this, what there is
+    /// Scenario to run; without it, list all
     scenario: Option<String>,
     /// The server, a port of 127.0.0.1
     #[arg(long, default_value = "127.0.0.1:11211")]
     server: SocketAddr,
-    /// Its process id
+    /// Process id of the server
     #[arg(long, default_value_t = 0)]
     pid: u32,
-    /// Its -m
+    /// The server's -m
     #[arg(long, default_value_t = 64)]
     memory_mib: u64,
-    /// Its -t
+    /// The server's -t
     #[arg(long, default_value_t = 1)]
     workers: u64,
-    /// What everything is drawn from
+    /// Seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A small part of it
+    /// Run a small part
     #[arg(long)]
     short: bool,
-    /// Seconds after which who is not answered is not served
+    /// Seconds without an answer after which a client counts as not served
     #[arg(long, default_value_t = 60)]
     patience: u64,
-    /// Make a mistake on purpose (leak, stop), which must be noticed
+    /// Plant a mistake (leak, stop), which must be noticed
     #[arg(long, value_parser = ["leak", "stop"])]
     canary: Option<String>,
 }
@@ -86,25 +86,25 @@ struct Differ {
     /// memcached, host:port
     #[arg(long)]
     left: SocketAddr,
-    /// The server that is held against it
+    /// The server to compare with it
     #[arg(long)]
     right: SocketAddr,
-    /// What everything is drawn from
+    /// Seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The first stream
+    /// Number of the first stream
     #[arg(long, default_value_t = 0)]
     first: u64,
-    /// How many streams
+    /// Number of streams
     #[arg(long, default_value_t = 500)]
     streams: u64,
-    /// Commands in each
+    /// Commands per stream
     #[arg(long, default_value_t = 2000)]
     commands: usize,
-    /// Make mistakes on purpose, one kind after another: each must be noticed
+    /// Plant mistakes, one kind after another: each must be noticed
     #[arg(long)]
     canaries: bool,
-    /// The command that shows a failure again, without its seed and stream
+    /// Command to print for repeating a failure, without seed and stream
     #[arg(long)]
     again: Option<String>,
 }
@@ -172,17 +172,17 @@ fn abuse(args: &Abuse) -> Result<bool, String> {
     Ok(true)
 }
 
-/// A server's budgets for requests and replies, as long as items are no longer than 1 MiB.
+/// A server's budgets for requests and replies, if items are at most 1 MiB.
 const BUDGETS_MIB: u64 = 64;
-/// No scenario has more connections.
+/// Maximum number of connections of any scenario.
 const CONNECTIONS: u64 = 12_000;
 
-/// Thousands of connections need as many descriptors.
+/// Raises the limit of descriptors, for thousands of connections.
 fn raise_descriptors() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    let _ = setrlimit(Resource::Nofile, limit); // allowed to everybody; if not, connecting tells
+    let _ = setrlimit(Resource::Nofile, limit); // every process may do this; if not, connecting fails
 }
 
 impl Differ {
@@ -237,7 +237,7 @@ fn differ(args: &Differ) -> std::io::Result<bool> {
     Ok(false)
 }
 
-/// A command in text, with `_` before every key; where the number of a version stands, the key whose version it is.
+/// A command as text, with `_` before every key; a version is shown as its key.
 fn shown(element: &Element) -> String {
     match element {
         Element::End(end) => format!("(all answers awaited: {end:?})"),

@@ -1,5 +1,5 @@
-//! [`AsyncClient`]: a client for async code, with no runtime of its own, for executors of its thread. Other threads
-//! use a [`ClientHandle`](crate::ClientHandle).
+//! [`AsyncClient`]: a client for executors that poll on the client's own thread; it needs no runtime. Other threads use
+//! a [`ClientHandle`](crate::ClientHandle).
 
 use crate::session::{Connected, Session};
 use crate::{CallError, Error, Options};
@@ -49,7 +49,7 @@ impl OwnedOp {
     }
 }
 
-/// What an operation came to: the value of a GET, or whether the key was there.
+/// Result of an operation: the value of a GET, or whether the key existed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
     Value(Vec<u8>),
@@ -70,12 +70,12 @@ pub(crate) fn as_value(answer: Answer) -> Option<Vec<u8>> {
     }
 }
 
-/// The place where a future finds its answer.
+/// Result cell of one operation, shared with its future.
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
     pub(crate) answer: Option<Result<Answer, CallError>>,
     pub(crate) waker: Option<Waker>,
-    /// The future was dropped: nobody wants the answer.
+    /// The future was dropped; the result is discarded.
     abandoned: bool,
 }
 
@@ -83,13 +83,13 @@ struct Local {
     session: Connected,
     cells: Vec<Option<Cell>>,
     free: Vec<usize>,
-    /// Operations that found the window full.
+    /// Operations that wait because the window is full.
     backlog: VecDeque<(OwnedOp, usize)>,
-    /// Whose operations are done: woken when nobody holds a borrow of this.
+    /// Wakers of finished operations. They are called after the borrow of this struct has ended.
     woken: Vec<Waker>,
 }
 
-/// The answers of a thread's operations.
+/// Result cells of a thread's operations.
 struct Cells<'a> {
     cells: &'a mut [Option<Cell>],
     free: &'a mut Vec<usize>,
@@ -112,7 +112,7 @@ impl Cells<'_> {
 }
 
 impl Local {
-    /// The client, the backlog, and the rest.
+    /// Splits into the client, the backlog and the result cells.
     fn parts(&mut self) -> (&mut dyn Session, &mut VecDeque<(OwnedOp, usize)>, Cells<'_>) {
         let cells = Cells {
             cells: &mut self.cells,
@@ -138,7 +138,7 @@ impl Local {
     }
 }
 
-/// Sends, receives, and wakes, in this order: whoever is woken may use the client at once.
+/// Sends, receives, then wakes. Waking comes last because a woken task may use the client at once.
 fn drive(local: &RefCell<Local>) -> usize {
     let mut borrowed = local.borrow_mut();
     let done = borrowed.poll();
@@ -148,8 +148,8 @@ fn drive(local: &RefCell<Local>) -> usize {
     done
 }
 
-/// A client whose operations are futures, for executors that run in this client's thread. The futures move on
-/// when [`drive`](AsyncClient::drive) is called; clones share the client.
+/// A client whose operations are futures, for executors on this client's thread. The futures make progress when
+/// [`drive`](AsyncClient::drive) is called; clones share the client.
 #[derive(Clone)]
 pub struct AsyncClient {
     local: Rc<RefCell<Local>>,
@@ -170,10 +170,11 @@ impl From<Connected> for AsyncClient {
 }
 
 impl AsyncClient {
-    /// Connects to the service at `addr`, as [`Client::connect_with`](crate::Client::connect_with). Blocks until then.
+    /// Connects to the service at `addr`, as [`Client::connect_with`](crate::Client::connect_with). Blocks until
+    /// connected.
     ///
     /// # Errors
-    /// No address, no service, or no session with it.
+    /// Bad address, no service there, or no session with it.
     pub fn connect(addr: &str, options: &Options) -> Result<AsyncClient, Error> {
         Connected::to(addr, options).map(AsyncClient::from)
     }
@@ -181,7 +182,7 @@ impl AsyncClient {
     /// The value of `key`, if there is one.
     ///
     /// # Errors
-    /// Why its result is not known.
+    /// The operation failed or its result is unknown.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, CallError> {
         self.begin(&Op::Get { key }).await.map(as_value)
     }
@@ -189,7 +190,7 @@ impl AsyncClient {
     /// Stores a value for `ttl_s` seconds (0: for ever).
     ///
     /// # Errors
-    /// Why its result is not known.
+    /// The operation failed or its result is unknown.
     pub async fn put(&self, key: &[u8], value: &[u8], ttl_s: u32) -> Result<(), CallError> {
         self.begin(&Op::Put { key, value, ttl_s }).await.map(drop)
     }
@@ -197,12 +198,12 @@ impl AsyncClient {
     /// Removes a key; false if there was none.
     ///
     /// # Errors
-    /// Why its result is not known.
+    /// The operation failed or its result is unknown.
     pub async fn delete(&self, key: &[u8]) -> Result<bool, CallError> {
         Ok(self.begin(&Op::Delete { key }).await? == Answer::Done(true))
     }
 
-    /// Reads many keys at once: `result[i]` is of `keys[i]`.
+    /// Reads many keys at once: `result[i]` is the result for `keys[i]`.
     pub async fn get_many(&self, keys: &[&[u8]]) -> Vec<Result<Option<Vec<u8>>, CallError>> {
         let pending: Vec<Pending> = keys.iter().map(|key| self.begin(&Op::Get { key })).collect();
         let mut results = Vec::with_capacity(keys.len());
@@ -212,17 +213,17 @@ impl AsyncClient {
         results
     }
 
-    /// Sends, receives, wakes the futures whose operations are done. Returns how many there were.
+    /// Sends, receives, and wakes the futures of finished operations. Returns how many operations finished.
     pub fn drive(&self) -> usize {
         drive(&self.local)
     }
 
-    /// When [`drive`](AsyncClient::drive) must be called again even if nothing arrives ([`Ns::MAX`]: never).
+    /// Latest time of the next [`drive`](AsyncClient::drive) call even if nothing arrives ([`Ns::MAX`]: none needed).
     pub fn next_timer(&self) -> Ns {
         self.local.borrow().session.0.next_timer()
     }
 
-    /// Runs one future to its end, driving the client. For main functions and tests; executors use
+    /// Runs one future to completion and drives the client meanwhile. For main functions and tests; executors use
     /// [`drive`](AsyncClient::drive).
     pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
@@ -238,7 +239,7 @@ impl AsyncClient {
         }
     }
 
-    /// Takes an operation: it is on its way whether or not the future is polled.
+    /// Starts an operation. It is sent whether or not its future is polled.
     fn begin(&self, op: &Op<'_>) -> Pending {
         let mut local = self.local.borrow_mut();
         let index = local.free.pop().unwrap_or(local.cells.len());
@@ -278,7 +279,7 @@ impl Future for Pending {
         };
         match cell.answer.take() {
             Some(answer) => {
-                // The place is given back by drop.
+                // `drop` frees the cell.
                 cell.abandoned = true;
                 Poll::Ready(answer)
             }

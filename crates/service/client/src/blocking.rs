@@ -5,12 +5,12 @@ use crate::{CallError, Error, Options};
 use drover_base::Ns;
 use drover_kv::{Op, Outcome, SubmitError};
 
-/// Spins this long for an answer before it sleeps. A reply takes microseconds, a wake-up some 30.
+/// Polling time before the client sleeps. A reply takes microseconds, a wake-up some 30.
 const SPIN: Ns = Ns::from_us(50);
 
-/// A client that waits for its results: spins a little, then sleeps. It keeps its session while the caller does other
-/// things. For applications with threads to spare; [`get_many`](Client::get_many) and [`execute`](Client::execute) keep
-/// many operations under way.
+/// A client that waits for its results: it polls briefly, then sleeps. The session stays alive while the caller does
+/// other things. For applications with threads to spare; [`get_many`](Client::get_many) and
+/// [`execute`](Client::execute) keep many operations in flight.
 pub struct Client {
     session: Connected,
 }
@@ -25,12 +25,12 @@ impl Client {
     /// Connects to the service at `addr`: `shm:NAME`, `unix:/path.sock` or `rdma://host:port`.
     ///
     /// # Errors
-    /// No address, no service, or no session with it.
+    /// Bad address, no service there, or no session with it.
     pub fn connect(addr: &str) -> Result<Client, Error> {
         Client::connect_with(addr, &Options::default())
     }
 
-    /// The same, with options.
+    /// As [`connect`](Client::connect), with options.
     ///
     /// # Errors
     /// As [`connect`](Client::connect).
@@ -40,7 +40,7 @@ impl Client {
 
     /// The value of `key`, if there is one.
     ///
-    /// # Errors
+    /// The operation failed or its result is unknown.
     /// Why it is not known.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, CallError> {
         let mut value = None;
@@ -57,7 +57,7 @@ impl Client {
     /// Stores a value.
     ///
     /// # Errors
-    /// Why it may not be stored.
+    /// The value was not stored, or the result is unknown.
     pub fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), CallError> {
         self.put(key, value, 0)
     }
@@ -65,7 +65,7 @@ impl Client {
     /// Stores a value for `ttl_s` seconds (0: for ever).
     ///
     /// # Errors
-    /// Why it may not be stored.
+    /// The value was not stored, or the result is unknown.
     pub fn put(&mut self, key: &[u8], value: &[u8], ttl_s: u32) -> Result<(), CallError> {
         self.one(&Op::Put { key, value, ttl_s }, |outcome| {
             outcome.found().map(drop)
@@ -75,7 +75,7 @@ impl Client {
     /// Removes a key; false if there was none.
     ///
     /// # Errors
-    /// Why it may not be removed.
+    /// The key was not removed, or the result is unknown.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, CallError> {
         let mut was_there = false;
         self.one(&Op::Delete { key }, |outcome| {
@@ -85,10 +85,10 @@ impl Client {
         Ok(was_there)
     }
 
-    /// Reads many keys at once: `sink(i, value)` for every `keys[i]`, in order of arrival.
+    /// Reads many keys at once and calls `sink(i, value)` for every `keys[i]`, in order of arrival.
     ///
     /// # Errors
-    /// The first one; the others are still read.
+    /// The first error; the other keys are still read.
     pub fn get_many(
         &mut self,
         keys: &[&[u8]],
@@ -106,11 +106,11 @@ impl Client {
         first_error
     }
 
-    /// Executes many operations at once: `sink(i, outcome)` for every `ops[i]`. Operations on one key take
+    /// Executes many operations at once and calls `sink(i, outcome)` for every `ops[i]`. Operations on one key take
     /// effect in order.
     ///
     /// # Errors
-    /// An operation that cannot be submitted at all; those before it were executed.
+    /// An operation that cannot be submitted; the operations before it were executed.
     pub fn execute(&mut self, ops: &[Op<'_>], sink: impl FnMut(usize, Outcome<'_>)) -> Result<(), CallError> {
         self.many(ops.len(), |i| ops[i], sink)
     }
@@ -157,7 +157,7 @@ impl Client {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Sleeps until something arrives or a timer is due; takes what came in between.
+    /// Sleeps until something arrives or a timer is due, then handles what arrived.
     fn sleep(&mut self, sink: &mut impl FnMut(usize, Outcome<'_>)) -> usize {
         let session = &mut *self.session.0;
         session.arm();

@@ -1,11 +1,11 @@
-//! Which fabric an address means: the one place where a provider is chosen for data.
+//! The fabric that an address names: the one place where a provider is chosen for data.
 //!
 //! | address | fabric |
 //! |---|---|
 //! | `shm:NAME`, `unix:/path.sock` | shared memory |
 //! | `rdma://host:port?device=D&port=N&gid=I` | libibverbs; its options are about *this* end's device |
 //!
-//! What is to be done there is a [`Job`], generic over the provider; [`Fabric::run`] is the `match`.
+//! Work on a fabric is a [`Job`], generic over the provider; [`Fabric::run`] is the `match`.
 
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlAddr, Endpoint, Scheme};
@@ -14,20 +14,20 @@ use drover_verbs_ibv::{Ibv, IbvDevice, IbvOptions, Wish};
 use drover_verbs_shm::{Shm, ShmDevice};
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
-/// Which RDMA device, and which part of it. What is left open is chosen by address.
+/// An RDMA device, port and GID. Fields that are `None` are chosen by address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceChoice {
-    /// The device of this name.
+    /// Name of the device.
     pub device: Option<String>,
-    /// Its port of this number.
+    /// Port number on the device.
     pub port: Option<u8>,
-    /// The address in this place of the port's table.
+    /// Index in the port's GID table.
     pub gid_index: Option<u32>,
 }
 
 impl DeviceChoice {
-    /// As the provider over libibverbs takes it; `address` is the one a listener has, or a client reaches its server
-    /// from.
+    /// The choice in the libibverbs provider's form. `address` is the listener's address, or the local address from
+    /// which a client reaches its server.
     pub fn wish(&self, address: Option<IpAddr>) -> Wish {
         Wish {
             address,
@@ -37,7 +37,7 @@ impl DeviceChoice {
         }
     }
 
-    /// How to open the device.
+    /// Options for opening the device.
     pub fn options(&self, address: Option<IpAddr>) -> IbvOptions {
         let mut options = IbvOptions::default();
         options.wish = self.wish(address);
@@ -45,46 +45,47 @@ impl DeviceChoice {
     }
 }
 
-/// Why there is no fabric for an address.
+/// Reason why an address has no usable fabric.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FabricError {
-    /// The address, or what was said beside it, makes no sense.
+    /// The address or its options are invalid.
     #[error("{0}")]
     Usage(String),
-    /// There is no device that fits.
+    /// No device matches.
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// Something to do on a fabric, whichever it is.
+/// Work to do on a fabric, generic over its provider.
 pub trait Job {
-    /// What comes of it.
+    /// Result of the job.
     type Answer;
 
-    /// Does it on `device`.
+    /// Runs the job on `device`.
     fn run<P: Provider<Cpu = NativeCpu>>(self, device: &P::Device) -> Self::Answer;
 }
 
 /// An opened fabric.
 pub enum Fabric {
-    /// Memory that processes of one machine share.
+    /// Shared memory of processes on one machine.
     Shm(ShmDevice),
     /// An RDMA device, by libibverbs.
     Ibv(IbvDevice),
 }
 
 impl Fabric {
-    /// For a client of the server at `addr`. An RDMA device is the one whose address this machine uses on the way
-    /// there, unless the options of `addr` name another.
+    /// Opens the fabric for a client of the server at `addr`. The RDMA device is the one whose address this machine
+    /// uses to reach the server, unless the options of `addr` name another.
     ///
     /// # Errors
-    /// An address without data, options that make no sense, no device that fits.
+    /// An address without a data fabric, invalid options, or no matching device.
     pub fn towards(addr: &ControlAddr) -> Result<Fabric, FabricError> {
         Fabric::open(addr, ShmDevice::default(), local_address_towards(addr))
     }
 
-    /// For a server at `addr`. An RDMA device is the one that has the address, unless options name another.
+    /// Opens the fabric for a server at `addr`. The RDMA device is the one that has the address, unless options name
+    /// another.
     ///
     /// # Errors
     /// As [`towards`](Fabric::towards).
@@ -105,7 +106,7 @@ impl Fabric {
         }
     }
 
-    /// Does `job` here.
+    /// Runs `job` on this fabric.
     pub fn run<J: Job>(&self, job: J) -> J::Answer {
         match self {
             Fabric::Shm(device) => job.run::<Shm>(device),
@@ -113,7 +114,7 @@ impl Fabric {
         }
     }
 
-    /// Which device was taken and why, where there was a choice.
+    /// The device that was chosen and the reason, where there was a choice.
     pub fn choice(&self) -> Option<String> {
         match self {
             Fabric::Shm(_) => None,
@@ -129,10 +130,10 @@ impl Fabric {
 }
 
 impl Fabric {
-    /// `addr` with what `device` says among its options, in place of what they said before.
+    /// Returns `addr` with its device options replaced by those of `device`.
     ///
     /// # Errors
-    /// A device is named, but `addr` needs none.
+    /// `device` names a device, but `addr` needs none.
     pub fn with_device(addr: &ControlAddr, device: &DeviceChoice) -> Result<ControlAddr, FabricError> {
         let number = |number: Option<u32>| number.map(|number| number.to_string());
         let said = [
@@ -156,7 +157,7 @@ impl Fabric {
         Ok(with)
     }
 
-    /// The name of the fabric that `addr` leads to, as `--fabric` and reports have it.
+    /// Name of the fabric of `addr`, as in `--fabric` and reports.
     pub fn name(addr: &ControlAddr) -> &'static str {
         match addr.scheme() {
             Scheme::Rdma => "rdma",
@@ -178,7 +179,7 @@ fn open_ibv(addr: &ControlAddr, near: Option<IpAddr>) -> Result<IbvDevice, Fabri
         .map_err(|error| FabricError::Unavailable(format!("{addr}: {error}")))
 }
 
-/// What the options of an address ask for.
+/// The device that the options of `addr` select.
 fn device_of(addr: &ControlAddr) -> Result<DeviceChoice, FabricError> {
     let refuse = |why: String| FabricError::Usage(format!("{addr}: {why}"));
     if let Some(key) = addr.option_keys().find(|key| !OPTIONS.contains(key)) {
@@ -200,7 +201,7 @@ fn device_of(addr: &ControlAddr) -> Result<DeviceChoice, FabricError> {
 
 const OPTIONS: [&str; 3] = ["device", "port", "gid"];
 
-/// The address that a server at `addr` says it has; none if it takes any, or one of its own machine only.
+/// The IP address that a server at `addr` listens at; `None` for wildcard and loopback addresses.
 fn address_of(addr: &ControlAddr) -> Option<IpAddr> {
     let Endpoint::HostPort { host, port } = addr.place() else {
         return None;
@@ -209,7 +210,7 @@ fn address_of(addr: &ControlAddr) -> Option<IpAddr> {
     Some(endpoint.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback())
 }
 
-/// The address that this machine sends from to reach `addr`. Asks the system's routes; nothing is sent.
+/// The local address from which this machine reaches `addr`. Queries the routing table; sends nothing.
 fn local_address_towards(addr: &ControlAddr) -> Option<IpAddr> {
     let Endpoint::HostPort { host, port } = addr.place() else {
         return None;

@@ -1,8 +1,8 @@
-//! Clients of a drover service, found by its address: the address says the fabric, the server says its system.
+//! Clients of a drover service, found by its address: the address names the fabric, the server reports its system.
 //!
 //! - [`Client`]: one call, one result; `get_many` and `execute` keep many operations under way.
 //! - [`AsyncClient`]: futures for an executor of the same thread.
-//! - [`ClientThread`] and [`ClientHandle`]: a thread of its own, for many threads and any async runtime.
+//! - [`ClientThread`] and [`ClientHandle`]: a dedicated client thread, for many threads and any async runtime.
 //!
 //! ```no_run
 //! use drover_client::Client;
@@ -11,8 +11,8 @@
 //! assert_eq!(client.get(b"k")?, Some(b"value".to_vec()));
 //! # Ok::<(), drover_client::Error>(())
 //! ```
-//! It is not a protocol: those are the `kv-*` crates, whose non-blocking clients ([`KvClient`](drover_kv::KvClient)) an
-//! application with a core to spend may drive itself.
+//! This crate implements no protocol: the `kv-*` crates do. An application with a core to spend may drive their
+//! non-blocking clients ([`KvClient`](drover_kv::KvClient)) itself.
 #![forbid(unsafe_code)]
 
 /// The README's example compiles.

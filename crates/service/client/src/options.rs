@@ -1,19 +1,19 @@
-//! [`Options`], and why a client is not connected.
+//! [`Options`] of a client, and [`Error`].
 
 use drover_base::Ns;
 use drover_kv::{CallError, ConnectError, ConnectOptions};
 use drover_rt::control::AddrError;
 
-/// How a client wants to work.
+/// Options of a client.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Longest time to connect.
     pub connect_timeout: Ns,
-    /// A call that has no result after this time fails.
+    /// Time after which a call without a result fails.
     pub call_timeout: Ns,
-    /// Operations under way at each shard of the service.
+    /// Maximum number of operations in flight per shard of the service.
     pub window: usize,
-    /// What the server's operator asks for, at most 256 bytes.
+    /// Secret that the server's operator requires, at most 256 bytes.
     pub secret: Vec<u8>,
 }
 
@@ -39,17 +39,17 @@ impl Options {
     }
 }
 
-/// Whatever a user of a client may meet, for `?`.
+/// Any error of a client, for `?`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The text is no address.
+    /// The text is not an address.
     #[error(transparent)]
     Address(#[from] AddrError),
-    /// No connection.
+    /// The client could not connect.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// A call without a result.
+    /// A call failed or its result is unknown.
     #[error(transparent)]
     Call(#[from] CallError),
 }

@@ -1,4 +1,4 @@
-//! [`Connected`]: a client of some system on some fabric, behind one type.
+//! [`Connected`]: a client of any system on any fabric, behind one type.
 
 use crate::fabric::{Fabric, Job};
 use crate::{Error, Options};
@@ -13,38 +13,38 @@ use drover_systems::System as Named;
 use drover_verbs::{Context, Device, Provider, Waker};
 use std::rc::Rc;
 
-/// A connected client whose system and fabric are known to it alone. Stays on its thread.
+/// A connected client that hides its system and fabric. It stays on its thread.
 pub struct Connected(pub(crate) Box<dyn Session>);
 
 impl Connected {
     /// Connects to the service at `addr`. Blocks until there is a session, for `options.connect_timeout` at most; an
-    /// address where nobody listens is an error at once.
+    /// address without a listener fails at once.
     ///
     /// # Errors
-    /// No address, no service, or no session with it.
+    /// Bad address, no service there, or no session with it.
     pub fn to(addr: &str, options: &Options) -> Result<Connected, Error> {
         Ok(Connected::to_addr(addr.parse()?, options)?)
     }
 
-    /// The same with an address that has been parsed.
+    /// As [`to`](Connected::to), with a parsed address.
     ///
     /// # Errors
-    /// No service, or no session with it.
+    /// No service there, or no session with it.
     pub fn to_addr(addr: ControlAddr, options: &Options) -> Result<Connected, ConnectError> {
         let first = ControlStream::connect(&addr, options.connect_timeout)?;
-        // Before the server is asked: a fabric that is missing here is the better reason.
+        // Before the server is asked: a fabric that is missing here is the clearer error.
         let fabric = Fabric::towards(&addr).map_err(|error| ConnectError::Service(error.into()))?;
         let service = Service::ask(addr, first, options.connect_timeout)?;
         fabric.run(Connect { service, options })
     }
 
-    /// `client`, which works in `ctx`: for programs that have chosen system and fabric themselves.
+    /// Wraps `client`, which works in `ctx`: for programs that choose system and fabric themselves.
     pub fn over<P: Provider, C: KvClient<P> + 'static>(ctx: Rc<P::Context>, client: C) -> Connected {
         Connected(Box::new(Running::<P, C> { ctx, client }))
     }
 }
 
-/// A service that has said what it is.
+/// A service that has reported its system.
 pub struct Service {
     addr: ControlAddr,
     first: ControlStream,
@@ -53,10 +53,10 @@ pub struct Service {
 }
 
 impl Service {
-    /// Asks the server at `addr`; `patience` for its answer.
+    /// Asks the server at `addr` and waits up to `patience` for its answer.
     ///
     /// # Errors
-    /// Nobody listens there, it does not answer, or it speaks a system that is not in the table.
+    /// No listener there, no answer in time, or a system that is not in the table.
     pub fn at(addr: ControlAddr, patience: Ns) -> Result<Service, ConnectError> {
         let first = ControlStream::connect(&addr, patience)?;
         Service::ask(addr, first, patience)
@@ -75,12 +75,12 @@ impl Service {
         })
     }
 
-    /// Its system.
+    /// System of the service.
     pub fn system(&self) -> Named {
         self.system
     }
 
-    /// The channel over which it was asked.
+    /// The channel over which the server was asked.
     pub fn into_channel(self) -> ControlStream {
         self.first
     }
@@ -122,7 +122,7 @@ impl<P: Provider> SystemJob for ConnectIn<'_, P> {
     }
 }
 
-/// A [`KvClient`] with its context, whatever the provider. One virtual call per list of operations or look at replies.
+/// A [`KvClient`] with its context, for any provider. One virtual call per list of operations or poll for replies.
 pub(crate) trait Session {
     fn submit(&mut self, op: &Op<'_>, token: Token) -> Result<(), SubmitError>;
     fn poll(&mut self, sink: &mut dyn FnMut(Completion<'_>)) -> usize;
@@ -137,7 +137,7 @@ pub(crate) trait Session {
 }
 
 struct Running<P: Provider, C> {
-    /// Before the context: its queue pairs must go first.
+    /// Declared before the context: its queue pairs must be destroyed first.
     client: C,
     ctx: Rc<P::Context>,
 }

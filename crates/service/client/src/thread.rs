@@ -1,4 +1,4 @@
-//! [`ClientThread`]: a client with a thread of its own, and [`ClientHandle`]s for all other threads.
+//! [`ClientThread`]: a client with its own thread, and [`ClientHandle`]s for all other threads.
 //!
 //! ```text
 //! handle (any thread) -- queue --> thread: submit, poll, sleep when there is nothing to do -- answer, waker --> handle
@@ -18,14 +18,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::thread::JoinHandle;
 
-/// What handles and the client's thread share.
+/// State shared by the handles and the client's thread.
 struct Queue {
     inner: Mutex<Inner>,
-    /// Ends the thread's sleep; known once its context exists.
+    /// Wakes the thread; set once its context exists.
     bell: Mutex<Option<FabricWaker>>,
     /// The thread sleeps, or is about to.
     asleep: AtomicBool,
-    /// How often it has.
+    /// Number of times the thread has slept.
     parks: AtomicU64,
     capacity: usize,
 }
@@ -33,7 +33,7 @@ struct Queue {
 #[derive(Default)]
 struct Inner {
     jobs: VecDeque<Job>,
-    /// Futures that found the queue full.
+    /// Wakers of futures that found the queue full.
     space: Vec<Waker>,
     closed: bool,
 }
@@ -43,14 +43,14 @@ struct Job {
     slot: Arc<Slot>,
 }
 
-/// Where a [`Reply`] finds its answer.
+/// Result cell of a [`Reply`].
 #[derive(Default)]
 struct Slot {
     cell: Mutex<Cell>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it holds one of these locks; if something did, the data are still whole.
+    // No code panics while it holds one of these locks; if some did, the data would still be consistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -88,7 +88,7 @@ impl Queue {
     }
 }
 
-/// A thread of its own with a client in it. Stops when dropped.
+/// A client with its own thread, which stops when this is dropped.
 pub struct ClientThread {
     queue: Arc<Queue>,
     stop: Arc<AtomicBool>,
@@ -96,11 +96,11 @@ pub struct ClientThread {
 }
 
 impl ClientThread {
-    /// Connects to the service at `addr` in a thread of its own, and waits for that. At most `capacity` operations queue up
-    /// before handles wait.
+    /// Starts a thread, connects it to the service at `addr`, and waits until it is connected. At most `capacity`
+    /// operations are queued before handles wait.
     ///
     /// # Errors
-    /// No address, no service, no session with it, or no thread.
+    /// Bad address, no service there, no session with it, or no thread.
     pub fn connect(
         addr: &str,
         options: &Options,
@@ -110,7 +110,7 @@ impl ClientThread {
         ClientThread::start(capacity, move || Connected::to(&addr, &options))
     }
 
-    /// The same with what `connect` makes in that thread.
+    /// As [`connect`](ClientThread::connect), with a client that `connect` makes on that thread.
     ///
     /// # Errors
     /// Those of `connect`, or no thread.
@@ -134,7 +134,7 @@ impl ClientThread {
                 match connect() {
                     Ok(mut session) => {
                         *lock(&queue_too.bell) = Some(session.0.waker());
-                        // The starter waits; it can only have gone with the whole process.
+                        // The starter is waiting; the channel can only be closed if the whole process ends.
                         let _ = tell.send(Ok(()));
                         serve(&mut *session.0, &queue_too, &stop_too);
                     }
@@ -152,7 +152,7 @@ impl ClientThread {
         Ok((this, ClientHandle { queue }))
     }
 
-    /// How often the thread has slept, for want of anything to do or waiting for replies.
+    /// Number of times the thread has slept, because it was idle or waited for replies.
     pub fn parks(&self) -> u64 {
         self.queue.parks.load(Ordering::Relaxed)
     }
@@ -163,15 +163,15 @@ impl Drop for ClientThread {
         self.stop.store(true, Ordering::SeqCst);
         self.queue.ring();
         if let Some(thread) = self.thread.take() {
-            // It panics only by a bug, which has been printed then.
+            // The thread panics only by a bug, and the panic has been printed.
             let _ = thread.join();
         }
     }
 }
 
-/// Longest sleep of the thread: its control channel wants a look, and its stop flag.
+/// Longest sleep of the thread: it must check its control channel and its stop flag.
 const SLEEP_MAX: Ns = Ns::from_ms(100);
-/// Spins this long before it sleeps.
+/// Polling time before the thread sleeps.
 const SPIN: Ns = Ns::from_us(50);
 
 fn serve(session: &mut dyn Session, queue: &Queue, stop: &AtomicBool) {
@@ -203,8 +203,8 @@ fn serve(session: &mut dyn Session, queue: &Queue, stop: &AtomicBool) {
     open.for_each(|slot| slot.settle(Err(CallError::Gone)));
 }
 
-/// Announces sleep, looks once more, and sleeps until a reply, a job or a timer comes, unless one is there already.
-/// Returns whether the look found replies.
+/// Announces sleep, polls once more, and sleeps until a reply, a job or a timer comes, unless one is already there.
+/// Returns whether that poll found replies.
 fn sleep(
     session: &mut dyn Session,
     queue: &Queue,
@@ -218,7 +218,7 @@ fn sleep(
     let now = session.refresh();
     let until = session.next_timer().min(now + SLEEP_MAX);
     if done == 0 && until > now && (stuck || lock(&queue.inner).jobs.is_empty()) {
-        // Relaxed: a number for people to look at.
+        // Relaxed: a statistic.
         queue.parks.fetch_add(1, Ordering::Relaxed);
         session.park(until);
     } else {
@@ -228,7 +228,7 @@ fn sleep(
     done > 0
 }
 
-/// Submits what handles have queued; true if there was something.
+/// Submits the operations that handles have queued. Returns whether there were any.
 fn take_jobs(
     session: &mut dyn Session,
     queue: &Queue,
@@ -275,7 +275,7 @@ fn pop(queue: &Queue) -> Option<Job> {
     job
 }
 
-/// Passes operations to a [`ClientThread`]. Clones share it; any thread and any async runtime may use it.
+/// Passes operations to a [`ClientThread`]. Clones share the thread; any thread and any async runtime may use them.
 #[derive(Clone)]
 pub struct ClientHandle {
     queue: Arc<Queue>,
@@ -285,7 +285,7 @@ impl ClientHandle {
     /// The value of `key`, if there is one.
     ///
     /// # Errors
-    /// Why its result is not known.
+    /// The operation failed or its result is unknown.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, CallError> {
         self.begin(&Op::Get { key }).await.map(as_value)
     }
@@ -293,7 +293,7 @@ impl ClientHandle {
     /// Stores a value for `ttl_s` seconds (0: for ever).
     ///
     /// # Errors
-    /// Why its result is not known.
+    /// The operation failed or its result is unknown.
     pub async fn put(&self, key: &[u8], value: &[u8], ttl_s: u32) -> Result<(), CallError> {
         self.begin(&Op::Put { key, value, ttl_s }).await.map(drop)
     }
@@ -301,12 +301,12 @@ impl ClientHandle {
     /// Removes a key; false if there was none.
     ///
     /// # Errors
-    /// Why its result is not known.
+    /// The operation failed or its result is unknown.
     pub async fn delete(&self, key: &[u8]) -> Result<bool, CallError> {
         Ok(self.begin(&Op::Delete { key }).await? == Answer::Done(true))
     }
 
-    /// Waits for a future of this handle, in a thread that may block.
+    /// Blocks the calling thread until a future of this handle is done.
     pub fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         struct Unpark(std::thread::Thread);
         impl Wake for Unpark {
@@ -333,7 +333,7 @@ impl ClientHandle {
     }
 }
 
-/// An operation in another thread.
+/// Future of an operation that runs on the client's thread.
 struct Reply {
     queue: Arc<Queue>,
     slot: Arc<Slot>,
@@ -344,7 +344,7 @@ impl Future for Reply {
     type Output = Result<Answer, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        // The waker first: the answer may come as soon as the operation is queued.
+        // Store the waker first: the answer may come as soon as the operation is queued.
         {
             let mut cell = lock(&self.slot.cell);
             if let Some(answer) = cell.answer.take() {

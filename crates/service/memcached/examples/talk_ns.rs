@@ -1,7 +1,7 @@
-//! What a request costs without sockets: nanoseconds, least of many rounds.
+//! Cost of a request without sockets: nanoseconds, minimum of many rounds.
 //! `cargo run --release -p drover-memcached --example talk_ns [requests of one kind]`
 //!
-//! Under callgrind, with a kind and a number of rounds as arguments, it repeats that one alone.
+//! Under callgrind, with a kind and a number of rounds as arguments, it repeats that kind alone.
 
 use drover_base::{HashSeed, Rng};
 use drover_mem::{NativeCpu, timestamp};
@@ -59,7 +59,7 @@ impl Bed {
     }
 }
 
-/// Inputs of one kind, and how many requests or keys each is.
+/// Inputs of one kind, and the number of requests or keys in each.
 fn inputs(kind: &str, rng: &mut Rng) -> (Vec<String>, u64) {
     let mut key = || format!("user{:012}", rng.below(KEYS));
     let count = match kind {

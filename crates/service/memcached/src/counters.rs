@@ -1,27 +1,28 @@
-//! [`Counters`]: what `stats` tells about commands; [`Board`]: where each core hangs out its own for the others.
+//! [`Counters`]: the numbers of commands in `stats`; [`Board`]: where each core publishes its counters for the others.
 
 use drover_base::sync::{AtomicU64, Ordering};
 
 /// Declares the counters once, in the order `stats` names them.
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What one core counted. Additions on the hot path, no atomics; [`Board::publish`] shows them to others.
+        /// Counters of one core. Additions on the hot path, no atomics; [`Board::publish`] publishes them to other
+        /// cores.
         #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
         pub struct Counters { $($(#[$doc])* pub $name: u64,)* }
 
         impl Counters {
-            /// How many there are.
+            /// Number of counters.
             pub const COUNT: usize = [$(stringify!($name)),*].len();
 
-            /// Their names, as in `stats`.
+            /// Names of the counters, as in `stats`.
             pub const NAMES: [&'static str; Counters::COUNT] = [$(stringify!($name)),*];
 
-            /// Their values, in the order of [`NAMES`](Counters::NAMES).
+            /// Values of the counters, in the order of [`NAMES`](Counters::NAMES).
             pub fn values(&self) -> [u64; Counters::COUNT] {
                 [$(self.$name),*]
             }
 
-            /// The inverse of [`values`](Counters::values).
+            /// Counters with these values: the inverse of [`values`](Counters::values).
             pub fn from_values(values: [u64; Counters::COUNT]) -> Counters {
                 let [$($name),*] = values;
                 Counters { $($name),* }
@@ -31,31 +32,31 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Keys asked for by get, gets and mg.
+    /// Keys requested by get, gets and mg.
     cmd_get,
-    /// Values that came whole, for any storing command.
+    /// Complete values received, for any storing command.
     cmd_set,
     /// flush_all.
     cmd_flush,
-    /// Keys asked for by touch, gat, gats, and mg that set a time.
+    /// Keys requested by touch, gat, gats, and mg that set a time.
     cmd_touch,
     /// me.
     cmd_meta,
-    /// Keys found, by whatever command.
+    /// Keys found by get, gets and mg.
     get_hits,
     /// Keys not found by get, gets and mg.
     get_misses,
-    /// Of those, the ones that were there, but after their time.
+    /// Keys not found because their item had expired; part of `get_misses`.
     get_expired,
-    /// Keys of delete and md not found (or at another CAS).
+    /// Keys of delete and md not found (or with another CAS).
     delete_misses,
     /// Keys deleted.
     delete_hits,
-    /// incr, ma: not found.
+    /// incr, ma: key not found.
     incr_misses,
     /// incr, ma: done.
     incr_hits,
-    /// decr, ma: not found.
+    /// decr, ma: key not found.
     decr_misses,
     /// decr, ma: done.
     decr_hits,
@@ -67,20 +68,20 @@ counters! {
     cas_badval,
     /// touch, gat, gats, and mg that set a time: found.
     touch_hits,
-    /// The same: not found.
+    /// touch, gat, gats, and mg that set a time: not found.
     touch_misses,
     /// Values over the limit.
     store_too_large,
-    /// Values for which there was no space.
+    /// Values that could not be stored for lack of memory.
     store_no_memory,
-    /// Attempts to log in.
+    /// Login attempts.
     auth_cmds,
-    /// Those that failed.
+    /// Failed login attempts.
     auth_errors,
 }
 
 impl Counters {
-    /// Adds what another core counted.
+    /// Adds the counters of another core.
     pub fn add(&mut self, other: &Counters) {
         let (mut mine, theirs) = (self.values(), other.values());
         for (mine, theirs) in mine.iter_mut().zip(theirs) {
@@ -90,22 +91,22 @@ impl Counters {
     }
 }
 
-/// Numbers of a partition that `stats` needs, whoever owns it.
+/// Numbers of a partition that `stats` needs.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Holdings {
-    /// Items there are.
+    /// Items in the partition.
     pub curr_items: u64,
     /// Items ever stored.
     pub total_items: u64,
-    /// Memory they take, in bytes.
+    /// Memory of the items, in bytes.
     pub bytes: u64,
-    /// Memory there is for items, in bytes.
+    /// Memory available for items, in bytes.
     pub limit_maxbytes: u64,
-    /// Items that went before their time.
+    /// Items evicted before they expired.
     pub evictions: u64,
-    /// Items whose time was over when they were met.
+    /// Expired items that were found and removed.
     pub reclaimed: u64,
-    /// Slots of the index.
+    /// Number of slots in the index.
     pub slots: u64,
 }
 
@@ -145,7 +146,7 @@ impl Holdings {
         }
     }
 
-    /// Adds another partition's.
+    /// Adds the numbers of another partition.
     pub fn add(&mut self, other: &Holdings) {
         let (mut mine, theirs) = (self.values(), other.values());
         for (mine, theirs) in mine.iter_mut().zip(theirs) {
@@ -169,11 +170,11 @@ impl From<drover_store::PartitionStats> for Holdings {
     }
 }
 
-/// Where one core shows its numbers to all others: to `stats` on any of them, and to metrics. Each number is right by
-/// itself; together they are as of about the same time.
+/// One core's numbers, published for `stats` on all cores and for metrics. Each number is exact; together they date
+/// from about the same time.
 ///
-/// A core publishes at the end of a step in which it did something, before the replies of that step leave. Then who has
-/// read a reply finds its command counted.
+/// A core publishes at the end of a step in which it did something, before the replies of that step leave. So a client
+/// that has read a reply finds its command counted.
 #[derive(Debug)]
 pub struct Board {
     words: [AtomicU64; Counters::COUNT + Holdings::COUNT],
@@ -186,23 +187,23 @@ impl Default for Board {
 }
 
 impl Board {
-    /// All zero.
+    /// A board of zeros.
     pub fn new() -> Board {
         Board {
             words: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
 
-    /// Shows these numbers. Cost: four lines written.
+    /// Publishes these numbers. Cost: four cache lines written.
     pub fn publish(&self, counters: &Counters, holdings: &Holdings) {
         let values = counters.values().into_iter().chain(holdings.values());
         for (word, value) in self.words.iter().zip(values) {
-            // Relaxed: numbers for people; what orders them with replies is the ring the replies travel in.
+            // Relaxed: statistics. The ring that carries the replies orders them with the replies.
             word.store(value, Ordering::Relaxed);
         }
     }
 
-    /// What was shown last.
+    /// The numbers published last.
     pub fn read(&self) -> (Counters, Holdings) {
         let word = |i: usize| self.words[i].load(Ordering::Relaxed);
         (

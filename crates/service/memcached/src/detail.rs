@@ -1,4 +1,4 @@
-//! [`Detail`]: `stats detail`, counts by the prefix of keys before a colon. Off unless asked for: it takes a lock.
+//! [`Detail`]: `stats detail`, counts by the prefix of keys before a colon. Off by default because it takes a lock.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use drover_base::sync::{AtomicU32, Ordering};
 
-/// What is counted of a prefix.
+/// The operation to count for a prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Seen {
     Miss,
@@ -15,31 +15,31 @@ pub(crate) enum Seen {
     Delete,
 }
 
-/// Prefixes that are told apart; those that come after are not counted.
+/// Maximum number of prefixes; further ones are not counted.
 const PREFIXES_MAX: usize = 10_000;
 
-/// Counts by prefix, of all cores together.
+/// Counts by prefix, summed over all cores.
 #[derive(Debug, Default)]
 pub struct Detail {
     on: AtomicU32,
-    /// gets, hits, sets, deletes.
+    /// Per prefix: gets, hits, sets, deletes.
     prefixes: Mutex<BTreeMap<Vec<u8>, [u64; 4]>>,
 }
 
 impl Detail {
-    /// Whether it counts.
+    /// Whether counting is on.
     #[inline(always)]
     pub fn is_on(&self) -> bool {
-        // Relaxed: a switch; nothing else depends on when it is seen.
+        // Relaxed: a switch; nothing else depends on when a core sees it.
         self.on.load(Ordering::Relaxed) != 0
     }
 
-    /// On, or off.
+    /// Turns counting on or off.
     pub fn switch(&self, on: bool) {
         self.on.store(u32::from(on), Ordering::Relaxed);
     }
 
-    /// Counts, if it is on and the key has a prefix.
+    /// Counts an operation, if counting is on and the key has a prefix.
     #[inline(always)]
     pub(crate) fn count(&self, key: &[u8], seen: Seen) {
         if self.is_on() {
@@ -65,7 +65,7 @@ impl Detail {
         }
     }
 
-    /// Forgets all counts.
+    /// Clears all counts.
     pub(crate) fn clear(&self) {
         self.prefixes
             .lock()
@@ -73,7 +73,7 @@ impl Detail {
             .clear();
     }
 
-    /// One line for each prefix.
+    /// Writes one line for each prefix.
     pub(crate) fn write(&self, out: &mut String) {
         let prefixes = self.prefixes.lock().unwrap_or_else(PoisonError::into_inner);
         for (prefix, [gets, hits, sets, deletes]) in prefixes.iter() {

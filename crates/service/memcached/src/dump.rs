@@ -1,5 +1,5 @@
-//! [`Dump`]: `lru_crawler metadump` and `mgdump`, a few buckets at a time: a dump holds no memory but its place, so it
-//! may be as long as there are items and as slow as its reader.
+//! [`Dump`]: `lru_crawler metadump` and `mgdump`, a few buckets at a time. A dump holds no memory except its position,
+//! so neither many items nor a slow reader costs memory.
 
 use crate::Executor;
 use crate::parse::base64::{self, TEXT_BYTES_MAX};
@@ -7,39 +7,39 @@ use drover_base::Cpu;
 use drover_net::Output;
 use drover_store::{ItemRef, KEY_BYTES_MAX};
 
-/// Buckets of one piece: some 500 items at most, so that no piece is long.
+/// Buckets of one piece: some 500 items at most, so that no piece takes long.
 const PIECE_BUCKETS: u64 = 64;
 
-/// What is told of each item.
+/// Format of a dump's lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// `key= exp= la= cas= fetch= cls= size=`, times in seconds since 1970.
     Meta,
-    /// `mg <key>`, to be sent back.
+    /// `mg <key>`, which a client can send as is.
     Keys,
 }
 
-/// A piece of a dump.
+/// Position of a dump: one piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Dump {
     pub(crate) kind: Kind,
-    /// The next bucket.
+    /// First bucket of this piece.
     pub(crate) bucket: u64,
 }
 
 impl Dump {
-    /// From the first bucket on.
+    /// A dump that starts at the first bucket.
     pub(crate) fn new(kind: Kind) -> Dump {
         Dump { kind, bucket: 0 }
     }
 
-    /// The piece after this one, if there are so many buckets.
+    /// The piece after this one, or `None` if this is the last of `bucket_count` buckets.
     pub(crate) fn next(self, bucket_count: u64) -> Option<Dump> {
         let bucket = self.bucket + PIECE_BUCKETS;
         (bucket < bucket_count).then_some(Dump { bucket, ..self })
     }
 
-    /// As it crosses to another core.
+    /// Encodes the piece for another core.
     pub(crate) fn to_bytes(self) -> [u8; 9] {
         let mut bytes = [u8::from(self.kind == Kind::Keys); 9];
         bytes[1..].copy_from_slice(&self.bucket.to_le_bytes());
@@ -55,7 +55,7 @@ impl Dump {
         })
     }
 
-    /// The line that ends a dump.
+    /// Last line of a dump.
     pub(crate) fn end(self) -> &'static str {
         match self.kind {
             Kind::Meta => "END",
@@ -63,7 +63,7 @@ impl Dump {
         }
     }
 
-    /// Adds the lines of this piece's items that live here.
+    /// Appends the lines of this piece's items on this core.
     pub(crate) fn write<C: Cpu>(self, executor: &mut Executor<'_, C>, output: &mut Output) {
         if self.bucket >= executor.server.settings.bucket_count {
             return;
@@ -76,7 +76,7 @@ impl Dump {
                 let mut key = [0; KEY_BYTES_MAX];
                 let len = item.copy_key(&mut key);
                 if len == 0 {
-                    return; // Its hash is its key: no client of ours could name it.
+                    return; // The item stores only its key's hash, so no memcached client could name it.
                 }
                 line.start(b"");
                 match self.kind {

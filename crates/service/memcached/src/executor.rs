@@ -1,4 +1,4 @@
-//! [`Executor`]: what a step needs of its core; [`Core`]: what stays from step to step.
+//! [`Executor`]: the parts of its core that a step uses; [`Core`]: the state that stays from step to step.
 
 use crate::counters::Holdings;
 use crate::line::LineBuffer;
@@ -7,41 +7,41 @@ use drover_base::Cpu;
 use drover_base::sync::Ordering;
 use drover_store::Partition;
 
-/// What this core keeps for its memcached clients: one for all of its connections.
+/// State of this core for all of its memcached connections.
 #[derive(Debug, Default)]
 pub struct Core {
-    /// What was counted here.
+    /// Counters of this core.
     pub counters: Counters,
     pub(crate) line: LineBuffer,
-    /// Whose requests are executed: number of its connection.
+    /// Number of the connection whose requests are being executed.
     pub(crate) connection: u32,
-    /// What anybody watches, as bits, as of the beginning of the step.
+    /// Bits of all watched event kinds, as of the beginning of the step.
     pub(crate) watched: u32,
-    /// The [resets](Server) it has seen.
+    /// Number of [resets](Server) that this core has done.
     resets: u32,
 }
 
-/// What a step needs of its core. Made anew for each step: it is a handful of references.
+/// The parts of its core that a step uses. Made for each step: it is a handful of references.
 pub struct Executor<'d, C: Cpu> {
-    /// The items that live here.
+    /// The items of this core.
     pub partition: &'d mut Partition,
-    /// The core.
+    /// Handle of the core.
     pub cpu: &'d C,
     /// Seconds since the server's start.
     pub now_s: u32,
-    /// What stays.
+    /// State that stays from step to step.
     pub core: &'d mut Core,
-    /// What all cores share.
+    /// State shared by all cores.
     pub server: &'d Server,
-    /// The way to the others.
+    /// Route to the other cores.
     pub router: &'d mut dyn CoreRouter,
 }
 
 impl<C: Cpu> Executor<'_, C> {
-    /// What is due by the clock. Every entry point calls it; whoever has an idle core may.
+    /// Does what is due by the clock. Every entry point calls it; an idle core may call it too.
     #[inline]
     pub fn begin_step(&mut self) {
-        // Relaxed: who counts a command too much or too few around a reset cannot be told.
+        // Relaxed: nobody can observe whether a command near a reset is counted before or after it.
         let resets = self.server.resets.load(Ordering::Relaxed);
         if resets != self.core.resets {
             self.core.resets = resets;
@@ -58,7 +58,7 @@ impl<C: Cpu> Executor<'_, C> {
         }
     }
 
-    /// Forgets everything: now, or when `at_s` is reached. The last one counts.
+    /// Flushes all items: now, or when `at_s` is reached. The last call wins.
     pub(crate) fn flush(&mut self, at_s: u32) {
         let is_due = at_s <= self.now_s;
         self.partition.set_clear_at_s((!is_due).then_some(at_s));
@@ -67,15 +67,15 @@ impl<C: Cpu> Executor<'_, C> {
         }
     }
 
-    /// Shows this core's numbers to the others: at the end of a step in which something was done, before its replies
-    /// leave. Cost: four lines written.
+    /// Publishes this core's numbers: at the end of a step that did something, before its replies leave. Cost: four
+    /// cache lines written.
     pub fn publish(&self) {
         if let Some(board) = self.server.boards.get(self.router.own()) {
             board.publish(&self.core.counters, &self.partition.stats().into());
         }
     }
 
-    /// `stats reset`: on this core now, on others with their next step; what they show is 0 at once.
+    /// `stats reset`: this core resets now, the others at their next step; the published numbers are 0 at once.
     pub(crate) fn reset_counters(&mut self) {
         self.server.resets.fetch_add(1, Ordering::Relaxed);
         self.begin_step();
@@ -85,7 +85,7 @@ impl<C: Cpu> Executor<'_, C> {
         self.server.detail.clear();
     }
 
-    /// The numbers of all cores: this one's as of now, the others' as they published them last.
+    /// The numbers of all cores: this core's current ones, and the last published ones of the others.
     pub(crate) fn totals(&self) -> (Counters, Holdings) {
         let (mut counters, mut holdings) = (self.core.counters, Holdings::from(self.partition.stats()));
         for (core, board) in self.server.boards.iter().enumerate() {

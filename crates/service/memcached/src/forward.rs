@@ -1,22 +1,22 @@
-//! What crosses from core to core: the hash of the key, what kind of request it is, and the request.
+//! Messages between cores: the hash of the key, the kind of request, and the request.
 //!
 //! | offset | size | field | |
 //! |---|---|---|---|
 //! | 0 | 16 | hash | of the key, [`KeyHash::to_bytes`]; zero if the request is about no single key |
 //! | 16 | 1 | kind | see below |
-//! | 17 | 4 | connection | for those who watch, the lower half of its number; 0: none |
+//! | 17 | 4 | connection | lower half of its number, for watchers; 0: none |
 //! | 21 | | body | |
 //!
 //! | kind | body | reply |
 //! |---|---|---|
-//! | `r` | a request about one key, as its client wrote it, value included | as the client gets it |
-//! | `v` | with_cas (1), touch (1), expiry (4), the key: one key of a fetch | `VALUE ...`, or nothing |
+//! | `r` | a request about one key, as its client wrote it, value included | the client's reply |
+//! | `v` | with_cas (1), touch (1), expiry (4), the key: one key of a fetch | `VALUE ...` or nothing |
 //! | `x` | drop_old (1), the key: its new value was too large | nothing |
-//! | `f` | seconds since the server's start (4): forget all, then; 0 = now | nothing |
+//! | `f` | seconds since the server's start (4) at which to flush all; 0 = now | nothing |
 //! | `d` | kind of dump (1), first bucket (8), buckets (8) | lines of a dump |
 //!
-//! Numbers are little-endian. The request is parsed a second time where it arrives: that costs less than a second
-//! format of every command would, and needs no trust.
+//! Numbers are little-endian. The receiving core parses the request again: that costs less than a second format for
+//! every command, and needs no trust.
 
 use crate::Executor;
 use crate::dump::Dump;
@@ -27,7 +27,7 @@ use drover_base::{Cpu, KeyHash};
 use drover_net::Output;
 use drover_store::{Hint, Key};
 
-/// Bytes before the body.
+/// Bytes of the head, before the body.
 pub(crate) const HEAD_BYTES: usize = 21;
 
 /// The head of a message on behalf of a connection.
@@ -53,8 +53,7 @@ pub(crate) fn fetch_bytes(fetch: Fetch) -> [u8; 6] {
     bytes
 }
 
-/// The hash of the key that a message is about: for prefetches before [`Executor::serve`]. `None` if it is about no single
-/// key.
+/// Hash of the key in a message, for prefetches before [`Executor::serve`]. `None`: the message concerns no single key.
 pub fn key_hash(message: &[u8]) -> Option<KeyHash> {
     let (head, _) = message.split_first_chunk::<HEAD_BYTES>()?;
     let about_a_key = matches!(head[16], b'r' | b'v' | b'x');
@@ -62,20 +61,20 @@ pub fn key_hash(message: &[u8]) -> Option<KeyHash> {
 }
 
 impl<C: Cpu> Executor<'_, C> {
-    /// A message will be served soon: asks for its key's bucket.
+    /// Prefetches the bucket of a message that will be served soon.
     pub fn prefetch(&self, message: &[u8]) {
         if let Some(hash) = key_hash(message) {
             self.partition.prefetch_bucket(self.cpu, hash, false);
         }
     }
 
-    /// Asks for the item that a foreseen message is about.
+    /// Prefetches the item of a message that will be served soon.
     pub fn hint(&self, message: &[u8]) -> Hint {
         key_hash(message).map_or(Hint::NONE, |hash| self.partition.prefetch_item(self.cpu, hash))
     }
 
-    /// Answers a message of another core: its reply is added to `output`, and may be empty. A message that no core would
-    /// send is answered by `SERVER_ERROR`. `hint` is what a prefetch said about its [`key_hash`], if there was one.
+    /// Answers a message of another core: appends the reply, which may be empty, to `output`. The reply to a malformed
+    /// message is `SERVER_ERROR`. `hint` is the result of the prefetch for its [`key_hash`], if there was one.
     pub fn serve(&mut self, message: &[u8], hint: Hint, output: &mut Output) {
         self.begin_step();
         if self.try_serve(message, hint, output).is_none() {
@@ -115,8 +114,11 @@ impl<C: Cpu> Executor<'_, C> {
         Some(())
     }
 
-    /// Sends a request about one key to `core`; its reply will fill a pending reply in `output`. Errors: there is no space on the
-    /// way; nothing was sent then. `input` is the request as it came.
+    /// Sends a request about one key to `core`; its reply will fill a pending reply in `output`. `input` is the request
+    /// as received.
+    ///
+    /// # Errors
+    /// The ring is full; nothing was sent.
     pub(crate) fn send(
         &mut self,
         core: usize,
@@ -128,7 +130,7 @@ impl<C: Cpu> Executor<'_, C> {
         let connection = self.core.connection;
         match request {
             Request::TooLarge(large) => {
-                // Only its value before it is over there.
+                // Only the old value of the key is on the other core.
                 let mut send = |key: &[u8]| {
                     let pieces = [
                         &head(hash, b'x', connection)[..],
@@ -150,7 +152,7 @@ impl<C: Cpu> Executor<'_, C> {
         }
     }
 
-    /// Sends a message and leaves a pending reply for its reply.
+    /// Sends a message and leaves a pending reply for the answer.
     pub(crate) fn send_pieces(
         &mut self,
         core: usize,
@@ -162,7 +164,7 @@ impl<C: Cpu> Executor<'_, C> {
         Ok(())
     }
 
-    /// The hash of the key that a request is about: of the first, if it is a fetch. `None`: it is about none.
+    /// Hash of the request's key (of the first key of a fetch). `None`: the request has no key.
     pub(crate) fn hash_of(&self, request: &Request<'_>) -> Option<KeyHash> {
         let hasher = &self.server.hasher;
         Some(match *request {

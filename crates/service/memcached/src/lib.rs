@@ -1,13 +1,13 @@
 //! memcached's text and meta protocol over a partition of the store: parsing, execution and replies, without I/O.
 //!
-//! It knows no sockets and no clock: bytes come in, bytes go out, and what a step needs of its core is given to it. The
-//! binary protocol is refused with a line, UDP is not spoken. What differs from memcached is in
-//! [a section below](#what-differs-from-memcached).
+//! The crate knows no sockets and no clock: bytes come in, bytes go out, and the caller passes in what a step needs of
+//! its core. The binary protocol is refused with a line; UDP is not supported. The differences from memcached are in [a
+//! section below](#what-differs-from-memcached).
 //!
-//! - [`Session`] is one connection: a [`Protocol`](drover_net::Protocol) that is shown input and adds replies.
-//! - [`Executor`] is what a step needs of its core: the partition, the time, [`Core`] (what stays), [`Server`] (what all
-//!   cores share), and the way to the cores where other keys live ([`CoreRouter`], of which [`Rings`] is one).
-//! - [`parse::parse`] makes a [`Request`](request::Request) of the start of an input; the request borrows from it.
+//! - [`Session`] is one connection: a [`Protocol`](drover_net::Protocol) that reads input and appends replies.
+//! - [`Executor`] holds the parts of its core that a step uses: the partition, the time, [`Core`] (state that stays),
+//!   [`Server`] (state that all cores share), and a [`CoreRouter`] to the cores of other keys (such as [`Rings`]).
+//! - [`parse::parse`] parses a [`Request`](request::Request) at the start of an input; the request borrows from it.
 //!
 //! ```
 //! use drover_base::HashSeed;
@@ -28,7 +28,7 @@
 //!     now_s: 100,
 //!     core: &mut core,
 //!     server: &server,
-//!     elsewhere: &mut SingleCore,
+//!     router: &mut SingleCore,
 //! };
 //! let input = b"set greeting 0 0 5\r\nhello\r\nget greeting\r\nmg gree";
 //! let advance = session.advance(&mut executor, input, &mut output);
@@ -42,24 +42,24 @@
 //!
 //! A request about a key allocates nothing, locks nothing and reads no clock (`tests/it/no_allocation.rs`). Its line is
 //! read twice, once for its end and once for its words; its value is copied once, from the input into the item or from
-//! the item into the output. Requests that came together, and the keys of a multiget, are executed 32 at a time in
-//! three passes, so that their memory is asked for before it is needed. `stats` and what else people ask for now and
-//! then is built as a string. `stats detail on` costs a lock per request until it is off.
+//! the item into the output. Pipelined requests and the keys of a multiget are executed 32 at a time in three passes,
+//! so that their memory is prefetched. `stats` and other rare commands build a string. `stats detail on` costs a lock
+//! per request until it is off.
 //!
 //! # What differs from memcached
 //!
 //! Its behaviour is that of 1.6.18, to the byte (`tests/it/transcripts.rs` holds the same conversations with it), but:
 //!
-//! - of later versions, `E` (the CAS that an item gets) and `x` of `md` are understood, and `me` tells seconds left as
-//!   a positive number;
-//! - a line of more than [16 KiB](parse::LINE_BYTES_MAX) that is no `get` or `gets` is answered by
-//!   `CLIENT_ERROR line too long`; memcached hangs up without a word, from 2 KiB on if it comes in pieces;
-//! - a key too long in a multiget is an error of that command alone; memcached drops replies to earlier ones of the same
-//!   read, too;
-//! - whether a key is binary is not remembered: flag `k` tells it as base64 if the request gave it so;
-//! - last access is noted to the second with every access, not about once a minute;
-//! - there are no slab classes and nothing crawls: what concerns them is answered so that tools work, and changes
-//!   nothing. Memory is laid out at the start, so `cache_memlimit` takes only the size it is.
+//! - of later versions, it has `E` (the CAS to give an item) and `x` of `md`, and `me` returns seconds left as a
+//!   positive number;
+//! - a line of more than [16 KiB](parse::LINE_BYTES_MAX) that is not a `get` or `gets` is answered by `CLIENT_ERROR
+//!   line too long`; memcached closes the connection without a reply, from 2 KiB on if the line comes in pieces;
+//! - a key too long in a multiget is an error of that command alone; memcached also drops replies to earlier commands
+//!   of the same read;
+//! - items do not record whether their key is binary: flag `k` returns it as base64 if the request gave it so;
+//! - every access updates the last access time, to the second, not about once a minute;
+//! - there are no slab classes and no crawler: commands about them are answered so that tools work, and change nothing.
+//!   Memory is laid out at the start, so `cache_memlimit` accepts only the current size.
 //!
 //! Source: the protocol as memcached 1.6.18 documents and speaks it *(read in public code)*.
 #![forbid(unsafe_code)]

@@ -1,22 +1,22 @@
-//! [`LineBuffer`]: a reply's first line while it is built; numbers as text, without allocation.
+//! [`LineBuffer`]: a reply's first line under construction; numbers as text, without allocation.
 
-/// Digits of a number, two at a time.
+/// Digits of the numbers 00 to 99.
 const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
 2021222324252627282930313233343536373839\
 4041424344454647484950515253545556575859\
 6061626364656667686970717273747576777879\
 8081828384858687888990919293949596979899";
 
-/// The most digits that a number of 64 bits has.
+/// Maximum number of digits of a 64-bit number.
 pub(crate) const DIGITS_MAX: usize = 20;
 
-/// Digits of `value`.
+/// Number of digits of `value`.
 #[inline]
 pub(crate) fn digits(value: u64) -> usize {
     value.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
-/// Writes `value` to all of `out`, which has as many bytes as it has [`digits`].
+/// Writes `value` to all of `out`, whose length must be its number of [`digits`].
 #[inline]
 pub(crate) fn write_number(mut value: u64, out: &mut [u8]) {
     let mut at = out.len();
@@ -31,7 +31,7 @@ pub(crate) fn write_number(mut value: u64, out: &mut [u8]) {
     }
 }
 
-/// Adds a key as URIs show it: lists and logs have one word for each.
+/// Appends a key escaped as in URIs, so that it is one word in lists and logs.
 pub(crate) fn push_escaped(line: &mut LineBuffer, key: &[u8]) {
     for &byte in key {
         match byte {
@@ -44,10 +44,10 @@ pub(crate) fn push_escaped(line: &mut LineBuffer, key: &[u8]) {
     }
 }
 
-/// The longest first line: `VA`, a key of 250 bytes in base64, and every flag there is.
+/// Maximum length of a first line: `VA`, a key of 250 bytes in base64, and every flag.
 const LINE_BYTES: usize = 1024;
 
-/// A line being built. One per core, kept.
+/// A line under construction. Each core keeps one.
 #[derive(Debug)]
 pub(crate) struct LineBuffer {
     bytes: Box<[u8; LINE_BYTES]>,
@@ -64,14 +64,14 @@ impl Default for LineBuffer {
 }
 
 impl LineBuffer {
-    /// Begins anew with `bytes`.
+    /// Starts a new line with `bytes`.
     #[inline]
     pub(crate) fn start(&mut self, bytes: &[u8]) -> &mut LineBuffer {
         self.len = 0;
         self.push(bytes)
     }
 
-    /// Adds bytes.
+    /// Appends bytes.
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) -> &mut LineBuffer {
         self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
@@ -79,7 +79,7 @@ impl LineBuffer {
         self
     }
 
-    /// Adds a number.
+    /// Appends a number.
     #[inline]
     pub(crate) fn number(&mut self, value: u64) -> &mut LineBuffer {
         let len = digits(value);
@@ -88,13 +88,13 @@ impl LineBuffer {
         self
     }
 
-    /// Adds a space, the letter of a flag and its number.
+    /// Appends a space, the letter of a flag and its number.
     #[inline]
     pub(crate) fn flag(&mut self, letter: u8, value: u64) -> &mut LineBuffer {
         self.push(&[b' ', letter]).number(value)
     }
 
-    /// What was added.
+    /// Bytes of the line.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]

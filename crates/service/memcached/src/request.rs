@@ -1,15 +1,15 @@
-//! [`Request`]: what a client asked for, borrowed from its input.
+//! [`Request`]: a client's request, borrowed from its input.
 
-/// How a classic fetch answers and what it does besides.
+/// Options of a classic fetch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fetch {
-    /// `gets`, `gats`: tell the CAS too.
+    /// `gets`, `gats`: return the CAS too.
     pub with_cas: bool,
-    /// `gat`, `gats`: give what is found this expiry.
+    /// `gat`, `gats`: new expiry of the items found.
     pub touch: Option<Expiry>,
 }
 
-/// Which storing command it is.
+/// A classic storing command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "named as the commands")]
 pub enum StoreMode {
@@ -21,22 +21,22 @@ pub enum StoreMode {
     Cas,
 }
 
-/// An expiry as a client gives it: 0 never, negative already over, up to 30 days relative, above that seconds since
+/// An expiry as clients give it: 0 never, negative already expired, up to 30 days relative, above that seconds since
 /// 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Expiry(pub i32);
 
 impl Expiry {
-    /// The longest relative one, in seconds.
+    /// Longest relative expiry, in seconds.
     const RELATIVE_MAX: i32 = 30 * 24 * 3600;
 
-    /// The same in seconds since the server's start, 0 = never, given that it is `now_s` since a start at `start_unix_s`
-    /// (seconds since 1970).
+    /// Converts to seconds since the server's start, 0 = never. The current time is `now_s` seconds after a start at
+    /// `start_unix_s` (seconds since 1970).
     #[inline]
     pub fn to_server_s(self, now_s: u32, start_unix_s: u64) -> u32 {
         match self.0 {
             0 => 0,
-            // The first second after the start: over, for everyone who asks later.
+            // The first second after the start: expired for every later request.
             ..0 => 1,
             1..=Expiry::RELATIVE_MAX => now_s.saturating_add(self.0 as u32),
             _ => match (self.0 as u64).checked_sub(start_unix_s) {
@@ -50,23 +50,23 @@ impl Expiry {
 /// A classic storing command with its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Store<'a> {
-    /// Which.
+    /// The command.
     pub mode: StoreMode,
-    /// Under which key.
+    /// The key.
     pub key: &'a [u8],
-    /// The client's, kept for it.
+    /// The client's flags, stored with the item.
     pub flags: u32,
-    /// When it goes.
+    /// Expiry of the item.
     pub expiry: Expiry,
-    /// `cas`: the CAS it must have.
+    /// `cas`: the CAS that the item must have.
     pub cas: u64,
     /// The value.
     pub value: &'a [u8],
-    /// No answer.
+    /// Whether the client wants no reply.
     pub noreply: bool,
 }
 
-/// Which meta command.
+/// A meta command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "named as the commands")]
 pub enum MetaKind {
@@ -87,16 +87,16 @@ impl Letters {
         1 << (letter & 63)
     }
 
-    /// Adds `letter`; says whether it is new.
+    /// Adds `letter`; returns whether it is new.
     #[inline]
     pub(crate) fn add(&mut self, letter: u8) -> bool {
-        // Letters alone: upper and lower case differ in bit 5, which bits 0-5 keep.
+        // Only letters: upper and lower case differ in bit 5, which bits 0-5 keep.
         let is_new = self.0 & Letters::bit(letter) == 0;
         self.0 |= Letters::bit(letter);
         is_new
     }
 
-    /// Whether `letter` is there.
+    /// Whether `letter` is in the set.
     #[inline]
     pub fn has(self, letter: u8) -> bool {
         self.0 & Letters::bit(letter) != 0
@@ -106,63 +106,63 @@ impl Letters {
 /// A meta command about one key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Meta<'a> {
-    /// Which.
+    /// The command.
     pub kind: MetaKind,
-    /// The key as it was written: base64 if flag `b` is there.
+    /// The key as written: base64 if flag `b` is set.
     pub key: &'a [u8],
-    /// All flags as they were written, in order, for the reply.
+    /// All flags as written, in order, for the reply.
     pub flags: &'a [u8],
-    /// Which are there.
+    /// Letters of the flags that are set.
     pub letters: Letters,
-    /// `T`.
+    /// Flag `T`: new expiry.
     pub expiry: Expiry,
-    /// `N`.
+    /// Flag `N`: expiry of an item created on a miss.
     pub vivify: Expiry,
-    /// `R`.
+    /// Flag `R`: remaining time below which the item is to be recached.
     pub recache: Expiry,
-    /// `F`.
+    /// Flag `F`: client flags.
     pub client_flags: u32,
-    /// `C`.
+    /// Flag `C`: the CAS that the item must have.
     pub cas: u64,
-    /// `E`.
+    /// Flag `E`: the CAS to give the item.
     pub new_cas: u64,
-    /// `J`.
+    /// Flag `J`: initial number on a miss.
     pub initial: u64,
-    /// `D`.
+    /// Flag `D`: number to add or subtract.
     pub delta: u64,
-    /// `M`; 0 if it is not there.
+    /// Flag `M`: mode; 0 if absent.
     pub mode: u8,
     /// The value of `ms`.
     pub value: &'a [u8],
 }
 
 impl Meta<'_> {
-    /// Whether flag `letter` is there.
+    /// Whether flag `letter` is set.
     #[inline]
     pub fn has(&self, letter: u8) -> bool {
         self.letters.has(letter)
     }
 }
 
-/// A value that is over the limit. Its bytes are to be skipped.
+/// A storing command whose value is over the limit. The value's bytes are to be skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooLarge<'a> {
-    /// The key, as it was written.
+    /// The key as written.
     pub key: &'a [u8],
-    /// It is base64.
+    /// Whether the key is base64.
     pub binary: bool,
-    /// What is under the key must go, lest a stale value outlive the one refused.
+    /// Whether to remove the stored item, lest a stale value outlive the one refused.
     pub drop_old: bool,
-    /// No answer.
+    /// Whether the client wants no reply.
     pub noreply: bool,
 }
 
-/// What a client asked for.
+/// A client's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request<'a> {
     /// `get`, `gets`, `gat`, `gats`.
     Fetch {
-        /// Which.
+        /// Options of the fetch.
         fetch: Fetch,
         /// The rest of the line: keys between spaces, at least one.
         keys: &'a [u8],
@@ -171,36 +171,36 @@ pub enum Request<'a> {
     Store(Store<'a>),
     /// `delete`.
     Delete {
-        /// What.
+        /// The key.
         key: &'a [u8],
-        /// No answer.
+        /// Whether the client wants no reply.
         noreply: bool,
     },
     /// `incr`, `decr`.
     Arithmetic {
-        /// What.
+        /// The key.
         key: &'a [u8],
-        /// By how much.
+        /// Number to add or subtract.
         delta: u64,
-        /// `incr`.
+        /// True for `incr`.
         up: bool,
-        /// No answer.
+        /// Whether the client wants no reply.
         noreply: bool,
     },
     /// `touch`.
     Touch {
-        /// What.
+        /// The key.
         key: &'a [u8],
-        /// Until when.
+        /// New expiry.
         expiry: Expiry,
-        /// No answer.
+        /// Whether the client wants no reply.
         noreply: bool,
     },
     /// `mg`, `ms`, `md`, `ma`, `me`.
     Meta(Meta<'a>),
     /// A storing command whose value is over the limit.
     TooLarge(TooLarge<'a>),
-    /// About no key: `mn`, `flush_all`, `stats`, `version`, `quit` ...; the whole line without its end.
+    /// A command without a key: `mn`, `flush_all`, `stats`, `version`, `quit` ...; the whole line without its end.
     General(&'a [u8]),
 }
 

@@ -5,12 +5,12 @@
 //!   session --send--> Outbound --- requests 0 -> 1 ---> Inbound --serve--> its partition
 //!   sockets <--fill-- Inbound  <--- replies 1 -> 0 ---'
 //! ```
-//! A message is the pending reply that its reply fills (16 bytes) and what is described in [`forward`](crate::forwarding); a reply
-//! is the pending reply again and the reply. So nobody remembers anything about requests under way: a connection that is gone
-//! when its reply comes has no pending reply for it.
+//! A message is its pending reply (16 bytes) and a body as in [`forward`](crate::forward); a reply is the same pending
+//! reply and the reply's bytes. So no core keeps state about requests under way: a reply to a closed connection finds
+//! no pending reply and is dropped.
 //!
-//! Nothing can lock up. Replies that come are always taken; requests are taken unless the reply to an earlier one of the
-//! same core still waits for space, of which there is some as soon as that core takes its replies. A core holds at most
+//! The rings cannot deadlock. A core always takes replies; it takes requests unless its reply to an earlier request of
+//! the same core still waits for space, and space appears as soon as that core takes its replies. A core holds at most
 //! one such reply per other core.
 
 use crate::{CoreRouter, RouteFull};
@@ -23,34 +23,37 @@ use drover_verbs::Waker;
 use std::io::IoSlice;
 use std::sync::{Arc, OnceLock};
 
-/// Bytes of a pending reply before a message.
+/// Bytes of the pending reply before a message.
 const HOLE_BYTES: usize = 16;
-/// Replies that one step takes from one ring: about what a connection may have in its turn.
+/// Replies that one step takes from one ring: about the requests of one connection's turn.
 const REPLIES: usize = 64;
-/// Requests whose memory is asked for together, and the bytes from which on there are enough of them.
+/// Maximum number of requests that are prefetched together; a batch also ends at [`BATCH_BYTES`].
 const BATCH_MAX: usize = 16;
 const BATCH_BYTES: usize = 16 << 10;
-/// Such batches that one step takes from one ring.
+/// Request batches that one step takes from one ring.
 const BATCHES: usize = 4;
-/// What is replied for a request that made its core panic.
+/// Reply to a request whose execution panicked.
 const PANICKED: &[u8] = b"SERVER_ERROR internal error\r\n";
 
-/// How another core's sleep is ended, once that core has said so.
+/// Waker of another core, set once that core has provided it.
 type Bell = Arc<OnceLock<Waker>>;
 
-/// One core's ends of all its rings.
+/// All ring ends of one core.
 #[derive(Debug)]
 pub struct Rings {
-    /// For the core's sessions.
+    /// Sends requests of the core's sessions.
     pub outbound: Outbound,
-    /// For the core itself, to step.
+    /// Receives requests and replies; the core steps it.
     pub inbound: Inbound,
     bell: Bell,
 }
 
 impl Rings {
-    /// The rings between `core_count` cores, for each core its ends, in order. Each ring has `ring_bytes`, a power of
-    /// two of at least 64; there are two per ordered pair of cores. Errors: [`AllocError`].
+    /// The rings between `core_count` cores, as one set of ends per core, in order. Each ring has `ring_bytes`, a power
+    /// of two of at least 64; there are two rings per ordered pair of cores.
+    ///
+    /// # Errors
+    /// [`AllocError`].
     pub fn between(core_count: usize, ring_bytes: usize) -> Result<Vec<Rings>, AllocError> {
         let mut all: Vec<Rings> = (0..core_count).map(|own| Rings::none(own, core_count)).collect();
         for from in 0..core_count {
@@ -89,7 +92,7 @@ impl Rings {
         }
     }
 
-    /// From now on `waker` is called when something arrives: it ends this core's sleep. Only the first call counts.
+    /// Sets the waker that ends this core's sleep when something arrives. Only the first call counts.
     pub fn set_waker(&self, waker: Waker) {
         let _ = self.bell.set(waker);
     }
@@ -104,23 +107,24 @@ fn ringer(bell: &Bell) -> Waker {
     })
 }
 
-/// Requests on their way out: the [`CoreRouter`] of a core.
+/// Outgoing requests: the [`CoreRouter`] of a core.
 #[derive(Debug)]
 pub struct Outbound {
     own: usize,
-    /// By core; none to this one.
+    /// Producers by core; `None` for this core.
     requests: Vec<Option<RingProducer>>,
-    /// A request found no space since [`has_space_again`](Outbound::has_space_again) was last true.
+    /// A request found its ring full since [`has_space_again`](Outbound::has_space_again) was last true.
     refused: bool,
 }
 
 impl Outbound {
-    /// Shows the other cores what was sent. To be called after each batch of work, or nothing arrives.
+    /// Makes sent messages visible to the other cores. The caller calls it after each batch of work; nothing arrives
+    /// before.
     pub fn publish(&mut self) {
         self.requests.iter_mut().flatten().for_each(RingProducer::publish);
     }
 
-    /// Whether a request that was refused is worth another try. True once; then those who wait for others go on.
+    /// Whether to retry refused requests. Returns true once, then the sessions that wait for other cores go on.
     pub fn has_space_again(&mut self) -> bool {
         let again = self.refused && self.requests.iter().flatten().any(RingProducer::has_new_space);
         self.refused &= !again;
@@ -148,7 +152,7 @@ impl CoreRouter for Outbound {
             return Err(RouteFull);
         };
         let pending_reply = hole_bytes(pending_reply);
-        // The pieces behind the pending reply, without a list made for each message: requests come in one to three.
+        // Requests have one to three pieces after the pending reply: this avoids a list per message.
         let sent = match *pieces {
             [a] => ring.push(&[&pending_reply, a]),
             [a, b] => ring.push(&[&pending_reply, a, b]),
@@ -156,7 +160,7 @@ impl CoreRouter for Outbound {
             _ => ring.push(&[&pending_reply, &pieces.concat()]),
         };
         sent.map_err(|_| {
-            // What is there must be seen for space to come.
+            // The other core must see the messages before it can free space.
             ring.publish();
             self.refused = true;
             RouteFull
@@ -164,54 +168,55 @@ impl CoreRouter for Outbound {
     }
 }
 
-/// What a core does with what arrives.
+/// Handles the messages that arrive at a core.
 pub trait Receiver {
-    /// This request will be served soon: asks for its key's bucket.
+    /// Prefetches the bucket of a request that will be served soon.
     fn prefetch(&mut self, message: &[u8]) {
         let _ = message;
     }
 
-    /// A while later: looks at the bucket and asks for the item.
+    /// Called after `prefetch`: looks at the bucket and prefetches the item.
     fn hint(&mut self, message: &[u8]) -> Hint {
         let _ = message;
         Hint::NONE
     }
 
-    /// Answers another core's request: its reply is added to `reply`.
+    /// Answers another core's request: appends the reply to `reply`.
     fn serve(&mut self, message: &[u8], hint: Hint, reply: &mut Output);
 
-    /// A reply to one of this core's own requests. The connection may be gone.
+    /// Handles a reply to one of this core's own requests. The connection may be closed.
     fn fill(&mut self, pending_reply: PendingReply, reply: &[u8]);
 }
 
-/// Requests and replies that arrive at a core.
+/// Incoming requests and replies of a core.
 #[derive(Debug)]
 pub struct Inbound {
     peers: Vec<RingPair>,
     replies: Vec<RingConsumer>,
-    /// The message at hand.
+    /// Bytes of the current message.
     scratch: Vec<u8>,
-    /// Whose request is being served, and the pending reply for its reply: still there after a panic.
+    /// Core and pending reply of the request being served, kept for recovery after a panic.
     serving: Option<(usize, PendingReply)>,
 }
 
-/// Another core's requests, and the way back.
+/// Incoming requests of another core, and the ring for replies to it.
 #[derive(Debug)]
 struct RingPair {
     requests: RingConsumer,
     replies: RingProducer,
-    /// A reply that found no space.
+    /// A reply that found the ring full.
     held: Option<Vec<u8>>,
-    /// Requests taken together, so that no memory access waits, as those of a connection are. Their memory stays.
+    /// Requests taken together for prefetching, as in a session's batch. The buffers are kept.
     batch: Vec<(Vec<u8>, Hint)>,
-    /// Of them are requests, and of those were served.
+    /// Number of requests in the batch, and of those already served.
     taken: usize,
     served: usize,
 }
 
 impl Inbound {
-    /// Takes what has arrived, at most a batch per core. Says whether there was anything. `reply` is empty before and after: one of this core's own, kept from step to step
-    /// for its memory. Cost without messages: a load per ring of a line that nobody writes.
+    /// Handles what has arrived, at most a batch per core. Returns whether there was anything. `reply` is empty before
+    /// and after; the caller keeps it to reuse its memory. Cost without messages: per ring, a load of a cache line that
+    /// no core is writing.
     pub fn step(&mut self, receiver: &mut impl Receiver, reply: &mut Output) -> bool {
         let mut busy = false;
         for ring in &mut self.replies {
@@ -255,14 +260,14 @@ impl Inbound {
         busy
     }
 
-    /// Whether a reply waits for a core that does not take what it was sent: nothing tells when it does, so whoever
-    /// sleeps looks again soon.
+    /// Whether a reply waits for space in a ring. No wake-up comes when the other core makes space, so the caller must
+    /// not sleep long.
     pub fn owes(&self) -> bool {
         self.peers.iter().any(|peer| peer.held.is_some())
     }
 
-    /// After a panic in [`step`](Inbound::step): the request that caused it is answered by an error, for its client
-    /// waits; the others go on. What was in the reply at hand is worth nothing.
+    /// Called after a panic in [`step`](Inbound::step): answers the request that caused it with an error and goes on
+    /// with the others. The partial reply is discarded.
     pub fn recover(&mut self) {
         if let Some((index, pending_reply)) = self.serving.take() {
             let peer = &mut self.peers[index];
@@ -274,8 +279,8 @@ impl Inbound {
 }
 
 impl RingPair {
-    /// Makes sure that there is something to serve; false if nothing came. In three passes, of which the third is to
-    /// serve it: ask for buckets, ask for items.
+    /// Ensures that there is a request to serve; returns false if none came. Batches have three passes: prefetch
+    /// buckets, prefetch items, and (in the caller) serve.
     fn gather(&mut self, receiver: &mut impl Receiver) -> bool {
         if self.served < self.taken {
             return true;
@@ -288,7 +293,7 @@ impl RingPair {
             }
             let (message, hint) = &mut self.batch[self.taken];
             if message.capacity() > BATCH_BYTES {
-                // What one long value took is not kept for ever.
+                // Frees the memory of a long value.
                 *message = Vec::new();
             }
             if !self.requests.pop(message) {
@@ -307,7 +312,7 @@ impl RingPair {
         self.taken > 0
     }
 
-    /// The next of the batch, unless the reply to the one before still waits for space.
+    /// The next request of the batch, unless the reply to an earlier one still waits for space.
     fn next_request(&mut self) -> Option<usize> {
         let nth = self.served;
         let goes_on = nth < self.taken && self.held.is_none();
@@ -315,7 +320,7 @@ impl RingPair {
         goes_on.then_some(nth)
     }
 
-    /// Sends what is in `reply`, which is empty afterwards.
+    /// Sends `reply` and empties it.
     fn answer(&mut self, pending_reply: PendingReply, reply: &mut Output) {
         let pending_reply = hole_bytes(pending_reply);
         if let Some(bytes) = reply.only_piece() {
@@ -341,7 +346,7 @@ impl RingPair {
         self.send_held();
     }
 
-    /// Whether there was one and it found space.
+    /// Sends the held reply. Returns whether there was one and it found space.
     fn send_held(&mut self) -> bool {
         let Some(message) = self.held.take() else {
             return false;
@@ -361,7 +366,7 @@ fn hole_bytes(pending_reply: PendingReply) -> [u8; HOLE_BYTES] {
     bytes
 }
 
-/// A message's pending reply and the rest.
+/// Splits a message into its pending reply and its body.
 fn split(message: &[u8]) -> (PendingReply, &[u8]) {
     let word = |at: usize| message[at..at + 8].try_into().map(u64::from_le_bytes);
     let pending_reply = PendingReply {

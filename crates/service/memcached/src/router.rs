@@ -1,33 +1,36 @@
-//! [`CoreRouter`]: the way to the other cores of a server.
+//! [`CoreRouter`]: sends requests to the other cores of a server.
 
 use drover_base::KeyHash;
 use drover_net::PendingReply;
 
-/// There is no space on the way to that core at the moment. The request was not sent; the connection waits for
+/// The ring to that core is full. The request was not sent; the connection waits for
 /// [`Need::Others`](drover_net::Need::Others).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RouteFull;
 
-/// Where keys live, and how a request gets there. What crosses are bytes of [`forward`](crate::forwarding); the core
-/// that receives them calls [`Executor::serve`](crate::Executor::serve), whose reply comes back to fill the pending reply, be it empty.
+/// Maps keys to cores and sends requests to them. Messages are encoded as in [`forward`](crate::forward); the receiving
+/// core calls [`Executor::serve`](crate::Executor::serve), whose reply, even an empty one, fills the pending reply.
 ///
-/// Requests to one core arrive in the order they were sent, and so do their replies.
+/// Requests to one core arrive in the order they were sent, as do their replies.
 pub trait CoreRouter {
-    /// Cores of this server.
+    /// Number of cores of this server.
     fn core_count(&self) -> usize;
 
-    /// Which of them this is.
+    /// Index of this core.
     fn own(&self) -> usize;
 
-    /// Which core owns the key.
+    /// Index of the core that owns the key.
     fn core_of(&self, hash: KeyHash) -> usize;
 
-    /// Sends one message, `pieces` one after the other, to `core`, which is not this one. Its reply fills `pending_reply`.
-    /// Errors: [`RouteFull`]; nothing was sent then.
+    /// Sends one message, the concatenation of `pieces`, to `core`, which is not this one. Its reply fills
+    /// `pending_reply`.
+    ///
+    /// # Errors
+    /// [`RouteFull`]; nothing was sent.
     fn send(&mut self, core: usize, pending_reply: PendingReply, pieces: &[&[u8]]) -> Result<(), RouteFull>;
 }
 
-/// A server of one core: everything is here.
+/// Router of a server with one core.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct SingleCore;
 

@@ -1,4 +1,4 @@
-//! [`Server`]: what all cores of a server share; [`ServerHooks`]: what the program around it does for it.
+//! [`Server`]: state that all cores of a server share; [`ServerHooks`]: services of the surrounding program.
 
 use crate::counters::Board;
 use crate::detail::Detail;
@@ -8,28 +8,28 @@ use drover_base::sync::AtomicU32;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// What all cores know alike. Made once, read by all.
+/// State that all cores share.
 pub struct Server {
-    /// Hashes keys, as native clients do.
+    /// Hashes keys as native clients do.
     pub hasher: KeyHasher,
-    /// Wall-clock time at which `now_s` was 0, in seconds since 1970: absolute expiry times are held against it.
+    /// Wall-clock time at which `now_s` was 0, in seconds since 1970; absolute expiry times are relative to it.
     pub start_unix_s: u64,
-    /// Of each core, by its number.
+    /// Boards of the cores, by core index.
     pub boards: Vec<Arc<Board>>,
     /// Limits and switches.
     pub settings: Settings,
-    /// The program.
+    /// Services of the surrounding program.
     pub host: Box<dyn ServerHooks>,
-    /// `stats detail`.
+    /// Counts of `stats detail`.
     pub detail: Detail,
-    /// `watch`.
+    /// Connections that `watch`.
     pub watchers: Arc<Watchers>,
-    /// How often counters were reset: cores that see it change set theirs to 0.
+    /// Number of counter resets; a core that sees it change zeroes its counters.
     pub(crate) resets: AtomicU32,
 }
 
 impl Server {
-    /// A server of `core_count` cores that began at `start_unix_s`, seconds since 1970.
+    /// A server of `core_count` cores that started at `start_unix_s`, seconds since 1970.
     pub fn new(
         hasher: KeyHasher,
         start_unix_s: u64,
@@ -49,88 +49,88 @@ impl Server {
         }
     }
 
-    /// The CAS number that an item gets for which `wanted` was wanted: with `-C` all have 0.
+    /// The CAS to give an item instead of `wanted`: with `-C` all items have 0.
     #[inline(always)]
     pub(crate) fn new_cas(&self, wanted: Option<u64>) -> Option<u64> {
         if self.settings.cas { wanted } else { Some(0) }
     }
 }
 
-/// Limits and switches, most of which `stats settings` tells.
+/// Limits and switches, most of which are shown by `stats settings`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// What `version` says; one word.
+    /// Reply to `version`; one word.
     pub version: String,
-    /// `-m`, in bytes.
+    /// `-m`: memory for items, in bytes.
     pub memory_bytes: u64,
-    /// `-c`.
+    /// `-c`: maximum number of connections.
     pub connections_max: usize,
-    /// `-p`; 0 = none.
+    /// `-p`: TCP port; 0 = none.
     pub tcp_port: u16,
-    /// `-l`.
+    /// `-l`: addresses to listen at.
     pub listen: Option<String>,
-    /// `-s`.
+    /// `-s`: path of the Unix socket.
     pub unix_socket: Option<String>,
-    /// `-a`, as a number (0o700).
+    /// `-a`: mode of the Unix socket, as a number (0o700).
     pub unix_mask: u32,
-    /// `-t`.
+    /// `-t`: number of threads.
     pub threads: usize,
-    /// `-R`.
+    /// `-R`: requests per connection and turn.
     pub requests_per_event: usize,
-    /// `-b`.
+    /// `-b`: backlog of listening sockets.
     pub backlog: usize,
     /// `-I`, in bytes: key, value and memcached's header together must be shorter.
     pub item_bytes_max: usize,
-    /// Not `-M`.
+    /// Whether items are evicted (not `-M`).
     pub evictions: bool,
-    /// `-B`, in memcached's words.
+    /// `-B`: protocol, in memcached's words.
     pub protocol: &'static str,
-    /// `-o maxconns_fast`.
+    /// `-o maxconns_fast`: excess connections are refused instead of left waiting.
     pub maxconns_fast: bool,
-    /// Not `-C`.
+    /// Whether items have CAS numbers (not `-C`).
     pub cas: bool,
-    /// Not `-F`.
+    /// Whether `flush_all` is allowed (not `-F`).
     pub flush: bool,
-    /// Not `-X`.
+    /// Whether dumps are allowed (not `-X`).
     pub dump: bool,
-    /// Not `-W`.
+    /// Whether `watch` is allowed (not `-W`).
     pub watch: bool,
-    /// `-A`.
+    /// `-A`: whether `shutdown` is allowed.
     pub shutdown: bool,
-    /// `-Y`: whoever connects must log in first.
+    /// `-Y`: path of the auth file; if set, clients must log in first.
     pub auth_file: Option<String>,
     /// `-o idle_timeout`, in seconds; 0 = never.
     pub idle_timeout_s: u32,
-    /// `-Z`.
+    /// `-Z`: TLS settings.
     pub tls: Option<TlsSettings>,
-    /// `-e`.
+    /// `-e`: path of the memory file.
     pub memory_file: Option<String>,
-    /// `-v`, as it was at the start.
+    /// `-v`: log level at the start.
     pub verbosity: u32,
-    /// The second in which this process began: later than 0 if it goes on with what an earlier one left.
+    /// Second in which this process started; above 0 if it continues with the items of an earlier process.
     pub began_s: u32,
-    /// What may wait to be told to each connection that watches, in bytes.
+    /// Maximum bytes queued for each watching connection.
     pub watcher_bytes: usize,
-    /// Buckets of the largest partition: dumps go through them.
+    /// Number of buckets of the largest partition, for dumps.
     pub bucket_count: u64,
 }
 
-/// What `stats settings` tells of TLS.
+/// TLS settings for `stats settings`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TlsSettings {
     /// Path of the server's certificate.
     pub chain_cert: String,
-    /// Path of its key.
+    /// Path of the certificate's key.
     pub key: String,
-    /// Path of those that vouch for clients.
+    /// Path of the CA certificates for clients.
     pub ca_cert: Option<String>,
-    /// memcached's number: 0 no certificates of clients, 1 if there is one, 2 required.
+    /// memcached's number: 0 no client certificates, 1 optional, 2 required.
     pub verify_mode: u32,
     /// `tlsv1.2` or `tlsv1.3`.
     pub min_version: &'static str,
-    /// Encrypted bytes that a connection may keep.
+    /// Maximum encrypted bytes buffered per connection.
     pub write_bytes: usize,
-    /// Clients that come again go on with their session.
+    /// Whether returning clients may resume their session.
     pub session_cache: bool,
 }
 
@@ -169,58 +169,61 @@ impl Default for Settings {
     }
 }
 
-/// Numbers of connections, which only the sockets know. All cores together.
+/// Numbers of connections, from the sockets of all cores together.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Connections {
-    /// Open now.
+    /// Connections open now.
     pub current: u64,
-    /// Ever.
+    /// Connections ever opened.
     pub total: u64,
-    /// Closed at once because there were too many.
+    /// Connections closed at once because there were too many.
     pub rejected: u64,
     /// Bytes read.
     pub bytes_read: u64,
     /// Bytes written.
     pub bytes_written: u64,
-    /// Times a connection had to wait because it had used up its requests for one event.
+    /// Times a connection had to wait because it had used up its requests for one turn.
     pub yields: u64,
-    /// Closed because nothing came for too long.
+    /// Connections closed after the idle timeout.
     pub idle_kicks: u64,
-    /// Times that accepting stopped because there were too many.
+    /// Times that accepting stopped because there were too many connections.
     pub listen_disabled: u64,
-    /// Whether it goes on.
+    /// Whether connections are being accepted.
     pub accepting: bool,
 }
 
-/// What the program around the protocol does for it. Called for rare commands only; must not block.
+/// Services of the program around the protocol. Called for rare commands only; must not block.
 pub trait ServerHooks: Send + Sync {
-    /// Whether a user may come in.
+    /// Whether the user and password are valid.
     fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
         let _ = (user, password);
         false
     }
 
-    /// The end, as by SIGINT; `graceful`: as by SIGUSR1.
+    /// Stops the server, as SIGINT does; if `graceful`, as SIGUSR1 does.
     fn shutdown(&self, graceful: bool) {
         let _ = graceful;
     }
 
-    /// How much to log, 0-2.
+    /// Sets the log level, 0-2.
     fn set_verbosity(&self, level: u32) {
         let _ = level;
     }
 
-    /// Reads certificates again. Errors: one line that says why not.
+    /// Reloads the certificates.
+    ///
+    /// # Errors
+    /// One line with the reason.
     fn refresh_certificates(&self) -> Result<(), String> {
         Err("CLIENT_ERROR TLS is not enabled".to_owned())
     }
 
-    /// The process.
+    /// Process id of the server.
     fn pid(&self) -> u32 {
         std::process::id()
     }
 
-    /// Processor time of the process in microseconds: user, system.
+    /// Processor time of the process in microseconds: (user, system).
     fn rusage_us(&self) -> (u64, u64) {
         (0, 0)
     }
@@ -233,19 +236,19 @@ pub trait ServerHooks: Send + Sync {
         }
     }
 
-    /// Lines `STAT <id>:<name> <value>\r\n` about each connection (`addr`, `listen_addr`, `state`,
+    /// Writes lines `STAT <id>:<name> <value>\r\n` about each connection (`addr`, `listen_addr`, `state`,
     /// `secs_since_last_cmd`).
     fn write_connections(&self, out: &mut dyn Write, now_s: u32) {
         let _ = (out, now_s);
     }
 
-    /// Further lines for `stats`, from whoever has something to tell.
+    /// Writes additional lines for `stats`.
     fn write_stats(&self, out: &mut dyn Write) {
         let _ = out;
     }
 }
 
-/// A program that does nothing: for tests and examples.
+/// Hooks that do nothing, for tests and examples.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct NoHooks;
 

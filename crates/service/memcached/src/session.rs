@@ -1,4 +1,4 @@
-//! [`Session`]: one connection's side of the protocol.
+//! [`Session`]: protocol state of one connection.
 
 mod batch;
 mod fetching;
@@ -15,59 +15,59 @@ use drover_net::{Consumed, Need, Output, Protocol};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// One connection of a client. Holds what must outlast a step: an unfinished multiget, bytes of a refused value still to
-/// be skipped, whether the client has logged in.
+/// Protocol state of one client connection. It holds what must outlast a step: an unfinished multiget, bytes of a
+/// refused value still to be skipped, whether the client has logged in.
 #[derive(Debug)]
 pub struct Session<C> {
     state: State,
-    /// Bytes to skip before anything else is looked at.
+    /// Bytes of input to skip first.
     swallow: usize,
-    /// Something has come.
+    /// Some input has arrived.
     has_spoken: bool,
-    /// Who it is, for those who watch.
+    /// Identity of the connection, for watchers.
     presence: Option<Presence>,
     cpu: PhantomData<fn(C)>,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Must log in. Has it said so, the length of what follows.
+    /// The client must log in. `credentials`: length of the value to come, once the client has sent the `set` line.
     Unauthenticated { credentials: Option<usize> },
-    /// The next request comes.
+    /// Ready for the next request.
     Idle,
-    /// In the keys of a fetch.
+    /// Within the keys of a fetch.
     Fetching(Fetch),
-    /// `flush_all` on its way to all cores.
+    /// `flush_all` is being sent to all cores.
     Flushing {
         at_s: u32,
         next_core: usize,
         noreply: bool,
     },
-    /// A dump of all items.
+    /// Within a dump of all items.
     Dumping { core: usize, dump: Dump },
-    /// `watch`: whatever comes is ignored.
+    /// `watch`: all input is ignored.
     Watching(Watching),
-    /// Nothing more.
+    /// The connection is closing.
     Over,
 }
 
-/// What became of a part of a step.
+/// Result of a part of a step.
 enum Step {
-    /// So many bytes were used, and there may be more to do.
+    /// This many bytes were used, and there may be more to do.
     On(usize),
-    /// So many bytes were used; something is missing.
+    /// This many bytes were used; the session waits for [`Need`].
     Wait(usize, Need),
 }
 
-/// What became of a part of a step that uses no input.
+/// Result of sending a message to all cores.
 enum Broadcast {
-    /// All cores have it.
+    /// All cores have the message.
     Sent,
     Wait(Need),
 }
 
 impl<C> Session<C> {
-    /// A client that just connected. `must_log_in`: the server has an auth file.
+    /// A session of a new connection. `must_log_in`: the server has an auth file.
     pub fn new(must_log_in: bool) -> Session<C> {
         Session {
             state: match must_log_in {
@@ -81,18 +81,18 @@ impl<C> Session<C> {
         }
     }
 
-    /// The same of a connection that can be told apart, and that those who watch are told of.
+    /// Sets the connection's identity, which watchers are notified of.
     pub fn with_guest(mut self, guest: Guest, watchers: Arc<Watchers>) -> Session<C> {
         self.presence = Some(Presence::new(watchers, guest));
         self
     }
 
-    /// Whether the client has logged in, or need not.
+    /// Whether the client has logged in or need not.
     pub fn is_welcome(&self) -> bool {
         !matches!(self.state, State::Unauthenticated { .. })
     }
 
-    /// Answers what is no request.
+    /// Answers an invalid request.
     fn refuse(&mut self, refused: &Refused, output: &mut Output) {
         if !refused.reply.is_empty() {
             exec::reply(output, refused.reply);
@@ -106,14 +106,14 @@ impl<C> Session<C> {
         }
     }
 
-    /// Skips what is to be skipped of `rest`; how much that was.
+    /// Skips the pending bytes of `rest`; returns how many.
     fn skip(&mut self, rest: &[u8]) -> usize {
         let skipped = self.swallow.min(rest.len());
         self.swallow -= skipped;
         skipped
     }
 
-    /// The binary protocol is told by its first byte.
+    /// Refuses the binary protocol, recognised by its first byte.
     fn greet(&mut self, first: u8, output: &mut Output) {
         self.has_spoken = true;
         if first == 0x80 {
@@ -127,7 +127,7 @@ impl<C> Session<C> {
 }
 
 impl<C: Cpu + 'static> Session<C> {
-    /// One part of a step. `budget` counts the requests that this turn may still have.
+    /// One part of a step. `budget`: requests left in this turn.
     fn step(
         &mut self,
         executor: &mut Executor<'_, C>,

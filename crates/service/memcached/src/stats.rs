@@ -1,5 +1,5 @@
-//! `stats` and its kinds, with the names that memcached gives its numbers. Every number counts what its name says; what
-//! nobody counts here is left out, and what never happens here (a page moved, an allocation that fails) is 0.
+//! `stats` and its variants, with memcached's names. Every number counts what its name says; numbers that we do not
+//! count are left out, and those of events that cannot happen here (a page moved, a failed allocation) are 0.
 
 use crate::counters::Counters;
 use crate::parse::scan::{Line, number_u32};
@@ -9,7 +9,7 @@ use drover_base::Cpu;
 use drover_net::Output;
 use std::fmt::{Display, Write};
 
-/// It must wait: replies to earlier commands of the connection are missing.
+/// The command must wait for replies to earlier commands of the connection.
 pub(crate) struct MustWait;
 
 /// Lines `STAT <name> <value>`.
@@ -26,7 +26,10 @@ impl Lines {
     }
 }
 
-/// Answers `stats ...`. Errors: [`MustWait`], with nothing done.
+/// Answers `stats ...`.
+///
+/// # Errors
+/// [`MustWait`]; nothing was done.
 pub(crate) fn answer<C: Cpu>(
     executor: &mut Executor<'_, C>,
     words: &Line<'_>,
@@ -174,7 +177,7 @@ fn settings<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
     lines.add("memory_file", or_null(&settings.memory_file));
 }
 
-/// One class holds everything.
+/// `stats items`: one class holds everything.
 fn items<C: Cpu>(executor: &Executor<'_, C>, lines: &mut Lines) {
     let (counters, held) = executor.totals();
     if held.curr_items == 0 {
@@ -228,7 +231,7 @@ fn detail<C: Cpu>(executor: &Executor<'_, C>, what: &[u8], output: &mut Output) 
     exec::reply(output, "OK");
 }
 
-/// `stats cachedump <class> <limit>`: a relic, superseded by metadump. Ours is empty.
+/// `stats cachedump <class> <limit>`: obsolete, superseded by metadump. Ours is empty.
 fn cachedump<C: Cpu>(executor: &Executor<'_, C>, words: &Line<'_>) -> &'static str {
     if !executor.server.settings.dump {
         return "CLIENT_ERROR stats cachedump not allowed";

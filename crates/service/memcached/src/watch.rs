@@ -1,11 +1,12 @@
-//! [`Watchers`]: `watch`, connections that are told what happens. Nothing is done for them unless there is one: a core
-//! then looks at one word per request, which it read when its step began.
+//! [`Watchers`]: `watch`, connections that are notified of events. Without watchers it costs a core one test per
+//! request of a word that it loads when a step begins.
 //!
 //! ```text
 //! any core:        an event -> a line -> the queue of each watcher that asked for its kind -> its core is woken
 //! watcher's core:  queue -> output of its connection, as far as that has space
 //! ```
-//! A queue that is full takes nothing more: what it misses is counted, and told in a line of its own when there is space.
+//! A full queue takes no more lines: skipped lines are counted, and reported in a line of their own when there is
+//! space.
 
 use crate::line::{self, LineBuffer};
 use drover_base::sync::{AtomicU32, AtomicU64, Ordering};
@@ -15,21 +16,21 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// What may be asked for, as bits.
+/// Event kinds, as bits.
 pub(crate) mod kind {
-    /// Keys asked for.
+    /// Keys requested.
     pub(crate) const FETCHERS: u32 = 1;
-    /// Values stored, or not.
+    /// Values stored or refused.
     pub(crate) const MUTATIONS: u32 = 2;
-    /// Items that went to make space.
+    /// Items evicted.
     pub(crate) const EVICTIONS: u32 = 4;
-    /// Connections that came and went.
+    /// Connections opened and closed.
     pub(crate) const CONNEVENTS: u32 = 8;
     /// Items deleted.
     pub(crate) const DELETIONS: u32 = 16;
 }
 
-/// The bits of an event's name. `None`: there is no such name. Names of what never happens here have none.
+/// The bits of an event's name. `None`: unknown name. Names of events that never happen here have no bits.
 pub(crate) fn kind_of(name: &[u8]) -> Option<u32> {
     Some(match name {
         b"fetchers" => kind::FETCHERS,
@@ -45,14 +46,14 @@ pub(crate) fn kind_of(name: &[u8]) -> Option<u32> {
 /// All watchers of a server.
 #[derive(Debug)]
 pub struct Watchers {
-    /// What anybody asked for.
+    /// Bits of all kinds that any connection watches.
     kinds: AtomicU32,
     list: Mutex<Vec<Arc<Watcher>>>,
-    /// Of each core, once it has said so.
+    /// Wakers by core, set once the core has provided one.
     wakers: Vec<OnceLock<Waker>>,
-    /// Bytes that wait for a watcher at most.
+    /// Maximum bytes queued per watcher.
     queue_bytes: usize,
-    /// Microseconds since 1970 when a core that has something to tell began its step.
+    /// Start of the latest step with an event, in microseconds since 1970.
     now_us: AtomicU64,
     /// Number of the next line.
     lines: AtomicU64,
@@ -60,7 +61,7 @@ pub struct Watchers {
     skipped: AtomicU64,
 }
 
-/// Numbers for `stats`.
+/// Numbers about watchers for `stats`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Watched {
     pub(crate) watchers: usize,
@@ -81,7 +82,7 @@ struct Watcher {
 #[derive(Debug, Default)]
 struct Queue {
     bytes: Vec<u8>,
-    /// Lines there was no space for.
+    /// Number of lines skipped for lack of space.
     skipped: u64,
 }
 
@@ -92,7 +93,7 @@ impl Watcher {
 }
 
 impl Watchers {
-    /// Nobody yet. `queue_bytes`: what may wait for each.
+    /// No watchers. `queue_bytes`: maximum bytes queued per watcher.
     pub(crate) fn new(core_count: usize, queue_bytes: usize) -> Watchers {
         Watchers {
             kinds: AtomicU32::new(0),
@@ -106,22 +107,22 @@ impl Watchers {
         }
     }
 
-    /// From now on `waker` is called when there is something to tell to watchers of `core`. Only the first call counts.
+    /// Sets the waker that is called when there is a line for a watcher of `core`. Only the first call counts.
     pub fn set_waker(&self, core: usize, waker: Waker) {
         if let Some(place) = self.wakers.get(core) {
             let _ = place.set(waker);
         }
     }
 
-    /// What anybody asked for, as bits.
+    /// Bits of all watched event kinds.
     #[inline(always)]
     pub(crate) fn kinds(&self) -> u32 {
-        // Relaxed: whether an event at the moment of the command is told cannot be told.
+        // Relaxed: an event concurrent with the command may or may not be reported.
         self.kinds.load(Ordering::Relaxed)
     }
 
-    /// Numbers of the connections of `core` that have something to be told: their turn should come
-    /// ([`Need::Notification`](drover_net::Need::Notification)). Cost while nobody watches: a load.
+    /// Calls `tell` with the token of each connection of `core` that has lines waiting and should get a turn
+    /// ([`Need::Notification`](drover_net::Need::Notification)). Cost without watchers: one load.
     pub fn each_waiting(&self, core: usize, mut tell: impl FnMut(u64)) {
         if self.kinds() == 0 {
             return;
@@ -133,7 +134,7 @@ impl Watchers {
         }
     }
 
-    /// The time that lines carry from now on.
+    /// Sets the time of further lines.
     pub(crate) fn set_time(&self, now_us: u64) {
         self.now_us.store(now_us, Ordering::Relaxed);
     }
@@ -147,7 +148,7 @@ impl Watchers {
         }
     }
 
-    /// Tells everybody who asked for `kind` a line, of which `rest` is what follows its time and number.
+    /// Queues a line for every watcher of `kind`; `rest` is the line after its time and number.
     #[cold]
     pub(crate) fn notify(&self, kind: u32, rest: std::fmt::Arguments<'_>) {
         let (number, us) = (
@@ -194,7 +195,7 @@ impl Watchers {
     }
 }
 
-/// The place of a connection among the watchers; given up when dropped.
+/// Registration of a watching connection, removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Watching {
     watchers: Arc<Watchers>,
@@ -202,7 +203,7 @@ pub(crate) struct Watching {
 }
 
 impl Watching {
-    /// The connection `token` of `core` is told of `kinds`.
+    /// Registers the connection `token` of `core` for `kinds`.
     pub(crate) fn new(watchers: Arc<Watchers>, kinds: u32, core: usize, token: u64) -> Watching {
         let watcher = Arc::new(Watcher {
             kinds,
@@ -217,7 +218,7 @@ impl Watching {
         Watching { watchers, watcher }
     }
 
-    /// Moves what waits to `output`.
+    /// Moves the queued lines to `output`.
     pub(crate) fn drain(&self, output: &mut Output) {
         let mut queue = self.watcher.queue();
         output.push(&queue.bytes);
@@ -233,24 +234,24 @@ impl Drop for Watching {
     }
 }
 
-/// Why a connection ends.
+/// Reason why a connection ended.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Reason {
-    /// It said so, or hung up.
+    /// The client quit or hung up.
     #[default]
     Normal,
-    /// It said what nobody understands.
+    /// The client sent invalid input.
     Error,
 }
 
-/// Who is on a connection, for those who watch.
+/// Identity of a connection, for watchers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Guest {
     /// Number of the connection on its core.
     pub token: u64,
-    /// Number of the connection, as `stats conns` tells it.
+    /// Number of the connection in `stats conns`.
     pub number: u64,
-    /// The other end, if it came by TCP.
+    /// Address of the client, if it came by TCP.
     pub peer: Option<SocketAddr>,
 }
 
@@ -263,7 +264,7 @@ impl std::fmt::Display for Guest {
     }
 }
 
-/// Tells of a connection while it lasts: that it came, and when dropped that it went.
+/// Reports a connection to watchers: its start, and its end when dropped.
 #[derive(Debug)]
 pub(crate) struct Presence {
     watchers: Arc<Watchers>,
@@ -301,7 +302,7 @@ impl Drop for Presence {
     }
 }
 
-/// A key as lines show it.
+/// Formats a key as in log lines.
 pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);
 
 impl std::fmt::Display for Shown<'_> {

@@ -1,8 +1,8 @@
-//! [`ConnTable`]: what the cores of a server share: how many connections there are, and where new ones go.
+//! [`ConnTable`]: state that the cores of a server share: the number of connections, and where new ones go.
 //!
-//! One core accepts and gives each connection to the core that has the fewest *(our choice: `SO_REUSEPORT` would let the
-//! kernel choose by a hash of addresses, which leaves cores without work when connections are few, and does not exist
-//! for Unix sockets)*. Handing one over costs a lock and a system call, once in the life of a connection.
+//! One core accepts and gives each connection to the core with the fewest *(our choice: with `SO_REUSEPORT` the kernel
+//! would choose by a hash of addresses, which leaves cores idle when connections are few, and it does not exist for
+//! Unix sockets)*. Handing a connection over costs a lock and a system call, once.
 
 use crate::counters::{Counters, Shown};
 use crate::listener::{Address, Origin};
@@ -14,14 +14,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A connection as anybody may see it.
+/// Facts about a connection, readable by all cores.
 #[derive(Debug)]
 pub struct Known {
-    /// Counts up from 1 for each server.
+    /// Number of the connection, counted from 1 for each server.
     pub number: u64,
-    /// The other end; `None` if it was gone before it could be asked.
+    /// Address of the client; `None` if it had disconnected before it could be queried.
     pub peer: Option<Address>,
-    /// Where it came.
+    /// Address of the listener that accepted it.
     pub listener: Arc<Address>,
     last_s: AtomicU32,
 }
@@ -36,55 +36,58 @@ impl Known {
         }
     }
 
-    /// When it last said something, in seconds since the server's start.
+    /// Time of its last input, in seconds since the server's start.
     pub fn last_s(&self) -> u32 {
         self.last_s.load(Ordering::Relaxed)
     }
 
-    /// Costs a line that others read: once a second is enough.
+    /// Cost: writes a cache line that other cores read; once a second is enough.
     pub(crate) fn spoke(&self, now_s: u32) {
         self.last_s.store(now_s, Ordering::Relaxed);
     }
 }
 
-/// A connection that nobody has begun to serve.
+/// An accepted connection that no core serves yet.
 #[derive(Debug)]
 pub struct Arrival {
-    /// The accepted socket; does not block.
+    /// The accepted, non-blocking socket.
     pub socket: OwnedFd,
-    /// Whose listener took it.
+    /// The listener that accepted it.
     pub origin: Origin,
-    /// What others see of it.
+    /// Facts about it for all cores.
     pub known: Arc<Known>,
 }
 
-/// What the cores of a server share.
+/// State that the cores of a server share.
 #[derive(Debug)]
 pub struct ConnTable {
     cores: Vec<CoreEntry>,
-    /// Most connections at a time.
+    /// Maximum number of connections.
     limit: usize,
-    /// Connections there are, those on their way to their core included.
+    /// Number of connections, including those being handed over.
     open: AtomicUsize,
-    /// 1: accepting has stopped until one closes.
+    /// 1: accepting has stopped until a connection closes.
     resume: AtomicUsize,
 }
 
-/// A core's place.
+/// State of one core.
 #[derive(Debug)]
 struct CoreEntry {
     arrivals: Mutex<Vec<Arrival>>,
-    /// Written to when there are some.
+    /// Event descriptor, written when connections arrive.
     bell: OwnedFd,
     open: AtomicUsize,
     shown: Shown,
     durations: Durations,
-    /// Its connections, by number.
+    /// Connections of the core, by number.
     known: Mutex<BTreeMap<u64, Arc<Known>>>,
 }
 
 impl ConnTable {
-    /// For `core_count` cores, which together serve at most `limit` connections. Errors: no descriptors left.
+    /// A table for `core_count` cores, which together serve at most `limit` connections.
+    ///
+    /// # Errors
+    /// No file descriptors left.
     pub fn new(core_count: usize, limit: usize) -> io::Result<ConnTable> {
         let core = |_| {
             Ok(CoreEntry {
@@ -104,17 +107,17 @@ impl ConnTable {
         })
     }
 
-    /// Connections there are.
+    /// Number of connections.
     pub fn open(&self) -> usize {
         self.open.load(Ordering::SeqCst)
     }
 
-    /// What a core did, as of its last step.
+    /// Counters of a core, as of its last step.
     pub fn counters(&self, core: usize) -> Counters {
         self.cores[core].shown.read()
     }
 
-    /// What all cores did.
+    /// Sum of the counters of all cores.
     pub fn all_counters(&self) -> Counters {
         let mut sum = Counters::default();
         for core in &self.cores {
@@ -123,13 +126,13 @@ impl ConnTable {
         sum
     }
 
-    /// How long requests took that came to a core: from the start of the round in which they were read to the end of the
-    /// round in which the last of their replies was written.
+    /// Durations of requests on a core: from the start of the round that read them to the end of the round that wrote
+    /// the last of their replies.
     pub fn durations(&self, core: usize) -> &Durations {
         &self.cores[core].durations
     }
 
-    /// Tells of every connection, core by core, oldest first. New ones wait at the door meanwhile.
+    /// Calls `tell` for every connection, core by core, oldest first. New connections wait meanwhile.
     pub fn each_known(&self, mut tell: impl FnMut(&Known)) {
         for core in 0..self.cores.len() {
             self.known(core).values().for_each(|known| tell(known));
@@ -155,21 +158,21 @@ impl ConnTable {
         self.cores[core].shown.show(counters);
     }
 
-    /// As many connections as there may be.
+    /// Whether the number of connections has reached the limit.
     pub fn is_full(&self) -> bool {
         self.open() >= self.limit
     }
 
-    /// The core that accepts is woken when a connection is closed.
+    /// Asks for the accepting core to be woken when a connection closes.
     pub(crate) fn tell_when_one_leaves(&self) {
         self.resume.store(1, Ordering::SeqCst);
         if !self.is_full() {
-            // It left before we said so.
+            // A connection closed before the flag was set.
             self.ring(0);
         }
     }
 
-    /// Counts one more, if there may be one. Only the core that accepts calls it, so that nobody else adds.
+    /// Counts one more connection, if the limit allows. Only the accepting core calls it, so no other core adds.
     pub(crate) fn enter(&self) -> bool {
         if self.is_full() {
             return false;
@@ -180,14 +183,14 @@ impl ConnTable {
 
     pub(crate) fn leave(&self, core: usize) {
         self.cores[core].open.fetch_sub(1, Ordering::Relaxed);
-        // SeqCst: pairs with `tell_when_one_leaves`; either it sees the place, or we see that it waits for one.
+        // SeqCst: pairs with `tell_when_one_leaves`: either that core sees the free place, or we see its flag.
         self.open.fetch_sub(1, Ordering::SeqCst);
         if self.resume.load(Ordering::SeqCst) == 1 && self.resume.swap(0, Ordering::SeqCst) == 1 {
             self.ring(0);
         }
     }
 
-    /// The core with the fewest connections, which has one more from now on.
+    /// Picks the core with the fewest connections and counts one more for it.
     pub(crate) fn choose(&self) -> usize {
         let open = |core: &usize| self.cores[*core].open.load(Ordering::Relaxed);
         let core = (0..self.cores.len()).min_by_key(open).expect("there is a core");
@@ -203,7 +206,7 @@ impl ConnTable {
         }
     }
 
-    /// What came for this core.
+    /// Takes the connections handed to this core.
     pub(crate) fn take(&self, core: usize) -> Vec<Arrival> {
         let _ = rustix::io::read(&self.cores[core].bell, &mut [0; 8]);
         std::mem::take(&mut *self.arrivals(core))
@@ -214,7 +217,7 @@ impl ConnTable {
     }
 
     fn ring(&self, core: usize) {
-        // Fails only when the counter is full: then it is readable already.
+        // This fails only when the counter is full, and then it is readable already.
         let _ = rustix::io::write(&self.cores[core].bell, &1u64.to_ne_bytes());
     }
 

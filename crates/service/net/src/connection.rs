@@ -1,7 +1,8 @@
-//! [`Connection`]: reading, showing what came, writing what goes.
+//! [`Connection`]: reads input, passes it to the protocol, writes output.
 //!
-//! What is read goes into one buffer of the core, which is always in its caches; only what the protocol leaves of it (the
-//! beginning of a request) is kept, in a block of about its size. Long requests are read into a block of their own.
+//! A connection reads into one buffer of the core, which stays in its caches; only the input that the protocol leaves
+//! over (the beginning of a request) is kept, in a block of about its size. Long requests are read into their own
+//! block.
 
 use crate::conn_table::Known;
 use crate::counters::Counters;
@@ -14,74 +15,75 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// What is left of a request is read on in the core's buffer if it is no longer than this, bytes.
+/// A leftover of at most this many bytes is copied back to the core's buffer to continue reading there.
 const COPIED_BYTES_MAX: usize = 2 << 10;
-/// The first block of a long request, bytes: twice the core's buffer. Only who fills it gets one for all that is to come.
+/// First block of a long request, bytes: twice the core's buffer. A block for the whole request comes only when this is
+/// full.
 const LONG_BYTES: usize = 32 << 10;
-/// Reads at the end of a connection of what nobody will serve.
+/// Maximum number of reads at the end of a connection, to discard unserved input.
 const GOODBYE_READS: usize = 64;
-/// Pieces of a write.
+/// Maximum number of pieces per write.
 const SLICES: usize = 16;
 
 pub(crate) struct Connection<T> {
     pub(crate) socket: OwnedFd,
-    /// What others see of it.
+    /// Facts about it for all cores.
     pub(crate) known: Arc<Known>,
     talk: T,
     layer: Option<Box<dyn Layer>>,
-    /// What came and was not used.
+    /// Input that has not been used.
     pub(crate) rest: Block,
     pub(crate) output: Output,
     pub(crate) need: Need,
-    /// There may be something to read.
+    /// The socket may have input.
     pub(crate) readable: bool,
-    /// The end is near: a short read is no sign that all was read.
+    /// The peer has hung up: a short read does not mean that all was read.
     pub(crate) hung_up: bool,
-    /// The socket takes no more for now.
+    /// The socket takes no more output for now.
     pub(crate) blocked: bool,
-    /// We are told when it takes more.
+    /// The poller reports when the socket takes more.
     pub(crate) told_of_space: bool,
-    /// In the queue of those whose turn comes in the next step.
+    /// The connection is queued for a turn in the next step.
     pub(crate) queued: bool,
-    /// In the list of those that may have something to write.
+    /// The connection is in the list of those that may have output.
     pub(crate) dirty: bool,
-    /// Waits for memory to read on.
+    /// The connection waits for memory before it reads on.
     pub(crate) hungry: bool,
-    /// It has had a whole request.
+    /// The connection has had a whole request.
     pub(crate) has_been_served: bool,
-    /// When something last came or went, in seconds since the start.
+    /// Time of the last input or output, in seconds since the start.
     pub(crate) last_s: u32,
-    /// When a long request began to take memory.
+    /// Time when a long request began to take memory, in seconds since the start.
     pub(crate) long_since_s: u32,
-    /// Requests whose replies have not all gone, and the start of the round in which the first of them was read.
+    /// Requests whose replies have not all been written, and the start of the round that read the first of them.
     pub(crate) unanswered: u64,
     pub(crate) unanswered_since: Ns,
 }
 
-/// What a core lends to the connection whose turn it is.
+/// Resources that a core lends to a connection during its turn.
 pub(crate) struct Bench<'a> {
     /// The core's buffer.
     pub(crate) buffer: &'a mut [u8],
-    /// Memory for what is left of requests.
+    /// Memory for incomplete requests.
     pub(crate) pool: &'a Pool,
     pub(crate) counters: &'a mut Counters,
     pub(crate) now_s: u32,
 }
 
-/// What a turn came to.
+/// Result of a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
-    /// Nothing more until something happens.
+    /// Nothing to do until an event.
     Done,
     /// There is more to do.
     Again,
-    /// A long request needs memory, and there is none.
+    /// A long request waits for memory.
     Hungry,
-    /// It broke.
+    /// The connection broke.
     Broken,
 }
 
-/// What reading came to.
+/// Result of a read.
 enum Read {
     Some(usize),
     Nothing,
@@ -121,7 +123,7 @@ impl<T: Protocol> Connection<T> {
         }
     }
 
-    /// Reads once and serves what came, or serves what it could not serve before.
+    /// Reads once and serves the input, or serves input left from before.
     pub(crate) fn turn(&mut self, executor: &mut T::Executor<'_>, bench: &mut Bench<'_>) -> Turn {
         match self.need {
             Need::Close => Turn::Done,
@@ -151,7 +153,7 @@ impl<T: Protocol> Connection<T> {
         if let Read::Some(count) = read {
             rest.end += count;
         }
-        // What is not whole yet need not be looked at again.
+        // An incomplete request need not be looked at again.
         let whole = rest.len() >= at_least && matches!(read, Read::Some(_));
         let used = if whole {
             self.advance(executor, rest.bytes())
@@ -163,7 +165,7 @@ impl<T: Protocol> Connection<T> {
         self.after_read(read, bench)
     }
 
-    /// By the core's buffer.
+    /// Reads by the core's buffer.
     #[inline]
     fn receive_short(
         &mut self,
@@ -197,7 +199,7 @@ impl<T: Protocol> Connection<T> {
             Read::Some(_) => self.after(bench),
             Read::Nothing => Turn::Done,
             Read::End => {
-                // What is left is no whole request and never will be.
+                // The rest is an incomplete request that will never be complete.
                 self.need = Need::Close;
                 Turn::Done
             }
@@ -238,7 +240,7 @@ impl<T: Protocol> Connection<T> {
         };
     }
 
-    /// So many bytes of the rest are done with.
+    /// Drops the first `count` bytes of the rest.
     fn used(&mut self, count: usize, bench: &mut Bench<'_>) {
         self.rest.start += count;
         if count > 0 {
@@ -250,7 +252,7 @@ impl<T: Protocol> Connection<T> {
         }
     }
 
-    /// Makes space in `rest` for some of the `at_least` bytes that are wanted in all. False if there is no memory.
+    /// Makes space in `rest` for some of the `at_least` bytes wanted in total. Returns false if there is no memory.
     fn make_space(&mut self, bench: &Bench<'_>, at_least: usize) -> bool {
         let len = self.rest.len();
         let next = next_bytes(len, at_least);
@@ -293,7 +295,8 @@ impl<T: Protocol> Connection<T> {
                     self.last_s = bench.now_s;
                     self.known.spoke(bench.now_s);
                 }
-                // All that was there, unless the end is, which would not be told again, or a layer may have kept some.
+                // A short read has emptied the socket, except at the end (which is reported once) or if a layer may
+                // have kept bytes.
                 self.readable = count == asked || self.hung_up || self.layer.is_some();
                 Read::Some(count)
             }
@@ -306,7 +309,10 @@ impl<T: Protocol> Connection<T> {
         }
     }
 
-    /// Writes what can be written. Errors: it broke.
+    /// Writes as much output as the socket takes.
+    ///
+    /// # Errors
+    /// The connection broke.
     pub(crate) fn write(&mut self, counters: &mut Counters, now_s: u32) -> Result<(), Errno> {
         while !self.blocked && (self.output.ready_bytes() > 0 || self.layer_wants_write()) {
             counters.writes += 1;
@@ -348,7 +354,7 @@ impl<T: Protocol> Connection<T> {
         }
     }
 
-    /// Nothing more is to be written or finished. `leaving`: requests that have not begun never will.
+    /// Whether nothing is left to write or finish. `leaving`: requests that have not begun never will.
     pub(crate) fn is_over(&self, leaving: bool) -> bool {
         let asks_no_more = match self.need {
             Need::Close => true,
@@ -358,8 +364,8 @@ impl<T: Protocol> Connection<T> {
         asks_no_more && self.output.is_empty() && !self.blocked
     }
 
-    /// The last word. What came and was not read is taken, or the system would tell the peer that the connection broke,
-    /// which may cost it replies that it has not read yet.
+    /// Ends the connection cleanly. Unread input is discarded first: otherwise the system would reset the connection,
+    /// and the peer may lose replies that it has not read.
     pub(crate) fn say_goodbye(&mut self, buffer: &mut [u8]) {
         if let Some(layer) = &mut self.layer {
             layer.close(self.socket.as_fd());
@@ -372,7 +378,7 @@ impl<T: Protocol> Connection<T> {
         }
     }
 
-    /// Bytes of the block that the request on its way needs next.
+    /// Size of the next block that the incomplete request needs, bytes.
     pub(crate) fn wanted_bytes(&self) -> usize {
         match self.need {
             Need::Input { at_least } => next_bytes(self.rest.len(), at_least),
@@ -380,13 +386,13 @@ impl<T: Protocol> Connection<T> {
         }
     }
 
-    /// Gives its memory back.
+    /// Returns its memory to the pool.
     pub(crate) fn end(mut self, pool: &Pool) {
         self.rest.release(pool);
     }
 }
 
-/// Bytes of the next block of a long request of which `len` came and `at_least` are wanted.
+/// Size of the next block of a long request, of which `len` bytes came and `at_least` are wanted.
 fn next_bytes(len: usize, at_least: usize) -> usize {
     let wanted = at_least.max(len + 1).max(LONG_BYTES);
     if len < LONG_BYTES { LONG_BYTES } else { wanted }

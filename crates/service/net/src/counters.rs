@@ -1,25 +1,25 @@
-//! [`Counters`]: what the sockets of a core did; how others read it.
+//! [`Counters`] of a core's sockets, readable by other threads.
 
 use drover_base::sync::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What the sockets of a core did so far.
+        /// Counters of a core's sockets.
         #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
         pub struct Counters { $($(#[$doc])* pub $name: u64,)* }
 
         impl Counters {
-            /// How many there are.
+            /// Number of counters.
             pub const COUNT: usize = [$(stringify!($name)),*].len();
-            /// Their names.
+            /// Names of the counters.
             pub const NAMES: [&'static str; Counters::COUNT] = [$(stringify!($name)),*];
 
-            /// Their values, in the order of [`NAMES`](Counters::NAMES).
+            /// Values of the counters, in the order of [`NAMES`](Counters::NAMES).
             pub fn values(&self) -> [u64; Counters::COUNT] {
                 [$(self.$name),*]
             }
 
-            /// The inverse of [`values`](Counters::values).
+            /// Counters with these values: the inverse of [`values`](Counters::values).
             pub fn from_values(values: [u64; Counters::COUNT]) -> Counters {
                 let [$($name),*] = values;
                 Counters { $($name),* }
@@ -33,32 +33,32 @@ counters! {
     current,
     /// Connections ever opened.
     total,
-    /// Connections that were refused because there were too many.
+    /// Connections refused because there were too many.
     rejected,
     /// Times that accepting stopped because there were too many connections.
     listen_disabled,
-    /// Times that accepting stopped because there were no descriptors or no memory left.
+    /// Times that accepting stopped because descriptors or memory had run out.
     accept_failures,
     /// Bytes read.
     bytes_read,
     /// Bytes written.
     bytes_written,
-    /// Calls that read.
+    /// Read calls.
     reads,
-    /// Calls that wrote.
+    /// Write calls.
     writes,
-    /// Times a connection had more requests than one turn may have.
+    /// Times a connection had more requests than fit in one turn.
     yields,
-    /// Connections closed because nothing came from them for too long.
+    /// Connections closed after the idle timeout.
     idle_kicks,
-    /// Connections closed because the memory they held was needed and they got nowhere.
+    /// Connections closed because their memory was needed and they made no progress.
     shed,
     /// Times a long request waited for memory.
     memory_waits,
 }
 
 impl Counters {
-    /// Adds another core's.
+    /// Adds the counters of another core.
     pub fn add(&mut self, other: &Counters) {
         let (mut mine, theirs) = (self.values(), other.values());
         for (mine, theirs) in mine.iter_mut().zip(theirs) {
@@ -68,7 +68,7 @@ impl Counters {
     }
 }
 
-/// Where a core shows its counters to other threads.
+/// Counters of a core, published for other threads.
 #[derive(Debug)]
 pub(crate) struct Shown([AtomicU64; Counters::COUNT]);
 
@@ -79,7 +79,7 @@ impl Shown {
 
     pub(crate) fn show(&self, counters: &Counters) {
         for (word, value) in self.0.iter().zip(counters.values()) {
-            // Relaxed: numbers for people.
+            // Relaxed: statistics.
             word.store(value, Ordering::Relaxed);
         }
     }

@@ -1,11 +1,12 @@
-//! Sockets of one core: listeners, connections and their buffers. What is said on a connection is a [`Protocol`]: a
-//! protocol without I/O, which is shown what came and adds what goes.
+//! Sockets of one core: listeners, connections and their buffers. A connection speaks a [`Protocol`], which does no
+//! I/O: it is given input and appends output.
 //!
-//! - [`Protocol`] is one connection's side of a protocol, [`Consumed`] what it did with what came.
-//! - [`Output`] is what waits to be written; it may have pending replies, for replies that another core still owes.
-//! - [`Sockets`] are all sockets of a core: step them, then flush; [`ConnTable`] is what the cores of a server share.
-//! - [`Listener`] is where connections arrive; [`Layer`] what may lie between them and their sockets.
-//! - [`Pool`] lends memory to connections while they need some: one that waits for its peer holds none.
+//! - [`Protocol`] is one connection's state of a protocol, [`Consumed`] the result of giving it input.
+//! - [`Output`] holds replies to be written; a [`PendingReply`] marks the place of a reply that another core still
+//!   owes.
+//! - [`Sockets`] are all sockets of a core: step them, then flush; [`ConnTable`] is shared by the cores of a server.
+//! - [`Listener`] accepts connections; a [`Layer`] may lie between a connection and its socket.
+//! - [`Pool`] lends memory to connections while they need it: a connection that waits for its peer holds none.
 #![forbid(unsafe_code)]
 
 mod conn_table;

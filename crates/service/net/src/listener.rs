@@ -1,4 +1,4 @@
-//! [`Listener`]: an address that connections arrive at.
+//! [`Listener`]: a listening socket.
 
 use rustix::fs::{FileType, Mode, chmod, lstat, unlink};
 use rustix::net::sockopt;
@@ -9,38 +9,38 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How a connection came.
+/// The listener that a connection came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin {
-    /// Number that the listener was given; its owner knows what it means.
+    /// Tag of the listener, defined by its owner.
     pub tag: u32,
-    /// By TCP; else by a Unix socket.
+    /// True for TCP, false for a Unix socket.
     pub is_tcp: bool,
 }
 
-/// An address could not be taken.
+/// Failure to listen at an address.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// A live server has it.
+    /// A live server uses the address.
     InUse {
-        /// Which.
+        /// The address.
         addr: String,
     },
-    /// There is a file that is no socket: we do not remove it.
+    /// The path is a file other than a socket; we do not remove it.
     NotASocket {
-        /// Which.
+        /// The path.
         path: PathBuf,
     },
-    /// The descriptor is nothing that connections arrive at.
+    /// The descriptor is not a listening socket.
     NotAListener,
     /// A system call failed.
     System {
-        /// The call.
+        /// Name of the call.
         what: &'static str,
-        /// Which address.
+        /// The address.
         addr: String,
-        /// What the system said.
+        /// Error of the system call.
         source: io::Error,
     },
 }
@@ -67,22 +67,22 @@ impl std::error::Error for ListenError {
     }
 }
 
-/// An address that connections arrive at. Dropping it removes the file of a Unix socket that it made.
+/// A listening socket. Dropping it removes the file of a Unix socket that it created.
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
     addr: Arc<Address>,
     tag: u32,
-    /// The file that is ours, by device and inode.
+    /// Path, device and inode of the file that we created.
     file: Option<(PathBuf, (u64, u64))>,
 }
 
-/// Where a [`Listener`] listens.
+/// Address of a [`Listener`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Address {
-    /// TCP.
+    /// TCP address.
     Tcp(SocketAddr),
-    /// A path; empty if it has no name in the file system.
+    /// Path of a Unix socket; empty if it has no name in the file system.
     Unix(PathBuf),
 }
 
@@ -96,8 +96,11 @@ impl std::fmt::Display for Address {
 }
 
 impl Listener {
-    /// Listens at a TCP address; port 0 means any free one, which [`address`](Listener::address) tells. `backlog`:
-    /// connections that may wait to be accepted.
+    /// Listens at a TCP address; port 0 means any free port, which [`address`](Listener::address) returns. `backlog`:
+    /// maximum number of connections waiting to be accepted.
+    ///
+    /// # Errors
+    /// The address is in use, or a system call failed.
     pub fn tcp(addr: SocketAddr, backlog: i32) -> Result<Listener, ListenError> {
         let system = |what| system(what, addr.to_string());
         let family = if addr.is_ipv6() {
@@ -106,10 +109,10 @@ impl Listener {
             AddressFamily::INET
         };
         let fd = socket(family).map_err(system("socket"))?;
-        // A restarted server takes its address although connections of the last one linger.
+        // A restarted server may take its address while old connections linger.
         sockopt::set_socket_reuseaddr(&fd, true).map_err(system("SO_REUSEADDR"))?;
         if addr.is_ipv6() {
-            // Or 0.0.0.0 and :: could not be listened at together.
+            // Otherwise 0.0.0.0 and :: could not be used together.
             sockopt::set_ipv6_v6only(&fd, true).map_err(system("IPV6_V6ONLY"))?;
         }
         rustix::net::bind(&fd, &addr).map_err(|errno| in_use_or(errno, "bind", addr.to_string()))?;
@@ -117,8 +120,11 @@ impl Listener {
         Listener::of(fd)
     }
 
-    /// Listens at a path whose file gets the rights `mode` (0o700: the owner alone). A file that a dead server left is
+    /// Listens at a path whose file gets the mode `mode` (0o700: only the owner). The file of a dead server is
     /// replaced.
+    ///
+    /// # Errors
+    /// The path is in use or not a socket, or a system call failed.
     pub fn unix(path: &Path, mode: u32, backlog: i32) -> Result<Listener, ListenError> {
         let shown = path.display().to_string();
         let system = |what| system(what, shown.clone());
@@ -126,7 +132,7 @@ impl Listener {
         let fd = socket(AddressFamily::UNIX).map_err(system("socket"))?;
         let addr = SocketAddrUnix::new(path).map_err(system("the path"))?;
         rustix::net::bind(&fd, &addr).map_err(|errno| in_use_or(errno, "bind", shown.clone()))?;
-        // Nobody can connect before `listen`, so the rights are right from the first moment.
+        // No client can connect before `listen`, so the mode applies from the start.
         chmod(path, Mode::from_raw_mode(mode)).map_err(system("chmod"))?;
         let made = lstat(path).map_err(system("stat"))?;
         rustix::net::listen(&fd, backlog).map_err(system("listen"))?;
@@ -135,7 +141,11 @@ impl Listener {
         Ok(listener)
     }
 
-    /// A listening socket that somebody else made (a service manager). Its file, if any, stays when it is dropped.
+    /// Uses a listening socket that another program (a service manager) made. Its file, if any, stays when this is
+    /// dropped.
+    ///
+    /// # Errors
+    /// The descriptor is not a listening socket, or a system call failed.
     pub fn inherited(fd: OwnedFd) -> Result<Listener, ListenError> {
         let listening = sockopt::socket_acceptconn(&fd).unwrap_or(false);
         if !listening || sockopt::socket_type(&fd) != Ok(SocketType::STREAM) {
@@ -147,7 +157,7 @@ impl Listener {
         Listener::of(fd)
     }
 
-    /// The same with a number that its connections carry, so that their owner knows which way they came.
+    /// Sets the tag that connections carry, so that their owner knows the listener.
     pub fn tagged(mut self, tag: u32) -> Listener {
         self.tag = tag;
         self
@@ -157,7 +167,7 @@ impl Listener {
         let name = rustix::net::getsockname(&fd).map_err(system("getsockname", "a listener".to_owned()))?;
         let addr = address_of(&name).ok_or(ListenError::NotAListener)?;
         if matches!(addr, Address::Tcp(_)) {
-            // Inherited by what is accepted. Nagle's algorithm against delayed acknowledgements costs 40 ms a reply.
+            // Accepted sockets inherit it. Nagle's algorithm with delayed acknowledgements costs 40 ms a reply.
             let _ = sockopt::set_tcp_nodelay(&fd, true);
             let _ = sockopt::set_socket_keepalive(&fd, true);
         }
@@ -169,12 +179,12 @@ impl Listener {
         })
     }
 
-    /// Where it listens.
+    /// Address that it listens at.
     pub fn address(&self) -> &Address {
         &self.addr
     }
 
-    /// What its connections say of where they came from.
+    /// [`Origin`] of its connections.
     pub fn origin(&self) -> Origin {
         Origin {
             tag: self.tag,
@@ -186,7 +196,7 @@ impl Listener {
         self.fd.as_fd()
     }
 
-    /// The next connection that waits.
+    /// Accepts the next waiting connection.
     pub(crate) fn accept(&self) -> rustix::io::Result<(OwnedFd, Option<Address>)> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (socket, peer) = rustix::net::acceptfrom_with(&self.fd, flags)?;
@@ -213,7 +223,7 @@ fn socket(family: AddressFamily) -> rustix::io::Result<OwnedFd> {
     rustix::net::socket_with(family, SocketType::STREAM, flags, None)
 }
 
-/// Removes the socket of a server that no longer lives.
+/// Removes the socket file of a dead server.
 fn clear_stale(path: &Path) -> Result<(), ListenError> {
     let Ok(there) = lstat(path) else { return Ok(()) };
     if FileType::from_raw_mode(there.st_mode) != FileType::Socket {
@@ -228,14 +238,14 @@ fn clear_stale(path: &Path) -> Result<(), ListenError> {
             Ok(())
         }
         Err(rustix::io::Errno::NOENT) => Ok(()),
-        // Connected, or alive and too busy to be connected to.
+        // Connected, or alive and too busy to accept.
         _ => Err(ListenError::InUse {
             addr: path.display().to_string(),
         }),
     }
 }
 
-/// Where a socket is, or where its peer is.
+/// Converts a socket name to an [`Address`].
 pub(crate) fn address_of(name: &SocketAddrAny) -> Option<Address> {
     if let Ok(addr) = SocketAddr::try_from(name.clone()) {
         return Some(Address::Tcp(addr));

@@ -1,12 +1,12 @@
-//! [`Output`]: what waits to be written to a connection.
+//! [`Output`]: bytes waiting to be written to a connection.
 //!
 //! ```text
 //!   older blocks ... tail block | pending reply 7 | behind it | pending reply 8 (filled) | behind it | ...
 //!   `------- can be written ----´        `--------------- waits for pending reply 7 -------------´
 //! ```
-//! As long as no reply is missing, bytes are added to the tail block and nothing is ever moved. Behind a pending reply they are
-//! set aside, and appended when the pending replies before them are filled. Long replies have blocks of their own, which are
-//! handed over whole.
+//! While no reply is missing, bytes are appended to the tail block and never moved. Bytes behind a pending reply are
+//! set aside, and appended when the pending replies before them are filled. Long replies have their own blocks, which
+//! are moved whole.
 
 use crate::Pool;
 use crate::pool::Block;
@@ -14,44 +14,45 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::rc::Rc;
 
-/// The usual block, bytes. A longer reply gets one of its own.
+/// Usual block size, bytes. A longer reply gets its own block.
 const BLOCK_BYTES: usize = 16 << 10;
-/// The first block, bytes, until that was too little once: those of a whole round of short replies are kept by the pool.
+/// Size of the first block, bytes, until that was once too small: the pool keeps these for a whole round of short
+/// replies.
 const FIRST_BYTES: usize = 4 << 10;
-/// What is left of a block after a short write moves to a smaller one if it is no longer than this, bytes.
+/// After a short write, a remainder of at most this many bytes moves to a smaller block.
 const SETTLE_BYTES: usize = 4 << 10;
 
-/// A place in an [`Output`] where a reply is missing. It says where it belongs, so that whoever sends a request to
-/// another core needs to remember nothing else.
+/// Place in an [`Output`] of a missing reply. It identifies its connection, so a core that forwards a request need not
+/// keep any state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PendingReply {
-    /// The connection whose output it is in, as its owner numbers them.
+    /// Number of the connection, as its owner numbers them.
     pub connection: u64,
-    /// Counts up for each output; never given twice.
+    /// Number within the output, ascending; never reused.
     pub number: u64,
 }
 
-/// Replies in the order of their requests, some of them still to come. What stands before the first pending reply can be
-/// written. Holds memory of its [`Pool`] only while there is something in it.
+/// Replies in the order of their requests, some of them still missing. The bytes before the first pending reply can be
+/// written. It holds memory of its [`Pool`] only while it is not empty.
 #[derive(Debug)]
 pub struct Output {
     connection: u64,
     pool: Rc<Pool>,
-    /// Full from so many bytes on.
+    /// Size in bytes from which on it counts as full.
     limit: usize,
-    /// Being filled; no memory when empty.
+    /// Block being filled; no memory when empty.
     tail: Block,
-    /// What it begins with, bytes.
+    /// Size of its first block, bytes.
     first_bytes: usize,
-    /// Filled before, oldest first.
+    /// Full blocks, oldest first.
     older: VecDeque<Block>,
     /// Bytes in `older`.
     older_bytes: usize,
-    /// What waits behind pending replies; `None` while there are none.
+    /// Bytes behind pending replies; `None` if there are no pending replies.
     late: Option<Box<Late>>,
     /// Number of the next pending reply.
     next: u64,
-    /// Requests begun, for whoever measures how long they take.
+    /// Number of requests begun, to measure how long they take.
     begun: u64,
 }
 
@@ -59,11 +60,11 @@ pub struct Output {
 #[derive(Debug, Default)]
 struct Late {
     entries: VecDeque<Entry>,
-    /// Number of the first entry; the others count on.
+    /// Number of the first entry; the others follow.
     first: u64,
-    /// Short bytes that came behind pending replies, in the order they came; each entry owns a piece.
+    /// Short bytes that came behind pending replies, in order; each entry owns a piece.
     behind: Vec<u8>,
-    /// Of them are handed over.
+    /// Bytes of `behind` already moved out.
     behind_done: usize,
     /// Short replies that filled pending replies out of order.
     filled: Vec<u8>,
@@ -75,7 +76,7 @@ struct Late {
 #[derive(Debug)]
 struct Entry {
     body: Body,
-    /// End of its piece of `behind`; it starts where the entry before ends.
+    /// End of its piece of `behind`; the piece starts at the end of the previous entry's.
     behind_end: usize,
 }
 
@@ -91,13 +92,13 @@ enum Body {
 }
 
 impl Output {
-    /// Nothing yet; [full](Output::is_full) from `limit` bytes on. `connection` is what its pending replies will say.
-    /// With memory of its own.
+    /// An empty output with memory of its own, [full](Output::is_full) from `limit` bytes on. Its pending replies carry
+    /// `connection`.
     pub fn new(connection: u64, limit: usize) -> Output {
         Output::with_pool(connection, limit, Pool::new(usize::MAX))
     }
 
-    /// The same with memory of `pool`.
+    /// As [`new`](Output::new), with memory of `pool`.
     pub fn with_pool(connection: u64, limit: usize, pool: Rc<Pool>) -> Output {
         Output {
             connection,
@@ -113,13 +114,13 @@ impl Output {
         }
     }
 
-    /// Whether no further request should be begun. What belongs to the one at hand may still be added.
+    /// Whether no further request should begin. The current request may still add bytes.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.len() >= self.limit
     }
 
-    /// Bytes in it, whether they can be written or not.
+    /// Bytes in the output, whether or not they can be written yet.
     #[inline]
     pub fn len(&self) -> usize {
         let late = match &self.late {
@@ -129,7 +130,7 @@ impl Output {
         self.ready_bytes() + late
     }
 
-    /// So many requests have begun whose replies are in it or will be.
+    /// Counts requests that have begun and whose replies are here or will be.
     #[inline]
     pub fn begin(&mut self, count: usize) {
         self.begun += count as u64;
@@ -139,7 +140,7 @@ impl Output {
         std::mem::take(&mut self.begun)
     }
 
-    /// Nothing waits to be written and no reply is missing.
+    /// Whether nothing waits to be written and no reply is missing.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.ready_bytes() == 0 && self.late.is_none()
@@ -151,13 +152,13 @@ impl Output {
         self.older_bytes + self.tail.len()
     }
 
-    /// Adds bytes.
+    /// Appends bytes.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         self.space(bytes.len()).copy_from_slice(bytes);
     }
 
-    /// Adds `len` bytes, to be written in place. What is in them is arbitrary.
+    /// Appends `len` bytes of arbitrary content for the caller to overwrite.
     #[inline]
     pub fn space(&mut self, len: usize) -> &mut [u8] {
         if self.late.is_some() {
@@ -171,7 +172,7 @@ impl Output {
         &mut self.tail.data[start..start + len]
     }
 
-    /// Leaves a place for a reply that comes later.
+    /// Reserves the place of a reply that comes later.
     pub fn pending_reply(&mut self) -> PendingReply {
         let pending_reply = self.next_hole();
         self.next += 1;
@@ -186,8 +187,8 @@ impl Output {
         pending_reply
     }
 
-    /// What the next [`pending_reply`](Output::pending reply) will be, if nothing is added before: for whoever must know it before there is
-    /// one.
+    /// The value that [`pending_reply`](Output::pending_reply) would return next, for callers that need it before they
+    /// reserve it.
     #[inline]
     pub fn next_hole(&self) -> PendingReply {
         PendingReply {
@@ -196,8 +197,8 @@ impl Output {
         }
     }
 
-    /// The reply that was missing. Ignored if there is no such pending reply (any more). Cost: one copy if it is the first
-    /// pending reply, two if not.
+    /// Fills a pending reply. Ignored if it does not exist (any more). Cost: one copy if it is the first pending reply,
+    /// two if not.
     pub fn fill(&mut self, pending_reply: PendingReply, bytes: &[u8]) {
         let Some(late) = &mut self.late else { return };
         let index = pending_reply.number.wrapping_sub(late.first) as usize;
@@ -222,13 +223,13 @@ impl Output {
         }
     }
 
-    /// Whether a reply is missing.
+    /// Whether any reply is missing.
     #[inline]
     pub fn has_holes(&self) -> bool {
         self.late.is_some()
     }
 
-    /// The bytes that can be written, in order, as many pieces as fit. Returns how many.
+    /// Fills `into` with the writable bytes, in order, as far as they fit. Returns the number of slices.
     pub fn slices<'a>(&'a self, into: &mut [IoSlice<'a>]) -> usize {
         let pieces = self
             .older
@@ -242,13 +243,16 @@ impl Output {
         count
     }
 
-    /// What can be written, if it is in one piece.
+    /// The writable bytes, if they are in one piece.
     #[inline]
     pub fn only_piece(&self) -> Option<&[u8]> {
         self.older.is_empty().then(|| self.tail.bytes())
     }
 
-    /// The first `count` bytes are written. Their memory goes back. Panics if there are not so many.
+    /// Removes the first `count` bytes after they were written, and frees their memory.
+    ///
+    /// # Panics
+    /// If fewer bytes are writable.
     pub fn wrote(&mut self, mut count: usize) {
         while let Some(front) = self.older.front_mut() {
             let taken = front.len().min(count);
@@ -269,7 +273,7 @@ impl Output {
         }
     }
 
-    /// It will wait a while: a little in a long block moves to a short one.
+    /// Moves a small remainder from a long block to a short one, because it will wait.
     pub(crate) fn settle(&mut self) {
         let len = self.tail.len();
         if len <= SETTLE_BYTES && self.tail.data.len() > 2 * SETTLE_BYTES {
@@ -279,7 +283,7 @@ impl Output {
         }
     }
 
-    /// A tail with space for `len` bytes.
+    /// Ensures a tail with space for `len` bytes.
     #[inline(never)]
     fn next_block(&mut self, len: usize) {
         if !self.tail.is_empty() {
@@ -290,7 +294,7 @@ impl Output {
         self.keep(full);
     }
 
-    /// After all that is ready.
+    /// Appends a block behind all writable bytes.
     fn keep(&mut self, block: Block) {
         if block.is_empty() {
             self.pool.give(block.data);
@@ -326,7 +330,7 @@ impl Output {
         }
     }
 
-    /// What stands before the first missing reply becomes ready.
+    /// Makes the bytes before the first missing reply writable.
     fn hand_over(&mut self) {
         let Some(mut late) = self.late.take() else { return };
         while let Some(entry) = late
@@ -353,7 +357,7 @@ impl Output {
 }
 
 impl Late {
-    /// Bytes held, those that were handed over included: they go when the last pending reply is filled.
+    /// Bytes held, including those already moved out: they are freed when the last pending reply is filled.
     fn len(&self) -> usize {
         self.behind.len() + self.filled.len() + self.long_bytes
     }
@@ -389,7 +393,7 @@ mod tests {
     use super::*;
     use drover_base::Rng;
 
-    /// Everything that can be written, taken out in pieces of `step` bytes.
+    /// Takes all writable bytes in pieces of `step` bytes.
     fn drain(output: &mut Output, step: usize) -> Vec<u8> {
         let mut all = Vec::new();
         while output.ready_bytes() > 0 {
@@ -446,7 +450,7 @@ mod tests {
         assert_eq!(pool.lent_bytes(), 0);
     }
 
-    /// Against the plainest model: a list of replies, some missing.
+    /// Compares with the plainest model: a list of replies, some missing.
     #[test]
     fn any_order_of_fills_gives_the_same_bytes() {
         for seed in 0..30 {

@@ -1,57 +1,66 @@
-//! [`Poller`]: learns which sockets are ready; [`Epoll`] is the one there is.
+//! [`Poller`]: reports which sockets are ready; [`Epoll`] is its one implementation.
 //!
-//! io_uring was measured beside it and does not win: docs/decisions/0012-epoll.md.
+//! io_uring was measured too and is not faster: docs/decisions/0012-epoll.md.
 
 use rustix::event::epoll;
 use rustix::fs::Timespec;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// What happened, and to whom.
+/// Readiness of one socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// As given to [`Poller::add`].
+    /// Token given to [`Poller::add`].
     pub token: u64,
-    /// There is something to read, or the end.
+    /// There is input, or the end of input.
     pub readable: bool,
-    /// There is space to write.
+    /// There is space for output.
     pub writable: bool,
-    /// The peer writes no more, or the connection broke: what is still to be read ends with an end or an error.
+    /// The peer has stopped writing, or the connection broke: remaining input ends with an end or an error.
     pub hung_up: bool,
 }
 
-/// What to tell of a socket.
+/// Events to report for a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interest {
-    /// New data, once per arrival: who leaves some must remember that there is more.
+    /// New input, once per arrival: a reader that leaves some must remember it.
     Arrivals,
-    /// The same and, once each time there is some again, space to write.
+    /// New input, and space for output once whenever there is some again.
     ArrivalsAndSpace,
-    /// Connections to accept, as long as there are some.
+    /// Connections to accept, while there are any.
     Accepts,
-    /// Nothing for now.
+    /// No events.
     Nothing,
 }
 
-/// Learns which of many sockets are ready. One per core.
+/// Reports which of many sockets are ready. One per core.
 pub trait Poller: Sized {
-    /// Without sockets. Errors: no descriptors left.
+    /// A poller without sockets.
+    ///
+    /// # Errors
+    /// No file descriptors left.
     fn new() -> io::Result<Self>;
 
-    /// Begins to watch `fd`. What is there already is told. It ends when the last descriptor of the socket is closed.
+    /// Watches `fd` until the last descriptor of the socket is closed. Present readiness is reported.
+    ///
+    /// # Errors
+    /// The system refuses: no memory, or too many watches.
     fn add(&mut self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()>;
 
-    /// Another interest in the same socket. What is there already is told, perhaps again.
+    /// Changes the interest in a socket. Present readiness is reported, perhaps again.
+    ///
+    /// # Errors
+    /// The socket is not watched, or the system is out of memory.
     fn change(&mut self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()>;
 
-    /// Takes what happened so far into `events`, which is emptied first and not grown beyond its capacity. Never waits.
+    /// Clears `events` and fills it with what happened, up to its capacity. Never waits.
     fn poll(&mut self, events: &mut Vec<Event>);
 
     /// Becomes readable when there is something to [`poll`](Poller::poll).
     fn fd(&self) -> BorrowedFd<'_>;
 }
 
-/// Readiness by epoll: a call per batch of sockets that are ready, none to begin or end reading.
+/// Readiness by epoll: a call per batch of ready sockets, none to start or stop reading.
 pub struct Epoll {
     fd: OwnedFd,
     raw: Vec<epoll::Event>,
@@ -91,7 +100,7 @@ impl Poller for Epoll {
         events.clear();
         self.raw.clear();
         self.raw.reserve(events.capacity());
-        // An interrupted look found nothing.
+        // An interrupted call found nothing.
         if epoll::wait(
             &self.fd,
             rustix::buffer::spare_capacity(&mut self.raw),

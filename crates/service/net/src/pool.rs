@@ -1,32 +1,32 @@
-//! [`Pool`]: the blocks of memory that the connections of a core borrow, and how much that may be.
+//! [`Pool`]: memory blocks that the connections of a core borrow, within a budget.
 //!
-//! Blocks are powers of two from 1 KiB on. Those that come back are kept for the next who asks, last in first out,
-//! so that what a busy connection borrows is still in the caches; of each size only so many are kept that a burst of
-//! many connections is not remembered for ever.
+//! Blocks are powers of two from 1 KiB on. Returned blocks are kept for reuse, last in first out, so that a busy
+//! connection gets blocks that are still in the caches; the number kept per size is limited, so that a burst of
+//! connections does not hold memory for ever.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// The smallest block, bytes.
 const CLASS_MIN: usize = 1 << 10;
-/// Sizes that are kept: 1 KiB to 2 MiB.
+/// Number of sizes kept: 1 KiB to 2 MiB.
 const CLASSES: usize = 12;
-/// Of each size are kept blocks of so many bytes in all, and two at least: enough for the replies of a whole round, or
-/// each round would get its memory from the system and give it back.
+/// Bytes kept of each size, but at least two blocks: enough for the replies of a whole round, or each round would
+/// allocate and free its memory.
 const KEPT_BYTES: usize = 512 << 10;
 
-/// Longer blocks are long, bytes.
+/// Maximum size of a small block, bytes.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// Blocks for the connections of a core. Counts what is lent; who is asked for [`try_take`](Pool::try_take) keeps
-/// within the budget, of which a quarter is for small blocks and the rest for long ones: neither keeps the other from
-/// beginning.
+/// Memory blocks for the connections of a core, with a count of lent bytes. [`try_take`](Pool::try_take) keeps within
+/// the budget, a quarter of which is for small blocks and the rest for long ones, so that neither kind starves the
+/// other.
 #[derive(Debug)]
 pub struct Pool {
     kept: [RefCell<Vec<Box<[u8]>>>; CLASSES],
-    /// Of `lent_bytes`, in small blocks.
+    /// Part of `lent_bytes` in small blocks.
     lent_small: Cell<usize>,
-    /// Blocks that came back.
+    /// Number of blocks returned.
     given: Cell<u64>,
     lent_bytes: Cell<usize>,
     lent_bytes_max: Cell<usize>,
@@ -34,7 +34,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Nothing kept and nothing lent.
+    /// An empty pool.
     pub fn new(budget_bytes: usize) -> Rc<Pool> {
         Rc::new(Pool {
             kept: Default::default(),
@@ -46,7 +46,7 @@ impl Pool {
         })
     }
 
-    /// A block of at least `bytes`, whatever the budget says. What is in it is arbitrary.
+    /// A block of at least `bytes` with arbitrary content, regardless of the budget.
     pub fn take(&self, bytes: usize) -> Box<[u8]> {
         let bytes = block_bytes(bytes);
         self.lent_bytes.set(self.lent_bytes.get() + bytes);
@@ -62,12 +62,12 @@ impl Pool {
         kept.unwrap_or_else(|| vec![0; bytes].into())
     }
 
-    /// The same within the budget; `None` when that is used up. One long block is always granted, however long.
+    /// A block within the budget, or `None` when the budget is used up. One long block is always granted, however long.
     pub fn try_take(&self, bytes: usize) -> Option<Box<[u8]>> {
         self.has_space(bytes).then(|| self.take(bytes))
     }
 
-    /// Whether [`try_take`](Pool::try_take) would give so many.
+    /// Whether [`try_take`](Pool::try_take) would succeed for this size.
     pub fn has_space(&self, bytes: usize) -> bool {
         let (bytes, small) = (block_bytes(bytes), self.lent_small.get());
         let long = self.lent_bytes.get() - small;
@@ -81,7 +81,7 @@ impl Pool {
         self.budget_bytes / 4
     }
 
-    /// A block comes back. Empty ones are ignored.
+    /// Returns a block. Empty ones are ignored.
     pub fn give(&self, block: Box<[u8]>) {
         if block.is_empty() {
             return;
@@ -105,28 +105,28 @@ impl Pool {
         self.lent_bytes.get()
     }
 
-    /// Most bytes that were ever lent at a time.
+    /// Maximum bytes ever lent at a time.
     pub fn lent_bytes_max(&self) -> usize {
         self.lent_bytes_max.get()
     }
 
-    /// More is lent in small blocks, which are given whatever the budget says, than is meant for them.
+    /// Whether small blocks, which `take` grants regardless of the budget, exceed their share.
     pub(crate) fn is_over_in_small(&self) -> bool {
         self.lent_small.get() > self.small_budget()
     }
 
-    /// Changes whenever a block comes back.
+    /// Number of blocks returned; changes whenever a block comes back.
     pub(crate) fn given(&self) -> u64 {
         self.given.get()
     }
 
-    /// More is lent than the budget allows.
+    /// Whether more is lent than the budget allows.
     pub fn is_over(&self) -> bool {
         self.lent_bytes.get() > self.budget_bytes
     }
 }
 
-/// Whether a block of so many bytes is a small one.
+/// Whether a block of this size counts as small.
 pub(crate) fn is_small(bytes: usize) -> bool {
     bytes <= SMALL_BYTES
 }
@@ -135,12 +135,12 @@ fn block_bytes(bytes: usize) -> usize {
     bytes.max(CLASS_MIN).next_power_of_two()
 }
 
-/// Of a block's size. Beyond the table for sizes that are not kept.
+/// Index of the size class of a block; beyond the table for sizes that are not kept.
 fn class_of(block_bytes: usize) -> usize {
     (block_bytes.ilog2() - CLASS_MIN.ilog2()) as usize
 }
 
-/// A block that somebody borrowed, and which part of it is in use. Who holds it gives it back.
+/// A borrowed block and the part of it in use. Its holder must return it.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     pub(crate) data: Box<[u8]>,
@@ -149,7 +149,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Nothing in use of `data`.
+    /// A block with nothing in use.
     pub(crate) fn empty(data: Box<[u8]>) -> Block {
         Block {
             data,
@@ -174,7 +174,7 @@ impl Block {
         &self.data[self.start..self.end]
     }
 
-    /// Gives the memory back.
+    /// Returns the memory to the pool.
     pub(crate) fn release(&mut self, pool: &Pool) {
         pool.give(std::mem::take(self).data);
     }
@@ -210,7 +210,7 @@ mod tests {
         let big = pool.try_take(8 << 20).expect("the only long one");
         assert!(pool.is_over());
         assert!(pool.try_take(100 << 10).is_none());
-        // A quarter is for small ones, whatever long ones take.
+        // Small blocks have a quarter, whatever long ones take.
         let small: Vec<_> = (0..4)
             .map(|_| pool.try_take(64 << 10).expect("256 KiB"))
             .collect();

@@ -2,45 +2,45 @@
 
 use crate::Output;
 
-/// One connection's side of a protocol. It holds only what must outlast a step (an unfinished multiget, bytes still to
-/// be skipped, who is logged in); the bytes themselves belong to the connection.
+/// One connection's state of a protocol. It holds only what must outlast a step (an unfinished multiget, bytes still to
+/// be skipped, the login); the connection owns the bytes themselves.
 pub trait Protocol {
-    /// What a step needs of its core: the items, the way to other cores, counters, the time.
+    /// Parts of its core that a step uses: the items, the route to other cores, counters, the time.
     type Executor<'d>;
 
-    /// Takes as many requests as it can from `input`, which is all that came and was not used yet, and adds their
-    /// replies to `output`. Called again when what it [`need`](Consumed::need) is there. Cost: no allocation, lock,
-    /// system call or clock read.
+    /// Serves as many requests as it can from `input`, which is all unused input, and appends their replies to
+    /// `output`. It is called again when its [`need`](Consumed::need) is met. Cost: no allocation, lock, system call or
+    /// clock read.
     fn advance(&mut self, executor: &mut Self::Executor<'_>, input: &[u8], output: &mut Output) -> Consumed;
 }
 
-/// What became of a call of [`Protocol::advance`].
+/// Result of [`Protocol::advance`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Consumed {
-    /// Bytes of the input that are done with.
+    /// Input bytes that were used.
     pub used: usize,
-    /// What must be there before it makes sense to go on.
+    /// Condition for the next call.
     pub need: Need,
 }
 
-/// What a [`Protocol`] waits for.
+/// Condition that a [`Protocol`] waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// More input: with the unused rest at least so many bytes in all. A number beyond the rest by more than one says
-    /// that a long value is on its way, so that space is made once.
+    /// More input, in total at least this many bytes. A number beyond the unused rest by more than one announces a long
+    /// value, so that space is allocated once.
     Input {
-        /// Unused rest and what is to come.
+        /// Bytes in total: the unused rest and further input.
         at_least: usize,
     },
     /// Space in the output: it [is full](Output::is_full).
     OutputSpace,
-    /// A reply of another core: a pending reply must be filled, or the way to that core have space.
+    /// Another core: a pending reply must be filled, or the ring to that core must have space.
     Others,
-    /// To be told ([`Sockets::news`](crate::Sockets::news)); what comes in meanwhile is shown to it, too.
+    /// A notification ([`Sockets::news`](crate::Sockets::news)); further input is passed on too.
     Notification,
-    /// Its turn again, with the same rest, when others had theirs: it has served as many requests as one turn may have
+    /// Another turn with the same rest, after other connections: it has served as many requests as one turn may have
     /// (`-R`).
     Turn,
-    /// Nothing more: what is in the output is written, then the connection ends.
+    /// The end: the output is written, then the connection is closed.
     Close,
 }

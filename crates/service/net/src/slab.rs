@@ -1,10 +1,10 @@
-//! [`Slab`]: connections by number. A number that was given back is not mistaken for its next owner's: tokens carry a
-//! generation.
+//! [`Slab`]: connections by token. Tokens carry a generation, so the token of a closed connection never names its
+//! slot's next owner.
 
-/// Numbers from here on are never tokens.
+/// Tokens are below this number.
 pub(crate) const BEYOND: u64 = 1 << 63;
 
-/// Number of a connection of a core: its slot, and how often the slot was taken before. Never given twice.
+/// Token of a connection on a core: its slot, and how often the slot was used before. Never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Token(pub u64);
 
@@ -30,7 +30,7 @@ pub(crate) struct Slab<T> {
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// Of its present owner, or its next.
+    /// Generation of the present owner, or of the next.
     generation: u32,
     value: Option<T>,
 }
@@ -43,7 +43,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Adds what `make` makes of its token.
+    /// Inserts the value that `make` makes from its token.
     pub(crate) fn insert(&mut self, make: impl FnOnce(Token) -> T) -> Token {
         let index = self.free.pop().map_or(self.slots.len(), |index| index as usize);
         if index == self.slots.len() {
@@ -67,7 +67,7 @@ impl<T> Slab<T> {
         slot.value.as_mut()
     }
 
-    /// Takes it out. A slot that was taken too often for its generation to count on stays empty for ever.
+    /// Removes a value. A slot whose generation has reached its maximum stays empty for ever.
     pub(crate) fn remove(&mut self, token: Token) -> Option<T> {
         self.get_mut(token)?;
         let slot = &mut self.slots[token.index()];
@@ -84,7 +84,7 @@ impl<T> Slab<T> {
         self.slots.iter().filter(|slot| slot.value.is_some()).count()
     }
 
-    /// All there are. Cost: a look at every slot.
+    /// All values. Cost: visits every slot.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Token, &mut T)> {
         self.slots.iter_mut().enumerate().filter_map(|(index, slot)| {
             let token = Token::new(index, slot.generation);

@@ -1,5 +1,5 @@
-//! TLS as a [`Layer`]. The work is rustls'; here are what memcached calls `ssl_*`, certificates that can be read again
-//! while connections last, and how a connection's reads and writes become records.
+//! TLS as a [`Layer`], by rustls. This module has memcached's `ssl_*` options, certificates that can be reloaded while
+//! connections last, and the mapping of a connection's reads and writes to records.
 
 use crate::Layer;
 use rustix::net::{RecvFlags, SendFlags};
@@ -17,47 +17,47 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use drover_base::sync::{AtomicU64, Ordering};
 
-/// Encrypted bytes that a session keeps when the socket takes no more, unless it is told otherwise: four records. It takes
-/// no further plain ones then.
+/// Default of [`kept_bytes_max`](TlsOptions::kept_bytes_max): encrypted bytes that a session buffers when the socket
+/// takes no more, four records. At this limit it takes no further plain bytes.
 const KEPT_BYTES_MAX: usize = 64 << 10;
-/// Sessions that are remembered for clients that come again. A few hundred bytes each.
+/// Number of sessions cached for returning clients. A few hundred bytes each.
 const SESSIONS_MAX: usize = 20 << 10;
-/// Bytes that may come without a plain one among them: more than any handshake or record has, so that nobody keeps a core
-/// busy with what means nothing.
+/// Maximum input without a plain byte: more than any handshake or record has. It stops clients from keeping a core busy
+/// with empty records.
 const VAIN_BYTES_MAX: usize = 256 << 10;
 
-/// Whose certificates are wanted of clients.
+/// Which client certificates are requested.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum ClientCertificates {
-    /// Nobody's.
+    /// None.
     #[default]
     None,
-    /// Checked if the client has one.
+    /// Checked if the client sends one.
     IfAny,
-    /// Everybody's.
+    /// Required of every client.
     Required,
 }
 
-/// What certificates and keys there are, and what is asked of clients.
+/// Certificates, keys and rules for clients.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TlsOptions {
-    /// PEM: the server's certificate, and those that vouch for it.
+    /// PEM file: the server's certificate and its chain.
     pub chain_cert: PathBuf,
-    /// PEM: the key of the first.
+    /// PEM file: the key of the server's certificate.
     pub key: PathBuf,
-    /// PEM: who vouches for clients.
+    /// PEM file: CA certificates for clients.
     pub ca_cert: Option<PathBuf>,
-    /// Of clients.
+    /// Which client certificates are requested.
     pub client_certificates: ClientCertificates,
     /// Refuse TLS 1.2.
     pub only_tls13: bool,
-    /// Let clients that come again go on with the session they had, which spares both ends most of the handshake.
+    /// Let returning clients resume their session, which saves both ends most of the handshake.
     pub session_cache: bool,
-    /// Encrypted bytes that a connection keeps when its socket takes no more; 0: four records.
+    /// Encrypted bytes that a connection buffers when its socket takes no more; 0: four records.
     pub kept_bytes_max: usize,
 }
 
-/// What became of handshakes, on all connections together.
+/// Counters of handshakes, over all connections.
 #[derive(Debug, Default)]
 pub struct TlsCounters {
     new_sessions: AtomicU64,
@@ -65,18 +65,18 @@ pub struct TlsCounters {
 }
 
 impl TlsCounters {
-    /// Sessions that were put into the cache; none without one.
+    /// Number of sessions put into the cache; 0 without a cache.
     pub fn new_sessions(&self) -> u64 {
         self.new_sessions.load(Ordering::Relaxed)
     }
 
-    /// Handshakes that failed: another protocol, no version in common, a certificate that is missing or wrong.
+    /// Number of failed handshakes: another protocol, no common version, a missing or wrong certificate.
     pub fn handshake_errors(&self) -> u64 {
         self.handshake_errors.load(Ordering::Relaxed)
     }
 }
 
-/// The cache of sessions, which counts what is put there.
+/// Session cache that counts insertions.
 #[derive(Debug)]
 struct CountingCache {
     cache: Arc<ServerSessionMemoryCache>,
@@ -105,32 +105,32 @@ impl StoresServerSessions for CountingCache {
     }
 }
 
-/// Why there is no TLS.
+/// Reason why TLS could not be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file that cannot be read, or holds nothing of that kind.
+    /// A file cannot be read or has no such content.
     #[error("{what} {}: {why}", path.display())]
     File {
-        /// What it should hold.
+        /// Expected content.
         what: &'static str,
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// Clients' certificates are to be checked against nobody's.
-    #[error("clients' certificates are wanted, but ssl_ca_cert does not say who vouches for them")]
+    /// Client certificates are requested, but no CA certificates are given.
+    #[error("client certificates are requested, but ssl_ca_cert is not set")]
     NoCa,
-    /// Key and certificate do not fit, or a certificate is not one.
+    /// Key and certificate do not match, or a certificate is invalid.
     #[error("TLS: {0}")]
     Refused(#[from] rustls::Error),
-    /// The certificates that vouch for clients are no such certificates.
+    /// The CA certificates for clients are invalid.
     #[error("ssl_ca_cert: {0}")]
     Verifier(#[from] rustls::client::VerifierBuilderError),
 }
 
-/// Makes sessions, with the certificates that were read last. Shared by all cores; locked once per connection.
+/// Makes sessions with the latest certificates. Shared by all cores; locked once per connection.
 #[derive(Debug)]
 pub struct TlsAcceptor {
     options: TlsOptions,
@@ -140,6 +140,9 @@ pub struct TlsAcceptor {
 
 impl TlsAcceptor {
     /// Reads all files.
+    ///
+    /// # Errors
+    /// A file is missing or invalid, or the files do not match.
     pub fn new(options: TlsOptions) -> Result<TlsAcceptor, TlsError> {
         let counters = Arc::default();
         let config = Mutex::new(Arc::new(config(&options, &counters)?));
@@ -150,35 +153,43 @@ impl TlsAcceptor {
         })
     }
 
-    /// What it was made with.
+    /// The options given to [`new`](TlsAcceptor::new).
     pub fn options(&self) -> &TlsOptions {
         &self.options
     }
 
-    /// What became of handshakes.
+    /// Counters of handshakes.
     pub fn counters(&self) -> &TlsCounters {
         &self.counters
     }
 
-    /// Reads all files again. Sessions go on with what they have; on an error new ones do, too.
+    /// Reloads all files. Existing sessions keep their certificates; on an error new ones also use the old
+    /// certificates.
+    ///
+    /// # Errors
+    /// As [`new`](TlsAcceptor::new).
     pub fn reload(&self) -> Result<(), TlsError> {
         let new = Arc::new(config(&self.options, &self.counters)?);
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = new;
         Ok(())
     }
 
-    /// The same as a layer. Where no session can be made, one that ends the connection: never plain text instead.
+    /// A new session as a layer. If no session can be made, the layer ends the connection: plain text is never the
+    /// fallback.
     pub fn layer(&self) -> Box<dyn Layer> {
         match self.session() {
             Ok(session) => Box::new(session),
             Err(error) => {
-                tracing::warn!("a connection ends: {error}");
+                tracing::warn!("closing a new connection: no TLS session: {error}");
                 Box::new(Refusing)
             }
         }
     }
 
     /// The server's side of a new connection. Cost: a lock, and some KiB until the handshake is over.
+    ///
+    /// # Errors
+    /// rustls cannot make a session.
     pub fn session(&self) -> Result<TlsSession, TlsError> {
         let config = self.config.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut connection = ServerConnection::new(config)?;
@@ -255,8 +266,8 @@ fn unreadable(what: &'static str, path: &Path, why: String) -> TlsError {
     TlsError::File { what, path, why }
 }
 
-/// One connection's TLS. What it holds is bounded: what of a record or the handshake has come, and
-/// [so many bytes](TlsOptions::kept_bytes_max) that the socket did not take yet.
+/// One connection's TLS session. Its memory is bounded: the received part of a record or handshake, and up to
+/// [`kept_bytes_max`](TlsOptions::kept_bytes_max) bytes that the socket has not taken.
 #[derive(Debug)]
 pub struct TlsSession {
     connection: ServerConnection,
@@ -265,12 +276,12 @@ pub struct TlsSession {
 }
 
 impl TlsSession {
-    /// Whether the client showed a certificate that we checked.
+    /// Whether the client sent a certificate that we checked.
     pub fn is_client_known(&self) -> bool {
         self.connection.peer_certificates().is_some()
     }
 
-    /// One read of the socket. `false` at its end.
+    /// One read of the socket. Returns `false` at its end.
     fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool> {
         let count = self.connection.read_tls(&mut TlsSocket(socket))?;
         if count == 0 {
@@ -288,7 +299,7 @@ impl TlsSession {
         if shakes_hands && result.is_err() {
             self.counters.handshake_errors.fetch_add(1, Ordering::Relaxed);
         }
-        // Its part of the handshake; after an error, the alert.
+        // Sends our part of the handshake; after an error, the alert.
         let sent = self.flush(socket);
         result.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
         match sent {
@@ -297,7 +308,10 @@ impl TlsSession {
         }
     }
 
-    /// Writes what is kept. Errors: `WouldBlock` if some of it stays.
+    /// Writes buffered bytes.
+    ///
+    /// # Errors
+    /// `WouldBlock` if some remain.
     fn flush(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         while self.connection.wants_write() {
             if self.connection.write_tls(&mut TlsSocket(socket))? == 0 {
@@ -338,7 +352,7 @@ impl Layer for TlsSession {
         self.connection.wants_write()
     }
 
-    /// `close_notify`: without it nobody can tell an end from a cut.
+    /// Sends `close_notify`: without it the peer cannot tell an end from a truncation.
     fn close(&mut self, socket: BorrowedFd<'_>) {
         self.connection.send_close_notify();
         // A socket that takes nothing is closed all the same.
@@ -346,7 +360,7 @@ impl Layer for TlsSession {
     }
 }
 
-/// In place of a session that could not be made.
+/// Layer used when no session could be made.
 struct Refusing;
 
 impl Layer for Refusing {
@@ -363,7 +377,7 @@ impl Layer for Refusing {
     }
 }
 
-/// A socket as rustls need it.
+/// A socket with the traits that rustls needs.
 struct TlsSocket<'a>(BorrowedFd<'a>);
 
 impl Read for TlsSocket<'_> {

@@ -1,16 +1,16 @@
-# What scripts share; it stands before each of them.
+# Functions that all scripts share; prepended to each of them.
 
-# The shell's own echo and printf lose a line when a child of the shell ends during their write: the signal interrupts
-# it. A process of its own has no children.
+# The shell's own echo and printf lose a line when a child of the shell ends during their write, because the signal
+# interrupts it. A separate process has no children.
 echo() { /usr/bin/busybox echo "$@"; }
 printf() { /usr/bin/busybox printf "$@"; }
 
-# Waits until somebody listens at the port.
+# Waits for a listener at the port.
 listening() {
     tries=0
     until grep -qE "$(printf ':%04X' "$1") 0+:0000 0A" /proc/net/tcp /proc/net/tcp6 2>/dev/null; do
         tries=$((tries + 1))
-        [ $tries -lt 400 ] || { echo "nobody listens at port $1"; return 1; }
+        [ $tries -lt 400 ] || { echo "no listener at port $1"; return 1; }
         sleep 0.02
     done
 }

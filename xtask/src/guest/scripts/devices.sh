@@ -1,7 +1,7 @@
-# What `drover devices` says of two software RoCE devices, and of wishes that nothing fits.
+# Output of `drover devices` for two software RoCE devices, and for options that no device matches.
 passed=0
 failed=0
-# The status and a text that the answer must contain, then the arguments.
+# Arguments: expected status, text that the output must contain, then drover's arguments.
 expect() {
     status=$1 text=$2
     shift 2

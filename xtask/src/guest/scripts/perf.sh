@@ -1,6 +1,6 @@
-# Every test of `drover perf` over every kind of queue pair it goes over, between two devices; polling, then sleeping.
-# Then a client whose server is killed, which must say so. Each end has a processor of its own: emulated on a busy machine a
-# ping-pong takes milliseconds, so there are few.
+# Every test of `drover perf` over every supported kind of queue pair, between two devices; polling, then sleeping.
+# Then a client whose server is killed, which must report that. Each end has its own processor. Emulated on a busy
+# machine a ping-pong takes milliseconds, so there are few.
 port=19000
 passed=0
 failed=0
@@ -42,7 +42,7 @@ run write-lat -n 30 -c UC
 run write-lat -n 30 -s 4096
 run send-lat -n 5 -s 1048576
 
-# Killed while its client waits for the next pong.
+# The server is killed while its client waits for the next pong.
 port=$((port + 1))
 ./drover perf -d "$A" -p $port >/dev/null 2>&1 &
 server=$!

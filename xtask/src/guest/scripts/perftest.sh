@@ -1,13 +1,13 @@
-# drover perf beside perftest: the same test, size and depth between the same devices, by turns. A round's figure is a
-# median (latency) or a mean (rate); printed and judged are medians of rounds. Emulated, figures mean nothing; what one
-# program does beside the other does. Both poll, and each end has a processor of its own, the same for both programs:
-# where two ends share one, a ping-pong takes two ticks of the scheduler.
+# drover perf compared with perftest: the same test, size and depth between the same devices, interleaved. A round yields
+# a median (latency) or a mean (rate); the script prints and checks medians of rounds. Emulated, absolute numbers mean
+# nothing, but ratios do. Both programs poll, and each end has its own processor, the same for both programs: if two
+# ends share one, a ping-pong takes two ticks of the scheduler.
 rounds=${ROUNDS:-7}
 port=20000
 figures=$TMPDIR/figures
 : >"$figures"
 
-# The place of a device's IPv4 address among its addresses.
+# Index of a device's IPv4 address in its GID table.
 gid_index() {
     for gid in /sys/class/infiniband/"$1"/ports/1/gids/*; do
         case $(cat "$gid") in
@@ -18,12 +18,12 @@ gid_index() {
 a_gid=$(gid_index "$A")
 b_gid=$(gid_index "$B")
 
-# The fifth column of the row of so many bytes: of latency the median, of rate the millions of messages.
+# Fifth column of the row with this size: the median latency, or the rate in million messages.
 figure() {
     awk '$1 == '"$1"' { value = $5 } END { print value }' "$2"
 }
 
-# One run: the name of the test, bytes, iterations, and what else both programs are told.
+# One run: name of the test, bytes, iterations, and further arguments of both programs.
 theirs() {
     test=$1 size=$2 count=$3
     shift 3
@@ -47,7 +47,7 @@ ours() {
     echo "$test-$size ours $(figure "$size" $TMPDIR/client)" >>"$figures"
 }
 
-# Median, least and most of one program's figures for one test.
+# Median, minimum and maximum of one program's results for one test.
 spread() {
     grep "^$1 $2 " "$figures" | cut -d' ' -f3 | middle
 }
@@ -55,8 +55,8 @@ middle() {
     sort -n | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)], value[1], value[NR] }'
 }
 
-# The same of ours over theirs, round by round, and how many of them are beyond the bound. On a virtual clock perftest
-# sometimes takes the time of everything for infinite; such a round does not count.
+# Median, minimum and maximum of the ratio ours / theirs per round, and the number of rounds beyond the bound. On a
+# virtual clock perftest sometimes reports infinite times; such a round does not count.
 ratios() {
     grep "^$1 " "$figures" | awk '{ count[$2] += 1; value[$2, count[$2]] = $3 }
         END { for (n = 1; n <= count["ours"]; n++) if (value["theirs", n] ~ /^[0-9.]+$/ && value["theirs", n] > 0)
@@ -68,16 +68,16 @@ beyond() {
 
 passed=0
 failed=0
-# What must be: our latency at most 1.15 of theirs, our rate at least 0.9. Of rounds that have nothing to do with each
-# other half are beyond what is just kept, and now and then more than half: missed is what all rounds but one, at most, miss.
-# That happens by chance once in 16 times to a program on the bound, and hardly ever to one as quick as the other. The
-# number of rounds is fixed beforehand: who measures again only after a miss measures luck.
+# Bounds: our latency at most 1.15 of theirs, our rate at least 0.9. A program exactly on a bound is beyond it in half of
+# independent rounds, sometimes in more; so a test fails only if all rounds, or all but one, are beyond the bound. That
+# happens by chance once in 16 times to a program on the bound, and hardly ever to one as fast as the other. The number
+# of rounds is fixed beforehand: repeating only after a failure would measure luck.
 compare() {
     name=$1-$2
     round=0
     while [ $round -lt $rounds ]; do
         round=$((round + 1))
-        # Neither is always the first.
+        # The order of the two programs alternates.
         if [ $((round % 2)) = 0 ]; then
             theirs "$@" && ours "$@" || { failed=$((failed + 1)); return; }
         else

@@ -1,5 +1,5 @@
-# The service as it is deployed: a server at the first device, clients at the second, values of every size, a benchmark,
-# and a server that is killed and started again.
+# The service as deployed: a server at the first device, clients at the second, values of every size, a benchmark, and
+# a server that is killed and restarted.
 server="rdma://$A_ADDR:7471"
 ask="$server?device=$B"
 
@@ -10,8 +10,7 @@ fail() {
 }
 
 serve() {
-    # Emptied here: the shell that becomes the server does it too, but perhaps after we looked, and what the server before
-    # said is not what this one says.
+    # Emptied here: the server's shell also does it, but possibly after we have read the previous server's output.
     : >serve.log
     ./drover serve --listen "$server?device=$A" -t 1 -m 16 --cores none >serve.log 2>&1 &
     pid=$!
@@ -52,7 +51,7 @@ serve
 ./drover set greeting "hello again" --server "$ask" || fail "set after a restart"
 [ "$(./drover get greeting --server "$ask")" = "hello again" ] || fail "get after a restart"
 
-# A client that lives through a restart of its server goes on; updates that were under way are counted as failed.
+# A client survives a restart of its server; updates in flight are counted as failed.
 gets() {
     ./drover stats --server "$ask" | sed -n 's/^cmd_get //p'
 }
@@ -68,7 +67,7 @@ wait_for_gets() {
 
 ./drover bench --address "$ask" --keys 200 --seconds 8 --repeats 1 --warm-up 0 --spin-us 0 --no-results >bench.log 2>&1 &
 bench=$!
-wait_for_gets 100 # one was ours
+wait_for_gets 100 # one of them from this script
 kill -9 $pid
 wait $pid
 serve

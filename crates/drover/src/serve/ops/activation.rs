@@ -1,13 +1,15 @@
-//! Sockets that a service manager has taken for us `[sd_listen_fds]`: it listens from boot on, and clients that come
-//! while we start, or restart, wait instead of being refused.
+//! Sockets passed by a service manager `[sd_listen_fds]`: it listens from boot on, so clients that connect while we
+//! start or restart wait instead of being refused.
 
 use crate::exit::{self, Failure};
 use drover_net::Listener;
 use listenfd::ListenFd;
 use std::os::fd::OwnedFd;
 
-/// Listeners for memcached's clients, passed by `LISTEN_FDS`. Once only: it forgets the environment. Errors: one that is
-/// neither TCP nor a Unix socket, or does not listen.
+/// Listeners for memcached clients, passed by `LISTEN_FDS`. Works once: it clears the environment.
+///
+/// # Errors
+/// A descriptor is not a listening TCP or Unix socket.
 pub fn inherited() -> Result<Vec<Listener>, Failure> {
     let mut passed = ListenFd::from_env();
     let count = passed.len();

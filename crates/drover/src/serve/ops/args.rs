@@ -1,4 +1,4 @@
-//! Flags for operations; where memcached has one, the letter and the long name are its own.
+//! Flags for operations; flags that memcached has keep its letter and long name.
 
 use super::tls;
 use crate::exit::Failure;
@@ -7,45 +7,45 @@ use drover_net::TlsOptions;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Arguments of `serve` and `config` that say how it is run.
+/// Operational arguments of `serve` and `config`.
 #[derive(clap::Args, Clone, Default, Debug)]
 pub struct OpsArgs {
     /// Serve /metrics (Prometheus) and /healthz over HTTP here, such as 127.0.0.1:9150 [default: none]
     #[arg(long, value_name = "IP:PORT")]
     pub metrics_listen: Option<SocketAddr>,
-    /// Write the process's number here, and remove it at the end
+    /// Write the process id to this file, and remove the file at the end
     #[arg(short = 'P', long = "pidfile", value_name = "FILE")]
     pub pid_file: Option<PathBuf>,
-    /// Become this user once all addresses are taken; needs to be started as root
+    /// Become this user once all addresses are bound; must be started as root
     #[arg(short = 'u', long, value_name = "NAME")]
     pub user: Option<String>,
-    /// Clients of memcached's protocol must log in as one of this file: lines `user:password`, read again on SIGHUP
+    /// memcached clients must log in as a user of this file: lines `user:password`, reloaded on SIGHUP
     #[arg(short = 'Y', long, value_name = "FILE")]
     pub auth_file: Option<PathBuf>,
-    /// Speak TLS on TCP; needs -o ssl_chain_cert=FILE,ssl_key=FILE, which are read again on SIGHUP
+    /// Use TLS on TCP; needs -o ssl_chain_cert=FILE,ssl_key=FILE, which are reloaded on SIGHUP
     #[arg(short = 'Z', long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub enable_ssl: Option<bool>,
 }
 
-/// The same, with every gap filled.
+/// Operational settings, complete.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpsSettings {
-    /// The admin port.
+    /// Address of the admin port.
     pub metrics_listen: Setting<Option<SocketAddr>>,
-    /// Where the process's number goes.
+    /// Path of the pid file.
     pub pid_file: Setting<Option<PathBuf>>,
-    /// Whom to become.
+    /// User to become.
     pub user: Setting<Option<String>>,
-    /// Who may come in.
+    /// Path of the auth file.
     pub auth_file: Setting<Option<PathBuf>>,
-    /// Whether there is TLS.
+    /// Whether TLS is enabled.
     pub enable_ssl: Setting<bool>,
-    /// What it needs.
+    /// TLS options, if enabled.
     pub tls: Option<TlsOptions>,
 }
 
 impl OpsSettings {
-    /// Command line over file over default; `words` of `-o` say the rest about TLS.
+    /// Merges command line, file and defaults, in this order; `words` of `-o` add the TLS options.
     pub fn fill(typed: OpsArgs, file: OpsArgs, words: &tls::Words) -> Result<OpsSettings, Failure> {
         let enable_ssl = pick(typed.enable_ssl, file.enable_ssl, false, Origin::Default);
         let tls = tls::options(enable_ssl.value, words)?;
@@ -59,7 +59,7 @@ impl OpsSettings {
         })
     }
 
-    /// As `drover config` shows them.
+    /// Rows of `drover config`.
     pub fn rows(&self) -> Vec<Row> {
         fn or_none<T>(value: &Option<T>, show: impl Fn(&T) -> String) -> String {
             value.as_ref().map_or("none".into(), show)

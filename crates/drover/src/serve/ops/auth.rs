@@ -1,15 +1,15 @@
-//! `-Y`: who may come in, as lines `user:password` of a file that is read again on SIGHUP.
+//! `-Y`: users and passwords, lines `user:password` of a file that is reloaded on SIGHUP.
 
 use crate::exit::{self, Failure};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Lines that a file may have; each costs a comparison per attempt.
+/// Maximum number of lines; each costs a comparison per login attempt.
 const USERS_MAX: usize = 1024;
 
 type Users = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The file, as it was read last.
+/// The users as last read from the file.
 #[derive(Debug)]
 pub struct AuthFile {
     path: PathBuf,
@@ -17,7 +17,7 @@ pub struct AuthFile {
 }
 
 impl AuthFile {
-    /// Reads it.
+    /// Reads the file.
     pub fn read(path: &Path) -> Result<AuthFile, Failure> {
         let users = read(path).map_err(|why| Failure::new(exit::NO_INPUT, why))?;
         Ok(AuthFile {
@@ -26,17 +26,20 @@ impl AuthFile {
         })
     }
 
-    /// Reads it again. Errors: why it cannot be read; whoever could come in still can.
+    /// Reads the file again.
+    ///
+    /// # Errors
+    /// The file cannot be read; the old users stay.
     pub fn reload(&self) -> Result<(), String> {
         let users = read(&self.path)?;
         *self.users.lock().unwrap_or_else(PoisonError::into_inner) = users;
         Ok(())
     }
 
-    /// Whether they may come in. Takes as long for a password that is almost right as for one that is not.
+    /// Whether user and password are valid. The time does not depend on how much of the password matches.
     pub fn admits(&self, user: &[u8], password: &[u8]) -> bool {
         let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        // All of them, so that the time does not tell which one it was.
+        // Compares all users, so that the time does not reveal which one matched.
         users.iter().fold(false, |found, (name, secret)| {
             found | (is_equal(name, user) & is_equal(secret, password))
         })
@@ -65,17 +68,17 @@ fn parse(text: &[u8]) -> Result<Users, String> {
         }
     }
     match users.len() {
-        0 => Err("nobody is in it".to_string()),
+        0 => Err("it has no users".to_string()),
         1..=USERS_MAX => Ok(users),
         count => Err(format!("{count} users; at most {USERS_MAX}")),
     }
 }
 
-/// Compares all of `given`, wherever the first difference is; only its length can be told from the time.
+/// Compares all of `given`, wherever the first difference is; the time reveals only its length.
 fn is_equal(secret: &[u8], given: &[u8]) -> bool {
     let mut difference = usize::from(secret.len() != given.len());
     for (index, byte) in given.iter().enumerate() {
-        let other = secret[index % secret.len()]; // not empty: `parse`
+        let other = secret[index % secret.len()]; // `parse` refuses empty secrets
         difference |= usize::from(std::hint::black_box(byte ^ other));
     }
     difference == 0
@@ -134,7 +137,7 @@ mod tests {
     #[test]
     fn files_that_make_no_sense() {
         let why = |text: &str| parse(text.as_bytes()).expect_err(text);
-        assert_eq!(why(""), "nobody is in it");
+        assert_eq!(why(""), "it has no users");
         assert_eq!(why("a:b\n:b\n"), "line 2: expected user:password");
         assert_eq!(why("a:\n"), "line 1: expected user:password");
         assert_eq!(why(&"a:b\n".repeat(1025)), "1025 users; at most 1024");

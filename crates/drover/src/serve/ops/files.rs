@@ -1,4 +1,4 @@
-//! Files that may change while the server runs: who may come in, and the certificates of TLS.
+//! Files that may change while the server runs: users and passwords, and TLS certificates.
 
 use super::OpsSettings;
 use super::auth::AuthFile;
@@ -7,19 +7,19 @@ use crate::serve::memcached::unix_time_s;
 use drover_base::sync::{AtomicU64, Ordering};
 use drover_net::TlsAcceptor;
 
-/// Files as they were read last. Shared by all threads.
+/// The files as last read. Shared by all threads.
 #[derive(Debug, Default)]
 pub struct Files {
-    /// `-Y`; `None`: everybody may come in.
+    /// `-Y`: users; `None`: no login.
     pub auth: Option<AuthFile>,
-    /// `-Z`.
+    /// `-Z`: TLS certificates.
     pub tls: Option<TlsAcceptor>,
-    /// When its certificates were read last, in seconds since 1970.
+    /// Time when the certificates were last read, in seconds since 1970.
     tls_read_s: AtomicU64,
 }
 
 impl Files {
-    /// Reads them for the first time.
+    /// Reads all files for the first time.
     pub fn read(settings: &OpsSettings) -> Result<Files, Failure> {
         let auth = settings
             .auth_file
@@ -35,7 +35,10 @@ impl Files {
         })
     }
 
-    /// Reads certificates and keys again; `None` without TLS. Errors: why the old ones stay, in one line.
+    /// Reloads certificates and keys; `None` without TLS.
+    ///
+    /// # Errors
+    /// One line with the reason; the old ones stay.
     pub fn reload_tls(&self) -> Option<Result<(), String>> {
         let done = self.tls.as_ref()?.reload();
         if done.is_ok() {
@@ -44,12 +47,12 @@ impl Files {
         Some(done.map_err(|error| error.to_string()))
     }
 
-    /// Seconds since certificates were read.
+    /// Seconds since the certificates were read.
     pub fn tls_age_s(&self) -> u64 {
         unix_time_s().saturating_sub(self.tls_read_s.load(Ordering::Relaxed))
     }
 
-    /// Reads them again, and says how that went. What cannot be read stays as it was.
+    /// Reloads all files and logs the results. A file that cannot be read keeps its old content.
     pub fn reload(&self) {
         let auth = self.auth.as_ref().map(AuthFile::reload);
         let tls = self.reload_tls();
@@ -59,12 +62,12 @@ impl Files {
         ] {
             match result {
                 None => {}
-                Some(Ok(())) => tracing::info!("SIGHUP: {what}: read again"),
-                Some(Err(why)) => tracing::error!("SIGHUP: {what}: the old one stays: {why}"),
+                Some(Ok(())) => tracing::info!("SIGHUP: reloaded {what}"),
+                Some(Err(why)) => tracing::error!("SIGHUP: cannot reload {what}, keeping the old one: {why}"),
             }
         }
         if self.auth.is_none() && self.tls.is_none() {
-            tracing::info!("SIGHUP: no file to read again");
+            tracing::info!("SIGHUP: no file to reload");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Threads beside the server: the admin port's and the watchdog's.
+//! Helper threads of the server: the admin port's and the watchdog's.
 
 use super::notify::Notify;
 use super::{Ops, watchdog};
@@ -7,14 +7,14 @@ use crate::exit::{self, Failure};
 use std::io::PipeWriter;
 use std::thread::{Builder, Scope};
 
-/// What lives while the server serves. Dropped, it ends the threads, and tells the service manager.
+/// Helper threads. Dropping this stops them and notifies the service manager.
 pub struct Helpers<'a> {
     notify: &'a Notify,
     _stop: (Option<Stopper>, Option<PipeWriter>),
 }
 
 impl Ops {
-    /// Starts threads in `scope` that ask `source`, and says that the service is ready.
+    /// Starts helper threads in `scope` that query `source`, and reports the service as ready.
     pub fn start<'s, 'e>(
         &'e mut self,
         scope: &'s Scope<'s, 'e>,

@@ -1,7 +1,7 @@
-//! What whoever runs a server needs beside serving: its flags, the service manager's protocol, signals, the admin port.
+//! Operational parts of a server: flags, the service manager's protocol, signals, the admin port.
 //!
-//! Everything that may fail at the start is taken in [`Ops::take`], before the first thread; [`Ops::start`] begins what
-//! lives as long as the server.
+//! [`Ops::take`] acquires everything that may fail, before the first thread; [`Ops::start`] starts what lives as long
+//! as the server.
 
 mod activation;
 mod args;
@@ -28,7 +28,7 @@ use pid_file::PidFile;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What is taken before the server starts.
+/// Resources acquired before the server starts.
 pub struct Ops {
     admin: Option<(Admin, Stopper)>,
     notify: Notify,
@@ -37,7 +37,7 @@ pub struct Ops {
 }
 
 impl Ops {
-    /// Takes the admin port, finds the service manager, and becomes the user of `-u`, to whom `own` then belongs. The
+    /// Binds the admin port, finds the service manager, and becomes the user of `-u`, who gets the files `own`. The
     /// process must have one thread.
     pub fn take(settings: &OpsSettings, own: &[PathBuf]) -> Result<Ops, Failure> {
         let admin = settings.metrics_listen.value.map(Admin::bind).transpose()?;
@@ -47,7 +47,7 @@ impl Ops {
                 .map_or_else(|_| "?".to_string(), |addr| addr.to_string());
             tracing::info!("metrics: http://{addr}/metrics, health: http://{addr}/healthz");
         }
-        // Before rights go: a key is often readable for root alone.
+        // While still root: often only root may read a key.
         let files = Arc::new(Files::read(settings)?);
         if let Some(name) = &settings.user.value {
             user::become_user(name, own)?;
@@ -65,7 +65,7 @@ impl Ops {
         })
     }
 
-    /// Users and certificates, for whoever lets clients in.
+    /// Users and certificates.
     pub fn files(&self) -> Arc<Files> {
         self.files.clone()
     }

@@ -4,7 +4,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// Whoever started us, if it need to know.
+/// The service manager that started us, if it wants notifications.
 #[derive(Debug, Default)]
 pub struct Notify {
     to: Option<(UnixDatagram, SocketAddr)>,
@@ -12,7 +12,7 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// As `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID` say.
+    /// Reads `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`.
     pub fn from_env() -> Notify {
         let var = |name: &str| std::env::var(name).ok();
         let ours = var("WATCHDOG_PID").is_none_or(|pid| pid == std::process::id().to_string());
@@ -26,7 +26,7 @@ impl Notify {
         };
         let to = address(name).and_then(|addr| {
             let ours = UnixDatagram::unbound()?;
-            ours.set_nonblocking(true)?; // a manager that does not read must not stop us
+            ours.set_nonblocking(true)?; // a manager that does not read must not block us
             Ok((ours, addr))
         });
         Notify {
@@ -40,22 +40,22 @@ impl Notify {
         }
     }
 
-    /// How often it need to hear `WATCHDOG=1` at least; `None`: never.
+    /// Maximum interval between two `WATCHDOG=1`; `None`: no watchdog.
     pub fn watchdog(&self) -> Option<Duration> {
         self.watchdog.filter(|_| self.to.is_some())
     }
 
-    /// Serving.
+    /// Reports that the service is ready.
     pub fn ready(&self, status: &str) {
         self.send(&format!("READY=1\nSTATUS={}", status.replace('\n', " ")));
     }
 
-    /// On the way out.
+    /// Reports that the service is stopping.
     pub fn stopping(&self) {
         self.send("STOPPING=1");
     }
 
-    /// Everybody has answered lately.
+    /// Reports that all workers have answered.
     pub fn alive(&self) {
         self.send("WATCHDOG=1");
     }
@@ -64,12 +64,12 @@ impl Notify {
         if let Some((socket, addr)) = &self.to
             && let Err(error) = socket.send_to_addr(text.as_bytes(), addr)
         {
-            tracing::debug!("the service manager was not told {text:?}: {error}");
+            tracing::debug!("cannot notify the service manager of {text:?}: {error}");
         }
     }
 }
 
-/// A path, or `@` and a name in the abstract namespace.
+/// Parses a path, or `@` and a name in the abstract namespace.
 fn address(name: &str) -> std::io::Result<SocketAddr> {
     match name.strip_prefix('@') {
         Some(name) => SocketAddr::from_abstract_name(name),
@@ -82,7 +82,7 @@ fn address(name: &str) -> std::io::Result<SocketAddr> {
 pub mod tests {
     use super::*;
 
-    /// A manager's end, with a name of its own, and ours.
+    /// The manager's end, with its own name, and ours.
     pub fn pair(name: &str, watchdog_usec: Option<&str>) -> (UnixDatagram, Notify) {
         let name = format!("drover-notify-{}-{name}", std::process::id());
         let addr = SocketAddr::from_abstract_name(&name).expect("a name");
@@ -91,7 +91,7 @@ pub mod tests {
         (manager, Notify::new(Some(&format!("@{name}")), watchdog_usec))
     }
 
-    /// What has come, or nothing.
+    /// The next message, if there is one.
     pub fn heard(manager: &UnixDatagram) -> Option<String> {
         let mut bytes = [0; 256];
         let len = manager.recv(&mut bytes).ok()?;

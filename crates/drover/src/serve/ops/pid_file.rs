@@ -1,27 +1,27 @@
-//! `-P`: the process's number in a file, for as long as the process lives.
+//! `-P`: the process id in a file during the process's life.
 
 use crate::exit::{self, Failure};
 use std::path::{Path, PathBuf};
 
-/// A file that goes when this is dropped.
+/// The pid file; dropping this removes it.
 #[derive(Debug)]
 pub struct PidFile(PathBuf);
 
 impl PidFile {
-    /// Writes it. A number of another process that lives is overwritten with a warning, as it may be of another service.
+    /// Writes the file. The id of another live process is overwritten with a warning.
     pub fn write(path: &Path) -> Result<PidFile, Failure> {
         let old = std::fs::read_to_string(path).unwrap_or_default();
         let old = old.trim();
         if old.parse::<u32>().is_ok() && Path::new("/proc").join(old).exists() {
-            tracing::warn!("{} names process {old}, which lives", path.display());
+            tracing::warn!("overwriting {}: process {old} in it is alive", path.display());
         }
-        // Nobody ever sees half a number: it appears under its name when it is whole.
+        // The file is renamed into place when complete, so no reader sees half a number.
         let mut new = path.as_os_str().to_owned();
         new.push(format!(".{}", std::process::id()));
         let written = std::fs::write(&new, format!("{}\n", std::process::id()))
             .and_then(|()| std::fs::rename(&new, path));
         written.map_err(|error| {
-            let _ = std::fs::remove_file(&new); // it may not even be there
+            let _ = std::fs::remove_file(&new); // it may not exist
             Failure::new(exit::OS_ERROR, format!("-P {}: {error}", path.display()))
         })?;
         Ok(PidFile(path.to_owned()))
@@ -31,7 +31,7 @@ impl PidFile {
 impl Drop for PidFile {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_file(&self.0) {
-            tracing::warn!("{} stays: {error}", self.0.display());
+            tracing::warn!("cannot remove {}: {error}", self.0.display());
         }
     }
 }

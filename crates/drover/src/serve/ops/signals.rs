@@ -1,4 +1,4 @@
-//! Signals as something to wait for beside sockets.
+//! Signals as poll events, next to sockets.
 
 use crate::exit::{self, Failure};
 use rustix::event::{PollFd, PollFlags};
@@ -6,23 +6,23 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 
-/// What a signal asks for.
+/// Request made by a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signal {
     /// SIGTERM, SIGINT: stop.
     Stop,
-    /// SIGHUP: read files again.
+    /// SIGHUP: reload files.
     Reload,
-    /// SIGUSR1: stop, and leave the items in the memory file for the next start.
+    /// SIGUSR1: stop, and keep the items in the memory file for the next start.
     Save,
 }
 
-/// One stream per kind, readable once such a signal has come.
+/// One stream per signal, readable once the signal has come.
 #[derive(Debug)]
 pub struct Signals([(Signal, UnixStream); 3]);
 
 impl Signals {
-    /// Catches them from here on.
+    /// Catches the signals from now on.
     pub fn catch() -> Result<Signals, Failure> {
         let streams = || -> std::io::Result<Signals> {
             Ok(Signals([
@@ -34,14 +34,14 @@ impl Signals {
         streams().map_err(|error| Failure::new(exit::OS_ERROR, format!("signals: {error}")))
     }
 
-    /// What to wait for.
+    /// Poll events to wait for.
     pub fn interests(&self) -> impl Iterator<Item = PollFd<'_>> {
         self.0
             .iter()
             .map(|(_, stream)| PollFd::new(stream, PollFlags::IN))
     }
 
-    /// One that has come; of several, the one that ends more.
+    /// The next signal; of several, the one with the strongest effect.
     pub fn next(&self) -> Option<Signal> {
         let came = |(signal, stream): &(Signal, UnixStream)| {
             let mut many = [0; 64];
@@ -50,7 +50,7 @@ impl Signals {
         self.0.iter().find_map(came)
     }
 
-    /// Signals that only a test sends, by writing to these.
+    /// Streams that only a test writes to.
     #[cfg(test)]
     pub fn by_hand() -> (Signals, [UnixStream; 3]) {
         let pair = || {

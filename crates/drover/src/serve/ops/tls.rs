@@ -4,10 +4,10 @@ use crate::exit::{self, Failure};
 use drover_net::{ClientCertificates, TlsOptions};
 use std::path::PathBuf;
 
-/// What `-o` says of TLS: names and values.
+/// TLS options of `-o`: names and values.
 pub type Words = Vec<(String, String)>;
 
-/// What is asked for; `None` without `-Z`.
+/// Parses the options; `None` without `-Z`.
 pub fn options(enabled: bool, words: &Words) -> Result<Option<TlsOptions>, Failure> {
     let refuse = |text: String| Err(Failure::new(exit::USAGE, text));
     let mut options = TlsOptions {
@@ -17,7 +17,7 @@ pub fn options(enabled: bool, words: &Words) -> Result<Option<TlsOptions>, Failu
     for (name, value) in words {
         let path = || PathBuf::from(value);
         match name.as_str() {
-            _ if !enabled => return refuse(format!("-o {name} is of no use without -Z")),
+            _ if !enabled => return refuse(format!("-o {name} needs -Z")),
             "ssl_session_cache" => options.session_cache = true,
             _ if value.is_empty() => return refuse(format!("-o {name}: expected {name}=VALUE")),
             "ssl_chain_cert" => options.chain_cert = path(),
@@ -40,10 +40,10 @@ pub fn options(enabled: bool, words: &Words) -> Result<Option<TlsOptions>, Failu
     }
 }
 
-/// Encrypted bytes that wait for a slow client: memcached's buffer, one record.
+/// Encrypted bytes buffered for a slow client: memcached's buffer, one record.
 const KEPT_BYTES: usize = 16 << 10;
 
-/// KiB, as memcached takes them.
+/// Parses a number of KiB, memcached's unit.
 fn kept_bytes(value: &str) -> Result<usize, Failure> {
     match value.parse::<usize>() {
         Ok(kib) if (1..=1024).contains(&kib) => Ok(kib << 10),
@@ -51,7 +51,7 @@ fn kept_bytes(value: &str) -> Result<usize, Failure> {
     }
 }
 
-/// OpenSSL's numbers, as memcached takes them.
+/// Parses OpenSSL's number, as memcached does.
 fn verify_mode(value: &str) -> Result<ClientCertificates, Failure> {
     match value {
         "0" => Ok(ClientCertificates::None),
@@ -64,7 +64,7 @@ fn verify_mode(value: &str) -> Result<ClientCertificates, Failure> {
     }
 }
 
-/// By name, or by memcached's number. Versions before 1.2 are not spoken, whatever is asked for.
+/// Parses a version name or memcached's number. Versions before 1.2 are never used, even if allowed.
 fn only_tls13(value: &str) -> Result<bool, Failure> {
     match value {
         "0" | "1" | "2" | "tlsv1.0" | "tlsv1.1" | "tlsv1.2" => Ok(false),
@@ -117,7 +117,7 @@ mod tests {
             why(true, "ssl_key=/k"),
             "-Z needs -o ssl_chain_cert=FILE,ssl_key=FILE"
         );
-        assert_eq!(why(false, "ssl_key=/k"), "-o ssl_key is of no use without -Z");
+        assert_eq!(why(false, "ssl_key=/k"), "-o ssl_key needs -Z");
         assert_eq!(why(true, "ssl_key="), "-o ssl_key: expected ssl_key=VALUE");
         assert_eq!(why(true, "ssl_ciphers=x"), "-o ssl_ciphers: no such option");
         assert!(why(true, "ssl_verify_mode=9").starts_with("-o ssl_verify_mode: "));

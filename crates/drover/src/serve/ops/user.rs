@@ -1,11 +1,11 @@
-//! `-u`: from root to somebody with fewer rights, while there is only one thread, because rights belong to threads.
+//! `-u`: drops root for another user, while there is only one thread, because privileges belong to threads.
 
 use crate::exit::{self, Failure};
 use rustix::process::{Gid, Uid, geteuid};
 use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
 use std::path::PathBuf;
 
-/// What the user database says of somebody.
+/// Entry of the user database.
 #[derive(PartialEq, Eq, Debug)]
 struct User {
     uid: u32,
@@ -13,8 +13,8 @@ struct User {
     groups: Vec<u32>,
 }
 
-/// Becomes `name` for good: nothing of root is kept, and the files `own`, which root made, are given away. Being `name`
-/// already is fine.
+/// Becomes `name` permanently: no privilege of root is kept, and the files `own`, which root made, are given to `name`.
+/// No error if the process already runs as `name`.
 pub fn become_user(name: &str, own: &[PathBuf]) -> Result<(), Failure> {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let Some(user) = find(name, &read("/etc/passwd"), &read("/etc/group")) else {
@@ -27,12 +27,12 @@ pub fn become_user(name: &str, own: &[PathBuf]) -> Result<(), Failure> {
         return Ok(());
     }
     if !geteuid().is_root() {
-        let text = format!("-u {name}: only root can become somebody else");
+        let text = format!("-u {name}: only root can become another user");
         return Err(Failure::new(exit::NO_PERMISSION, text));
     }
     let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
     if threads != 1 {
-        let text = format!("-u {name}: {threads} threads are there already");
+        let text = format!("-u {name}: {threads} threads are already running");
         return Err(Failure::new(exit::SOFTWARE, text));
     }
     let groups: Vec<Gid> = user.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
@@ -40,7 +40,7 @@ pub fn become_user(name: &str, own: &[PathBuf]) -> Result<(), Failure> {
         std::os::unix::fs::lchown(path, Some(user.uid), Some(user.gid))
             .map_err(|error| Failure::new(exit::OS_ERROR, format!("{}: {error}", path.display())))?;
     }
-    // In this order: the last step takes the right to do the others.
+    // In this order: the last step drops the right to do the others.
     set_thread_groups(&groups)
         .and_then(|()| set_thread_gid(Gid::from_raw(user.gid)))
         .and_then(|()| set_thread_uid(Uid::from_raw(user.uid)))
@@ -55,7 +55,7 @@ pub fn become_user(name: &str, own: &[PathBuf]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lines `name:password:uid:gid:...` and `name:password:gid:member,member`.
+/// Parses lines `name:password:uid:gid:...` and `name:password:gid:member,member`.
 fn find(name: &str, passwd: &str, group: &str) -> Option<User> {
     let line = passwd.lines().find(|line| line.split(':').next() == Some(name))?;
     let fields: Vec<&str> = line.split(':').collect();

@@ -1,5 +1,5 @@
-//! Tells the service manager that all workers answer, for as long as they do. A worker that hangs ends that, and the
-//! manager then restarts the service.
+//! Notifies the service manager while all workers answer. If a worker hangs, the notifications stop and the manager
+//! restarts the service.
 
 use super::notify::Notify;
 use crate::admin::Source;
@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::PipeReader;
 use std::time::Duration;
 
-/// Asks every quarter of `period`, waiting for as long for the answer, until `stop` ends.
+/// Queries the workers every quarter of `period`, waits as long for the answer, and ends with `stop`.
 pub fn run(notify: &Notify, period: Duration, source: &dyn Source, stop: &PipeReader) {
     let quarter = period / 4;
     let pause = Timespec {
@@ -17,7 +17,7 @@ pub fn run(notify: &Notify, period: Duration, source: &dyn Source, stop: &PipeRe
     loop {
         match source.snapshot(quarter) {
             Ok(_) => notify.alive(),
-            Err(why) => tracing::error!("{why}: the service manager's watchdog is not fed"),
+            Err(why) => tracing::error!("no watchdog notification to the service manager: {why}"),
         }
         match poll(&mut [PollFd::new(stop, PollFlags::IN)], Some(&pause)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
@@ -35,7 +35,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Answers so many times, then hangs; when asked for the last time it ends the watchdog.
+    /// Answers this many times, then hangs; the last query ends the watchdog.
     struct Hangs {
         after: usize,
         asked: AtomicUsize,

@@ -41,7 +41,7 @@ pub(super) fn parse_file(text: &str) -> Result<Args, String> {
             .split_once('=')
             .ok_or(format!("line {number}: expected `name = value`"))?;
         let word = format!("--{}={}", key.trim(), value.trim());
-        // Alone first, so that the complaint can name the line.
+        // Parse the line alone first, so that the error can name it.
         FileArgs::try_parse_from([&word])
             .map_err(|error| format!("line {number}: {}", first_line(&error)))?;
         words.push(word);
@@ -60,7 +60,7 @@ fn first_line(error: &clap::Error) -> String {
         .to_string()
 }
 
-/// Any text is a configuration file or is refused with a reason; what it sets makes sense or is refused.
+/// Checks that any text is a valid configuration file or refused with a reason.
 pub fn fuzz_config_file(text: &str) {
     match parse_file(text) {
         Ok(args) => fuzz_settings(args),
@@ -68,7 +68,7 @@ pub fn fuzz_config_file(text: &str) {
     }
 }
 
-/// Settings made of any arguments keep the promises that `serve` relies on, or are refused with a reason.
+/// Checks that settings from any arguments are valid, as `serve` assumes, or refused with a reason.
 pub fn fuzz_settings(args: Args) {
     match fill(args, Args::default(), &[0, 1, 2, 3]) {
         Err(failure) => assert!(!failure.text.is_empty(), "a refusal without a reason"),

@@ -1,11 +1,10 @@
-//! Settings that mean nothing to a system that does not offer what they are about: refused, from the command line and
-//! from the file alike.
+//! Settings about a feature that the system does not offer are refused, from the command line and from the file.
 
 use super::{Origin, Settings};
 use crate::exit::{self, Failure};
 use drover_kv::Offers;
 
-/// What a setting is about.
+/// Feature that a setting concerns.
 #[derive(Clone, Copy)]
 enum About {
     Memcached,
@@ -15,7 +14,7 @@ enum About {
 
 use About::{Memcached, MemoryFile, Slots};
 
-/// Settings, by their names in `drover config`, that not every system has a use for.
+/// Settings that not every system uses, by their names in `drover config`.
 const ABOUT: [(&str, About); 20] = [
     ("port", Memcached),
     ("unix-socket", Memcached),
@@ -39,7 +38,7 @@ const ABOUT: [(&str, About); 20] = [
     ("memory-file", MemoryFile),
 ];
 
-/// Why a setting about `about` means nothing to a system that offers `offers`.
+/// Reason why a setting about `about` does not apply to a system that offers `offers`.
 fn refusal(about: About, offers: &Offers) -> Option<&'static str> {
     match about {
         Memcached if !offers.memcached => Some("it serves native clients only, not memcached's"),
@@ -50,21 +49,21 @@ fn refusal(about: About, offers: &Offers) -> Option<&'static str> {
 }
 
 /// # Errors
-/// The first setting that somebody made and that the system has no use for.
+/// The first explicit setting that does not apply to the system.
 pub(super) fn refuse_what_means_nothing(settings: &Settings) -> Result<(), Failure> {
     let system = settings.system.value;
     for (name, value, origin) in settings.rows() {
         let is_said = matches!(origin, Origin::CommandLine | Origin::File);
         let about = ABOUT.iter().find(|(setting, _)| *setting == name);
         let reason = about.and_then(|(_, about)| refusal(*about, &system.facts().offers));
-        // No port is what it has anyway.
+        // Port 0 is no request for memcached.
         let is_harmless = name == "port" && value == "0";
         if let (true, false, Some(why)) = (is_said, is_harmless, reason) {
             let flag = match name {
                 "idle_timeout" | "maxconns_fast" => "-o".to_string(),
                 name => format!("--{name} {value}"),
             };
-            let text = format!("{flag}: means nothing with --system {system}: {why} ({origin})");
+            let text = format!("{flag}: does not apply to --system {system}: {why} ({origin})");
             return Err(Failure::new(exit::USAGE, text));
         }
     }
@@ -75,7 +74,7 @@ pub(super) fn refuse_what_means_nothing(settings: &Settings) -> Result<(), Failu
 mod tests {
     use super::*;
 
-    /// A name in the table that no setting has would refuse nothing.
+    /// A misspelt name in the table would refuse nothing.
     #[test]
     fn every_name_in_the_table_is_a_settings() {
         let settings = Settings::resolve(&crate::serve::Args::default()).expect("defaults");

@@ -1,13 +1,13 @@
-//! [`Setting`]: a value, and where it came from.
+//! [`Setting`]: a value with its origin.
 
 use std::fmt;
 
-/// Where a value came from.
+/// Origin of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// Nobody asked for anything else.
+    /// The built-in default.
     Default,
-    /// Worked out from this machine.
+    /// Computed from this machine.
     Machine,
     /// The configuration file.
     File,
@@ -31,12 +31,12 @@ impl fmt::Display for Origin {
 pub struct Setting<T> {
     /// The value in force.
     pub value: T,
-    /// Where it came from.
+    /// Origin of the value.
     pub origin: Origin,
 }
 
 impl<T> Setting<Option<T>> {
-    /// What nobody needs to set.
+    /// An optional setting, which is `None` by default.
     pub fn optional(typed: Option<T>, file: Option<T>) -> Setting<Option<T>> {
         pick(typed.map(Some), file.map(Some), None, Origin::Default)
     }

@@ -1,4 +1,4 @@
-//! What `drover config` prints: each setting on a line, with its origin.
+//! Output of `drover config`: each setting on a line, with its origin.
 
 use super::{Row, Settings, row};
 use drover_systems::System;

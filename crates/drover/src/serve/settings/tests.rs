@@ -1,4 +1,4 @@
-//! Of settings.
+//! Tests of settings.
 
 use super::file::{FileArgs, parse_file};
 use super::*;

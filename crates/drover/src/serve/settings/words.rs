@@ -1,14 +1,14 @@
-//! What the words of an option mean: sizes, rights, lists of cores.
+//! Parsers for option values: sizes, file modes, lists of cores.
 
 use super::Setting;
 use crate::exit::{self, Failure};
 
-/// Lists that nobody gave are not there.
+/// `None` for an empty list.
 pub(super) fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
     Some(list).filter(|list| !list.is_empty())
 }
 
-/// Octal rights of a file.
+/// Parses an octal file mode.
 pub(super) fn mask_of(text: Setting<String>) -> Result<Setting<u32>, Failure> {
     match u32::from_str_radix(&text.value, 8) {
         Ok(value) if value <= 0o777 => Ok(Setting {
@@ -22,10 +22,10 @@ pub(super) fn mask_of(text: Setting<String>) -> Result<Setting<u32>, Failure> {
     }
 }
 
-/// From memcached's least to what the store has space for in the length of a value.
+/// From memcached's minimum to the maximum that the store's length field allows.
 const ITEM_BYTES: std::ops::RangeInclusive<usize> = 1 << 10..=8 << 20;
 
-/// `10`, `10k`, `1m`.
+/// Parses `10`, `10k`, `1m`.
 pub(super) fn bytes_of(name: &str, text: &str) -> Result<usize, Failure> {
     let (digits, unit) = match text.to_ascii_lowercase() {
         lower if lower.ends_with('k') => (lower[..lower.len() - 1].to_string(), 1 << 10),
@@ -45,7 +45,7 @@ pub(super) fn bytes_of(name: &str, text: &str) -> Result<usize, Failure> {
     }
 }
 
-/// `text` is empty (choose), `none`, or a list like `0-2,5`.
+/// Parses a core list: empty (choose), `none`, or a list like `0-2,5`.
 pub(super) fn choose_cores(
     text: &str,
     count: usize,
@@ -54,8 +54,8 @@ pub(super) fn choose_cores(
     let refuse = |why: String| Err(Failure::new(exit::USAGE, format!("--cores {text}: {why}")));
     match text {
         "none" => return Ok(None),
-        // With too few cores pinning would put workers on top of each other. Clients tend to start on the
-        // first cores, so workers take the last.
+        // With too few cores, pinning would put several workers on one core. Clients tend to start on the first cores,
+        // so workers take the last.
         "" if allowed.len() < count => return Ok(None),
         "" => return Ok(Some(allowed[allowed.len() - count..].to_vec())),
         _ => {}
@@ -84,7 +84,7 @@ fn parse_cores(text: &str) -> Option<Vec<usize>> {
     Some(cores)
 }
 
-/// Physical cores first, then their hyper-thread siblings.
+/// Usable cores: physical cores first, then their hyper-thread siblings.
 pub(super) fn allowed_cores() -> Vec<usize> {
     let cores = drover_rt::cores::cores().unwrap_or_default();
     if cores.is_empty() {

@@ -1,4 +1,4 @@
-//! The bounds of this machine and what its rivals can do, with no system of ours beside them.
+//! Measures the bounds of this machine and its rivals, without any system of ours.
 #![forbid(unsafe_code)]
 
 use drover_base::Ns;
@@ -60,7 +60,7 @@ fn bounds() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the load generator costs by itself: a fixed number of operations, for instruction counts.
+/// Cost of the load generator alone: a fixed number of operations, for instruction counts.
 fn driver() -> Result<(), Box<dyn Error>> {
     let tape = Tape::new(&TapeOptions {
         mix: Mix::parse("b")?,

@@ -1,7 +1,8 @@
 //! [`Echo`]: the second process of the bare ring and the bare socket.
 //!
-//! The parent starts it through a [`Helper`]. The child's standard input is the shared memory (a memfd), its standard output a Unix socket: commands, acknowledgements and the bare
-//! socket's messages. Between sessions the child sleeps in a read; it ends with its parent.
+//! The parent starts it through a [`Helper`]. The child's standard input is the shared memory (a memfd); its standard
+//! output is a Unix socket for commands, acknowledgements and the bare socket's messages. Between sessions the child
+//! sleeps in a read; it ends with its parent.
 
 use super::ring::{self, Asker, WINDOW_MAX};
 use super::socket;
@@ -21,25 +22,25 @@ const SOCKET: u64 = 2;
 const SPEED: u64 = 3;
 const ACK: u64 = 0x6f6b;
 
-/// Looks (of 4096 polls) after which a silent child counts as dead: some seconds.
+/// Checks (one per 4096 polls) after which a silent child counts as dead: some seconds.
 const GIVE_UP_LOOKS: u32 = 1 << 16;
 
-/// Between two looks at the clock while a ring runs.
+/// Interval between clock reads while a ring runs, nanoseconds.
 const CLOCK_NS: u64 = 20_000;
-/// A probe on a machine so busy that round trips take time slices ends early.
+/// Time limit of a probe, nanoseconds: on a busy machine round trips may take time slices.
 const PROBE_NS_MAX: u64 = 100_000_000;
 
-/// Why a bound could not be measured.
+/// Reason why a bound could not be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EchoError {
-    /// No memory to share.
+    /// Shared memory could not be allocated.
     #[error(transparent)]
     Memory(#[from] AllocError),
     /// The child could not be started or the socket failed.
     #[error("the echo process cannot be reached: {0}")]
     Io(#[from] std::io::Error),
-    /// It does not answer.
+    /// The child does not answer.
     #[error("the echo process went silent")]
     Silent,
 }
@@ -52,12 +53,15 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Starts it on `core`. The calling thread must outlive it: the child ends with the thread.
+    /// Starts the child on `core`. The calling thread must outlive it: the child ends with the thread.
+    ///
+    /// # Errors
+    /// No shared memory, or the child could not be started.
     pub fn start(helper: &Helper, core: usize) -> Result<Echo, EchoError> {
         let region = Region::shared(ring::REGION_BYTES, PageWish::Small)?;
         let memory = region.share(true)?.expect("shared memory has a descriptor");
         let (control, theirs) = UnixStream::pair()?;
-        // Every acknowledgement comes within a moment; a child that died closes the socket anyway.
+        // Every acknowledgement comes at once, and a dead child closes the socket.
         control.set_read_timeout(Some(Duration::from_secs(10)))?;
         let mut command = helper.echo();
         command
@@ -71,7 +75,10 @@ impl Echo {
         })
     }
 
-    /// Requests per second of the bare ring at `window` (1 to [`WINDOW_MAX`]) for about `time`.
+    /// Requests per second of the bare ring at `window` (1 to [`WINDOW_MAX`]), measured for about `time`.
+    ///
+    /// # Errors
+    /// The child failed or does not answer.
     pub fn ring_ops(&mut self, window: usize, time: Ns) -> Result<f64, EchoError> {
         let window = window.clamp(1, WINDOW_MAX);
         self.ring(window, |asker| {
@@ -83,7 +90,7 @@ impl Echo {
                 }
                 done += chunk;
                 let now = since(began).0;
-                // The clock is read about every 20 us, however fast or disturbed the ring is.
+                // Reads the clock about every 20 us, however fast or disturbed the ring is.
                 chunk = if now - ns < CLOCK_NS {
                     chunk * 2
                 } else {
@@ -95,8 +102,11 @@ impl Echo {
         })
     }
 
-    /// A round trip of the bare ring at window 1, nanoseconds: the least of short bursts, some 50 us, so that it
-    /// tells how far apart the cores are and not what else runs on them.
+    /// Round trip of the bare ring at window 1, nanoseconds: the minimum of short bursts, some 50 us in all, so that it
+    /// depends on the distance between the cores and not on other load.
+    ///
+    /// # Errors
+    /// The child failed or does not answer.
     pub fn probe_ns(&mut self) -> Result<f64, EchoError> {
         const BURSTS: usize = 15;
         const TRIPS: u64 = 20;
@@ -116,8 +126,11 @@ impl Echo {
         })
     }
 
-    /// A round trip of 64 B + 64 B over the Unix socket, both sides polling, microseconds: the median of what
-    /// about `time` allows.
+    /// Round trip of 64 B + 64 B over the Unix socket with both sides polling, microseconds: the median within about
+    /// `time`.
+    ///
+    /// # Errors
+    /// The child failed or does not answer.
     pub fn socket_rtt_us(&mut self, time: Ns) -> Result<f64, EchoError> {
         self.command(SOCKET, 0)?;
         let mut all = Vec::with_capacity(1 << 12);
@@ -133,7 +146,10 @@ impl Echo {
         Ok(all[all.len() / 2] as f64 / 1e3)
     }
 
-    /// What a fixed piece of work takes on this core and on the echo process's, both at once, nanoseconds.
+    /// Time of a fixed piece of work on this core and on the echo process's core, run at the same time, nanoseconds.
+    ///
+    /// # Errors
+    /// The child failed or does not answer.
     pub fn core_ns(&mut self) -> Result<[f64; 2], EchoError> {
         self.command(SPEED, 0)?;
         let ours = speed::burst_ns();
@@ -179,13 +195,13 @@ impl Echo {
 
 impl Drop for Echo {
     fn drop(&mut self) {
-        // Ours, by its id; it has nothing to save.
+        // The child is ours and has nothing to save.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The child's side: obeys commands until the parent is gone.
+/// Main function of the child: obeys commands until the parent is gone.
 pub(crate) fn echo_main() -> ExitCode {
     match obey() {
         Ok(()) => ExitCode::SUCCESS,

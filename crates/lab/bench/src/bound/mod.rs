@@ -1,9 +1,9 @@
-//! What this machine could do at best: the bounds that a system's figures are held against.
+//! Bounds of this machine, with which a system's results are compared.
 //!
-//! - [`Echo`] is a second process that answers as barely as possible, through a ring of cache lines in shared
-//!   memory or through a socket. It stands for "moving 64 B there and 64 B back".
+//! - [`Echo`] is a second process with a minimal server, over a ring of cache lines in shared memory or a socket. It
+//!   measures the cost of moving 64 B there and 64 B back.
 //! - [`Pairs`] reads memory as a key-value store must: an index line, then the item it points to.
-//! - [`Placement`] tells how far apart the two cores are just now: on virtual machines that changes.
+//! - [`Placement`] is the current distance between the two cores, which changes on virtual machines.
 
 mod echo;
 mod pairs;
@@ -29,9 +29,9 @@ pub struct Bound {
     pub dram_pair_ops: f64,
     /// One round trip of that ring at window 1, nanoseconds.
     pub ring_rtt_ns: f64,
-    /// One such pair, unpipelined, nanoseconds.
+    /// Time of one such pair without pipelining, nanoseconds.
     pub dram_pair_ns: f64,
-    /// One round trip of 64 B + 64 B over a Unix socket, both sides polling, microseconds: what the kernel
-    /// costs before a rival does anything.
+    /// One round trip of 64 B + 64 B over a Unix socket with both sides polling, microseconds: the kernel's share of a
+    /// rival's time.
     pub socket_rtt_us: f64,
 }

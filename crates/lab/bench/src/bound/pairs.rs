@@ -1,16 +1,16 @@
-//! [`Pairs`]: dependent random reads, as any store with an index and a log must do them.
+//! [`Pairs`]: dependent random reads, as in any store with an index and a log.
 
 use drover_base::{Cpu as _, Ns, Rng, mix};
 use drover_mem::{AllocError, LINE_BYTES, NativeCpu, PageKind, PageWish, Region, timestamp};
 use std::sync::atomic::Ordering;
 
-/// Pairs between two stages of a batch.
+/// Pairs per stage of a batch.
 const BATCH: usize = 16;
 
-/// Why the memory could not be had.
+/// The memory could not be allocated.
 pub type PairsError = AllocError;
 
-/// An index whose lines each name a line of a log.
+/// An index whose lines each point to a line of a log.
 pub struct Pairs {
     index: Region,
     log: Region,
@@ -20,7 +20,10 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// Memory of `index_bytes` and `log_bytes` on the pages a store would get, filled: about 0.3 s per GiB.
+    /// Allocates and fills `index_bytes` and `log_bytes`, on the pages that a store would get: about 0.3 s per GiB.
+    ///
+    /// # Errors
+    /// The memory could not be allocated.
     pub fn new(index_bytes: usize, log_bytes: usize, seed: u64) -> Result<Pairs, PairsError> {
         let index = Region::private(index_bytes.max(LINE_BYTES), PageWish::HugeIfAny)?;
         let log = Region::private(log_bytes.max(LINE_BYTES), PageWish::HugeIfAny)?;
@@ -43,7 +46,7 @@ impl Pairs {
         })
     }
 
-    /// The pages of index and log; the worse of the two.
+    /// Kind of pages of index and log; the worse of the two.
     pub fn page_kind(&self) -> PageKind {
         match (self.index.page_kind(), self.log.page_kind()) {
             (PageKind::Small, _) | (_, PageKind::Small) => PageKind::Small,
@@ -52,7 +55,7 @@ impl Pairs {
         }
     }
 
-    /// Pairs per second, prefetched in batches of 16, for about `time` on the calling thread.
+    /// Pairs per second, prefetched in batches of 16, measured for about `time` on the calling thread.
     pub fn batched_ops(&mut self, time: Ns) -> f64 {
         rate(time, BATCH as u64 * 64, || {
             for _ in 0..64 {
@@ -61,7 +64,7 @@ impl Pairs {
         })
     }
 
-    /// Nanoseconds of one pair when each waits for the one before.
+    /// Time per pair when each waits for the previous one, nanoseconds.
     pub fn dependent_ns(&mut self, time: Ns) -> f64 {
         1e9 / rate(time, 256, || {
             for _ in 0..256 {
@@ -99,7 +102,7 @@ impl Pairs {
     }
 }
 
-/// How often per second `work`, worth `count` each time, gets done within about `time`.
+/// Rate per second of `work`, each call of which counts `count`, measured for about `time`.
 fn rate(time: Ns, count: u64, mut work: impl FnMut()) -> f64 {
     let cpu = NativeCpu::new(0);
     let (began, ticks) = (cpu.now(), timestamp());

@@ -1,9 +1,9 @@
-//! [`Placement`]: how far apart two cores are, judged by the round trip of a cache line.
+//! [`Placement`]: the distance between two cores, from the round trip of a cache line.
 
 use serde::{Deserialize, Serialize};
 
-/// Where the two cores are relative to each other. Virtual cores move: a probe before and after each sample
-/// tells which samples may be compared.
+/// Distance between the two cores. Virtual cores move: a probe before and after each sample shows which samples are
+/// comparable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
@@ -11,20 +11,20 @@ pub enum Placement {
     Smt,
     /// Two cores that share a cache.
     Near,
-    /// Two cores that do not.
+    /// Two cores without a shared cache.
     Far,
-    /// It changed during the sample.
+    /// The placement changed during the sample.
     Moved,
 }
 
-/// Ring round trips below this, nanoseconds, are those of SMT siblings *(our choice, between what we saw: 55-62, and 75 and
-/// more)*.
+/// Ring round trips below this, nanoseconds, mean SMT siblings *(our choice, between values that we saw: 55-62, and 75
+/// and more)*.
 const SMT_BELOW_NS: f64 = 70.0;
-/// Above this the cores share no cache *(seen: 75-120 near, 270-460 far)*.
+/// Ring round trips above this, nanoseconds, mean cores without a shared cache *(seen: 75-120 near, 270-460 far)*.
 const FAR_ABOVE_NS: f64 = 250.0;
 
 impl Placement {
-    /// By the round trip of the bare ring at window 1, nanoseconds.
+    /// Placement for this round trip of the bare ring at window 1, nanoseconds.
     pub fn of(ring_rtt_ns: f64) -> Placement {
         if ring_rtt_ns < SMT_BELOW_NS {
             Placement::Smt
@@ -35,7 +35,7 @@ impl Placement {
         }
     }
 
-    /// Of a sample with probes before, within and after it.
+    /// Placement of a sample with probes before, within and after it.
     pub fn among(probes_ns: &[f64]) -> Placement {
         let mut all = probes_ns.iter().map(|&ns| Placement::of(ns));
         let first = all.next().unwrap_or(Placement::Moved);
@@ -46,14 +46,14 @@ impl Placement {
         }
     }
 
-    /// The settled placement of this name.
+    /// The placement with this name, except `moved`.
     pub fn named(name: &str) -> Option<Placement> {
         let settled = [Placement::Smt, Placement::Near, Placement::Far];
         settled.into_iter().find(|p| p.to_string() == name)
     }
 
-    /// The one most samples were taken in (the nearest of several). Samples during which the cores moved count
-    /// only if there are no others.
+    /// The most common placement (the nearest of several). Samples during which the cores moved count only if there are
+    /// no others.
     pub fn most_common(all: &[Placement]) -> Option<Placement> {
         let settled = [Placement::Near, Placement::Smt, Placement::Far];
         let count = |p: &Placement| all.iter().filter(|q| *q == p).count();

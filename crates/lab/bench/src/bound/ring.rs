@@ -12,7 +12,7 @@ use drover_base::{Cpu as _, Line};
 use drover_mem::{NativeCpu, Region, pause};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The largest window of the bare ring.
+/// Maximum window of the bare ring.
 pub const WINDOW_MAX: usize = 1024;
 
 const LINE: usize = drover_mem::LINE_BYTES;
@@ -20,38 +20,39 @@ const STOP: usize = 0;
 const REQUESTS: usize = 64 * LINE;
 const REPLIES: usize = REQUESTS + WINDOW_MAX * LINE;
 
-/// Bytes of the region both processes map.
+/// Bytes of the region that both processes map.
 pub(super) const REGION_BYTES: usize = REPLIES + WINDOW_MAX * LINE;
 
 /// A line of the ring.
 type Words = [AtomicU64; LINE / 8];
-/// All requests or all replies. Checked once, and a slot that was masked is inside: the loops are to cost what the ring
-/// costs, and nothing else.
+/// All requests or all replies. A masked slot index is always in bounds, so the loops contain no checks and cost what
+/// the ring costs.
 type Lines = [Words; WINDOW_MAX];
 
-/// How far ahead of the line being polled both sides ask for lines: between distant cores that gives half as much
-/// again at window 16 *(measured by us with an earlier, slower form of this ring: 4.6 to 7 Mops at a round trip of 400 ns)*; at small windows it would take
-/// lines away from the other side while it writes them.
+/// Distance of prefetches before the polled line, on both sides. Between distant cores prefetching raises throughput by
+/// half at window 16 *(measured by us with an earlier, slower form of this ring: 4.6 to 7 Mops at a round trip of 400
+/// ns)*; at small windows it would take lines away from the other side while it writes them.
 fn lines_ahead(window: usize) -> usize {
     (window / 4).min(8)
 }
 
-/// What to mask a sequence number with to have its slot.
+/// Mask that maps a sequence number to its slot.
 fn slot_mask(window: usize) -> usize {
-    // The second half is known already, but not to the compiler.
+    // The last mask is redundant, but tells the compiler the bound.
     (window.next_power_of_two() - 1) & (WINDOW_MAX - 1)
 }
 
-/// Asks for a line that will be polled soon.
+/// Prefetches a line that will be polled soon.
 #[inline(always)]
 fn prefetch(cpu: &NativeCpu, line: &Words) {
     cpu.prefetch(Line(std::ptr::from_ref(line).addr()));
 }
 
-/// Polls without a pause: between near cores the line has come by then, and a pause would make it wait *(measured by
-/// us in C at window 16: 42 to 70 Mops without, 43 with)*. After that the other side is not there, or on this core.
+/// Polls before the first pause instruction: between near cores the line comes earlier, and a pause would delay it
+/// *(measured by us in C at window 16: 42 to 70 Mops without, 43 with)*. Later the other side is absent or runs on this
+/// core.
 const POLLS_WITHOUT_PAUSE: u32 = 64;
-/// Polls of one line between looks at the stop word or the clock.
+/// Polls of one line between checks of the stop word or the clock.
 const POLLS_PER_LOOK: u32 = 1 << 12;
 
 #[inline(always)]
@@ -64,7 +65,7 @@ fn write_line(line: &Words, sequence: u64) {
     last.store(sequence, Ordering::Release);
 }
 
-/// The sum of the words that arrived with `sequence`, so that all of the line is read.
+/// Waits for `sequence` and returns the sum of the line's words, so that the whole line is read.
 #[inline(always)]
 fn read_line(line: &Words, sequence: u64) -> u64 {
     let [rest @ .., _] = line;
@@ -76,7 +77,7 @@ fn read_line(line: &Words, sequence: u64) -> u64 {
     sum
 }
 
-/// Polls `line` until it carries `sequence`. False: `gone` said at one of the looks that it never will.
+/// Polls `line` until it carries `sequence`. Returns false if `gone` returned true at a check.
 #[inline(always)]
 fn await_line(line: &Words, sequence: u64, mut gone: impl FnMut() -> bool) -> bool {
     let mut polls = 0;
@@ -96,7 +97,7 @@ fn await_line(line: &Words, sequence: u64, mut gone: impl FnMut() -> bool) -> bo
     true
 }
 
-/// Answers requests at `window` until the client says stop.
+/// Answers requests at `window` until the client sets the stop word.
 pub(super) fn serve(region: &Region, window: usize) {
     let (cpu, ahead, mask) = (NativeCpu::new(0), lines_ahead(window), slot_mask(window));
     let (requests, replies): (&Lines, &Lines) = (region.lines(REQUESTS), region.lines(REPLIES));
@@ -115,7 +116,7 @@ pub(super) fn serve(region: &Region, window: usize) {
     std::hint::black_box(sum);
 }
 
-/// The asking side of one session.
+/// The client side of one session.
 pub(super) struct Asker<'a> {
     region: &'a Region,
     requests: &'a Lines,
@@ -128,12 +129,12 @@ pub(super) struct Asker<'a> {
 }
 
 impl<'a> Asker<'a> {
-    /// Clears the memory. The server must not be serving yet.
+    /// Clears the memory. Called before the server starts to serve.
     pub(super) fn prepare(region: &Region) {
         region.zero(0, REGION_BYTES);
     }
 
-    /// Begins with a full window. The server serves the same window.
+    /// Starts with a full window. The server serves the same window.
     pub(super) fn start(region: &'a Region, window: usize) -> Asker<'a> {
         let requests: &Lines = region.lines(REQUESTS);
         for sequence in 1..=window {
@@ -150,9 +151,10 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Takes `count` replies, asking again for each. False: the server stays silent for `give_up` looks.
+    /// Takes `count` replies and sends a new request for each. Returns false if the server stays silent for `give_up`
+    /// checks.
     pub(super) fn exchange(&mut self, count: u64, give_up: u32) -> bool {
-        // All in locals: the compiler must assume that whoever writes lines may write what `self` refers to.
+        // Locals: the compiler must assume that writes to lines may change what `self` refers to.
         let (requests, replies, window) = (self.requests, self.replies, self.window);
         let (ahead, mask) = (lines_ahead(window), slot_mask(window));
         let (mut next, mut sum) = (self.next, self.sum);
@@ -177,7 +179,7 @@ impl<'a> Asker<'a> {
         next == end
     }
 
-    /// Ends the session: the server stops once it has nothing to answer.
+    /// Ends the session: the server stops once it has answered all requests.
     pub(super) fn stop(self) {
         std::hint::black_box(self.sum);
         self.region.store_u64(STOP, 1, Ordering::Release);
@@ -197,7 +199,7 @@ mod tests {
             std::thread::scope(|threads| {
                 threads.spawn(|| serve(&region, window));
                 let mut asker = Asker::start(&region, window);
-                // The sums of lines are checked as they are read.
+                // Reading a line checks its sum.
                 assert!(asker.exchange(100, u32::MAX) && asker.exchange(7, u32::MAX));
                 assert_eq!(asker.next, 108);
                 asker.stop();

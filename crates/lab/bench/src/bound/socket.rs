@@ -10,7 +10,7 @@ pub(super) const MESSAGE_BYTES: usize = 64;
 /// First byte of the message that ends a session.
 const STOP: u8 = 1;
 
-/// Reads whole messages without ever sleeping.
+/// Reads a whole message by polling, without sleeping.
 pub(super) fn receive(socket: impl AsFd, message: &mut [u8]) -> io::Result<()> {
     let mut at = 0;
     while at < message.len() {
@@ -32,7 +32,7 @@ pub(super) fn transmit(socket: impl AsFd, message: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Echoes messages until one says stop.
+/// Echoes messages until a stop message.
 pub(super) fn serve(socket: impl AsFd) -> io::Result<()> {
     let mut message = [0; MESSAGE_BYTES];
     loop {

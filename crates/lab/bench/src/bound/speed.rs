@@ -1,18 +1,19 @@
-//! How fast a core computes just now: on a shared machine its other thread may have somebody else's work.
+//! Current speed of a core: on a shared machine, its SMT sibling may do other machines' work.
 //!
-//! A virtual core that shares a real one computes at little more than half its speed, for milliseconds or seconds, and
-//! nothing tells the guest: no stolen time is counted, and a cache line travels as before. A fixed piece of work shows it.
+//! A virtual core that shares a real one runs at little more than half its speed, for milliseconds or seconds, and the
+//! guest cannot see that: no stolen time is counted, and a cache line travels as before. Timing a fixed piece of work
+//! shows it.
 
 use drover_mem::{NativeCpu, timestamp};
 use std::hint::black_box;
 
 /// Rounds of a burst: about 10 us.
 const ROUNDS: u64 = 8 << 10;
-/// The least of so many bursts counts: one may be interrupted.
+/// Number of bursts, of which the fastest counts: one may be interrupted.
 const BURSTS: usize = 3;
 
-/// Nanoseconds that a fixed piece of work takes on this core: four chains of additions and rotations side by side, which
-/// leave a second thread of the core little.
+/// Time of a fixed piece of work on this core, nanoseconds: four parallel chains of additions and rotations, which
+/// leave little to a second thread of the core.
 pub(super) fn burst_ns() -> f64 {
     let mut least = f64::INFINITY;
     for _ in 0..BURSTS {

@@ -1,4 +1,4 @@
-//! [`Connection`]: one connection to a rival with one batch of operations, being filled or being answered.
+//! [`Connection`]: one connection to a rival with one batch of operations, which is being filled or answered.
 
 use super::wire::{Reply, Unexpected};
 use super::{Kind, Stream};
@@ -6,7 +6,7 @@ use drover_kv::{Op, Outcome, Token};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// What one request of a batch waits for.
+/// A request of a batch that waits for its reply.
 #[derive(Clone, Copy, Debug)]
 enum Awaited {
     Put(Token),
@@ -17,7 +17,7 @@ enum Awaited {
     },
 }
 
-/// A GET of the batch: its token, and where its key lies.
+/// A GET of the batch: its token, and the position of its key.
 #[derive(Clone, Copy, Debug)]
 struct Get {
     token: Token,
@@ -25,22 +25,22 @@ struct Get {
     key_len: usize,
 }
 
-/// One connection. Buffers grow to what a batch needs and stay.
+/// One connection. Its buffers grow to the size of a batch and are kept.
 pub(super) struct Connection {
     kind: Kind,
     stream: Stream,
-    /// Most GETs per request.
+    /// Maximum number of GETs per request.
     group: usize,
     out: Vec<u8>,
     sent: usize,
-    /// Keys of the request being put together.
+    /// Keys of the request being built.
     open_keys: Vec<u8>,
     open_count: usize,
     gets: Vec<Get>,
     keys: Vec<u8>,
     awaited: Vec<Awaited>,
     answered: usize,
-    /// Within the request being answered: GETs answered so far.
+    /// Number of answered GETs in the request being answered.
     answered_gets: usize,
     staged: usize,
     received: Vec<u8>,
@@ -48,7 +48,7 @@ pub(super) struct Connection {
     taken: usize,
 }
 
-/// Cluster for replies at first; doubled when a reply does not fit.
+/// Initial size of the receive buffer; doubled when a reply does not fit.
 const RECEIVE_BYTES: usize = 16 << 10;
 
 impl Connection {
@@ -73,12 +73,12 @@ impl Connection {
         }
     }
 
-    /// Operations in the batch.
+    /// Number of operations in the batch.
     pub(super) fn staged(&self) -> usize {
         self.staged
     }
 
-    /// Adds an operation to the batch being filled.
+    /// Adds an operation to the batch.
     pub(super) fn stage(&mut self, op: &Op<'_>, token: Token) {
         self.staged += 1;
         match *op {
@@ -115,18 +115,18 @@ impl Connection {
         self.awaited.push(Awaited::Gets { first, count });
     }
 
-    /// The batch is complete: sends what the socket takes.
+    /// Completes the batch and sends as much as the socket takes.
     pub(super) fn send(&mut self) -> io::Result<()> {
         self.close_request();
         self.push_out()
     }
 
-    /// The socket did not take all of the batch.
+    /// Whether the socket has not taken the whole batch.
     pub(super) fn has_unsent(&self) -> bool {
         self.sent < self.out.len()
     }
 
-    /// To be watched.
+    /// Descriptor to poll.
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
         self.stream.socket()
     }
@@ -142,7 +142,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes what has arrived. True when the whole batch is answered: the connection is free again.
+    /// Handles received replies. Returns true when the whole batch is answered and the connection is free again.
+    ///
+    /// # Errors
+    /// The socket failed, or the reply is malformed.
     pub(super) fn receive(&mut self, sink: &mut impl FnMut(Token, Outcome<'_>)) -> io::Result<bool> {
         if self.received_len == self.received.len() {
             self.make_space();
@@ -204,7 +207,7 @@ impl Connection {
     }
 }
 
-/// The GETs of a batch and how far the request at hand is answered.
+/// The GETs of a batch, and how far the current request is answered.
 struct Batch<'a> {
     gets: &'a [Get],
     keys: &'a [u8],
@@ -212,7 +215,7 @@ struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Passes on what `reply` says. True when the request is answered whole.
+    /// Passes `reply` to the sink. Returns true when the request is completely answered.
     fn answer(
         &mut self,
         awaited: Awaited,
@@ -243,7 +246,7 @@ impl Batch<'_> {
                     value,
                 },
             ) => {
-                // Keys that were asked for before this one and not answered do not exist.
+                // Earlier keys of the request without an answer do not exist.
                 while *self.answered < count && self.key(first + *self.answered) != key {
                     self.next(first, sink, Outcome::NotFound);
                 }

@@ -1,5 +1,5 @@
-//! Rivals: memcached and redis, started if installed, driven with the same keys, sizes and mix and the best
-//! client settings we know for them. drover itself can stand among them, as memcached's clients find it.
+//! Rivals: memcached and redis, if installed, driven with the same keys, sizes and mix and the best client settings
+//! that we know. drover itself can take part, through memcached's protocol.
 
 mod connection;
 mod process;
@@ -14,7 +14,7 @@ pub use stream::Stream;
 pub use target::RivalTarget;
 pub use wire::{Reply, Unexpected};
 
-/// Which rival.
+/// Kind of a rival.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     /// memcached, text protocol.
@@ -26,7 +26,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// By the name people use.
+    /// The kind with this program name.
     pub fn named(name: &str) -> Option<Kind> {
         match name {
             "memcached" => Some(Kind::Memcached),
@@ -44,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// Whether it is somebody else's.
+    /// Whether it is another project's program.
     pub fn is_foreign(self) -> bool {
         self != Kind::Drover
     }
@@ -60,17 +60,17 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// A rival that is asked for: which kind, and perhaps another build of it than the installed one.
+/// A requested rival: its kind, and possibly another build than the installed one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entrant {
-    /// What it speaks and how it is started.
+    /// Kind, which determines protocol and command line.
     pub kind: Kind,
-    /// The program; `None`: the installed one.
+    /// Path of the program; `None`: the installed one.
     pub program: Option<PathBuf>,
 }
 
 impl Entrant {
-    /// By the name people use: `memcached`, or `memcached=/path/of/another`.
+    /// Parses `memcached`, or `memcached=/path/of/another`.
     pub fn named(text: &str) -> Option<Entrant> {
         let (name, program) = match text.split_once('=') {
             Some((name, path)) => (name, Some(PathBuf::from(path))),
@@ -80,7 +80,7 @@ impl Entrant {
         Some(Entrant { kind, program })
     }
 
-    /// Where the program is, if there is one.
+    /// Path of the program, if it exists.
     pub fn find(&self) -> Option<PathBuf> {
         match &self.program {
             Some(path) => path.is_file().then(|| path.clone()),
@@ -88,7 +88,7 @@ impl Entrant {
         }
     }
 
-    /// As reported: with its version if it is not the installed one.
+    /// Name for reports, with a version if it is not the installed one.
     pub fn name(&self) -> String {
         let Some(program) = &self.program else {
             return self.kind.to_string();
@@ -105,7 +105,7 @@ impl Entrant {
     }
 }
 
-/// How a client reaches a rival.
+/// Transport between a client and a rival.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Transport {
     /// A Unix socket.
@@ -114,14 +114,14 @@ pub enum Transport {
     Tcp,
 }
 
-/// How a client talks to a rival.
+/// Number of connections and batch sizes of a client of a rival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mode {
-    /// As reported, `unix 50x32`.
+    /// Name for reports, such as `unix 50x32`.
     pub name: &'static str,
-    /// Over what.
+    /// Transport.
     pub transport: Transport,
-    /// Connections.
+    /// Number of connections.
     pub connections: usize,
     /// Operations per batch of a connection.
     pub depth: usize,
@@ -130,12 +130,12 @@ pub struct Mode {
 }
 
 impl Mode {
-    /// One operation under way, over a Unix socket.
+    /// One operation in flight, over a Unix socket.
     pub const UNIX_DEPTH_1: Mode = Mode::new("unix depth 1", Transport::Unix, 1, 1, 1);
-    /// One operation under way, over TCP.
+    /// One operation in flight, over TCP.
     pub const TCP_DEPTH_1: Mode = Mode::new("tcp depth 1", Transport::Tcp, 1, 1, 1);
 
-    /// All modes that are tried: the throughput modes, then one operation at a time.
+    /// All modes: the throughput modes, then one operation at a time.
     pub const ALL: [Mode; 8] = [
         Mode::new("unix 50x1", Transport::Unix, 50, 1, 1),
         Mode::new("unix 50x32", Transport::Unix, 50, 32, 1),
@@ -163,7 +163,7 @@ impl Mode {
         }
     }
 
-    /// Operations under way at once.
+    /// Maximum number of operations in flight.
     pub fn window(&self) -> usize {
         self.connections * self.depth
     }

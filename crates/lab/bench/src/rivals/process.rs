@@ -1,4 +1,4 @@
-//! [`Rival`]: a rival's server process, ours from start to end.
+//! [`Rival`]: a rival's server process, started and stopped by us.
 
 use super::{Kind, Mode, RivalTarget, Stream, Transport};
 use crate::{Helper, pin, server_time};
@@ -9,18 +9,18 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How to run a rival.
+/// Options for starting a rival.
 #[derive(Clone, Debug)]
 pub struct RivalOptions {
-    /// Cores for it.
+    /// Cores of the rival.
     pub cores: Vec<usize>,
-    /// Items it must hold.
+    /// Number of items that it must hold.
     pub item_count: u64,
-    /// Key and value bytes of an item.
+    /// Bytes of key and value of an item.
     pub item_bytes: u64,
 }
 
-/// A running rival, reachable over one transport. Killed by its id when dropped, its directory removed.
+/// A running rival, reachable over one transport. Dropping it kills it by its id and removes its directory.
 pub struct Rival {
     kind: Kind,
     child: Child,
@@ -34,13 +34,13 @@ enum Address {
     Tcp(SocketAddr),
 }
 
-/// Tries to start with another port before giving up.
+/// Attempts to start with another port.
 const STARTS: usize = 5;
-/// Waits of 2 ms for the first connection.
+/// Attempts to connect first, 2 ms apart.
 const CONNECT_TRIES: usize = 2500;
 
 impl Rival {
-    /// Where the program is, if it is installed.
+    /// Path of the installed program, if there is one.
     pub fn find(kind: Kind) -> Option<PathBuf> {
         let this = std::env::current_exe().ok();
         if let Some(this) = this.filter(|this| this.file_name() == Some(kind.program().as_ref())) {
@@ -53,6 +53,9 @@ impl Rival {
     }
 
     /// Starts the installed `kind`, as [`start_program`](Rival::start_program) does.
+    ///
+    /// # Errors
+    /// It is not installed or did not start.
     pub fn start(
         kind: Kind,
         transport: Transport,
@@ -65,7 +68,10 @@ impl Rival {
     }
 
     /// Starts `program`, a `kind`, listening on `transport` only, and waits until it answers. The calling thread must
-    /// outlive it. Errors: it did not come up.
+    /// outlive it.
+    ///
+    /// # Errors
+    /// It did not start.
     pub fn start_program(
         kind: Kind,
         program: &Path,
@@ -77,7 +83,7 @@ impl Rival {
         for _ in 0..STARTS {
             match Rival::try_start(kind, transport, program, helper, options) {
                 Ok(rival) => return Ok(rival),
-                // Somebody may have taken the port between our look and the rival's.
+                // Another process may have taken the port in the meantime.
                 Err(error) => last = error,
             }
         }
@@ -113,18 +119,21 @@ impl Rival {
         Ok(rival)
     }
 
-    /// A client in `mode`.
+    /// Connects a client in `mode`.
+    ///
+    /// # Errors
+    /// A connection failed.
     pub fn client(&self, mode: &Mode) -> io::Result<RivalTarget> {
         RivalTarget::open(self.kind, mode, || self.connect())
     }
 
-    /// Its process id, for people and tests.
+    /// Process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Processor time it has used so far, in user and in system mode, nanoseconds; `None` if the system does not tell.
-    /// Steps of 10 ms as a rule.
+    /// Processor time used so far, in user and in system mode, nanoseconds; `None` if unavailable. Usually in steps of
+    /// 10 ms.
     pub fn cpu_ns(&self) -> Option<[f64; 2]> {
         server_time::cpu_ns(self.pid())
     }
@@ -182,15 +191,15 @@ fn memcached_arguments(command: &mut Command, address: &Address, options: &Rival
             .args(["-l", "127.0.0.1", "-U", "0", "-p"])
             .arg(tcp.port().to_string()),
     };
-    // An item costs about 60 bytes beside key and value; slab classes waste up to a quarter.
+    // An item costs about 60 bytes in addition to key and value; slab classes waste up to a quarter.
     let mib = 64 + options.item_count * (options.item_bytes + 60) * 3 / 2 / (1 << 20);
-    // The hash table at its final size: it must not grow while we measure.
+    // The hash table starts at its final size, so that it does not grow during the measurement.
     let power = (64 - options.item_count.leading_zeros()).clamp(16, 31);
     command
         .args(["-c", "1024", "-t"])
         .arg(options.cores.len().to_string());
     command.arg("-m").arg(mib.to_string());
-    // Serve a whole batch of a connection before turning to the next (the default stops after 20 requests).
+    // Serve a whole batch of a connection per turn (the default is 20 requests).
     command
         .args(["-R", "200", "-o"])
         .arg(format!("hashpower={power}"));
@@ -200,7 +209,7 @@ fn memcached_arguments(command: &mut Command, address: &Address, options: &Rival
 }
 
 fn drover_arguments(command: &mut Command, address: &Address, directory: &Path, options: &RivalOptions) {
-    // Its native clients' way in is a socket of its own, so that it disturbs no other server.
+    // A private socket for its native clients, so that it disturbs no other server.
     let fabric = format!("shm:{}", directory.join("native").display());
     command.args(["serve", "--fabric", &fabric]);
     match address {
@@ -209,7 +218,7 @@ fn drover_arguments(command: &mut Command, address: &Address, directory: &Path, 
             .args(["-l", "127.0.0.1", "-p"])
             .arg(tcp.port().to_string()),
     };
-    // Half of the log for what is stored, and a power of two for each core.
+    // Items fill half of the log, which is a power of two for each core.
     let mib = 64 + options.item_count * (options.item_bytes + 64) * 2 / (1 << 20);
     let cores: Vec<String> = options.cores.iter().map(usize::to_string).collect();
     command.args([
@@ -243,7 +252,7 @@ fn redis_arguments(command: &mut Command, address: &Address, directory: &Path) {
     command.arg("--dir").arg(directory);
 }
 
-/// A directory that only we can enter.
+/// Creates a directory that only this user can enter.
 fn private_directory() -> io::Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt;
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -258,7 +267,7 @@ fn private_directory() -> io::Result<PathBuf> {
     }
 }
 
-/// A port that was free just now.
+/// A port that is free at the moment.
 fn free_port() -> io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }

@@ -1,4 +1,4 @@
-//! [`Stream`]: a socket to a rival that never sleeps.
+//! [`Stream`]: a non-blocking socket to a rival.
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -16,12 +16,18 @@ pub struct Stream {
 
 impl Stream {
     /// Connects over a Unix socket.
+    ///
+    /// # Errors
+    /// The connection failed.
     pub fn unix(path: &Path) -> io::Result<Stream> {
         let socket = UnixStream::connect(path)?.into();
         Ok(Stream { socket })
     }
 
     /// Connects over TCP, without Nagle's delay.
+    ///
+    /// # Errors
+    /// The connection failed.
     pub fn tcp(address: SocketAddr) -> io::Result<Stream> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -30,12 +36,12 @@ impl Stream {
         })
     }
 
-    /// To be watched.
+    /// Descriptor to poll.
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Sends what the socket takes now; 0: nothing.
+    /// Sends as much as the socket takes; returns 0 if it takes nothing.
     pub(super) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         match send(&self.socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(n) => Ok(n),
@@ -44,7 +50,10 @@ impl Stream {
         }
     }
 
-    /// Receives what is there now; 0: nothing. Errors: the other side closed.
+    /// Receives available bytes; returns 0 if there are none.
+    ///
+    /// # Errors
+    /// The rival closed the connection, or the socket failed.
     pub(super) fn receive(&self, bytes: &mut [u8]) -> io::Result<usize> {
         match recv(&self.socket, bytes, RecvFlags::DONTWAIT) {
             Ok((0, _)) => Err(io::ErrorKind::UnexpectedEof.into()),

@@ -1,8 +1,8 @@
 //! [`RivalTarget`]: a rival behind many connections, as a [`Target`].
 //!
-//! Each connection carries one batch at a time; batches are sent whole. With many connections the client asks epoll which
-//! of them were answered, and never sleeps; with one it asks that one. The same for every server: none is waited for in
-//! an order that it might not keep.
+//! Each connection carries one batch at a time; batches are sent whole. With many connections the client polls epoll
+//! for answered ones, and never sleeps; with one it polls that one. This holds for every server: the client assumes no
+//! order of answers.
 
 use super::connection::Connection;
 use super::{Kind, Mode, Stream};
@@ -13,7 +13,7 @@ use rustix::fs::Timespec;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Answered connections looked at together.
+/// Maximum number of answered connections handled together.
 const EVENTS: usize = 64;
 
 /// A client of a rival.
@@ -21,13 +21,13 @@ pub struct RivalTarget {
     kind: Kind,
     connections: Vec<Connection>,
     idle: Vec<usize>,
-    /// Has a part of a batch.
+    /// Connection with an incomplete batch.
     filling: Option<usize>,
-    /// How many are sent and not answered.
+    /// Number of connections with sent, unanswered batches.
     busy: usize,
-    /// Those whose sockets did not take the whole batch.
+    /// Connections whose sockets did not take the whole batch.
     unsent: Vec<usize>,
-    /// Tells which are answered; `None` with one connection.
+    /// Epoll descriptor for answered connections; `None` with one connection.
     ready: Option<OwnedFd>,
     events: Vec<epoll::Event>,
     batch: usize,
@@ -62,7 +62,7 @@ impl RivalTarget {
         })
     }
 
-    /// Sends the batch being filled.
+    /// Sends the batch of the connection being filled.
     fn send(&mut self) {
         let Some(nth) = self.filling.take() else { return };
         if let Err(error) = self.connections[nth].send() {
@@ -74,7 +74,7 @@ impl RivalTarget {
         }
     }
 
-    /// Goes on with what sockets did not take.
+    /// Sends the remainders that sockets did not take.
     fn push_out(&mut self) {
         let connections = &mut self.connections;
         let broken = &mut self.broken;
@@ -86,7 +86,7 @@ impl RivalTarget {
         });
     }
 
-    /// Takes what connection `nth` has got.
+    /// Handles replies on connection `nth`.
     fn receive(&mut self, nth: usize, sink: &mut impl FnMut(Token, Outcome<'_>)) -> io::Result<()> {
         if self.connections[nth].receive(sink)? {
             self.busy -= 1;
@@ -95,7 +95,7 @@ impl RivalTarget {
         Ok(())
     }
 
-    /// Takes what has arrived.
+    /// Handles all received replies.
     fn receive_all(&mut self, sink: &mut impl FnMut(Token, Outcome<'_>)) -> io::Result<()> {
         const NOW: Timespec = Timespec {
             tv_sec: 0,
@@ -147,7 +147,7 @@ impl Target for RivalTarget {
         draining: bool,
         sink: &mut impl FnMut(Token, Outcome<'_>),
     ) -> Result<(), Box<TargetError>> {
-        // A part of a batch waits for more, but not if nothing is under way that could bring more.
+        // An incomplete batch waits for more operations, unless no completion can bring them.
         if draining || self.busy == 0 {
             self.send();
         }
@@ -161,7 +161,7 @@ impl Target for RivalTarget {
     }
 }
 
-/// Tells when there is something to read from any of them.
+/// Creates an epoll descriptor that watches all connections for input.
 fn watch(connections: &[Connection]) -> io::Result<OwnedFd> {
     let ready = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     for (nth, connection) in connections.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! What rivals say and hear: requests of memcached's text and meta protocols and of RESP, and their replies.
+//! Encoding for rivals: requests of memcached's text and meta protocols and of RESP, and their replies.
 //!
-//! memcached answers every classic command of a pipeline with a system call of its own, but the meta commands of
-//! one read with a single call *(seen with 1.6.18 under strace)*: so PUTs and single GETs are meta commands, and
-//! multi-gets are classic ones. It needs memcached 1.6.
+//! memcached answers every classic command of a pipeline with a separate system call, but the meta commands of one read
+//! with a single call *(seen with 1.6.18 under strace)*: so PUTs and single GETs are meta commands, and multi-gets are
+//! classic ones. It needs memcached 1.6.
 //!
-//! Parsing is as little as counts hits honestly: where a reply ends, its key if it has one, its value. A parser
-//! is given all bytes received and not yet taken; the same bytes in any pieces give the same replies.
+//! The parser does only what an honest count of hits needs: the end of a reply, its key if it has one, its value. Its
+//! input is all received and unconsumed bytes; the result does not depend on how they arrived.
 
 use super::Kind;
 use std::io::Write;
@@ -13,28 +13,28 @@ use std::io::Write;
 /// One reply, or a piece of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reply<'a> {
-    /// A value; memcached says of which key.
+    /// A value; memcached includes its key.
     Value {
-        /// The key, if it was said.
+        /// The key, if included.
         key: Option<&'a [u8]>,
-        /// The bytes.
+        /// Bytes of the value.
         value: &'a [u8],
     },
-    /// There is no such key.
+    /// The key does not exist.
     Nil,
-    /// RESP: so many replies follow that belong together.
+    /// RESP: header of this many replies that belong together.
     Array(usize),
-    /// memcached: no more values for this multi-get.
+    /// memcached: end of a multi-get.
     End,
     /// A PUT was done.
     Stored,
 }
 
-/// What was received is no reply that could be expected.
+/// The received bytes are not an expected reply.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the rival said '{said}'")]
+#[error("unexpected reply from the rival: '{said}'")]
 pub struct Unexpected {
-    /// The beginning of it.
+    /// The beginning of the bytes.
     pub said: String,
 }
 
@@ -74,7 +74,7 @@ impl Kind {
         }
     }
 
-    /// Appends the GET of `count` keys, of which `grouped` says that it is a multi-get even if there is but one.
+    /// Appends a GET of `count` keys, as a multi-get if `grouped`, even with one key.
     pub(super) fn get(self, out: &mut Vec<u8>, keys: &[u8], count: usize, grouped: bool) {
         match self {
             Kind::Memcached | Kind::Drover => {
@@ -90,7 +90,10 @@ impl Kind {
         }
     }
 
-    /// The first reply in `bytes` and how many bytes it takes; `None` if it is not whole yet.
+    /// Parses the first reply in `bytes`; returns it with its length, or `None` if it is incomplete.
+    ///
+    /// # Errors
+    /// The bytes are not an expected reply.
     pub fn parse(self, bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, Unexpected> {
         let Some(end) = line_end(bytes) else {
             return if bytes.len() > LINE_MAX {
@@ -108,7 +111,7 @@ impl Kind {
     }
 }
 
-/// The longest line a reply may have: `VALUE`, a key, three numbers.
+/// Maximum length of a reply line: `VALUE`, a key, three numbers.
 const LINE_MAX: usize = 512;
 
 fn memcached<'a>(
@@ -154,7 +157,7 @@ fn redis<'a>(
     }
 }
 
-/// `len` bytes of value and a line end.
+/// A value of `len` bytes and its line end.
 fn value<'a>(
     bytes: &'a [u8],
     key: Option<&'a [u8]>,
@@ -171,7 +174,7 @@ fn value<'a>(
     }
 }
 
-/// Where the first line ends, if it is whole.
+/// Length of the first line, if it is complete.
 fn line_end(bytes: &[u8]) -> Option<usize> {
     let mut from = 0;
     loop {
@@ -184,7 +187,7 @@ fn line_end(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// A decimal number of at most 9 digits: nothing here is larger.
+/// A decimal number of at most 9 digits; no larger ones occur.
 fn number(digits: &[u8]) -> Option<usize> {
     if digits.is_empty() || digits.len() > 9 {
         return None;
@@ -260,7 +263,7 @@ mod tests {
                 let whole = replies(kind, bytes, &[]);
                 prop_assert_eq!(&replies(kind, bytes, &cuts), &whole);
                 let found = whole.iter().filter(|r| r.starts_with("Value")).count();
-                // memcached's stand-in for a missing value includes an empty one.
+                // memcached's replacement for a missing value is an empty one.
                 let empty = if kind == Kind::Memcached { values.iter().filter(|v| v.is_none()).count() } else { 0 };
                 prop_assert_eq!(found, values.iter().flatten().count() + empty);
             }

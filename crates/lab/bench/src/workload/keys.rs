@@ -1,29 +1,29 @@
 //! [`KeyText`]: a unique, printable key from an index, in a few nanoseconds.
 //!
-//! A key is the hexadecimal text of a bijective mix of its index: 16 digits, or as many as the key has bytes
-//! if it has fewer; longer keys are padded. Neighbouring indices have unrelated keys.
+//! A key is the hexadecimal text of a bijective mix of its index: 16 digits, or as many as the key has bytes if it has
+//! fewer; longer keys are padded. Neighbouring indices have unrelated keys.
 
 use drover_kv::KEY_BYTES_MAX;
 
 /// Hexadecimal digits of a 64-bit word.
 const DIGITS: usize = 16;
 
-/// Why keys of a size cannot be had.
+/// Reason why keys of a size are not possible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// Not a key size.
+    /// Invalid key size.
     #[error("a key has 1 to {KEY_BYTES_MAX} bytes, not {bytes}")]
     Size {
-        /// As asked for.
+        /// Requested bytes per key.
         bytes: usize,
     },
-    /// More keys than texts of that size.
+    /// There are fewer texts of this size than keys.
     #[error("there are no {count} different keys of {bytes} bytes (hexadecimal digits)")]
     TooMany {
-        /// Keys asked for.
+        /// Number of requested keys.
         count: u64,
-        /// Their size.
+        /// Bytes per key.
         bytes: usize,
     },
 }
@@ -31,13 +31,16 @@ pub enum KeyError {
 /// Makes keys of one size. Cheap to clone; one per client thread.
 #[derive(Clone, Debug)]
 pub struct KeyText {
-    /// As long as every key.
+    /// Buffer of the size of a key.
     text: Box<[u8]>,
     salt: u64,
 }
 
 impl KeyText {
-    /// Keys of `bytes` bytes, `count` of them different; `seed` decides which.
+    /// A source of `count` different keys of `bytes` bytes; `seed` selects them.
+    ///
+    /// # Errors
+    /// The size is invalid, or too small for `count` keys.
     pub fn new(bytes: usize, count: u64, seed: u64) -> Result<KeyText, KeyError> {
         if !(1..=KEY_BYTES_MAX).contains(&bytes) {
             return Err(KeyError::Size { bytes });
@@ -51,7 +54,7 @@ impl KeyText {
         })
     }
 
-    /// Bytes of every key.
+    /// Size of every key, bytes.
     pub fn key_bytes(&self) -> usize {
         self.text.len()
     }
@@ -74,7 +77,7 @@ impl KeyText {
     }
 }
 
-/// The hexadecimal digits of `word`, all at once: who hashes the key next reads it by words, and would wait for
+/// The hexadecimal digits of `word`, computed together: the hash of the key reads it by words, and would stall on
 /// digits stored one by one.
 #[inline(always)]
 fn hex(word: u64) -> [u8; DIGITS] {

@@ -1,36 +1,36 @@
-//! [`Mix`]: which share of the operations does what, under YCSB's names.
+//! [`Mix`]: shares of the kinds of operation, under YCSB's names.
 
 use serde::{Deserialize, Serialize};
 
 /// Shares of the kinds of operation; the rest are GETs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Mix {
-    /// As it was asked for: a YCSB letter, or `put=0.2`.
+    /// Name as requested: a YCSB letter, or `put=0.2`.
     pub name: String,
-    /// PUTs of existing keys.
+    /// Share of PUTs of existing keys.
     pub put_share: f64,
-    /// A GET followed by a PUT of the same key, counted as one operation.
+    /// Share of GETs followed by a PUT of the same key, counted as one operation.
     pub modify_share: f64,
-    /// PUTs of keys that did not exist.
+    /// Share of PUTs of new keys.
     pub insert_share: f64,
 }
 
-/// Why a mix cannot be run.
+/// Reason why a mix cannot be run.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MixError {
-    /// It needs something that no system here offers. Reported, never replaced by something else.
+    /// The mix needs a capability that no system here offers. It is never replaced by another mix.
     #[error("mix {mix} needs {capability}: not supported by this system")]
     NotSupported {
-        /// The mix.
+        /// Name of the mix.
         mix: String,
-        /// The name of what is missing.
+        /// Name of the missing capability.
         capability: &'static str,
     },
-    /// No such mix.
+    /// Unknown mix.
     #[error("unknown mix '{name}': a, b, c, d, f (YCSB) or put=SHARE with SHARE between 0 and 1")]
     Unknown {
-        /// As typed.
+        /// Name as typed.
         name: String,
     },
 }
@@ -46,8 +46,11 @@ impl Mix {
         }
     }
 
-    /// YCSB's core workloads by letter: a 50/50, b 95/5, c GETs only, d 95 % GETs of the latest and 5 %
-    /// inserts, f 50 % read-modify-writes; e (scans) is [`MixError::NotSupported`]. Or `put=SHARE`.
+    /// Parses YCSB's core workloads by letter: a 50/50, b 95/5, c GETs only, d 95 % GETs of the latest and 5 % inserts,
+    /// f 50 % read-modify-writes. Or `put=SHARE`.
+    ///
+    /// # Errors
+    /// e (scans) is [`MixError::NotSupported`]; other names are unknown.
     pub fn parse(name: &str) -> Result<Mix, MixError> {
         let lower = name.to_ascii_lowercase();
         let shares = match lower.as_str() {

@@ -1,7 +1,7 @@
-//! What to ask for: mixes of operations, distributions of keys, the bytes of keys and values.
+//! Workloads: mixes of operations, distributions of keys, bytes of keys and values.
 //!
-//! Everything is drawn before the clock starts: a [`Tape`] per client thread holds operation and key index of
-//! millions of operations, so that drawing one costs about a nanosecond. Bytes are made from the index.
+//! Everything is drawn before the clock starts: a [`Tape`] per client thread holds operation and key index of millions
+//! of operations, so that drawing one costs about a nanosecond. Key and value bytes are computed from the index.
 
 mod keys;
 mod mix;

@@ -4,19 +4,19 @@ use super::{Mix, Zipf};
 use drover_base::{Rng, mix};
 use serde::{Deserialize, Serialize};
 
-/// Which keys are popular.
+/// Distribution of the keys.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Popularity {
-    /// All equally.
+    /// All keys equally.
     Uniform,
-    /// Zipf with this exponent (YCSB: 0.99); which key has which rank is scrambled.
+    /// Zipf with this exponent (YCSB: 0.99); ranks are scattered over the keys.
     Zipf(f64),
     /// Zipf counted from the key inserted last.
     Latest(f64),
 }
 
 impl Popularity {
-    /// As options and reports call it.
+    /// Name in options and reports.
     pub fn name(self) -> &'static str {
         match self {
             Popularity::Uniform => "uniform",
@@ -26,7 +26,7 @@ impl Popularity {
     }
 }
 
-/// What to do with a key.
+/// Operation on a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {
     /// Read it.
@@ -40,13 +40,13 @@ pub enum Verb {
 /// One operation of a tape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Draw {
-    /// What to do.
+    /// Operation.
     pub verb: Verb,
-    /// With which key.
+    /// Index of the key.
     pub index: u32,
 }
 
-/// What a tape is made of.
+/// Options of a tape.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TapeOptions {
     /// Shares of the operations.
@@ -59,16 +59,15 @@ pub struct TapeOptions {
     pub entry_count: usize,
     /// Seed of the run.
     pub seed: u64,
-    /// Which of `client_count` client threads this is for.
+    /// Index of this tape's client thread among `client_count`.
     pub client_index: u32,
-    /// How many client threads there are; each inserts keys of its own.
+    /// Number of client threads; each inserts different keys.
     pub client_count: u32,
 }
 
 /// A seeded sequence of operations that wraps round. An entry is 2 bits of verb and 30 bits of key index.
 ///
-/// With uniform popularity every lap is shifted by another distance, so that the keys asked for are not only
-/// those of the first lap.
+/// With uniform popularity every lap shifts the indices by another distance, so that later laps use other keys.
 #[derive(Clone, Debug)]
 pub struct Tape {
     entries: Box<[u32]>,
@@ -80,18 +79,20 @@ pub struct Tape {
     rng: Rng,
 }
 
-/// By the two bits of an entry: a table, because a match became a jump that no core predicts.
+/// Indexed by the two bits of an entry: a match compiled to an unpredictable jump.
 const VERBS: [Verb; 4] = [Verb::Get, Verb::Put, Verb::Modify, Verb::Modify];
 
 const INDEX_BITS: u32 = 30;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 
 impl Tape {
-    /// The most keys a tape can name.
+    /// Maximum number of keys that a tape can name.
     pub const KEYS_MAX: u32 = 1 << INDEX_BITS;
 
-    /// Draws the tape: about 10 ns an entry uniform, 60 ns Zipf. Panics if keys and inserts together are more
-    /// than [`Tape::KEYS_MAX`] or there are none.
+    /// Draws the tape: about 10 ns an entry uniform, 60 ns Zipf.
+    ///
+    /// # Panics
+    /// If there are no keys, or keys and inserts together exceed [`Tape::KEYS_MAX`].
     pub fn new(options: &TapeOptions) -> Tape {
         assert!(options.key_count > 0, "a tape needs keys");
         let mut drawing = Drawing::new(options);
@@ -109,7 +110,7 @@ impl Tape {
         }
     }
 
-    /// How many different keys loading and running can name: indices stay below this.
+    /// Number of different keys for loading and running: indices stay below this.
     pub fn index_count(&self) -> u32 {
         self.index_count
     }
@@ -125,25 +126,25 @@ impl Tape {
     /// The next operation, which stays the next until [`advance`](Tape::advance).
     #[inline(always)]
     pub fn peek(&mut self) -> Draw {
-        // The check of the bounds is that for the end of the lap.
+        // This bounds check is also the check for the end of the lap.
         let entry = match self.entries.get(self.at) {
             Some(&entry) => entry,
             None => self.next_lap(),
         };
         let shifted = (entry & INDEX_MASK) + self.shift;
-        // What is below the count wraps to something huge.
+        // An index below the count wraps to a huge number.
         let index = shifted.min(shifted.wrapping_sub(self.index_count));
         let verb = VERBS[(entry >> INDEX_BITS) as usize];
         Draw { verb, index }
     }
 
-    /// The operation that [`peek`](Tape::peek) showed is begun.
+    /// Consumes the operation that [`peek`](Tape::peek) returned.
     #[inline(always)]
     pub fn advance(&mut self) {
         self.at += 1;
     }
 
-    /// Begins the tape again; its first entry.
+    /// Restarts the tape; returns its first entry.
     #[cold]
     fn next_lap(&mut self) -> u32 {
         self.at = 0;
@@ -189,7 +190,7 @@ impl<'a> Drawing<'a> {
         verb << INDEX_BITS | self.existing()
     }
 
-    /// The index of the `nth` insert of this client.
+    /// Index of the `nth` insert of this client.
     fn inserted_index(&self, nth: u32) -> u32 {
         let index = u64::from(self.options.key_count)
             + u64::from(nth) * u64::from(self.options.client_count)
@@ -228,7 +229,7 @@ impl<'a> Drawing<'a> {
         if self.inserted == 0 {
             return self.options.key_count;
         }
-        // Clients draw alike but not equally: leave space for the luckiest.
+        // The clients' numbers of inserts vary: leave a margin.
         let space = u64::from(self.inserted) * 5 / 4 + 64;
         let all = u64::from(self.options.key_count) + space * u64::from(self.options.client_count);
         all.min(u64::from(Tape::KEYS_MAX)) as u32
@@ -246,7 +247,7 @@ pub(super) fn scatter(word: u64, bits: u32, salt: u64) -> u64 {
     x
 }
 
-/// A bijection of the numbers below `bound`: scatters until it lands below (at most two tries on average).
+/// A bijection of the numbers below `bound`: scatters until the result is below it (at most two tries on average).
 pub(crate) fn scatter_below(number: u64, bound: u64, salt: u64) -> u64 {
     let bits = (64 - (bound - 1).leading_zeros()).max(4);
     let mut x = number;

@@ -1,7 +1,7 @@
-//! [`Values`]: the bytes of a value from key index and version, and the check that bytes read are such a value.
+//! [`Values`]: generates a value's bytes from key index and version, and verifies bytes read.
 //!
 //! ```text
-//! word 0      mix(key) ^ version          (little-endian; whoever knows the key learns the version)
+//! word 0      mix(key) ^ version          (little-endian; with the key it reveals the version)
 //! word i > 0  mix(key ^ version * odd) * (2 i + 1)
 //! rest        the low bytes of the next word
 //! ```
@@ -15,7 +15,7 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 #[derive(Clone, Debug)]
 pub struct Values {
     bytes_min: usize,
-    /// How many sizes there are above the least.
+    /// Number of sizes above the minimum.
     spread: u64,
     buffer: Vec<u8>,
 }
@@ -31,7 +31,7 @@ impl Values {
         }
     }
 
-    /// The largest value, bytes.
+    /// Maximum size of a value, bytes.
     pub fn bytes_max(&self) -> usize {
         self.buffer.len()
     }
@@ -63,7 +63,7 @@ impl Values {
         out
     }
 
-    /// Whether `bytes` are the value of key `index` at some version, whole and of the right length.
+    /// Whether `bytes` is the complete value of key `index` at some version.
     pub fn verify(&self, index: u64, bytes: &[u8]) -> bool {
         if bytes.len() != self.len_of(index) {
             return false;
@@ -79,7 +79,7 @@ impl Values {
     }
 }
 
-/// Words one after the other: odd multiples are summed up, not multiplied.
+/// Successive words: odd multiples by addition instead of multiplication.
 struct Words {
     next: u64,
     after: u64,
@@ -120,11 +120,12 @@ mod tests {
             let mut bytes = values.value(index, version).to_vec();
             prop_assert!(values.verify(index, &bytes));
             prop_assert!(!values.verify(index, &bytes[..len - 1]));
-            // Behind the version word stand the bytes that tell: of 9 only one, which is right by chance once in 256.
+            // The bytes after the version word identify the key: 9 bytes have only one, which matches by chance once in
+            // 256.
             prop_assert!(len < 16 || !values.verify(index ^ 1, &bytes));
             let at = at % len;
             bytes[at] ^= flip;
-            // One damaged byte of the version word changes all the others, and the other way round.
+            // One damaged byte of the version word changes all the others, and vice versa.
             prop_assert!((at < 8 && len < 16) || !values.verify(index, &bytes));
         }
 

@@ -1,7 +1,7 @@
 //! [`Zipf`]: ranks drawn with probability proportional to 1 / rank^s, exactly, in constant time.
 //!
-//! Rejection-inversion `[HD96]` *(the method; our code)*. No table, any number of ranks; YCSB's own generator is an
-//! approximation of the same distribution.
+//! Rejection-inversion `[HD96]` *(the method; our code)*. No table, any number of ranks; YCSB's own generator
+//! approximates the same distribution.
 
 use drover_base::Rng;
 
@@ -13,7 +13,7 @@ pub struct Zipf {
     /// The integral of the hat at both ends of the drawing range.
     area_low: f64,
     area_high: f64,
-    /// Within this distance of the rank the inversion is exact and needs no test.
+    /// Below this distance from the rank the inversion is exact and needs no test.
     accept_below: f64,
 }
 

@@ -169,7 +169,7 @@ fn other_keys_run_by_turns_and_are_compared() {
     let [median, least, most] = report.over_beside.expect("compared");
     assert!(least <= median && median <= most, "{report}");
     assert!(
-        report.to_string().contains("uniform over zipf, by turns: "),
+        report.to_string().contains("uniform over zipf, interleaved: "),
         "{report}"
     );
     assert_eq!(report.workload.beside.as_deref(), Some("zipf"));

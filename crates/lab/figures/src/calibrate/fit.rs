@@ -1,4 +1,4 @@
-//! Moves parameters until their rows come no nearer.
+//! Moves parameters until their rows stop improving.
 
 use super::{Method, Stage, Step, Target, evaluate};
 use crate::figure::Work;
@@ -7,22 +7,22 @@ use crate::run::{MakeClusters, Profiles, Row, RunOptions};
 use drover_verbs_sim::profile::{Profile, Tag};
 use std::sync::atomic::AtomicU64;
 
-/// Relative changes that are tried, coarse to fine.
+/// Relative changes to try, coarse to fine.
 const MOVES: [f64; 4] = [0.12, 0.06, 0.03, 0.01];
-/// Those that short runs are good enough for, and the others.
+/// Changes that short runs can judge.
 const LONG: [f64; 2] = [MOVES[0], MOVES[1]];
 const FINE: [f64; 2] = [MOVES[2], MOVES[3]];
-/// Times that the steps of a stage are gone through.
+/// Number of passes over the steps of a stage.
 const ROUNDS: usize = 2;
-/// Steps in one direction at one coarseness.
+/// Maximum number of moves in one direction at one size.
 const STEPS_MAX: usize = 6;
-/// A row that is further off than this counts as if it were this far off: it is structure, not a number, that is
-/// missing there, and the other rows shall not pay for it. Natural logarithm of the ratio.
+/// Cap on a row's error: a larger error comes from a mechanism that the model lacks, not from a parameter, and must not
+/// distort the other rows. Natural logarithm of the ratio.
 const OFF_MAX: f64 = 0.35;
-/// Less gain than this is none.
+/// Minimum gain; a smaller one counts as none.
 const GAIN_MIN: f64 = 1e-4;
 
-/// How long points are run.
+/// Length of runs.
 #[derive(Clone, Copy)]
 enum Runs {
     Whole,
@@ -38,7 +38,7 @@ fn phases(method: Method, round: usize) -> &'static [(&'static [f64], Runs)] {
     }
 }
 
-/// The same point, run for a short time.
+/// A copy of the target with a short run.
 fn short(target: &Target) -> Target {
     let mut target = target.clone();
     if let Work::Bench(bench) = target.point.work {
@@ -47,23 +47,23 @@ fn short(target: &Target) -> Target {
     target
 }
 
-/// A fit under way.
+/// State of a fit.
 pub struct Fit<'a, M> {
-    /// What simulates.
+    /// Makes simulated clusters.
     pub make: &'a M,
-    /// The profiles; one of them is being fitted.
+    /// The profiles, one of which is being fitted.
     pub profiles: Profiles,
-    /// The name of that one.
+    /// Name of the fitted profile.
     pub name: &'a str,
-    /// All its rows.
+    /// All rows of the fitted profile.
     pub targets: Vec<Target>,
-    /// How points are run.
+    /// Options of the runs.
     pub options: RunOptions,
-    /// Counts runs.
+    /// Number of runs done.
     pub progress: &'a AtomicU64,
 }
 
-/// Fits all stages; `tell` hears of each when it is done, with the loss before and after.
+/// Fits all stages; calls `tell` after each stage with the loss before and after.
 pub fn fit<M: MakeClusters>(fit: &mut Fit<'_, M>, stages: &[Stage], mut tell: impl FnMut(&Stage, f64, f64)) {
     for stage in stages {
         let before = fit.stage_loss(stage);
@@ -73,7 +73,7 @@ pub fn fit<M: MakeClusters>(fit: &mut Fit<'_, M>, stages: &[Stage], mut tell: im
                 .iter()
                 .filter(|step| fit.step(stage, step, round))
                 .count();
-            // Going through the same once more would find the same.
+            // Another pass would find the same.
             if moved == 0 {
                 break;
             }
@@ -111,7 +111,7 @@ impl<M: MakeClusters> Fit<'_, M> {
         loss(&rows)
     }
 
-    /// True if a number has moved.
+    /// Fits the numbers of a step; returns whether any changed.
     fn step(&mut self, stage: &Stage, step: &Step, round: usize) -> bool {
         let entry = self
             .profile()
@@ -129,7 +129,7 @@ impl<M: MakeClusters> Fit<'_, M> {
         moved
     }
 
-    /// Looks for the best value of one number; true if it has moved.
+    /// Searches the best value of one number; returns whether it changed.
     fn search(&mut self, stage: &Stage, step: &Step, index: usize, round: usize) -> bool {
         let targets: Vec<Target> = self.rows_of(step).into_iter().cloned().collect();
         if targets.is_empty() {
@@ -173,7 +173,7 @@ impl<M: MakeClusters> Fit<'_, M> {
         best.0
     }
 
-    /// True if `number` is better than `best`, which it then is.
+    /// Returns whether `number` is better than `best`, which it then replaces.
     fn try_number(
         &mut self,
         step: &Step,
@@ -205,7 +205,7 @@ impl<M: MakeClusters> Fit<'_, M> {
 
     fn set(&mut self, path: &str, index: usize, number: f64) {
         let mut profile = self.profile().clone();
-        // Files keep four decimals; what is tried is what would be read back.
+        // Files store four decimals; round to what would be read back.
         let number = if profile.is_count(path) {
             number.round()
         } else {
@@ -216,7 +216,7 @@ impl<M: MakeClusters> Fit<'_, M> {
     }
 }
 
-/// Mean of squared logarithms of ratios, each in units of what its published value is good for.
+/// Mean of the squared logarithms of ratios, each in units of its published value's error.
 pub(super) fn loss(rows: &[Row]) -> f64 {
     let mut sum = 0.0;
     let mut weights = 0.0;

@@ -1,14 +1,14 @@
 //! Fits a profile to calibration rows, stage by stage, each parameter within its bounds.
 //!
 //! ```text
-//! for each stage, in the order in which parameters can be told apart:
+//! for each stage, in the order in which parameters can be distinguished:
 //!     twice: for each parameter of the stage (each point of a curve):
-//!         move it up or down by 12, 6, 3, 1 percent while that brings its own rows nearer
-//!     the stage's parameters stay as they are from here on
+//!         move it up or down by 12, 6, 3, 1 percent while that reduces the error of its rows
+//!     the stage's parameters are final from here on
 //! ```
 //!
-//! There is no global search: the problem comes apart by construction, and a parameter that only a later stage could
-//! make right shows up as an error instead of being bent. What a row counts for depends on how its value is known.
+//! There is no global search: stages are independent by construction, and a parameter that only a later stage could
+//! correct shows up as an error instead of being bent. A row's weight depends on how its value is known.
 
 mod fit;
 mod stages;
@@ -25,20 +25,20 @@ use crate::published::{Expected, Published};
 use crate::run::{MakeClusters, Profiles, Row, RunOptions, row, run_points};
 use std::sync::atomic::AtomicU64;
 
-/// A point of a profile together with what was published for it.
+/// A point of a profile with its published value.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Its figure.
+    /// Name of the figure.
     pub figure: &'static str,
-    /// How to run it.
+    /// The point to run.
     pub point: Point,
-    /// Which of the point's metrics.
+    /// Index of the point's metric.
     pub metric: usize,
-    /// What should come out.
+    /// The published value.
     pub published: Published,
 }
 
-/// All rows that `profile` may be fitted to.
+/// All rows to fit `profile` to.
 pub fn targets(profile: &str) -> Vec<Target> {
     let expected = Expected::calibration();
     let mut found = Vec::new();
@@ -78,7 +78,7 @@ pub fn evaluate<M: MakeClusters>(
     let places: Vec<usize> = targets
         .iter()
         .map(|target| {
-            // Metrics of one point stand side by side: it is run once for all of them.
+            // Metrics of one point are adjacent: it is run once for all of them.
             let this = Some((target.figure, &target.point.series, target.point.x));
             if last != this {
                 last = this;
@@ -95,12 +95,12 @@ pub fn evaluate<M: MakeClusters>(
     rows.collect()
 }
 
-/// How far a group of rows is off: a figure, or a curve of one.
+/// Errors of a group of rows: a figure, or a curve of one.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Its figure, and its metric where it is not the usual one.
+    /// Name of the figure, with its metric where it is not the usual one.
     pub name: String,
-    /// How far it is off.
+    /// Errors of its rows.
     pub errors: Errors,
 }
 

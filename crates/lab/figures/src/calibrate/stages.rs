@@ -1,11 +1,11 @@
-//! The table of stages: which parameter is fitted to which rows, how, and in which order. `stages.txt` holds it.
+//! The table of stages: which parameter is fitted to which rows, how, and in which order. It is in `stages.txt`.
 
 use super::Target;
 
-/// The table; its format stands at its top.
+/// The table; its first lines describe its format.
 const TABLE: &str = include_str!("stages.txt");
 
-/// Some rows: of one figure, of one curve (or all), with x in a range.
+/// A selection of rows: of one figure, of one curve (or all), with x in a range.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rows {
     figure: &'static str,
@@ -14,7 +14,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// True if `target` is one of them. Only rates and latencies are fitted to.
+    /// Whether `target` is selected. Only rates and latencies are fitted to.
     pub fn take(&self, target: &Target) -> bool {
         let published = &target.published;
         target.figure == self.figure
@@ -24,12 +24,12 @@ impl Rows {
     }
 }
 
-/// How a number is looked for.
+/// Search method for a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Method {
-    /// Up or down by less and less, while that brings its rows nearer.
+    /// Up or down by decreasing steps, while that reduces the error of its rows.
     Climb,
-    /// The same, with short runs for the long moves and no long moves the second time.
+    /// As `Climb`, with short runs for the long moves and no long moves in the second pass.
     Scan,
 }
 
@@ -38,16 +38,16 @@ pub enum Method {
 pub struct Step {
     /// The parameter.
     pub path: &'static str,
-    /// The point of a curve; all of them one after the other, if none.
+    /// Index of a point of a curve; `None`: all points, one after the other.
     pub index: Option<usize>,
-    /// How.
+    /// Search method.
     pub method: Method,
-    /// What it is fitted to.
+    /// Rows to fit to.
     pub rows: Vec<Rows>,
 }
 
 impl Step {
-    /// Its rows in words, for the profile.
+    /// Description of the rows, for the profile.
     pub fn source(&self) -> String {
         let mut figures: Vec<&str> = self.rows.iter().map(|rows| rows.figure).collect();
         figures.dedup();
@@ -55,35 +55,35 @@ impl Step {
     }
 }
 
-/// Parameters that are fitted together and then left alone.
+/// Parameters that are fitted together, and then final.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stage {
-    /// Of which profile.
+    /// Name of the profile.
     pub profile: &'static str,
-    /// What it is about.
+    /// Name of the stage.
     pub name: &'static str,
-    /// Its parameters.
+    /// Parameters of the stage.
     pub steps: Vec<Step>,
 }
 
-/// The stages of `profile`, in order; none where no row speaks of it.
+/// The stages of `profile`, in order; empty if no row covers it.
 pub fn stages(profile: &str) -> Vec<Stage> {
     let mut all = parse(TABLE).expect("our own table is well-formed");
     all.retain(|stage| stage.profile == profile);
     all
 }
 
-/// A table of stages that is not well-formed.
+/// A malformed table of stages.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("line {line} of the stages: {reason}")]
 pub struct StageError {
     /// Line, counted from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The problem.
     pub reason: &'static str,
 }
 
-/// All stages of a table.
+/// Parses all stages of a table.
 pub(super) fn parse(table: &'static str) -> Result<Vec<Stage>, StageError> {
     let mut stages: Vec<Stage> = Vec::new();
     for (index, line) in table.lines().enumerate() {

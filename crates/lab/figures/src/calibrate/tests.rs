@@ -1,4 +1,4 @@
-//! The fit against a cluster whose answer is known, and the table of stages against the rows there are.
+//! The fit against a cluster with a known answer, and the table of stages against the existing rows.
 
 use super::*;
 use crate::cluster::{BusyTimes, Cluster, ClusterOptions, Clusters, Thread};
@@ -10,7 +10,7 @@ use drover_verbs_sim::profile::Profile;
 use drover_verbs_suite::loopback::{Loopback, LoopbackContext, LoopbackCpu};
 use std::sync::Arc;
 
-/// Points bring their own work here; no cluster is ever asked.
+/// Points have their own work here; no cluster is used.
 struct Nobody;
 
 impl MakeClusters for Nobody {
@@ -42,7 +42,7 @@ impl Cluster for Nobody {
     }
 }
 
-/// A rate of one per `tx.read_ns`.
+/// A target with a rate of one per `tx.read_ns`.
 fn target(mops: f64) -> Target {
     let work: Other = Arc::new(|job| Outcome {
         mops: 1e3 / job.profile.parameters().tx.read_ns,

@@ -5,7 +5,7 @@ use crate::figure::{Figure, Point};
 use crate::micro::{Bench, Pacing, Verb, Verbs, Wiring};
 use drover_verbs::QpKind;
 
-/// By payload, all cores.
+/// By payload, with all cores.
 pub const FIGURE: Figure = Figure {
     name: "atc-11",
     title: "Out-bound datagrams, singly and in lists",
@@ -17,7 +17,7 @@ pub const FIGURE: Figure = Figure {
     points,
 };
 
-/// One core, by queue pairs.
+/// With one core, by number of queue pairs.
 pub const ONE_CORE: Figure = Figure {
     name: "atc-11b",
     title: "Datagrams of one core by queue pairs",
@@ -29,7 +29,7 @@ pub const ONE_CORE: Figure = Figure {
     points: one_core,
 };
 
-/// Requests of a list.
+/// Requests per list.
 const LIST: usize = 16;
 
 fn points() -> Vec<Point> {

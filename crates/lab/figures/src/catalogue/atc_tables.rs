@@ -1,4 +1,4 @@
-//! Design Guidelines Tables 4 and 5: single rates that bound everything else.
+//! Design Guidelines Tables 4 and 5: single rates that bound all others.
 
 use super::parts::{inbound, lean_loop, outbound};
 use crate::figure::{Figure, Point};

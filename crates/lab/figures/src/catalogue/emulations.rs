@@ -1,4 +1,4 @@
-//! Points of Pilaf-em-OPT, FaRM-em and FaRM-em-VAR: what the figures about HERD show beside it.
+//! Points of Pilaf-em-OPT, FaRM-em and FaRM-em-VAR: the systems with which the figures compare HERD.
 
 use crate::figure::{Metric, Point};
 use crate::micro::{Bench, Emulation, System};
@@ -20,7 +20,7 @@ pub fn by_put_share() -> Vec<Point> {
 
 /// Fig. 10: x the bytes of a value, on the machines of `profile`.
 pub fn by_value(profile: &'static str) -> Vec<Point> {
-    // Over RoCE a datagram has 1024 bytes, and a PUT its key in it.
+    // Over RoCE a datagram holds 1024 bytes, including the PUT's key.
     let longest = if profile == "susitna_roce" { 1_000 } else { 1_024 };
     let points = all(
         [4, 16, 32, 64, 128, 256, 512, 1024].map(f64::from),
@@ -33,7 +33,7 @@ pub fn by_value(profile: &'static str) -> Vec<Point> {
     points.into_iter().map(there).collect()
 }
 
-/// Fig. 11: x the rate at which latencies were published. The load is the least that brings a system there.
+/// Fig. 11: x the rate at which latencies were published. The load is the smallest that reaches this rate.
 pub fn by_rate() -> Vec<Point> {
     let rates = [
         [0.28, 1.18, 6.08, 10.02],
@@ -60,7 +60,7 @@ pub fn by_rate() -> Vec<Point> {
         .collect()
 }
 
-/// Fig. 13: x the cores of the server; nothing but PUTs, as GETs do not need any.
+/// Fig. 13: x the cores of the server; only PUTs, as GETs need no core.
 pub fn by_cores() -> Vec<Point> {
     let points = all([1, 2, 3, 4, 5, 6, 7].map(f64::from), |system, x| Emulation {
         put_percent: 100,
@@ -71,7 +71,7 @@ pub fn by_cores() -> Vec<Point> {
         series: format!("{} / PUT", point.series),
         ..point
     };
-    // With pointers or without, FaRM's PUTs are the same.
+    // FaRM's PUTs are the same with and without pointers.
     points
         .into_iter()
         .filter(|point| point.series != "FaRM-em-VAR")

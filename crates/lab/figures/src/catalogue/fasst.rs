@@ -5,7 +5,7 @@ use crate::figure::{Figure, Point};
 use crate::micro::{Bench, Pacing, Verb, Verbs, Wiring};
 use drover_verbs::QpKind;
 
-/// By payload. Seven machines, so that each has as many queue pairs as the published six had with themselves.
+/// By payload. Seven machines, because the published six also had queue pairs with themselves.
 pub const FIGURE_1: Figure = Figure {
     name: "fasst-1",
     title: "READs among machines by payload",
@@ -17,7 +17,7 @@ pub const FIGURE_1: Figure = Figure {
     points: by_payload,
 };
 
-/// By queue pairs, as if there were more machines.
+/// By number of queue pairs, as if there were more machines.
 pub const FIGURE_2: Figure = Figure {
     name: "fasst-2",
     title: "READs among machines by emulated machines",

@@ -45,14 +45,14 @@ pub const SUSITNA: Figure = Figure {
     },
 };
 
-/// What RoCE's MTU leaves of a slot of 1 KiB.
+/// Slot size within RoCE's MTU, for a slot of 1 KiB.
 const SHORT_SLOT: usize = 960;
-/// Where a line more begins, and on either side of it.
+/// Sizes at which one more line begins, and sizes on either side.
 const VALUES: [usize; 17] = [
     4, 8, 16, 32, 56, 60, 64, 116, 120, 128, 144, 176, 192, 256, 512, 768, 1024,
 ];
 
-/// `longest`: published as 1024 B, this is what a slot has space for.
+/// `longest`: published as 1024 B; the largest value that fits a slot.
 fn herd(profile: &'static str, inline_bytes_max: usize, longest: usize) -> Vec<Point> {
     let points = VALUES.map(|value| {
         let mut herd = Herd {

@@ -13,7 +13,7 @@ pub const FIGURE: Figure = Figure {
     x_axis: "throughput, Mops",
     y_axis: "latency, us",
     x_doubles: false,
-    shape: "HERD: 3.3 us with one client, 5 us at 26 Mops; who READs twice needs more at 10",
+    shape: "HERD: 3.3 us with one client, 5 us at 26 Mops; systems with two READs per GET take longer at 10",
     points,
 };
 

@@ -16,9 +16,9 @@ pub const FIGURE: Figure = Figure {
     points,
 };
 
-/// Machines that clients are dealt out to: all of the cluster but the server.
+/// Number of client machines: all of the cluster except the server.
 const MACHINES: usize = 186;
-/// Of the server.
+/// Cores of the server.
 const CORES: usize = 6;
 const FEWER_CLIENTS: [usize; 6] = [10, 220, 260, 300, 372, 558];
 const CLIENTS: [usize; 14] = [10, 50, 51, 100, 150, 180, 220, 240, 260, 280, 300, 372, 450, 558];
@@ -29,7 +29,7 @@ fn points() -> Vec<Point> {
             herd(clients, window, window).point("apt", format!("window {window}"), clients as f64)
         })
     };
-    // The authors' code has the window for all cores together; their text can be read as one for each.
+    // The authors' code has the window for all cores together; their text may mean one for each.
     let each_core = FEWER_CLIENTS.map(|clients| Point {
         against: Some("window 4"),
         ..herd(clients, 4 * CORES, 4).point("apt", "window 4 to each core", clients as f64)

@@ -37,7 +37,7 @@ fn points() -> Vec<Point> {
         .collect()
 }
 
-/// One core's; the last one's says how uneven all are.
+/// Point of one core; the last core's shows the imbalance.
 fn of_core(herd: &Herd, series: &'static str, core: usize) -> Point {
     let uneven = Metric::Named("busiest core over least busy", "ratio");
     let is_last = core + 1 == herd.cores;

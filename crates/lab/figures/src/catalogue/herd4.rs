@@ -17,7 +17,7 @@ pub const FIGURE: Figure = Figure {
     points,
 };
 
-/// Both ends of each stair.
+/// Sizes at both ends of each step of the curve.
 const WRITE_STAIRS: [usize; 10] = [4, 28, 32, 88, 92, 148, 152, 208, 212, 256];
 const SEND_STAIRS: [usize; 10] = [4, 60, 64, 120, 124, 180, 184, 240, 244, 256];
 const SIZES: [usize; 9] = [4, 32, 64, 96, 128, 160, 192, 224, 256];

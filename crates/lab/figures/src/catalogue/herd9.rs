@@ -12,7 +12,7 @@ pub const FIGURE: Figure = Figure {
     x_axis: "PUTs, %",
     y_axis: "throughput, Mops",
     x_doubles: false,
-    shape: "HERD does 26 Mops whatever is asked; who READs does 10 to 17, and more only the more are PUTs",
+    shape: "HERD does 26 Mops for any mix; systems with READs do 10 to 17, and more only with more PUTs",
     points,
 };
 

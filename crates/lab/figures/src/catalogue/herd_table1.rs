@@ -1,10 +1,10 @@
-//! HERD Table 1: which verbs each kind of queue pair has. x the verb, y whether it is there.
+//! HERD Table 1: verbs supported by each kind of queue pair. x the verb, y whether it is supported.
 
 use crate::figure::{Figure, Metric, Point, Work};
 use crate::micro::{Bench, SUPPORTED, Trial, Verb};
 use drover_verbs::QpKind;
 
-/// The table. FAA is ours to add: the published one leaves atomics out.
+/// The table. FAA is our addition: the published table has no atomics.
 pub const FIGURE: Figure = Figure {
     name: "herd-table-1",
     title: "Verbs of each kind of queue pair, tried",

@@ -34,7 +34,7 @@ mod tests;
 
 use crate::figure::Figure;
 
-/// Every figure, in the order of papers; our own last.
+/// Every figure, in the order of papers; our own figures last.
 pub fn all() -> Vec<Figure> {
     let mut all = vec![
         herd_table1::FIGURE,

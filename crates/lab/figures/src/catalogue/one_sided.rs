@@ -1,10 +1,11 @@
-//! Points of the real Pilaf and FaRM-KV: what the figures about HERD show beside their emulations. Nobody published them.
+//! Points of the real Pilaf and FaRM-KV, shown next to their emulations in the figures about HERD. They are
+//! unpublished.
 
 use crate::figure::Point;
 use crate::in_cluster::InCluster;
 use crate::one_sided::{OneSided, System};
 
-/// And what their curves are called.
+/// Curve names and systems.
 const SYSTEMS: [(&str, System); 3] = [
     ("Pilaf", System::Pilaf),
     ("FaRM-KV", System::Farm),
@@ -23,14 +24,14 @@ pub fn by_value(profile: &'static str) -> Vec<Point> {
     })
 }
 
-/// Fig. 11: x a rate. The load is the least that brings a system there.
+/// Fig. 11: x a rate. The load is the smallest that reaches this rate.
 pub fn by_rate() -> Vec<Point> {
     all(&[1.0, 5.0, 9.0], |name, system, mops| {
         OneSided::published(system).latencies_at("apt", name, mops)
     })
 }
 
-/// Fig. 13: x the cores of the server; nothing but PUTs, as GETs do not need any.
+/// Fig. 13: x the cores of the server; only PUTs, as GETs need no core.
 pub fn by_cores() -> Vec<Point> {
     let points = rates("apt", &[1, 2, 3, 4, 5, 6, 7], |plan, x| {
         (plan.cores, plan.load.put_percent) = (x, 100);
@@ -42,7 +43,7 @@ pub fn by_cores() -> Vec<Point> {
     points.into_iter().map(puts).collect()
 }
 
-/// Rates at every x of what `change` makes of the published set-up.
+/// Rates at every x of the published set-up modified by `change`.
 pub fn rates(profile: &'static str, xs: &[usize], change: impl Fn(&mut OneSided, usize)) -> Vec<Point> {
     all(xs, |name, system, x| {
         let mut plan = OneSided::published(system);

@@ -1,5 +1,5 @@
-//! A page of our own: the real systems side by side, by what is asked of them and by what they have, on two kinds of machines.
-//! Nobody published these; HERD is as we ship it.
+//! Our own page: the real systems compared, by workload and by resources, on two kinds of machines. These are
+//! unpublished; HERD is as we ship it.
 
 use super::one_sided;
 use crate::figure::{Figure, Point};
@@ -23,7 +23,7 @@ macro_rules! figure {
     };
 }
 
-/// By the size of values.
+/// By value size.
 pub const BY_VALUE: [Figure; 2] = [
     figure!(
         "systems-by-value",
@@ -53,7 +53,7 @@ pub const BY_PUTS: [Figure; 2] = [
         "Systems by the share of PUTs, items of 48 B",
         "PUTs, %",
         false,
-        "HERD does not care; who READs is bound by the card until one core has all the PUTs to do",
+        "HERD is not affected; systems with READs are bound by the card until PUTs saturate one core",
         by_puts
     ),
     figure!(
@@ -75,7 +75,7 @@ pub const BY_CORES: [Figure; 2] = [
         "Systems by the cores of the server, items of 48 B, 5 % PUTs",
         "cores",
         false,
-        "HERD needs five; who READs needs one",
+        "HERD needs five; systems with READs need one",
         by_cores
     ),
     figure!(

@@ -1,16 +1,16 @@
-//! Set-ups that several figures share. A window is a compromise of our own wherever a paper says "tuned".
+//! Set-ups that several figures share. Where a paper says "tuned", the window is our compromise.
 
 use crate::cluster::Doorbells;
 use crate::figure::Point;
 use crate::micro::{Count, Pacing, Verb, Verbs, Wiring};
 use drover_verbs::QpKind;
 
-/// Payload sizes of HERD's figures, inbound.
+/// Payload sizes of HERD's in-bound figures.
 pub const SIZES: [usize; 17] = [
     4, 8, 16, 32, 64, 96, 128, 160, 192, 224, 256, 384, 512, 640, 768, 896, 1024,
 ];
 
-/// One thread of one machine, synchronously, to one other machine.
+/// One thread of one machine, synchronously, to another machine.
 pub fn alone(verb: Verb, kind: QpKind, bytes: usize, inline: bool) -> Verbs {
     Verbs {
         verb,
@@ -36,7 +36,7 @@ pub fn alone(verb: Verb, kind: QpKind, bytes: usize, inline: bool) -> Verbs {
     }
 }
 
-/// `machines` machines of `processes` processes, all into one.
+/// `machines` machines with `processes` processes each, all into one.
 pub fn inbound(verb: Verb, kind: QpKind, bytes: usize, machines: usize, processes: usize) -> Verbs {
     Verbs {
         issuing_machines: machines,
@@ -47,7 +47,7 @@ pub fn inbound(verb: Verb, kind: QpKind, bytes: usize, machines: usize, processe
     }
 }
 
-/// `processes` processes of one machine, each to a machine of its own.
+/// `processes` processes of one machine, each to a different machine.
 pub fn outbound(verb: Verb, kind: QpKind, bytes: usize, inline: bool, processes: usize) -> Verbs {
     Verbs {
         processes,
@@ -58,12 +58,12 @@ pub fn outbound(verb: Verb, kind: QpKind, bytes: usize, inline: bool, processes:
     }
 }
 
-/// Short WRITEs and SENDs travel with the request.
+/// Whether the payload is inline: short WRITEs and SENDs are.
 pub fn inlined(verb: Verb, bytes: usize) -> bool {
     matches!(verb, Verb::Write | Verb::Send) && bytes <= 188
 }
 
-/// A point of a later paper on HERD's cluster, whose loops post in less time than HERD's.
+/// A point of a later paper on HERD's cluster, with a posting loop faster than HERD's.
 pub fn lean_loop(point: Point) -> Point {
     if point.profile == "apt" {
         point.with("cpu.post_ns", 80.0)

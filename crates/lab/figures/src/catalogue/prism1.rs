@@ -5,7 +5,7 @@ use crate::figure::{Figure, Metric, Point};
 use crate::micro::{Bench, Verb};
 use drover_verbs::QpKind;
 
-/// The figure; only what cards of today do.
+/// The figure; only operations that today's cards have.
 pub const FIGURE: Figure = Figure {
     name: "prism-1",
     title: "Latency of READ and WRITE over Ethernet",
@@ -17,7 +17,7 @@ pub const FIGURE: Figure = Figure {
     points,
 };
 
-/// A direct cable: the switch's 0.3 us each way are not there.
+/// Direct cable, nanoseconds: without the switch's 0.3 us each way.
 const DIRECT_WIRE_NS: f64 = 50.0;
 
 fn points() -> Vec<Point> {

@@ -5,7 +5,7 @@ use crate::figure::{Figure, Metric, Point};
 use crate::micro::{Bench, Count, Verb, Verbs, Wiring};
 use drover_verbs::QpKind;
 
-/// Rates by threads of the server.
+/// Rates by number of server threads.
 pub const FIGURE_3: Figure = Figure {
     name: "rfp-3",
     title: "In-bound READ against out-bound WRITE, 32 B",
@@ -17,7 +17,7 @@ pub const FIGURE_3: Figure = Figure {
     points: by_server_threads,
 };
 
-/// Rates by client threads.
+/// Rates by number of client threads.
 pub const FIGURE_4: Figure = Figure {
     name: "rfp-4",
     title: "In-bound READ of 32 B by client threads",
@@ -41,7 +41,7 @@ pub const FIGURE_5: Figure = Figure {
     points: by_payload,
 };
 
-/// Requests that need several READs.
+/// Rates of requests that need several READs.
 pub const FIGURE_6: Figure = Figure {
     name: "rfp-6",
     title: "Requests made of several READs",
@@ -77,7 +77,7 @@ fn by_server_threads() -> Vec<Point> {
     for threads in [1, 2, 4, 6, 8, 10, 12, 14, 16] {
         let x = threads as f64;
         points.push(Point::throughput("rfp", "out-bound WRITE", x, out(threads, 32)));
-        // The server's threads have no part in it.
+        // The server's threads are idle here.
         points.push(Point::throughput("rfp", "in-bound READ", x, into(4, 32)));
     }
     points

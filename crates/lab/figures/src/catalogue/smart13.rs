@@ -1,11 +1,12 @@
-//! SMART Fig. 13: what own doorbells and fewer outstanding requests bring. READ of 8 B, y 0 to 120 Mops.
+//! SMART Fig. 13: gain from doorbells per thread and from fewer outstanding requests. READ of 8 B, y 0 to 120 Mops.
 
 use super::smart3::{THREADS, batches};
 use crate::cluster::Doorbells;
 use crate::figure::{Figure, Point};
 use crate::micro::{Pacing, Verb};
 
-/// The figure. Throttling is the share of the card's 768 requests that its search settles at, not the search itself.
+/// The figure. Throttling uses the share of the card's 768 requests at which SMART's search settles, not the search
+/// itself.
 pub const FIGURE: Figure = Figure {
     name: "smart-13",
     title: "Own doorbells, and throttling of outstanding requests",
@@ -17,10 +18,10 @@ pub const FIGURE: Figure = Figure {
     points,
 };
 
-/// Requests of all threads together that keep to the card's cache.
+/// Total requests of all threads that fit in the card's cache.
 const CREDITS: usize = 768;
 
-/// What each of `threads` threads has outstanding at most, of `depth`.
+/// Maximum outstanding requests of each of `threads` threads, at most `depth`.
 pub fn share(threads: usize, depth: usize) -> usize {
     (CREDITS / threads).min(depth)
 }

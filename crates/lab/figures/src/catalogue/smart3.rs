@@ -6,7 +6,7 @@ use crate::figure::{Figure, Point};
 use crate::micro::{Bench, Pacing, Verb, Verbs};
 use drover_verbs::QpKind;
 
-/// The figure. Queue pairs shared by threads are left out: our verbs API has none.
+/// The figure. Queue pairs shared by threads are omitted: our verbs API has none.
 pub const FIGURE: Figure = Figure {
     name: "smart-3",
     title: "Threads of one process, doorbells dealt by the driver or one each",
@@ -21,7 +21,7 @@ pub const FIGURE: Figure = Figure {
 /// Thread counts of the artifact.
 pub const THREADS: [usize; 13] = [1, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96];
 
-/// Threads that post a batch, one request per post, and wait for all of it.
+/// Threads that post a batch, one request per post, and wait until all of it has completed.
 pub fn batches(verb: Verb, threads: usize, pacing: Pacing, doorbells: Doorbells) -> Bench {
     Bench::Verbs(Verbs {
         threads,

@@ -17,7 +17,7 @@ pub const FIGURE: Figure = Figure {
     points,
 };
 
-/// Bytes that the card reads from its host.
+/// Bytes that the card reads from its host memory.
 pub const BYTES: Figure = Figure {
     name: "smart-4b",
     title: "What the card reads from its host per request, 96 threads",

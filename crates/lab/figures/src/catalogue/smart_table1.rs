@@ -1,9 +1,10 @@
-//! SMART Table 1: threads come and go, 64 READs of 8 B each. x the milliseconds between changes, y 0 to 120 Mops.
+//! SMART Table 1: a varying number of threads, 64 READs of 8 B each. x the milliseconds between changes, y 0 to 120
+//! Mops.
 //!
-//! Every so many milliseconds the published loop drew another number of threads, 36 to 95. What a card does settles
-//! within a tenth of a millisecond, so a value here is the mean of the rates at a few numbers of threads, drawn from
-//! as many equal parts of that range, and differs from x to x by what was drawn only. The search for credits, which
-//! takes its time after each change, is not run: throttled threads have their share of what the card holds.
+//! At each interval the published loop drew a new number of threads, 36 to 95. A card settles within a tenth of a
+//! millisecond, so a value here is the mean of the rates at a few numbers of threads, drawn from equal parts of that
+//! range; values differ only by the draws. The search for credits, which takes time after each change, is not run:
+//! throttled threads use their share of the card's capacity.
 
 use super::smart3::batches;
 use super::smart13::share;
@@ -23,11 +24,11 @@ pub const FIGURE: Figure = Figure {
     points,
 };
 
-/// Requests of a batch.
+/// Requests per batch.
 const DEPTH: usize = 64;
-/// The least number of threads.
+/// Minimum number of threads.
 const THREADS_MIN: usize = 36;
-/// Parts of the range of threads, and numbers in each.
+/// Number of parts of the range of threads, and size of each.
 const PARTS: [usize; 2] = [3, 20];
 
 fn points() -> Vec<Point> {
@@ -51,7 +52,7 @@ fn points() -> Vec<Point> {
     points
 }
 
-/// Numbers of threads for an interval: always the same, one of each part of the range.
+/// Numbers of threads for an interval, one from each part of the range; deterministic.
 fn drawn(interval: u64) -> [usize; PARTS[0]] {
     std::array::from_fn(|part| {
         let draw = drover_base::mix(interval * PARTS[0] as u64 + part as u64) as usize;

@@ -58,7 +58,7 @@ fn no_series_breaks_the_columns_of_a_file() {
     }
 }
 
-/// What others ask for by name.
+/// Figures that other code selects by name.
 #[test]
 fn the_figures_that_were_promised_are_there() {
     let names: BTreeSet<_> = all().iter().map(|figure| figure.name).collect();

@@ -1,32 +1,32 @@
-//! [`Accesses`]: what a server of echoes looks up in memory for each request, one way or the other.
+//! [`Accesses`]: memory accesses of an echo server per request.
 
 use super::costs::ACCESS;
 use drover_base::{Cpu, Line};
 
-/// Random lines of a large table, per request.
+/// Random lines of a large table that the server reads per request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accesses {
     /// None.
     None,
-    /// So many, one after the other as far as the core does not overlap them itself.
+    /// This many, one after the other unless the core overlaps them itself.
     Plain(usize),
-    /// So many, asked for when the request arrives and touched when the next one has.
+    /// This many, prefetched when the request arrives and read when the next request has arrived.
     Prefetched(usize),
 }
 
-/// Lines of a table far larger than any cache.
+/// Number of lines of the table, which is far larger than any cache.
 const TABLE_LINES: u64 = 1 << 26;
-/// Where it is.
+/// Address of the table.
 const TABLE: usize = 1 << 40;
 const LINE_BYTES: usize = 64;
 
-/// A request whose lines are on their way.
+/// A request whose lines are being prefetched.
 pub(super) struct Waiting<T> {
     request: T,
     lines: Vec<Line>,
 }
 
-/// A server's work between request and reply.
+/// A server's memory accesses between request and reply.
 pub(super) struct Lookups<T> {
     accesses: Accesses,
     waiting: Option<Waiting<T>>,
@@ -40,7 +40,7 @@ impl<T> Lookups<T> {
         }
     }
 
-    /// A request has arrived, or not; returns the one to answer now.
+    /// Handles an arrived request, if any; returns the request to answer now.
     pub(super) fn turn<C: Cpu>(&mut self, cpu: &C, arrived: Option<T>) -> Option<T> {
         match (self.accesses, arrived) {
             (Accesses::Prefetched(count), Some(request)) => {
@@ -61,7 +61,7 @@ impl<T> Lookups<T> {
         self.waiting.is_some()
     }
 
-    /// Puts `next` in the place of the one that waits, whose turn it is.
+    /// Replaces the waiting request by `next`; returns the waiting one after its accesses.
     fn finish<C: Cpu>(&mut self, cpu: &C, next: Option<Waiting<T>>) -> Option<T> {
         let Waiting { request, lines } = std::mem::replace(&mut self.waiting, next)?;
         lines.into_iter().for_each(|line| cpu.touch(line));

@@ -1,18 +1,18 @@
-//! What the loops themselves charge, besides what verbs charge.
+//! Costs of the loops themselves, in addition to those of verbs.
 
 use drover_base::Cost;
 use drover_verbs_sim::profile::Parameters;
 
-/// Waiting for all of a batch and starting the next one, once per batch.
+/// Waiting for a whole batch and starting the next one, once per batch.
 pub const BATCH_TAIL: Cost = Cost::new("micro.batch_tail");
 
-/// A look at one slot for a request or reply.
+/// Polling one slot for a request or reply.
 pub const ECHO_SCAN: Cost = Cost::new("micro.scan");
 
-/// A random access to memory, as far as the core does not overlap it with others.
+/// A random memory access, as far as the core does not overlap it with others.
 pub const ACCESS: Cost = Cost::new("micro.access");
 
-/// What these cost under a profile, nanoseconds.
+/// These costs under a profile, nanoseconds.
 pub fn costs(parameters: &Parameters) -> Vec<(&'static str, f64)> {
     vec![
         (BATCH_TAIL.name, parameters.cpu.batch_tail_ns),

@@ -1,4 +1,4 @@
-//! Requests and replies: [`Server`] answers what [`Client`]s ask, by any two [`Via`]s.
+//! Requests and replies: [`Server`] answers the requests of [`Client`]s, each by any [`Via`].
 //!
 //! ```text
 //! client                          server
@@ -18,26 +18,26 @@ use drover_verbs::{
 };
 use std::sync::atomic::Ordering;
 
-/// Without signaling of every request, one in so many is signaled.
+/// Unless every request is signaled, one in this many is.
 const SIGNAL_EVERY: usize = 64;
 
-/// One direction of one connection: how messages leave.
+/// Outgoing direction of one connection.
 struct Out<P: Provider> {
-    /// Connected; none where datagrams go out.
+    /// Connected queue pair; `None` for datagrams.
     qp: Option<P::Qp>,
     remote: RemoteRegion,
     dest: Option<UdDest>,
     since_signal: usize,
 }
 
-/// What both ends have.
+/// State that both ends have.
 struct End<P: Provider> {
     via_in: Via,
     via_out: Via,
     plan: Echo,
     send_cq: P::Cq,
     recv_cq: P::Cq,
-    /// First the slots (or RECV buffers) of all peers, then what is sent.
+    /// Slots (or RECV buffers) of all peers, followed by outgoing messages.
     mr: P::Mr,
     datagrams: Option<P::Qp>,
     peers: Vec<Out<P>>,
@@ -46,7 +46,7 @@ struct End<P: Provider> {
     list: SendList,
     recvs: RecvList,
     bytes: Vec<u8>,
-    /// Next slot to look at, per peer.
+    /// Next slot to poll, per peer.
     next: Vec<usize>,
     cursor: usize,
 }
@@ -56,12 +56,12 @@ impl<P: Provider> End<P> {
         stride(&self.plan)
     }
 
-    /// Where the message of slot `slot` of `peer` lands.
+    /// Offset where the message of slot `slot` of `peer` arrives.
     fn place(&self, peer: usize, slot: usize) -> usize {
         (peer * self.plan.window + slot) * self.stride()
     }
 
-    /// Looks for a message; returns whose.
+    /// Polls for a message; returns its peer.
     fn receive(&mut self, cpu: &P::Cpu) -> Option<usize> {
         match self.via_in {
             Via::Write => self.scan(cpu),
@@ -75,7 +75,7 @@ impl<P: Provider> End<P> {
         }
     }
 
-    /// Looks at the next slot of every peer once, beginning where the last scan ended.
+    /// Polls the next slot of every peer once, starting where the last scan ended.
     fn scan(&mut self, cpu: &P::Cpu) -> Option<usize> {
         let count = self.next.len();
         for looked in 0..count {
@@ -93,7 +93,7 @@ impl<P: Provider> End<P> {
         None
     }
 
-    /// Posts RECVs for messages of `peer`; over UD nobody's in particular.
+    /// Posts RECVs for messages of `peer`; over UD for any peer.
     fn post_recvs(&mut self, cpu: &P::Cpu, peer: usize, count: usize) {
         let place = self.place(peer, 0);
         self.recvs.clear();
@@ -112,7 +112,7 @@ impl<P: Provider> End<P> {
             .expect("space for what was used up");
     }
 
-    /// Sends a message to slot `slot` of `peer`, as which we are its number `number`.
+    /// Sends a message to slot `slot` of `peer`, which knows this end as its peer `number`.
     fn send(&mut self, cpu: &P::Cpu, peer: usize, slot: usize, number: usize) {
         let plan = &self.plan;
         let offset = (number * plan.window + slot) * stride(plan);
@@ -155,7 +155,7 @@ impl<P: Provider> End<P> {
         posted.expect("a window fits the queue");
     }
 
-    /// Takes completions of what was sent.
+    /// Polls completions of sent messages.
     fn reap(&mut self, cpu: &P::Cpu) {
         if self.owed > 0 {
             let mut wcs = [Wc::default(); 4];
@@ -169,7 +169,7 @@ fn stride(plan: &Echo) -> usize {
     plan.bytes.next_multiple_of(8) + GRH_BYTES
 }
 
-/// Offset of the word that lands last.
+/// Offset of the word that arrives last.
 fn last_word(bytes: usize) -> usize {
     bytes.next_multiple_of(8) - 8
 }
@@ -177,9 +177,9 @@ fn last_word(bytes: usize) -> usize {
 /// A thread of the server.
 struct Server<P: Provider> {
     end: End<P>,
-    /// Next slot of each client's window to reply to.
+    /// Next reply slot in each client's window.
     reply_slot: Vec<usize>,
-    /// Whose request waits for memory.
+    /// Peers whose requests wait for memory accesses.
     lookups: Lookups<usize>,
 }
 
@@ -193,7 +193,7 @@ impl<P: Provider> Actor<P::Cpu> for Server<P> {
                 false => Progress::Idle { wake_at: Ns::MAX },
             };
         };
-        // Datagrams say nothing of their sender here: replies go round.
+        // Datagrams do not identify their sender here: replies go round robin.
         let slot = self.reply_slot[peer];
         self.reply_slot[peer] = (slot + 1) % self.end.plan.window;
         self.end.send(cpu, peer, slot, 0);
@@ -204,7 +204,7 @@ impl<P: Provider> Actor<P::Cpu> for Server<P> {
 /// A client process.
 struct Client<P: Provider> {
     end: End<P>,
-    /// Our number among the clients of our server thread.
+    /// Index of this client among those of its server thread.
     number: usize,
     slot: usize,
     outstanding: usize,
@@ -290,7 +290,7 @@ fn server_thread(n: usize) -> Thread {
     }
 }
 
-/// An end for up to `peers` peers, not connected with any yet.
+/// An end for up to `peers` peers, not connected yet.
 fn end<R: Cluster>(cluster: &mut R, thread: Thread, plan: &Echo, peers: usize, server: bool) -> End<P<R>> {
     let send_cq: Cq<R> = wiring::completion_queue(cluster, thread, 4096);
     let recv_cq: Cq<R> = wiring::completion_queue(cluster, thread, 4096);
@@ -342,7 +342,7 @@ fn join<R: Cluster>(cluster: &mut R, at: [Thread; 2], client: &mut End<P<R>>, se
     server.add(b, to_client, dest_client);
 }
 
-/// RECVs for what comes from peer `number`, if it comes as messages.
+/// Posts RECVs for messages of peer `number`, if it sends messages.
 fn receive_from<R: Cluster>(cluster: &mut R, thread: Thread, end: &mut End<P<R>>, number: usize) {
     if end.via_in != Via::Write {
         let count = 2 * end.plan.window;

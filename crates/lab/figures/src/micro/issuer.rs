@@ -1,4 +1,4 @@
-//! [`Issuer`]: one thread that posts one verb over and over.
+//! [`Issuer`]: one thread that posts one verb repeatedly.
 
 use super::costs::BATCH_TAIL;
 use super::{Pacing, Tally, Verb, Verbs, wiring};
@@ -7,32 +7,32 @@ use drover_verbs::{
     Payload, Provider, QueuePair, RemoteRegion, SendList, SendOp, SendWr, Sge, UdDest, Wc, WrId,
 };
 
-/// Completions taken per poll.
+/// Maximum completions per poll.
 const POLL: usize = 16;
 
-/// Where a request may go.
+/// Target of requests.
 pub struct Target {
-    /// Which of the issuer's queue pairs.
+    /// Index of the issuer's queue pair.
     pub qp: usize,
-    /// The memory there.
+    /// Memory of the target.
     pub remote: RemoteRegion,
-    /// The address, over UD.
+    /// Address of the target, over UD.
     pub dest: Option<UdDest>,
 }
 
-/// A queue pair and what is owed on it.
+/// A queue pair and the requests to account for.
 struct Lane<P: Provider> {
     qp: P::Qp,
-    /// Posted since the last signaled request.
+    /// Requests posted since the last signaled one.
     unsignaled: usize,
 }
 
-/// Posts to targets in turn or at random, keeps to its pacing, counts completions.
+/// Posts to targets in turn or at random, at its pacing, and counts completions.
 pub struct Issuer<P: Provider> {
     lanes: Vec<Lane<P>>,
     targets: Vec<Target>,
     cq: P::Cq,
-    /// Where payloads are gathered from and READs land.
+    /// Local memory for payloads and READ results.
     local: Sge,
     /// Keeps the registration alive.
     _mr: P::Mr,
@@ -42,13 +42,13 @@ pub struct Issuer<P: Provider> {
     tally: Tally,
     next: usize,
     outstanding: usize,
-    /// Of a batch: still to be posted.
+    /// Requests of the batch still to be posted.
     left: usize,
     not_before: Ns,
 }
 
 impl<P: Provider> Issuer<P> {
-    /// An issuer with everything connected.
+    /// An issuer with connected queue pairs.
     pub fn new(
         plan: &Verbs,
         qps: Vec<P::Qp>,
@@ -100,7 +100,7 @@ impl<P: Provider> Issuer<P> {
         count
     }
 
-    /// How many may be posted now, at most one list.
+    /// Number of requests to post now, at most one list.
     fn allowance(&self, cpu: &P::Cpu) -> usize {
         if self.plan.gap_ns > 0 && cpu.now() < self.not_before {
             return 0;

@@ -1,8 +1,8 @@
-//! Microbenchmarks: loops over the verbs API as the papers ran them, on any provider.
+//! Microbenchmarks: loops over the verbs API as in the papers, on any provider.
 //!
-//! [`Verbs`] describes who posts what to whom; [`Echo`] a request and its reply; [`Emulation`] the verbs of a system
-//! without the system. [`run`] builds the cluster, lets it warm up, measures, and says which part of the machine of
-//! interest was busiest.
+//! [`Verbs`] describes one verb, its issuers and targets; [`Echo`] a request and its reply; [`Emulation`] the verbs of
+//! a system without the system. [`run`] builds the cluster, warms it up, measures, and reports the busiest part of the
+//! machine of interest.
 
 mod accesses;
 mod costs;
@@ -28,20 +28,20 @@ use drover_verbs::QpKind;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// What is posted.
+/// Verb to post.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {
     /// WRITE.
     Write,
     /// READ.
     Read,
-    /// SEND, into RECVs that the other side keeps posting.
+    /// SEND, into RECVs that the target keeps posting.
     Send,
-    /// FAA of one of as many words as [`Verbs::words`] says.
+    /// FAA of one of [`Verbs::words`] words.
     FetchAdd,
 }
 
-/// Who is connected with whom.
+/// Connections between issuers and targets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wiring {
     /// Issuing thread `i` with target process `i`, counted over all machines.
@@ -50,18 +50,18 @@ pub enum Wiring {
     AllToAll,
 }
 
-/// When a thread posts again.
+/// Condition for a thread's next post.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pacing {
-    /// As long as fewer than so many are outstanding.
+    /// Fewer than this many requests are outstanding.
     Window(usize),
-    /// So many, then nothing until all of them have completed.
+    /// All requests of the last batch of this size have completed.
     Batch(usize),
-    /// The same, with at most so many outstanding meanwhile.
+    /// As `Batch`, with a limit on outstanding requests.
     Throttled {
-        /// Requests of a batch.
+        /// Requests per batch.
         batch: usize,
-        /// Outstanding at most.
+        /// Maximum outstanding requests.
         credits: usize,
     },
 }
@@ -75,64 +75,64 @@ impl Pacing {
     }
 }
 
-/// Whose requests are counted.
+/// Requests to count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Count {
-    /// Completed at the issuers, per issuing machine.
+    /// Requests completed at the issuers, per issuing machine.
     Issued,
-    /// Served by the first target machine.
+    /// Requests served by the first target machine.
     Served,
 }
 
 /// A microbenchmark of one verb.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verbs {
-    /// What is posted.
+    /// Verb to post.
     pub verb: Verb,
-    /// Over which kind of queue pair.
+    /// Kind of queue pair.
     pub kind: QpKind,
     /// Payload, bytes.
     pub bytes: usize,
-    /// Whether it travels with the request.
+    /// Whether the payload is inline.
     pub inline: bool,
-    /// Machines that post. They are machines 0, 1, ...
+    /// Number of issuing machines. They are machines 0, 1, ...
     pub issuing_machines: usize,
-    /// Processes on each of them.
+    /// Processes on each issuing machine.
     pub processes: usize,
     /// Threads of each process.
     pub threads: usize,
-    /// Machines that are targets, after the issuing ones; 0: the issuing machines are targets of each other.
+    /// Number of target machines, after the issuing ones; 0: the issuing machines are targets of each other.
     pub target_machines: usize,
-    /// Processes on each target.
+    /// Processes on each target machine.
     pub target_processes: usize,
-    /// Who is connected with whom.
+    /// Connections between issuers and targets.
     pub wiring: Wiring,
     /// Queue pairs per connection, used in turn.
     pub queue_pairs: usize,
-    /// When a thread posts again.
+    /// Condition for a thread's next post.
     pub pacing: Pacing,
-    /// Every so many requests of a queue pair, one is signaled; in a batch only the last, if this is 0.
+    /// One request of a queue pair in this many is signaled; 0: only the last of a batch.
     pub signal_every: usize,
     /// Requests per post.
     pub list: usize,
-    /// Connections are drawn at random, not used in turn.
+    /// Whether connections are chosen at random instead of in turn.
     pub random: bool,
-    /// Different 8-byte words that are addressed; for READ and WRITE places of `bytes` each.
+    /// Number of different 8-byte words addressed; for READ and WRITE, places of `bytes` each.
     pub words: usize,
-    /// Least time between two posts of a thread; 0: none.
+    /// Minimum time between two posts of a thread, nanoseconds; 0: none.
     pub gap_ns: u64,
-    /// Whether loops that wait for a batch pay for doing so, as the published one did.
+    /// Whether waiting for a batch costs CPU time, as in the published loop.
     pub batch_tail: bool,
-    /// How threads come by doorbells.
+    /// Assignment of doorbells to threads.
     pub doorbells: Doorbells,
-    /// Whose requests are counted.
+    /// Requests to count.
     pub count: Count,
 }
 
-/// How a request or reply of an [`Echo`] travels.
+/// Transport of a request or reply of an [`Echo`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Via {
-    /// WRITE into memory that the other side polls.
+    /// WRITE into memory that the receiver polls.
     Write,
     /// SEND over the connection.
     Send,
@@ -143,27 +143,27 @@ pub enum Via {
 /// A microbenchmark of requests and replies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Echo {
-    /// How the request travels.
+    /// Transport of the request.
     pub request: Via,
-    /// How the reply travels.
+    /// Transport of the reply.
     pub reply: Via,
     /// Kind of the connected queue pairs.
     pub kind: QpKind,
-    /// Payload of both, bytes.
+    /// Payload of request and reply, bytes.
     pub bytes: usize,
-    /// Whether payloads travel with the request.
+    /// Whether payloads are inline.
     pub inline: bool,
     /// Whether every request is signaled; if not, one in 64.
     pub signaled: bool,
-    /// What the server looks up for each request.
+    /// Memory accesses of the server per request.
     pub accesses: Accesses,
-    /// Threads of the server, each a process of its own.
+    /// Number of server threads, one process each.
     pub server_threads: usize,
-    /// Client machines.
+    /// Number of client machines.
     pub client_machines: usize,
-    /// Client processes on each of them.
+    /// Client processes on each machine.
     pub clients: usize,
-    /// Requests outstanding per client.
+    /// Outstanding requests per client.
     pub window: usize,
 }
 
@@ -176,24 +176,24 @@ pub enum Bench {
     Echo(Echo),
     /// A system's verbs without the system.
     Emulation(Emulation),
-    /// The same, with as few operations outstanding as bring it to so many million per second.
+    /// An emulation with the fewest outstanding operations that bring it to this many Mops.
     EmulationAt(Emulation, f64),
-    /// One verb, once.
+    /// A trial of one verb.
     Trial(Trial),
-    /// Several, one after the other; the mean of their rates.
+    /// Several benchmarks, one after the other; the mean of their rates.
     Mean(Vec<Bench>),
-    /// The same for a short time, whatever was asked for.
+    /// A benchmark with a short span, regardless of the options.
     Short(Box<Bench>),
 }
 
-/// For how long.
+/// Length of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Before counting begins.
+    /// Time before counting begins.
     pub warm_up: Ns,
-    /// While counting.
+    /// Time of counting.
     pub measured: Ns,
-    /// As many batches at least, where counts come in whole batches.
+    /// Minimum number of batches, where counts come in whole batches.
     pub batches: u64,
 }
 
@@ -204,21 +204,21 @@ impl Span {
         measured: Ns(300_000),
         batches: 4,
     };
-    /// Good to about two percent.
+    /// Accurate to about two percent.
     pub const QUICK: Span = Span {
         warm_up: Ns(100_000),
         measured: Ns(100_000),
         batches: 4,
     };
-    /// Good enough to see which way to go.
+    /// Accurate enough to find the direction of a fit.
     pub const SHORT: Span = Span {
         warm_up: Ns(40_000),
         measured: Ns(40_000),
         batches: 2,
     };
 
-    /// The span for `outstanding` requests: few of them need longer for as many operations, and a count that comes
-    /// in whole batches needs several of each thread's.
+    /// The span for `outstanding` requests: few requests need a longer span for as many operations, and a count in
+    /// whole batches needs several batches per thread.
     fn fitting(self, outstanding: usize, in_batches: bool) -> Span {
         let longer = (64 / outstanding.max(1)).clamp(1, 16) as u64;
         let batches = if in_batches {
@@ -234,26 +234,26 @@ impl Span {
     }
 }
 
-/// What a run found.
+/// Result of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Million operations per second.
     pub mops: f64,
-    /// Mean time from post to completion as its thread saw it, microseconds; of synchronous loops only.
+    /// Mean time from post to completion as seen by the thread, microseconds; only for synchronous loops.
     pub latency_us: f64,
-    /// The part that was busiest and for what share of the time, of the machine of interest.
+    /// The busiest part of the machine of interest, and its busy fraction.
     pub binding: Option<(String, f64)>,
-    /// Cache lines of work requests that the card of the machine of interest fetched again, millions per second.
+    /// Cache lines of work requests that the machine of interest's card fetched again, millions per second.
     pub refetched: Option<f64>,
-    /// Bytes that it read from its host, per operation.
+    /// Bytes that this card read from its host, per operation.
     pub host_bytes: Option<f64>,
-    /// The same of each core of the server; empty where nobody asked.
+    /// Rates of each core of the server, Mops; empty unless requested.
     pub by_part: Vec<f64>,
     /// Other numbers, by name.
     pub named: Vec<(&'static str, f64)>,
 }
 
-/// Counters that the actors of one run add to.
+/// Counters of the actors of one run.
 #[derive(Clone, Default)]
 pub(crate) struct Tally {
     done: Rc<Cell<u64>>,
@@ -270,10 +270,10 @@ impl Tally {
     }
 }
 
-/// What a request of a batch takes at least, roughly.
+/// Rough minimum time of a request in a batch, nanoseconds.
 const BATCH_NS: u64 = 100;
 
-/// Part of the time from which on something is said to bind.
+/// Busy fraction from which on a part counts as the bottleneck.
 const BINDS_FROM: f64 = 0.85;
 
 /// Runs one microbenchmark.
@@ -302,7 +302,7 @@ pub fn run<R: Clusters>(clusters: &R, bench: &Bench, span: Span, seed: u64) -> O
     }
 }
 
-/// The mean rate of several outcomes; what bound is that of the first.
+/// The mean rate of several outcomes, with the first one's bottleneck.
 fn mean(outcomes: impl ExactSizeIterator<Item = Outcome>) -> Outcome {
     let count = outcomes.len() as f64;
     let all: Vec<Outcome> = outcomes.collect();
@@ -315,15 +315,15 @@ fn mean(outcomes: impl ExactSizeIterator<Item = Outcome>) -> Outcome {
     }
 }
 
-/// What is looked at before and after.
+/// State to read before and after a run.
 struct Probe {
     tally: Tally,
     count: Count,
     /// The machine of interest.
     machine: usize,
-    /// Divides the count, for rates per machine.
+    /// Divisor of the count, for rates per machine.
     per: f64,
-    /// Threads that take turns, for the latency of synchronous loops.
+    /// Number of issuing threads, for the latency of synchronous loops.
     threads: f64,
 }
 
@@ -405,7 +405,7 @@ fn measure<R: Cluster>(cluster: &mut R, span: Span, probe: &Probe) -> Outcome {
     }
 }
 
-/// The busiest part, and its share of the time. Below [`BINDS_FROM`] it is waiting that takes the time.
+/// The busiest part and its busy fraction. Below [`BINDS_FROM`], waiting is the bottleneck.
 fn binding(before: Option<&BusyTimes>, after: Option<&BusyTimes>, ns: f64) -> Option<(String, f64)> {
     let (before, after) = (before?, after?);
     let share = |name: &String, busy: &f64| (busy - before.get(name).unwrap_or(&0.0)) / ns;
@@ -436,7 +436,7 @@ impl Verbs {
         }
     }
 
-    /// Threads that post.
+    /// Threads that post requests.
     fn issuers(&self) -> impl Iterator<Item = Thread> {
         let (processes, threads) = (self.processes, self.threads);
         (0..self.issuing_machines).flat_map(move |machine| {
@@ -448,7 +448,7 @@ impl Verbs {
         })
     }
 
-    /// Threads whose memory or RECVs are the targets: one per process.
+    /// Threads that own the target memory or RECVs: one per process.
     fn targets(&self) -> impl Iterator<Item = Thread> {
         let (first, machines) = match self.target_machines {
             0 => (0, self.issuing_machines),

@@ -1,4 +1,4 @@
-//! How many requests a card has served, by the counters that vendors' cards have.
+//! Number of requests that a card has served, from the counters of vendors' cards.
 
 use crate::cluster::Cluster;
 

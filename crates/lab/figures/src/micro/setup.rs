@@ -20,7 +20,7 @@ struct Party<R: Cluster> {
     targets: Vec<Target>,
 }
 
-/// Sets everything up; actors begin when time does.
+/// Sets everything up; actors start with the clock.
 pub fn verbs<R: Cluster>(cluster: &mut R, plan: &Verbs, tally: &Tally) {
     let issuers: Vec<Thread> = plan.issuers().collect();
     let targets: Vec<Thread> = plan.targets().collect();
@@ -89,7 +89,7 @@ fn target<R: Cluster>(
     Box::new(sink)
 }
 
-/// A thread whose card works while it does nothing. It keeps what the card needs.
+/// A thread that does nothing while its card works. It keeps the card's resources alive.
 struct Bystander<R: Cluster> {
     _party: Party<R>,
 }
@@ -102,7 +102,7 @@ impl<R: Cluster, C: Cpu> Actor<C> for Bystander<R> {
     }
 }
 
-/// The targets that issuer number `index` is connected with.
+/// The targets of issuer `index`.
 fn goals<'a>(plan: &Verbs, index: usize, targets: &'a [Thread]) -> &'a [Thread] {
     match plan.wiring {
         Wiring::AllToAll => targets,
@@ -131,7 +131,7 @@ fn connections<R: Cluster>(
     }
 }
 
-/// Threads of the same number on different machines, one queue pair for both directions.
+/// Connects threads of the same index on different machines, with one queue pair for both directions.
 fn among_each_other<R: Cluster>(cluster: &mut R, plan: &Verbs, issuers: &[Thread], parties: &mut Parties<R>) {
     let numbered = |a: &Thread, b: &Thread| (a.process, a.thread) == (b.process, b.thread);
     for &from in issuers {
@@ -152,7 +152,7 @@ fn among_each_other<R: Cluster>(cluster: &mut R, plan: &Verbs, issuers: &[Thread
     }
 }
 
-/// Connects a new queue pair of `from`, which it keeps, with one of `to`, which is returned.
+/// Connects a new queue pair of `from`, which keeps it, with one of `to`, which is returned.
 fn pair<R: Cluster>(
     cluster: &mut R,
     kind: QpKind,
@@ -206,7 +206,7 @@ fn datagrams<R: Cluster>(
 }
 
 impl<R: Cluster> Party<R> {
-    /// Requests through the queue pair added last go to `remote`.
+    /// Directs requests through the last added queue pair to `remote`.
     fn aim(&mut self, remote: RemoteRegion) {
         self.targets.push(Target {
             qp: self.qps.len() - 1,

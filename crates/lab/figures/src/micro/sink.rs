@@ -4,23 +4,24 @@ use super::{Tally, wiring};
 use drover_base::{Actor, Ns, Progress};
 use drover_verbs::{GRH_BYTES, MemoryRegion, Provider, QueuePair, RecvList, RecvWr, Wc, WrId};
 
-/// RECVs posted again at once.
+/// Number of RECVs posted again at once.
 const BATCH: usize = 16;
 
-/// Receives on queue pairs that complete into one queue.
+/// Receives on queue pairs that share one completion queue.
 pub struct Sink<P: Provider> {
     qps: Vec<P::Qp>,
     cq: P::Cq,
     mr: P::Mr,
     bytes: usize,
     list: RecvList,
-    /// Used up and not posted again, per queue pair.
+    /// Number of consumed RECVs to be posted again, per queue pair.
     used: Vec<usize>,
     tally: Tally,
 }
 
 impl<P: Provider> Sink<P> {
-    /// A sink for messages of up to `bytes` and `depth` RECVs per queue pair; call [`fill`](Sink::fill) before the first message comes.
+    /// A sink for messages of up to `bytes` with `depth` RECVs per queue pair; call [`fill`](Sink::fill) before the
+    /// first message.
     pub fn new(qps: Vec<P::Qp>, cq: P::Cq, mr: P::Mr, bytes: usize, depth: usize, tally: &Tally) -> Sink<P> {
         Sink {
             used: vec![depth; qps.len()],
@@ -33,7 +34,7 @@ impl<P: Provider> Sink<P> {
         }
     }
 
-    /// Posts RECVs wherever a batch of them is missing.
+    /// Posts RECVs to each queue pair that lacks a batch of them.
     pub fn fill(&mut self, cpu: &P::Cpu) {
         for (index, qp) in self.qps.iter_mut().enumerate() {
             while self.used[index] >= BATCH {

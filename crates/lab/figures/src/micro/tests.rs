@@ -1,4 +1,4 @@
-//! The loops on the reference provider: every message arrives, every completion is counted, windows hold.
+//! The loops on the reference provider: every message arrives, every completion is counted, windows are kept.
 
 use super::*;
 use drover_base::Actor;
@@ -8,7 +8,7 @@ use drover_verbs_suite::loopback::{
 };
 use std::collections::BTreeMap as Map;
 
-/// Machines without costs: each turn every actor steps once and 100 ns pass.
+/// Machines without costs: in each round every actor steps once and 100 ns pass.
 struct Bench0 {
     device: LoopbackDevice,
     contexts: Map<Thread, LoopbackContext>,
@@ -28,7 +28,7 @@ impl Clusters for Machines {
     }
 }
 
-/// The same machines with a bug.
+/// The same machines with a planted bug.
 struct Flawed(Flaw);
 
 impl Clusters for Flawed {
@@ -143,7 +143,7 @@ fn a_synchronous_thread_completes_at_most_one_request_per_turn() {
         processes: 1,
         ..plan(Verb::Read, QpKind::Rc)
     };
-    // A turn of 100 ns and some ticks of the clock: no more than ten million per second.
+    // A round of 100 ns and some ticks of the clock: at most ten million per second.
     let found = run(&Machines, &Bench::Verbs(bench), SPAN, 1);
     assert!(found.mops <= 10.0 && found.latency_us >= 0.1, "{found:?}");
 }
@@ -206,7 +206,7 @@ fn every_echo_is_answered() {
     }
 }
 
-/// Which verbs `clusters` has over `kind`: SEND, WRITE, READ, FAA.
+/// Verbs that `clusters` supports over `kind`: SEND, WRITE, READ, FAA.
 fn verbs_of(clusters: &impl Clusters, kind: QpKind) -> [f64; 4] {
     [Verb::Send, Verb::Write, Verb::Read, Verb::FetchAdd].map(|verb| {
         let outcome = run(clusters, &Bench::Trial(Trial { verb, kind }), SPAN, 1);

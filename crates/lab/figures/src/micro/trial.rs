@@ -1,4 +1,4 @@
-//! [`Trial`]: is there such a verb over such a queue pair? It is tried, once, and its effect looked at.
+//! [`Trial`]: tries one verb once over a kind of queue pair and checks its effect.
 
 use super::wiring::{self, P};
 use super::{Outcome, Verb};
@@ -12,36 +12,36 @@ use drover_verbs::{
 /// A verb and a kind of queue pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trial {
-    /// What is posted.
+    /// Verb to post.
     pub verb: Verb,
-    /// To what.
+    /// Kind of queue pair.
     pub kind: QpKind,
 }
 
-/// Name of the number that an outcome carries: 1 if the verb did what it is for.
+/// Name of a number in the outcome: 1 if the verb had its effect.
 pub const SUPPORTED: &str = "supported";
 
-/// The posting end.
+/// The issuing end.
 const HERE: Thread = Thread {
     machine: 0,
     process: 0,
     thread: 0,
 };
-/// The other one.
+/// The target.
 const THERE: Thread = Thread {
     machine: 1,
     process: 0,
     thread: 0,
 };
 
-/// What stands in memory here, and there: no byte is nought.
+/// Initial memory here and there: no byte is zero.
 const WORDS: [u64; 2] = [0x0807_0605_0403_0201, 0x1817_1615_1413_1211];
-/// A RECV's length.
+/// Length of a RECV, bytes.
 const RECV_BYTES: usize = GRH_BYTES + 8;
-/// When everything that will happen has happened.
+/// Time after which nothing more happens.
 const ENOUGH: Ns = Ns::from_ms(1);
 
-/// Tries.
+/// Runs the trial.
 pub fn run<R: Clusters>(clusters: &R, trial: &Trial, seed: u64) -> Outcome {
     let mut cluster = clusters.cluster(&ClusterOptions {
         machines: 2,
@@ -114,7 +114,7 @@ fn first<R: Cluster>(cluster: &mut R, thread: Thread, cq: &mut wiring::Cq<R>) ->
     (count > 0).then_some(wcs[0])
 }
 
-/// Whether the memory of both ends is as the verb leaves it.
+/// Whether the memory of both ends is as the verb should leave it.
 fn effect<P: Provider>(trial: &Trial, local: &P::Mr, remote: &P::Mr, received: Option<Wc>) -> bool {
     let word = |mr: &P::Mr, at: usize| {
         let mut bytes = [0; 8];

@@ -1,4 +1,4 @@
-//! Queue pairs and memory: what is set up before the first post.
+//! Set-up of queue pairs and memory before the first post.
 
 use crate::cluster::{Cluster, Thread};
 use drover_mem::PageWish;
@@ -9,17 +9,17 @@ use drover_verbs::{
 
 /// The provider of a cluster.
 pub type P<R> = <R as Cluster>::Provider;
-/// Its queue pairs.
+/// Queue pairs of a cluster.
 pub type Qp<R> = <P<R> as Provider>::Qp;
-/// Its completion queues.
+/// Completion queues of a cluster.
 pub type Cq<R> = <P<R> as Provider>::Cq;
 
-/// Depth of send queues; deep enough for every published window.
+/// Depth of send queues; enough for every published window.
 const SEND_DEPTH: usize = 1024;
 /// RECVs per queue pair.
 const RECV_DEPTH: usize = 512;
 
-/// RECVs that a queue pair takes.
+/// Number of RECVs that a queue pair holds.
 pub fn recv_depth(caps: &Caps) -> usize {
     RECV_DEPTH.min(caps.recv_depth_max)
 }
@@ -32,12 +32,12 @@ pub fn completion_queue<R: Cluster>(cluster: &mut R, thread: Thread, depth: usiz
         .expect("a completion queue")
 }
 
-/// A queue pair of `thread`, both of whose ends complete into `cq`.
+/// A queue pair of `thread` whose sends and RECVs complete into `cq`.
 pub fn queue_pair<R: Cluster>(cluster: &mut R, thread: Thread, kind: QpKind, cq: &Cq<R>) -> Qp<R> {
     queue_pair_of(cluster, thread, kind, cq, cq)
 }
 
-/// A queue pair of `thread` whose RECVs complete into a queue of their own.
+/// A queue pair of `thread` with separate completion queues for sends and RECVs.
 pub fn queue_pair_of<R: Cluster>(
     cluster: &mut R,
     thread: Thread,
@@ -60,7 +60,7 @@ pub fn connect<P: Provider>(a: &mut P::Qp, b: &mut P::Qp) {
     b.connect(&here).expect("connected");
 }
 
-/// Memory of `thread`, registered for everything.
+/// Memory of `thread`, registered with all access rights.
 pub fn memory<R: Cluster>(cluster: &mut R, thread: Thread, bytes: usize) -> <P<R> as Provider>::Mr {
     let ctx = cluster.context(thread);
     let region = ctx
@@ -89,7 +89,7 @@ pub fn import<R: Cluster>(
     cluster.context(thread).import_region(&export).expect("imported")
 }
 
-/// How `thread` addresses a UD queue pair.
+/// Address of a UD queue pair for `thread`.
 pub fn address<R: Cluster>(cluster: &mut R, thread: Thread, to: &Qp<R>) -> UdDest {
     let export = to.export().expect("an export");
     cluster
@@ -98,7 +98,7 @@ pub fn address<R: Cluster>(cluster: &mut R, thread: Thread, to: &Qp<R>) -> UdDes
         .expect("an address handle")
 }
 
-/// Takes what has completed into `wcs`; a failure ends the benchmark.
+/// Polls completions into `wcs`; a failure ends the benchmark.
 pub fn poll<P: Provider>(cq: &mut P::Cq, cpu: &P::Cpu, wcs: &mut [drover_verbs::Wc]) -> usize {
     let count = cq.poll(cpu, wcs);
     for wc in &wcs[..count] {

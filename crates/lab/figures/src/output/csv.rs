@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// Names of the columns.
 const HEADER: &str = "series,x,metric,unit,expected,simulated,ratio,in_band,binding_resource\n";
 
-/// One line per value. What is not known stays empty.
+/// One line per value. Unknown values stay empty.
 pub fn csv(result: &FigureRun) -> String {
     let mut out = HEADER.to_string();
     for row in &result.rows {

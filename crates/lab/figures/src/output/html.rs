@@ -1,20 +1,20 @@
-//! All figures of a run in one file that needs no other.
+//! All figures of a run in one self-contained file.
 
 use super::svg::escape;
 use super::{csv, errors, short, svg, table};
 use crate::run::{FigureRun, Row};
 use std::fmt::Write;
 
-/// What a report says about the run it came from.
+/// Facts about the run in a report.
 #[derive(Clone, Debug, Default)]
 pub struct About {
-    /// Of the program.
+    /// Commit of the program.
     pub commit: String,
-    /// The first seed, and how many.
+    /// The first seed, and the number of seeds.
     pub seeds: String,
     /// Name and hash of every profile used.
     pub profiles: Vec<(String, String)>,
-    /// Parameters chosen after somebody saw a held-out value, `profile: parameter`.
+    /// Parameters chosen after a held-out value was seen, `profile: parameter`.
     pub leaks: Vec<String>,
     /// Names of figures whose published values were held out.
     pub heldout: Vec<&'static str>,
@@ -62,7 +62,7 @@ fn profiles(out: &mut String, about: &About) {
         let leaks = escape(&about.leaks.join("; "));
         let _ = writeln!(
             out,
-            "<p>Chosen after somebody saw a held-out value, so no prediction: {leaks}.</p>"
+            "<p>Chosen after a held-out value was seen, so not predictions: {leaks}.</p>"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What a figure that was run looks like: a file of values, a drawing, a table, a report.
+//! Output of a figure's results: values, a drawing, a table, a report.
 
 mod csv;
 mod html;
@@ -12,7 +12,7 @@ pub use html::{About, html};
 pub use svg::svg;
 pub use table::{Errors, errors, table};
 
-/// A number with as many decimals as it is worth.
+/// A number with a sensible number of decimals.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         v if v >= 1000.0 => format!("{value:.0}"),

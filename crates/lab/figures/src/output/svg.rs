@@ -9,12 +9,12 @@ const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 470.0;
 /// Left, right, top, bottom of the plot.
 const PLOT: [f64; 4] = [70.0, 590.0, 46.0, 410.0];
-/// Told apart by people who see colours differently, too.
+/// Distinguishable also with colour vision deficiencies.
 const COLOURS: [&str; 8] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#7f7f7f",
 ];
 
-/// From values to places on the paper.
+/// Maps values to positions in the drawing.
 struct Axes {
     x: (f64, f64),
     y_max: f64,
@@ -53,7 +53,7 @@ impl Axes {
     }
 }
 
-/// A round distance of ticks for values up to `max`: about five of them.
+/// A round tick distance for values up to `max`: about five ticks.
 fn step(max: f64) -> f64 {
     if max <= 0.0 {
         return 1.0;
@@ -67,7 +67,7 @@ fn step(max: f64) -> f64 {
         .unwrap_or(rough)
 }
 
-/// Text that is safe between tags and in attributes.
+/// Text escaped for tags and attributes.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
@@ -140,7 +140,7 @@ fn grid(out: &mut String, result: &FigureRun, axes: &Axes) {
     );
 }
 
-/// All places on the x axis, ascending, each once.
+/// All positions on the x axis, ascending and distinct.
 fn ticks(rows: &[Row]) -> Vec<f64> {
     let mut xs: Vec<f64> = rows.iter().map(|row| row.x).collect();
     xs.sort_by(f64::total_cmp);
@@ -200,7 +200,7 @@ fn line(
     }
 }
 
-/// From the least to the greatest of the seeds.
+/// Bars from the minimum to the maximum over the seeds.
 fn bars(out: &mut String, axes: &Axes, curve: &[&Row], colour: &str) {
     for row in curve
         .iter()

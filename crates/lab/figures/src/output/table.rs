@@ -1,29 +1,29 @@
-//! Values as a table for people, and how far they are off.
+//! Values as a text table, with their errors.
 
 use super::short;
 use crate::run::{FigureRun, Row};
 use std::fmt::Write;
 
-/// How far simulated values are from published ones.
+/// Errors of simulated values relative to published ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Errors {
-    /// Values that have a published one.
+    /// Number of values with a published one.
     pub count: usize,
-    /// Of the relative errors.
+    /// Median of the relative errors.
     pub median: f64,
-    /// Of the relative errors.
+    /// Mean of the relative errors.
     pub mean: f64,
-    /// Of the relative errors.
+    /// Maximum of the relative errors.
     pub max: f64,
-    /// Off by at most a tenth.
+    /// Number of values off by at most a tenth.
     pub within_10: usize,
-    /// Off by at most a fifth.
+    /// Number of values off by at most a fifth.
     pub within_20: usize,
-    /// Within their bands.
+    /// Number of values within their bands.
     pub in_band: usize,
 }
 
-/// How far `rows` are off. Rows without a published value are left out.
+/// Errors of `rows`. Rows without a published value are left out.
 pub fn errors<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Errors {
     let mut found = Errors::default();
     let mut all: Vec<f64> = Vec::new();
@@ -101,7 +101,7 @@ pub fn table(result: &FigureRun) -> String {
     out
 }
 
-/// How far the least and the greatest of several seeds are apart, of their mean.
+/// Distance between the minimum and the maximum over the seeds, relative to the mean.
 fn spread(row: &Row) -> String {
     let (low, high) = row.range;
     match row.simulated {
@@ -110,7 +110,7 @@ fn spread(row: &Row) -> String {
     }
 }
 
-/// Curve by curve in the order in which curves first appear, x ascending.
+/// Rows by curve, in the order in which curves first appear, with x ascending.
 pub(super) fn sorted(result: &FigureRun) -> Vec<&Row> {
     let mut curves: Vec<(&str, &str)> = Vec::new();
     for row in &result.rows {

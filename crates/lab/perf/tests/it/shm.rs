@@ -64,7 +64,9 @@ fn every_test_over_every_kind() {
                     assert!(iterations >= 200, "{op} {kind:?}: {rows:?}");
                     assert_eq!(served.expect("served"), plan);
                 }
-                Err(PerfError::Plan(why)) => assert!(why.contains("is no verb"), "{op} {kind:?}: {why}"),
+                Err(PerfError::Plan(why)) => {
+                    assert!(why.contains("does not exist, only"), "{op} {kind:?}: {why}")
+                }
                 Err(error) => panic!("{op} {kind:?}: {error}"),
             }
         }
@@ -116,7 +118,7 @@ fn what_the_fabric_cannot_do() {
     let (rows, served) = session(&plan, Given::nothing(), Options::default());
     assert_eq!(
         rows.expect_err("no such verb").to_string(),
-        "read-lat over UC is no verb: it goes over RC (-c)"
+        "read-lat over UC does not exist, only over RC (-c)"
     );
     assert_eq!(
         served.expect_err("the client never spoke").to_string(),

@@ -1,4 +1,4 @@
-//! Values of every size while memory is full: none may be refused.
+//! Values of all sizes while memory is full: none may be refused.
 
 use super::{Options, Said, Watched, Witness, failed};
 use drover_base::Rng;
@@ -6,13 +6,13 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Clients that store at a time.
+/// Number of clients that store concurrently.
 const CLIENTS: u64 = 4;
 /// Requests sent together.
 const PIPELINE: usize = 8;
-/// Keys: few enough that many are stored over, many enough that memory is full.
+/// Number of keys: few enough for many overwrites, enough to fill memory.
 const KEYS: u64 = 1 << 20;
-/// The largest value: the limit, 1 MiB, less what item and key need.
+/// Maximum value size, bytes: the limit, 1 MiB, less the overhead of item and key.
 const VALUE_MAX: u64 = (1 << 20) - 512;
 
 pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said {
@@ -46,7 +46,7 @@ pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said 
     ))
 }
 
-/// Stores until all together have stored enough.
+/// Stores until all clients together have stored `goal` bytes.
 fn store(watched: &Watched, seed: u64, nth: u64, goal: u64, stored: &AtomicU64) -> Result<(), String> {
     let mut rng = Rng::new(seed, nth, 1);
     let mut stream = BufReader::new(watched.connect()?);
@@ -63,7 +63,7 @@ fn store(watched: &Watched, seed: u64, nth: u64, goal: u64, stored: &AtomicU64) 
         for (what, size) in expected {
             read_line(&mut stream, &mut line)?;
             let fine: &[&str] = match what {
-                // Beyond the limit together with what is there: that is said, and no lack of memory.
+                // An append beyond the item limit: the server must say so, not report lack of memory.
                 Verb::Append => &[
                     "STORED\r\n",
                     "NOT_STORED\r\n",
@@ -87,7 +87,7 @@ enum Verb {
     Meta,
 }
 
-/// Small ones and large ones alike: as many between 1 and 2 bytes as between half of the limit and the limit.
+/// A random size, uniform in its logarithm: as many from 1 to 2 bytes as from half the limit to the limit.
 fn size(rng: &mut Rng) -> u64 {
     let top = 1 << rng.below(21);
     (top + rng.below(top)).min(VALUE_MAX)

@@ -1,14 +1,14 @@
-//! Nonsense, as fast as it goes.
+//! Malformed input at full speed.
 
 use super::{Options, Said, Watched, Witness, discard, offer, pause};
 use drover_base::Rng;
 
-/// Connections that talk nonsense at a time.
+/// Number of connections that send garbage.
 const CONNECTIONS: usize = 8;
-/// Bytes of one piece of nonsense.
+/// Bytes of one piece of garbage.
 const PIECE: usize = 256 << 10;
 
-/// Words of which requests might be made.
+/// Words that may form requests.
 const WORDS: &[&str] = &[
     "get",
     "gets",
@@ -73,7 +73,7 @@ pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said 
             }
             let (offered, heard) = (offer(stream, &text[*said..]), discard(stream, &mut buffer));
             let (Some(offered), Some(heard)) = (offered, heard) else {
-                // As it should: the first byte was one of another protocol, or a line had no end.
+                // Correct: the first byte was of another protocol, or a line had no end.
                 *stream = watched.connect_nonblocking()?;
                 (hung_up, *said) = (hung_up + 1, text.len());
                 continue;
@@ -92,17 +92,17 @@ pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said 
         }
     }
     Ok(format!(
-        "{} MiB of nonsense; the server hung up {hung_up} times",
+        "{} MiB of garbage; the server closed {hung_up} connections",
         sent >> 20
     ))
 }
 
-/// Random bytes, or words that might be commands, or the like with bytes among them.
+/// Random bytes, or words that may be commands, or such words with random bytes in between.
 fn nonsense(rng: &mut Rng) -> Vec<u8> {
     let mut text = Vec::with_capacity(PIECE + 64);
     let kind = rng.below(3);
     if kind > 0 {
-        // Else most of it would never be read.
+        // Line ends, or the server would never read most of it.
         text.extend_from_slice(b"mn\r\n");
     }
     while text.len() < PIECE {

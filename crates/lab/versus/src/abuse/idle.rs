@@ -1,10 +1,10 @@
-//! Connections that say nothing.
+//! Silent connections.
 
 use super::{Options, Said, Watched, Witness, failed};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// Connections made between two looks at the others.
+/// Connections made between two checks of the others.
 const CHUNK: u64 = 500;
 
 pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said {
@@ -17,7 +17,7 @@ pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said 
             watched.check_memory()?;
         }
     }
-    // All are known, and each of them still is somebody: a lost one would not answer.
+    // The server still knows all of them: it would not answer on a lost one.
     idle.iter_mut().try_for_each(ask)?;
     witness.progress(options.amount(500, 100))?;
     watched.check_memory()?;
@@ -38,7 +38,7 @@ fn ask(stream: &mut TcpStream) -> Result<(), String> {
     match &answer {
         b"MN\r\n" => Ok(()),
         other => Err(format!(
-            "an idle connection was told {:?}",
+            "an idle connection received {:?}",
             other.escape_ascii().to_string()
         )),
     }

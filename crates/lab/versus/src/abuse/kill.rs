@@ -1,4 +1,4 @@
-//! Client processes that are killed in the middle of anything.
+//! Client processes that are killed at random points.
 
 use super::{Options, Said, Watched, Witness, discard, failed, offer, pause};
 use drover_base::Rng;
@@ -6,9 +6,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 
-/// Connections of a client.
+/// Connections per client.
 const CONNECTIONS: usize = 32;
-/// It says so whenever it has sent so many pieces.
+/// A client reports each time it has sent this many pieces.
 const TOLD_EVERY: u64 = 64;
 
 pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said {
@@ -23,13 +23,13 @@ pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said 
             .spawn()
             .map_err(failed("a client"))?;
         let mut told = BufReader::new(child.stdout.take().ok_or("stdout is piped")?).lines();
-        // Told so often, it dies: at any point of what comes next.
+        // After a random number of reports the client is killed, at any point of its work.
         let lines = (0..1 + rng.below(20)).all(|_| matches!(told.next(), Some(Ok(_))));
         (0..rng.below(20_000)).for_each(|_| std::hint::spin_loop());
         let killed = child.kill().and_then(|()| child.wait());
         killed.map_err(failed("a client"))?;
         if !lines {
-            return Err("a client ended by itself".to_owned());
+            return Err("a client ended before it was killed".to_owned());
         }
         witness.progress(1)?;
         watched.check_memory()?;
@@ -37,7 +37,10 @@ pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said 
     Ok(format!("{count} clients of {CONNECTIONS} connections killed"))
 }
 
-/// Such a client: says and takes this and that until it is killed. Errors: the server cannot be reached.
+/// Main function of such a client: sends and receives until it is killed.
+///
+/// # Errors
+/// The server cannot be reached.
 pub fn kill_me(server: SocketAddr, seed: u64) -> Result<(), String> {
     let mut rng = Rng::new(seed, 0, 3);
     let connect = || -> Result<TcpStream, String> {
@@ -60,7 +63,7 @@ pub fn kill_me(server: SocketAddr, seed: u64) -> Result<(), String> {
             *stream = connect()?;
             pause();
         }
-        // Its end is noticed when nobody reads what it tells.
+        // If the parent no longer reads the reports, the client ends.
         if pieces % TOLD_EVERY == 0 && writeln!(out, "{pieces}").and_then(|()| out.flush()).is_err() {
             return Ok(());
         }

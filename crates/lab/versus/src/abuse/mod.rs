@@ -1,9 +1,9 @@
-//! Abuse of a running server: whatever its clients do, its memory stays within bounds, others are served, and no
-//! connection leaves anything behind.
+//! Abuse of a running server: whatever some clients do, the server's memory stays within bounds, other clients are
+//! served, and no connection leaves resources behind.
 //!
-//! Each scenario is a line of [`SCENARIOS`]. While it goes on, a [`Witness`] asks and is answered; the abuser waits for
-//! it again and again, so that being served is told by count and not by time. What must be true afterwards is the same
-//! for all: see [`Watched::settle`].
+//! Each scenario is a line of [`SCENARIOS`]. Meanwhile a [`Witness`] sends requests and checks the answers; the abuser
+//! waits for it repeatedly, so that progress is measured in rounds, not in time. All scenarios end with the same
+//! checks: see [`Watched::settle`].
 
 mod flood;
 mod garbage;
@@ -23,10 +23,10 @@ use std::net::TcpStream;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Whoever is not answered for so long is not served.
+/// Time without an answer after which a client counts as not served.
 static PATIENCE: OnceLock<Duration> = OnceLock::new();
 
-/// Sets it, before anything else is called.
+/// Sets the time limit. Called before anything else.
 pub fn set_patience(patience: Duration) {
     let _ = PATIENCE.set(patience);
 }
@@ -35,46 +35,46 @@ fn patience() -> Duration {
     *PATIENCE.get_or_init(|| Duration::from_secs(60))
 }
 
-/// How much abuse.
+/// Options of a scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// What sizes, orders and bytes are drawn from.
+    /// Seed of sizes, orders and bytes.
     pub seed: u64,
-    /// A small part of everything, for CI.
+    /// Run a small part of everything, for CI.
     pub short: bool,
-    /// A mistake to make on purpose, which the checks must notice.
+    /// Planted mistake that the checks must notice.
     pub canary: Option<Canary>,
 }
 
 impl Options {
-    /// `full`, or a share of it if the run is a short one.
+    /// `full`, or `short` in a short run.
     fn amount(&self, full: u64, short: u64) -> u64 {
         if self.short { short } else { full }
     }
 }
 
-/// Mistakes on purpose. That limits are kept is proven by servers whose limits are others: `cargo xtask abuse` knows.
+/// Planted mistakes. `cargo xtask abuse` also proves the checks of limits, with servers that have other limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Canary {
-    /// A connection is kept open over the end.
+    /// A connection stays open after the end.
     Leak,
-    /// The server is stopped for good in the midst of it.
+    /// The server is stopped permanently during the scenario.
     Stop,
 }
 
-/// What a scenario says when all went well.
+/// Summary of a successful scenario, or the failed check.
 pub type Said = Result<String, String>;
 
 /// One kind of abuse.
 pub struct Scenario {
-    /// For the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What is done to the server.
+    /// Description of the abuse.
     pub what: &'static str,
     run: fn(&Watched, &mut Witness, &Options) -> Said,
 }
 
-/// All of them.
+/// All scenarios.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "idle",
@@ -88,7 +88,7 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "garbage",
-        what: "1 GiB of pipelined nonsense, random bytes and well-formed",
+        what: "1 GiB of pipelined garbage, random bytes and well-formed",
         run: garbage::run,
     },
     Scenario {
@@ -108,7 +108,10 @@ pub const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// Runs the scenario `name` against `watched`. Errors: what did not hold.
+/// Runs the scenario `name` against `watched`.
+///
+/// # Errors
+/// The check that failed.
 pub fn run(name: &str, watched: &Watched, options: &Options) -> Said {
     let scenario = SCENARIOS
         .iter()
@@ -131,15 +134,15 @@ pub fn run(name: &str, watched: &Watched, options: &Options) -> Said {
     ))
 }
 
-/// Rounds of the witness before the abuse begins.
+/// Rounds of the witness before the abuse starts.
 const WARM_ROUNDS: u64 = 20;
 
-/// A system error as a sentence.
+/// Formats a system error as a sentence.
 fn failed(what: &str) -> impl Fn(io::Error) -> String {
     move |error| format!("{what}: {error}")
 }
 
-/// Writes what the socket takes now. `None`: the server hung up.
+/// Writes as much as the socket takes. `None`: the server closed the connection.
 fn offer(stream: &mut TcpStream, bytes: &[u8]) -> Option<usize> {
     loop {
         match io::Write::write(stream, bytes) {
@@ -151,7 +154,7 @@ fn offer(stream: &mut TcpStream, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Reads and forgets what has arrived, all of it. `None`: the server hung up.
+/// Reads and discards all available input. `None`: the server closed the connection.
 fn discard(stream: &mut TcpStream, buffer: &mut [u8]) -> Option<usize> {
     let mut all = 0;
     loop {
@@ -165,7 +168,7 @@ fn discard(stream: &mut TcpStream, buffer: &mut [u8]) -> Option<usize> {
     }
 }
 
-/// Lets others run for a moment.
+/// Sleeps briefly.
 #[allow(
     clippy::disallowed_methods,
     reason = "another process is waited for; nothing depends on how long"
@@ -174,7 +177,10 @@ fn pause() {
     std::thread::sleep(Duration::from_millis(2));
 }
 
-/// Tries again and again. Errors: `what` did not come true for as long as anybody waits.
+/// Retries until success.
+///
+/// # Errors
+/// `what` did not become true within the time limit.
 #[allow(
     clippy::disallowed_methods,
     reason = "an upper bound for waiting for another process"

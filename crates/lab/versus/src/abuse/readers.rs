@@ -1,10 +1,10 @@
-//! Clients that ask for much and take nothing.
+//! Clients that request much data and read none.
 
 use super::{Options, Said, Watched, Witness, failed, offer};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// Values that are asked for.
+/// Number of requested values.
 const VALUES: usize = 64;
 const VALUE_BYTES: usize = 50_000;
 
@@ -12,13 +12,13 @@ pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said 
     let mut first = watched.connect()?;
     prepare(&mut first)?;
     let keys: String = (0..VALUES).map(|nth| format!(" r{nth}")).collect();
-    // Each asks for 100 times 3 MiB.
+    // Each client requests 100 times 3 MiB.
     let text = format!("get{keys}\r\n").repeat(100).into_bytes();
     let count = options.amount(3_000, 400);
     let mut readers: Vec<(Option<TcpStream>, usize)> = Vec::new();
     for nth in 0..count {
         readers.push((Some(watched.connect_narrow()?), 0));
-        // Those before it say more, now and then.
+        // Earlier clients send more from time to time.
         let others = if nth % 20 == 0 { 0 } else { nth as usize };
         for (stream, said) in &mut readers[others..] {
             match stream
@@ -26,7 +26,7 @@ pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said 
                 .map(|stream| offer(stream, &text[*said % text.len()..]))
             {
                 Some(Some(count)) => *said += count,
-                // Its place was needed.
+                // The server closed it to free memory.
                 Some(None) => *stream = None,
                 None => {}
             }

@@ -1,32 +1,32 @@
-//! Requests that take for ever to come.
+//! Requests that arrive very slowly.
 
 use super::{Options, Said, Watched, Witness, offer};
 use std::net::TcpStream;
 
-/// Bytes of a value that is claimed.
+/// Announced bytes of a value.
 const CLAIMED: usize = 1_000_000;
-/// Of some of them comes so much.
+/// Bytes that some clients send.
 const FAT: usize = 600_000;
-/// Of the others.
+/// Bytes that the other clients send.
 const THIN: usize = 20_000;
 
-/// A client and what it still has to say.
+/// A client and its remaining input.
 struct Slow {
     stream: Option<TcpStream>,
     text: Vec<u8>,
     said: usize,
-    /// Bytes at a time.
+    /// Bytes per piece.
     step: usize,
 }
 
 impl Slow {
-    /// Says a little more.
+    /// Sends the next piece.
     fn say(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         let end = (self.said + self.step).min(self.text.len());
         match offer(stream, &self.text[self.said..end]) {
             Some(count) => self.said += count,
-            // It was in others' way, and lost its place.
+            // The server closed it to free memory for others.
             None => self.stream = None,
         }
     }
@@ -59,7 +59,7 @@ pub fn run(watched: &Watched, witness: &mut Witness, options: &Options) -> Said 
     ))
 }
 
-/// What the `nth` says, and how much at a time.
+/// Input of client `nth`, and its piece size.
 fn request(nth: u64, rounds: u64) -> (Vec<u8>, usize) {
     let value = |bytes: usize| {
         let mut text = format!("set slow{nth} 0 0 {CLAIMED}\r\n").into_bytes();

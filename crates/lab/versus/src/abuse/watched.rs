@@ -1,4 +1,4 @@
-//! [`Watched`]: the server under abuse, seen from outside: its memory, its descriptors, and a way in.
+//! [`Watched`]: the server under abuse, seen from outside: its memory, its descriptors, and connections to it.
 
 use super::{failed, patience, until};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
@@ -8,13 +8,13 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What the server's memory may come to.
+/// Bounds of the server's memory.
 ///
 /// | part | bytes |
 /// |---|---|
 /// | items and index | `-m` and a quarter |
-/// | program, stacks, what allocators keep | 16 MiB |
-/// | each worker | its budgets, for requests that are slow to come and replies that are slow to go, and 4 MiB |
+/// | program, stacks, allocator overhead | 16 MiB |
+/// | each worker | its budgets for slow requests and slow replies, and 4 MiB |
 /// | each connection | 3 KiB |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
@@ -24,12 +24,12 @@ pub struct Bounds {
     pub workers: u64,
     /// The two budgets of a worker together, MiB: 64, unless `-I` asks for more.
     pub budgets_mib: u64,
-    /// Connections at a time.
+    /// Maximum number of connections at a time.
     pub connections: u64,
 }
 
 impl Bounds {
-    /// All of it.
+    /// Sum of all parts.
     pub fn bytes(&self) -> u64 {
         let mib = self.memory_mib + self.memory_mib / 4 + 16 + self.workers * (self.budgets_mib + 4);
         (mib << 20) + self.connections * (3 << 10)
@@ -41,19 +41,22 @@ pub struct Watched {
     address: SocketAddr,
     pid: u32,
     bounds: Bounds,
-    /// Descriptors it has without clients.
+    /// Number of descriptors without clients.
     descriptors: usize,
-    /// Most memory that was seen.
+    /// Maximum memory seen, bytes.
     most: AtomicU64,
-    /// Connections made, over which source addresses are shared out.
+    /// Number of connections made, to distribute them over source addresses.
     connected: AtomicU32,
 }
 
-/// Connections from one address: far fewer than it has ports.
+/// Connections per source address: far fewer than it has ports.
 const PER_SOURCE: u32 = 5000;
 
 impl Watched {
-    /// The process `pid`, which listens at `address`, a port of 127.0.0.1, and has no clients. Errors: there is none.
+    /// The process `pid`, which listens at `address`, a port of 127.0.0.1, and has no clients.
+    ///
+    /// # Errors
+    /// There is no such process.
     pub fn new(address: SocketAddr, pid: u32, bounds: Bounds) -> Result<Watched, String> {
         let watched = Watched {
             address,
@@ -63,7 +66,7 @@ impl Watched {
             most: 0.into(),
             connected: 0.into(),
         };
-        // Whoever looked whether it listens may not be quite gone.
+        // Earlier connections that probed the port may not be closed yet.
         let descriptors = watched.steady()?;
         Ok(Watched {
             descriptors,
@@ -71,7 +74,7 @@ impl Watched {
         })
     }
 
-    /// The number of descriptors when it has been the same for a while.
+    /// The number of descriptors once it has stayed the same for a while.
     fn steady(&self) -> Result<usize, String> {
         let (mut last, mut same) = (0, 0);
         until("its descriptors are steady", || {
@@ -83,7 +86,7 @@ impl Watched {
         Ok(last)
     }
 
-    /// A connection whose reads and writes end in an error when nothing happens for too long.
+    /// A connection whose reads and writes fail after too long without progress.
     pub fn connect(&self) -> Result<TcpStream, String> {
         let nth = self.connected.fetch_add(1, Ordering::Relaxed);
         let source = Ipv4Addr::new(127, 0, 1 + (nth / PER_SOURCE % 200) as u8, 1);
@@ -98,31 +101,34 @@ impl Watched {
         Ok(stream)
     }
 
-    /// A connection that never blocks and has no space for what it does not read.
+    /// A non-blocking connection with a minimal receive buffer.
     pub fn connect_narrow(&self) -> Result<TcpStream, String> {
         let stream = self.connect_nonblocking()?;
         set_socket_recv_buffer_size(&stream, 4096).map_err(|error| format!("SO_RCVBUF: {error}"))?;
         Ok(stream)
     }
 
-    /// A connection that never blocks.
+    /// A non-blocking connection.
     pub fn connect_nonblocking(&self) -> Result<TcpStream, String> {
         let stream = self.connect()?;
         stream.set_nonblocking(true).map_err(failed("O_NONBLOCK"))?;
         Ok(stream)
     }
 
-    /// Where it listens.
+    /// Address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Bytes of items that it holds.
+    /// Bytes of items that it may hold.
     pub fn memory_bytes(&self) -> u64 {
         self.bounds.memory_mib << 20
     }
 
-    /// Errors: its memory is beyond the bound.
+    /// Checks the memory.
+    ///
+    /// # Errors
+    /// The server's memory exceeds the bound.
     pub fn check_memory(&self) -> Result<(), String> {
         let (now, bound) = (resident_bytes(self.pid)?, self.bounds.bytes());
         self.most.fetch_max(now, Ordering::Relaxed);
@@ -136,7 +142,8 @@ impl Watched {
         Ok(())
     }
 
-    /// When nobody is connected: its memory is within the bound and its descriptors are as many as at first.
+    /// Checks that without connections the server's memory is within the bound and it has as many descriptors as at
+    /// first.
     pub fn settle(&self, when: &str) -> Result<(), String> {
         self.check_memory()?;
         let mut now = 0;
@@ -147,13 +154,13 @@ impl Watched {
         .map_err(|_| format!("{when}, it has {now} descriptors, not {}", self.descriptors))
     }
 
-    /// Stops it for good, as a canary: nobody is served.
+    /// Stops the server permanently, as a canary: no client is served.
     pub fn stop(&self) -> Result<(), String> {
         let pid = Pid::from_raw(self.pid.cast_signed()).ok_or("no process is 0")?;
         kill_process(pid, Signal::STOP).map_err(|error| format!("SIGSTOP: {error}"))
     }
 
-    /// How much memory was seen.
+    /// Summary of the memory seen.
     pub fn seen(&self) -> String {
         format!(
             "memory at most {} MiB of {}",
@@ -180,7 +187,7 @@ fn descriptors(pid: u32) -> Result<usize, String> {
     Ok(fs::read_dir(&folder).map_err(failed(&folder))?.count())
 }
 
-/// Pages of 4 KiB.
+/// Resident memory of a process, bytes; pages have 4 KiB.
 fn resident_bytes(pid: u32) -> Result<u64, String> {
     let file = format!("/proc/{pid}/statm");
     let text = fs::read_to_string(&file).map_err(failed(&file))?;

@@ -1,4 +1,4 @@
-//! [`Witness`]: somebody who uses the server as one should, and notices if it does not answer.
+//! [`Witness`]: a well-behaved client that notices when the server does not answer.
 
 use super::{Watched, until};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// Asks all the time, in a thread of its own.
+/// Sends requests continuously, on its own thread.
 pub struct Witness {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Result<(), String>>>,
@@ -19,14 +19,14 @@ struct Shared {
     stop: AtomicBool,
 }
 
-/// Its connections: with several cores there is one at each.
+/// Number of its connections: enough for several cores to have one each.
 const CONNECTIONS: usize = 4;
-/// Among so many rounds is one with a long value, which needs memory that abusers want, too.
+/// One round in this many has a long value, which needs memory that abusers want, too.
 const LONG_EVERY: u64 = 32;
 const LONG_BYTES: usize = 200_000;
 
 impl Witness {
-    /// Begins to ask.
+    /// Starts the thread.
     pub fn start(watched: &Watched) -> Result<Witness, String> {
         let streams = (0..CONNECTIONS).map(|_| watched.connect());
         let mut streams: Vec<_> = streams
@@ -52,7 +52,10 @@ impl Witness {
         })
     }
 
-    /// Returns when it was answered in so many further rounds. Errors: it was not.
+    /// Returns after this many further rounds were answered.
+    ///
+    /// # Errors
+    /// They were not answered in time.
     pub fn progress(&mut self, rounds: u64) -> Result<(), String> {
         let goal = self.shared.rounds.load(Ordering::Relaxed) + rounds;
         until("others are served", || {
@@ -64,7 +67,7 @@ impl Witness {
         })
     }
 
-    /// Ends it. How often all its connections were answered.
+    /// Stops it. Returns the number of rounds that were answered on all connections.
     pub fn finish(mut self) -> Result<u64, String> {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.end()?;
@@ -80,7 +83,7 @@ impl Witness {
     }
 }
 
-/// Stores something and asks for it. It may have been evicted, but never be another.
+/// Stores an item and gets it. It may have been evicted, but must never be another.
 fn round(stream: &mut BufReader<TcpStream>, i: usize, nth: u64) -> Result<(), String> {
     let len = if nth % LONG_EVERY == LONG_EVERY - 1 {
         LONG_BYTES
@@ -130,7 +133,7 @@ fn expect(
 
 impl Drop for Witness {
     fn drop(&mut self) {
-        // After a failure: nobody waits for an answer that may never come.
+        // After a failure: do not wait for an answer that may never come.
         self.shared.stop.store(true, Ordering::Relaxed);
     }
 }

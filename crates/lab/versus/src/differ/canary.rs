@@ -1,15 +1,15 @@
-//! Mistakes on purpose: what one side says is changed before it is compared, and that must be noticed.
+//! Planted mistakes: one side's answers are changed before the comparison, which must notice.
 
-/// A mistake.
+/// A planted mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Canary {
-    /// Its name.
+    /// Name of the mistake.
     pub name: &'static str,
     find: &'static [u8],
     put: &'static [u8],
 }
 
-/// All of them, each a change of the first place in each batch where it fits.
+/// All mistakes; each changes the first place in each batch where it fits.
 pub const CANARIES: &[Canary] = &[
     canary(
         "a store that is refused",
@@ -34,7 +34,7 @@ const fn canary(name: &'static str, find: &'static [u8], put: &'static [u8]) -> 
 }
 
 impl Canary {
-    /// Makes the mistake in a batch's answers, if they have a place for it.
+    /// Applies the mistake to a batch's answers, if they have a place for it.
     pub fn sing(&self, answers: &mut Vec<u8>) {
         let place = answers
             .windows(self.find.len())

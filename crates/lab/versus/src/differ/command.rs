@@ -1,4 +1,4 @@
-//! What a stream is made of, independent of the server: keys and versions are put in when it is sent.
+//! Commands of a stream, independent of the server: keys and versions are inserted when it is sent.
 
 use super::reply::WireKey;
 use std::collections::BTreeMap;
@@ -9,76 +9,76 @@ use std::fmt;
 pub enum Piece {
     /// These bytes.
     Text(Vec<u8>),
-    /// The key of this number.
+    /// The key with this number.
     Key(u8),
-    /// The same, as bytes that no text could carry, in base64.
+    /// The key with this number as binary bytes, in base64.
     Key64(u8),
-    /// The text, and behind it the version that the key was last seen to have.
+    /// The text followed by the last known version of the key.
     Cas(&'static str, u8),
-    /// The same of a key in base64.
+    /// The text followed by the last known version of the base64 key.
     Cas64(&'static str, u8),
 }
 
-/// A command: a line, and perhaps a body behind it.
+/// A command: a line, optionally with a body.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Command {
-    /// Its words.
+    /// Words of the line.
     pub words: Vec<Piece>,
-    /// What is between words.
+    /// Separator of the words.
     pub gap: &'static str,
-    /// What ends the line.
+    /// Line end.
     pub ending: &'static str,
-    /// The bytes behind the line, which `\r\n` follows.
+    /// Bytes after the line, followed by `\r\n`.
     pub body: Option<Vec<u8>>,
 }
 
-/// A command, or where a batch ends: then all answers are awaited.
+/// A command, or the end of a batch, where all answers are awaited.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Element {
-    /// Sent with others.
+    /// A command, sent with others.
     Command(Command),
-    /// Answers are awaited and compared.
+    /// End of a batch: answers are awaited and compared.
     End(End),
 }
 
-/// How the batch that ends here is sent.
+/// How to send a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct End {
-    /// Where it is cut into pieces.
+    /// Seed of the cuts into pieces.
     pub cut: u32,
-    /// On which of a stream's connections it goes.
+    /// Index of the stream's connection to use.
     pub connection: u8,
-    /// With `quit` behind it: the connection must end; a new one follows.
+    /// Whether `quit` follows: the connection must end, and a new one is made.
     pub quits: bool,
 }
 
-/// Connections of a stream to each server.
+/// Connections per stream to each server.
 pub const CONNECTIONS: usize = 3;
 
 impl Element {
-    /// Whether it counts.
+    /// Whether it is a command.
     pub fn is_command(&self) -> bool {
         matches!(self, Element::Command(_))
     }
 }
 
-/// What puts keys and versions in.
+/// Inserts keys and versions.
 #[derive(Clone, Default, Debug)]
 pub struct Names {
-    /// Begins every key, so that no two plays share one.
+    /// Prefix of every key, so that no two plays share one.
     pub prefix: String,
-    /// Versions last seen, by key.
+    /// Last known versions, by key.
     pub cas: BTreeMap<WireKey, u64>,
 }
 
-/// A version that no server gives.
+/// A version that no server assigns.
 pub const NO_CAS: u64 = 1 << 63;
-/// Of these numbers keys are as long as they may be, and one byte longer.
+/// Key numbers from here on have the maximum length, and one byte more.
 pub const LONGEST: u8 = 10;
 pub const TOO_LONG: u8 = 11;
 
 impl Names {
-    /// The key of a number.
+    /// The key with this number.
     pub fn key(&self, number: u8) -> Vec<u8> {
         let mut key = format!("{}k{number}", self.prefix).into_bytes();
         match number {
@@ -109,7 +109,7 @@ impl Names {
         let mut key = self.prefix.clone().into_bytes();
         key.extend_from_slice(&[0, b' ', b'\n', 0xff, number]);
         match number {
-            // In base64 they have 248 and 252 bytes.
+            // In base64 these have 248 and 252 bytes.
             LONGEST => key.resize(186, 0xfe),
             TOO_LONG => key.resize(187, 0xfe),
             _ => {}
@@ -119,7 +119,7 @@ impl Names {
         text
     }
 
-    /// The bytes of a command.
+    /// Appends the bytes of a command.
     pub fn render(&self, command: &Command, out: &mut Vec<u8>) {
         for (nth, word) in command.words.iter().enumerate() {
             if nth > 0 {
@@ -136,7 +136,7 @@ impl Names {
 }
 
 impl fmt::Display for Command {
-    /// Keys begin with `_`. A version is shown as the key it belongs to, because each server counts its own.
+    /// Keys begin with `_`. A version is shown as its key, because each server counts its own.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = Names {
             prefix: "_".to_string(),

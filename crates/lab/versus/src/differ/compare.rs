@@ -1,19 +1,19 @@
-//! Whether two servers said the same.
+//! Comparison of two servers' answers.
 
 use super::reply::{self, Reply, Token, WireKey};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A difference that is meant to be.
+/// A permitted difference.
 #[derive(Clone, Copy, Debug)]
 pub struct Difference {
-    /// What differs.
+    /// What may differ.
     pub what: &'static str,
-    /// Why it may.
+    /// Reason for the difference.
     pub why: &'static str,
 }
 
-/// All of them; whatever else differs is a fault.
+/// All permitted differences; any other is a bug.
 pub const DIFFERENCES: &[Difference] = &[
     Difference {
         what: "versions (CAS) are other numbers",
@@ -57,7 +57,7 @@ pub const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         what: "numbers are not counted and read in one batch",
-        why: "memcached counts in place, or in a new item, by whether somebody is just being sent the old one, or its LRU thread has it; so it runs without that thread",
+        why: "memcached counts in place, or in a new item, depending on whether the old one is being sent, or its LRU thread has it; so it runs without that thread",
     },
     Difference {
         what: "T of ma is drawn with numbers that fall",
@@ -65,7 +65,7 @@ pub const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         what: "E, x (of ms, md, ma) are not drawn",
-        why: "memcached 1.6.18 does not know them; newer ones do, and drover has its own tests of them",
+        why: "memcached 1.6.18 does not know them; newer versions do, and drover has its own tests",
     },
     Difference {
         what: "times to live of a few seconds are not drawn",
@@ -77,7 +77,7 @@ pub const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         what: "lines without an end that are no get or gets are shorter than 2 KiB",
-        why: "memcached hangs up on longer ones without a word, drover at 16 KiB and says why",
+        why: "memcached closes the connection on longer ones without a reply; drover does at 16 KiB, with a reason",
     },
     Difference {
         what: "cache_memlimit is drawn with the size that both have",
@@ -89,19 +89,19 @@ pub const DIFFERENCES: &[Difference] = &[
     },
 ];
 
-/// Which numbers stand for the same on the two sides.
+/// Mapping between corresponding numbers of the two sides.
 #[derive(Clone, Default, Debug)]
 pub struct Relation {
-    /// Until a moment, the left one may show so many seconds more.
+    /// Extra seconds that the left server may show for times until a fixed moment.
     late_s: i64,
-    /// Versions.
+    /// Versions of the left server, mapped to the right one's.
     left: BTreeMap<u64, u64>,
-    /// By key, too.
+    /// Versions of the left server, by key and version of the right one.
     right: BTreeMap<(WireKey, u64), u64>,
 }
 
 impl Relation {
-    /// Of two servers of which memcached shows up to `late_s` seconds more until a moment.
+    /// A relation of two servers, where memcached shows up to `late_s` seconds more until a fixed moment.
     pub fn new(late_s: i64) -> Relation {
         Relation {
             late_s,
@@ -114,20 +114,20 @@ impl Relation {
         *self.left.entry(left).or_insert(right) == right && known
     }
 
-    /// Whether two times left are the same.
+    /// Whether two remaining times correspond.
     fn is_near(&self, left: i64, right: i64, slack_s: i64) -> bool {
         (-slack_s..=self.late_s + slack_s).contains(&(left - right))
     }
 }
 
-/// What the two said where they first differ, in text.
+/// The two answers from where they first differ, as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mismatch {
-    /// One.
+    /// Answer of the left server.
     pub left: String,
-    /// The other.
+    /// Answer of the right server.
     pub right: String,
-    /// Nothing but numbers of seconds differs. A server that gets no processor for some seconds shows that, too.
+    /// Only numbers of seconds differ. A server that gets no processor time for some seconds causes that, too.
     pub only_seconds: bool,
 }
 
@@ -137,11 +137,11 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// So much of an answer is shown.
+/// Maximum bytes of an answer to show.
 const SHOWN: usize = 240;
 
 impl Mismatch {
-    /// Between two pieces of answers.
+    /// A mismatch between two pieces of answers.
     pub fn new(left: &[u8], right: &[u8]) -> Mismatch {
         let text = |bytes: &[u8]| match bytes {
             b"" => "(nothing)".to_string(),
@@ -160,7 +160,7 @@ impl Mismatch {
     }
 }
 
-/// The first place where the answers differ, modulo [`DIFFERENCES`]; `left` are memcached's.
+/// The first difference between the answers, except [`DIFFERENCES`]; `left` is memcached's.
 pub fn compare(mut left: &[u8], mut right: &[u8], relation: &mut Relation) -> Option<Mismatch> {
     loop {
         match (reply::next(&mut left), reply::next(&mut right)) {
@@ -180,12 +180,12 @@ pub fn compare(mut left: &[u8], mut right: &[u8], relation: &mut Relation) -> Op
     }
 }
 
-/// No number of seconds.
+/// A value that is not a number of seconds.
 const FOR_EVER: i64 = -1;
-/// Two clocks of whole seconds differ by so much.
+/// Difference between two clocks of whole seconds.
 const SLACK_S: i64 = 1;
 
-/// Whether two answers mean the same, if clocks may differ by `slack_s`.
+/// Whether two answers are equivalent, if clocks may differ by `slack_s`.
 fn same(left: &Reply<'_>, right: &Reply<'_>, relation: &mut Relation, slack_s: i64) -> bool {
     left.tokens.len() == right.tokens.len()
         && left.tokens.iter().zip(&right.tokens).all(|(a, b)| match (a, b) {
@@ -200,7 +200,8 @@ fn same(left: &Reply<'_>, right: &Reply<'_>, relation: &mut Relation, slack_s: i
         })
 }
 
-/// Times left of `me`, whatever their signs, may be off by `slack_s`; -1 may be one second if the other is that near.
+/// Whether remaining times of `me` correspond: signs are ignored, they may differ by `slack_s`, and -1 may be one
+/// second if the other time is that near.
 fn left_alike(a: i64, b: i64, relation: &Relation, slack_s: i64) -> bool {
     match (a, b) {
         (FOR_EVER, few) | (few, FOR_EVER) => (FOR_EVER..=1 + SLACK_S).contains(&few),
@@ -262,7 +263,7 @@ mod tests {
         assert!(!differ("ME k la=9\r\n", "ME k la=0\r\n") && differ("ME k la=0\r\n", "ME k la=2\r\n"));
     }
 
-    /// Two items on two cores, whose versions are by chance the same number.
+    /// Two items on two cores whose versions happen to be the same number.
     #[test]
     fn a_key_in_base64_is_another_one_than_the_same_letters() {
         assert!(!differ(

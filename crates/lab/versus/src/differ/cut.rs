@@ -1,20 +1,20 @@
-//! Where a batch is cut: drawn, so that it is cut there again when the batch is sent again.
+//! Cuts of a batch into pieces, from a seed, so that a batch sent again is cut in the same places.
 
 use drover_base::Rng;
 
-/// Lengths of the pieces of a batch, one after another.
+/// Lengths of the pieces of a batch, in order.
 #[derive(Clone, Debug)]
 pub struct Cuts {
     rng: Rng,
     longest: u64,
 }
 
-/// A long batch is cut into not many more pieces than this.
+/// Approximate maximum number of pieces of a long batch.
 const PIECES: u64 = 400;
 
 impl Cuts {
-    /// The pieces that `seed` stands for, of a batch of `len` bytes: some a few bytes long, some of a packet's length, most
-    /// as long as what servers read at once.
+    /// The pieces for `seed` of a batch of `len` bytes: some a few bytes long, some of a packet's length, most as long
+    /// as one read of a server.
     pub fn new(seed: u32, len: usize) -> Cuts {
         let mut rng = Rng::new(u64::from(seed), 0, 0x5917);
         let longest = match rng.below(6) {

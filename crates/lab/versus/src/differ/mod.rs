@@ -1,9 +1,9 @@
-//! The same commands to two servers at once, and a look at every byte of both answers.
+//! Sends the same commands to two servers and compares every byte of the answers.
 //!
-//! A *stream* is some thousand commands over a few keys of its own, drawn from a seed, sent in *batches*: what a batch
-//! learns (versions of items) the next one uses. A batch goes over one of several connections, cut into pieces at drawn
-//! places, and each piece is read before the next one is sent ([`Pair::is_exact`]): a replay is the same to its byte. Where the answers differ, the stream is shrunk to the few commands
-//! that still make them differ.
+//! A *stream* is some thousand commands over a few keys of its own, drawn from a seed, sent in *batches*: a batch uses
+//! what earlier ones learned (versions of items). A batch is sent over one of several connections, cut into pieces at
+//! drawn places, and the server reads each piece before the next one is sent ([`Pair::is_exact`]), so a replay is exact
+//! to the byte. If the answers differ, the stream is shrunk to the few commands that still cause a difference.
 
 mod canary;
 mod command;
@@ -23,49 +23,49 @@ pub use draw::stream;
 pub use session::{Pair, Sides};
 pub use shrink::shrink;
 
-/// What to do.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What everything is drawn from.
+    /// Seed of everything.
     pub seed: u64,
-    /// The first stream, and how many.
+    /// Number of the first stream.
     pub first: u64,
-    /// Streams.
+    /// Number of streams.
     pub streams: u64,
-    /// Commands in each.
+    /// Commands per stream.
     pub commands: usize,
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Commands sent to each server.
     pub commands: u64,
     /// Bytes of answers compared.
     pub bytes: u64,
-    /// Each piece of a batch was read before the next one was sent, so that a stream sent again is the same to its byte.
+    /// The servers read each piece of a batch before the next one was sent, so that a replay is exact to the byte.
     pub exact: bool,
-    /// The stream whose answers differed, if one did: further ones are not tried.
+    /// The stream with different answers, if there was one: later ones are not tried.
     pub found: Option<Found>,
 }
 
-/// A difference.
+/// A difference between the answers.
 #[derive(Debug)]
 pub struct Found {
-    /// In which stream.
+    /// Number of the stream.
     pub stream: u64,
-    /// What the two said.
+    /// The two answers.
     pub mismatch: Mismatch,
     /// The commands of the stream.
     pub elements: Vec<Element>,
 }
 
 impl Found {
-    /// The fewest commands that still show a difference, and that difference.
+    /// Shrinks the stream; returns the fewest commands that still show a difference, and that difference.
     ///
     /// # Cost
     ///
-    /// Plays up to about a thousand shorter and shorter streams: minutes, so report what was found before.
+    /// Plays up to about a thousand ever shorter streams, which takes minutes: report the difference before.
     ///
     /// # Errors
     ///
@@ -77,11 +77,11 @@ impl Found {
     }
 }
 
-/// A stream in which nothing but seconds differ is played so often before that counts.
+/// Number of plays that must all differ before a difference of seconds counts.
 const PLAYS_OF_SECONDS: usize = 4;
 
-/// Whether a difference counts: one of seconds must be there in every play, because a busy machine may keep a server
-/// waiting for seconds now and then.
+/// Whether a difference counts: one of seconds must occur in every play, because on a busy machine a server may have to
+/// wait for seconds.
 fn is_lasting(sides: &Sides, elements: &[Element], mismatch: &Mismatch) -> std::io::Result<bool> {
     if !mismatch.only_seconds {
         return Ok(true);
@@ -94,7 +94,10 @@ fn is_lasting(sides: &Sides, elements: &[Element], mismatch: &Mismatch) -> std::
     Ok(true)
 }
 
-/// Sends streams until one makes the servers differ. Errors: a server cannot be reached.
+/// Sends streams until the answers differ.
+///
+/// # Errors
+/// A server cannot be reached.
 pub fn run(sides: &Sides, options: &Options) -> std::io::Result<Report> {
     let mut report = Report::default();
     let left_s = prepare::prepare(sides.left)?;

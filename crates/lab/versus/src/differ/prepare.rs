@@ -1,18 +1,18 @@
-//! What is done to a fresh server before its first stream.
+//! Preparation of a fresh server before its first stream.
 
 use std::io::{self, BufRead, BufReader, Error, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// Lengths, counts and `C1` are drawn up to this number, and a spoilt command may compare one of them with a version.
+/// Maximum of drawn lengths, counts and `C1`; a spoilt command may compare one of them with a version.
 pub const NUMBER_MAX: usize = 1000;
-/// So many items leave every core of a server with a few cores beyond [`NUMBER_MAX`].
+/// Number of items after which every core of a server with a few cores has versions beyond [`NUMBER_MAX`].
 const ITEMS: usize = 8 * NUMBER_MAX;
-/// In May 2033: a moment, and no number of seconds.
+/// In May 2033: an absolute time, not a number of seconds.
 const MOMENT_UNIX_S: u64 = 2_000_000_000;
 
 /// Stores so many items that no later item of this server has a version up to [`NUMBER_MAX`]: on a fresh server such a
-/// number is the version of an item by chance, and of another item on each server. Returns how many seconds are left
-/// until a fixed moment by the server's clock.
+/// number could be an item's version by chance, of different items on the two servers. Returns the seconds until a
+/// fixed moment by the server's clock.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
-//! Answers cut into tokens, so far as their meaning matters to a comparison.
+//! Splits answers into tokens, as far as the comparison needs their meaning.
 
-/// A piece of an answer.
+/// A token of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Token<'a> {
     /// Bytes that must be the same.
@@ -13,33 +13,32 @@ pub enum Token<'a> {
     Idle(i64),
     /// A time to live as `me` shows it: -1 is for ever, other times are negative in memcached 1.6.18, positive in newer ones.
     Left(i64),
-    /// Nothing that two servers need have in common.
+    /// A value that may differ between servers.
     Specific,
 }
 
-/// The key of an item as it is written on a line. Plain text and base64 name two different items, even if they have the
-/// same letters.
+/// The key of an item as written on a line. Plain text and base64 with the same letters name different items.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct WireKey {
-    /// Its letters.
+    /// Letters of the key.
     pub text: Vec<u8>,
-    /// They are base64 of the item's key: flag `b`.
+    /// The letters are base64 of the item's key: flag `b`.
     pub base64: bool,
 }
 
-/// One answer: where it lies in what was received, and its tokens.
+/// One answer: its bytes and its tokens.
 #[derive(Clone, Debug)]
 pub struct Reply<'a> {
-    /// All its bytes.
+    /// All bytes of the answer.
     pub bytes: &'a [u8],
-    /// Its line, word by word, and its body.
+    /// Tokens of the line, word by word, and of the body.
     pub tokens: Vec<Token<'a>>,
-    /// The key it names, if it does.
+    /// The key in the answer, if there is one.
     pub key: Option<WireKey>,
 }
 
 impl Reply<'_> {
-    /// The version that it tells.
+    /// The version in the answer, if there is one.
     pub fn cas(&self) -> Option<u64> {
         self.tokens.iter().find_map(|token| match token {
             Token::Cas(cas) => Some(*cas),
@@ -48,7 +47,7 @@ impl Reply<'_> {
     }
 }
 
-/// Takes the next answer off `bytes`; what is no whole line is one answer.
+/// Takes the next answer off `bytes`; an incomplete line counts as one answer.
 pub fn next<'a>(bytes: &mut &'a [u8]) -> Option<Reply<'a>> {
     if bytes.is_empty() {
         return None;
@@ -74,7 +73,7 @@ pub fn next<'a>(bytes: &mut &'a [u8]) -> Option<Reply<'a>> {
     })
 }
 
-/// How long the body is that follows.
+/// Length of the body that follows.
 fn body_len(words: &[&[u8]]) -> Option<usize> {
     match (words[0], words.len()) {
         (b"VALUE", 4..) => number(words[3]),
@@ -125,7 +124,7 @@ fn flag(word: &[u8]) -> Token<'_> {
     }
 }
 
-/// `me` shows an item as it lies in memory.
+/// Token of a field of `me`, which shows an item as in memory.
 fn debug_field(word: &[u8]) -> Token<'_> {
     let text = std::str::from_utf8(word).unwrap_or_default();
     match text.split_once('=') {

@@ -1,4 +1,4 @@
-//! Two servers that are told the same, each over some connections.
+//! Two servers that receive the same commands, each over several connections.
 
 use super::canary::Canary;
 use super::command::{CONNECTIONS, Element, End, Names};
@@ -11,16 +11,16 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Who is compared.
+/// The servers to compare.
 #[derive(Clone, Debug)]
 pub struct Sides {
-    /// One server.
+    /// Address of the left server, memcached.
     pub left: SocketAddr,
-    /// The other.
+    /// Address of the right server.
     pub right: SocketAddr,
-    /// A mistake to make in what the right one says.
+    /// Planted mistake in the right server's answers.
     pub canary: Option<Canary>,
-    /// So many seconds after its start the left one, memcached, began to count: see the differences.
+    /// Seconds between the left server's start and the start of its clock: see the differences.
     pub late_s: i64,
 }
 
@@ -30,7 +30,7 @@ pub struct Pair {
     left: Side,
     right: Side,
     relation: Relation,
-    /// None: this kernel does not tell.
+    /// `None`: this kernel does not report unread bytes.
     unread: Option<Unread>,
     bytes: u64,
     silence: Timespec,
@@ -39,7 +39,7 @@ pub struct Pair {
 struct Side {
     address: SocketAddr,
     streams: Vec<TcpStream>,
-    /// The one in use.
+    /// Index of the connection in use.
     on: usize,
     names: Names,
     out: Vec<u8>,
@@ -48,23 +48,23 @@ struct Side {
     closed: bool,
 }
 
-/// A server that says nothing for so long has left something unanswered. Long, because on a busy machine a server may
-/// get no processor for many seconds.
+/// Time without answer after which a server counts as silent, seconds. Long, because on a busy machine a server may get
+/// no processor time for many seconds.
 const SILENCE_SECONDS: i64 = 60;
-/// The same while a stream is shrunk, which waits for a thousand such answers.
+/// The same time while a stream is shrunk, which waits for a thousand such silences.
 const SILENCE_SECONDS_SHRINKING: i64 = 5;
-/// So many `mn` end a batch: more than a body that lacks bytes can swallow.
+/// Number of `mn` that end a batch: more than a body that lacks bytes can swallow.
 const SYNCS: usize = 4;
-/// Looks at what a server has not read, before others may use the core in between.
+/// Checks for unread bytes before the core is yielded.
 const LOOKS: usize = 4;
-/// After so many it is not going to be read: seconds, at some microseconds each.
+/// Checks after which the bytes count as never read: seconds in all, at some microseconds each.
 const LOOKS_MAX: usize = 2_000_000;
 
-/// Plays of this process; no two share keys.
+/// Number of plays of this process; no two share keys.
 static PLAYS: AtomicU64 = AtomicU64::new(0);
 
 impl Pair {
-    /// Connects to both, in order to shrink a stream that is known to differ.
+    /// Connects to both, to shrink a stream that is known to differ.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl Pair {
     /// Connects to both.
     pub fn connect(sides: &Sides) -> io::Result<Pair> {
         let nth = PLAYS.fetch_add(1, Ordering::Relaxed);
-        // No flag begins with `z`: so a key that stands where a flag should means the same in every process.
+        // No flag begins with `z`, so a key in place of a flag means the same in every process.
         let prefix = format!("z{:03x}{nth:06x}", std::process::id() & 0xfff);
         let left = Side::connect(sides.left, &prefix)?;
         let unread = Unread::new()
@@ -98,17 +98,17 @@ impl Pair {
         })
     }
 
-    /// Bytes of answers compared so far, of one side.
+    /// Bytes of answers compared so far, on one side.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether each piece is read before the next one is sent.
+    /// Whether the servers read each piece before the next one is sent.
     pub fn is_exact(&self) -> bool {
         self.unread.is_some()
     }
 
-    /// Sends everything, batch by batch; the first difference.
+    /// Sends everything, batch by batch; returns the first difference.
     pub fn play(&mut self, elements: &[Element]) -> io::Result<Option<Mismatch>> {
         for batch in elements.split_inclusive(|element| matches!(element, Element::End(_))) {
             let how = match batch.last() {
@@ -148,12 +148,12 @@ impl Pair {
         None
     }
 
-    /// Sends and receives on both until both have said `end`, have closed, or stay silent.
+    /// Sends and receives on both until both have answered `end`, have closed, or stay silent.
     fn exchange(&mut self, mut cuts: Cuts, end: &[u8]) -> io::Result<()> {
         while self.left.has_unsent() || self.right.has_unsent() {
             let piece = cuts.next();
             let (left, right) = (&mut self.left, &mut self.right);
-            // Both work on it at the same time.
+            // Both servers work at the same time.
             if !(left.push(piece, &self.silence)? && right.push(piece, &self.silence)?) {
                 return Ok(());
             }
@@ -176,7 +176,7 @@ impl Pair {
     }
 }
 
-/// Waits for whichever side has something left to do; false if nothing came of it.
+/// Waits until some side can make progress; returns false if none does in time.
 fn wait(sides: &[&Side], end: &[u8], silence: &Timespec) -> io::Result<bool> {
     let open = sides.iter().filter(|side| !side.is_done(end));
     let mut fds: Vec<PollFd<'_>> = open.map(|side| side.poll_fd()).collect();
@@ -238,7 +238,7 @@ impl Side {
         PollFd::new(&self.streams[self.on], events)
     }
 
-    /// Sends the next `piece` bytes; receives meanwhile. False: the server takes nothing and says nothing.
+    /// Sends the next `piece` bytes and receives meanwhile. Returns false if the server neither reads nor answers.
     fn push(&mut self, piece: usize, silence: &Timespec) -> io::Result<bool> {
         let end = self.out.len().min(self.sent + piece);
         while self.sent < end && !self.closed {
@@ -257,7 +257,7 @@ impl Side {
         Ok(true)
     }
 
-    /// Waits until everything that was sent has been read. False: it is not, for a long time.
+    /// Waits until the server has read all sent bytes. Returns false if it does not for a long time.
     fn is_read(&mut self, unread: &Unread) -> io::Result<bool> {
         let mut looks = 0;
         loop {
@@ -299,7 +299,7 @@ impl Side {
         self.closed || self.sent == self.out.len() && self.received.ends_with(end)
     }
 
-    /// Remembers the versions that were told.
+    /// Records the versions in the answers.
     fn learn(&mut self) {
         let mut bytes = &self.received[..];
         while let Some(reply) = reply::next(&mut bytes) {

@@ -1,14 +1,14 @@
-//! From a stream that shows a difference to the fewest commands that do.
+//! Shrinks a stream that shows a difference to the fewest commands that do.
 
 use super::command::Element;
 use super::compare::Mismatch;
 use std::io;
 
-/// Tries before what is left is good enough: a difference that comes and goes shrinks badly.
+/// Maximum number of plays: an intermittent difference shrinks badly.
 const PLAYS_MAX: usize = 1000;
 
-/// Takes out commands that are not needed, in ever smaller pieces, as long as `play` still finds some difference. Where
-/// batches end stays, because some things must not stand in one batch; batches without commands go at last.
+/// Removes unneeded commands, in ever smaller pieces, as long as `play` still finds a difference. Ends of batches stay,
+/// because some commands must not share a batch; empty batches are removed at the end.
 pub fn shrink(
     elements: Vec<Element>,
     mismatch: Mismatch,
@@ -37,7 +37,7 @@ pub fn shrink(
                 },
             };
         }
-        // With single ones gone, others may have become needless.
+        // After removals of single commands, others may have become unneeded.
         if piece > 1 || kept.len() == before || plays == PLAYS_MAX {
             piece /= 2;
         }

@@ -1,7 +1,7 @@
-//! How many bytes a server has not read yet: so each piece of a stream is read before the next one is sent, and what a
-//! server sees at once is what was drawn, not what two processes happened to do.
+//! Number of bytes that a server has not read yet. With it, each piece of a stream is read before the next one is sent,
+//! so the drawn cuts determine a server's reads, not the scheduling of two processes.
 //!
-//! The kernel's diagnosis of sockets tells it, [linux uapi/linux/inet_diag.h]: of one connection, for a few microseconds.
+//! The kernel's socket diagnosis reports it, [linux uapi/linux/inet_diag.h]: for one connection, in a few microseconds.
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 use std::io;
@@ -10,22 +10,26 @@ use std::os::fd::OwnedFd;
 
 /// Header of a netlink message: length, type, flags, number, sender.
 const HEADER_BYTES: usize = 16;
-/// `SOCK_DIAG_BY_FAMILY`, and what says that something went wrong.
+/// `SOCK_DIAG_BY_FAMILY`.
 const BY_FAMILY: u16 = 20;
 const NLMSG_ERROR: u16 = 2;
 const NLM_F_REQUEST: u16 = 1;
 const TCP: u8 = 6;
-/// Family, state, timer, retransmissions, and a socket's names: then come expiry and bytes to be read.
+/// Offset of the expiry and of the unread bytes after it: family, state, timer, retransmissions and a socket's names
+/// precede them.
 const EXPIRES_AT: usize = HEADER_BYTES + 4 + 48;
 
-/// Asks the kernel about sockets of this machine.
+/// Queries the kernel about sockets of this machine.
 #[derive(Debug)]
 pub struct Unread {
     netlink: OwnedFd,
 }
 
 impl Unread {
-    /// Errors: this kernel answers no such questions.
+    /// Opens the query socket.
+    ///
+    /// # Errors
+    /// This kernel does not support such queries.
     pub fn new() -> io::Result<Unread> {
         let netlink = rustix::net::socket_with(
             AddressFamily::NETLINK,
@@ -36,10 +40,12 @@ impl Unread {
         Ok(Unread { netlink })
     }
 
-    /// Bytes sent on `ours` that wait to be read at its other end, which is on this machine. None: the other end is gone.
-    /// Errors: the kernel gives no answer.
+    /// Bytes sent on `ours` that its peer, on this machine, has not read. `None`: the peer is gone.
+    ///
+    /// # Errors
+    /// The kernel gives no answer.
     pub fn bytes(&self, ours: &TcpStream) -> io::Result<Option<u32>> {
-        // What was hung up on has no other end any more.
+        // A closed connection has no peer any more.
         let Ok(there) = ours.peer_addr() else {
             return Ok(None);
         };
@@ -58,14 +64,16 @@ impl Unread {
             (Some(NLMSG_ERROR), _, Some(errno)) => {
                 Err(io::Error::from_raw_os_error(errno.wrapping_neg() as i32))
             }
-            _ => Err(io::Error::other("an answer about sockets that makes no sense")),
+            _ => Err(io::Error::other(
+                "malformed reply from the kernel's socket diagnosis",
+            )),
         }
     }
 }
 
 const ENOENT: i32 = 2;
 
-/// The question about the connection between `here` and `there`, seen from `here`.
+/// The query for the connection between `here` and `there`, seen from `here`.
 fn question(here: SocketAddr, there: SocketAddr) -> [u8; 72] {
     const AF_INET: u8 = 2;
     const AF_INET6: u8 = 10;
@@ -76,7 +84,7 @@ fn question(here: SocketAddr, there: SocketAddr) -> [u8; 72] {
     let body = &mut bytes[HEADER_BYTES..];
     body[0] = if here.is_ipv4() { AF_INET } else { AF_INET6 };
     body[1] = TCP;
-    // In any state.
+    // All states.
     body[4..8].copy_from_slice(&u32::MAX.to_ne_bytes());
     body[8..10].copy_from_slice(&here.port().to_be_bytes());
     body[10..12].copy_from_slice(&there.port().to_be_bytes());
@@ -86,7 +94,7 @@ fn question(here: SocketAddr, there: SocketAddr) -> [u8; 72] {
             IpAddr::V6(v6) => body[at..at + 16].copy_from_slice(&v6.octets()),
         }
     }
-    // Whatever its cookie.
+    // Any cookie.
     body[48..56].copy_from_slice(&u64::MAX.to_ne_bytes());
     bytes
 }
@@ -103,7 +111,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let mut ours = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
         let (mut theirs, _) = listener.accept().expect("ours");
-        // Some kernels are built without it.
+        // Some kernels lack this feature.
         let Ok(before) = unread.bytes(&ours) else { return };
         assert_eq!(before, Some(0));
         ours.write_all(b"seven..").expect("there is space");

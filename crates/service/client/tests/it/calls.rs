@@ -1,5 +1,5 @@
-//! The clients that wait: blocking, async, and the one with a thread of its own, against the real server over
-//! shared memory. Every wait is bounded by the client's own deadline.
+//! The waiting clients (blocking, async, own thread) against the real server over shared memory. The client's own
+//! deadline bounds every wait.
 
 use drover_base::Ns;
 use drover_client::{AsyncClient, Client, ClientThread, Connected};
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 
 const PATIENCE: Ns = Ns::from_s(30);
 
-/// A server that can be taken away.
+/// A server that a test can stop.
 #[derive(Clone)]
 struct TestServer(Arc<Mutex<Option<Server<Shm>>>>);
 
@@ -200,7 +200,7 @@ fn futures_of_one_thread() {
     );
 }
 
-/// A future that is dropped leaves its operation to end alone; its place is used again.
+/// A dropped future leaves its operation to finish alone; its cell is used again.
 #[test]
 fn dropped_futures_do_no_harm() {
     let client = TestServer::new().asynchronous();
@@ -248,7 +248,7 @@ fn handles_for_any_thread() {
     assert_eq!(handle.wait(handle.get(b"k")), Err(CallError::Gone));
 }
 
-/// Its thread sleeps while an operation waits for a server that does not come: a core is not warmed for seconds.
+/// The client's thread sleeps while an operation waits for a dead server, instead of polling for seconds.
 #[test]
 fn a_client_thread_sleeps_while_it_waits() {
     let server = TestServer::new();

@@ -1,4 +1,4 @@
-//! The waiting clients.
+//! Integration tests of the waiting clients.
 
 mod calls;
 mod systems;

@@ -1,4 +1,4 @@
-//! Every system of the table, found by an address: blocking, async, and with a thread of its own.
+//! Every system of the table, reached by address: blocking, async, and with its own thread.
 
 use drover_client::{AsyncClient, CallError, Client, ClientThread, Error, Options, SubmitError};
 use drover_kv::{Capacity, Service, Sizes, SystemJob};
@@ -6,7 +6,7 @@ use drover_rt::control::ControlListener;
 use drover_systems::System;
 use drover_verbs_shm::{Shm, ShmDevice};
 
-/// A small service of a system at a Unix socket of its own.
+/// A small server of one system at its own Unix socket.
 struct Start(String);
 
 impl SystemJob for Start {

@@ -1,4 +1,4 @@
-//! `incr` and `decr`, and what `ma` shares with them: numbers in values.
+//! `incr`, `decr` and the numeric part of `ma`.
 
 use super::answer;
 use crate::Executor;
@@ -8,40 +8,40 @@ use drover_base::Cpu;
 use drover_net::Output;
 use drover_store::{ExtraOutcome, ExtraPut, ItemRef, Key};
 
-/// A number, and what is before it, stands in so many bytes of a value; the rest may be anything behind a space.
+/// A number and everything before it lies in the first bytes of a value; anything may follow after a space.
 const NUMBER_BYTES_MAX: usize = 512;
-/// Longer values are no numbers whatever they begin with: memcached holds them in pieces.
+/// Longer values are never numbers: memcached holds them in pieces.
 const VALUE_BYTES_MAX: usize = 512 << 10;
 const SPACES: &[u8; 4096] = &[b' '; 4096];
 
 pub(super) const NON_NUMERIC: &[u8] = b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
 
-/// What became of an addition.
+/// Result of an addition.
 pub(super) enum Sum {
-    /// The number is now this.
+    /// The addition was done.
     Done {
         value: u64,
         cas: u64,
         expire_s: u32,
     },
     Absent,
-    /// The CAS is another.
+    /// The item has another CAS.
     Exists,
     NonNumeric,
     NoMemory,
 }
 
-/// What to add to what.
+/// Operands of an addition.
 pub(super) struct Delta {
     pub(super) by: u64,
     pub(super) up: bool,
-    /// 0: whatever it is.
+    /// CAS that the item must have; 0: any.
     pub(super) if_cas: u64,
-    /// `None`: a new one.
+    /// CAS to give the item; `None`: a new one.
     pub(super) new_cas: Option<u64>,
 }
 
-/// What an item was like before.
+/// The item before the addition.
 struct Before {
     number: Option<u64>,
     value_len: usize,
@@ -101,10 +101,10 @@ impl<C: Cpu> Executor<'_, C> {
         }
     }
 
-    /// Adds to the number under `key`, wrapping at 64 bits, or subtracts, stopping at 0. The value keeps its length if
-    /// the number is shorter: spaces follow it.
+    /// Adds to the number under `key`, wrapping at 64 bits, or subtracts, stopping at 0. If the new number is shorter,
+    /// spaces pad the value to its old length.
     pub(super) fn add(&mut self, key: Key<'_>, delta: &Delta) -> Sum {
-        // Not a GET: it counts as none.
+        // Not a GET: hit and miss counters stay as they are.
         let mut before = None;
         self.partition.mark(self.cpu, key, self.now_s, |item| {
             before = Some(Before::of(item));
@@ -153,7 +153,7 @@ impl<C: Cpu> Executor<'_, C> {
         }
     }
 
-    /// A short number in a long value.
+    /// Pads a short number to the length of a long value.
     #[cold]
     fn store_long(&mut self, key: Key<'_>, before: &Before, text: &[u8], delta: &Delta) -> ExtraOutcome {
         const PIECES: usize = VALUE_BYTES_MAX.div_ceil(SPACES.len());
@@ -172,7 +172,7 @@ impl<C: Cpu> Executor<'_, C> {
             value,
             expire_s: before.expire_s,
             flags: before.flags,
-            // In place all marks stay; a longer one is a new item.
+            // An update in place keeps all marks; a longer value becomes a new item.
             keep: value[0].len() <= before.value_len,
             cas: self.server.new_cas(delta.new_cas),
             ..ExtraPut::default()

@@ -1,4 +1,4 @@
-//! `get`, `gets`, `gat`, `gats`: one key of them.
+//! `get`, `gets`, `gat`, `gats` for one key.
 
 use super::notify;
 use crate::Executor;
@@ -10,7 +10,7 @@ use drover_base::Cpu;
 use drover_net::Output;
 use drover_store::{Hint, ItemRef, Key, Mark};
 
-/// Fetches one key and adds `VALUE` and value if it is there, nothing if not.
+/// Fetches one key and appends `VALUE` and the value if the key exists, nothing otherwise.
 #[inline]
 pub(crate) fn fetch<C: Cpu>(
     executor: &mut Executor<'_, C>,

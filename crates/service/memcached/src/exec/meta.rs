@@ -1,4 +1,4 @@
-//! `mg`, `ms`, `md`, `ma`, `me`. What is returned stands in the order in which the request's flags asked for it.
+//! `mg`, `ms`, `md`, `ma`, `me`. Returned flags are in the order of the request's flags.
 
 use super::arithmetic::{Delta, NON_NUMERIC, Sum};
 use super::{NO_MEMORY, notify, reply};
@@ -78,7 +78,7 @@ impl<C: Cpu> Executor<'_, C> {
         }
     }
 
-    /// A status and what was asked to be repeated: opaque and key.
+    /// Appends a status and the flags to repeat: opaque and key.
     fn meta_status(&mut self, status: &[u8], meta: &Meta<'_>, key: &[u8], output: &mut Output) {
         let line = &mut self.core.line;
         line.start(status);
@@ -216,7 +216,7 @@ impl<C: Cpu> Executor<'_, C> {
         }
     }
 
-    /// Stores the initial value of a number that is not there.
+    /// Stores the initial value of a number that does not exist.
     fn meta_vivify_number(&mut self, meta: &Meta<'_>, key: Key<'_>, delta: &Delta, output: &mut Output) {
         let mut text = [0; DIGITS_MAX];
         let text = &mut text[..digits(meta.initial)];
@@ -233,8 +233,8 @@ impl<C: Cpu> Executor<'_, C> {
         }
     }
 
-    /// The answer to `ma` that made the number `value`, with its CAS and expiry so far; sets the expiry that was asked
-    /// for.
+    /// Appends the reply to an `ma` that made the number `value`, with the item's CAS and old expiry; sets the
+    /// requested expiry.
     fn meta_sum(
         &mut self,
         meta: &Meta<'_>,
@@ -263,7 +263,7 @@ impl<C: Cpu> Executor<'_, C> {
         if meta.has(b'v') {
             line.number(value).push(b"\r\n");
         }
-        // A number that was made is always told, whatever q says.
+        // The reply reports a created number, whatever q says.
         if created || !meta.has(b'q') {
             output.push(line.bytes());
         }
@@ -272,7 +272,7 @@ impl<C: Cpu> Executor<'_, C> {
         }
     }
 
-    /// `ME <key> exp= la= cas= fetch= cls= size=`: one class is all there is.
+    /// `ME <key> exp= la= cas= fetch= cls= size=`; the class is always 1.
     fn meta_debug(&mut self, meta: &Meta<'_>, key: Key<'_>, output: &mut Output) {
         let (line, now_s) = (&mut self.core.line, self.now_s);
         line.start(b"ME ");
@@ -309,11 +309,11 @@ impl<C: Cpu> Executor<'_, C> {
     }
 }
 
-/// What must be true for `ms` to store.
+/// Condition under which `ms` stores.
 fn set_condition(meta: &Meta<'_>, compares: bool) -> ExtraCondition {
     match meta.mode {
         b'E' => ExtraCondition::IfAbsent,
-        // 0 is the version of no item, and older than none.
+        // No item has CAS 0, and 0 is older than every CAS.
         _ if compares && meta.has(b'I') && meta.cas != 0 => ExtraCondition::IfCasOrOlder(meta.cas),
         _ if compares => ExtraCondition::IfCas(meta.cas),
         b'A' | b'P' if meta.cas != 0 => ExtraCondition::IfCas(meta.cas),
@@ -327,7 +327,7 @@ fn idle_s(item: ItemRef<'_>, now_s: u32) -> u32 {
     now_s.saturating_sub(item.accessed_s())
 }
 
-/// Flag `t`: seconds that are left, -1 if it lasts for ever.
+/// Flag `t`: seconds left, -1 if the item never expires.
 fn time_left(line: &mut LineBuffer, expire_s: u32, now_s: u32) {
     match expire_s {
         0 => _ = line.push(b" t-1"),
@@ -335,7 +335,7 @@ fn time_left(line: &mut LineBuffer, expire_s: u32, now_s: u32) {
     }
 }
 
-/// Repeats `flag` if it is the opaque or asks for the key.
+/// Repeats `flag` if it is the opaque or the key flag.
 fn repeat(line: &mut LineBuffer, flag: &[u8], meta: &Meta<'_>, key: &[u8]) {
     match flag[0] {
         b'O' => _ = line.push(b" ").push(flag),
@@ -349,7 +349,7 @@ fn repeat(line: &mut LineBuffer, flag: &[u8], meta: &Meta<'_>, key: &[u8]) {
     }
 }
 
-/// `mg` looking at an item.
+/// Writes the reply of `mg` from an item.
 struct View<'a> {
     meta: &'a Meta<'a>,
     key: &'a [u8],
@@ -357,12 +357,12 @@ struct View<'a> {
     expiry_s: u32,
     vivify_s: u32,
     recache_s: u32,
-    /// The item was not there and has been made for this request.
+    /// This request created the item.
     created: bool,
 }
 
 impl View<'_> {
-    /// Writes the answer's line about `item`, as it was before; what then changes about it.
+    /// Writes the reply's line from `item` as it was before the request; returns the changes to make to it.
     #[inline]
     fn look(&mut self, item: ItemRef<'_>, line: &mut LineBuffer) -> Mark {
         let meta = self.meta;
@@ -406,7 +406,7 @@ impl View<'_> {
     }
 }
 
-/// The line, and the value if there is one to tell.
+/// Appends the line, and the value if one is returned.
 #[inline]
 fn write_hit(line: &LineBuffer, item: Option<ItemRef<'_>>, output: &mut Output) {
     let line = line.bytes();

@@ -1,4 +1,4 @@
-//! What requests do to a partition. Everything here is about one key that lives on this core.
+//! Execution of requests on a partition. Every function here works on one key of this core.
 
 mod arithmetic;
 mod fetch;
@@ -18,18 +18,17 @@ use drover_base::{Cpu, KeyHash};
 use drover_net::Output;
 use drover_store::{Hint, Key, Mark};
 
-/// Not enough memory for a value that is not too large: only in store mode, or with a limit that the log is too small
-/// for.
+/// Out of memory for a value within the size limit: only in store mode, or if the limit is too large for the log.
 const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
 
-/// Adds a line.
+/// Appends a line.
 pub(crate) fn reply(output: &mut Output, line: &str) {
     let space = output.space(line.len() + 2);
     space[..line.len()].copy_from_slice(line.as_bytes());
     space[line.len()..].copy_from_slice(b"\r\n");
 }
 
-/// Adds an answer, its line end included, unless none is wanted.
+/// Appends a reply, line end included, unless the request has `noreply`.
 #[inline]
 fn answer(output: &mut Output, noreply: bool, line: &[u8]) {
     if !noreply {
@@ -37,14 +36,14 @@ fn answer(output: &mut Output, noreply: bool, line: &[u8]) {
     }
 }
 
-/// Decodes a key in base64 and calls `with` it. `None`: it is none.
+/// Decodes a base64 key and calls `with` on it. `None`: not valid base64.
 pub(crate) fn with_binary_key<T>(text: &[u8], with: impl FnOnce(&[u8]) -> T) -> Option<T> {
     let mut key = [0; BINARY_BYTES_MAX];
     let len = base64::decode(text, &mut key)?;
     Some(with(&key[..len]))
 }
 
-/// Calls `with` the key of `meta`, decoded. The parser has seen that it can be.
+/// Calls `with` on the decoded key of `meta`. The parser has checked that it decodes.
 pub(crate) fn with_key<T>(meta: &Meta<'_>, with: impl FnOnce(&[u8]) -> T) -> T {
     if !meta.has(b'b') {
         return with(meta.key);
@@ -53,15 +52,15 @@ pub(crate) fn with_key<T>(meta: &Meta<'_>, with: impl FnOnce(&[u8]) -> T) -> T {
 }
 
 impl<C: Cpu> Executor<'_, C> {
-    /// An expiry of a client in seconds since the server's start.
+    /// Converts a client's expiry to seconds since the server's start.
     #[inline]
     pub(crate) fn expire_s(&self, expiry: Expiry) -> u32 {
         expiry.to_server_s(self.now_s, self.server.start_unix_s)
     }
 
-    /// Executes a request about one key, whose hash and hint are given, and adds its reply.
+    /// Executes a request about one key, with its hash and hint, and appends its reply.
     ///
-    /// Requests without a key, and fetches, of which each key is a unit of its own, are somebody else's.
+    /// Other code handles requests without a key, and fetches, whose keys are executed one by one.
     pub(crate) fn execute(&mut self, request: &Request<'_>, hash: KeyHash, hint: Hint, output: &mut Output) {
         fn keyed(hash: KeyHash, bytes: &[u8]) -> Key<'_> {
             Key { hash, bytes }
@@ -91,7 +90,7 @@ impl<C: Cpu> Executor<'_, C> {
         }
     }
 
-    /// After a value that was refused for its length: the value before it must not be taken for it.
+    /// Removes the old value after a new one was refused as too large: clients must not mistake it for the new one.
     pub(crate) fn drop_old(&mut self, key: Key<'_>, drop_old: bool) {
         self.core.counters.store_too_large += 1;
         if drop_old {

@@ -1,11 +1,11 @@
-//! What requests tell those who watch. All of it is cold: nobody watches as a rule.
+//! Notifications to `watch` connections. All code here is cold: connections rarely watch.
 
 use crate::watch::{Shown, Watchers, kind};
 use crate::{Executor, Server};
 use drover_base::Cpu;
 use drover_store::{ExtraOutcome, ExtraPut, Key, Mark};
 
-/// A key was asked for by the connection `cfd`; `bytes` is how long its value was, if it was there.
+/// The connection `cfd` requested a key; `bytes` is the length of its value, if there was one.
 #[cold]
 #[inline(never)]
 pub(super) fn fetched(server: &Server, cfd: u32, key: &[u8], bytes: Option<usize>) {
@@ -32,7 +32,7 @@ pub(super) fn deleted(watchers: &Watchers, cfd: u32, key: &[u8], command: &str) 
 }
 
 impl<C: Cpu> Executor<'_, C> {
-    /// Before a value is stored: memcached looks its key up, and says so.
+    /// Called before a value is stored: memcached looks its key up and reports that.
     #[cold]
     #[inline(never)]
     pub(super) fn tell_lookup(&mut self, key: Key<'_>) {
@@ -44,7 +44,7 @@ impl<C: Cpu> Executor<'_, C> {
         fetched(self.server, self.core.connection, key.bytes, bytes);
     }
 
-    /// After a value was stored, or not, by `command`.
+    /// Called after `command` stored a value or failed to.
     #[cold]
     #[inline(never)]
     pub(super) fn tell_stored(
@@ -78,7 +78,8 @@ impl<C: Cpu> Executor<'_, C> {
 }
 
 impl<C: Cpu> Executor<'_, C> {
-    /// What was asked for changed, or a step begins in which somebody watches: the time, and who went to make space.
+    /// Called when the watched kinds change, or when a step begins while a connection watches: sets the time, and
+    /// reports evicted items.
     #[cold]
     #[inline(never)]
     pub(crate) fn begin_watched_step(&mut self, kinds: u32) {
@@ -100,13 +101,13 @@ impl<C: Cpu> Executor<'_, C> {
         }
     }
 
-    /// Who went to make space since it was last asked.
+    /// Reports the items evicted since the last call.
     #[cold]
     #[inline(never)]
     pub(crate) fn tell_evicted(&mut self) {
         for item in self.partition.take_evicted() {
             if item.expire_s != 0 && item.expire_s <= self.now_s {
-                continue; // Its time was over anyway.
+                continue; // It had expired anyway.
             }
             let fetched = if item.fetched { "yes" } else { "no" };
             let ttl = match item.expire_s {

@@ -29,7 +29,7 @@ impl<C: Cpu> Executor<'_, C> {
             ExtraOutcome::Present { .. } if mode == StoreMode::Cas => b"EXISTS\r\n",
             ExtraOutcome::Absent if mode == StoreMode::Cas => b"NOT_FOUND\r\n",
             ExtraOutcome::Present { .. } | ExtraOutcome::Absent => b"NOT_STORED\r\n",
-            // What grows too long by appending is not stored; memcached says no more about it.
+            // A value that grows too long by appending is not stored; memcached answers only this.
             ExtraOutcome::TooLarge if put.join != Join::Replace => b"NOT_STORED\r\n",
             ExtraOutcome::TooLarge => {
                 self.drop_old(key, mode == StoreMode::Set);
@@ -43,12 +43,12 @@ impl<C: Cpu> Executor<'_, C> {
         answer(output, store.noreply, line);
     }
 
-    /// Stores for the command `name`, and counts what became of it.
+    /// Stores for the command `name`, and counts the outcome.
     pub(super) fn put(&mut self, key: Key<'_>, put: &ExtraPut<'_>, name: &str) -> ExtraOutcome {
         let mut put = *put;
         put.cas = self.server.new_cas(put.cas);
         if !self.server.settings.cas && matches!(put.condition, ExtraCondition::IfCas(_)) {
-            // As memcached: where there are no numbers, any is the right one.
+            // As memcached: with CAS switched off, any CAS matches.
             put.condition = ExtraCondition::IfPresent;
         }
         if self.core.watched & kind::FETCHERS != 0 {
@@ -78,8 +78,8 @@ impl<C: Cpu> Executor<'_, C> {
         outcome
     }
 
-    /// Whether `put` would make the value of the item that is there longer than memcached allows. The item keeps its
-    /// own flags, which count. A condition that does not hold goes before.
+    /// Whether `put` would make the value longer than memcached allows. The item keeps its own flags, which count
+    /// towards its size. An unmet condition takes precedence.
     fn joins_too_much(&mut self, key: Key<'_>, put: &ExtraPut<'_>) -> bool {
         let more: usize = put.value.iter().map(|piece| piece.len()).sum();
         let bytes_max = self.server.settings.item_bytes_max;
@@ -97,7 +97,7 @@ impl<C: Cpu> Executor<'_, C> {
     }
 }
 
-/// The command.
+/// Name of the command.
 fn name(mode: StoreMode) -> &'static str {
     match mode {
         StoreMode::Set => "set",

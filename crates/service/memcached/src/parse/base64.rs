@@ -1,14 +1,14 @@
-//! Keys in base64, as meta commands have them: standard alphabet with padding; other characters are passed over.
+//! Keys in base64, as in meta commands: standard alphabet with padding; other characters are skipped.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The longest binary key: what 250 characters of base64 hold, rounded up.
+/// Maximum bytes of a binary key: 250 characters of base64 decoded, rounded up.
 pub(crate) const BINARY_BYTES_MAX: usize = 189;
 
-/// The longest base64 of a key.
+/// Maximum bytes of a key as base64.
 pub(crate) const TEXT_BYTES_MAX: usize = 336;
 
-/// What a character stands for; padding stands for 0.
+/// Value of a character; padding is 0.
 fn value(byte: u8) -> Option<u32> {
     let value = match byte {
         b'A'..=b'Z' => byte - b'A',
@@ -22,7 +22,7 @@ fn value(byte: u8) -> Option<u32> {
     Some(u32::from(value))
 }
 
-/// Decodes to the start of `out`; the length, or `None` if this is no base64 of at least one byte.
+/// Decodes to the start of `out`. Returns the length, or `None` if `text` is not base64 of at least one byte.
 pub(crate) fn decode(text: &[u8], out: &mut [u8; BINARY_BYTES_MAX]) -> Option<usize> {
     if text.iter().filter(|&&byte| value(byte).is_some()).count() % 4 != 0 {
         return None;
@@ -49,10 +49,10 @@ pub(crate) fn decode(text: &[u8], out: &mut [u8; BINARY_BYTES_MAX]) -> Option<us
     (len > 0).then_some(len)
 }
 
-/// Encodes `bytes` to the start of `out`; the length.
+/// Encodes `bytes` to the start of `out`. Returns the length.
 ///
 /// # Panics
-/// If `bytes` are more than a key has.
+/// If `bytes` is longer than a key may be.
 pub(crate) fn encode(bytes: &[u8], out: &mut [u8; TEXT_BYTES_MAX]) -> usize {
     let mut len = 0;
     for chunk in bytes.chunks(3) {

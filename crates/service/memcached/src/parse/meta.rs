@@ -4,16 +4,16 @@ use super::scan::{self, number_i32, number_u32, number_u64};
 use super::{BAD_FORMAT, Command, ERROR, KEY_BYTES_MAX, Parsed, base64, is_too_large};
 use crate::request::{Expiry, Letters, Meta, MetaKind, Request, TooLarge};
 
-/// Words of a command, name and key among them.
+/// Maximum number of words of a command, including name and key.
 const META_WORDS_MAX: usize = 19;
-/// Of flag `O`, its letter included.
+/// Maximum bytes of flag `O`, its letter included.
 const OPAQUE_BYTES_MAX: usize = 32;
 
 const BAD_TOKEN: &str = "CLIENT_ERROR bad token in command line format";
 const OPAQUE_TOO_LONG: &str = "CLIENT_ERROR opaque token too long";
 const INVALID_OR_DUPLICATE: &str = "CLIENT_ERROR invalid or duplicate flag";
 
-/// A command `m` and `kind`.
+/// Parses a command `m` and `kind`.
 pub(super) fn parse<'a>(command: &Command<'a>, kind: u8) -> Parsed<'a> {
     match kind {
         b'g' => keyed(command, MetaKind::Get),
@@ -26,7 +26,7 @@ pub(super) fn parse<'a>(command: &Command<'a>, kind: u8) -> Parsed<'a> {
     }
 }
 
-/// What follows the first `count` words.
+/// The line after its first `count` words.
 fn after<'a>(command: &Command<'a>, count: usize) -> &'a [u8] {
     let mut words = scan::Words::new(command.line);
     for _ in 0..count {
@@ -80,7 +80,7 @@ fn keyed<'a>(command: &Command<'a>, kind: MetaKind) -> Parsed<'a> {
     }
 }
 
-/// `ms`. Once the length is known, whatever else is wrong, the value is skipped.
+/// `ms`. Once the length is known, the value is skipped whatever else is wrong.
 fn set<'a>(command: &Command<'a>) -> Parsed<'a> {
     let words = &command.words;
     if words.count < 2 {
@@ -116,7 +116,7 @@ fn set<'a>(command: &Command<'a>) -> Parsed<'a> {
     command.with_value(len, false, |value| Request::Meta(Meta { value, ..meta }))
 }
 
-/// Bytes of the key once it is decoded.
+/// Bytes of the decoded key.
 fn key_len(meta: &Meta<'_>) -> usize {
     if !meta.has(b'b') {
         return meta.key.len();
@@ -124,7 +124,7 @@ fn key_len(meta: &Meta<'_>) -> usize {
     base64::decode(meta.key, &mut [0; base64::BINARY_BYTES_MAX]).unwrap_or(0)
 }
 
-/// `me <key> [b]`: the one command whose flags nobody checks.
+/// `me <key> [b]`: the one command whose flags memcached does not check.
 fn debug<'a>(command: &Command<'a>) -> Parsed<'a> {
     let words = &command.words;
     if words.count < 2 || words.word(1).len() > KEY_BYTES_MAX {
@@ -140,8 +140,10 @@ fn debug<'a>(command: &Command<'a>) -> Parsed<'a> {
     command.request(Request::Meta(meta))
 }
 
-/// Reads the flags. Errors: a flag that is unknown or there twice ends it; of several that are malformed the last one
-/// is told.
+/// Reads the flags.
+///
+/// # Errors
+/// An unknown or repeated flag ends the reading; of several malformed flags the last one is reported.
 fn read_flags(meta: &mut Meta<'_>) -> Result<(), &'static str> {
     let mut result = Ok(());
     for flag in scan::Words::new(meta.flags) {
@@ -153,7 +155,7 @@ fn read_flags(meta: &mut Meta<'_>) -> Result<(), &'static str> {
             return Err("CLIENT_ERROR duplicate flag");
         }
         if let Err(reply) = read_flag(meta, letter, argument)? {
-            // A malformed F says nothing of its own.
+            // A malformed F has no error of its own.
             let is_told = letter != b'F' || result.is_ok();
             result = if is_told { Err(reply) } else { result };
         }
@@ -161,7 +163,7 @@ fn read_flags(meta: &mut Meta<'_>) -> Result<(), &'static str> {
     result
 }
 
-/// Reads one flag. Outer error: there is none of this letter. Inner error: what follows the letter is wrong.
+/// Reads one flag. Outer error: the letter is unknown. Inner error: the text after the letter is malformed.
 fn read_flag(
     meta: &mut Meta<'_>,
     letter: u8,
@@ -199,7 +201,7 @@ fn read_flag(
     })
 }
 
-/// What is wrong with flags that are well-formed.
+/// Checks rules between well-formed flags.
 fn check(meta: &Meta<'_>) -> Result<(), &'static str> {
     let mode = match (meta.kind, meta.mode) {
         (_, 0) => Ok(()),

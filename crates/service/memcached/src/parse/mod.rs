@@ -1,5 +1,4 @@
-//! From bytes to a [`Request`]: nothing is copied, nothing allocated, and whatever is wrong is answered as memcached
-//! would.
+//! From bytes to a [`Request`]: nothing is copied or allocated, and errors are answered as memcached would.
 
 pub(crate) mod base64;
 mod meta;
@@ -9,50 +8,50 @@ mod text;
 use crate::request::Request;
 use scan::Line;
 
-/// A line may be no longer, unless it is a `get` or `gets` with many keys. memcached's buffer has this size.
+/// Maximum length of a line, except a `get` or `gets` with many keys. memcached's buffer has this size.
 pub const LINE_BYTES_MAX: usize = 16 << 10;
 
-/// Longer keys are refused.
+/// Maximum length of a key.
 pub(crate) const KEY_BYTES_MAX: usize = drover_store::KEY_BYTES_MAX;
 
-/// What the parser made of the start of the input.
+/// Result of parsing the start of the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parsed<'a> {
-    /// The beginning of a request: with what is there at least so many bytes are needed.
+    /// An incomplete request.
     Partial {
-        /// In all.
+        /// Least number of bytes needed, including those already there.
         at_least: usize,
     },
-    /// The beginning of a `get` or `gets` whose line does not end within [`LINE_BYTES_MAX`].
+    /// The start of a `get` or `gets` whose line does not end within [`LINE_BYTES_MAX`].
     Endless {
-        /// `gets`.
+        /// True for `gets`.
         with_cas: bool,
-        /// Bytes of the command and the spaces around it; then keys come.
+        /// Bytes of the command and the spaces around it; keys follow.
         used: usize,
     },
-    /// A whole request.
+    /// A complete request.
     Request {
-        /// What it asks for.
+        /// The request.
         request: Request<'a>,
-        /// Bytes that it took.
+        /// Bytes of the request.
         used: usize,
-        /// Bytes that follow and are to be skipped: the value that is too large.
+        /// Bytes after it to skip: a value that is too large.
         swallow: usize,
     },
-    /// No request.
+    /// An invalid request.
     Refused(Refused),
 }
 
-/// What is to be done about input that is no request.
+/// How to answer invalid input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused {
-    /// The answer without its line end; empty: none.
+    /// The reply without its line end; empty: no reply.
     pub reply: &'static str,
-    /// Bytes that it took.
+    /// Bytes of the invalid input.
     pub used: usize,
-    /// Bytes that follow and are to be skipped.
+    /// Bytes after it to skip.
     pub swallow: usize,
-    /// The connection ends.
+    /// Whether to close the connection.
     pub close: bool,
 }
 
@@ -62,30 +61,31 @@ pub(crate) const TOO_LARGE: &str = "SERVER_ERROR object too large for cache";
 pub(crate) const ERROR: &str = "ERROR";
 const BAD_CHUNK: &str = "CLIENT_ERROR bad data chunk";
 
-/// memcached's own bytes in an item: header, CAS, the end of its key and the line end of its value.
+/// memcached's overhead in an item: header, CAS, end of the key and line end of the value.
 const ITEM_OVERHEAD_BYTES: usize = 48 + 8 + 1 + 2;
 
-/// Whether memcached would find an item too large for a limit of `item_bytes_max`: so its limit is ours, to the byte.
+/// Whether memcached would find an item too large for a limit of `item_bytes_max`: our limit equals its limit to the
+/// byte.
 pub(crate) fn is_too_large(key_len: usize, flags: u32, value_len: usize, item_bytes_max: usize) -> bool {
     let flag_bytes = if flags == 0 { 0 } else { 4 };
     ITEM_OVERHEAD_BYTES + key_len + flag_bytes + value_len > item_bytes_max
 }
 
-/// A command line, and what follows it.
+/// A command line, and the bytes after it.
 #[derive(Clone, Copy)]
 struct Command<'a> {
-    /// Without its end.
+    /// The line without its end.
     line: &'a [u8],
     words: Line<'a>,
-    /// Everything that came.
+    /// All input bytes.
     input: &'a [u8],
-    /// Of it, the line and its end.
+    /// Bytes of the line including its end.
     line_bytes: usize,
     item_bytes_max: usize,
 }
 
 impl<'a> Command<'a> {
-    /// A request without a value.
+    /// Returns a request without a value.
     fn request(&self, request: Request<'a>) -> Parsed<'a> {
         Parsed::Request {
             request,
@@ -98,7 +98,7 @@ impl<'a> Command<'a> {
         self.refuse_and_swallow(reply, 0)
     }
 
-    /// Refuses a line after which a value of `swallow` bytes comes.
+    /// Refuses a line that a value of `swallow` bytes follows.
     fn refuse_and_swallow(&self, reply: &'static str, swallow: usize) -> Parsed<'a> {
         Parsed::Refused(Refused {
             reply,
@@ -108,13 +108,13 @@ impl<'a> Command<'a> {
         })
     }
 
-    /// Refuses, unless no answer is wanted.
+    /// Refuses, without a reply if `noreply`.
     fn refuse_unless(&self, noreply: bool, reply: &'static str) -> Parsed<'a> {
         self.refuse(if noreply { "" } else { reply })
     }
 
-    /// The request that `make` makes of the value of `len` bytes after the line, if it is all there and a line end
-    /// follows it.
+    /// The request that `make` makes from the value of `len` bytes after the line, if the value is complete and a line
+    /// end follows.
     fn with_value(
         &self,
         len: usize,
@@ -141,7 +141,7 @@ impl<'a> Command<'a> {
     }
 }
 
-/// What `input`, which is not empty, starts with. `item_bytes_max` as `-I`. Cost: reads the line twice, a value's end
+/// Parses the start of `input`, which is not empty. `item_bytes_max` is `-I`. Cost: reads the line twice, a value's end
 /// once.
 pub fn parse(input: &[u8], item_bytes_max: usize) -> Parsed<'_> {
     let within = &input[..input.len().min(LINE_BYTES_MAX)];
@@ -167,7 +167,7 @@ pub fn parse(input: &[u8], item_bytes_max: usize) -> Parsed<'_> {
     }
 }
 
-/// A line that has no end yet.
+/// Result for a line without an end.
 fn unfinished(input: &[u8]) -> Parsed<'_> {
     if input.len() < LINE_BYTES_MAX {
         return Parsed::Partial {

@@ -1,10 +1,10 @@
-//! Lines, words and numbers of a command, as memcached takes them: words are separated by any number of spaces, a line
-//! ends with `\n` or `\r\n` and, within, at a zero byte; numbers are what C's `strtoul` family makes of a word.
+//! Lines, words and numbers of a command, as memcached reads them: any number of spaces separates words; a line ends
+//! with `\n` or `\r\n`, and its words end at a zero byte; numbers follow C's `strtoul` family.
 
-/// Words that are looked at in a command; memcached looks at no more.
+/// Maximum number of words read in a command, as in memcached.
 pub(crate) const WORDS_MAX: usize = 23;
 
-/// Where the first `byte` is. Eight at a time: a line is read once for its end, and that is most of the reading.
+/// Index of the first `byte`. Reads eight bytes at a time: searching the line's end is most of the reading.
 #[inline]
 pub(crate) fn find(bytes: &[u8], byte: u8) -> Option<usize> {
     const LOW: u64 = 0x0101_0101_0101_0101;
@@ -13,7 +13,7 @@ pub(crate) fn find(bytes: &[u8], byte: u8) -> Option<usize> {
     let (chunks, rest) = bytes.as_chunks::<8>();
     for (i, chunk) in chunks.iter().enumerate() {
         let differs = u64::from_le_bytes(*chunk) ^ pattern;
-        // The lowest bit set is right: a borrow can only come from a lower byte that was zero itself.
+        // The lowest set bit is right: a borrow can only come from a lower byte that was zero itself.
         let zero = differs.wrapping_sub(LOW) & !differs & HIGH;
         if zero != 0 {
             return Some(i * 8 + zero.trailing_zeros() as usize / 8);
@@ -27,14 +27,14 @@ pub(crate) fn find(bytes: &[u8], byte: u8) -> Option<usize> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words<'a> {
     line: &'a [u8],
-    /// Where the last word started.
+    /// Index where the last word started.
     start: usize,
-    /// Up to where the line has been looked at.
+    /// Index up to which the line has been read.
     at: usize,
 }
 
 impl<'a> Words<'a> {
-    /// Of a line without its end.
+    /// The words of a line without its end.
     #[inline]
     pub(crate) fn new(line: &'a [u8]) -> Words<'a> {
         Words {
@@ -44,13 +44,13 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Where in the line the last word started.
+    /// Index in the line where the last word started.
     #[inline]
     pub(crate) fn start(&self) -> usize {
         self.start
     }
 
-    /// What has not been looked at.
+    /// The unread rest of the line.
     #[inline]
     pub(crate) fn rest(&self) -> &'a [u8] {
         &self.line[self.at..]
@@ -79,14 +79,14 @@ impl<'a> Iterator for Words<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line<'a> {
     words: [&'a [u8]; 8],
-    /// How many there are, [`WORDS_MAX`] at most.
+    /// Number of words, at most [`WORDS_MAX`].
     pub(crate) count: usize,
-    /// The last of those counted.
+    /// The last counted word.
     pub(crate) last: &'a [u8],
 }
 
 impl<'a> Line<'a> {
-    /// Cuts `line`, given without its end.
+    /// Splits `line`, given without its end.
     #[inline]
     pub(crate) fn new(line: &'a [u8]) -> Line<'a> {
         let mut cut = Line {
@@ -111,14 +111,14 @@ impl<'a> Line<'a> {
     }
 }
 
-/// White space as C has it.
+/// White space as in C.
 #[inline]
 fn is_space(byte: u8) -> bool {
     byte == b' ' || (b'\t'..=b'\r').contains(&byte)
 }
 
-/// Sign and magnitude of what a word starts with; anything may follow after white space. `None`: no number there, or
-/// more than 64 bits.
+/// Sign and magnitude of the number at the start of a word; white space and any text may follow it. `None`: no number,
+/// or more than 64 bits.
 #[inline]
 fn magnitude(word: &[u8]) -> Option<(bool, u64)> {
     let start = word.iter().position(|&b| !is_space(b))?;
@@ -141,7 +141,7 @@ fn magnitude(word: &[u8]) -> Option<(bool, u64)> {
     (len > 0 && ends).then_some((negative, value))
 }
 
-/// A number of 64 bits without a sign. A minus is taken if the result, wrapped, stays in the lower half.
+/// An unsigned 64-bit number. A minus is accepted if the wrapped result stays in the lower half.
 #[inline]
 pub(crate) fn number_u64(word: &[u8]) -> Option<u64> {
     let (negative, value) = magnitude(word)?;
@@ -150,13 +150,13 @@ pub(crate) fn number_u64(word: &[u8]) -> Option<u64> {
     (!signed).then_some(value)
 }
 
-/// The low 32 bits of such a number.
+/// The low 32 bits of an unsigned 64-bit number.
 #[inline]
 pub(crate) fn number_u32(word: &[u8]) -> Option<u32> {
     number_u64(word).map(|value| value as u32)
 }
 
-/// The low 32 bits of a number of 64 bits with a sign.
+/// The low 32 bits of a signed 64-bit number.
 #[inline]
 pub(crate) fn number_i32(word: &[u8]) -> Option<i32> {
     match magnitude(word)? {

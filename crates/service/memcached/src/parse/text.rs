@@ -35,9 +35,9 @@ pub(super) fn parse<'a>(command: &Command<'a>, name: &[u8]) -> Parsed<'a> {
     }
 }
 
-/// Nothing we know. Who speaks HTTP is hung up on, so that no page can make a browser send commands.
+/// An unknown command. Connections that speak HTTP are closed, so that no page can make a browser send commands.
 fn unknown<'a>(command: &Command<'a>, name: &[u8]) -> Parsed<'a> {
-    // memcached looks for it where it looks for no other command.
+    // memcached checks for HTTP only where it checks for no other command.
     let router = matches!(name[0], b'g' | b's' | b'a' | b'c' | b'i' | b'd' | b't');
     if !router && command.words.last.starts_with(b"HTTP/") {
         return Parsed::Refused(Refused {
@@ -50,7 +50,7 @@ fn unknown<'a>(command: &Command<'a>, name: &[u8]) -> Parsed<'a> {
     command.refuse(ERROR)
 }
 
-/// What follows the first `count` words.
+/// The line after its first `count` words.
 fn after<'a>(command: &Command<'a>, count: usize) -> &'a [u8] {
     let mut words = scan::Words::new(command.line);
     for _ in 0..count {
@@ -80,7 +80,7 @@ fn many_touched<'a>(command: &Command<'a>, with_cas: bool) -> Parsed<'a> {
 }
 
 fn keys<'a>(command: &Command<'a>, fetch: Fetch, keys: &'a [u8]) -> Parsed<'a> {
-    // Up to so many bytes no word can be too long.
+    // In a line this short, no word can be too long.
     let long = keys.len() > KEY_BYTES_MAX && scan::Words::new(keys).any(|key| key.len() > KEY_BYTES_MAX);
     if long {
         return command.refuse(BAD_FORMAT);
@@ -88,7 +88,7 @@ fn keys<'a>(command: &Command<'a>, fetch: Fetch, keys: &'a [u8]) -> Parsed<'a> {
     command.request(Request::Fetch { fetch, keys })
 }
 
-/// Whether the last word says that no answer is wanted: also of a line that is wrong otherwise.
+/// Whether the last word is `noreply`, even in a line that is wrong otherwise.
 fn noreply(words: &Line<'_>) -> bool {
     words.last == b"noreply"
 }
@@ -144,7 +144,7 @@ fn store<'a>(command: &Command<'a>, mode: StoreMode) -> Parsed<'a> {
     })
 }
 
-/// `delete <key> [0] [noreply]`: ancient clients send a zero.
+/// `delete <key> [0] [noreply]`: old clients send a zero.
 fn delete<'a>(command: &Command<'a>) -> Parsed<'a> {
     const USAGE: &str = "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]";
     let words = &command.words;
@@ -168,7 +168,7 @@ fn delete<'a>(command: &Command<'a>) -> Parsed<'a> {
     command.request(Request::Delete { key, noreply })
 }
 
-/// `<name> <key> <word> [noreply]`: `then` is given the key, the word and whether there is to be no reply.
+/// `<name> <key> <word> [noreply]`: calls `then` with the key, the word and `noreply`.
 fn key_and_word<'a>(
     command: &Command<'a>,
     then: impl FnOnce(&'a [u8], &'a [u8], bool) -> Parsed<'a>,

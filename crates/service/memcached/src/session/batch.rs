@@ -1,12 +1,12 @@
-//! A batch: pipelined requests of one input, in three passes, so that no memory access waits.
+//! A batch: pipelined requests of one input, in three passes, so that memory accesses overlap.
 //!
 //! ```text
-//! pass 1 (as each is parsed)  hash the key, ask for its bucket
-//! pass 2                      look at the bucket's tags, ask for the items
+//! pass 1 (as each is parsed)  hash the key, prefetch its bucket
+//! pass 2                      look at the bucket's tags, prefetch the items
 //! pass 3                      execute in order, build the replies in place
 //! ```
-//! Parsing changes nothing, so requests can be parsed ahead. A batch ends before what is no request about a key: such
-//! things wait until the batch is done.
+//! Parsing changes nothing, so requests can be parsed ahead. A batch ends before a request without a key, which runs
+//! after the batch.
 
 use super::{Session, State, Step};
 use crate::parse::{self, Parsed};
@@ -16,9 +16,9 @@ use drover_base::{Cpu, KeyHash};
 use drover_net::{Need, Output};
 use drover_store::Hint;
 
-/// Requests, or keys of a fetch, whose memory is asked for together.
+/// Maximum number of requests, or keys of a fetch, that are prefetched together.
 pub(super) const BATCH_MAX: usize = 32;
-/// Input up to this is taken for one request or two.
+/// Input up to this length holds one or two requests.
 const ALONE_BYTES: usize = 96;
 
 /// A request of a batch.
@@ -28,23 +28,23 @@ struct Planned<'a> {
     hash: KeyHash,
     core: usize,
     hint: Hint,
-    /// Where it starts in the input, and ends.
+    /// Start and end of the request in the input.
     start: usize,
     end: usize,
     swallow: usize,
 }
 
-/// The batch, and what stopped it.
+/// The batch, and the reason why it ended.
 struct Gathered<'a, const N: usize> {
     planned: [Option<Planned<'a>>; N],
     count: usize,
-    /// End of the last request.
+    /// End of the last request in the input.
     end: usize,
     stop: Option<Parsed<'a>>,
 }
 
 impl<C: Cpu + 'static> Session<C> {
-    /// Executes what requests there are in `rest`, a batch at most.
+    /// Executes the requests in `rest`, at most one batch.
     #[inline]
     pub(super) fn batch(
         &mut self,
@@ -53,7 +53,7 @@ impl<C: Cpu + 'static> Session<C> {
         budget: &mut usize,
         output: &mut Output,
     ) -> Step {
-        // A lone request, the usual thing of clients that wait for each reply, needs no space for 32.
+        // A lone request, usual for clients that wait for each reply, needs no array of 32.
         if rest.len() <= ALONE_BYTES {
             return self.batch_of::<2>(executor, rest, budget, output);
         }
@@ -101,7 +101,7 @@ impl<C: Cpu + 'static> Session<C> {
         }
     }
 
-    /// Executes a request here or sends it where its key lives. Some step: it is a fetch that ended the batch.
+    /// Executes a request here or sends it to its core. Returns a step if it is a fetch that ended the batch.
     #[inline]
     fn perform(
         &mut self,
@@ -130,7 +130,7 @@ impl<C: Cpu + 'static> Session<C> {
         Ok(None)
     }
 
-    /// What stopped a batch that ends at `end`.
+    /// Handles the input that ended a batch at `end`.
     fn after_batch(
         &mut self,
         executor: &mut Executor<'_, C>,
@@ -170,12 +170,12 @@ impl<C: Cpu + 'static> Session<C> {
     }
 }
 
-/// Bytes of what ends the line of a fetch; its keys are all that stands before that.
+/// Bytes of the line end of a fetch; the keys are all bytes before it.
 fn line_end_bytes(request: &[u8]) -> usize {
     if request.ends_with(b"\r\n") { 2 } else { 1 }
 }
 
-/// Parses requests about keys, `most` of them, and asks for their buckets.
+/// Parses up to `most` requests about keys and prefetches their buckets.
 #[inline]
 fn gather<'a, const N: usize, C: Cpu>(
     executor: &Executor<'_, C>,

@@ -1,5 +1,5 @@
-//! Fetches of many keys: in batches of their own, and as many as the output has space for. What is left of the line
-//! stays in the input, so an unfinished one needs no memory but which command it was.
+//! Fetches of many keys: in batches, as far as the output has space. The rest of the line stays in the input, so an
+//! unfinished fetch stores only its command.
 
 use super::batch::BATCH_MAX;
 use super::{Session, State, Step};
@@ -11,10 +11,10 @@ use drover_base::{Cpu, KeyHash};
 use drover_net::{Need, Output};
 use drover_store::{Hint, Key};
 
-/// Ends a fetch.
+/// Last line of a fetch.
 const END: &[u8] = b"END\r\n";
 
-/// Why a fetch stopped: where in its keys the next one starts, and what it waits for.
+/// Stop of a fetch: offset in its keys of the next key, and what it waits for.
 type Stopped = (usize, Need);
 
 /// A key of a batch.
@@ -23,7 +23,7 @@ struct Planned<'a> {
     key: &'a [u8],
     hash: KeyHash,
     hint: Hint,
-    /// Where it starts in the line.
+    /// Start of the key in the line.
     start: usize,
 }
 
@@ -60,7 +60,7 @@ impl<C: Cpu + 'static> Session<C> {
         Ok(())
     }
 
-    /// Goes on with a fetch whose keys start with `rest`.
+    /// Continues a fetch whose remaining keys start with `rest`.
     pub(super) fn fetch_on(
         &mut self,
         executor: &mut Executor<'_, C>,
@@ -71,12 +71,12 @@ impl<C: Cpu + 'static> Session<C> {
         let line_end = scan::find(rest, b'\n');
         let keys = match line_end {
             Some(end) => rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]),
-            // The last key may go on.
+            // The last key may be incomplete.
             None => &rest[..rest.iter().rposition(|&byte| byte == b' ').map_or(0, |at| at + 1)],
         };
         let cut = line_end.is_none() && rest.len() - keys.len() > KEY_BYTES_MAX + 1;
         if cut || Words::new(keys).any(|key| key.len() > KEY_BYTES_MAX) {
-            // Replies to keys before this one are on their way: there is no taking them back.
+            // Replies to earlier keys have been sent and cannot be withdrawn.
             exec::reply(output, BAD_FORMAT);
             self.state = State::Over;
             return Step::On(rest.len());
@@ -130,7 +130,7 @@ impl<C: Cpu + 'static> Session<C> {
         }
     }
 
-    /// Fetches one key, here or where it lives.
+    /// Fetches one key, here or on its core.
     #[inline]
     fn fetch_one(
         &mut self,

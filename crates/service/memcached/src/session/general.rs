@@ -1,4 +1,4 @@
-//! Commands about no key.
+//! Commands without a key.
 
 use super::{Broadcast, Session, State, Step};
 use crate::dump::{Dump, Kind};
@@ -13,7 +13,10 @@ use drover_net::{Need, Output};
 const OK: &str = "OK";
 
 impl<C: Cpu + 'static> Session<C> {
-    /// Answers the command in `line`. Errors: it must wait, and nothing was done.
+    /// Answers the command in `line`.
+    ///
+    /// # Errors
+    /// The command must wait; nothing was done.
     pub(super) fn general(
         &mut self,
         executor: &mut Executor<'_, C>,
@@ -64,7 +67,7 @@ impl<C: Cpu + 'static> Session<C> {
         Ok(())
     }
 
-    /// Begins a `flush_all [delay]`; or says why not.
+    /// Starts a `flush_all [delay]`, or refuses it.
     fn flush(
         &mut self,
         executor: &mut Executor<'_, C>,
@@ -93,7 +96,7 @@ impl<C: Cpu + 'static> Session<C> {
         None
     }
 
-    /// Goes on with a `flush_all`: every other core must hear of it, and has its part in the answer.
+    /// Continues a `flush_all`: every other core gets a message and has its part in the reply.
     pub(super) fn flush_on(&mut self, executor: &mut Executor<'_, C>, output: &mut Output) -> Step {
         let State::Flushing {
             at_s,
@@ -119,7 +122,7 @@ impl<C: Cpu + 'static> Session<C> {
         Step::On(0)
     }
 
-    /// `lru_crawler`: nothing crawls here, but what it is asked to do is done: expired items give way by themselves.
+    /// `lru_crawler`: there is no crawler, but its commands work; expired items are reclaimed anyway.
     fn crawler(&mut self, executor: &mut Executor<'_, C>, words: &Line<'_>) -> Option<&'static str> {
         let argument = words.word(2);
         Some(match (words.word(1), words.count) {
@@ -144,7 +147,7 @@ impl<C: Cpu + 'static> Session<C> {
         })
     }
 
-    /// Goes on with a dump: piece by piece, core by core, as long as there is space.
+    /// Continues a dump, piece by piece and core by core, while there is space.
     pub(super) fn dump_on(&mut self, executor: &mut Executor<'_, C>, output: &mut Output) -> Step {
         let State::Dumping { core, dump } = &mut self.state else {
             return Step::On(0);
@@ -156,7 +159,7 @@ impl<C: Cpu + 'static> Session<C> {
             if *core == executor.router.own() {
                 dump.write(executor, output);
             } else {
-                // One piece at a time: what others have under way is in nobody's output yet, and so not bounded.
+                // One piece at a time: pieces on other cores are not yet in any output, so no limit bounds them.
                 if output.has_holes() {
                     return Step::Wait(0, Need::Others);
                 }
@@ -175,7 +178,7 @@ impl<C: Cpu + 'static> Session<C> {
         Step::On(0)
     }
 
-    /// `watch`: the connection is told of events from now on, of fetches unless it says of which.
+    /// `watch`: subscribes the connection to the named events, by default fetches.
     fn watch(&mut self, executor: &Executor<'_, C>, line: &[u8]) -> &'static str {
         if !executor.server.settings.watch {
             return "CLIENT_ERROR watch commands not allowed";
@@ -207,7 +210,7 @@ impl<C: Cpu + 'static> Session<C> {
     }
 }
 
-/// Sends a message to all cores but this one, from `next_core` on, which says how far it came.
+/// Sends a message to all other cores from `next_core` on; `next_core` records the progress.
 fn send_to_all<C: Cpu>(
     executor: &mut Executor<'_, C>,
     next_core: &mut usize,
@@ -223,7 +226,7 @@ fn send_to_all<C: Cpu>(
     Broadcast::Sent
 }
 
-/// Whether a line answers nothing if its last word is `noreply`: most commands count their words before they look.
+/// Whether a last word `noreply` suppresses the reply: most commands count their words first.
 fn heeds_noreply(words: &Line<'_>) -> bool {
     match words.word(0) {
         b"flush_all" => words.count <= 3,
@@ -245,7 +248,7 @@ fn verbosity<C: Cpu>(executor: &Executor<'_, C>, words: &Line<'_>) -> &'static s
     OK
 }
 
-/// `cache_memlimit`: memory is laid out at the start, so only what it is anyway can be asked for.
+/// `cache_memlimit`: memory is laid out at the start, so only the current size is accepted.
 fn memlimit<C: Cpu>(executor: &Executor<'_, C>, words: &Line<'_>) -> &'static str {
     if !(2..=3).contains(&words.count) {
         return ERROR;
@@ -259,7 +262,7 @@ fn memlimit<C: Cpu>(executor: &Executor<'_, C>, words: &Line<'_>) -> &'static st
     }
 }
 
-/// `slabs`: there are none, so none move.
+/// `slabs`: there are no slabs to move.
 fn slabs(words: &Line<'_>) -> &'static str {
     match (words.word(1), words.count) {
         (b"reassign", 4) => "CLIENT_ERROR slab reassignment disabled",
@@ -274,7 +277,7 @@ fn slabs(words: &Line<'_>) -> &'static str {
     }
 }
 
-/// `all`, `hash`, or numbers of classes between commas, of which ours is 1.
+/// `all`, `hash`, or a comma-separated list of class numbers (ours is 1).
 fn is_class_list(list: &[u8]) -> bool {
     let class = |class: &[u8]| scan::number_u32(class).is_some_and(|class| (1..64).contains(&class));
     matches!(list, b"all" | b"hash") || list.split(|&byte| byte == b',').all(class)

@@ -1,4 +1,4 @@
-//! Logging in, as memcached's `-Y` has it: the first command is a `set` of any key whose value is `user password`.
+//! Logging in, as with memcached's `-Y`: the first command is a `set` of any key with the value `user password`.
 
 use super::{Session, State, Step};
 use crate::parse::scan::{self, Line, Words};
@@ -6,11 +6,11 @@ use crate::{Executor, exec};
 use drover_base::Cpu;
 use drover_net::{Need, Output};
 
-/// A first line, or credentials, may be no longer.
+/// Maximum length of the first line and of the credentials.
 const LOGIN_BYTES_MAX: usize = 2048;
 
 impl<C: Cpu + 'static> Session<C> {
-    /// A part of logging in.
+    /// Advances the login.
     pub(super) fn log_in(
         &mut self,
         executor: &mut Executor<'_, C>,
@@ -25,7 +25,7 @@ impl<C: Cpu + 'static> Session<C> {
         }
     }
 
-    /// The line of the `set`.
+    /// Reads the line of the `set`.
     fn ask(&mut self, rest: &[u8], output: &mut Output) -> Step {
         let Some(line_end) = scan::find(&rest[..rest.len().min(LOGIN_BYTES_MAX + 1)], b'\n') else {
             if rest.len() > LOGIN_BYTES_MAX {
@@ -49,7 +49,7 @@ impl<C: Cpu + 'static> Session<C> {
         Step::On(line_end + 1)
     }
 
-    /// User and password.
+    /// Checks user and password.
     fn check(
         &mut self,
         executor: &mut Executor<'_, C>,

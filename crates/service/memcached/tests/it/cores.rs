@@ -1,4 +1,4 @@
-//! A server of several cores, whose requests cross in messages, answers as a server of one.
+//! A server of several cores, which exchange messages, answers as a server of one core.
 
 use crate::bed::words;
 use crate::bed::{self, BUCKETS, Bed, Client, partition, server, settings};
@@ -12,10 +12,10 @@ use std::collections::VecDeque;
 
 const CORES: usize = 3;
 
-/// What is on its way: to a core, for a pending reply, a message.
+/// Messages under way: target core, pending reply, message.
 type Mail = VecDeque<(usize, PendingReply, Vec<u8>)>;
 
-/// The way to the others, with space for so many messages.
+/// Router with space for a limited number of messages.
 struct Way<'m> {
     own: usize,
     mail: &'m mut Mail,
@@ -102,7 +102,7 @@ impl Cores {
         true
     }
 
-    /// What core `own` tells a client who says `input`.
+    /// The reply of core `own` to `input`.
     fn told(&mut self, own: usize, input: &[u8]) -> Vec<u8> {
         let mut session = Session::new(false);
         let mut output = Output::new(7, 1 << 20);

@@ -11,7 +11,7 @@ use drover_testkit::seeds::Seeds;
 
 /// Seeds in an ordinary `cargo test`: the same in every run, and fresh ones. Miri reads no `/dev/urandom`.
 const SEEDS: (u64, u64) = if cfg!(miri) { (1, 0) } else { (10, 50) };
-/// Within which a mistake must be found.
+/// Number of seeds within which a planted mistake must be found.
 const SEEDS_OF_A_FLAW: u64 = 30;
 const STEPS: usize = 3000;
 
@@ -49,7 +49,7 @@ fn a_seed_repeats_everything() {
     assert_ne!(text(7), text(8));
 }
 
-/// Mistakes that somebody might make.
+/// Planted mistakes are found.
 #[test]
 fn planted_mistakes_are_found() {
     for flaw in [

@@ -1,4 +1,4 @@
-//! What is too long, too large, too much, or another protocol.
+//! Oversized keys, values and lines, and other protocols.
 
 use crate::bed::{Bed, Client, settings};
 use drover_memcached::{NoHooks, Settings, parse::LINE_BYTES_MAX};
@@ -17,7 +17,7 @@ fn a_value_over_the_limit_is_swallowed_and_the_old_one_goes() {
     big.extend(vec![b'\n'; 1_100_000]);
     big.extend(b"\r\nget a\r\n");
     assert_eq!(text(&bed.say(&mut client, &big)), format!("{refused}END\r\n"));
-    // Only set drops the old one; and piece by piece, without space for the whole.
+    // Only `set` drops the old value; the input comes in pieces, without space for the whole.
     assert_eq!(text(&bed.say(&mut client, b"add b 0 0 1100000\r\n")), refused);
     assert_eq!(client.need, Some(Need::Input { at_least: 1 }));
     for _ in 0..1100 {
@@ -45,7 +45,7 @@ fn the_limit_is_memcacheds_to_the_byte() {
     }
 }
 
-/// What is joined counts as one item, with the flags that it had before.
+/// A joined value counts as one item, with its earlier flags.
 #[test]
 fn the_limit_of_a_joined_value_is_memcacheds_to_the_byte() {
     let most = (1 << 20) - 48 - 8 - 2 - 2;

@@ -1,4 +1,4 @@
-//! Logging in, as memcached's `-Y` has it.
+//! Logging in, as with memcached's `-Y`.
 
 use crate::bed::{Bed, Client, settings};
 use drover_memcached::ServerHooks;

@@ -1,5 +1,5 @@
-//! Random commands answered as the plainest model answers them. The model knows no partitions, batches or bytes of
-//! items; it is wrong on purpose once, to see that it would be noticed.
+//! Random commands are answered as by the plainest model, which knows no partitions, batches or item layouts. A
+//! deliberately wrong model proves that the test notices.
 
 use crate::bed::{Bed, Client};
 use proptest::prelude::*;
@@ -29,7 +29,7 @@ struct Item {
 struct Model {
     items: BTreeMap<&'static str, Item>,
     now_s: u32,
-    /// A mistake: `add` overwrites.
+    /// Planted mistake: `add` overwrites.
     is_wrong: bool,
 }
 
@@ -78,7 +78,7 @@ impl Model {
         let Some(item) = self.items.get(key).cloned() else {
             return "NOT_FOUND\r\n".to_owned();
         };
-        // What follows a space is passed over, as strtoull does.
+        // Text after a space is ignored, as by strtoull.
         let Ok(number) = item.value.split(' ').next().unwrap_or_default().parse::<u64>() else {
             return "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n".to_owned();
         };
@@ -154,7 +154,7 @@ impl Model {
     }
 }
 
-/// What the server says.
+/// Reply of the server.
 fn told(bed: &mut Bed, client: &mut Client, command: &Command) -> String {
     let input = match command {
         Command::Store(name, key, flags, expiry, value) => {
@@ -176,7 +176,7 @@ fn told(bed: &mut Bed, client: &mut Client, command: &Command) -> String {
     String::from_utf8(told).expect("text")
 }
 
-/// `cas` with the number that `gets` tells, then again.
+/// Reply to `cas` with the number from `gets`, then to a repetition.
 fn told_cas(bed: &mut Bed, client: &mut Client, key: &str, value: &str) -> String {
     let told = bed.say(client, format!("gets {key}\r\n").as_bytes());
     let line = String::from_utf8(told).expect("text");
@@ -209,7 +209,7 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// The first command that is answered otherwise.
+/// The first command whose answers differ.
 fn differs(commands: &[Command], is_wrong: bool) -> Option<String> {
     let (mut bed, mut client) = (Bed::new(), Client::new());
     let mut model = Model {

@@ -41,7 +41,7 @@ fn say(
     }
 }
 
-/// Allocations that `rounds` of all requests make.
+/// Number of allocations in `rounds` of all requests.
 fn allocations(bed: &mut Bed, rounds: usize) -> u64 {
     let mut client = drover_memcached::Session::new(false);
     let mut output = Output::new(7, 64 << 10);
@@ -63,7 +63,7 @@ fn allocations(bed: &mut Bed, rounds: usize) -> u64 {
 fn a_request_allocates_nothing() {
     let mut bed = Bed::new();
     assert_eq!(allocations(&mut bed, 100), 0);
-    // That the count counts: a table of numbers is a string.
+    // Proves that the counter counts: a table of numbers is a string.
     let mut client = Client::new();
     let before = ALLOC.count();
     bed.say(&mut client, b"stats\r\n");

@@ -1,11 +1,11 @@
-//! However input is cut into pieces, and however little space there is for output, the answers are the same.
+//! The replies do not depend on how input is cut into pieces or how little output space there is.
 
 use crate::bed::words;
 use crate::bed::{Bed, Client, settings};
 use drover_memcached::{NoHooks, Settings};
 use proptest::prelude::*;
 
-/// What is told to who says `input` in pieces that end at `cuts`.
+/// Reply to `input` in pieces that end at `cuts`, and whether the connection closed.
 fn told(input: &[u8], cuts: &[usize], output_limit: usize, requests_per_event: usize) -> (Vec<u8>, bool) {
     let settings = Settings {
         requests_per_event,

@@ -1,5 +1,5 @@
-//! Sessions on several cores, each in a thread of its own, whose keys live everywhere. The rings are so small that they
-//! are full all the time, in both directions at once, and some values are longer than a whole ring.
+//! Sessions on several cores, one thread each, with keys on all cores. The rings are so small that they are always
+//! full, in both directions, and some values are longer than a ring.
 
 use crate::bed::{partition, server, settings};
 use drover_mem::NativeCpu;
@@ -18,10 +18,10 @@ const KEYS: usize = 7;
 const ROUNDS: usize = if cfg!(miri) { 5 } else { 400 };
 const LONG: usize = 3000;
 const RING_BYTES: usize = 256;
-/// A bound that only a deadlock reaches.
+/// Deadline that only a deadlock reaches.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// All that one core has.
+/// State of one core.
 struct Site {
     partition: Partition,
     cpu: NativeCpu,
@@ -31,7 +31,7 @@ struct Site {
     inbound: Inbound,
 }
 
-/// One connection of it.
+/// A connection of the core.
 struct Connection {
     session: Session<NativeCpu>,
     number: u64,
@@ -41,7 +41,7 @@ struct Connection {
     told: Vec<u8>,
 }
 
-/// The rest of a site while its inbound rings are stepped.
+/// Receiver of a core while its inbound rings are stepped.
 struct Glue<'s> {
     partition: &'s mut Partition,
     cpu: &'s NativeCpu,
@@ -97,7 +97,7 @@ impl Connection {
         }
     }
 
-    /// Writes to the client what can be written.
+    /// Passes output to the client as far as possible.
     fn write(&mut self) {
         while self.output.ready_bytes() > 0 {
             let before = self.told.len();
@@ -141,7 +141,7 @@ impl Site {
             .collect()
     }
 
-    /// One turn of the session, if what it need may be there, and one of the rings. Says whether anything moved.
+    /// One turn of the session, if it may advance, and one of the rings. Returns whether anything moved.
     fn step(&mut self, connection: &mut Connection) -> bool {
         if self.outbound.has_space_again() && connection.need == Need::Others {
             connection.need = Need::Turn;
@@ -187,7 +187,7 @@ fn counter(key: usize) -> String {
     format!("counter-{key}")
 }
 
-/// What client `me` says: counts on counters that all share, and writes and reads back long values of its own.
+/// Input of client `me`: increments of shared counters, and long values that it writes and reads back.
 fn said(me: usize) -> Vec<u8> {
     let mut text = String::new();
     for key in 0..KEYS {
@@ -203,7 +203,7 @@ fn said(me: usize) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Holds what client `me` was told against what it said; adds what counters it saw to `seen`.
+/// Checks the replies to client `me`; adds the counter values that it saw to `seen`.
 fn check(me: usize, told: &[u8], seen: &mut BTreeMap<usize, Vec<u64>>) {
     let told = std::str::from_utf8(told).expect("text");
     let mut lines = told.split_terminator("\r\n");
@@ -287,7 +287,7 @@ fn two_cores_whose_rings_are_full_both_ways_go_on() {
         (set + &format!("get {key}\r\n").repeat(200)).into_bytes()
     };
     let (mut of_a, mut of_b) = (Connection::new(1, say(&there)), Connection::new(2, say(&here)));
-    // Both send until neither can send any more; nobody takes anything.
+    // Both send until their rings are full; no core takes anything.
     for (site, connection) in [(&mut a, &mut of_a), (&mut b, &mut of_b)] {
         for _ in 0..100 {
             let mut executor = Executor {

@@ -5,7 +5,7 @@ use crate::bed::{Bed, Client};
 use crate::said::{self, Case, with_crlf};
 use std::io::{Read, Write};
 
-/// Cases of one file.
+/// Checks the cases of one file.
 fn hold(cases: &[Case]) {
     let mut wrong = Vec::new();
     for case in cases {
@@ -47,7 +47,7 @@ fn ours() {
     hold(said::OURS);
 }
 
-/// memcached itself agrees, except in what is ours.
+/// memcached itself agrees, except in the cases of `ours`.
 #[test]
 #[ignore = "needs a memcached: DROVER_MEMCACHED=host:port"]
 fn memcached_says_the_same() {
@@ -62,7 +62,7 @@ fn memcached_says_the_same() {
         for (input, want) in case.said {
             let want = with_crlf(want);
             stream.write_all(&with_crlf(input)).expect("it listens");
-            // A version behind it shows that nothing more came.
+            // A version request shows that nothing more came before it.
             if !case.closes && !want.is_empty() {
                 let mut got = vec![0; want.len()];
                 let read = stream.read_exact(&mut got).is_ok();

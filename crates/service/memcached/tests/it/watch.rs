@@ -1,4 +1,4 @@
-//! `watch`: what happens is told to who asked, in memcached's lines.
+//! `watch`: subscribers receive events as memcached's lines.
 
 use crate::bed::{Bed, Client, settings};
 use drover_memcached::{NoHooks, Settings};
@@ -7,7 +7,7 @@ fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).expect("text")
 }
 
-/// What a watcher is told, without time and number of each line.
+/// Lines that a watcher received, without time and number.
 fn heard(bed: &mut Bed, watcher: &mut Client) -> Vec<String> {
     let told = text(bed.say(watcher, b""));
     let line = |line: &str| {

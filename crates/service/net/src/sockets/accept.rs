@@ -1,4 +1,4 @@
-//! Letting connections in: how many, to which core, and when to stop for a while.
+//! Accepting connections: how many, for which core, and when to pause.
 
 use super::Sockets;
 use crate::conn_table::{Arrival, Known};
@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 /// Connections accepted per step and listener.
 const ACCEPTS: usize = 16;
-/// How long accepting stops when descriptors or memory have run out.
+/// Pause in accepting after descriptors or memory have run out.
 const PAUSE: Ns = Ns::from_ms(100);
 
 impl<T: Protocol, P: Poller> Sockets<T, P> {
-    /// Accepts what waits at a listener.
+    /// Accepts the connections waiting at a listener.
     pub(super) fn accept(&mut self, index: usize, now: Ns) {
         for _ in 0..ACCEPTS {
             let Some(listener) = self.listeners.get(index) else {
@@ -41,21 +41,21 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
                     });
                 }
                 Err(Errno::AGAIN) => return,
-                // It was gone before we took it, or the network had a word for it.
+                // The client left before we accepted, or the network reported an error.
                 Err(
                     Errno::CONNABORTED | Errno::INTR | Errno::PROTO | Errno::NETDOWN | Errno::HOSTUNREACH,
                 ) => {}
                 Err(error) => {
                     self.counters.accept_failures += 1;
                     let (addr, error) = (listener.address(), io::Error::from(error));
-                    tracing::warn!(%addr, "no connection can be accepted for a moment: {error}");
+                    tracing::warn!(%addr, "accepting connections is paused for 100 ms: {error}");
                     return self.pause_accepting(now + PAUSE);
                 }
             }
         }
     }
 
-    /// Who was handed over by the core that accepts.
+    /// Takes the connections that the accepting core handed over.
     pub(super) fn take_arrivals(&mut self) {
         for arrival in self.conn_table.take(self.options.core) {
             self.let_in(arrival);
@@ -103,11 +103,12 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
             .poller
             .add(connection.socket.as_fd(), token.0, Interest::Arrivals);
         if let Err(error) = added {
-            tracing::warn!("a connection is closed: it cannot be watched: {error}");
+            let known = &connection.known;
+            tracing::warn!(connection = known.number, peer = ?known.peer, "closing: the poller cannot watch it: {error}");
             return self.close(token);
         }
         if self.leaving {
-            // It waited at our door when the door was closed.
+            // It was handed over before the server began to leave.
             super::mark(&mut self.dirty, token, connection);
         }
     }
@@ -124,7 +125,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
 
     fn watch_listeners(&mut self, interest: Interest) {
         for (index, listener) in self.listeners.iter().enumerate() {
-            // It cannot fail: the listener is watched already.
+            // It cannot fail: the poller already watches the listener.
             let _ = self
                 .poller
                 .change(listener.fd(), Self::listener_token(index), interest);
@@ -132,7 +133,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
     }
 }
 
-/// Says why, as far as the socket takes it, and closes it.
+/// Sends the reason, as far as the socket takes it, and closes the connection.
 fn refuse(socket: &OwnedFd, text: &[u8]) {
     let _ = rustix::net::send(socket, text, SendFlags::NOSIGNAL);
 }

@@ -1,11 +1,13 @@
-//! Memory of a core's connections when it becomes scarce, and those that are silent for too long.
+//! Shedding of connections when a core's memory is scarce, and closing of silent ones.
 //!
-//! Unfinished requests: a long one gets a block of usual length within the budget and, when it has filled that, one for
-//! all of it; or waits unread. Those that had whole requests before go first, then those that need least. While some wait,
-//! senders that get nowhere lose their connections, as many as are needed. *(Our choice, against clients that claim much
-//! and send little: what they send is what they hold.)* Waiting replies: each connection begins no further request while its output is full,
-//! so it holds at most one long reply beyond the limit; if all together are beyond the budget, those that took nothing
-//! for the longest time lose their connections.
+//! Incomplete requests: a long request gets a block of usual length within the budget and, when that is full, one for
+//! all of it; otherwise it stays unread. Connections that had whole requests before go first, then those that need
+//! least. While some wait, senders that make no progress lose their connections, as many as needed. *(Our choice,
+//! against clients that claim much and send little: they hold only as much memory as they send.)*
+//!
+//! Waiting replies: a connection begins no request while its output is full, so it holds at most one long reply beyond
+//! the limit. If all connections together exceed the budget, those that took no output for the longest time lose their
+//! connections.
 
 use super::{Sockets, enqueue};
 use crate::connection::Connection;
@@ -13,13 +15,13 @@ use crate::{Poller, Protocol, Token, pool};
 use drover_base::Ns;
 use std::cmp::Reverse;
 
-/// A long request whose sender says nothing for so long makes space for others that wait, seconds.
+/// A long request without input for this time may lose its memory to others that wait, seconds.
 const STALL_S: u32 = 2;
-/// The same however slowly it comes.
+/// A long request that takes this time in total may lose its memory to others that wait, seconds.
 const SLOW_S: u32 = 10;
 
 impl<T: Protocol, P: Poller> Sockets<T, P> {
-    /// Another second.
+    /// Called once a second.
     pub(super) fn tick(&mut self) {
         if self.options.idle_timeout_s > 0 {
             self.close_silent();
@@ -29,7 +31,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         }
     }
 
-    /// Those from which nothing came for too long. Cost: a look at every connection, once a second.
+    /// Closes connections without input for too long. Cost: visits every connection, once a second.
     fn close_silent(&mut self) {
         let (now_s, patience) = (self.now_s, self.options.idle_timeout_s);
         let silent = |last_s: u32| now_s.saturating_sub(last_s) >= patience;
@@ -45,8 +47,8 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         }
     }
 
-    /// Of those who wait for memory, the first for whom there is some tries again. Cost: a look at all who wait, if any
-    /// memory came back.
+    /// Lets the first waiting connection for which there is memory try again. Cost: visits all waiting connections, if
+    /// any memory was returned.
     pub(super) fn feed(&mut self) {
         if self.hungry.is_empty() || self.requests.given() == self.starved_at {
             return;
@@ -77,7 +79,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         self.hungry.retain(|&token| connections.get_mut(token).is_some());
     }
 
-    /// Senders that get nowhere, as many as hold what others wait for, those that take longest first.
+    /// Closes senders without progress, as many as hold the memory that others wait for, slowest first.
     fn shed_senders(&mut self) {
         self.forget_gone();
         for small in [true, false] {
@@ -89,7 +91,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         }
     }
 
-    /// Some who hold `bytes` in small or in long blocks.
+    /// Closes connections that hold `bytes` in small or in long blocks.
     fn shed_standing(&mut self, small: bool, bytes: usize) {
         let now_s = self.now_s;
         let held = |c: &Connection<T>| c.rest.data.len();
@@ -111,8 +113,8 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         }
     }
 
-    /// The beginnings of requests are kept whatever the budget says, since they were read: if they are beyond it, a
-    /// connection that never had a whole request goes, and of those the one that holds most. False if there is none.
+    /// Closes a connection if the beginnings of requests, which are kept regardless of the budget, exceed it: one that
+    /// never had a whole request, and of those the one that holds most. Returns false if there is none.
     pub(super) fn shed_beginner(&mut self) -> bool {
         let victim = self
             .connections
@@ -127,11 +129,14 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
 
     fn shed(&mut self, why: &str, token: Token) {
         self.counters.shed += 1;
-        tracing::debug!("a connection is closed: {why}");
+        if let Some(connection) = self.connections.get_mut(token) {
+            let known = &connection.known;
+            tracing::debug!(core = self.options.core, connection = known.number, peer = ?known.peer, "closing: {why}");
+        }
         self.close(token);
     }
 
-    /// The reader that took nothing for the longest time. False if there is none.
+    /// Closes the reader that took no output for the longest time. Returns false if there is none.
     pub(super) fn shed_reader(&mut self) -> bool {
         let victim = self
             .connections
@@ -147,7 +152,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         true
     }
 
-    /// When there is something to do although nothing arrives.
+    /// Time of the next work even if nothing arrives.
     pub(super) fn wake_at(&self, now: Ns) -> Ns {
         let timers = self.options.idle_timeout_s > 0 && self.counters.current > 0;
         let second = match timers || !self.hungry.is_empty() {

@@ -1,10 +1,10 @@
 //! [`Sockets`]: all sockets of a core.
 //!
 //! ```text
-//! step:   connections whose turn it still is, then what the poller tells: accept, or read once and serve
-//! flush:  one write for each connection that has something to write
+//! step:   queued connections, then the poller's events: accept, or read once and serve
+//! flush:  one write for each connection with output
 //! ```
-//! Between the two the owner may show others what it did, so that whoever has read a reply finds it counted.
+//! Between the two the owner may publish its counters, so that a client that has read a reply finds it counted.
 
 mod accept;
 mod memory;
@@ -21,31 +21,30 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The core's buffer: what one read brings at most, bytes.
+/// Size of the core's buffer, which is the maximum of one read, bytes.
 const BUFFER_BYTES: usize = 16 << 10;
-/// Sockets looked at per step: what is read is written after so many.
+/// Events handled per step; then the output is written.
 const EVENTS: usize = 32;
-/// When so many bytes of replies wait, the step ends and they are written: the clients go on meanwhile, instead of waiting
-/// for a whole round of long replies.
+/// Bytes of replies after which the step ends and they are written: clients need not wait for a whole round of long
+/// replies.
 const STAGED_BYTES: usize = 32 << 10;
-/// The bell of the connection table, among listeners.
+/// Token of the connection table's event descriptor, among the listeners' tokens.
 const BELL: u64 = u64::MAX;
 
-/// How the sockets of a core behave.
+/// Options of a core's sockets.
 #[derive(Clone, Debug)]
 pub struct SocketOptions {
-    /// Number of this core among those that share the [`ConnTable`]; 0 accepts.
+    /// Index of this core among those that share the [`ConnTable`]; core 0 accepts.
     pub core: usize,
-    /// Replies that may wait for a slow reader before no further request of it is begun, bytes.
+    /// Bytes of unread replies from which on a connection begins no further request.
     pub output_limit: usize,
-    /// Memory for requests that are not whole yet, bytes. When it is used up, further long ones wait unread.
+    /// Memory for incomplete requests, bytes. When it is used up, further long requests stay unread.
     pub request_budget: usize,
-    /// Memory for replies that wait for slow readers, bytes. Beyond it the slowest lose their connections.
+    /// Memory for replies that wait for slow readers, bytes. When it is exceeded, the slowest lose their connections.
     pub reply_budget: usize,
-    /// A connection from which nothing came for so many seconds is closed; 0: never.
+    /// Time without input after which a connection is closed, seconds; 0: never.
     pub idle_timeout_s: u32,
-    /// What is said to a connection that is one too many before it is closed. `None`: it is not accepted before another
-    /// one is closed.
+    /// Text sent to an excess connection before it is closed. `None`: it is not accepted until another one closes.
     pub refusal: Option<&'static [u8]>,
 }
 
@@ -62,9 +61,9 @@ impl Default for SocketOptions {
     }
 }
 
-/// Makes what talks on a connection.
+/// Makes the protocol state of a connection.
 type Greet<T> = Box<dyn FnMut(Token, Origin, &Known) -> T>;
-/// Makes what lies between a connection and its socket.
+/// Makes the layer between a connection and its socket.
 type Wrap = Box<dyn FnMut(Origin) -> Option<Box<dyn Layer>>>;
 
 /// All sockets of a core. Steps never block.
@@ -80,37 +79,40 @@ pub struct Sockets<T: Protocol, P: Poller = Epoll> {
     requests: Rc<Pool>,
     replies: Rc<Pool>,
     events: Vec<Event>,
-    /// Of `events`, the first that was not looked at yet.
+    /// Index of the first unhandled event in `events`.
     next_event: usize,
-    /// What the turns of those who had something new added in this step.
+    /// Bytes of replies added in this step by connections with new input.
     staged_bytes: usize,
-    /// Those whose turn comes in the next step.
+    /// Connections with a turn in the next step.
     queue: VecDeque<Token>,
-    /// Those that may have something to write.
+    /// Connections that may have output.
     dirty: Vec<Token>,
-    /// Those that wait for memory, longest first.
+    /// Connections that wait for memory, longest waiting first.
     hungry: VecDeque<Token>,
-    /// Blocks that had come back when there was not enough for any of them.
+    /// Number of returned blocks when memory last sufficed for no waiting connection.
     starved_at: u64,
     counters: Counters,
-    /// Whose turn it is: known after a panic.
+    /// Connection whose turn it is, kept for recovery after a panic.
     serving: Option<Token>,
     now_s: u32,
-    /// Accepting goes on then; `Some(MAX)`: when a connection is closed.
+    /// Time when accepting resumes; `Some(MAX)`: when a connection closes.
     paused: Option<Ns>,
     changed: bool,
-    /// Connections accepted here.
+    /// Number of connections accepted here.
     accepted: u64,
-    /// Nothing new is begun.
+    /// No new connections or requests are begun.
     leaving: bool,
-    /// The start of this round.
+    /// Start time of this round.
     round: Ns,
-    /// Requests answered in this round: since when they had been there, and how many.
+    /// Requests answered in this round: arrival time and number.
     answered: Vec<(Ns, u64)>,
 }
 
 impl<T: Protocol, P: Poller> Sockets<T, P> {
-    /// Without sockets yet. `greet` makes what talks on a connection. Errors: no descriptors left.
+    /// No sockets yet. `greet` makes the protocol state of each connection.
+    ///
+    /// # Errors
+    /// No file descriptors left.
     pub fn new(
         options: SocketOptions,
         conn_table: Arc<ConnTable>,
@@ -148,12 +150,15 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         })
     }
 
-    /// Puts what `wrap` makes between each new connection and its socket.
+    /// Puts the layer that `wrap` makes between each new connection and its socket.
     pub fn set_layers(&mut self, wrap: impl FnMut(Origin) -> Option<Box<dyn Layer>> + 'static) {
         self.wrap = Some(Box::new(wrap));
     }
 
     /// Accepts at `listener` from now on.
+    ///
+    /// # Errors
+    /// The poller cannot watch the listener.
     pub fn listen(&mut self, listener: Listener) -> io::Result<()> {
         let token = Self::listener_token(self.listeners.len());
         self.poller.add(listener.fd(), token, Interest::Accepts)?;
@@ -161,23 +166,23 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         Ok(())
     }
 
-    /// Becomes readable when a [`step`](Sockets::step) would find something.
+    /// Becomes readable when a [`step`](Sockets::step) would have work.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.poller.fd()
     }
 
-    /// What was done so far.
+    /// Counters of these sockets.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Memory lent to unfinished requests and to waiting replies.
+    /// Memory pools of incomplete requests and of waiting replies.
     pub fn pools(&self) -> (&Pool, &Pool) {
         (&self.requests, &self.replies)
     }
 
-    /// Serves what came, and lets in who came; writes nothing. `now_s`: seconds since the server's start. Cost: a system
-    /// call, and one for each connection that has something to read.
+    /// Serves input and accepts connections; writes nothing. `now_s`: seconds since the server's start. Cost: a system
+    /// call, and one for each connection with input.
     pub fn step(&mut self, executor: &mut T::Executor<'_>, now: Ns, now_s: u32) -> Progress {
         self.begin_round(now);
         if now_s != self.now_s {
@@ -202,7 +207,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
             self.next_event = 0;
         }
         busy |= !self.events.is_empty();
-        // Whatever the turns of others came to, some who have something new are heard.
+        // Connections with new input get their share, however much output the queued ones added.
         self.staged_bytes = 0;
         while self.staged_bytes < STAGED_BYTES
             && let Some(&event) = self.events.get(self.next_event)
@@ -220,9 +225,9 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         }
     }
 
-    /// Writes what is to be written: a system call for each connection that has something.
+    /// Writes output: a system call for each connection that has some.
     pub fn flush(&mut self) {
-        // In the order they were served: who asked first is answered first.
+        // In the order of service: the first request is answered first.
         let mut nth = 0;
         while let Some(&token) = self.dirty.get(nth) {
             nth += 1;
@@ -236,8 +241,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         }
     }
 
-    /// The reply that was missing. Ignored if the connection is gone. It is written with the next
-    /// [`flush`](Sockets::flush).
+    /// Fills a pending reply, which the next [`flush`](Sockets::flush) writes. Ignored if the connection is gone.
     pub fn fill(&mut self, pending_reply: PendingReply, bytes: &[u8]) {
         let token = Token(pending_reply.connection);
         let Some(connection) = self.connections.get_mut(token) else {
@@ -250,8 +254,8 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         }
     }
 
-    /// There is something to tell to a connection that [need to be told](Need::Notification): its turn comes in the next step.
-    /// False if it is gone, or waits for something else.
+    /// Notifies a connection that waits for a [notification](Need::Notification): it gets a turn in the next step.
+    /// Returns false if it is gone or waits for something else.
     pub fn news(&mut self, token: Token) -> bool {
         let wants_news = |connection: &&mut Connection<T>| connection.need == Need::Notification;
         let Some(connection) = self.connections.get_mut(token).filter(wants_news) else {
@@ -261,7 +265,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         true
     }
 
-    /// There is space again on the way to other cores: those who wait for it go on.
+    /// Lets the connections go on that wait for space in the ring to another core.
     pub fn space_for_others(&mut self) {
         for (token, connection) in self.connections.iter_mut() {
             if connection.need == Need::Others {
@@ -270,15 +274,15 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         }
     }
 
-    /// After a panic in [`step`](Sockets::step): the connection whose turn it was is closed, the others stay.
+    /// Called after a panic in [`step`](Sockets::step): closes the connection whose turn it was; the others stay.
     pub fn recover(&mut self) {
         if let Some(token) = self.serving.take() {
             self.close(token);
         }
     }
 
-    /// From now on nobody is let in and no request is begun; each connection is closed as soon as all it was promised has
-    /// been written. Steps go on until [nobody is left](Sockets::is_empty), or the owner has waited for long enough.
+    /// Stops accepting connections and requests; each connection is closed as soon as its replies have been written.
+    /// The owner steps on until there are [no connections](Sockets::is_empty), or until it has waited long enough.
     pub fn leave(&mut self) {
         self.leaving = true;
         self.listeners.clear();
@@ -287,7 +291,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         }
     }
 
-    /// No connections.
+    /// Whether there are no connections.
     pub fn is_empty(&self) -> bool {
         self.counters.current == 0
     }
@@ -299,12 +303,12 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
         all.into_iter().for_each(|token| self.close(token));
     }
 
-    /// Connections and listeners have numbers of one kind for the poller.
+    /// Poller token of a listener; connections and listeners share the number space.
     fn listener_token(index: usize) -> u64 {
         BEYOND + index as u64
     }
 
-    /// What the last round answered took until now: no clock is read for it.
+    /// Records the durations of the requests answered in the last round, without an extra clock read.
     fn begin_round(&mut self, now: Ns) {
         for (since, count) in self.answered.drain(..) {
             self.conn_table
@@ -320,7 +324,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
             token if token >= BEYOND => self.accept((token - BEYOND) as usize, now),
             token => {
                 let token = Token(token);
-                // Closed earlier in this step, or in an earlier one.
+                // Closed in this or an earlier step.
                 let Some(connection) = self.connections.get_mut(token) else {
                     return;
                 };
@@ -431,7 +435,7 @@ impl<T: Protocol, P: Poller> Sockets<T, P> {
     }
 }
 
-/// All that was asked is answered.
+/// Whether all requests are answered.
 #[inline]
 fn answer<T>(answered: &mut Vec<(Ns, u64)>, connection: &mut Connection<T>) {
     let (since, count) = (
@@ -445,7 +449,7 @@ fn answer<T>(answered: &mut Vec<(Ns, u64)>, connection: &mut Connection<T>) {
     }
 }
 
-/// Puts it into the list of those that may have something to write.
+/// Adds it to the list of connections that may have output.
 #[inline]
 fn mark<T>(dirty: &mut Vec<Token>, token: Token, connection: &mut Connection<T>) {
     if !connection.dirty {
@@ -454,7 +458,7 @@ fn mark<T>(dirty: &mut Vec<Token>, token: Token, connection: &mut Connection<T>)
     }
 }
 
-/// Puts it into the queue of those whose turn comes in the next step.
+/// Queues it for a turn in the next step.
 #[inline]
 fn enqueue<T>(queue: &mut VecDeque<Token>, token: Token, connection: &mut Connection<T>) {
     if !connection.queued {

@@ -1,4 +1,4 @@
-//! rustls' own client against a session, in one thread; certificates made on the spot.
+//! rustls' own client against a session, in one thread, with generated certificates.
 
 use super::*;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -7,7 +7,7 @@ use rustls::{ClientConfig, ClientConnection};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-/// A folder with a server's files, made for one test.
+/// A folder with a server's files for one test.
 struct Files {
     folder: PathBuf,
     ca: CertifiedIssuer<'static, KeyPair>,
@@ -31,7 +31,7 @@ impl Files {
         files
     }
 
-    /// A new certificate of the server, for this name.
+    /// Replaces the server's certificate by one for `name`.
     fn renew(&self, name: &str) {
         let (cert, key) = self.signed(name);
         std::fs::write(self.folder.join("chain.pem"), cert.pem()).expect("temporary file");
@@ -82,7 +82,7 @@ impl Drop for Files {
     }
 }
 
-/// Both ends, each with its socket, and what the server heard.
+/// Both ends, each with its socket, and the plain bytes that the server received.
 struct Pair {
     client: ClientConnection,
     theirs: UnixStream,
@@ -105,8 +105,8 @@ impl Pair {
         }
     }
 
-    /// Both read and write until neither gets any further. The server reads `step` bytes at a time. Returns what the
-    /// client heard; errors: why the server ends the connection.
+    /// Both ends read and write until neither makes progress. The server reads `step` bytes at a time. Returns the
+    /// bytes that the client received; on an error, why the server ended the connection.
     fn talk(&mut self, step: usize) -> io::Result<Vec<u8>> {
         let mut said = Vec::new();
         loop {
@@ -158,7 +158,7 @@ fn a_conversation_in_pieces_of_any_size() {
     }
 }
 
-/// As a connection writes: until the socket takes no more, and again when it does.
+/// Writes as a connection does: until the socket takes no more, and again when it does.
 #[test]
 fn a_reply_longer_than_socket_and_session_hold() {
     let files = Files::new("reply");
@@ -288,7 +288,7 @@ fn files_that_are_missing_empty_or_do_not_fit() {
     assert!(text.starts_with("TLS: "), "{text}");
 }
 
-/// A session, and a socket on which anything can be said to it.
+/// A session, and a socket to send it raw bytes.
 fn raw(acceptor: &TlsAcceptor) -> (TlsSession, UnixStream, UnixStream) {
     let (theirs, ours) = UnixStream::pair().expect("a pair");
     ours.set_nonblocking(true).expect("a socket");
@@ -329,7 +329,7 @@ fn ends_are_ends() {
     );
 }
 
-/// Who is told of the end knows that nothing was cut off.
+/// A client that receives `close_notify` knows that nothing was truncated.
 #[test]
 fn a_goodbye_is_said() {
     for is_said in [true, false] {
@@ -352,7 +352,7 @@ fn a_goodbye_is_said() {
     }
 }
 
-/// Records without content cost work and mean nothing.
+/// Records without content cost work, so their number is limited.
 #[test]
 fn a_flood_of_nothing_ends() {
     let files = Files::new("flood");

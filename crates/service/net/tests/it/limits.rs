@@ -1,4 +1,4 @@
-//! What many, slow, silent and malicious clients may take.
+//! Resource limits against many, slow, silent and malicious clients.
 
 use crate::common::{self, Bed};
 use drover_base::{Ns, Progress};
@@ -21,7 +21,7 @@ fn a_slow_reader_holds_little_and_its_further_requests_wait() {
     let begun = bed.executor.requests;
     assert!(begun < 500, "all were begun, the socket took it all");
     assert!(lent(&bed).1 <= 512 << 10, "{:?}", lent(&bed));
-    // Others are served, and the slow one is when it reads on.
+    // Other clients are served meanwhile, and the slow one when it reads on.
     let mut other = bed.connect();
     assert_eq!(bed.ask(&mut other, "hello\n"), "hello\n");
     let all = said / 11;
@@ -67,12 +67,12 @@ fn tight() -> SocketOptions {
     }
 }
 
-/// Begins a long request of which half comes.
+/// Starts a long request and sends half of it.
 fn begin_long(bed: &mut Bed) -> common::Client {
     let mut client = bed.connect();
     let mut text = format!("put {VALUE}\n").into_bytes();
     text.resize(text.len() + VALUE / 2, 0);
-    // What the core does not read stays in the sockets.
+    // Bytes that the core does not read stay in the sockets.
     let mut rest = &text[..];
     for _ in 0..2000 {
         rest = &rest[client.offer(rest)..];
@@ -95,7 +95,7 @@ fn long_requests_beyond_the_budget_wait_unread_and_those_that_stand_still_go() {
     );
     let mut other = bed.connect();
     assert_eq!(bed.ask(&mut other, "hello\n"), "hello\n");
-    // Nobody says anything for a while: bed is made for those who wait, one after the other.
+    // Without input from the holders, the core frees memory for the waiting ones, one after the other.
     for _ in 0..12 {
         bed.now += Ns::from_s(1);
         bed.settle();
@@ -115,7 +115,7 @@ fn readers_that_take_nothing_lose_their_connections_when_memory_is_used_up() {
     let mut bed = Bed::new(tight(), 100);
     let mut clients: Vec<_> = (0..12).map(|_| bed.connect()).collect();
     for (i, client) in clients.iter_mut().enumerate() {
-        // More than any socket takes.
+        // More than any socket buffers.
         let line = format!("big {}\n", 16 * VALUE);
         client.offer(line.as_bytes());
         bed.settle();

@@ -1,4 +1,4 @@
-//! Addresses: what is taken, what is left, what is refused.
+//! Listening addresses: which are taken over, kept or refused.
 
 use drover_net::{Address, ListenError, Listener};
 use std::net::TcpListener;
@@ -41,7 +41,7 @@ fn a_dead_servers_file_is_replaced_a_living_ones_and_others_are_not() {
         taken.to_string(),
         format!("address in use: another server listens at {}", path.display())
     );
-    // Whoever took the path from us keeps it.
+    // A server that replaced our socket file keeps it.
     std::fs::remove_file(&path).expect("it is ours");
     let other = UnixListener::bind(&path).expect("it is free");
     drop(living);

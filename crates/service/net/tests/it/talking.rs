@@ -1,4 +1,4 @@
-//! What is said arrives, in whatever pieces it comes and goes.
+//! Bytes arrive whole, however reads and writes split them.
 
 use crate::common::Bed;
 use drover_net::SocketOptions;
@@ -117,7 +117,7 @@ fn replies_of_other_cores_come_in_the_order_of_requests() {
     assert!(client.got.is_empty());
     bed.sockets.fill(pending_replies[0], b"first\n");
     assert_eq!(bed.hear(&mut client, 19 - 2), b"first\nb\nsecond\nc\n");
-    // Who has left is forgotten when the last reply for it has come; later ones are nobody's.
+    // A closed connection is forgotten when its last reply has come; later replies are dropped.
     bed.say(&mut client, b"later\n");
     bed.until("under way", |bed| bed.executor.pending_replies.len() == 1);
     drop(client);

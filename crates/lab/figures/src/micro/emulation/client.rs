@@ -8,7 +8,7 @@ use drover_mem::Region;
 use drover_verbs::{MemoryRegion, Provider, QueuePair, RemoteRegion, SendList, SendWr, Wc, WrId};
 use std::collections::VecDeque;
 
-/// Bytes of the memory that READs go to.
+/// Bytes of the memory that READs read.
 pub const TABLE_BYTES: usize = 1 << 20;
 
 /// An operation of the window.
@@ -16,38 +16,38 @@ pub const TABLE_BYTES: usize = 1 << 20;
 pub struct Lane {
     started: Ns,
     chain: Chain,
-    /// READs of the chain that have been posted.
+    /// Number of posted READs of the chain.
     posted: usize,
 }
 
 /// A client.
 pub struct Client<P: Provider> {
     pub plan: Emulation,
-    /// For READs.
+    /// Queue pair for READs.
     pub qp: P::Qp,
     pub read_cq: P::Cq,
-    /// Where READs and datagrams land.
+    /// Memory for READ results and datagrams.
     pub mr: P::Mr,
-    /// Where the first lane's READs land.
+    /// Offset of the first lane's READ results.
     pub landing: usize,
-    /// What is read.
+    /// Memory that READs read.
     pub table: RemoteRegion,
     pub port: Port,
     pub queues: Queues<P>,
-    /// Where answers are, if they are not datagrams.
+    /// Memory for answers, unless they are datagrams.
     pub answers: Region,
-    /// RECVs for answers, if they are.
+    /// RECVs for answers, if they are datagrams.
     pub recvs: Option<Slots>,
-    /// Queue pairs and memory that answers come by.
+    /// Queue pairs and memory of the answers, kept alive.
     pub _passive: (Vec<P::Qp>, Vec<P::Mr>),
     pub lanes: Vec<Lane>,
     /// Lanes without an operation.
     pub free: Vec<usize>,
-    /// Lanes with a PUT, the oldest first: answers come in this order.
+    /// Lanes with a PUT, oldest first: answers come in this order.
     pub puts: VecDeque<usize>,
     pub list: SendList,
     pub tally: Tally,
-    /// From when on latencies are noted, and where.
+    /// Time from which on latencies are recorded, and their list.
     pub noted: (Ns, Latencies),
 }
 
@@ -112,7 +112,7 @@ impl<P: Provider> Client<P> {
         self.read(cpu, lane, chain[0]);
     }
 
-    /// Posts the next READ of a GET: somewhere, aligned as items of its length are.
+    /// Posts the next READ of a GET: at a random address, aligned as items of its length are.
     fn read(&mut self, cpu: &P::Cpu, lane: usize, bytes: usize) {
         let stride = bytes.next_multiple_of(8);
         let place = cpu.random() as usize % (TABLE_BYTES / stride);

@@ -8,10 +8,10 @@
 //!      FaRM-em and -VAR   WRITE of key + value into memory that a server thread polls, answered by a WRITE
 //! ```
 //!
-//! A READ waits for the one before it. WRITEs go over UC, SENDs over UD, inlined and unsignaled. Nothing is stored,
-//! hashed or found, so a rate is an upper bound for the system itself. Answers take few queue pairs, because with
-//! many of them a card cannot write at the published rates ([HERD] Fig. 6): one per server thread as datagrams, one
-//! per client machine as WRITEs. How long an answer is was not published; ours are [`REPLY_BYTES`].
+//! A READ waits for the previous one. WRITEs go over UC, SENDs over UD, inline and unsignaled. Nothing is stored,
+//! hashed or looked up, so a rate is an upper bound for the real system. Answers use few queue pairs, because with many
+//! of them a card cannot write at the published rates ([HERD] Fig. 6): one per server thread for datagrams, one per
+//! client machine for WRITEs. The length of an answer was not published; ours is [`REPLY_BYTES`].
 //!
 //! Source: `[HERD]` section 5.1.
 
@@ -28,10 +28,10 @@ use drover_verbs::GRH_BYTES;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What is emulated.
+/// Emulated system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum System {
-    /// Pilaf, with every optimisation of verbs.
+    /// Pilaf, with all optimisations of verbs.
     PilafOpt,
     /// FaRM's store with values in its table.
     Farm,
@@ -42,21 +42,21 @@ pub enum System {
 /// An emulation and its load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Emulation {
-    /// What is emulated.
+    /// Emulated system.
     pub system: System,
     /// Bytes of a key.
     pub key_bytes: usize,
     /// Bytes of a value.
     pub value_bytes: usize,
-    /// PUTs among a hundred operations; the others are GETs.
+    /// Percentage of PUTs; the other operations are GETs.
     pub put_percent: u64,
-    /// Threads of the server, each a process of its own.
+    /// Number of server threads, one process each.
     pub server_threads: usize,
-    /// Machines of clients.
+    /// Number of client machines.
     pub client_machines: usize,
-    /// Operations outstanding per client process; the last process may have fewer.
+    /// Outstanding operations per client process; the last process may have fewer.
     pub window: usize,
-    /// Operations outstanding in all.
+    /// Outstanding operations of all clients.
     pub outstanding: usize,
 }
 
@@ -64,14 +64,14 @@ pub struct Emulation {
 const REPLY_BYTES: usize = 8;
 /// Bytes of a bucket of Pilaf's table.
 const BUCKET_BYTES: usize = 32;
-/// Buckets that a GET looks at: two in so many of ten, one in the others. 1.6 on average.
+/// Out of ten GETs, this many read two buckets, the others one: 1.6 on average.
 const TWO_BUCKETS_IN_TEN: u64 = 6;
-/// Places in which FaRM's store may keep a key.
+/// Number of slots in which FaRM's store may keep a key.
 const NEIGHBOURHOOD: usize = 6;
 /// Bytes of a pointer in FaRM's table.
 const POINTER_BYTES: usize = 8;
 
-/// The READs of one GET, in their order; those of no bytes are none.
+/// Lengths of the READs of one GET, in order; 0: no READ.
 type Chain = [usize; 3];
 
 impl Emulation {
@@ -94,7 +94,7 @@ impl Emulation {
         self.key_bytes + self.value_bytes
     }
 
-    /// What a GET reads; `draw` decides where chance does.
+    /// The READs of a GET; `draw` makes the random choices.
     fn chain(&self, draw: u64) -> Chain {
         match self.system {
             System::PilafOpt if draw % 10 < TWO_BUCKETS_IN_TEN => {
@@ -110,7 +110,7 @@ impl Emulation {
         }
     }
 
-    /// The longest READ of a GET.
+    /// Length of the longest READ of a GET.
     fn longest(&self) -> usize {
         (0..10)
             .flat_map(|draw| self.chain(draw))
@@ -118,12 +118,12 @@ impl Emulation {
             .expect("three of them")
     }
 
-    /// PUTs travel as datagrams.
+    /// Whether PUTs are datagrams.
     fn sends(&self) -> bool {
         self.system == System::PilafOpt
     }
 
-    /// Bytes in front of a PUT as it lands.
+    /// Bytes before a PUT in its receive buffer.
     fn gap(&self) -> usize {
         if self.sends() { GRH_BYTES } else { 0 }
     }
@@ -132,7 +132,7 @@ impl Emulation {
         self.outstanding.div_ceil(self.window)
     }
 
-    /// Operations outstanding of client number `client`.
+    /// Outstanding operations of client `client`.
     fn window_of(&self, client: usize) -> usize {
         self.window.min(self.outstanding - client * self.window)
     }
@@ -146,7 +146,7 @@ impl Emulation {
     }
 }
 
-/// How long operations took, nanoseconds, in the order of their ends.
+/// Latencies of operations, nanoseconds, in the order of completion.
 type Latencies = Rc<RefCell<Vec<u64>>>;
 
 /// Runs an emulation.
@@ -167,7 +167,7 @@ pub fn run<R: Clusters>(clusters: &R, plan: &Emulation, span: Span, seed: u64) -
     outcome
 }
 
-/// Mean, fifth and ninety-fifth percentile in microseconds, by name.
+/// Mean, 5th and 95th percentile in microseconds, by name.
 fn summary(latencies: &mut [u64]) -> Vec<(&'static str, f64)> {
     if latencies.is_empty() {
         return Vec::new();
@@ -183,10 +183,11 @@ fn summary(latencies: &mut [u64]) -> Vec<(&'static str, f64)> {
     ]
 }
 
-/// Of the greatest rate, what counts as reaching it: the knee, not the last percent.
+/// Fraction of the highest rate that counts as reaching it: the knee, not the last percent.
 const KNEE: f64 = 0.98;
 
-/// Runs an emulation with as few operations outstanding as bring it to `mops`, or to its knee if it gets no further.
+/// Runs an emulation with the fewest outstanding operations that bring it to `mops`, or to its knee if it does not get
+/// there.
 pub fn run_at<R: Clusters>(clusters: &R, plan: &Emulation, mops: f64, span: Span, seed: u64) -> Outcome {
     let with = |outstanding: usize| {
         let plan = Emulation {

@@ -1,4 +1,4 @@
-//! [`Queues`] and [`Port`]: how PUTs and their answers leave and arrive, at either end.
+//! [`Queues`] and [`Port`]: sending and receiving of PUTs and their answers, at either end.
 
 use super::super::{ECHO_SCAN, wiring};
 use drover_base::Cpu;
@@ -9,67 +9,67 @@ use drover_verbs::{
 };
 use std::sync::atomic::Ordering;
 
-/// One in so many messages of a queue pair is signaled.
+/// One message in this many of a queue pair is signaled.
 const SIGNAL_EVERY: usize = 64;
-/// Longest payload that travels with its request, bytes.
+/// Maximum inline payload, bytes.
 const INLINE_MAX: usize = 188;
 
-/// Places in memory for messages of one length.
+/// Slots in memory for messages of one length.
 #[derive(Clone, Copy)]
 pub struct Slots {
-    /// Where the first one begins.
+    /// Offset of the first slot.
     pub start: usize,
-    /// How many there are.
+    /// Number of slots.
     pub count: usize,
     /// Bytes of a message.
     pub bytes: usize,
 }
 
 impl Slots {
-    /// From the start of one slot to the next.
+    /// Distance between two slots, bytes.
     fn stride(&self) -> usize {
         self.bytes.next_multiple_of(64)
     }
 
-    /// Bytes of all slots.
+    /// Bytes of all slots together.
     pub fn total(&self) -> usize {
         self.count * self.stride()
     }
 
-    /// Where slot number `slot` begins; numbers go on after the last one.
+    /// Offset of slot `slot`, modulo the number of slots.
     fn place(&self, slot: usize) -> usize {
         self.start + slot % self.count * self.stride()
     }
 
-    /// The word of a slot that lands last.
+    /// Offset of the word of a slot that arrives last.
     fn last_word(&self, slot: usize) -> usize {
         self.place(slot) + self.bytes.next_multiple_of(8) - 8
     }
 }
 
-/// Where the messages of a port go.
+/// Destination of a port's messages.
 #[derive(Clone, Copy)]
 pub enum To {
-    /// Into slots that the other end polls.
+    /// Slots that the other end polls.
     Memory(RemoteRegion, Slots),
-    /// To a datagram queue pair.
+    /// A datagram queue pair.
     Datagrams(UdDest),
 }
 
-/// What an end exchanges with one other end.
+/// Messages to and from one other end.
 pub struct Port {
-    /// Which of the queues's queue pairs its messages take.
+    /// Index of the queue pair for its messages.
     pub lane: usize,
-    /// Where they go.
+    /// Destination of its messages.
     pub to: To,
-    /// Where messages land here, unless they are datagrams.
+    /// Slots for received messages, unless they are datagrams.
     pub inbox: Slots,
     sent: usize,
     received: usize,
 }
 
 impl Port {
-    /// A port that nothing has passed yet.
+    /// A port without messages so far.
     pub fn new(lane: usize, to: To, inbox: Slots) -> Port {
         Port {
             lane,
@@ -80,7 +80,7 @@ impl Port {
         }
     }
 
-    /// Takes the next message out of its slot; false if it is not there yet.
+    /// Takes the next message out of its slot; returns false if it has not arrived.
     pub fn take(&mut self, region: &Region) -> bool {
         let word = self.inbox.last_word(self.received);
         let arrived = region.load_u64(word, Ordering::Acquire) != 0;
@@ -92,14 +92,14 @@ impl Port {
     }
 }
 
-/// The queue pairs and queues that all ports of a thread share.
+/// The queue pairs and completion queues that all ports of a thread share.
 pub struct Queues<P: Provider> {
     lanes: Vec<Lane<P>>,
     pub send_cq: P::Cq,
     pub recv_cq: P::Cq,
-    /// What is sent.
+    /// Bytes of a message.
     bytes: Vec<u8>,
-    /// The same in registered memory, if it is too long to travel with its request.
+    /// The same bytes in registered memory, for messages that are too long to be inline.
     staged: Sge,
     owed: usize,
     list: SendList,
@@ -112,7 +112,7 @@ struct Lane<P: Provider> {
 }
 
 impl<P: Provider> Queues<P> {
-    /// A queues for messages of the bytes at `staged`, without queue pairs yet.
+    /// Queues for messages with the bytes at `staged`, without queue pairs yet.
     pub fn new(send_cq: P::Cq, recv_cq: P::Cq, mr: &P::Mr, staged: Sge) -> Queues<P> {
         let bytes = vec![7; staged.len as usize];
         mr.region().copy_in(staged.offset as usize, &bytes);
@@ -170,7 +170,7 @@ impl<P: Provider> Queues<P> {
         posted.expect("a window fits the queue");
     }
 
-    /// Takes completions of what was sent.
+    /// Polls completions of sent messages.
     pub fn reap(&mut self, cpu: &P::Cpu) {
         if self.owed > 0 {
             let mut wcs = [Wc::default(); 4];
@@ -178,7 +178,7 @@ impl<P: Provider> Queues<P> {
         }
     }
 
-    /// Posts a RECV for slot number `slot` of `slots` to the only queue pair.
+    /// Posts a RECV for slot `slot` of `slots` to the only queue pair.
     pub fn post_recv(&mut self, cpu: &P::Cpu, mr: &P::Mr, slots: &Slots, slot: usize) {
         self.recvs.clear();
         self.recvs.push(RecvWr {
@@ -189,7 +189,7 @@ impl<P: Provider> Queues<P> {
         posted.expect("space for what was used up");
     }
 
-    /// Takes a datagram, posts its RECV again, and returns who sent it.
+    /// Takes a datagram, posts its RECV again, and returns the sender.
     pub fn take_datagram(&mut self, cpu: &P::Cpu, mr: &P::Mr, slots: &Slots) -> Option<Qpn> {
         let mut wcs = [Wc::default(); 1];
         if wiring::poll::<P>(&mut self.recv_cq, cpu, &mut wcs) == 0 {
@@ -200,7 +200,7 @@ impl<P: Provider> Queues<P> {
     }
 }
 
-/// Charges a look at so many slots.
+/// Charges the cost of polling `count` slots.
 pub fn charge_looks<C: Cpu>(cpu: &C, count: usize) {
     cpu.charge(ECHO_SCAN, count as u32);
 }

@@ -1,4 +1,4 @@
-//! [`Server`]: a server thread. GETs pass it by; it answers PUTs.
+//! [`Server`]: a server thread. It answers PUTs; GETs do not involve it.
 
 use super::port::{Port, Queues, Slots, charge_looks};
 use drover_base::{Actor, Ns, Progress};
@@ -7,22 +7,22 @@ use drover_verbs::{MemoryRegion, Provider, Qpn};
 /// A server thread and the clients whose PUTs it answers.
 pub struct Server<P: Provider> {
     pub queues: Queues<P>,
-    /// What clients READ from, and behind it where their PUTs land.
+    /// Memory that clients READ, followed by the slots for their PUTs.
     pub mr: P::Mr,
     /// RECVs of all clients, if PUTs are datagrams.
     pub recvs: Option<Slots>,
-    /// One per client.
+    /// Ports, one per client.
     pub ports: Vec<Port>,
     /// The clients' datagram queue pairs, in the order of ports.
     pub senders: Vec<Qpn>,
-    /// Queue pairs that are only written to and read from.
+    /// Passive queue pairs, the targets of clients' WRITEs and READs.
     pub passive: Vec<P::Qp>,
-    /// Where the next look at slots begins.
+    /// Client at which the next scan starts.
     pub cursor: usize,
 }
 
 impl<P: Provider> Server<P> {
-    /// Looks for a PUT; returns whose.
+    /// Polls for a PUT; returns its client.
     fn receive(&mut self, cpu: &P::Cpu) -> Option<usize> {
         let Some(slots) = &self.recvs else {
             return self.scan(cpu);
@@ -31,7 +31,7 @@ impl<P: Provider> Server<P> {
         self.senders.iter().position(|known| *known == sender)
     }
 
-    /// Looks at the next slot of every client once, beginning where the last look ended.
+    /// Polls the next slot of every client once, starting where the last scan ended.
     fn scan(&mut self, cpu: &P::Cpu) -> Option<usize> {
         let count = self.ports.len();
         for looked in 0..count {

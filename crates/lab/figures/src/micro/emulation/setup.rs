@@ -1,12 +1,12 @@
 //! Builds server threads and clients of an [`Emulation`].
 //!
 //! ```text
-//! memory of a server thread    table that is read | PUTs of its first client | ... of its last one | an answer
-//! memory of a client           what its READs bring | answers, if they are datagrams | a PUT
+//! memory of a server thread    table for READs | PUTs of its first client | ... of its last one | an answer
+//! memory of a client           READ results | answers, if they are datagrams | a PUT
 //! memory of a client machine   answers to its first client | ... to its last one
 //! ```
 //!
-//! The clients of a machine are threads of one process, so that answers to all of them can take one connection.
+//! The clients of a machine are threads of one process, so that answers to all of them can share one connection.
 
 use super::super::Tally;
 use super::super::wiring::{self, Cq, P};
@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 /// Depth of completion queues.
 const CQ_DEPTH: usize = 4096;
 
-/// Sets everything up; actors begin when time does.
+/// Sets everything up; actors start with the clock.
 pub fn set_up<R: Cluster>(cluster: &mut R, plan: &Emulation, tally: &Tally, noted: (Ns, &Latencies)) {
     let threads = 0..plan.server_threads;
     let mut servers: Vec<Server<P<R>>> = threads.map(|n| server(cluster, n, plan)).collect();
@@ -71,7 +71,7 @@ fn slots(start: usize, count: usize, bytes: usize) -> Slots {
     Slots { start, count, bytes }
 }
 
-/// Both completion queues of a queues.
+/// Makes the queues of a thread with both completion queues.
 fn queues<R: Cluster>(
     cluster: &mut R,
     thread: Thread,
@@ -122,16 +122,16 @@ fn server<R: Cluster>(cluster: &mut R, n: usize, plan: &Emulation) -> Server<P<R
     }
 }
 
-/// What the clients of a machine share: memory for answers, and the connection that they come by.
+/// State shared by the clients of a machine: memory for answers, and the connection of the answers.
 struct Home<P: Provider> {
     region: Region,
-    /// As the server addresses it.
+    /// The memory as the server addresses it.
     remote: RemoteRegion,
-    /// The server's lane to it.
+    /// The server's lane to the machine.
     lane: usize,
-    /// Clients that have a part of it.
+    /// Number of clients that use it.
     clients: usize,
-    /// This end of the connection and the memory's registration, until somebody keeps them.
+    /// This end of the connection and the memory's registration, until a client takes them.
     kept: (Vec<P::Qp>, Vec<P::Mr>),
 }
 
@@ -224,7 +224,7 @@ fn client<R: Cluster>(
     }
 }
 
-/// Both ends learn each other's datagram queue pair.
+/// Exchanges the two ends' datagram addresses.
 fn exchange_datagrams<R: Cluster>(
     cluster: &mut R,
     (here, there): (Thread, Thread),
@@ -239,7 +239,7 @@ fn exchange_datagrams<R: Cluster>(
     Port::new(0, To::Datagrams(to_server), unused)
 }
 
-/// A connection for PUTs; answers take that of the machine.
+/// Connects a queue pair for PUTs; answers use the machine's connection.
 fn exchange_writes<R: Cluster>(
     cluster: &mut R,
     (here, there): (Thread, Thread),

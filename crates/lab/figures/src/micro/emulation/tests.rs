@@ -1,4 +1,4 @@
-//! Which verbs an operation is made of, exactly, as a provider that remembers saw them.
+//! The exact verbs of each operation, as recorded by a provider.
 
 use super::*;
 use crate::cluster::{BusyTimes, Cluster, Thread};
@@ -8,7 +8,7 @@ use drover_verbs_suite::loopback::{Loopback, LoopbackCpu, LoopbackDevice};
 use drover_verbs_suite::traced::{Traced, TracedContext, TracedDevice, What};
 use std::collections::BTreeMap;
 
-/// Machines without costs, whose verbs can be looked at afterwards.
+/// Machines without costs that record their verbs.
 struct Watched {
     clock: LoopbackDevice,
     device: TracedDevice<Loopback>,
@@ -54,7 +54,7 @@ impl Cluster for Watched {
     }
 }
 
-/// A verb as it was posted, or the completion of a READ.
+/// A posted verb, or the completion of a READ.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Seen {
     Read(usize),
@@ -63,7 +63,7 @@ enum Seen {
     Done,
 }
 
-/// What `outstanding` operations at a time of `system` come to: what was seen, and how many were done.
+/// Runs `outstanding` operations at a time of `system`; returns the recorded verbs and the number of operations.
 fn play(system: System, put_percent: u64, outstanding: usize, value_bytes: usize) -> (Vec<Seen>, u64) {
     play_until(Ns(20_000), system, put_percent, outstanding, value_bytes)
 }
@@ -103,7 +103,7 @@ fn play_until(
     (seen.collect(), done)
 }
 
-/// The READs of GETs that were made one after the other, checked to wait for each other.
+/// The READs of sequential GETs, after a check that each waits for the previous one.
 fn reads(system: System, value_bytes: usize) -> (Vec<usize>, u64) {
     let (seen, done) = play(system, 0, 1, value_bytes);
     let lengths = seen.chunks_exact(2).map(|pair| match pair {

@@ -3,14 +3,14 @@
 use super::{Draw, text};
 use crate::differ::command::{Command, Piece};
 
-/// An item that memcached 1.6.18 makes of nothing, of another one, or because a number has grown, forgets that its key came
-/// in base64, and shows it as it is.
+/// Whether the key is in base64, so that the command must not create or copy an item: memcached 1.6.18 forgets the
+/// encoding of the new item's key and shows it raw.
 fn makes_none(words: &[Piece]) -> bool {
     matches!(words[1], Piece::Key64(_))
 }
 
 impl Draw {
-    /// A verb, a key, and the flag that says how it is written.
+    /// A verb, a key, and the flag for the key's encoding.
     fn meta(&mut self, verb: &str) -> (Vec<Piece>, u8) {
         let number = match verb {
             "ma" => self.counter(),
@@ -29,7 +29,7 @@ impl Draw {
         (words, number)
     }
 
-    /// Some of these flags, in any order, each at most once.
+    /// Adds some of these flags, in any order, each at most once.
     fn some_of(&mut self, flags: &[&str], words: &mut Vec<Piece>) {
         let start = self.rng.below(flags.len() as u64) as usize;
         for nth in 0..flags.len() {
@@ -39,7 +39,7 @@ impl Draw {
         }
     }
 
-    /// With the version that the key was last seen to have, mostly.
+    /// Adds a comparison, mostly with the last known version of the key.
     fn compare(&mut self, words: &mut Vec<Piece>, number: u8, share: f64) {
         if self.rng.chance(share) {
             words.push(match self.rng.below(8) {

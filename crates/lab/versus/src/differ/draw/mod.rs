@@ -1,4 +1,4 @@
-//! What is drawn: all commands that have the same answers on both servers, most of them as they should be, some not.
+//! Random commands: all commands with the same answers on both servers, most of them valid, some not.
 
 mod meta;
 mod other;
@@ -8,20 +8,20 @@ use super::command::{CONNECTIONS, Command, Element, End, LONGEST, Piece, TOO_LON
 use drover_base::Rng;
 use spoil::swallows;
 
-/// Commands between two barriers, at most.
+/// Maximum number of commands between two barriers.
 const BATCH: u64 = 160;
-/// One in so many commands is spoilt.
+/// Fraction of spoilt commands.
 const SPOILT: f64 = 0.08;
-/// Keys of ordinary length.
+/// Number of keys of ordinary length.
 const KEYS: u64 = 8;
-/// The last of them are counted up and down.
+/// Number of keys, the last ones, that are incremented and decremented.
 const COUNTERS: u64 = 3;
-/// So many `mn` follow a spoilt body: more than are swallowed.
+/// Number of `mn` after a spoilt body: more than the server can swallow.
 const SYNCS: usize = 4;
-/// The longest value, with what an item needs besides.
+/// Maximum size of a value including an item's overhead.
 const ITEM_BYTES_MAX: u64 = 1 << 20;
 
-/// Stream `nth` of `seed`, of about so many commands.
+/// Stream `nth` of `seed`, of about `commands` commands.
 pub fn stream(seed: u64, nth: u64, commands: usize) -> Vec<Element> {
     let mut draw = Draw {
         rng: Rng::new(seed, nth, 0xd1ff),
@@ -42,8 +42,8 @@ pub fn stream(seed: u64, nth: u64, commands: usize) -> Vec<Element> {
     elements
 }
 
-/// memcached, refusing a retrieval for the length of a key, forgets what it has not sent yet of earlier answers:
-/// which those are depends on how bytes arrived.
+/// Whether memcached drops unsent earlier answers: it does when it refuses a retrieval for the length of a key, and
+/// which answers are unsent depends on how bytes arrived.
 fn forgets(command: &Command) -> bool {
     let retrieves =
         matches!(&command.words[0], Piece::Text(verb) if verb.starts_with(b"g") || verb.starts_with(b"G"));
@@ -52,8 +52,8 @@ fn forgets(command: &Command) -> bool {
 
 struct Draw {
     rng: Rng,
-    /// In this batch numbers are counted, and nobody reads them: memcached counts in place or in a new item, which has
-    /// another history, by whether anybody is just being sent the old one.
+    /// In this batch numbers are counted and not read: memcached counts in place or in a new item, which has another
+    /// history, depending on whether the old one is being sent.
     counting: bool,
 }
 
@@ -84,7 +84,7 @@ impl Draw {
             89..93 => self.meta_delete(),
             93..97 if self.counting => self.meta_arithmetic(),
             47..53 => self.get(),
-            // Spoilt they might mean something that harms other streams.
+            // Spoilt, they could harm other streams.
             _ => return self.other(),
         };
         if self.rng.chance(SPOILT) {
@@ -93,7 +93,7 @@ impl Draw {
             if swallows(&command) {
                 return as_it_was;
             }
-            // Whatever of it is taken for something else, what comes next is not.
+            // Even if part of the body is taken for something else, the next command is not.
             if let Some(body) = &mut command.body {
                 body.extend_from_slice(&b"\r\nmn".repeat(SYNCS));
             }
@@ -118,7 +118,7 @@ impl Draw {
         Piece::Key(self.key_number())
     }
 
-    /// Of an item whose value will be sent.
+    /// A key number of an item whose value will be sent.
     fn read_number(&mut self) -> u8 {
         match self.counting {
             true => self.rng.below(KEYS - COUNTERS) as u8,
@@ -169,7 +169,7 @@ impl Draw {
     fn body(&mut self) -> Vec<u8> {
         let digits = self.rng.chance(0.4);
         let len = match self.rng.below(4000) {
-            // Around the limit: which length is the last one that fits depends on the key.
+            // Around the limit: the maximum length depends on the key.
             0 => return vec![b'z'; (ITEM_BYTES_MAX - 90 + self.rng.below(100)) as usize],
             1..10 => self.rng.below(60_000),
             10..200 => self.rng.below(3000),
@@ -184,7 +184,7 @@ impl Draw {
         };
         let mut body: Vec<u8> = (0..len).map(|_| self.one_of(letters)).collect();
         if body.iter().all(|byte| b" \r\n".contains(byte)) {
-            // To count blanks memcached looks behind them.
+            // memcached looks beyond the spaces to count them.
             body.push(b'8');
         }
         body
@@ -204,7 +204,7 @@ impl Draw {
         }
         let most = self.one_of(&[1, 1, 1, 3, 30]);
         let mut count = 1 + self.rng.below(most);
-        // A line that is longer than what servers read at once; only those of these two may be.
+        // A line longer than one read of a server; only these two commands may have one.
         if self.rng.chance(0.002) && verb.starts_with("get") {
             count = 500 + self.rng.below(2000);
         }

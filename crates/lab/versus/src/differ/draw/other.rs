@@ -1,9 +1,9 @@
-//! Commands about no key.
+//! Commands without a key.
 
 use super::{COUNTERS, Draw, KEYS, text};
 use crate::differ::command::{Command, Piece};
 
-/// Lines that both servers answer alike, whatever state they are in.
+/// Lines with the same answers on both servers in any state.
 const LINES: &[&str] = &[
     "flush_all",
     "flush_all 0",

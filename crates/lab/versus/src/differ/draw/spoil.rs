@@ -1,4 +1,4 @@
-//! Commands that are not as they should be.
+//! Invalid commands.
 
 use super::Draw;
 use crate::differ::command::{Command, NO_CAS, Piece, TOO_LONG};
@@ -6,13 +6,13 @@ use crate::differ::prepare::NUMBER_MAX;
 
 /// Bodies of spoilt commands stay shorter than the longest line that a server reads.
 const SPOILT_BODY_MAX: usize = 900;
-// Their lengths may stand where a version should.
+// Their lengths may be taken for a version.
 const _: () = assert!(SPOILT_BODY_MAX <= NUMBER_MAX);
-/// And so do their lines.
+/// Maximum number of words of a spoilt line, which stays short, too.
 const SPOILT_WORDS_MAX: usize = 40;
 
-/// A server waits for, or throws away, as many bytes as a line promises: many more than come, and the rest of the stream
-/// is gone. So a few more at most, which what ends a batch makes up for.
+/// Whether a server waits for, or discards, the bytes that a line announces. If many more are announced than sent, the
+/// rest of the stream is lost; so only a few more are, and the end of a batch makes up for them.
 pub(super) fn swallows(command: &Command) -> bool {
     let Some(body) = &command.body else {
         return false;
@@ -35,7 +35,7 @@ fn is_text(word: &Piece, text: &[u8]) -> bool {
     matches!(word, Piece::Text(word) if word == text)
 }
 
-/// Where a command says how long something lives, or how long it waits.
+/// Index of the word with a command's expiry or delay.
 fn time_at(command: &Command) -> Option<usize> {
     let Piece::Text(verb) = &command.words[0] else {
         return None;
@@ -48,7 +48,7 @@ fn time_at(command: &Command) -> Option<usize> {
     }
 }
 
-/// See the differences: whether a few seconds are over within a stream is a matter of chance, so they become none.
+/// See the differences: whether a few seconds pass within a stream is chance, so short times become 0.
 fn forget_short_times(command: &mut Command) {
     let word = time_at(command).and_then(|at| command.words.get_mut(at));
     if let Some(word) = word
@@ -58,9 +58,8 @@ fn forget_short_times(command: &mut Command) {
     }
 }
 
-/// See the differences: a version is compared only with that of the item it belongs to. Where the command now means
-/// another item, because its key was replaced, or is taken for base64 or for text, a number that no item has takes its
-/// place.
+/// See the differences: a version is only compared with that of its own item. If the command now names another item,
+/// because its key was replaced or its encoding changed, a version that no item has replaces it.
 fn forget_other_versions(command: &mut Command) {
     let is_base64 = command.words[2.min(command.words.len())..]
         .iter()
@@ -78,7 +77,7 @@ fn forget_other_versions(command: &mut Command) {
     }
 }
 
-/// Whether a command with a plain key may make an item of nothing or of another one.
+/// Whether a command with a plain key may create or copy an item.
 fn makes_items(command: &Command) -> bool {
     let plain = !command.words.iter().any(|word| matches!(word, Piece::Key64(_)));
     let makes =
@@ -88,7 +87,7 @@ fn makes_items(command: &Command) -> bool {
 
 impl Draw {
     pub(super) fn spoil(&mut self, command: &mut Command) {
-        // A longer line may be no other command than the one it is.
+        // Long lines stay as they are: they must not become other commands.
         if command.words.len() > SPOILT_WORDS_MAX {
             return;
         }
@@ -123,7 +122,7 @@ impl Draw {
         }
         forget_short_times(command);
         if makes_items(command) {
-            // See the differences: of such an item memcached forgets that its key came in base64.
+            // See the differences: memcached forgets that such an item's key came in base64.
             command.words.retain(|word| !is_text(word, b"b"));
         }
         forget_other_versions(command);
@@ -153,7 +152,7 @@ impl Draw {
         ])
     }
 
-    /// More or fewer bytes than the line promises. So few more that what is sent last in a batch makes up for them.
+    /// More or fewer bytes than the line announces; only few fewer, so that the end of the batch makes up for them.
     fn spoil_body(&mut self, command: &mut Command) {
         if let Some(body) = &mut command.body {
             match self.rng.chance(0.5) {

@@ -9,7 +9,7 @@ use drover_net::{Consumed, Need, Output, Protocol};
 use drover_store::{Mode, Partition, PartitionOptions};
 use std::io::IoSlice;
 
-/// When the server started, in seconds since 1970.
+/// Start of the server, in seconds since 1970.
 pub const START_UNIX_S: u64 = 1_700_000_000;
 
 pub const BUCKETS: usize = 1 << 10;
@@ -28,7 +28,7 @@ pub struct Client {
     input: Vec<u8>,
     pub output: Output,
     pub is_closed: bool,
-    /// What it waits for.
+    /// What the session waits for.
     pub need: Option<Need>,
 }
 
@@ -83,12 +83,12 @@ impl Bed {
         }
     }
 
-    /// The client says `input`; what it is told.
+    /// The client sends `input`; returns the reply.
     pub fn say(&mut self, client: &mut Client, input: &[u8]) -> Vec<u8> {
         self.say_watching(client, input, |_| {})
     }
 
-    /// The same, showing the client after each turn before what it is told is taken away.
+    /// As [`say`](Bed::say), and calls back with the client after each turn, before the output is taken.
     pub fn say_watching(
         &mut self,
         client: &mut Client,
@@ -152,13 +152,13 @@ impl Client {
         }
     }
 
-    /// What waits to be written.
+    /// Takes the output.
     pub fn take(&mut self) -> Vec<u8> {
         take(&mut self.output)
     }
 }
 
-/// What waits to be written in `output`.
+/// Takes the bytes of `output`.
 pub fn take(output: &mut Output) -> Vec<u8> {
     let mut told = Vec::new();
     while output.ready_bytes() > 0 {

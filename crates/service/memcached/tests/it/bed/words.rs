@@ -1,9 +1,9 @@
-//! Random commands: mostly right, some wrong.
+//! Random commands: mostly valid, some invalid.
 
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Few keys, so that they meet.
+/// Few keys, so that commands often share one.
 fn key() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => select(vec!["a", "b", "c", "d:e", "n"]).prop_map(String::from),
@@ -55,7 +55,7 @@ fn meta() -> impl Strategy<Value = String> {
     })
 }
 
-/// A command with its value, CAS numbers left out: they differ with the number of cores.
+/// A command with its value. No CAS numbers: they differ with the number of cores.
 pub fn command() -> impl Strategy<Value = Vec<u8>> {
     let text = prop_oneof![
         4 => store(),

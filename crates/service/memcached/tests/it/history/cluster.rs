@@ -1,4 +1,4 @@
-//! Cores without threads, connections without sockets, and native clients without a fabric, stepped by a seed.
+//! Cores without threads, connections without sockets, and native clients without a fabric, scheduled by a seed.
 
 use drover_base::{HashSeed, KeyHash, Rng};
 use drover_mem::{NativeCpu, PageWish};
@@ -14,28 +14,28 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 const CORES: usize = 3;
-/// Of them on each core.
+/// Connections on each core.
 const CONNECTIONS: usize = 2;
 const NATIVES: usize = 3;
 const KEYS: u64 = 5;
-/// Rings so short that they are full now and then.
+/// Rings so short that they are sometimes full.
 const RING_BYTES: usize = 512;
-/// Requests of a connection under way.
+/// Requests in flight per connection.
 const PIPELINE: usize = 4;
 const NOW_S: u32 = 100;
 
-/// What somebody does wrong on purpose.
+/// A planted mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flaw {
-    /// Native requests go to another core than the key's: both kinds of clients see items of their own.
+    /// Native requests go to the wrong core, so the two kinds of clients see different items.
     NativeGoesElsewhere,
     /// `cas` looks first and writes later.
     CasInTwoSteps,
-    /// A write that crosses to another core is answered before it is there.
+    /// A write for another core is acknowledged before it arrives there.
     AnswersBeforeTheOtherCore,
 }
 
-/// Everything.
+/// The whole simulated server and its clients.
 pub struct Cluster {
     rng: Rng,
     flaw: Option<Flaw>,
@@ -43,7 +43,7 @@ pub struct Cluster {
     natives: Vec<Native>,
     server: Arc<Server>,
     history: History,
-    /// Time: it goes on with every step.
+    /// Time; advances with every step.
     now: u64,
     values: u64,
 }
@@ -64,9 +64,9 @@ struct Connection {
     need: Need,
     told: Vec<u8>,
     asked: VecDeque<Asked>,
-    /// Per key: value and CAS as last read.
+    /// Per key: value and CAS last read.
     read: BTreeMap<u64, (u64, u64)>,
-    /// [`Flaw::CasInTwoSteps`]: a look that said the value is still there.
+    /// [`Flaw::CasInTwoSteps`]: a check that found the value unchanged.
     to_write: Option<(u64, u64)>,
 }
 
@@ -77,7 +77,8 @@ struct Asked {
     called_at: u64,
 }
 
-/// A native client: at most one request, which waits until its core takes it, and a reply until the client does.
+/// A native client: at most one request, which waits until its core takes it; its reply waits until the client takes
+/// it.
 struct Native {
     client: u32,
     asked: Option<Asked>,
@@ -127,7 +128,7 @@ impl Cluster {
         }
     }
 
-    /// Somebody does something.
+    /// One random actor makes one step.
     pub fn step(&mut self) {
         self.now += 1;
         let (at, which) = (
@@ -143,7 +144,7 @@ impl Cluster {
         }
     }
 
-    /// All that is under way is finished, then everything is read. What was done.
+    /// Finishes all requests, reads every key and returns the history.
     pub fn finish(mut self) -> History {
         for _ in 0..1000 {
             self.now += 1;
@@ -248,7 +249,7 @@ impl Cluster {
         connection.write();
     }
 
-    /// A core takes what came by its rings.
+    /// A core handles the messages in its rings.
     fn cross(&mut self, at: usize) {
         let Site {
             partition,
@@ -269,7 +270,7 @@ impl Cluster {
         connections.iter_mut().for_each(Connection::write);
     }
 
-    /// A client reads what it was told.
+    /// A client reads its replies.
     fn hear(&mut self, at: usize, which: usize) {
         let early = self.flaw == Some(Flaw::AnswersBeforeTheOtherCore);
         let connection = &mut self.cores[at].connections[which];
@@ -300,7 +301,7 @@ impl Cluster {
         self.native_on(which, true);
     }
 
-    /// A native client asks, or its core serves it, or it takes the reply.
+    /// A native client sends a request, or its core serves it, or the client takes the reply.
     fn native_on(&mut self, which: usize, asks: bool) {
         let native = &mut self.natives[which];
         if let Some(call) = native.done.take() {
@@ -331,7 +332,7 @@ impl Cluster {
         }
     }
 
-    /// As a worker does.
+    /// Executes a request as a worker does.
     fn execute(&mut self, asked: Asked) -> Call {
         let name = name(asked.key);
         let hash: KeyHash = self.server.hasher.hash(name.as_bytes());
@@ -401,7 +402,7 @@ impl Connection {
         }
     }
 
-    /// The whole reply to the oldest request, if it is there.
+    /// The reply to the oldest request, if complete.
     fn answer(&mut self, asked: Asked) -> Option<Call> {
         let text = std::str::from_utf8(&self.told).expect("text");
         let lines: Vec<&str> = text
@@ -446,7 +447,7 @@ impl Connection {
         Some(call)
     }
 
-    /// [`Flaw::CasInTwoSteps`]: the value was still there, so it is written, whatever has happened since.
+    /// [`Flaw::CasInTwoSteps`]: the check succeeded earlier, so the value is written regardless of later changes.
     fn write_later(&mut self, asked: Asked, seen: Call, (from, to): (u64, u64), now: u64) {
         if seen != Call::Get(Some(from)) {
             return;
@@ -465,7 +466,7 @@ impl Connection {
     }
 }
 
-/// A core while its rings are stepped.
+/// Receiver of a core while its rings are stepped.
 struct Glue<'s> {
     partition: &'s mut Partition,
     cpu: &'s NativeCpu,

@@ -81,7 +81,7 @@ pub const MALFORMED: &[Case] = &[
             ("delete a 5 noreply|mn|", "MN|"),
             ("flush_all x noreply|mn|", "MN|"),
             ("verbosity x noreply|mn|", "MN|"),
-            // Words are counted before anybody looks what the last one is.
+            // memcached counts words before it looks at the last one.
             ("verbosity 0 0 noreply|mn|", "ERROR|MN|"),
             ("flush_all 0 0 noreply|mn|", "ERROR|MN|"),
             ("cache_memlimit 64 0 noreply|mn|", "ERROR|MN|"),

@@ -13,11 +13,11 @@ pub use ours::OURS;
 /// A conversation on a connection to an empty server, at 100 s after its start.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// The rule it shows.
+    /// The rule that the case shows.
     pub name: &'static str,
-    /// What is said, and what is answered. `|` stands for `\r\n`, `@` for the longest key.
+    /// Pairs of input and reply. `|` stands for `\r\n`, `@` for the longest key.
     pub said: &'static [(&'static str, &'static str)],
-    /// The connection ends after it.
+    /// Whether the connection ends after it.
     pub closes: bool,
 }
 
@@ -30,7 +30,7 @@ pub const fn case(name: &'static str, said: &'static [(&'static str, &'static st
     }
 }
 
-/// One that ends the connection.
+/// A conversation that ends the connection.
 pub const fn last(name: &'static str, said: &'static [(&'static str, &'static str)]) -> Case {
     Case {
         name,
@@ -39,7 +39,7 @@ pub const fn last(name: &'static str, said: &'static [(&'static str, &'static st
     }
 }
 
-/// Line ends as they are sent.
+/// Text with real line ends.
 pub fn with_crlf(text: &str) -> Vec<u8> {
     text.replace('|', "\r\n")
         .replace('@', &"k".repeat(250))

@@ -1,6 +1,6 @@
 use super::{Case, case};
 
-/// Where drover differs from the memcached that Debian ships, or knows the answer to the byte.
+/// Conversations where drover differs from Debian's memcached, or has a fixed reply.
 pub const OURS: &[Case] = &[
     case("version", &[("version|", "VERSION 1.2.3|")]),
     case(
@@ -35,7 +35,7 @@ pub const OURS: &[Case] = &[
             ("ms a 1 C20 I|2|", "HD|"),
             ("mg a v t|", "VA 1 t60 X W|2|"),
             ("ms a 1 C999999 I|3|", "EX|"),
-            // No item has version 0, and it is older than none.
+            // No item has CAS 0, and 0 is older than every CAS.
             ("ms a 1 C0 I|3|ms a 1 C0|3|", "EX|EX|"),
         ],
     ),

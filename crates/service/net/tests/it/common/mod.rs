@@ -1,5 +1,5 @@
-//! A core with sockets and a protocol of lines: what tests of sockets share. One thread steps the core and plays its
-//! clients, whose sockets do not block, so that nothing depends on who is quicker.
+//! Test bed: a core with sockets and a line protocol. One thread steps the core and plays its clients, whose sockets do
+//! not block, so that timing does not matter.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use drover_base::{Ns, Progress};
@@ -13,12 +13,12 @@ use std::sync::Arc;
 /// Steps before a test gives up.
 const STEPS_MAX: usize = 200_000;
 
-/// Lines: `big N` is answered by N bytes and a newline, `put N` takes N bytes and answers their sum, `later` leaves a
-/// pending reply, `quit` ends, `panic` panics; everything else comes back.
+/// Line protocol: `big N` is answered by N bytes and a newline, `put N` takes N bytes and answers their sum, `later`
+/// leaves a pending reply, `quit` ends, `panic` panics; any other line is echoed.
 #[derive(Default)]
 pub struct Lines;
 
-/// What lines see of their core.
+/// State of the core for the line protocol.
 #[derive(Default)]
 pub struct Executor {
     pub pending_replies: Vec<PendingReply>,
@@ -106,7 +106,7 @@ impl Bed {
         }
     }
 
-    /// One round of the core.
+    /// One round of the core: step and flush.
     pub fn round(&mut self) -> Progress {
         let now_s = self.now.as_s() as u32;
         let progress = self.sockets.step(&mut self.executor, self.now, now_s);
@@ -114,7 +114,7 @@ impl Bed {
         progress
     }
 
-    /// Rounds until `done`; panics when that does not come.
+    /// Runs rounds until `done`; panics after too many.
     pub fn until(&mut self, what: &str, mut done: impl FnMut(&mut Bed) -> bool) {
         for _ in 0..STEPS_MAX {
             self.round();
@@ -126,7 +126,7 @@ impl Bed {
         panic!("{what}: not after {STEPS_MAX} steps");
     }
 
-    /// Rounds until there is nothing more to do for a while.
+    /// Runs rounds until there is no more work for a while.
     pub fn settle(&mut self) {
         let mut quiet = 0;
         while quiet < 20 {
@@ -147,7 +147,7 @@ impl Bed {
         }
     }
 
-    /// Says it all, however long it takes.
+    /// Sends all `bytes`, over as many rounds as needed.
     pub fn say(&mut self, client: &mut Client, bytes: &[u8]) {
         let mut rest = bytes;
         self.until("said", |_| {
@@ -156,7 +156,7 @@ impl Bed {
         });
     }
 
-    /// What comes, until there are `count` bytes.
+    /// Receives `count` bytes.
     pub fn hear(&mut self, client: &mut Client, count: usize) -> Vec<u8> {
         self.until("heard", |_| {
             client.listen();
@@ -165,7 +165,7 @@ impl Bed {
         client.got.drain(..count).collect()
     }
 
-    /// What comes, until the end.
+    /// Receives until the connection ends.
     pub fn hear_all(&mut self, client: &mut Client) -> Vec<u8> {
         self.until("the end", |_| {
             client.listen();
@@ -174,7 +174,7 @@ impl Bed {
         std::mem::take(&mut client.got)
     }
 
-    /// The answer to `line`.
+    /// Sends `line` and returns the answer.
     pub fn ask(&mut self, client: &mut Client, line: &str) -> String {
         self.say(client, line.as_bytes());
         self.until("an answer", |_| {
@@ -193,7 +193,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Writes what the socket takes.
+    /// Writes as much as the socket takes.
     pub fn offer(&mut self, bytes: &[u8]) -> usize {
         match self.stream.write(bytes) {
             Ok(count) => count,
@@ -202,7 +202,7 @@ impl Client {
         }
     }
 
-    /// Reads what is there.
+    /// Reads the available bytes.
     pub fn listen(&mut self) {
         let mut buffer = vec![0; 256 << 10];
         loop {
