@@ -227,7 +227,7 @@ impl Context<Shm> for ShmContext {
         }
     }
 
-    /// Uses a thread that waits for `fd` ([`Watcher`]): one more system call per sleep.
+    /// Uses a thread that waits for `fd` (`Watcher`): one more system call per sleep.
     fn park_beside(&self, deadline: Ns, fd: BorrowedFd<'_>) {
         let watcher = self.watcher.get_or_init(|| Watcher::start(self.waker()).ok());
         let watched = watcher.as_ref().is_some_and(|watcher| watcher.watch(fd).is_ok());

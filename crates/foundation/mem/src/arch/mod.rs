@@ -1,6 +1,6 @@
 //! Operations without a safe name in Rust: prefetches, the time-stamp counter, copies that may race with writers.
 //!
-//! x86-64 has instructions for them; on other machines, and under Miri, which cannot run assembly, [`portable`]
+//! x86-64 has instructions for them; on other machines, and under Miri, which cannot run assembly, `portable`
 //! implements them with atomics.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
