@@ -5,7 +5,7 @@ use crate::counts::Counts;
 use crate::steps::Steps;
 use crate::tidy;
 
-/// Formatting, clippy with warnings as errors, and [`tidy`].
+/// Formatting, clippy with warnings as errors, and [`tidy`](mod@crate::tidy).
 pub fn run(steps: &mut Steps) {
     steps.run("fmt", || command::run(&mut cargo(&["fmt", "--all", "--check"])));
     steps.run("clippy", || {
@@ -23,7 +23,7 @@ pub fn run(steps: &mut Steps) {
     tidy(steps);
 }
 
-/// Runs only [`tidy`].
+/// Runs only [`tidy`](mod@crate::tidy).
 pub fn tidy(steps: &mut Steps) {
     steps.run("tidy", || {
         let report = tidy::check(&command::root())?;

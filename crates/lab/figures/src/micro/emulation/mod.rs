@@ -10,7 +10,7 @@
 //!
 //! A READ waits for the previous one. WRITEs go over UC, SENDs over UD, inline and unsignaled. Nothing is stored,
 //! hashed or looked up, so a rate is an upper bound for the real system. Answers use few queue pairs, because with many
-//! of them a card cannot write at the published rates ([HERD] Fig. 6): one per server thread for datagrams, one per
+//! of them a card cannot write at the published rates (`[HERD]` Fig. 6): one per server thread for datagrams, one per
 //! client machine for WRITEs. The length of an answer was not published; ours is [`REPLY_BYTES`].
 //!
 //! Source: `[HERD]` section 5.1.
