@@ -55,11 +55,13 @@ impl<P: Provider> Queues<P> {
     }
 
     /// What has completed.
+    #[inline]
     pub fn poll(&mut self, cpu: &P::Cpu, wcs: &mut [Wc]) -> usize {
         self.cq.poll(cpu, wcs)
     }
 
     /// Stages a request, in pieces if it is long.
+    #[inline(always)]
     pub fn stage(&mut self, wr_id: u64, op: SendOp, sge: Sge, signaled: bool) {
         let whole = SendWr {
             wr_id: WrId(wr_id),
@@ -68,10 +70,20 @@ impl<P: Provider> Queues<P> {
             signaled,
             fence: false,
         };
+        match self.pieces.count(sge.len as usize) {
+            1 => self.list.push(whole),
+            _ => self.stage_pieces(whole),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stage_pieces(&mut self, whole: SendWr) {
         self.pieces.of(whole).for_each(|wr| self.list.push(wr));
     }
 
     /// Stages a request as it is.
+    #[inline]
     pub fn push(&mut self, wr: SendWr) {
         self.list.push(wr);
     }

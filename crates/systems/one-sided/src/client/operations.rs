@@ -1,12 +1,19 @@
 //! [`Operations`]: the operations of a client and its links: who may begin, whose time is over, what a lost session means.
+//!
+//! Nothing here looks at all operations unless something has happened that may concern any of them: space, a buffer or a session came
+//! free, or a time has come. What can go on by itself is in `ready`; deadlines are in the order of submission, because all
+//! operations have equally long.
 
 use super::handshake::{ClientHandshake, Link};
-use super::{Operation, Reader, Session, Sink, State};
+use super::key_order::KeyOrder;
+use super::operation::{Operation, State};
+use super::{Reader, Session, Sink};
 use crate::request::{Request, RequestKind};
-use drover_base::{Cpu, Ns};
+use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::{Completion, KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal, SubmitError, Token};
 use drover_rt::control::Dial;
 use drover_verbs::{Context, Provider};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Most places of a client.
@@ -19,18 +26,80 @@ const REST_MAX: Ns = Ns::from_us(8);
 /// All of a client but how it reads.
 pub struct Operations<P: Provider, R: Reader<P>> {
     /// One to each shard.
-    pub links: Vec<Link<P, R::Session>>,
-    /// Operations.
-    pub list: Vec<Operation<R::Wait, R::GetState>>,
-    /// Some operation may be able to go on without anything arriving.
-    pub stirred: bool,
-    /// Its view of the fabric.
-    pub ctx: Rc<P::Context>,
+    links: Vec<Link<P, R::Session>>,
+    list: Vec<Operation<R::Wait, R::GetState>>,
+    order: KeyOrder,
+    /// Operations that wait for nothing but to begin.
+    ready: VecDeque<u32>,
+    /// Any operation may be able to go on without anything arriving.
+    stirred: bool,
+    /// No rest ends before.
+    rest_until: Ns,
+    ctx: Rc<P::Context>,
     free: Vec<u32>,
-    orders: u64,
+    sequences: u64,
     in_flight: usize,
     /// What an operation may take.
     patience: Ns,
+}
+
+/// An operation whose session works, as its system sees it.
+pub struct OperationView<'a, P: Provider, R: Reader<P>> {
+    /// Its number.
+    pub at: usize,
+    /// With the shard that has its key.
+    pub session: &'a mut R::Session,
+    /// What is the system's own.
+    pub own: &'a mut R::GetState,
+    /// Its key.
+    pub key: &'a [u8],
+    /// Of its key.
+    pub hash: KeyHash,
+    large: &'a mut Option<u8>,
+    state: &'a mut State<R::Wait>,
+}
+
+impl<P: Provider, R: Reader<P>> OperationView<'_, P, R> {
+    /// The buffer for a long value that it holds.
+    #[inline]
+    pub fn large(&self) -> Option<u8> {
+        *self.large
+    }
+
+    /// A READ for it is staged, into the buffer `large` if it is long.
+    ///
+    /// # Panics
+    /// If it holds another buffer, or nothing can be READ now: it wants to ask, say.
+    #[inline]
+    pub fn reading(self, wait: R::Wait, large: Option<u8>) {
+        let was = *self.state;
+        let may_read = matches!(
+            was,
+            State::Waiting | State::Reading(_) | State::WaitBuffer(_) | State::Backoff { .. } | State::Reply
+        );
+        assert!(
+            may_read && self.large.is_none(),
+            "operation {} READs {wait:?} while it is {was:?} with buffer {:?}",
+            self.at,
+            self.large
+        );
+        (*self.state, *self.large) = (State::Reading(wait), large);
+    }
+
+    /// What the READ was for that has completed. The next thing said of the operation is what it does then.
+    ///
+    /// # Panics
+    /// If it has no READ under way: one of a session that is over does not complete, because its queue pair is not polled.
+    #[inline]
+    pub fn read_ended(&self) -> R::Wait {
+        match *self.state {
+            State::Reading(wait) => wait,
+            state => panic!(
+                "a READ has completed for operation {}, which is {state:?}",
+                self.at
+            ),
+        }
+    }
 }
 
 impl<P: Provider, R: Reader<P>> Operations<P, R> {
@@ -48,26 +117,118 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         Operations {
             links: dials.into_iter().enumerate().map(link).collect(),
             list: (0..slots).map(|_| Operation::default()).collect(),
+            order: KeyOrder::new(slots),
+            ready: VecDeque::with_capacity(slots),
             stirred: false,
+            rest_until: Ns::MAX,
             free: (0..slots as u32).rev().collect(),
-            orders: 0,
+            sequences: 0,
             in_flight: 0,
             patience,
             ctx,
         }
     }
 
+    /// Places for operations.
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// The session of the operation in place `at`.
+    pub(super) fn links(&mut self) -> &mut [Link<P, R::Session>] {
+        &mut self.links
+    }
+
+    pub(super) fn next_look(&self) -> Ns {
+        let looks = self.links.iter().map(|link| link.next_timer());
+        looks.min().unwrap_or(Ns::MAX)
+    }
+
+    /// The time of this core.
+    #[inline]
+    pub fn now(&self) -> Ns {
+        self.ctx.cpu().now()
+    }
+
+    /// The session with `shard`, if it works.
+    #[inline]
+    pub fn session_with(&mut self, shard: usize) -> Option<&mut R::Session> {
+        self.links[shard].session()
+    }
+
+    /// The session of the operation in place `at`, if it works.
+    #[inline]
     pub fn session(&mut self, at: usize) -> Option<&mut R::Session> {
         self.links[self.list[at].shard].session()
     }
 
+    /// The operation in place `at`, if its session works. If not, the operation begins again with the next session.
+    #[inline]
+    pub fn view(&mut self, at: usize) -> Option<OperationView<'_, P, R>> {
+        let place = &mut self.list[at];
+        let session = self.links[place.shard].session()?;
+        Some(OperationView {
+            at,
+            session,
+            own: &mut place.own,
+            key: &place.key,
+            hash: place.hash,
+            large: &mut place.large,
+            state: &mut place.state,
+        })
+    }
+
+    /// What is the system's own of the operation in place `at`.
+    #[inline]
+    pub fn own(&mut self, at: usize) -> &mut R::GetState {
+        &mut self.list[at].own
+    }
+
+    /// GET, PUT or DELETE.
+    #[inline]
+    pub fn kind(&self, at: usize) -> OpKind {
+        self.list[at].kind
+    }
+
+    /// The sequence number of the request whose reply the operation in place `at` waits for, and the buffer that it offers for a long
+    /// value; `None`: it waits for no reply.
+    #[inline]
+    pub fn awaited_reply(&self, at: usize) -> Option<(u64, Option<u8>)> {
+        let place = &self.list[at];
+        (place.state == State::Reply).then_some((place.sequence, place.large))
+    }
+
+    /// Whether a reply of `shard` to request `sequence` of slot `at` is waited for. There need not be such a slot.
+    pub fn is_awaited(&self, shard: usize, at: usize, sequence: u64) -> bool {
+        let place = self.list.get(at);
+        place.is_some_and(|place| {
+            place.state == State::Reply && place.sequence == sequence && place.shard == shard
+        })
+    }
+
+    /// Something came free that any operation may have waited for.
+    #[inline]
+    pub fn stir(&mut self) {
+        self.stirred = true;
+    }
+
+    /// A buffer for the long thing that the operation in place `at` is about to READ; `None`: it waits for one, and
+    /// [`Reader::read_long`] is called when there may be one. Its session works.
+    pub fn lend_for(&mut self, at: usize, wait: R::Wait) -> Option<u8> {
+        let session = self.session(at).expect("a session that works");
+        let large = session.basis_mut().values.lend(at);
+        if large.is_none() {
+            self.list[at].state = State::WaitBuffer(wait);
+        }
+        large
+    }
+
     /// Any session tells what is the service's: how long items may be, and the hash, which tells the shard. All shards of a
     /// service have one seed.
+    #[inline]
     fn any_session(&mut self) -> Option<&mut R::Session> {
         self.links.iter_mut().find_map(Link::session)
     }
@@ -88,44 +249,58 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             return Err(SubmitError::TooLarge);
         }
         let at = self.free.pop().ok_or(SubmitError::WindowFull)? as usize;
-        self.orders += 1;
+        self.sequences += 1;
+        let list = &self.list;
+        if self.order.enter(at, key, |other| list[other].key == key) {
+            self.ready.push_back(at as u32);
+        }
         let place = &mut self.list[at];
         place.key.clear();
         place.key.extend_from_slice(key);
         place.value.clear();
         place.value.extend_from_slice(value);
-        (place.kind, place.token, place.ttl_s) = (Some(op.kind()), token, ttl_s);
-        (place.order, place.sequence) = (self.orders, self.orders);
+        (place.kind, place.token, place.ttl_s) = (op.kind(), token, ttl_s);
+        place.sequence = self.sequences;
         place.deadline = cpu.now() + self.patience;
         place.state = State::Waiting;
         self.in_flight += 1;
-        self.stirred = true;
         Ok(())
     }
 
     /// Says the outcome of an operation, and frees its place as soon as nothing of it is under way.
+    ///
+    /// # Panics
+    /// If it has one already.
+    #[inline(always)]
     pub fn finish(&mut self, at: usize, outcome: Outcome<'_>, sink: Sink<'_>) {
         self.release_large(at);
-        if let Some(session) = self.session(at) {
-            session.basis_mut().values.leave(at);
-        }
         let place = &mut self.list[at];
+        assert!(
+            place.is_open(),
+            "a second outcome, {outcome:?}, of operation {at}, which is {:?}",
+            place.state
+        );
         let token = place.token;
         place.state = State::Sending;
         self.in_flight -= 1;
-        self.stirred = true;
         if !place.sending {
             self.vacate(at);
+        }
+        let (list, key) = (&self.list, &self.list[at].key);
+        if let Some(next) = self.order.leave(at, |other| list[other].key == *key) {
+            self.ready.push_back(next as u32);
         }
         sink(Completion { token, outcome });
     }
 
+    #[inline]
     fn vacate(&mut self, at: usize) {
         self.list[at].state = State::Free;
         self.free.push(at as u32);
     }
 
     /// Gives back the buffer for a long value that a place holds.
+    #[inline]
     pub fn release_large(&mut self, at: usize) {
         let Some(large) = self.list[at].large.take() else {
             return;
@@ -142,12 +317,27 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         let cpu = self.ctx.cpu();
         let span = REST_MAX.0 - REST_MIN.0;
         let until = cpu.now() + REST_MIN + Ns(cpu.random() % span);
-        self.list[at].state = State::Backoff { until };
+        let place = &mut self.list[at];
+        assert!(
+            matches!(place.state, State::Reading(_)),
+            "operation {at} rests after {:?}",
+            place.state
+        );
+        place.state = State::Backoff { until };
+        self.rest_until = self.rest_until.min(until);
     }
 
     /// The request of place `at` has been carried.
+    ///
+    /// # Panics
+    /// If it has none under way.
     pub fn carried(&mut self, at: usize) {
         let place = &mut self.list[at];
+        assert!(
+            place.sending,
+            "operation {at} sent nothing, and is {:?}",
+            place.state
+        );
         place.sending = false;
         match place.state {
             State::Sending => self.vacate(at),
@@ -182,12 +372,21 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             session.basis_mut().agreed.broken = true;
         }
         if is_idle || !self.list[at].is_update() {
+            if let Some(session) = self.session(at) {
+                session.basis_mut().values.leave(at);
+            }
+            // Who waits for a buffer behind it may be the next.
+            self.stirred = true;
             self.finish(at, Outcome::Refused(Refusal::Unavailable), sink);
         }
     }
 
-    /// Whether earlier operations on its key have ended, and there is a session with its key's shard.
+    /// Whether the operation in place `at` is the first on its key, and there is a session with its key's shard.
+    #[inline]
     pub(super) fn may_begin(&mut self, at: usize) -> bool {
+        if !self.order.is_first(at) {
+            return false;
+        }
         let shard_count = self.links.len();
         let mut sessions = self.links.iter_mut().filter_map(Link::session);
         let Some(session) = sessions.next() else {
@@ -196,13 +395,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         let place = &mut self.list[at];
         place.hash = session.basis().agreed.hasher.hash(&place.key);
         place.shard = place.hash.partition_index(shard_count);
-        if self.session(at).is_none() {
-            return false;
-        }
-        let place = &self.list[at];
-        let is_before =
-            |other: &Operation<_, _>| other.is_open() && other.order < place.order && other.key == place.key;
-        !self.list.iter().any(is_before)
+        self.session(at).is_some()
     }
 
     /// Sends an update for the only time, and returns what [`Session::send`] did; without space it goes on waiting.
@@ -219,7 +412,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             value_offset: 0,
         };
         let (mut large, mut value) = (None, &place.value[..]);
-        if place.kind == Some(OpKind::Put) {
+        if place.kind == OpKind::Put {
             request.kind = RequestKind::Put;
             if !session.basis().agreed.fits_message(place.key.len(), value.len()) {
                 let values = &mut session.basis_mut().values;
@@ -238,6 +431,11 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     pub(super) fn ask(&mut self, at: usize, is_long: bool) -> Option<u64> {
         self.release_large(at);
         let place = &mut self.list[at];
+        assert!(
+            place.is_open() && !place.is_update(),
+            "operation {at} asks while it is {:?}",
+            place.state
+        );
         place.state = State::Asking { is_long };
         if place.sending {
             return None;
@@ -247,9 +445,9 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             false => None,
             true => Some(session.basis_mut().values.lend(at)?),
         };
-        self.orders += 1;
+        self.sequences += 1;
         // A question of this place may have been answered before.
-        place.sequence = self.orders;
+        place.sequence = self.sequences;
         let values = &mut session.basis_mut().values;
         let request = Request {
             kind: RequestKind::Get,
@@ -280,14 +478,62 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         sent
     }
 
-    /// Whether some operation waits for time alone, and that has come.
+    /// The next of the operations that wait for nothing but to begin.
+    #[inline]
+    pub(super) fn take_ready(&mut self) -> Option<usize> {
+        self.ready.pop_front().map(|at| at as usize)
+    }
+
+    /// Whether the operation in place `at` has not begun.
+    #[inline]
+    pub(super) fn is_waiting(&self, at: usize) -> bool {
+        self.list[at].state == State::Waiting
+    }
+
+    /// Whether any operation may be able to go on: all are to be looked at.
+    #[inline]
     pub(super) fn is_due(&self, now: Ns) -> bool {
-        self.stirred || self.in_flight > 0 && self.next_event() <= now
+        self.stirred || self.next_time() <= now
+    }
+
+    /// All operations are looked at now.
+    pub(super) fn begin_sweep(&mut self) {
+        self.stirred = false;
+        self.rest_until = Ns::MAX;
+        self.ready.clear();
+    }
+
+    /// The operation in place `at` waits on.
+    pub(super) fn rests_on(&mut self, until: Ns) {
+        self.rest_until = self.rest_until.min(until);
+    }
+
+    pub(super) fn state(&self, at: usize) -> State<R::Wait> {
+        self.list[at].state
+    }
+
+    pub(super) fn is_update(&self, at: usize) -> bool {
+        self.list[at].is_update()
+    }
+
+    pub(super) fn is_over(&self, at: usize, now: Ns) -> bool {
+        now >= self.list[at].deadline
     }
 
     /// When an operation's rest or time ends.
+    #[inline]
+    fn next_time(&self) -> Ns {
+        match self.order.oldest() {
+            Some(oldest) => self.list[oldest].deadline.min(self.rest_until),
+            None => Ns::MAX,
+        }
+    }
+
+    /// When any operation may go on without anything arriving.
     pub(super) fn next_event(&self) -> Ns {
-        let open = self.list.iter().filter(|place| place.is_open());
-        open.map(Operation::next_event).min().unwrap_or(Ns::MAX)
+        match self.stirred || !self.ready.is_empty() {
+            true => Ns::ZERO,
+            false => self.next_time(),
+        }
     }
 }
