@@ -8,10 +8,13 @@ mod fair_buffers;
 mod handshake;
 mod key_order;
 mod operation;
+mod operation_view;
 mod operations;
+mod requests;
 mod session;
 
-pub use operations::{OperationView, Operations};
+pub use operation_view::OperationView;
+pub use operations::Operations;
 pub use session::{Agreed, ConnResources, Session, VALUES_MAX, Values};
 
 use crate::error::SetupError;

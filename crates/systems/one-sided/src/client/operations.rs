@@ -7,9 +7,8 @@
 use super::handshake::{ClientHandshake, Link};
 use super::key_order::KeyOrder;
 use super::operation::{Operation, State};
-use super::{Reader, Session, Sink};
-use crate::request::{Request, RequestKind};
-use drover_base::{Cpu, KeyHash, Ns};
+use super::{OperationView, Reader, Session, Sink};
+use drover_base::{Cpu, Ns};
 use drover_kv::{Completion, KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal, SubmitError, Token};
 use drover_rt::control::Dial;
 use drover_verbs::{Context, Provider};
@@ -26,80 +25,21 @@ const REST_MAX: Ns = Ns::from_us(8);
 /// All of a client but how it reads.
 pub struct Operations<P: Provider, R: Reader<P>> {
     /// One to each shard.
-    links: Vec<Link<P, R::Session>>,
-    list: Vec<Operation<R::Wait, R::GetState>>,
+    pub(super) links: Vec<Link<P, R::Session>>,
+    pub(super) list: Vec<Operation<R::Wait, R::GetState>>,
     order: KeyOrder,
     /// Operations that wait for nothing but to begin.
     ready: VecDeque<u32>,
     /// Any operation may be able to go on without anything arriving.
-    stirred: bool,
+    pub(super) stirred: bool,
     /// No rest ends before.
     rest_until: Ns,
     ctx: Rc<P::Context>,
     free: Vec<u32>,
-    sequences: u64,
+    pub(super) sequences: u64,
     in_flight: usize,
     /// What an operation may take.
     patience: Ns,
-}
-
-/// An operation whose session works, as its system sees it.
-pub struct OperationView<'a, P: Provider, R: Reader<P>> {
-    /// Its number.
-    pub at: usize,
-    /// With the shard that has its key.
-    pub session: &'a mut R::Session,
-    /// What is the system's own.
-    pub own: &'a mut R::GetState,
-    /// Its key.
-    pub key: &'a [u8],
-    /// Of its key.
-    pub hash: KeyHash,
-    large: &'a mut Option<u8>,
-    state: &'a mut State<R::Wait>,
-}
-
-impl<P: Provider, R: Reader<P>> OperationView<'_, P, R> {
-    /// The buffer for a long value that it holds.
-    #[inline]
-    pub fn large(&self) -> Option<u8> {
-        *self.large
-    }
-
-    /// A READ for it is staged, into the buffer `large` if it is long.
-    ///
-    /// # Panics
-    /// If it holds another buffer, or nothing can be READ now: it wants to ask, say.
-    #[inline]
-    pub fn reading(self, wait: R::Wait, large: Option<u8>) {
-        let was = *self.state;
-        let may_read = matches!(
-            was,
-            State::Waiting | State::Reading(_) | State::WaitBuffer(_) | State::Backoff { .. } | State::Reply
-        );
-        assert!(
-            may_read && self.large.is_none(),
-            "operation {} READs {wait:?} while it is {was:?} with buffer {:?}",
-            self.at,
-            self.large
-        );
-        (*self.state, *self.large) = (State::Reading(wait), large);
-    }
-
-    /// What the READ was for that has completed. The next thing said of the operation is what it does then.
-    ///
-    /// # Panics
-    /// If it has no READ under way: one of a session that is over does not complete, because its queue pair is not polled.
-    #[inline]
-    pub fn read_ended(&self) -> R::Wait {
-        match *self.state {
-            State::Reading(wait) => wait,
-            state => panic!(
-                "a READ has completed for operation {}, which is {state:?}",
-                self.at
-            ),
-        }
-    }
 }
 
 impl<P: Provider, R: Reader<P>> Operations<P, R> {
@@ -294,7 +234,7 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
     }
 
     #[inline]
-    fn vacate(&mut self, at: usize) {
+    pub(super) fn vacate(&mut self, at: usize) {
         self.list[at].state = State::Free;
         self.free.push(at as u32);
     }
@@ -325,25 +265,6 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         );
         place.state = State::Backoff { until };
         self.rest_until = self.rest_until.min(until);
-    }
-
-    /// The request of place `at` has been carried.
-    ///
-    /// # Panics
-    /// If it has none under way.
-    pub fn carried(&mut self, at: usize) {
-        let place = &mut self.list[at];
-        assert!(
-            place.sending,
-            "operation {at} sent nothing, and is {:?}",
-            place.state
-        );
-        place.sending = false;
-        match place.state {
-            State::Sending => self.vacate(at),
-            State::Asking { .. } => self.stirred = true,
-            _ => {}
-        }
     }
 
     /// The session with `shard` is over: reads begin again with the next; updates that were sent are unknown for ever.
@@ -396,86 +317,6 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         place.hash = session.basis().agreed.hasher.hash(&place.key);
         place.shard = place.hash.partition_index(shard_count);
         self.session(at).is_some()
-    }
-
-    /// Sends an update for the only time, and returns what [`Session::send`] did; without space it goes on waiting.
-    pub(super) fn send_update(&mut self, at: usize) -> Option<u64> {
-        let place = &mut self.list[at];
-        let session = self.links[place.shard].session()?;
-        let mut request = Request {
-            kind: RequestKind::Delete,
-            slot: at as u16,
-            key_bytes: place.key.len(),
-            value_bytes: place.value.len(),
-            ttl_s: place.ttl_s,
-            sequence: place.sequence,
-            value_offset: 0,
-        };
-        let (mut large, mut value) = (None, &place.value[..]);
-        if place.kind == OpKind::Put {
-            request.kind = RequestKind::Put;
-            if !session.basis().agreed.fits_message(place.key.len(), value.len()) {
-                let values = &mut session.basis_mut().values;
-                let buffer = values.lend(at)?;
-                values.copy_in(buffer, value);
-                (request.kind, request.value_offset) = (RequestKind::PutLarge, values.offset(buffer) as u64);
-                (large, value) = (Some(buffer), &[]);
-            }
-        }
-        let sent = session.send(at, &request, &place.key, value);
-        self.sent(at, sent, large)
-    }
-
-    /// Asks the server what the key has, with space for the value if it `is_long`, and returns what [`Session::send`] did. Without
-    /// space, or while the last question of its is still being sent, it goes on wanting to.
-    pub(super) fn ask(&mut self, at: usize, is_long: bool) -> Option<u64> {
-        self.release_large(at);
-        let place = &mut self.list[at];
-        assert!(
-            place.is_open() && !place.is_update(),
-            "operation {at} asks while it is {:?}",
-            place.state
-        );
-        place.state = State::Asking { is_long };
-        if place.sending {
-            return None;
-        }
-        let session = self.links[place.shard].session()?;
-        let large = match is_long {
-            false => None,
-            true => Some(session.basis_mut().values.lend(at)?),
-        };
-        self.sequences += 1;
-        // A question of this place may have been answered before.
-        place.sequence = self.sequences;
-        let values = &mut session.basis_mut().values;
-        let request = Request {
-            kind: RequestKind::Get,
-            slot: at as u16,
-            key_bytes: place.key.len(),
-            value_bytes: large.map_or(0, |_| values.bytes()),
-            ttl_s: 0,
-            sequence: place.sequence,
-            value_offset: large.map_or(0, |large| values.offset(large) as u64),
-        };
-        let sent = session.send(at, &request, &place.key, &[]);
-        self.sent(at, sent, large)
-    }
-
-    fn sent(&mut self, at: usize, sent: Option<u64>, large: Option<u8>) -> Option<u64> {
-        let place = &mut self.list[at];
-        match sent {
-            Some(_) => {
-                (place.sending, place.large) = (true, large);
-                place.state = State::Reply;
-            }
-            None => {
-                if let (Some(large), Some(session)) = (large, self.session(at)) {
-                    session.basis_mut().values.take_back(large);
-                }
-            }
-        }
-        sent
     }
 
     /// The next of the operations that wait for nothing but to begin.
