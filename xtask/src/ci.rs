@@ -43,7 +43,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
     differ::run(steps, &differ::Args::default());
     sim::smoke(steps);
     guest::run(steps, &guest::Args::default());
-    instructions::run(steps, &instructions::Args { write: false });
+    instructions::run(steps, &instructions::Args::default());
     fuzz::run_all(
         steps,
         &fuzz::Args {

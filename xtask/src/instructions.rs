@@ -7,15 +7,23 @@
 use crate::command::{cargo, output, root, target_dir};
 use crate::counts::Counts;
 use crate::steps::{StepResult, Steps};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 
 /// Options of the gate.
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 pub struct Args {
     /// Write the counts instead of comparing: after a change that should cost, or that saved.
     #[arg(long)]
     pub write: bool,
+    /// Only meters whose names begin so, `farm` or `"herd client"`, say; all if none is named.
+    pub meters: Vec<String>,
+}
+
+impl Args {
+    fn names(&self, name: &str) -> bool {
+        self.meters.is_empty() || self.meters.iter().any(|begin| name.starts_with(begin.as_str()))
+    }
 }
 
 /// File of the agreed counts, one `"meter operation" = number` per line.
@@ -29,6 +37,8 @@ const RUNS: (u64, u64) = (2_000, 12_000);
 struct Meter {
     package: &'static str,
     example: &'static str,
+    /// The system, for an example that knows several.
+    system: Option<&'static str>,
     /// Prefix of the names of its counts.
     name: &'static str,
     /// Function whose instructions count: other work of the process (such as setting its clock) varies between runs.
@@ -41,6 +51,7 @@ const METERS: &[Meter] = &[
     Meter {
         package: "drover-store",
         example: "instructions",
+        system: None,
         name: "store",
         inside: "instructions::Keys::each",
         operations: &[
@@ -57,6 +68,7 @@ const METERS: &[Meter] = &[
     Meter {
         package: "drover-kv-herd",
         example: "worker_instructions",
+        system: None,
         name: "herd worker",
         inside: "worker_instructions::serve",
         operations: &["get", "put", "paper-get", "paper-put"],
@@ -64,14 +76,49 @@ const METERS: &[Meter] = &[
     Meter {
         package: "drover-kv-herd",
         example: "client_instructions",
+        system: None,
         name: "herd client",
         inside: "client_instructions::turn",
         operations: &["get", "put", "paper-get", "paper-put"],
     },
-    // A list of requests or completions, compared with the same work without our code.
+    // A GET that hits costs these servers nothing: what a step costs that finds nothing to do stands in its place.
+    Meter {
+        package: "drover-one-sided",
+        example: "one_sided_instructions",
+        system: Some("farm"),
+        name: "farm client",
+        inside: "one_sided_instructions::turn*",
+        operations: &["get", "put"],
+    },
+    Meter {
+        package: "drover-one-sided",
+        example: "one_sided_instructions",
+        system: Some("farm"),
+        name: "farm server",
+        inside: "one_sided_instructions::serve*",
+        operations: &["put", "idle"],
+    },
+    Meter {
+        package: "drover-one-sided",
+        example: "one_sided_instructions",
+        system: Some("pilaf"),
+        name: "pilaf client",
+        inside: "one_sided_instructions::turn*",
+        operations: &["get", "put"],
+    },
+    Meter {
+        package: "drover-one-sided",
+        example: "one_sided_instructions",
+        system: Some("pilaf"),
+        name: "pilaf server",
+        inside: "one_sided_instructions::serve*",
+        operations: &["put", "idle"],
+    },
+    // A list of so many, or as many completions; beside it what a program without us would do for the same.
     Meter {
         package: "drover-verbs-ibv",
         example: "ibv_instructions",
+        system: None,
         name: "ibv",
         inside: "ibv_instructions::repeat",
         operations: &[
@@ -96,19 +143,24 @@ const METERS: &[Meter] = &[
 /// Measures every meter and compares.
 pub fn run(steps: &mut Steps, args: &Args) {
     steps.run("instructions", || {
-        let measured = measure_all()?;
+        let measured = measure(args)?;
+        let mut agreed = agreed()?;
         if args.write {
-            write(&measured)
+            agreed.retain(|name, _| !args.names(name));
+            agreed.extend(measured);
+            write(&agreed)
         } else {
-            compare(&measured, &agreed()?)
+            agreed.retain(|name, _| args.names(name));
+            compare(&measured, &agreed)
         }
     });
 }
 
-fn measure_all() -> Result<BTreeMap<String, f64>, String> {
-    build()?;
+fn measure(args: &Args) -> Result<BTreeMap<String, f64>, String> {
+    let meters = || METERS.iter().filter(|meter| args.names(meter.name));
+    build_all(meters())?;
     let mut measured = BTreeMap::new();
-    for meter in METERS {
+    for meter in meters() {
         for operation in meter.operations {
             let total = |count: u64| count_instructions(meter, operation, count);
             let price = (total(RUNS.1)? - total(RUNS.0)?) as f64 / (RUNS.1 - RUNS.0) as f64;
@@ -122,9 +174,14 @@ fn measure_all() -> Result<BTreeMap<String, f64>, String> {
 
 /// Builds all meters together with the release profile: linking takes most of the time.
 pub fn build() -> StepResult {
+    build_all(METERS.iter())
+}
+
+fn build_all<'a>(meters: impl Iterator<Item = &'a Meter>) -> StepResult {
     let mut command = cargo(&["build", "--release", "--quiet"]);
-    for meter in METERS {
-        command.args(["-p", meter.package, "--example", meter.example]);
+    let examples: BTreeSet<_> = meters.map(|meter| (meter.package, meter.example)).collect();
+    for (package, example) in examples {
+        command.args(["-p", package, "--example", example]);
     }
     crate::command::run(&mut command)
 }
@@ -135,7 +192,11 @@ fn count_instructions(meter: &Meter, operation: &str, count: u64) -> Result<i64,
     command
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(format!("--toggle-collect={}", meter.inside));
-    command.arg(program).arg(operation).arg(count.to_string());
+    command
+        .arg(program)
+        .args(meter.system)
+        .arg(operation)
+        .arg(count.to_string());
     let out = command
         .stdin(Stdio::null())
         .output()

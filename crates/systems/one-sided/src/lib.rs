@@ -36,7 +36,7 @@ mod server;
 mod status;
 
 pub use client::{
-    Agreed, Client, ClientOptions, ConnResources, Operation, Operations, Reader, Session, Sink, State,
+    Agreed, Client, ClientOptions, ConnResources, OperationView, Operations, Reader, Session, Sink,
     VALUES_MAX, Values,
 };
 pub use control::{ClientParams, Hello, NO_RESOURCES, Ready, ServerParams, WRONG_SHARD, WRONG_VERSION};

@@ -55,17 +55,29 @@ impl<P: Provider> Queues<P> {
     }
 
     /// What has completed.
+    #[inline]
     pub fn poll(&mut self, cpu: &P::Cpu, wcs: &mut [Wc]) -> usize {
         self.cq.poll(cpu, wcs)
     }
 
     /// Stages a request, in pieces if it is long.
+    #[inline(always)]
     pub fn stage(&mut self, wr_id: u64, op: SendOp, sge: Sge, signaled: bool) {
         let whole = SendWr::new(op, sge).signaled_if(signaled, WrId(wr_id));
+        match self.pieces.count(sge.len as usize) {
+            1 => self.list.push(whole),
+            _ => self.stage_pieces(whole),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stage_pieces(&mut self, whole: SendWr) {
         self.pieces.of(whole).for_each(|wr| self.list.push(wr));
     }
 
     /// Stages a request as it is.
+    #[inline]
     pub fn push(&mut self, wr: SendWr) {
         self.list.push(wr);
     }

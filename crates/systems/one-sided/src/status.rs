@@ -48,12 +48,12 @@ impl Status {
     }
 
     /// What it means to an operation of `kind`; `None`: a GET for which the rest of the reply counts.
-    pub fn outcome(self, kind: Option<OpKind>) -> Option<Outcome<'static>> {
+    pub fn outcome(self, kind: OpKind) -> Option<Outcome<'static>> {
         Some(match (self, kind) {
-            (Status::Stored, Some(OpKind::Put)) => Outcome::Stored,
-            (Status::Deleted, Some(OpKind::Delete)) => Outcome::Deleted,
-            (Status::NotFound, Some(OpKind::Get | OpKind::Delete)) => Outcome::NotFound,
-            (Status::Value | Status::Location | Status::Written | Status::Long, Some(OpKind::Get)) => {
+            (Status::Stored, OpKind::Put) => Outcome::Stored,
+            (Status::Deleted, OpKind::Delete) => Outcome::Deleted,
+            (Status::NotFound, OpKind::Get | OpKind::Delete) => Outcome::NotFound,
+            (Status::Value | Status::Location | Status::Written | Status::Long, OpKind::Get) => {
                 return None;
             }
             (Status::Full, _) => Outcome::Refused(Refusal::Full),

@@ -134,7 +134,7 @@ fn match_highs([a, b, c, d]: [core::arch::x86_64::__m128i; 4], high: u16) -> u32
     _mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128())) as u32
 }
 
-/// Copies `len` bytes, a multiple of 8, in steps of 8 (of 16 from 128 bytes on), none of which splits a word.
+/// Copies `len` bytes, a multiple of 8, in steps of 8 (of 64 and 16 from 128 bytes on), none of which splits a word.
 /// Opaque to the compiler like [`bulk_copy`], but without the string instruction's start-up cost, and with
 /// steps that a load can forward from the stores just before it: about 3 ns for 48 bytes.
 ///
@@ -144,6 +144,11 @@ fn match_highs([a, b, c, d]: [core::arch::x86_64::__m128i; 4], high: u16) -> u32
 pub(crate) unsafe fn copy_words(to: Target, from: Source, len: usize) {
     let mut at = 0;
     if len >= 128 {
+        while len - at >= 64 {
+            // SAFETY: 64 more bytes remain on both sides.
+            unsafe { copy_4x16(to, from, at) };
+            at += 64;
+        }
         while len - at >= 16 {
             // SAFETY: 16 more bytes remain on both sides.
             unsafe { copy_16(to.add(at), from.add(at)) };
@@ -196,6 +201,26 @@ unsafe fn copy_4x8(to: *mut u8, from: *const u8, at: usize) {
             "mov {x}, [{from} + {at} + 16]", "mov {y}, [{from} + {at} + 24]",
             "mov [{to} + {at} + 16], {x}", "mov [{to} + {at} + 24], {y}",
             from = in(reg) from, to = in(reg) to, at = in(reg) at, x = out(reg) _, y = out(reg) _,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// Eight words in eight instructions, loaded and stored in rising order of address.
+///
+/// # Safety
+/// 64 bytes readable at `from + at`, writable at `to + at`.
+#[inline(always)]
+unsafe fn copy_4x16(to: *mut u8, from: *const u8, at: usize) {
+    // SAFETY: the caller promises both ranges; SSE2 is part of x86-64.
+    unsafe {
+        core::arch::asm!(
+            "movups {a}, [{from} + {at}]", "movups {b}, [{from} + {at} + 16]",
+            "movups {c}, [{from} + {at} + 32]", "movups {d}, [{from} + {at} + 48]",
+            "movups [{to} + {at}], {a}", "movups [{to} + {at} + 16], {b}",
+            "movups [{to} + {at} + 32], {c}", "movups [{to} + {at} + 48], {d}",
+            from = in(reg) from, to = in(reg) to, at = in(reg) at,
+            a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
             options(nostack, preserves_flags)
         );
     }

@@ -153,10 +153,22 @@ impl Slot {
         self.fill_from(&filled);
     }
 
+    /// Whether `bytes` (a slot's) may be of the key with `hash`. If not, it is of another key, or free, or torn: a quick look before it
+    /// is [opened](Slot::open).
+    #[inline]
+    pub fn may_be_of(kind: SlotKind, bytes: &[u8], hash: KeyHash) -> bool {
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        match kind {
+            SlotKind::Wide => word(12) == hash.low && word(20) == hash.high,
+            SlotKind::Narrow => word(12) == hash.high,
+        }
+    }
+
     /// Decodes the bytes of a slot.
     ///
     /// # Errors
     /// [`TornSlot`] if the bytes are not a whole version of the slot.
+    #[inline]
     pub fn open(kind: SlotKind, bytes: &[u8]) -> Result<Slot, TornSlot> {
         assert_eq!(bytes.len(), kind.bytes(), "the bytes of a slot");
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
@@ -178,9 +190,17 @@ impl Slot {
             incarnation: (header >> 1) as u16 & 0x7fff,
             ..Slot::free(kind)
         };
-        let (key, value) = bytes[12..kind.tail_at()].split_at(kind.key_bytes());
-        slot.key[..key.len()].copy_from_slice(key);
-        slot.value[..value.len()].copy_from_slice(value);
+        // Lengths that the compiler knows make moves of registers.
+        match kind {
+            SlotKind::Wide => {
+                slot.key.copy_from_slice(&bytes[12..28]);
+                slot.value.copy_from_slice(&bytes[28..60]);
+            }
+            SlotKind::Narrow => {
+                slot.key[..8].copy_from_slice(&bytes[12..20]);
+                slot.value[..8].copy_from_slice(&bytes[20..28]);
+            }
+        }
         Ok(slot)
     }
 
@@ -207,11 +227,13 @@ impl Slot {
     }
 
     /// Whether it belongs to the key with `hash`. Narrow slots store half of the hash: compare the object's key.
+    #[inline]
     pub fn is_of(&self, hash: KeyHash) -> bool {
         !self.is_free() && self.key == self.kind.key_of(hash)
     }
 
     /// The value or its location; `None` if free.
+    #[inline]
     pub fn content(&self) -> Option<Content<'_>> {
         match self.what {
             FREE => None,

@@ -1,9 +1,9 @@
 //! What is asked of the server, and what it says: replies, where they are looked for.
 
-use super::{Operations, Reader, State};
+use super::{Operations, Reader};
 use crate::layout::{Reply, Status};
 use crate::logic::Lookup;
-use drover_kv::{Outcome, Refusal};
+use drover_kv::{OpKind, Outcome, Refusal};
 use drover_one_sided::{Reader as _, Sink};
 use drover_verbs::Provider;
 
@@ -11,10 +11,12 @@ impl Reader {
     /// The record of place `at` is in the server's memory.
     pub(super) fn carried<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize) {
         ops.carried(at);
-        let tail = ops.list[at].own.tail;
-        if let Some(session) = ops.session(at) {
-            session.sender.landed(tail);
-            ops.stirred |= session.is_blocked;
+        let Some(get) = ops.view(at) else {
+            return;
+        };
+        get.session.sender.landed(get.own.tail);
+        if get.session.is_blocked {
+            ops.stir();
         }
     }
 
@@ -23,12 +25,10 @@ impl Reader {
         let mut index = 0;
         while index < self.asked.len() {
             let at = self.asked[index] as usize;
-            let place = &ops.list[at];
-            if place.state != State::Reply {
+            let Some((sequence, large)) = ops.awaited_reply(at) else {
                 self.asked.swap_remove(index);
                 continue;
-            }
-            let (sequence, large) = (place.sequence, place.large);
+            };
             let mut value = std::mem::take(&mut self.scratch);
             let session = ops.session(at);
             match session.and_then(|session| session.reply(at, sequence, large, &mut value)) {
@@ -50,12 +50,12 @@ impl Reader {
         value: &[u8],
         sink: Sink<'_>,
     ) {
-        let place = &ops.list[at];
+        let kind = ops.kind(at);
         // A reader that gave up because of torn bytes had not missed anything yet.
-        let is_miss = !place.own.lookup.as_ref().is_some_and(Lookup::has_given_up);
-        match (reply.status, reply.status.outcome(place.kind)) {
+        let is_miss = !ops.own(at).lookup.as_ref().is_some_and(Lookup::has_given_up);
+        match (reply.status, reply.status.outcome(kind)) {
             (status, Some(outcome)) => {
-                let is_confirmed = status == Status::NotFound && !place.is_update();
+                let is_confirmed = status == Status::NotFound && kind == OpKind::Get;
                 self.stats.confirmed_misses += u64::from(is_confirmed && is_miss);
                 ops.finish(at, outcome, sink);
             }

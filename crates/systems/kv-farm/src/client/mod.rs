@@ -19,7 +19,7 @@ use drover_index::hopscotch::{Object, item_bytes};
 use drover_kv::Reads;
 use drover_one_sided::{Sink, WHICH};
 use drover_verbs::{Provider, Wc};
-use session::{MOVES, OBJECT, SENT, Session};
+use session::{MOVES, OBJECT, SENT, SLOTS, Session};
 
 /// A client of all shards of a service, for one thread.
 pub type FarmClient<P> = drover_one_sided::Client<P, Reader>;
@@ -27,11 +27,11 @@ pub type FarmClient<P> = drover_one_sided::Client<P, Reader>;
 /// How a client wants to work.
 pub type ClientOptions = drover_one_sided::ClientOptions<Miss>;
 
+/// An operation whose session works.
+type View<'a, P> = drover_one_sided::OperationView<'a, P, Reader>;
+
 /// Operations and links.
 type Operations<P> = drover_one_sided::Operations<P, Reader>;
-
-/// What an operation does.
-type State = drover_one_sided::State<Wait>;
 
 /// What a client did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -139,14 +139,20 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
         }
     }
 
+    #[inline]
     fn begin(&mut self, ops: &mut Operations<P>, at: usize) {
-        let place = &mut ops.list[at];
-        place.own.lookup = Some(Lookup::new(place.hash, self.miss));
-        self.look_up(ops, at);
+        let now = ops.now();
+        if let Some(get) = ops.view(at) {
+            get.own.lookup = Some(Lookup::new(get.hash, self.miss));
+            self.look_up(get, now);
+        }
     }
 
     fn again(&mut self, ops: &mut Operations<P>, at: usize) {
-        self.look_up(ops, at);
+        let now = ops.now();
+        if let Some(get) = ops.view(at) {
+            self.look_up(get, now);
+        }
     }
 
     fn read_long(&mut self, ops: &mut Operations<P>, at: usize, _: Wait) {
@@ -154,28 +160,30 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
     }
 
     fn sent(&mut self, ops: &mut Operations<P>, at: usize, sent: u64) {
-        ops.list[at].own.tail = sent;
+        ops.own(at).tail = sent;
         self.asked.push(at as u32);
         self.stats.messages += 1;
     }
 
+    #[inline]
     fn completed(&mut self, ops: &mut Operations<P>, _: usize, wc: &Wc, sink: Sink<'_>) {
         let at = (wc.wr_id.0 & WHICH) as usize;
         match wc.wr_id.0 & !WHICH {
             SENT => self.carried(ops, at),
             MOVES => self.moves_came(ops, at, sink),
             OBJECT => self.object_came(ops, at, sink),
-            _ => self.slots_came(ops, at, sink),
+            SLOTS => self.slots_came(ops, at, sink),
+            other => panic!("a completion of nothing that was posted: {other:#x}, slot {at}"),
         }
     }
 
     fn polled(&mut self, ops: &mut Operations<P>, shard: usize) {
-        if let Some(session) = ops.links[shard].session()
+        if let Some(session) = ops.session_with(shard)
             && session.is_blocked
             && session.hear_notice()
         {
             session.is_blocked = false;
-            ops.stirred = true;
+            ops.stir();
         }
     }
 
@@ -185,7 +193,6 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
 
     fn lost(&mut self, ops: &mut Operations<P>) {
         // Nobody waits for a reply of a session that is over.
-        let places = &ops.list;
-        self.asked.retain(|at| places[*at as usize].state == State::Reply);
+        self.asked.retain(|at| ops.awaited_reply(*at as usize).is_some());
     }
 }

@@ -12,10 +12,10 @@ use crate::layout::{
     NOTICE_BYTES, REPLY_TRAILER_BYTES, REQUEST_HEADER_BYTES, Reply, Request, encode_record, filler_word,
     record_bytes,
 };
-use crate::logic::{Sender, TableShape};
+use crate::logic::{Sender, Slots, TableShape};
 use drover_base::Ns;
 use drover_index::hopscotch::{BLOCK_SLOTS, MOVES_OFFSET, ObjectRef, TableOptions, item_bytes, object_bytes};
-use drover_mem::{PageWish, round_up};
+use drover_mem::{PageWish, Region, round_up};
 use drover_one_sided::{Agreed, ConnResources, VALUES_MAX};
 use drover_verbs::{
     Access, Context, MemoryRegion, PIECES_MAX, Provider, QueuePair, RemoteRegion, SendOp, Watch,
@@ -204,6 +204,20 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
     }
 }
 
+/// The slots that were read, where they are.
+pub(super) struct ReadSlots<'a> {
+    region: &'a Region,
+    offset: usize,
+}
+
+impl Slots for ReadSlots<'_> {
+    #[inline]
+    fn copy_out(&self, offset: usize, out: &mut [u8]) {
+        // Nobody writes what a READ has brought, so words may be split.
+        self.region.copy_short_out(self.offset + offset, out);
+    }
+}
+
 impl<P: Provider> Session<P> {
     fn slots_at(&self, place: usize) -> usize {
         let ring_bytes = self.sender.bytes();
@@ -259,6 +273,7 @@ impl<P: Provider> Session<P> {
     }
 
     /// Stages the READ of `count` slots.
+    #[inline]
     pub(super) fn read_slots(&mut self, place: usize, first: usize, count: usize) {
         let remote = self.table.at(self.shape.table.slot_offset(first));
         let sge = self
@@ -270,9 +285,10 @@ impl<P: Provider> Session<P> {
     }
 
     /// The slots that were read.
-    pub(super) fn slots(&self, place: usize, out: &mut Vec<u8>) {
-        out.resize(self.slots_bytes, 0);
-        self.buffers.region().copy_out(self.slots_at(place), out);
+    #[inline]
+    pub(super) fn slots(&self, place: usize) -> ReadSlots<'_> {
+        let (region, offset) = (self.buffers.region(), self.slots_at(place));
+        ReadSlots { region, offset }
     }
 
     /// Stages the READ of the count of moves.

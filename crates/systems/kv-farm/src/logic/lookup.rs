@@ -17,8 +17,9 @@
 
 use drover_base::{KeyHash, Ns};
 use drover_index::hopscotch::{
-    BLOCK_SLOTS, Content, INLINE_BYTES_MAX, Object, ObjectRef, READ_NS_MAX, Slot, TableOptions,
+    BLOCK_SLOTS, Content, INLINE_BYTES_MAX, Object, ObjectRef, READ_NS_MAX, Slot, SlotKind, TableOptions,
 };
+use std::ops::Deref;
 
 /// Torn slots and objects before the server is asked. *(our choice)*
 pub const TRIES_MAX: u32 = 8;
@@ -93,6 +94,18 @@ impl TableShape {
     }
 }
 
+/// Slots that were read, one behind the other.
+pub trait Slots {
+    /// Fills `out` with the bytes from `offset` on.
+    fn copy_out(&self, offset: usize, out: &mut [u8]);
+}
+
+impl Slots for Vec<u8> {
+    fn copy_out(&self, offset: usize, out: &mut [u8]) {
+        out.copy_from_slice(&self[offset..][..out.len()]);
+    }
+}
+
 /// One GET on its way through the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lookup {
@@ -108,8 +121,21 @@ pub struct Lookup {
     /// The count of moves before all this.
     moves: Option<u64>,
     object: ObjectRef,
-    inline: [u8; INLINE_BYTES_MAX],
-    inline_bytes: usize,
+    inline: InlineValue,
+}
+
+/// A value that was in a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InlineValue {
+    bytes: [u8; INLINE_BYTES_MAX],
+    len: usize,
+}
+
+impl Deref for InlineValue {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
 }
 
 impl Lookup {
@@ -129,8 +155,10 @@ impl Lookup {
                 len: 0,
                 incarnation: 0,
             },
-            inline: [0; INLINE_BYTES_MAX],
-            inline_bytes: 0,
+            inline: InlineValue {
+                bytes: [0; INLINE_BYTES_MAX],
+                len: 0,
+            },
         }
     }
 
@@ -147,8 +175,8 @@ impl Lookup {
     }
 
     /// The value that was in the slot.
-    pub fn inline(&self) -> &[u8] {
-        &self.inline[..self.inline_bytes]
+    pub fn inline(&self) -> InlineValue {
+        self.inline
     }
 
     /// Whether what is read now is overflow.
@@ -167,23 +195,26 @@ impl Lookup {
     }
 
     /// The slots asked for have come.
-    pub fn slots(&mut self, bytes: &[u8], shape: &TableShape) -> Step {
+    #[inline]
+    pub fn slots(&mut self, slots: &impl Slots, shape: &TableShape) -> Step {
         let kind = shape.table.kind;
-        let open = |at: usize| Slot::open(kind, &bytes[at * kind.bytes()..(at + 1) * kind.bytes()]);
+        let mut bytes = [0; SlotKind::Wide.bytes()];
+        let bytes = &mut bytes[..kind.bytes()];
         let mut is_torn = false;
-        for at in 0..self.count {
-            let Ok(slot) = open(at) else {
-                is_torn = true;
-                continue;
-            };
-            if at < self.seen || !slot.is_of(self.hash) {
+        // First the slot that says it is the key's: most often it is, and the others need not be opened.
+        for at in self.seen..self.count {
+            slots.copy_out(at * kind.bytes(), bytes);
+            if !Slot::may_be_of(kind, bytes, self.hash) {
                 continue;
             }
+            let Ok(slot) = Slot::open(kind, bytes) else {
+                continue;
+            };
             match slot.content() {
                 None => {}
                 Some(Content::Inline(value)) => {
-                    self.inline[..value.len()].copy_from_slice(value);
-                    self.inline_bytes = value.len();
+                    self.inline.bytes[..value.len()].copy_from_slice(value);
+                    self.inline.len = value.len();
                     return Step::Inline;
                 }
                 // Whole, and still not to be trusted with an address: a wrong one breaks the connection.
@@ -195,10 +226,18 @@ impl Lookup {
                 }
             }
         }
-        match open(0) {
-            _ if is_torn => self.torn(),
-            Err(_) => self.torn(),
-            Ok(head) => self.follow(head.link, shape),
+        let mut link = 0;
+        for at in 0..self.count {
+            slots.copy_out(at * kind.bytes(), bytes);
+            match Slot::open(kind, bytes) {
+                Ok(head) if at == 0 => link = head.link,
+                Ok(_) => {}
+                Err(_) => is_torn = true,
+            }
+        }
+        match is_torn {
+            true => self.torn(),
+            false => self.follow(link, shape),
         }
     }
 

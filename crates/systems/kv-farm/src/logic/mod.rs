@@ -4,5 +4,5 @@
 mod lookup;
 mod ring;
 
-pub use lookup::{Lookup, Miss, Step, TRIES_MAX, TableShape};
+pub use lookup::{InlineValue, Lookup, Miss, Slots, Step, TRIES_MAX, TableShape};
 pub use ring::{BadHead, BadRecord, Next, Placed, RING_BYTES, Receiver, Sender};

@@ -13,7 +13,7 @@ pub use drover_rt::control::Dial;
 
 use crate::layout::record_bytes;
 use crate::logic::{Lookup, Miss};
-use drover_kv::Reads;
+use drover_kv::{OpKind, Reads};
 use drover_one_sided::{Sink, WHICH};
 use drover_verbs::{Provider, Wc};
 use session::{ENTRY, PIECE, RECORD, SENT, Session};
@@ -26,9 +26,6 @@ pub type ClientOptions = drover_one_sided::ClientOptions<Miss>;
 
 /// Operations and links.
 type Operations<P> = drover_one_sided::Operations<P, Reader>;
-
-/// What an operation does.
-type State = drover_one_sided::State<Wait>;
 
 /// What a client did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -118,9 +115,8 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
     }
 
     fn begin(&mut self, ops: &mut Operations<P>, at: usize) {
-        let place = &mut ops.list[at];
-        if let Some(session) = ops.links[place.shard].session() {
-            place.own.0 = Some(Lookup::new(place.hash, &session.shape, self.miss));
+        if let Some(get) = ops.view(at) {
+            get.own.0 = Some(Lookup::new(get.hash, &get.session.shape, self.miss));
             self.look_up(ops, at);
         }
     }
@@ -134,14 +130,14 @@ impl<P: Provider> drover_one_sided::Reader<P> for Reader {
     }
 
     fn sent(&mut self, ops: &mut Operations<P>, at: usize, _: u64) {
-        self.stats.asked += u64::from(!ops.list[at].is_update());
+        self.stats.asked += u64::from(ops.kind(at) == OpKind::Get);
     }
 
     fn completed(&mut self, ops: &mut Operations<P>, shard: usize, wc: &Wc, sink: Sink<'_>) {
         let at = (wc.wr_id.0 & WHICH) as usize;
-        let Some(session) = ops.links[shard].session() else {
-            return;
-        };
+        let session = ops
+            .session_with(shard)
+            .expect("the session whose queue pair was polled");
         match wc.wr_id.0 & !WHICH {
             SENT => ops.carried(at),
             ENTRY => {

@@ -1,36 +1,33 @@
 //! GETs by READs: does what [`Lookup`](crate::logic::Lookup) says.
 
 use super::session::SHORT_RECORD_BYTES;
-use super::{Operations, Reader, State, Wait};
+use super::{Operations, Reader, Wait};
 use crate::layout::record_bytes;
 use crate::logic::{Step, is_within};
-use drover_base::Cpu;
 use drover_index::cuckoo::RecordRef;
 use drover_kv::Outcome;
 use drover_one_sided::{Reader as _, Sink};
-use drover_verbs::{Context, Provider};
+use drover_verbs::Provider;
+
+/// The completion is of a session that works, and so is the operation's.
+const ITS_SESSION: &str = "the session whose queue pair was polled";
 
 impl Reader {
+    /// From the first entry on, if the session still works.
     pub(super) fn look_up<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize) {
-        let place = &mut ops.list[at];
-        let Some(session) = ops.links[place.shard].session() else {
+        let Some(get) = ops.view(at) else {
             return;
         };
-        let step = place.own.lookup().begin(&session.shape);
-        self.go(ops, at, step, &mut |_| unreachable!("it only reads"));
+        match get.own.lookup().begin(&get.session.shape) {
+            Step::Entry(index) => self.read_entry(ops, at, index),
+            other => unreachable!("operation {at} begins with {other:?}"),
+        }
     }
 
-    /// Does what the lookup says.
+    /// Does what the lookup says after an entry or a record has come.
     fn go<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize, step: Step, sink: Sink<'_>) {
         match step {
-            Step::Entry(index) => {
-                ops.release_large(at);
-                self.stats.entry_reads += 1;
-                if let Some(session) = ops.session(at) {
-                    session.read_entry(at, index);
-                }
-                ops.list[at].state = State::Reading(Wait::Entry);
-            }
+            Step::Entry(index) => self.read_entry(ops, at, index),
             Step::Record(record) => self.read_record(ops, at, &record, false),
             Step::Retry => {
                 self.stats.torn += 1;
@@ -43,10 +40,19 @@ impl Reader {
             Step::Miss => ops.finish(at, Outcome::NotFound, sink),
             Step::Found => {
                 self.stats.hits += 1;
-                let value = record_bytes(ops.list[at].key.len(), 0)..;
+                let key_bytes = ops.view(at).expect(ITS_SESSION).key.len();
+                let value = record_bytes(key_bytes, 0)..;
                 ops.finish(at, Outcome::Value(&self.scratch[value]), sink);
             }
         }
+    }
+
+    fn read_entry<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize, index: u64) {
+        ops.release_large(at);
+        let get = ops.view(at).expect(ITS_SESSION);
+        get.session.read_entry(at, index);
+        self.stats.entry_reads += 1;
+        get.reading(Wait::Entry, None);
     }
 
     fn read_record<P: Provider>(
@@ -56,54 +62,47 @@ impl Reader {
         record: &RecordRef,
         told: bool,
     ) {
-        let Some(session) = ops.session(at) else {
+        if ops.session(at).is_none() {
             return;
-        };
-        let large = match record.len as usize > SHORT_RECORD_BYTES {
-            false => None,
-            true => match session.basis.values.lend(at) {
-                Some(large) => Some(large),
-                None => {
-                    ops.list[at].state = State::WaitBuffer(Wait::Record { told });
-                    return;
-                }
-            },
-        };
+        }
+        let mut large = None;
+        if record.len as usize > SHORT_RECORD_BYTES {
+            large = ops.lend_for(at, Wait::Record { told });
+            if large.is_none() {
+                return;
+            }
+        }
         self.stats.record_reads += 1;
-        session.read_record(at, record, large);
-        let place = &mut ops.list[at];
-        (place.state, place.large) = (State::Reading(Wait::Record { told }), large);
+        let get = ops.view(at).expect("a session that works, as above");
+        get.session.read_record(at, record, large);
+        get.reading(Wait::Record { told }, large);
     }
 
     /// Reads the record for which there was no buffer. Whatever has become of it meanwhile, its sum tells.
     pub(super) fn read_record_now<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize, told: bool) {
-        let record = *ops.list[at].own.lookup().record();
+        let record = *ops.own(at).lookup().record();
         self.read_record(ops, at, &record, told);
     }
 
     pub(super) fn entry_came<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize, sink: Sink<'_>) {
-        let place = &mut ops.list[at];
-        let (State::Reading(Wait::Entry), Some(session)) = (place.state, ops.links[place.shard].session())
-        else {
-            return;
-        };
-        let step = place.own.lookup().entry(&session.entry(at), &session.shape);
+        let get = ops.view(at).expect(ITS_SESSION);
+        assert_eq!(get.read_ended(), Wait::Entry, "operation {at} has READ an entry");
+        let step = get.own.lookup().entry(&get.session.entry(at), &get.session.shape);
         self.go(ops, at, step, sink);
     }
 
     pub(super) fn record_came<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize, sink: Sink<'_>) {
-        let now = ops.ctx.cpu().now();
-        let place = &mut ops.list[at];
-        let State::Reading(Wait::Record { told }) = place.state else {
-            return;
+        let now = ops.now();
+        let get = ops.view(at).expect(ITS_SESSION);
+        let Wait::Record { told } = get.read_ended() else {
+            panic!("operation {at} has READ a record, and waits for an entry");
         };
-        let Some(session) = ops.links[place.shard].session() else {
-            return;
-        };
-        let lookup = place.own.lookup();
-        session.record(at, lookup.record().len as usize, place.large, &mut self.scratch);
-        let now_s = session.basis.agreed.now_s(now);
-        let step = match lookup.read(&self.scratch, &place.key, now_s, &session.shape) {
+        let large = get.large();
+        let lookup = get.own.lookup();
+        let len = lookup.record().len as usize;
+        get.session.record(at, len, large, &mut self.scratch);
+        let now_s = get.session.basis.agreed.now_s(now);
+        let step = match lookup.read(&self.scratch, get.key, now_s, &get.session.shape) {
             // The server said where it is, and it has changed since: what counts is what the server says now.
             Step::Retry | Step::Entry(_) if told => Step::Ask,
             step => step,
@@ -113,15 +112,12 @@ impl Reader {
 
     /// The server says where the record is.
     pub(super) fn notified<P: Provider>(&mut self, ops: &mut Operations<P>, at: usize, record: &RecordRef) {
-        let place = &mut ops.list[at];
-        let Some(session) = ops.links[place.shard].session() else {
-            return;
-        };
-        if !is_within(record, &session.shape) {
-            session.basis.agreed.broken = true;
+        let get = ops.view(at).expect(ITS_SESSION);
+        if !is_within(record, &get.session.shape) {
+            get.session.basis.agreed.broken = true;
             return;
         }
-        place.own.lookup().notified(*record);
+        get.own.lookup().notified(*record);
         self.read_record(ops, at, record, true);
     }
 }

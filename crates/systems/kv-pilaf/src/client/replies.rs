@@ -1,6 +1,6 @@
 //! What the server says: of updates, and of keys that it was asked for.
 
-use super::{Operations, Reader, State};
+use super::{Operations, Reader};
 use crate::layout::{Reply, Status};
 use drover_kv::{Outcome, Refusal};
 use drover_one_sided::Sink;
@@ -25,14 +25,10 @@ impl Reader {
         sink: Sink<'_>,
     ) {
         let at = usize::from(reply.slot);
-        let Some(place) = ops.list.get_mut(at) else {
-            return;
-        };
-        let is_awaited = place.state == State::Reply && place.sequence == reply.sequence;
-        if !is_awaited || place.shard != shard {
+        if !ops.is_awaited(shard, at, reply.sequence) {
             return;
         }
-        match (reply.status, reply.status.outcome(place.kind)) {
+        match (reply.status, reply.status.outcome(ops.kind(at))) {
             (_, Some(outcome)) => ops.finish(at, outcome, sink),
             (Status::Value, None) => {
                 self.stats.hits += 1;

@@ -1,17 +1,20 @@
 //! [`Client`]: GETs by READs, everything else by requests.
 //!
-//! An operation has a [`Operation`], whose index is its slot: it has its own buffers, and at most one request of its own at a time.
-//! What it waits for is its [`State`]; how it begins and ends, the [`Operations`] knows; what is read next, the system's [`Reader`].
-//! Operations on one key go one after the other.
+//! An operation has a place, whose index is its slot: it has its own buffers, and at most one request of its own at a time.
+//! What it waits for, and how it begins and ends, the [`Operations`] know and nobody else changes; what is read next, the system's
+//! [`Reader`] says. Operations on one key go one after the other.
 
 mod fair_buffers;
 mod handshake;
+mod key_order;
 mod operation;
+mod operation_view;
 mod operations;
+mod requests;
 mod service;
 mod session;
 
-pub use operation::{Operation, State};
+pub use operation_view::OperationView;
 pub use operations::Operations;
 pub use session::{Agreed, ConnResources, Session, VALUES_MAX, Values};
 
@@ -20,6 +23,8 @@ use drover_base::{Cpu, Ns};
 use drover_kv::{Completion, KvClient, Op, Reads, SubmitError, Token};
 use drover_rt::control::Dial;
 use drover_verbs::{Provider, Wc, WcStatus};
+use operation::State;
+use std::fmt::Debug;
 use std::rc::Rc;
 
 /// Completions taken at a time.
@@ -54,7 +59,7 @@ pub trait Reader<P: Provider>: Sized {
     /// What it has with each shard.
     type Session: Session<P>;
     /// What an operation may wait for by READ.
-    type Wait: Copy + PartialEq;
+    type Wait: Copy + PartialEq + Debug;
     /// What it keeps for an operation.
     type GetState: Default;
     /// What to do when a key is nowhere.
@@ -96,7 +101,7 @@ pub trait Reader<P: Provider>: Sized {
         }
     }
 
-    /// Something has completed at `shard`.
+    /// Something has completed at `shard`, with which there is a session that works.
     fn completed(&mut self, ops: &mut Operations<P, Self>, shard: usize, wc: &Wc, sink: Sink<'_>);
 
     /// All that has completed at `shard` has been taken.
@@ -124,6 +129,8 @@ pub trait Reader<P: Provider>: Sized {
 pub struct Client<P: Provider, R: Reader<P>> {
     ops: Operations<P, R>,
     reader: R,
+    /// Where completions are put when they are polled.
+    wcs: Box<[Wc]>,
 }
 
 impl<P: Provider, R: Reader<P>> Client<P, R> {
@@ -133,18 +140,19 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
     /// If there are no shards, or the window is 0.
     pub fn new(ctx: Rc<P::Context>, dials: Vec<Dial>, options: ClientOptions<R::Miss>) -> Client<P, R> {
         let ops = Operations::new(ctx, dials, options.window, options.deadline);
-        let reader = R::new(ops.list.len(), options.miss);
-        Client { ops, reader }
+        let reader = R::new(ops.len(), options.miss);
+        let wcs = vec![Wc::default(); BATCH].into();
+        Client { ops, reader, wcs }
     }
 
     /// Whether it has a session with every shard.
     pub fn is_ready(&mut self) -> bool {
-        self.ops.links.iter_mut().all(|link| link.session().is_some())
+        self.ops.links().iter_mut().all(|link| link.session().is_some())
     }
 
     /// Why a shard could not be reached last.
     pub fn take_error(&mut self) -> Option<SetupError> {
-        self.ops.links.iter_mut().find_map(|link| link.take_error())
+        self.ops.links().iter_mut().find_map(|link| link.take_error())
     }
 
     /// Counters.
@@ -154,7 +162,7 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
 
     /// Looks after the link to `shard`.
     fn poll(&mut self, shard: usize, now: Ns, sink: Sink<'_>) {
-        let link = &mut self.ops.links[shard];
+        let link = &mut self.ops.links()[shard];
         if now < link.next_timer() {
             return;
         }
@@ -163,24 +171,28 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
             self.ops.lost(shard, sink);
             self.reader.lost(&mut self.ops);
         }
-        if let Some(session) = self.ops.links[shard].session() {
+        if let Some(session) = self.ops.session_with(shard) {
             self.reader.looked(session);
-            self.ops.stirred |= !was_up;
+            if !was_up {
+                self.ops.stir();
+            }
         }
     }
 
+    #[inline]
     fn take_completions(&mut self, cpu: &P::Cpu, shard: usize, sink: Sink<'_>) {
-        let mut wcs = [Wc::default(); BATCH];
-        let Some(session) = self.ops.links[shard].session() else {
+        let Some(session) = self.ops.session_with(shard) else {
             return;
         };
-        let count = session.basis_mut().queues.poll(cpu, &mut wcs);
-        for wc in &wcs[..count] {
+        let count = session.basis_mut().queues.poll(cpu, &mut self.wcs);
+        for wc in &self.wcs[..count] {
+            // What came before may have shown that the session is of no more use.
+            let Some(session) = self.ops.session_with(shard) else {
+                return;
+            };
             if wc.status != WcStatus::Success {
                 tracing::debug!(status = ?wc.status, shard, "a queue pair failed");
-                if let Some(session) = self.ops.links[shard].session() {
-                    session.basis_mut().agreed.broken = true;
-                }
+                session.basis_mut().agreed.broken = true;
                 return;
             }
             self.reader.completed(&mut self.ops, shard, wc, sink);
@@ -188,30 +200,53 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
         self.reader.polled(&mut self.ops, shard);
     }
 
-    /// Begins whatever can begin, and ends what took too long.
-    fn advance(&mut self, cpu: &P::Cpu, sink: Sink<'_>) {
-        self.ops.stirred = false;
-        let now = cpu.now();
-        for at in 0..self.ops.list.len() {
-            match self.ops.list[at].state {
+    /// Begins what can begin.
+    #[inline]
+    fn advance(&mut self, now: Ns, sink: Sink<'_>) {
+        if self.ops.is_due(now) {
+            return self.sweep(now, sink);
+        }
+        while let Some(at) = self.ops.take_ready() {
+            // Not if a sweep has begun it meanwhile.
+            if self.ops.is_waiting(at) {
+                self.begin(at);
+            }
+        }
+    }
+
+    /// Looks at all operations: begins whatever can begin, and ends what took too long.
+    #[cold]
+    #[inline(never)]
+    fn sweep(&mut self, now: Ns, sink: Sink<'_>) {
+        self.ops.begin_sweep();
+        for at in 0..self.ops.len() {
+            match self.ops.state(at) {
                 State::Free | State::Sending => continue,
-                State::Waiting => self.begin(at),
+                State::Waiting => self.begin_in_sweep(at),
                 State::Asking { is_long } => self.reader.ask(&mut self.ops, at, is_long),
                 State::WaitBuffer(wait) => self.reader.read_long(&mut self.ops, at, wait),
                 State::Backoff { until } if now >= until => self.reader.again(&mut self.ops, at),
-                _ => {}
+                State::Backoff { until } => self.ops.rests_on(until),
+                State::Reading(_) | State::Reply => {}
             }
-            if now >= self.ops.list[at].deadline {
+            if self.ops.is_over(at, now) {
                 self.ops.give_up(at, sink);
             }
         }
     }
 
+    /// A copy of its own, so that the usual way has the other one in line.
+    #[inline(never)]
+    fn begin_in_sweep(&mut self, at: usize) {
+        self.begin(at);
+    }
+
+    #[inline(always)]
     fn begin(&mut self, at: usize) {
         if !self.ops.may_begin(at) {
             return;
         }
-        if !self.ops.list[at].is_update() {
+        if !self.ops.is_update(at) {
             return self.reader.begin(&mut self.ops, at);
         }
         if let Some(sent) = self.ops.send_update(at) {
@@ -232,15 +267,13 @@ impl<P: Provider, R: Reader<P>> KvClient<P> for Client<P, R> {
             done += 1;
             sink(completion);
         };
-        for shard in 0..self.ops.links.len() {
+        for shard in 0..self.ops.links().len() {
             self.poll(shard, now, &mut sink);
             self.take_completions(cpu, shard, &mut sink);
         }
         self.reader.take_replies(&mut self.ops, &mut sink);
-        if self.ops.is_due(now) {
-            self.advance(cpu, &mut sink);
-        }
-        for link in &mut self.ops.links {
+        self.advance(now, &mut sink);
+        for link in self.ops.links() {
             if let Some(session) = link.session() {
                 session.post(cpu);
             }
@@ -253,10 +286,6 @@ impl<P: Provider, R: Reader<P>> KvClient<P> for Client<P, R> {
     }
 
     fn next_timer(&self) -> Ns {
-        if self.ops.stirred {
-            return Ns::ZERO;
-        }
-        let links = self.ops.links.iter().map(|link| link.next_timer()).min();
-        self.ops.next_event().min(links.unwrap_or(Ns::MAX))
+        self.ops.next_event().min(self.ops.next_look())
     }
 }

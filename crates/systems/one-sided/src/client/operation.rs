@@ -4,8 +4,18 @@ use drover_base::{KeyHash, Ns};
 use drover_kv::{OpKind, Token};
 
 /// What an operation waits for. `W` is what only its system knows: READs.
+///
+/// ```text
+/// Free -> Waiting -> Reading -> ... -> Sending, if its request has not completed -> Free
+///            |        | ^  ^ '-> Backoff (torn) -> Reading
+///            |        | |  '---> WaitBuffer (long) -> Reading
+///            |        v '- the server said where
+///            |      Asking -> Reply
+///            '-> Reply (updates)
+/// ```
+/// Whatever it waits for, a lost session leads back to Waiting, or to the outcome of an update.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum State<W> {
+pub(super) enum State<W> {
     /// Nothing: the place is free.
     #[default]
     Free,
@@ -31,36 +41,31 @@ pub enum State<W> {
     Sending,
 }
 
-/// A place for an operation. Its index is its slot in messages and buffers.
-pub struct Operation<W, O> {
-    /// What it waits for.
-    pub state: State<W>,
+/// A place for an operation. Its index is its slot in messages and buffers. [`Operations`](super::Operations) alone changes it.
+pub(super) struct Operation<W, O> {
+    pub(super) state: State<W>,
     /// What the operation is to its submitter.
-    pub token: Token,
-    /// GET, PUT or DELETE.
-    pub kind: Option<OpKind>,
+    pub(super) token: Token,
+    pub(super) kind: OpKind,
     /// Of its key.
-    pub hash: KeyHash,
+    pub(super) hash: KeyHash,
     /// Where its key is.
-    pub shard: usize,
-    /// Its key.
-    pub key: Vec<u8>,
+    pub(super) shard: usize,
+    pub(super) key: Vec<u8>,
     /// What is to be stored.
-    pub value: Vec<u8>,
+    pub(super) value: Vec<u8>,
     /// Seconds; 0 = for ever.
-    pub ttl_s: u32,
-    /// Of submission: earlier operations on a key go first.
-    pub order: u64,
+    pub(super) ttl_s: u32,
     /// Of its request, so that a reply to an older one of this place is not taken for its own.
-    pub sequence: u64,
+    pub(super) sequence: u64,
     /// When its time is over.
-    pub deadline: Ns,
+    pub(super) deadline: Ns,
     /// Its request has not completed.
-    pub sending: bool,
+    pub(super) sending: bool,
     /// The buffer for a long value that it holds.
-    pub large: Option<u8>,
+    pub(super) large: Option<u8>,
     /// What is the system's own.
-    pub own: O,
+    pub(super) own: O,
 }
 
 impl<W, O: Default> Default for Operation<W, O> {
@@ -68,13 +73,12 @@ impl<W, O: Default> Default for Operation<W, O> {
         Operation {
             state: State::Free,
             token: 0,
-            kind: None,
+            kind: OpKind::Get,
             hash: KeyHash::default(),
             shard: 0,
             key: Vec::new(),
             value: Vec::new(),
             ttl_s: 0,
-            order: 0,
             sequence: 0,
             deadline: Ns::ZERO,
             sending: false,
@@ -86,12 +90,12 @@ impl<W, O: Default> Default for Operation<W, O> {
 
 impl<W, O> Operation<W, O> {
     /// PUT or DELETE.
-    pub fn is_update(&self) -> bool {
-        self.kind != Some(OpKind::Get)
+    pub(super) fn is_update(&self) -> bool {
+        self.kind != OpKind::Get
     }
 
     /// It has no outcome yet.
-    pub fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         !matches!(self.state, State::Free | State::Sending)
     }
 
@@ -101,13 +105,5 @@ impl<W, O> Operation<W, O> {
             self.state,
             State::Waiting | State::WaitBuffer(_) | State::Backoff { .. } | State::Asking { .. }
         )
-    }
-
-    /// When its rest or its time ends.
-    pub(super) fn next_event(&self) -> Ns {
-        match self.state {
-            State::Backoff { until } => until.min(self.deadline),
-            _ => self.deadline,
-        }
     }
 }

@@ -1,12 +1,18 @@
 //! [`Operations`]: the operations of a client and its links: who may begin, whose time is over, what a lost session means.
+//!
+//! Nothing here looks at all operations unless something has happened that may concern any of them: space, a buffer or a session came
+//! free, or a time has come. What can go on by itself is in `ready`; deadlines are in the order of submission, because all
+//! operations have equally long.
 
 use super::handshake::{ClientHandshake, Link};
-use super::{Operation, Reader, Session, Sink, State};
-use crate::request::{Request, RequestKind};
+use super::key_order::KeyOrder;
+use super::operation::{Operation, State};
+use super::{OperationView, Reader, Session, Sink};
 use drover_base::{Cpu, Ns};
 use drover_kv::{Completion, KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal, SubmitError, Token};
 use drover_rt::control::Dial;
 use drover_verbs::{Context, Provider};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Most places of a client.
@@ -19,15 +25,18 @@ const REST_MAX: Ns = Ns::from_us(8);
 /// All of a client but how it reads.
 pub struct Operations<P: Provider, R: Reader<P>> {
     /// One to each shard.
-    pub links: Vec<Link<P, R::Session>>,
-    /// Operations.
-    pub list: Vec<Operation<R::Wait, R::GetState>>,
-    /// Some operation may be able to go on without anything arriving.
-    pub stirred: bool,
-    /// Its view of the fabric.
-    pub ctx: Rc<P::Context>,
+    pub(super) links: Vec<Link<P, R::Session>>,
+    pub(super) list: Vec<Operation<R::Wait, R::GetState>>,
+    order: KeyOrder,
+    /// Operations that wait for nothing but to begin.
+    ready: VecDeque<u32>,
+    /// Any operation may be able to go on without anything arriving.
+    pub(super) stirred: bool,
+    /// No rest ends before.
+    rest_until: Ns,
+    ctx: Rc<P::Context>,
     free: Vec<u32>,
-    orders: u64,
+    pub(super) sequences: u64,
     in_flight: usize,
     /// What an operation may take.
     patience: Ns,
@@ -48,26 +57,118 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         Operations {
             links: dials.into_iter().enumerate().map(link).collect(),
             list: (0..slots).map(|_| Operation::default()).collect(),
+            order: KeyOrder::new(slots),
+            ready: VecDeque::with_capacity(slots),
             stirred: false,
+            rest_until: Ns::MAX,
             free: (0..slots as u32).rev().collect(),
-            orders: 0,
+            sequences: 0,
             in_flight: 0,
             patience,
             ctx,
         }
     }
 
+    /// Places for operations.
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// The session of the operation in place `at`.
+    pub(super) fn links(&mut self) -> &mut [Link<P, R::Session>] {
+        &mut self.links
+    }
+
+    pub(super) fn next_look(&self) -> Ns {
+        let looks = self.links.iter().map(|link| link.next_timer());
+        looks.min().unwrap_or(Ns::MAX)
+    }
+
+    /// The time of this core.
+    #[inline]
+    pub fn now(&self) -> Ns {
+        self.ctx.cpu().now()
+    }
+
+    /// The session with `shard`, if it works.
+    #[inline]
+    pub fn session_with(&mut self, shard: usize) -> Option<&mut R::Session> {
+        self.links[shard].session()
+    }
+
+    /// The session of the operation in place `at`, if it works.
+    #[inline]
     pub fn session(&mut self, at: usize) -> Option<&mut R::Session> {
         self.links[self.list[at].shard].session()
     }
 
+    /// The operation in place `at`, if its session works. If not, the operation begins again with the next session.
+    #[inline]
+    pub fn view(&mut self, at: usize) -> Option<OperationView<'_, P, R>> {
+        let place = &mut self.list[at];
+        let session = self.links[place.shard].session()?;
+        Some(OperationView {
+            at,
+            session,
+            own: &mut place.own,
+            key: &place.key,
+            hash: place.hash,
+            large: &mut place.large,
+            state: &mut place.state,
+        })
+    }
+
+    /// What is the system's own of the operation in place `at`.
+    #[inline]
+    pub fn own(&mut self, at: usize) -> &mut R::GetState {
+        &mut self.list[at].own
+    }
+
+    /// GET, PUT or DELETE.
+    #[inline]
+    pub fn kind(&self, at: usize) -> OpKind {
+        self.list[at].kind
+    }
+
+    /// The sequence number of the request whose reply the operation in place `at` waits for, and the buffer that it offers for a long
+    /// value; `None`: it waits for no reply.
+    #[inline]
+    pub fn awaited_reply(&self, at: usize) -> Option<(u64, Option<u8>)> {
+        let place = &self.list[at];
+        (place.state == State::Reply).then_some((place.sequence, place.large))
+    }
+
+    /// Whether a reply of `shard` to request `sequence` of slot `at` is waited for. There need not be such a slot.
+    pub fn is_awaited(&self, shard: usize, at: usize, sequence: u64) -> bool {
+        let place = self.list.get(at);
+        place.is_some_and(|place| {
+            place.state == State::Reply && place.sequence == sequence && place.shard == shard
+        })
+    }
+
+    /// Something came free that any operation may have waited for.
+    #[inline]
+    pub fn stir(&mut self) {
+        self.stirred = true;
+    }
+
+    /// A buffer for the long thing that the operation in place `at` is about to READ; `None`: it waits for one, and
+    /// [`Reader::read_long`] is called when there may be one. Its session works.
+    pub fn lend_for(&mut self, at: usize, wait: R::Wait) -> Option<u8> {
+        let session = self.session(at).expect("a session that works");
+        let large = session.basis_mut().values.lend(at);
+        if large.is_none() {
+            self.list[at].state = State::WaitBuffer(wait);
+        }
+        large
+    }
+
     /// Any session tells what is the service's: how long items may be, and the hash, which tells the shard. All shards of a
     /// service have one seed.
+    #[inline]
     fn any_session(&mut self) -> Option<&mut R::Session> {
         self.links.iter_mut().find_map(Link::session)
     }
@@ -88,44 +189,58 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             return Err(SubmitError::TooLarge);
         }
         let at = self.free.pop().ok_or(SubmitError::WindowFull)? as usize;
-        self.orders += 1;
+        self.sequences += 1;
+        let list = &self.list;
+        if self.order.enter(at, key, |other| list[other].key == key) {
+            self.ready.push_back(at as u32);
+        }
         let place = &mut self.list[at];
         place.key.clear();
         place.key.extend_from_slice(key);
         place.value.clear();
         place.value.extend_from_slice(value);
-        (place.kind, place.token, place.ttl_s) = (Some(op.kind()), token, ttl_s);
-        (place.order, place.sequence) = (self.orders, self.orders);
+        (place.kind, place.token, place.ttl_s) = (op.kind(), token, ttl_s);
+        place.sequence = self.sequences;
         place.deadline = cpu.now() + self.patience;
         place.state = State::Waiting;
         self.in_flight += 1;
-        self.stirred = true;
         Ok(())
     }
 
     /// Says the outcome of an operation, and frees its place as soon as nothing of it is under way.
+    ///
+    /// # Panics
+    /// If it has one already.
+    #[inline(always)]
     pub fn finish(&mut self, at: usize, outcome: Outcome<'_>, sink: Sink<'_>) {
         self.release_large(at);
-        if let Some(session) = self.session(at) {
-            session.basis_mut().values.leave(at);
-        }
         let place = &mut self.list[at];
+        assert!(
+            place.is_open(),
+            "a second outcome, {outcome:?}, of operation {at}, which is {:?}",
+            place.state
+        );
         let token = place.token;
         place.state = State::Sending;
         self.in_flight -= 1;
-        self.stirred = true;
         if !place.sending {
             self.vacate(at);
+        }
+        let (list, key) = (&self.list, &self.list[at].key);
+        if let Some(next) = self.order.leave(at, |other| list[other].key == *key) {
+            self.ready.push_back(next as u32);
         }
         sink(Completion { token, outcome });
     }
 
-    fn vacate(&mut self, at: usize) {
+    #[inline]
+    pub(super) fn vacate(&mut self, at: usize) {
         self.list[at].state = State::Free;
         self.free.push(at as u32);
     }
 
     /// Gives back the buffer for a long value that a place holds.
+    #[inline]
     pub fn release_large(&mut self, at: usize) {
         let Some(large) = self.list[at].large.take() else {
             return;
@@ -142,18 +257,14 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         let cpu = self.ctx.cpu();
         let span = REST_MAX.0 - REST_MIN.0;
         let until = cpu.now() + REST_MIN + Ns(cpu.random() % span);
-        self.list[at].state = State::Backoff { until };
-    }
-
-    /// The request of place `at` has been carried.
-    pub fn carried(&mut self, at: usize) {
         let place = &mut self.list[at];
-        place.sending = false;
-        match place.state {
-            State::Sending => self.vacate(at),
-            State::Asking { .. } => self.stirred = true,
-            _ => {}
-        }
+        assert!(
+            matches!(place.state, State::Reading(_)),
+            "operation {at} rests after {:?}",
+            place.state
+        );
+        place.state = State::Backoff { until };
+        self.rest_until = self.rest_until.min(until);
     }
 
     /// The session with `shard` is over: reads begin again with the next; updates that were sent are unknown for ever.
@@ -182,12 +293,21 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
             session.basis_mut().agreed.broken = true;
         }
         if is_idle || !self.list[at].is_update() {
+            if let Some(session) = self.session(at) {
+                session.basis_mut().values.leave(at);
+            }
+            // Who waits for a buffer behind it may be the next.
+            self.stirred = true;
             self.finish(at, Outcome::Refused(Refusal::Unavailable), sink);
         }
     }
 
-    /// Whether earlier operations on its key have ended, and there is a session with its key's shard.
+    /// Whether the operation in place `at` is the first on its key, and there is a session with its key's shard.
+    #[inline]
     pub(super) fn may_begin(&mut self, at: usize) -> bool {
+        if !self.order.is_first(at) {
+            return false;
+        }
         let shard_count = self.links.len();
         let mut sessions = self.links.iter_mut().filter_map(Link::session);
         let Some(session) = sessions.next() else {
@@ -196,98 +316,65 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         let place = &mut self.list[at];
         place.hash = session.basis().agreed.hasher.hash(&place.key);
         place.shard = place.hash.partition_index(shard_count);
-        if self.session(at).is_none() {
-            return false;
-        }
-        let place = &self.list[at];
-        let is_before =
-            |other: &Operation<_, _>| other.is_open() && other.order < place.order && other.key == place.key;
-        !self.list.iter().any(is_before)
+        self.session(at).is_some()
     }
 
-    /// Sends an update for the only time, and returns what [`Session::send`] did; without space it goes on waiting.
-    pub(super) fn send_update(&mut self, at: usize) -> Option<u64> {
-        let place = &mut self.list[at];
-        let session = self.links[place.shard].session()?;
-        let mut request = Request {
-            kind: RequestKind::Delete,
-            slot: at as u16,
-            key_bytes: place.key.len(),
-            value_bytes: place.value.len(),
-            ttl_s: place.ttl_s,
-            sequence: place.sequence,
-            value_offset: 0,
-        };
-        let (mut large, mut value) = (None, &place.value[..]);
-        if place.kind == Some(OpKind::Put) {
-            request.kind = RequestKind::Put;
-            if !session.basis().agreed.fits_message(place.key.len(), value.len()) {
-                let values = &mut session.basis_mut().values;
-                let buffer = values.lend(at)?;
-                values.copy_in(buffer, value);
-                (request.kind, request.value_offset) = (RequestKind::PutLarge, values.offset(buffer) as u64);
-                (large, value) = (Some(buffer), &[]);
-            }
-        }
-        let sent = session.send(at, &request, &place.key, value);
-        self.sent(at, sent, large)
+    /// The next of the operations that wait for nothing but to begin.
+    #[inline]
+    pub(super) fn take_ready(&mut self) -> Option<usize> {
+        self.ready.pop_front().map(|at| at as usize)
     }
 
-    /// Asks the server what the key has, with space for the value if it `is_long`, and returns what [`Session::send`] did. Without
-    /// space, or while the last question of its is still being sent, it goes on wanting to.
-    pub(super) fn ask(&mut self, at: usize, is_long: bool) -> Option<u64> {
-        self.release_large(at);
-        let place = &mut self.list[at];
-        place.state = State::Asking { is_long };
-        if place.sending {
-            return None;
-        }
-        let session = self.links[place.shard].session()?;
-        let large = match is_long {
-            false => None,
-            true => Some(session.basis_mut().values.lend(at)?),
-        };
-        self.orders += 1;
-        // A question of this place may have been answered before.
-        place.sequence = self.orders;
-        let values = &mut session.basis_mut().values;
-        let request = Request {
-            kind: RequestKind::Get,
-            slot: at as u16,
-            key_bytes: place.key.len(),
-            value_bytes: large.map_or(0, |_| values.bytes()),
-            ttl_s: 0,
-            sequence: place.sequence,
-            value_offset: large.map_or(0, |large| values.offset(large) as u64),
-        };
-        let sent = session.send(at, &request, &place.key, &[]);
-        self.sent(at, sent, large)
+    /// Whether the operation in place `at` has not begun.
+    #[inline]
+    pub(super) fn is_waiting(&self, at: usize) -> bool {
+        self.list[at].state == State::Waiting
     }
 
-    fn sent(&mut self, at: usize, sent: Option<u64>, large: Option<u8>) -> Option<u64> {
-        let place = &mut self.list[at];
-        match sent {
-            Some(_) => {
-                (place.sending, place.large) = (true, large);
-                place.state = State::Reply;
-            }
-            None => {
-                if let (Some(large), Some(session)) = (large, self.session(at)) {
-                    session.basis_mut().values.take_back(large);
-                }
-            }
-        }
-        sent
-    }
-
-    /// Whether some operation waits for time alone, and that has come.
+    /// Whether any operation may be able to go on: all are to be looked at.
+    #[inline]
     pub(super) fn is_due(&self, now: Ns) -> bool {
-        self.stirred || self.in_flight > 0 && self.next_event() <= now
+        self.stirred || self.next_time() <= now
+    }
+
+    /// All operations are looked at now.
+    pub(super) fn begin_sweep(&mut self) {
+        self.stirred = false;
+        self.rest_until = Ns::MAX;
+        self.ready.clear();
+    }
+
+    /// The operation in place `at` waits on.
+    pub(super) fn rests_on(&mut self, until: Ns) {
+        self.rest_until = self.rest_until.min(until);
+    }
+
+    pub(super) fn state(&self, at: usize) -> State<R::Wait> {
+        self.list[at].state
+    }
+
+    pub(super) fn is_update(&self, at: usize) -> bool {
+        self.list[at].is_update()
+    }
+
+    pub(super) fn is_over(&self, at: usize, now: Ns) -> bool {
+        now >= self.list[at].deadline
     }
 
     /// When an operation's rest or time ends.
+    #[inline]
+    fn next_time(&self) -> Ns {
+        match self.order.oldest() {
+            Some(oldest) => self.list[oldest].deadline.min(self.rest_until),
+            None => Ns::MAX,
+        }
+    }
+
+    /// When any operation may go on without anything arriving.
     pub(super) fn next_event(&self) -> Ns {
-        let open = self.list.iter().filter(|place| place.is_open());
-        open.map(Operation::next_event).min().unwrap_or(Ns::MAX)
+        match self.stirred || !self.ready.is_empty() {
+            true => Ns::ZERO,
+            false => self.next_time(),
+        }
     }
 }

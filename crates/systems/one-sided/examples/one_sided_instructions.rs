@@ -1,0 +1,190 @@
+//! What an operation costs a one-sided system's client or server, in instructions: `one_sided_instructions farm|pilaf get|put|idle
+//! COUNT`, to be run under callgrind with `--toggle-collect='one_sided_instructions::turn*'` (the client, with the posting over
+//! shared memory and the loop around it) or `--toggle-collect='one_sided_instructions::serve*'` (the server). `idle` counts server steps
+//! that find nothing to do. Without callgrind it says how long an operation takes.
+//!
+//! Shared memory, one process, window 16, 16-byte keys, 32-byte values, 10,000 keys, all hits.
+
+use drover_base::{Actor, Cpu, HashSeed, Ns};
+use drover_kv::{Completion, KvClient, Op, Outcome};
+use drover_mem::{NativeCpu, PageWish};
+use drover_one_sided::{Client, ClientOptions, Reader, Server, ShardLogic, StartError};
+use drover_rt::control::{Dial, LocalListener};
+use drover_verbs::{Context, Device, Provider};
+use drover_verbs_shm::{Shm, ShmDevice};
+use std::rc::Rc;
+
+const WINDOW: usize = 16;
+const KEYS: usize = 10_000;
+const VALUE: [u8; 32] = [7; 32];
+
+/// Where a run is.
+#[derive(Default)]
+struct Progress {
+    sent: usize,
+    good: usize,
+}
+
+/// The client's part: the window is filled, and what has been answered is looked at.
+#[inline(never)]
+fn turn<C: KvClient<Shm>>(
+    client: &mut C,
+    cpu: &NativeCpu,
+    put: bool,
+    keys: &[[u8; 16]],
+    count: usize,
+    at: &mut Progress,
+) {
+    while at.sent < count && client.in_flight() < WINDOW {
+        let key = &keys[at.sent % KEYS];
+        let op = match put {
+            true => Op::Put {
+                key,
+                value: &VALUE,
+                ttl_s: 0,
+            },
+            false => Op::Get { key },
+        };
+        client.submit(cpu, &op, 0).expect("the window has space");
+        at.sent += 1;
+    }
+    let mut count = |completion: Completion<'_>| {
+        at.good += usize::from(matches!(completion.outcome, Outcome::Stored | Outcome::Value(_)));
+    };
+    client.poll(cpu, &mut count);
+}
+
+/// The server's part.
+#[inline(never)]
+fn serve<S: Actor<NativeCpu>>(server: &mut S, cpu: &NativeCpu) {
+    server.step(cpu);
+}
+
+/// A server and a client in one thread.
+struct Pair<H: ShardLogic<Shm>, R: Reader<Shm>> {
+    server: Server<Shm, H>,
+    server_ctx: Rc<<Shm as Provider>::Context>,
+    client: Client<Shm, R>,
+    ctx: Rc<<Shm as Provider>::Context>,
+    keys: Vec<[u8; 16]>,
+}
+
+impl<H: ShardLogic<Shm>, R: Reader<Shm>> Pair<H, R> {
+    /// `client` is the constructor, which also says what system this is.
+    fn connect(
+        device: &ShmDevice,
+        server: Result<Server<Shm, H>, StartError>,
+        client: fn(Rc<<Shm as Provider>::Context>, Vec<Dial>, ClientOptions<R::Miss>) -> Client<Shm, R>,
+    ) -> Pair<H, R> {
+        let ctx = Rc::new(device.context().expect("a context"));
+        let listener = LocalListener::new();
+        let client_options = ClientOptions {
+            window: WINDOW,
+            ..ClientOptions::default()
+        };
+        let server = server.expect("a server");
+        let mut pair = Pair {
+            server_ctx: server.context(),
+            server,
+            client: client(ctx.clone(), vec![Dial::at(&listener)], client_options),
+            ctx,
+            keys: (0..KEYS as u64).map(key).collect(),
+        };
+        while !pair.client.is_ready() {
+            pair.ctx.cpu().refresh();
+            pair.client.poll(pair.ctx.cpu(), &mut |_| {});
+            if let Some(stream) = listener.accept() {
+                pair.server.adopt(stream);
+            }
+            pair.server_ctx.cpu().refresh();
+            pair.server.step(pair.server_ctx.cpu());
+        }
+        // From here on time stands still, so control channels are not looked at again and every run is the same.
+        pair
+    }
+
+    fn run(&mut self, put: bool, count: usize) {
+        let mut at = Progress::default();
+        while at.sent < count || self.client.in_flight() > 0 {
+            turn(&mut self.client, self.ctx.cpu(), put, &self.keys, count, &mut at);
+            if put {
+                serve(&mut self.server, self.server_ctx.cpu());
+            }
+        }
+        assert_eq!(at.good, count, "every operation succeeds");
+    }
+
+    fn idle(&mut self, count: usize) {
+        for _ in 0..count {
+            serve(&mut self.server, self.server_ctx.cpu());
+        }
+    }
+
+    fn measure(mut self, operation: &str, count: usize) {
+        self.run(true, KEYS);
+        let before = self.ctx.cpu().refresh();
+        match operation {
+            "get" => self.run(false, count),
+            "put" => self.run(true, count),
+            "idle" => self.idle(count),
+            other => panic!("no operation {other}"),
+        }
+        let took = self.ctx.cpu().refresh().since(before);
+        println!("{:.1} ns per operation", took.0 as f64 / count as f64);
+    }
+}
+
+fn key(index: u64) -> [u8; 16] {
+    let mut key = *b"key-000000000000";
+    key[8..].copy_from_slice(&drover_base::mix(index).to_le_bytes());
+    key
+}
+
+fn farm() -> Pair<impl ShardLogic<Shm>, impl Reader<Shm>> {
+    use drover_kv_farm::{client, server};
+    let options = server::ServerOptions {
+        home_count: 1 << 14,
+        block_count: 1 << 10,
+        memory_bytes: 4 << 20,
+        grace: Ns::ZERO,
+        pages: PageWish::Small,
+        hash_seed: Some(HashSeed::new(1, 2)),
+        ..server::ServerOptions::default()
+    };
+    let device = ShmDevice::default();
+    Pair::connect(
+        &device,
+        server::Server::new(&device, &options),
+        client::FarmClient::new,
+    )
+}
+
+fn pilaf() -> Pair<impl ShardLogic<Shm>, impl Reader<Shm>> {
+    use drover_kv_pilaf::{client, server};
+    let options = server::ServerOptions {
+        entry_count: 1 << 14,
+        memory_bytes: 4 << 20,
+        grace: Ns::ZERO,
+        pages: PageWish::Small,
+        hash_seed: Some(HashSeed::new(1, 2)),
+        ..server::ServerOptions::default()
+    };
+    let device = ShmDevice::default();
+    Pair::connect(
+        &device,
+        server::Server::new(&device, &options),
+        client::PilafClient::new,
+    )
+}
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let mut arg = || args.next().unwrap_or_default();
+    let (system, operation) = (arg(), arg());
+    let count = arg().parse().unwrap_or(100_000);
+    match system.as_str() {
+        "farm" => farm().measure(&operation, count),
+        "pilaf" => pilaf().measure(&operation, count),
+        other => panic!("no system {other}"),
+    }
+}

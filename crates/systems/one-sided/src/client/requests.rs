@@ -1,0 +1,108 @@
+//! Requests of operations: updates, and what a GET asks the server.
+
+use super::operation::State;
+use super::{Operations, Reader, Session};
+use crate::request::{Request, RequestKind};
+use drover_kv::OpKind;
+use drover_verbs::Provider;
+
+impl<P: Provider, R: Reader<P>> Operations<P, R> {
+    /// The request of place `at` has been carried.
+    ///
+    /// # Panics
+    /// If it has none under way.
+    pub fn carried(&mut self, at: usize) {
+        let place = &mut self.list[at];
+        assert!(
+            place.sending,
+            "operation {at} sent nothing, and is {:?}",
+            place.state
+        );
+        place.sending = false;
+        match place.state {
+            State::Sending => self.vacate(at),
+            State::Asking { .. } => self.stirred = true,
+            _ => {}
+        }
+    }
+
+    /// Sends an update for the only time, and returns what [`Session::send`] did; without space it goes on waiting.
+    pub(super) fn send_update(&mut self, at: usize) -> Option<u64> {
+        let place = &mut self.list[at];
+        let session = self.links[place.shard].session()?;
+        let mut request = Request {
+            kind: RequestKind::Delete,
+            slot: at as u16,
+            key_bytes: place.key.len(),
+            value_bytes: place.value.len(),
+            ttl_s: place.ttl_s,
+            sequence: place.sequence,
+            value_offset: 0,
+        };
+        let (mut large, mut value) = (None, &place.value[..]);
+        if place.kind == OpKind::Put {
+            request.kind = RequestKind::Put;
+            if !session.basis().agreed.fits_message(place.key.len(), value.len()) {
+                let values = &mut session.basis_mut().values;
+                let buffer = values.lend(at)?;
+                values.copy_in(buffer, value);
+                (request.kind, request.value_offset) = (RequestKind::PutLarge, values.offset(buffer) as u64);
+                (large, value) = (Some(buffer), &[]);
+            }
+        }
+        let sent = session.send(at, &request, &place.key, value);
+        self.sent(at, sent, large)
+    }
+
+    /// Asks the server what the key has, with space for the value if it `is_long`, and returns what [`Session::send`] did. Without
+    /// space, or while the last question of its is still being sent, it goes on wanting to.
+    pub(super) fn ask(&mut self, at: usize, is_long: bool) -> Option<u64> {
+        self.release_large(at);
+        let place = &mut self.list[at];
+        assert!(
+            place.is_open() && !place.is_update(),
+            "operation {at} asks while it is {:?}",
+            place.state
+        );
+        place.state = State::Asking { is_long };
+        if place.sending {
+            return None;
+        }
+        let session = self.links[place.shard].session()?;
+        let large = match is_long {
+            false => None,
+            true => Some(session.basis_mut().values.lend(at)?),
+        };
+        self.sequences += 1;
+        // A question of this place may have been answered before.
+        place.sequence = self.sequences;
+        let values = &mut session.basis_mut().values;
+        let request = Request {
+            kind: RequestKind::Get,
+            slot: at as u16,
+            key_bytes: place.key.len(),
+            value_bytes: large.map_or(0, |_| values.bytes()),
+            ttl_s: 0,
+            sequence: place.sequence,
+            value_offset: large.map_or(0, |large| values.offset(large) as u64),
+        };
+        let sent = session.send(at, &request, &place.key, &[]);
+        self.sent(at, sent, large)
+    }
+
+    fn sent(&mut self, at: usize, sent: Option<u64>, large: Option<u8>) -> Option<u64> {
+        let place = &mut self.list[at];
+        match sent {
+            Some(_) => {
+                (place.sending, place.large) = (true, large);
+                place.state = State::Reply;
+            }
+            None => {
+                if let (Some(large), Some(session)) = (large, self.session(at)) {
+                    session.basis_mut().values.take_back(large);
+                }
+            }
+        }
+        sent
+    }
+}
