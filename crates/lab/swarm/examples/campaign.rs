@@ -2,42 +2,65 @@
 //! instruments. `drover sim` is the command for people.
 //!
 //! ```text
-//! campaign                            the names of all scenarios
-//! campaign SCENARIO FIRST_SEED SEEDS  runs them; what is found is printed, and is no failure here
+//! campaign [SYSTEM]                            the names of all scenarios of a system, HERD's unless it is named
+//! campaign [SYSTEM] SCENARIO FIRST_SEED SEEDS  runs them; what is found is printed, and is no failure here
 //! ```
 #![forbid(unsafe_code)]
 
 use drover_swarm::campaign::search;
-use drover_swarm::run::Case;
-use drover_swarm::scenario::{self, Scenario};
+use drover_swarm::case::Case;
+use drover_swarm::scenario::Scenario;
+use drover_swarm::subject::{self, Subject, SubjectJob};
+use drover_systems::System;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicU64;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let numbers: Vec<u64> = arguments.iter().skip(1).filter_map(|n| n.parse().ok()).collect();
-    let scenario = arguments.first().and_then(|name| Scenario::named(name));
-    match (scenario, &numbers[..]) {
-        (Some(scenario), &[first, seeds]) => run(scenario, first, seeds),
-        (None, []) if arguments.is_empty() => {
-            scenario::ALL
-                .iter()
-                .for_each(|scenario| println!("{}", scenario.name));
-            ExitCode::SUCCESS
-        }
-        _ => {
-            eprintln!("usage: campaign [SCENARIO FIRST_SEED SEEDS]");
-            ExitCode::from(2)
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let named = arguments.first().and_then(|name| System::named(name));
+    if named.is_some() {
+        arguments.remove(0);
+    }
+    subject::with(named.unwrap_or(System::Herd), Campaign { arguments })
+}
+
+/// What was asked for.
+struct Campaign {
+    arguments: Vec<String>,
+}
+
+impl SubjectJob for Campaign {
+    type Answer = ExitCode;
+
+    fn run<S: Subject>(self) -> ExitCode {
+        let numbers = self.arguments.iter().skip(1).filter_map(|n| n.parse().ok());
+        let numbers: Vec<u64> = numbers.collect();
+        let scenario = self.arguments.first().and_then(|name| S::scenario(name));
+        match (scenario, &numbers[..]) {
+            (Some(scenario), &[first, seeds]) => play::<S>(scenario, first, seeds),
+            (None, []) if self.arguments.is_empty() => {
+                S::SCENARIOS
+                    .iter()
+                    .for_each(|scenario| println!("{}", scenario.name));
+                ExitCode::SUCCESS
+            }
+            _ => {
+                eprintln!("usage: campaign [SYSTEM] [SCENARIO FIRST_SEED SEEDS]");
+                ExitCode::from(2)
+            }
         }
     }
 }
 
-fn run(scenario: &'static Scenario, first: u64, seeds: u64) -> ExitCode {
-    let cases: Vec<Case> = (first..first + seeds)
+fn play<S: Subject>(scenario: &'static Scenario<S::Trouble>, first: u64, seeds: u64) -> ExitCode {
+    let cases: Vec<Case<S>> = (first..first + seeds)
         .map(|seed| Case::new(scenario, seed))
         .collect();
     if let [case] = &cases[..] {
         println!("{}: {:?}", case.arguments(), case.kinds);
+        let outcome = S::run(case);
+        outcome.timeline.iter().for_each(|line| println!("  {line}"));
+        println!("{}\ntrace hash  {:016x}", outcome.summary, outcome.trace_hash);
     }
     let tally = search(&cases, 1, false, &AtomicU64::new(0), |finding| {
         println!("found: {}: {}", finding.case.arguments(), finding.violation);

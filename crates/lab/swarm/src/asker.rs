@@ -1,5 +1,6 @@
 //! [`Asker`]: a client with somebody who uses it: draws operations, writes down what becomes of them.
 
+use crate::actors::Fabric;
 use crate::options::Load;
 use crate::record::{End, Entry, Record, key_text};
 use drover_base::{Actor, Cpu, Ns, Progress};
@@ -8,7 +9,6 @@ use drover_kv_herd::client::HerdClient;
 use drover_sim::{Stream, VirtualCpu};
 use drover_testkit::history::Call;
 use drover_testkit::kv_conformance::value_bytes;
-use drover_verbs::Provider;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -22,11 +22,19 @@ pub struct Wish {
     pub ttl_s: u32,
 }
 
+/// How a client is asked for its server's statistics, if that is possible.
+pub struct ServerStats<C> {
+    pub ask: fn(&mut C),
+    pub take: fn(&mut C) -> Option<String>,
+}
+
 /// A client and its user.
-pub struct Asker<P: Provider> {
+pub struct Asker<C> {
     /// Its number: crashed ones are not used again.
     pub id: u32,
-    pub client: HerdClient<P>,
+    pub client: C,
+    /// Its server is asked for statistics now and then.
+    pub server_stats: Option<ServerStats<C>>,
     load: Load,
     dice: Stream,
     /// Operations still to be drawn.
@@ -44,20 +52,21 @@ pub struct Asker<P: Provider> {
     record: Rc<RefCell<Record>>,
 }
 
-impl<P: Provider<Cpu = VirtualCpu>> Asker<P> {
+impl<C: KvClient<Fabric>> Asker<C> {
     pub fn new(
         id: u32,
-        client: HerdClient<P>,
+        client: C,
         load: Load,
         span: Ns,
         key_bytes_max: usize,
         seed: u64,
         record: Rc<RefCell<Record>>,
-    ) -> Asker<P> {
+    ) -> Asker<C> {
         let pauses = (load.ops as u64 * load.pause_percent / 100).max(1);
         Asker {
             id,
             client,
+            server_stats: None,
             load,
             dice: Stream::new(seed, u64::from(id), "asker"),
             left: load.ops,
@@ -156,8 +165,11 @@ impl<P: Provider<Cpu = VirtualCpu>> Asker<P> {
             if cpu.now() < self.next_at {
                 return self.next_at;
             }
-            if self.load.stats_percent > 0 && self.dice.below(100) < self.load.stats_percent {
-                self.client.ask_server_stats();
+            if self.load.stats_percent > 0
+                && self.dice.below(100) < self.load.stats_percent
+                && let Some(stats) = &self.server_stats
+            {
+                (stats.ask)(&mut self.client);
             }
             let wish = self.draw();
             if !self.ask(cpu, wish) {
@@ -171,6 +183,13 @@ impl<P: Provider<Cpu = VirtualCpu>> Asker<P> {
         Ns::MAX
     }
 
+    /// It has asked everything and heard of everything.
+    pub fn is_done(&self) -> bool {
+        self.client.in_flight() == 0 && self.wishes.is_empty() && (self.closing || self.left == 0)
+    }
+}
+
+impl Asker<HerdClient<Fabric>> {
     /// Closes the client; what is under way ends. Returns how many operations are left to be drawn by others.
     pub fn close(&mut self, cpu: &VirtualCpu) -> usize {
         let record = &self.record;
@@ -183,11 +202,6 @@ impl<P: Provider<Cpu = VirtualCpu>> Asker<P> {
         self.closing = true;
         self.left
     }
-
-    /// It has asked everything and heard of everything.
-    pub fn is_done(&self) -> bool {
-        self.client.in_flight() == 0 && self.wishes.is_empty() && (self.closing || self.left == 0)
-    }
 }
 
 /// An actor of which somebody else has a handle, too.
@@ -199,7 +213,7 @@ impl<C: Cpu, A: Actor<C>> Actor<C> for Shared<A> {
     }
 }
 
-impl<P: Provider<Cpu = VirtualCpu>> Actor<VirtualCpu> for Asker<P> {
+impl<C: KvClient<Fabric>> Actor<VirtualCpu> for Asker<C> {
     fn step(&mut self, cpu: &VirtualCpu) -> Progress {
         let again_at = self.submit(cpu);
         let record = &self.record;
@@ -210,7 +224,8 @@ impl<P: Provider<Cpu = VirtualCpu>> Actor<VirtualCpu> for Asker<P> {
                 .complete(completion.token, completion.outcome, now);
         };
         let done = self.client.poll(cpu, &mut take);
-        if let Some(text) = self.client.take_server_stats()
+        if let Some(stats) = &self.server_stats
+            && let Some(text) = (stats.take)(&mut self.client)
             && !text.contains("curr_connections ")
         {
             let text = format!("statistics without connections: {text}");

@@ -1,16 +1,18 @@
 //! Many seeds on several threads; and less of a case that failed.
 
+use crate::case::Case;
 use crate::check::Violation;
-use crate::kind::Kind;
-use crate::run::{Case, Outcome, run};
+use crate::outcome::Outcome;
+use crate::subject::{Subject, Trouble};
+use drover_kv_herd::Herd;
 pub use drover_testkit::seeds::fresh_seed;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Runs a case; a panic in it is a violation like any other.
-pub fn judge(case: &Case) -> Result<Outcome, Violation> {
-    catch_unwind(AssertUnwindSafe(|| run(case))).map_err(|panic| {
+pub fn judge<S: Subject>(case: &Case<S>) -> Result<Outcome, Violation> {
+    catch_unwind(AssertUnwindSafe(|| S::run(case))).map_err(|panic| {
         let text = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
             (Some(text), _) => (*text).to_owned(),
             (_, Some(text)) => text.clone(),
@@ -21,7 +23,7 @@ pub fn judge(case: &Case) -> Result<Outcome, Violation> {
 }
 
 /// What is wrong with a case: the first violation.
-pub fn wrong(case: &Case) -> Option<Violation> {
+pub fn wrong<S: Subject>(case: &Case<S>) -> Option<Violation> {
     match judge(case) {
         Ok(outcome) => outcome.violations.into_iter().next(),
         Err(violation) => Some(violation),
@@ -30,16 +32,16 @@ pub fn wrong(case: &Case) -> Option<Violation> {
 
 /// A case that must not be.
 #[derive(Clone, Debug)]
-pub struct Finding {
+pub struct Finding<S: Subject = Herd> {
     /// It.
-    pub case: Case,
+    pub case: Case<S>,
     /// What is wrong with it.
     pub violation: Violation,
 }
 
 /// What a campaign came to.
-#[derive(Clone, Debug, Default)]
-pub struct Tally {
+#[derive(Clone, Debug)]
+pub struct Tally<S: Subject = Herd> {
     /// Cases run.
     pub cases: u64,
     /// Operations in all of them.
@@ -55,17 +57,17 @@ pub struct Tally {
     /// Keys whose histories overlapped too much to be judged.
     pub unjudged: u64,
     /// What was found, by seed.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<Finding<S>>,
 }
 
 /// Runs `cases` on `jobs` threads. Tells `progress` how many are done; `stop_early`: no further ones after a finding.
-pub fn search(
-    cases: &[Case],
+pub fn search<S: Subject>(
+    cases: &[Case<S>],
     jobs: usize,
     stop_early: bool,
     progress: &AtomicU64,
-    on_finding: impl Fn(&Finding) + Sync,
-) -> Tally {
+    on_finding: impl Fn(&Finding<S>) + Sync,
+) -> Tally<S> {
     let next = AtomicU64::new(0);
     let stopped = AtomicBool::new(false);
     let tally = Mutex::new(Tally::default());
@@ -96,8 +98,23 @@ pub fn search(
     tally
 }
 
-impl Tally {
-    fn add(&mut self, case: &Case, judged: Result<Outcome, Violation>) -> Option<Finding> {
+impl<S: Subject> Default for Tally<S> {
+    fn default() -> Tally<S> {
+        Tally {
+            cases: 0,
+            operations: 0,
+            events: 0,
+            message_faults: 0,
+            unknown: 0,
+            judged: 0,
+            unjudged: 0,
+            findings: Vec::new(),
+        }
+    }
+}
+
+impl<S: Subject> Tally<S> {
+    fn add(&mut self, case: &Case<S>, judged: Result<Outcome, Violation>) -> Option<Finding<S>> {
         self.cases += 1;
         let violation = match judged {
             Err(violation) => Some(violation),
@@ -119,9 +136,9 @@ impl Tally {
 }
 
 /// A smaller case with the same rule broken: fewer kinds, then fewer operations and clients. Costs some dozens of runs.
-pub fn shrink(finding: &Finding) -> Finding {
+pub fn shrink<S: Subject>(finding: &Finding<S>) -> Finding<S> {
     let mut least = finding.clone();
-    let attempt = |case: Case, least: &mut Finding| -> bool {
+    let attempt = |case: Case<S>, least: &mut Finding<S>| -> bool {
         match wrong(&case) {
             Some(violation) if violation.rule == least.violation.rule => {
                 *least = Finding { case, violation };
@@ -130,25 +147,25 @@ pub fn shrink(finding: &Finding) -> Finding {
             _ => false,
         }
     };
-    for kind in Kind::ALL {
-        if least.case.kinds.contains(&kind) {
+    for kind in S::Trouble::ALL {
+        if least.case.kinds.contains(kind) {
             let mut case = least.case.clone();
-            case.kinds.retain(|other| *other != kind);
+            case.kinds.retain(|other| other != kind);
             attempt(case, &mut least);
         }
     }
     loop {
-        let options = least.case.options();
+        let (ops, clients) = S::sizes(&least.case);
         let fewer_clients = Case {
-            clients: Some(options.clients - 1),
+            clients: Some(clients.saturating_sub(1)),
             ..least.case.clone()
         };
         let fewer_ops = Case {
-            ops: Some(options.load.ops * 2 / 3),
+            ops: Some(ops * 2 / 3),
             ..least.case.clone()
         };
-        let smaller = (options.clients > 1 && attempt(fewer_clients, &mut least))
-            || (options.load.ops > 2 && attempt(fewer_ops, &mut least));
+        let smaller = (clients > 1 && attempt(fewer_clients, &mut least))
+            || (ops > 2 && attempt(fewer_ops, &mut least));
         if !smaller {
             return least;
         }

@@ -1,11 +1,9 @@
 //! What must hold of a run, whatever the cluster did: pure checks over the record.
 
-use crate::options::Options;
 use crate::record::{End, Entry, Record};
 use drover_base::Ns;
 use drover_kv::Refusal;
 use drover_sim::Ps;
-use drover_store::Mode;
 use drover_testkit::history::{Call, Event};
 use drover_testkit::linear::{Model, Strict};
 
@@ -57,29 +55,37 @@ pub struct Circumstances {
     pub troubled: bool,
     /// From then on no operation whose fate is unknown happens: everybody had a session, with nothing under way.
     pub settled_at: u64,
+    /// New items are refused when there is no space.
+    pub may_be_full: bool,
+    /// Values longer than this are refused.
+    pub refused_above: u64,
+    /// Every operation ends within this.
+    pub deadline: Ns,
+    /// Items may vanish without anybody deleting them.
+    pub forgets: bool,
 }
 
 /// Checks a record.
-pub fn check(record: &Record, options: &Options, circumstances: Circumstances) -> Verdict {
+pub fn check(record: &Record, circumstances: Circumstances) -> Verdict {
     let mut verdict = Verdict::default();
     let nonsense = record.nonsense.iter();
     verdict
         .violations
         .extend(nonsense.map(|text| Violation::new("nonsense", text)));
-    refusals(record, options, circumstances.troubled, &mut verdict.violations);
+    refusals(record, circumstances, &mut verdict.violations);
     expiry(record, &mut verdict.violations);
-    ends(record, options.client.deadline, &mut verdict.violations);
-    linearizability(record, options, circumstances.settled_at, &mut verdict);
+    ends(record, circumstances.deadline, &mut verdict.violations);
+    linearizability(record, circumstances, &mut verdict);
     verdict
 }
 
 /// Every key is a register, or a cached one where items may vanish; a client's operations stand in its order.
-fn linearizability(record: &Record, options: &Options, settled_at: u64, verdict: &mut Verdict) {
+fn linearizability(record: &Record, circumstances: Circumstances, verdict: &mut Verdict) {
     let strict = Strict {
-        unknown_until: settled_at,
+        unknown_until: circumstances.settled_at,
         configurations_max: CONFIGURATIONS_MAX,
     };
-    let model = match options.forgets() {
+    let model = match circumstances.forgets {
         true => Model::Cache,
         false => Model::Register,
     };
@@ -160,12 +166,17 @@ fn line(event: &Event) -> String {
 }
 
 /// Nobody refuses what can be done.
-fn refusals(record: &Record, options: &Options, troubled: bool, found: &mut Vec<Violation>) {
-    let store = options.server.partition.mode == Mode::Store;
+fn refusals(record: &Record, circumstances: Circumstances, found: &mut Vec<Violation>) {
+    let Circumstances {
+        troubled,
+        may_be_full,
+        refused_above,
+        ..
+    } = circumstances;
     for (token, entry) in record.entries.iter().enumerate() {
         let wrong = match entry.end {
-            End::Refused(_, Refusal::Full) => !store,
-            End::Refused(_, Refusal::TooLarge) => u64::from(entry.value_len) <= options.load.refused_above,
+            End::Refused(_, Refusal::Full) => !may_be_full,
+            End::Refused(_, Refusal::TooLarge) => u64::from(entry.value_len) <= refused_above,
             End::Refused(_, Refusal::Unavailable) | End::Unknown(_) => !troubled,
             End::Refused(..) => true,
             End::Pending | End::Answered(_) | End::Orphaned => false,
@@ -231,17 +242,17 @@ fn expiry(record: &Record, found: &mut Vec<Violation>) {
 mod tests {
     use super::*;
     use crate::record::Stall;
-    use crate::scenario::Scenario;
 
-    fn options() -> Options {
-        let calm = Scenario::named("calm").expect("in the table");
-        calm.options(1, &[])
-    }
+    const DEADLINE: Ns = Ns::from_ms(100);
 
     fn circumstances(troubled: bool) -> Circumstances {
         Circumstances {
             troubled,
             settled_at: 100 * SECOND,
+            may_be_full: false,
+            refused_above: u64::MAX,
+            deadline: DEADLINE,
+            forgets: false,
         }
     }
 
@@ -262,7 +273,7 @@ mod tests {
             entries: entries.to_vec(),
             ..Record::default()
         };
-        let verdict = check(&record, &options(), circumstances(troubled));
+        let verdict = check(&record, circumstances(troubled));
         verdict
             .violations
             .iter()
@@ -274,15 +285,14 @@ mod tests {
 
     #[test]
     fn an_operation_ends_in_time_in_which_its_client_runs() {
-        let deadline = options().client.deadline;
-        let late = Ps::from(deadline + DEADLINE_SLACK).0 + 2;
+        let late = Ps::from(DEADLINE + DEADLINE_SLACK).0 + 2;
         let mut record = Record {
             entries: vec![entry(Call::Get(None), 1, End::Answered(late + 1))],
             ..Record::default()
         };
         let rules = |record: &Record| {
             let mut found = Vec::new();
-            ends(record, deadline, &mut found);
+            ends(record, DEADLINE, &mut found);
             found.len()
         };
         assert_eq!(rules(&record), 1);
@@ -326,7 +336,7 @@ mod tests {
             entries,
             ..Record::default()
         };
-        let verdict = check(&record, &options(), circumstances(true));
+        let verdict = check(&record, circumstances(true));
         assert_eq!(verdict.violations.len(), 1);
         assert_eq!(
             verdict.violations[0].text.lines().count(),

@@ -1,8 +1,10 @@
 //! [`Cluster`]: a server and its clients on simulated machines, which crash, restart and stall when they are told to.
 
-use crate::asker::{Asker, Shared};
+use crate::actors::{Core, Fabric, Seated, fault_counts, host};
+use crate::asker::{Asker, ServerStats};
 use crate::non_client::NonClient;
 use crate::options::Options;
+use crate::phases::CalmCluster;
 use crate::record::{Record, Stall};
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
 use drover_kv_herd::client::{Dial, HerdClient};
@@ -12,19 +14,13 @@ use drover_sim::{Noise, Ps, VirtualCpu};
 use drover_verbs::{Context, Device};
 use drover_verbs_sim::profile::Profile;
 use drover_verbs_sim::{Sim, World, WorldOptions};
-use drover_verbs_suite::faulty::{FaultCounts, FaultOptions, Faulty, FaultyContext, FaultyDevice};
+use drover_verbs_suite::faulty::{FaultCounts, FaultOptions, FaultyDevice};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-/// The fabric: simulated machines, and a network that does worse than networks do.
-pub type Fabric = Faulty<Sim>;
-type Core = Rc<FaultyContext<Sim>>;
-
 /// The machine of the server; clients are on the others.
 pub const SERVER: usize = 0;
-/// A core with late messages looks at them this often, though nothing arrives.
-const LATE_LOOK: Ns = Ns::from_us(20);
 
 /// Where clients knock.
 #[derive(Default)]
@@ -34,24 +30,6 @@ struct Door {
 }
 
 type SharedDoor = Arc<Mutex<Door>>;
-
-/// An actor on a faulty fabric: what is late goes on its way even if the actor has nothing to do.
-struct FaultyActor<A> {
-    actor: Shared<A>,
-    core: Core,
-}
-
-impl<A: Actor<VirtualCpu>> Actor<VirtualCpu> for FaultyActor<A> {
-    fn step(&mut self, cpu: &VirtualCpu) -> Progress {
-        let progress = self.actor.step(cpu);
-        match self.core.deliver_late() {
-            false => progress,
-            true => progress.and(Progress::Idle {
-                wake_at: cpu.now() + LATE_LOOK,
-            }),
-        }
-    }
-}
 
 /// The acceptor, which looks at its channels now and then.
 struct Doorkeeper {
@@ -83,17 +61,10 @@ pub struct Served {
     pub workers: Vec<Rc<RefCell<Worker<Fabric>>>>,
 }
 
-/// A client that is up.
-pub struct Seated {
-    pub asker: Rc<RefCell<Asker<Fabric>>>,
-    core: Core,
-    machine: usize,
-}
-
 /// Everybody. Handles go before the world.
 pub struct Cluster {
     pub served: Option<Served>,
-    pub seated: Vec<Seated>,
+    pub seated: Vec<Seated<HerdClient<Fabric>>>,
     pub record: Rc<RefCell<Record>>,
     non_clients: Vec<Rc<RefCell<NonClient>>>,
     /// The server that is up says goodbye.
@@ -145,16 +116,6 @@ impl Cluster {
         device
     }
 
-    fn host<A: Actor<VirtualCpu> + 'static>(&self, core: &Core, actor: A) -> Rc<RefCell<A>> {
-        let actor = Rc::new(RefCell::new(actor));
-        let faulty_actor = FaultyActor {
-            actor: Shared(actor.clone()),
-            core: core.clone(),
-        };
-        self.world.spawn_on(core.cpu(), Box::new(faulty_actor));
-        actor
-    }
-
     fn serve(&mut self) {
         let device = self.device(SERVER);
         self.epoch += 1;
@@ -171,7 +132,7 @@ impl Cluster {
             Server::<Fabric>::in_pieces(&device, &options).expect("options that fit the fabric");
         let workers = workers.into_iter().map(|worker| {
             let core = worker.context();
-            self.host(&core, worker)
+            host(&self.world, &core, worker)
         });
         let workers = workers.collect();
         let core = acceptor.context();
@@ -181,7 +142,7 @@ impl Cluster {
             door: self.door.clone(),
             look_every: self.options.look_every,
         };
-        self.host(&core, doorkeeper);
+        host(&self.world, &core, doorkeeper);
         self.door().open = true;
         self.served = Some(Served { acceptor, workers });
     }
@@ -215,7 +176,7 @@ impl Cluster {
         };
         let span = self.options.machines.horizon.since(self.world.now());
         let key_bytes_max = self.options.client.slot_bytes.saturating_sub(44).min(60);
-        let asker = Asker::new(
+        let mut asker = Asker::new(
             self.next_id,
             client,
             load,
@@ -224,8 +185,12 @@ impl Cluster {
             self.options.messages.seed,
             self.record.clone(),
         );
+        asker.server_stats = Some(ServerStats {
+            ask: HerdClient::ask_server_stats,
+            take: HerdClient::take_server_stats,
+        });
         self.next_id += 1;
-        let asker = self.host(&core, asker);
+        let asker = host(&self.world, &core, asker);
         self.seated.push(Seated { asker, core, machine });
     }
 
@@ -239,7 +204,7 @@ impl Cluster {
             self.served = None;
             self.leaving = false;
         }
-        let (gone, here): (Vec<Seated>, _) = std::mem::take(&mut self.seated)
+        let (gone, here): (Vec<_>, _) = std::mem::take(&mut self.seated)
             .into_iter()
             .partition(|seated| seated.machine == machine);
         self.seated = here;
@@ -297,7 +262,7 @@ impl Cluster {
         };
         let device = self.device(1);
         let core = Rc::new(device.context().expect("a context on this thread"));
-        let non_client = self.host(&core, NonClient::new(stream, index));
+        let non_client = host(&self.world, &core, NonClient::new(stream, index));
         self.non_clients.push(non_client);
     }
 
@@ -350,14 +315,29 @@ impl Cluster {
         self.world.set_loss(0.0);
     }
 
-    /// Somebody outside has changed what a client has to do.
-    pub fn wake(&self, seated: &Seated) {
-        seated.core.waker().wake();
+    /// What happened to messages.
+    pub fn fault_counts(&self) -> FaultCounts {
+        fault_counts(&self.devices)
+    }
+}
+
+impl CalmCluster for Cluster {
+    type Client = HerdClient<Fabric>;
+
+    fn world(&self) -> &World {
+        &self.world
     }
 
-    /// Whether every client has a session with the server that is up, and nobody else has.
-    pub fn is_ready(&self) -> bool {
-        let is_ready = |seated: &Seated| {
+    fn record(&self) -> &Rc<RefCell<Record>> {
+        &self.record
+    }
+
+    fn seated(&self) -> &[Seated<HerdClient<Fabric>>] {
+        &self.seated
+    }
+
+    fn is_ready(&self) -> bool {
+        let is_ready = |seated: &Seated<HerdClient<Fabric>>| {
             let asker = seated.asker.borrow();
             asker.client.is_ready() && asker.client.epoch() == Some(self.epoch)
         };
@@ -365,20 +345,32 @@ impl Cluster {
         self.seated.iter().all(is_ready) && self.served.as_ref().map(sessions) == Some(self.seated.len())
     }
 
-    /// What happened to messages.
-    pub fn fault_counts(&self) -> FaultCounts {
-        let mut sum = FaultCounts::default();
-        for device in &self.devices {
-            let counts = device.counts();
-            sum.dropped += counts.dropped;
-            sum.torn += counts.torn;
-            sum.delayed += counts.delayed;
-            sum.reordered += counts.reordered;
-            sum.duplicated += counts.duplicated;
-            sum.broken += counts.broken;
-            sum.overflowed += counts.overflowed;
+    fn errors(&self) -> Vec<String> {
+        let error = |seated: &Seated<HerdClient<Fabric>>| seated.asker.borrow_mut().client.take_error();
+        let errors = self.seated.iter().filter_map(error);
+        errors.map(|error| error.to_string()).collect()
+    }
+
+    fn part_count(&self, client: &HerdClient<Fabric>) -> usize {
+        client.partition_count().unwrap_or(1)
+    }
+
+    fn leaks(&self) -> Vec<String> {
+        let mut leaks = Vec::new();
+        let Some(served) = &self.served else {
+            return leaks;
+        };
+        let (sessions, clients) = (served.acceptor.borrow().session_count(), self.seated.len());
+        if sessions != clients {
+            leaks.push(format!("{sessions} sessions of {clients} clients"));
         }
-        sum
+        for (n, worker) in served.workers.iter().enumerate() {
+            let served = worker.borrow().stats().clients;
+            if served != clients {
+                leaks.push(format!("worker {n} serves {served} clients of {clients}"));
+            }
+        }
+        leaks
     }
 }
 

@@ -25,6 +25,7 @@
 //! *Shutdowns* are not crashes: the server says goodbye to everybody, and another one takes its place.
 
 use crate::options::{Options, between, pick, rate, time};
+use crate::subject::Trouble;
 use drover_base::Ns;
 use drover_kv_herd::control::{Format, FrontEnd};
 use drover_kv_herd::server::ServeMode;
@@ -284,6 +285,14 @@ impl Kind {
             }
             Kind::ShortWaits => options.client.waiting_max = pick(dice, &[1, 2, 8]),
         }
+    }
+}
+
+impl Trouble for Kind {
+    const ALL: &'static [Kind] = &Kind::ALL;
+
+    fn name(self) -> &'static str {
+        Kind::name(self)
     }
 }
 

@@ -24,14 +24,20 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod actors;
 mod asker;
 pub mod campaign;
+pub mod case;
 pub mod check;
 mod cluster;
 pub mod kind;
 mod non_client;
 pub mod options;
+pub mod outcome;
+mod phases;
 pub mod planted;
 pub mod record;
 pub mod run;
 pub mod scenario;
+pub mod shards;
+pub mod subject;

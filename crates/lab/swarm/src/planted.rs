@@ -1,23 +1,16 @@
-//! Mistakes that a campaign must find. Each is a switch that no binary sets: of the server's options, or of the fabric.
+//! Mistakes of HERD that a campaign must find. Each is a switch that no binary sets: of the server's options, or of the fabric.
 
 use crate::options::Options;
+use crate::subject;
 use drover_kv_herd::server::Flaw;
 
-/// A mistake.
-#[derive(Debug)]
-pub struct Planted {
-    /// As it is typed.
-    pub name: &'static str,
-    /// What is wrong then.
-    pub about: &'static str,
-    /// The scenario in which it is searched for.
-    pub scenario: &'static str,
-    mistake: Mistake,
-}
+/// A mistake of HERD.
+pub type Planted = subject::Planted<Mistake>;
 
 /// Where the switch is.
 #[derive(Clone, Copy, Debug)]
-enum Mistake {
+pub enum Mistake {
+    /// In the server.
     Server(Flaw),
     /// [`FaultOptions::splits_late`](drover_verbs_suite::faulty::FaultOptions::splits_late).
     Fabric,

@@ -1,20 +1,21 @@
-//! [`Scenario`]: which kinds of trouble there may be. One line per scenario.
+//! [`Scenario`]: which kinds of trouble there may be; and HERD's, one line per scenario.
 
 use crate::kind::{Kind, reconcile};
 use crate::options::Options;
+use crate::subject::Trouble;
 use drover_sim::Stream;
 
 /// A named selection of kinds.
 #[derive(Debug)]
-pub struct Scenario {
+pub struct Scenario<K: 'static = Kind> {
     /// As it is typed.
     pub name: &'static str,
     /// What it is about.
     pub about: &'static str,
     /// Always there.
-    pub always: &'static [Kind],
+    pub always: &'static [K],
     /// Each there in some of the seeds.
-    pub maybe: &'static [Kind],
+    pub maybe: &'static [K],
 }
 
 use Kind::*;
@@ -22,7 +23,7 @@ use Kind::*;
 /// Sizes and clocks that go with anything.
 const SIZES: &[Kind] = &[Skew, Narrow, Conflicts, Pipeline, ShortQueues];
 
-/// All scenarios.
+/// All scenarios of HERD.
 pub const ALL: &[Scenario] = &[
     Scenario {
         name: "default",
@@ -228,25 +229,26 @@ pub const ALL: &[Scenario] = &[
     },
 ];
 
-impl Scenario {
-    /// The scenario of this name.
-    pub fn named(name: &str) -> Option<&'static Scenario> {
-        ALL.iter().find(|scenario| scenario.name == name)
-    }
-
+impl<K: Trouble> Scenario<K> {
     /// The kinds that `seed` switches on.
-    pub fn kinds(&self, seed: u64) -> Vec<Kind> {
+    pub fn kinds(&self, seed: u64) -> Vec<K> {
         let dice = Stream::new(seed, 0, "swarm");
         // Some seeds have much of it, some little.
         let share = 0.1 + 0.4 * dice.unit();
-        let chosen: Vec<Kind> = Kind::ALL
-            .into_iter()
+        let chosen = K::ALL.iter().copied();
+        chosen
             .filter(|kind| {
                 let struck = dice.unit() < share;
                 self.always.contains(kind) || (struck && self.maybe.contains(kind))
             })
-            .collect();
-        chosen
+            .collect()
+    }
+}
+
+impl Scenario {
+    /// HERD's scenario of this name.
+    pub fn named(name: &str) -> Option<&'static Scenario> {
+        ALL.iter().find(|scenario| scenario.name == name)
     }
 
     /// What `seed` draws, with these of its kinds.

@@ -76,6 +76,12 @@ pub trait Handshake {
     }
 }
 
+/// A handshake is looked at again after an eighth of the time that it has taken so far: a server that answers at once is
+/// heard at once, one that is away for a second costs few system calls. *(our choice)*
+const LOOKS_PER_WAIT: u64 = 8;
+/// And not sooner than this.
+const LOOK_MIN: Ns = Ns::from_us(1);
+
 /// Most frames per check of an established session.
 const FRAMES_PER_LOOK: usize = 8;
 
@@ -109,7 +115,9 @@ enum Phase<S> {
     /// The handshake is under way.
     Shaking {
         control: ControlStream,
+        began: Ns,
         deadline: Ns,
+        next_look: Ns,
         session: Option<Box<S>>,
     },
     Up {
@@ -159,7 +167,7 @@ impl<H: Handshake> Link<H> {
     pub fn next_timer(&self) -> Ns {
         match &self.phase {
             Phase::Down { retry_at } => *retry_at,
-            Phase::Shaking { .. } => Ns::ZERO,
+            Phase::Shaking { next_look, .. } => *next_look,
             Phase::Up { session, .. } if H::is_broken(session) || H::is_curious(session) => Ns::ZERO,
             Phase::Up { next_look, .. } => *next_look,
         }
@@ -176,6 +184,7 @@ impl<H: Handshake> Link<H> {
                 }
                 false
             }
+            Phase::Shaking { next_look, .. } if now < *next_look => false,
             Phase::Shaking { .. } => {
                 if let Err(error) = self.shake(now) {
                     self.lose(now, error);
@@ -197,23 +206,33 @@ impl<H: Handshake> Link<H> {
         self.handshake.begin(&mut control)?;
         self.phase = Phase::Shaking {
             control,
+            began: now,
             deadline: now + self.options.handshake_max,
+            next_look: now,
             session: None,
         };
         Ok(())
     }
 
     fn shake(&mut self, now: Ns) -> Result<(), H::Error> {
+        let longest = self.options.look_every;
         let Phase::Shaking {
             control,
+            began,
             deadline,
+            next_look,
             session,
         } = &mut self.phase
         else {
             return Ok(());
         };
         match control.recv(now)? {
-            None if now < *deadline => {}
+            None if now < *deadline => {
+                let rest = Ns(now.since(*began).0 / LOOKS_PER_WAIT)
+                    .max(LOOK_MIN)
+                    .min(longest);
+                *next_look = (now + rest).min(*deadline);
+            }
             None => return Err(Loss::Timeout.into()),
             Some(frame) => {
                 if self.handshake.take(&frame, session, control, now)? {
@@ -373,6 +392,21 @@ mod tests {
         let later = link.next_timer();
         assert!(link.poll(later), "the channel has ended");
         assert!(matches!(link.take_error(), Some(Why::Channel(_))));
+    }
+
+    #[test]
+    fn a_handshake_that_takes_long_is_looked_at_ever_more_rarely() {
+        let (listener, options) = (LocalListener::new(), LinkOptions::default());
+        let mut link = link(&listener);
+        let (mut now, mut looks) = (Ns(1), 0);
+        while now < Ns::from_ms(10) {
+            link.poll(now);
+            let next = link.next_timer();
+            assert!(next > now || looks == 0, "it spins");
+            assert!(next <= now + options.look_every);
+            (now, looks) = (next.max(now + Ns(1)), looks + 1);
+        }
+        assert!(looks < 200, "{looks} looks in 10 ms");
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! [`Farm`]: the system's row in the table of systems.
 
-use crate::client::FarmClient;
+use crate::client::{ClientOptions, FarmClient};
+use crate::logic::Miss;
 use crate::server::{Server, ServerOptions};
 use drover_base::HashSeed;
 use drover_index::hopscotch::SlotKind;
 use drover_kv::{
-    Capacity, Channels, Counter, Facts, Offers, OnCore, Policy, Service, ShardPlan, Sizes, System, TableKind,
-    TableShape,
+    Capacity, Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Policy, Service, ShardPlan,
+    ShardedSystem, Sizes, System, TableKind, TableShape,
 };
 use drover_mem::NativeCpu;
-use drover_rt::control::ControlListener;
+use drover_rt::control::{ControlListener, Dial};
 use drover_verbs::Provider;
+use std::rc::Rc;
 
 /// GETs by READ of a neighbourhood of a hopscotch table, in which short values are.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +90,25 @@ impl System for Farm {
         on_core: OnCore,
     ) -> Result<Box<dyn Service>, String> {
         drover_shards::start::<P, Server<P>>(device, &FACTS, plan, listeners, on_core)
+    }
+}
+
+impl ShardedSystem for Farm {
+    type Shard<P: Provider> = Server<P>;
+    type Mistake = Miss;
+
+    fn open_mistaken<P: Provider>(
+        ctx: Rc<P::Context>,
+        dials: Vec<Dial>,
+        options: &ConnectOptions,
+        miss: Miss,
+    ) -> FarmClient<P> {
+        let options = ClientOptions {
+            window: options.window,
+            deadline: options.deadline,
+            miss,
+        };
+        FarmClient::new(ctx, dials, options)
     }
 }
 

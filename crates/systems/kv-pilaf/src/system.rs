@@ -1,15 +1,17 @@
 //! [`Pilaf`]: the system's row in the table of systems.
 
-use crate::client::PilafClient;
+use crate::client::{ClientOptions, PilafClient};
+use crate::logic::Miss;
 use crate::server::{Server, ServerOptions};
 use drover_base::HashSeed;
 use drover_kv::{
-    Channels, Counter, Facts, Offers, OnCore, Policy, Service, ShardPlan, Sizes, System, TableKind,
-    TableShape,
+    Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Policy, Service, ShardPlan, ShardedSystem,
+    Sizes, System, TableKind, TableShape,
 };
 use drover_mem::NativeCpu;
-use drover_rt::control::ControlListener;
+use drover_rt::control::{ControlListener, Dial};
 use drover_verbs::Provider;
+use std::rc::Rc;
 
 /// GETs by READ of a cuckoo table and of records.
 #[derive(Clone, Copy, Debug)]
@@ -82,14 +84,32 @@ impl System for Pilaf {
     }
 }
 
+impl ShardedSystem for Pilaf {
+    type Shard<P: Provider> = Server<P>;
+    type Mistake = Miss;
+
+    fn open_mistaken<P: Provider>(
+        ctx: Rc<P::Context>,
+        dials: Vec<Dial>,
+        options: &ConnectOptions,
+        miss: Miss,
+    ) -> PilafClient<P> {
+        let options = ClientOptions {
+            window: options.window,
+            deadline: options.deadline,
+            miss,
+        };
+        PilafClient::new(ctx, dials, options)
+    }
+}
+
 /// How shard `index` of a service of `plan` is set up.
 pub(crate) fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
     ServerOptions {
         shard: index as u16,
         shard_count: plan.shard_count as u16,
         entry_count: plan.entry_count,
-        // -m is for table and records together: a table that doubles would be over it.
-        entry_count_max: plan.entry_count,
+        entry_count_max: plan.entry_count_max,
         memory_bytes: plan.record_bytes,
         item_bytes_max: plan.item_bytes_max,
         evicts: plan.evicts,

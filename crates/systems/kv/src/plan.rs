@@ -66,8 +66,11 @@ pub struct ShardPlan {
     pub shard_count: usize,
     /// Of what its table consists.
     pub table: TableShape,
-    /// Places of each table, a power of two.
+    /// Places of each table at first, a power of two.
     pub entry_count: usize,
+    /// Places up to which a table may grow, a power of two: as many as at first, unless memory beyond the shares may be
+    /// had. Means nothing to systems whose tables do not grow.
+    pub entry_count_max: usize,
     /// Bytes for each shard's records.
     pub record_bytes: usize,
     /// Longest record, bytes.
@@ -147,6 +150,8 @@ impl ShardPlan {
             shard_count,
             table,
             entry_count,
+            // The memory is for table and records together: a table that doubles would be over it.
+            entry_count_max: entry_count,
             record_bytes,
             ..ShardPlan::for_values(value_bytes_max)
         })
@@ -163,6 +168,7 @@ impl ShardPlan {
             shard_count,
             table,
             entry_count,
+            entry_count_max: entry_count,
             record_bytes: (share * 2 * record_bytes + (16 << 20)).next_multiple_of(1 << 21),
             ..ShardPlan::for_values(item_bytes)
         }
@@ -173,6 +179,7 @@ impl ShardPlan {
             shard_count: 1,
             table: TableShape::SINGLE,
             entry_count: 1 << 10,
+            entry_count_max: 1 << 10,
             record_bytes: 1 << 20,
             item_bytes_max: RECORD_HEADER_BYTES + KEY_BYTES_MAX + value_bytes_max,
             evicts: true,

@@ -1,0 +1,370 @@
+//! [`Cluster`]: the shards of a service and its clients on simulated machines, which crash, restart and stall when they
+//! are told to.
+
+use super::faults::Whose;
+use super::options::Options;
+use crate::actors::{Core, Fabric, Seated, fault_counts, host};
+use crate::asker::Asker;
+use crate::options::Load;
+use crate::phases::CalmCluster;
+use crate::record::{Record, Stall};
+use drover_base::{Actor, HashSeed, Ns, Progress};
+use drover_kv::{CounterKind, ServiceClient, Shard, ShardedSystem};
+use drover_rt::control::{Dial, DialError, LocalListener};
+use drover_sim::{Noise, Ps, VirtualCpu};
+use drover_verbs::Device;
+use drover_verbs_sim::profile::Profile;
+use drover_verbs_sim::{Sim, World, WorldOptions};
+use drover_verbs_suite::faulty::{FaultCounts, FaultOptions, FaultyDevice};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Where clients of a shard knock, if it is up.
+#[derive(Clone, Default)]
+struct Door {
+    /// Relaxed: whatever belongs to a cluster stays on its thread.
+    open: Arc<AtomicBool>,
+    listener: LocalListener,
+}
+
+impl Door {
+    fn dial(&self) -> Dial {
+        let door = self.clone();
+        Dial::new(move || match door.open.load(Ordering::Relaxed) {
+            true => Ok(door.listener.connect()),
+            false => Err(DialError::Refused {
+                addr: "a shard of the cluster".to_owned(),
+            }),
+        })
+    }
+
+    fn set(&self, open: bool) {
+        self.open.store(open, Ordering::Relaxed);
+        self.listener.clear();
+    }
+}
+
+/// A shard that lets in whoever knocks.
+struct OpenShard<S> {
+    shard: Rc<RefCell<S>>,
+    listener: LocalListener,
+}
+
+impl<S: Shard<Fabric>> Actor<VirtualCpu> for OpenShard<S> {
+    fn step(&mut self, cpu: &VirtualCpu) -> Progress {
+        let mut shard = self.shard.borrow_mut();
+        while let Some(stream) = self.listener.accept() {
+            shard.adopt(stream);
+        }
+        shard.step(cpu)
+    }
+}
+
+/// Everybody. Handles go before the world.
+pub struct Cluster<S: ShardedSystem> {
+    /// Those that are up.
+    shards: Vec<Option<Rc<RefCell<S::Shard<Fabric>>>>>,
+    seated: Vec<Seated<S::Client<Fabric>>>,
+    record: Rc<RefCell<Record>>,
+    devices: Vec<FaultyDevice<Sim>>,
+    doors: Vec<Door>,
+    /// Machines that are down.
+    down: BTreeSet<usize>,
+    is_service_down: bool,
+    /// How often the service has begun: its hash has another seed each time.
+    generation: u64,
+    options: Options,
+    mistake: Option<S::Mistake>,
+    next_id: u32,
+    /// Operations that crashed clients have not asked, by machine.
+    owed: Vec<Vec<usize>>,
+    world: World,
+}
+
+impl<S: ShardedSystem> Cluster<S> {
+    /// A cluster in which everybody begins to connect.
+    pub fn new(options: &Options, seed: u64, mistake: Option<S::Mistake>) -> Cluster<S> {
+        let first_client = options.shard_machines();
+        let machines = first_client + options.client_machines;
+        let world = World::with_options(world_options(options), machines, seed);
+        let shard_count = options.plan.shard_count;
+        let mut cluster = Cluster {
+            shards: (0..shard_count).map(|_| None).collect(),
+            seated: Vec::new(),
+            record: Rc::default(),
+            devices: Vec::new(),
+            doors: vec![Door::default(); 0],
+            down: BTreeSet::new(),
+            is_service_down: false,
+            generation: 1,
+            options: options.clone(),
+            mistake,
+            next_id: 0,
+            owed: vec![Vec::new(); machines],
+            world,
+        };
+        cluster.doors.resize_with(shard_count, Door::default);
+        (0..first_client).for_each(|machine| cluster.serve(machine));
+        for client in 0..options.clients {
+            cluster.seat(first_client + client % options.client_machines, options.load.ops);
+        }
+        cluster
+    }
+
+    fn device(&mut self, machine: usize) -> FaultyDevice<Sim> {
+        let messages = FaultOptions {
+            seed: self.options.messages.seed ^ drover_base::mix(self.devices.len() as u64 + 1),
+            ..self.options.messages.clone()
+        };
+        let device = FaultyDevice::new(self.world.device(machine), messages);
+        self.devices.push(device.clone());
+        device
+    }
+
+    /// The shards that are on `machine`.
+    fn shards_on(&self, machine: usize) -> std::ops::Range<usize> {
+        match self.options.is_apart {
+            true => machine..(machine + 1).min(self.shards.len()).max(machine),
+            false if machine == 0 => 0..self.shards.len(),
+            false => 0..0,
+        }
+    }
+
+    /// The shards of a machine begin, empty.
+    fn serve(&mut self, machine: usize) {
+        let device = self.device(machine);
+        let seed = HashSeed::new(self.options.messages.seed, self.generation);
+        for index in self.shards_on(machine) {
+            let shard = <S::Shard<Fabric> as Shard<Fabric>>::open(&device, &self.options.plan, index, seed)
+                .expect("a plan that fits the fabric");
+            let core = shard.context();
+            let shard = Rc::new(RefCell::new(shard));
+            let open = OpenShard {
+                shard: shard.clone(),
+                listener: self.doors[index].listener.clone(),
+            };
+            host(&self.world, &core, open);
+            self.doors[index].set(true);
+            self.shards[index] = Some(shard);
+        }
+    }
+
+    /// A client with `ops` operations to ask begins on `machine`, as soon as that is up.
+    pub fn seat(&mut self, machine: usize, ops: usize) {
+        if self.down.contains(&machine) {
+            return self.owed[machine].push(ops);
+        }
+        let device = self.device(machine);
+        let core: Core = Rc::new(device.context().expect("a context on this thread"));
+        let dials = self.doors.iter().map(Door::dial).collect();
+        let connect = &self.options.connect;
+        let client = match self.mistake {
+            None => S::Client::<Fabric>::open(core.clone(), dials, connect),
+            Some(mistake) => S::open_mistaken::<Fabric>(core.clone(), dials, connect, mistake),
+        };
+        let load = Load {
+            ops,
+            ..self.options.load
+        };
+        let span = self.options.machines.horizon.since(self.world.now());
+        let seed = self.options.messages.seed;
+        let asker = Asker::new(
+            self.next_id,
+            client,
+            load,
+            span,
+            KEY_BYTES_MAX,
+            seed,
+            self.record.clone(),
+        );
+        self.next_id += 1;
+        let asker = host(&self.world, &core, asker);
+        self.seated.push(Seated { asker, core, machine });
+    }
+
+    fn machines_of(&self, whose: Whose) -> std::ops::Range<usize> {
+        match whose {
+            Whose::Service => 0..self.options.shard_machines(),
+            Whose::Shard(shard) => shard..shard + 1,
+            Whose::Clients(machine) => machine..machine + 1,
+        }
+    }
+
+    /// It is gone, and everybody on its machines.
+    pub fn crash(&mut self, whose: Whose) {
+        self.is_service_down |= whose == Whose::Service;
+        for machine in self.machines_of(whose) {
+            if self.down.insert(machine) {
+                self.crash_machine(machine);
+            }
+        }
+    }
+
+    fn crash_machine(&mut self, machine: usize) {
+        for shard in self.shards_on(machine) {
+            self.doors[shard].set(false);
+            self.shards[shard] = None;
+        }
+        let (gone, here): (Vec<_>, _) = std::mem::take(&mut self.seated)
+            .into_iter()
+            .partition(|seated| seated.machine == machine);
+        self.seated = here;
+        for seated in gone {
+            let asker = seated.asker.borrow();
+            self.record.borrow_mut().orphan(asker.id);
+            self.owed[machine].push(asker.left);
+        }
+        self.world.crash(machine);
+    }
+
+    /// It is there again. A shard stays away as long as its whole service does.
+    pub fn restart(&mut self, whose: Whose) {
+        match whose {
+            Whose::Service => {
+                self.is_service_down = false;
+                self.generation += 1;
+            }
+            Whose::Shard(_) if self.is_service_down => return,
+            _ => {}
+        }
+        for machine in self.machines_of(whose) {
+            if !self.down.remove(&machine) {
+                continue;
+            }
+            self.world.restart(machine);
+            if machine < self.options.shard_machines() {
+                self.serve(machine);
+            }
+            for ops in std::mem::take(&mut self.owed[machine]) {
+                self.seat(machine, ops);
+            }
+        }
+    }
+
+    /// A core of the machine does nothing for `time`.
+    pub fn stall(&mut self, machine: usize, core_index: usize, time: Ns) {
+        let here = self.seated.iter().filter(|seated| seated.machine == machine);
+        let mut cores: Vec<(Core, Option<u32>)> = here
+            .map(|seated| (seated.core.clone(), Some(seated.asker.borrow().id)))
+            .collect();
+        let shards = self
+            .shards_on(machine)
+            .filter_map(|shard| self.shards[shard].as_ref());
+        cores.extend(shards.map(|shard| (shard.borrow().context(), None)));
+        if cores.is_empty() {
+            return;
+        }
+        let (core, client) = &cores[core_index % cores.len()];
+        self.world.stall(core.inner(), time);
+        if let Some(client) = *client {
+            self.record.borrow_mut().stalls.push(Stall {
+                client,
+                from: Ps::from(self.world.now()).0,
+                time: Ps::from(time).0,
+            });
+        }
+    }
+
+    /// From now on nothing goes wrong any more.
+    pub fn calm_down(&mut self) {
+        self.devices.iter().for_each(|device| device.set_active(false));
+        self.world.set_loss(0.0);
+    }
+
+    /// What happened to messages.
+    pub fn fault_counts(&self) -> FaultCounts {
+        fault_counts(&self.devices)
+    }
+
+    /// What clients and shards that are up have counted.
+    pub fn counted(&self) -> Vec<(&'static str, u64)> {
+        let (mut reads, mut torn) = (0, 0);
+        for seated in &self.seated {
+            if let Some(of_client) = seated.asker.borrow().client.reads() {
+                reads += of_client.probes + of_client.records;
+                torn += of_client.torn;
+            }
+        }
+        let shards = self.shards.iter().flatten();
+        let values: Vec<Vec<u64>> = shards.map(|shard| shard.borrow().counters()).collect();
+        let mut counted = vec![("READs", reads), ("of them torn", torn)];
+        for (index, counter) in S::FACTS.counters.iter().enumerate() {
+            if counter.kind == CounterKind::Events {
+                let sum = counter.merged(values.iter().map(|values| values[index]));
+                counted.push((counter.name, sum));
+            }
+        }
+        counted
+    }
+}
+
+/// Longest key that is asked for.
+const KEY_BYTES_MAX: usize = 60;
+
+impl<S: ShardedSystem> CalmCluster for Cluster<S> {
+    type Client = S::Client<Fabric>;
+
+    fn world(&self) -> &World {
+        &self.world
+    }
+
+    fn record(&self) -> &Rc<RefCell<Record>> {
+        &self.record
+    }
+
+    fn seated(&self) -> &[Seated<S::Client<Fabric>>] {
+        &self.seated
+    }
+
+    fn is_ready(&self) -> bool {
+        let is_ready = |seated: &Seated<S::Client<Fabric>>| seated.asker.borrow_mut().client.is_ready();
+        self.seated.iter().all(is_ready) && self.leaks().is_empty()
+    }
+
+    fn errors(&self) -> Vec<String> {
+        let error = |seated: &Seated<S::Client<Fabric>>| seated.asker.borrow_mut().client.take_error();
+        let errors = self.seated.iter().filter_map(error);
+        errors
+            .map(|failure| failure.error.to_string())
+            .chain(self.leaks())
+            .collect()
+    }
+
+    fn part_count(&self, _: &S::Client<Fabric>) -> usize {
+        self.shards.len()
+    }
+
+    fn leaks(&self) -> Vec<String> {
+        let clients = self.seated.len();
+        let mut leaks = Vec::new();
+        for (index, shard) in self.shards.iter().enumerate() {
+            match shard.as_ref().map(|shard| shard.borrow().client_count()) {
+                Some(count) if count == clients => {}
+                Some(count) => leaks.push(format!("shard {index} serves {count} clients of {clients}")),
+                None => leaks.push(format!("shard {index} is down")),
+            }
+        }
+        leaks
+    }
+}
+
+fn world_options(options: &Options) -> WorldOptions {
+    let profile = Profile::named(options.profile).expect("a profile that comes with the program");
+    let usual = WorldOptions::new(profile);
+    WorldOptions {
+        noise: Noise {
+            skew_max: options.skew_max,
+            ..Noise::OFF
+        },
+        loss: options.loss,
+        torn: options.tear_max.is_some(),
+        tear_max: options.tear_max.unwrap_or(usual.tear_max),
+        // Values of a hundred kilobytes are copied in one step.
+        step_cap: Ns::from_ms(1),
+        rc_timeout: Ns::from_us(500),
+        ..usual
+    }
+}

@@ -1,0 +1,131 @@
+//! [`plan`]: everything that happens to machines and cores of a service of shards, drawn from the seed.
+
+use super::kind::TIMERS;
+use super::options::Options;
+use crate::options::{pick, time};
+use drover_base::Ns;
+use drover_sim::{FaultKind, FaultOptions, FaultPlan, Stream};
+use std::fmt;
+
+/// Who something happens to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whose {
+    /// All shards.
+    Service,
+    /// One of them.
+    Shard(usize),
+    /// A machine of clients.
+    Clients(usize),
+}
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    /// It is gone.
+    Crash(Whose),
+    /// It is there again.
+    Restart(Whose),
+    /// A core (modulo how many there are) of a machine does nothing for a while.
+    Stall {
+        machine: usize,
+        core_index: usize,
+        time: Ns,
+    },
+    /// A client comes to a machine of clients.
+    Arrival { machine: usize },
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Whose::Service => f.write_str("the service"),
+            Whose::Shard(shard) => write!(f, "shard {shard}"),
+            Whose::Clients(machine) => write!(f, "clients' machine {machine}"),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Crash(whose) => write!(f, "{whose} crashes"),
+            Fault::Restart(whose) => write!(f, "{whose} is there again"),
+            Fault::Stall {
+                machine,
+                core_index,
+                time,
+            } => write!(
+                f,
+                "core {core_index} (modulo) of machine {machine} stops for {time}"
+            ),
+            Fault::Arrival { machine } => write!(f, "a client comes to machine {machine}"),
+        }
+    }
+}
+
+/// What happens, in order.
+pub fn plan(options: &Options, seed: u64) -> Vec<(Ns, Fault)> {
+    let machines = &options.machines;
+    let first_client = options.shard_machines();
+    let all = first_client + options.client_machines;
+    let mut plan = Vec::new();
+    let mut crashes = |stream: u64, whose: Vec<Whose>, count| {
+        let numbers: Vec<u16> = (0..whose.len() as u16).collect();
+        let fault_options = FaultOptions {
+            horizon: machines.horizon,
+            crashes: count,
+            down_max: machines.down_max,
+            stalls: 0,
+            stall_max: Ns::ZERO,
+        };
+        for fault in FaultPlan::draw(seed ^ stream, &numbers, &fault_options).faults {
+            let whose = whose[usize::from(fault.machine)];
+            plan.push(match fault.kind {
+                FaultKind::Restart => (fault.at, Fault::Restart(whose)),
+                _ => (fault.at, Fault::Crash(whose)),
+            });
+        }
+    };
+    crashes(0, vec![Whose::Service], machines.service_crashes);
+    let shards = (0..options.plan.shard_count).map(Whose::Shard);
+    crashes(1, shards.collect(), machines.shard_crashes);
+    let clients = (first_client..all).map(Whose::Clients);
+    crashes(2, clients.collect(), machines.client_crashes);
+    let mut stall = |dice: &Stream, time| {
+        let at = Ns(dice.below(machines.horizon.0));
+        let machine = dice.below(all as u64) as usize;
+        let core_index = dice.below(1 << 16) as usize;
+        let fault = Fault::Stall {
+            machine,
+            core_index,
+            time,
+        };
+        plan.push((at, fault));
+    };
+    let dice = &Stream::new(seed, 0, "stalls");
+    for _ in 0..machines.stalls {
+        stall(dice, Ns(1 + dice.below(machines.stall_max.0.max(1))));
+    }
+    let dice = &Stream::new(seed, 0, "pauses");
+    for _ in 0..machines.pauses {
+        let timer = pick(dice, &TIMERS);
+        stall(dice, time(dice, Ns(timer.0 * 4 / 5), Ns(timer.0 * 5 / 4)));
+    }
+    let dice = &Stream::new(seed, 0, "arrivals");
+    for _ in 0..machines.arrivals {
+        let at = Ns(dice.below(machines.horizon.0));
+        let machine = first_client + dice.below(options.client_machines as u64) as usize;
+        plan.push((at, Fault::Arrival { machine }));
+    }
+    plan.sort_by_key(|(at, _)| *at);
+    plan
+}
+
+/// When every core goes on.
+pub fn last_end(plan: &[(Ns, Fault)]) -> Ns {
+    let end = |&(at, fault): &(Ns, Fault)| match fault {
+        Fault::Stall { time, .. } => at + time,
+        _ => at,
+    };
+    plan.iter().map(end).fold(Ns::ZERO, Ns::max)
+}

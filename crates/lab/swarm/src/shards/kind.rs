@@ -1,0 +1,259 @@
+//! [`Kind`]: the kinds of trouble of services of shards, each of which a seed switches on or off as a whole.
+//!
+//! **Fault model.** Trouble begins with the cluster and ends at its *horizon*; afterwards every machine is up, the network
+//! delivers everything, and nobody is stopped.
+//!
+//! *Messages* all travel over reliable connections, so none is lost, doubled or overtaken. The network may lose single
+//! packets, which connections send again, until they give up. Connections may break, before or after a request was carried
+//! out. The lines of a READ may be sampled one by one, and those of a WRITE land one by one, in ascending order, with any
+//! time between them. Bytes are never changed or invented.
+//!
+//! *Machines* crash between two steps of their cores: what has left their card arrives, everything else and their memory
+//! is lost, control channels end, and a client that dials meanwhile is refused. Later they are there again, empty. A *service*
+//! crashes with all its shards and comes back under another seed of its hash, as another process would. A *shard* may
+//! crash alone, if each has a machine of its own; then the others stay, and the seed does. A client's operations that were
+//! under way when it crashed may or may not happen. Clients may come at any time.
+//!
+//! *Cores* stop for microseconds to milliseconds, or for seconds, until the other end gives them up; then they
+//! go on where they were. Some stop for about as long as a timer runs ([`TIMERS`]). Clocks of cores differ by a constant.
+
+use super::options::Options;
+use crate::options::{between, pick, rate, time};
+use crate::subject::Trouble;
+use drover_base::Ns;
+use drover_sim::Stream;
+
+/// A kind of trouble, or of tightness.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// The network loses packets.
+    Packets,
+    /// Connections break.
+    Breaks,
+    /// Lines of a READ are sampled one by one.
+    Tearing,
+    /// The service crashes, all shards at once.
+    Service,
+    /// Shards crash alone.
+    Shards,
+    /// Clients' machines crash.
+    Clients,
+    /// Clients come later.
+    Arrivals,
+    /// Cores stop for microseconds to milliseconds.
+    Stalls,
+    /// Cores stop for about as long as a timer runs.
+    Pauses,
+    /// Cores stop for seconds.
+    Silence,
+    /// Clocks differ.
+    Skew,
+    /// There is memory for few items.
+    Pressure,
+    /// Tables for few keys, nearly full; some may grow.
+    SmallTables,
+    /// Items expire.
+    Expiry,
+    /// Windows of one or two.
+    Narrow,
+    /// Values longer than messages.
+    Large,
+    /// Values longer than the service takes.
+    Oversize,
+    /// One to four keys, most operations write.
+    Conflicts,
+    /// Ten to fourteen clients, most of them silent most of the time.
+    Crowd,
+}
+
+impl Trouble for Kind {
+    const ALL: &'static [Kind] = &[
+        Kind::Packets,
+        Kind::Breaks,
+        Kind::Tearing,
+        Kind::Service,
+        Kind::Shards,
+        Kind::Clients,
+        Kind::Arrivals,
+        Kind::Stalls,
+        Kind::Pauses,
+        Kind::Silence,
+        Kind::Skew,
+        Kind::Pressure,
+        Kind::SmallTables,
+        Kind::Expiry,
+        Kind::Narrow,
+        Kind::Large,
+        Kind::Oversize,
+        Kind::Conflicts,
+        Kind::Crowd,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Packets => "packets",
+            Kind::Breaks => "breaks",
+            Kind::Tearing => "tearing",
+            Kind::Service => "service",
+            Kind::Shards => "shards",
+            Kind::Clients => "clients",
+            Kind::Arrivals => "arrivals",
+            Kind::Stalls => "stalls",
+            Kind::Pauses => "pauses",
+            Kind::Silence => "silence",
+            Kind::Skew => "skew",
+            Kind::Pressure => "pressure",
+            Kind::SmallTables => "small-tables",
+            Kind::Expiry => "expiry",
+            Kind::Narrow => "narrow",
+            Kind::Large => "large",
+            Kind::Oversize => "oversize",
+            Kind::Conflicts => "conflicts",
+            Kind::Crowd => "crowd",
+        }
+    }
+}
+
+impl Kind {
+    /// Whether operations may fail because of it.
+    pub fn is_trouble(self) -> bool {
+        use Kind::*;
+        matches!(
+            self,
+            Packets | Breaks | Service | Shards | Clients | Stalls | Pauses | Silence
+        )
+    }
+
+    /// Puts it into a cluster. Every kind draws from a stream of its own, so that leaving one out changes no other.
+    pub fn apply(self, options: &mut Options, seed: u64) {
+        let dice = &Stream::new(seed, self as u64, "shards");
+        let (machines, load, plan) = (&mut options.machines, &mut options.load, &mut options.plan);
+        match self {
+            Kind::Packets => options.loss = rate(dice),
+            Kind::Breaks => options.messages.rc_break = dice.log_uniform(1e-4, 3e-2),
+            Kind::Tearing => options.tear_max = Some(time(dice, Ns(20), Ns::from_us(1))),
+            Kind::Service => {
+                machines.service_crashes = between(dice, 1, 3) as u32;
+                machines.down_max = time(dice, Ns::from_us(100), Ns::from_ms(50));
+            }
+            Kind::Shards => {
+                options.is_apart = true;
+                plan.shard_count = between(dice, 2, 4) as usize;
+                machines.shard_crashes = between(dice, 1, 4) as u32;
+            }
+            Kind::Clients => machines.client_crashes = between(dice, 1, 4) as u32,
+            Kind::Arrivals => machines.arrivals = between(dice, 1, 4) as u32,
+            Kind::Stalls => {
+                machines.stalls = between(dice, 1, 30) as u32;
+                machines.stall_max = time(dice, Ns::from_us(10), Ns::from_ms(40));
+            }
+            Kind::Pauses => {
+                machines.pauses = between(dice, 1, 12) as u32;
+                machines.horizon = time(dice, Ns::from_ms(50), Ns::from_s(2));
+                slow(options);
+            }
+            Kind::Silence => {
+                machines.stalls = between(dice, 1, 4) as u32;
+                machines.stall_max = Ns::from_s(between(dice, 2, 8));
+                machines.horizon = time(dice, Ns::from_s(1), Ns::from_s(8));
+                slow(options);
+            }
+            Kind::Skew => options.skew_max = time(dice, Ns(100), Ns::from_ms(5)),
+            Kind::Pressure => {
+                plan.record_bytes = 1 << between(dice, 15, 17);
+                load.keys = between(dice, 8, 200);
+            }
+            Kind::SmallTables => small_tables(options, dice),
+            Kind::Expiry => {
+                load.ttl_percent = pick(dice, &[10, 50, 100]);
+                load.ttl_s_max = between(dice, 1, 2) as u32;
+                machines.horizon = time(dice, Ns::from_s(1), Ns::from_s(4));
+                slow(options);
+            }
+            Kind::Narrow => options.connect.window = pick(dice, &[1, 2]),
+            Kind::Large => {
+                load.large_percent = pick(dice, &[2, 10, 30]);
+                load.large_bytes_max = pick(dice, &[3_000, 20_000, 100_000]);
+                options.make_space_for(load_bytes_max(options));
+            }
+            Kind::Oversize => {
+                let item_bytes_max = pick(dice, &[300, 1_500, 20_000]);
+                load.refused_above = item_bytes_max - ITEM_BYTES_BESIDE;
+                load.large_percent = pick(dice, &[5, 30]);
+                load.large_bytes_max = 2 * item_bytes_max;
+                options.make_space_for(load_bytes_max(options));
+                options.plan.item_bytes_max = item_bytes_max as usize;
+            }
+            Kind::Conflicts => {
+                load.keys = between(dice, 1, 4);
+                load.put_percent = pick(dice, &[50, 70]);
+                load.delete_percent = pick(dice, &[0, 20]);
+            }
+            Kind::Crowd => {
+                options.clients = between(dice, 10, 14) as usize;
+                options.connect.window = options.connect.window.min(4);
+                load.ops = load.ops.min(40);
+                load.pause_percent = 100;
+            }
+        }
+    }
+}
+
+/// The longest key that is asked for, and the longest header of an item.
+const ITEM_BYTES_BESIDE: u64 = 60 + 24;
+
+fn load_bytes_max(options: &Options) -> usize {
+    (options.load.large_bytes_max + ITEM_BYTES_BESIDE) as usize
+}
+
+/// Timers after which something happens: pauses are about as long as one of them.
+pub const TIMERS: [Ns; 9] = [
+    Ns::from_us(200), // a client looks at its control channels
+    Ns::from_us(500), // a shard looks at its; a connection sends again what was not acknowledged
+    Ns::from_ms(1),   // the grace of a record that was replaced
+    Ns::from_ms(4),   // a connection gives its peer up
+    Ns::from_ms(100), // longest wait before another attempt to connect
+    Ns::from_s(1),    // the lease of a table that was replaced; a heartbeat
+    Ns::from_s(2),    // a handshake is given up
+    Ns::from_s(3),    // a silent peer is given up
+    Ns::from_s(4),    // the same, a heartbeat later
+];
+
+/// A cluster for seconds: looks that nobody waits for are rarer.
+fn slow(options: &mut Options) {
+    let longest = Ns(options.connect.deadline.0 / 16);
+    options.plan.look_every = (options.plan.look_every * 4).min(longest);
+}
+
+/// Keys come, go and move to other places of nearly full tables; where nothing may be forgotten, a key that was missed
+/// although it was there is a wrong answer at once.
+fn small_tables(options: &mut Options, dice: &Stream) {
+    let (load, plan) = (&mut options.load, &mut options.plan);
+    plan.entry_count = pick(dice, &[32, 64, 128]);
+    plan.entry_count_max = plan.entry_count << pick(dice, &[0, 1, 4]);
+    plan.evicts = dice.chance(0.2);
+    let places = (plan.entry_count * plan.shard_count) as u64;
+    load.keys = places * between(dice, 60, 130) / 100;
+    load.put_percent = pick(dice, &[30, 40]);
+    load.delete_percent = pick(dice, &[10, 20, 30]);
+    load.skew = 1.0;
+    load.ops = between(dice, 300, 800) as usize;
+    load.pause_percent = 5;
+}
+
+/// What does not go together gives way.
+pub fn reconcile(options: &mut Options, kinds: &[Kind]) {
+    let has = |kind| kinds.contains(&kind);
+    // How many large values fit is nobody's promise: only caches get them.
+    if has(Kind::Large) || has(Kind::Oversize) {
+        options.plan.evicts = true;
+    }
+    // A crowd that waits for seconds costs a minute and shows nothing new.
+    if has(Kind::Crowd) && options.machines.horizon > CROWD_HORIZON_MAX {
+        options.clients = options.clients.min(6);
+    }
+}
+
+/// Longest run of a crowd.
+const CROWD_HORIZON_MAX: Ns = Ns::from_ms(300);

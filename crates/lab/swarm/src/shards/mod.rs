@@ -1,0 +1,158 @@
+//! Services of equal shards, whichever system they speak: shards and clients as actors in a simulated cluster.
+//!
+//! A system takes part with [`ShardedSystem`] and a line at the end of this file. Kinds of trouble and **the fault model**
+//! are in [`kind`], sizes in [`options`], scenarios in [`scenario`]; what is checked is what is checked of every
+//! system: [`check`](crate::check), and the phases after the trouble.
+
+mod cluster;
+mod faults;
+pub mod kind;
+pub mod options;
+pub mod scenario;
+
+use crate::case::Case;
+use crate::check::{self, Circumstances};
+use crate::outcome::{Outcome, Summary};
+use crate::phases::{self, CalmCluster};
+use crate::subject::{Planted, Subject};
+use cluster::Cluster;
+use drover_base::Ns;
+use drover_kv::ShardedSystem;
+use drover_kv_farm::{Farm, logic::Miss as FarmMiss};
+use drover_kv_pilaf::{Pilaf, logic::Miss as PilafMiss};
+use drover_sim::Ps;
+use faults::{Fault, last_end, plan};
+use kind::Kind;
+use options::Options;
+
+/// A client that waits for the answer to a handshake gives up after two seconds, and begins another at most a tenth of
+/// a second later, which takes well under another tenth.
+const READY_MAX: Ns = Ns::from_ms(2_200);
+/// What is late arrives within this.
+const SETTLE: Ns = Ns::from_ms(60);
+
+/// The options that come of a case.
+fn options<S: Subject<Trouble = Kind> + ShardedSystem>(case: &Case<S>) -> Options {
+    let mut options = Options::draw::<S>(case.seed, &case.kinds);
+    options.load.ops = case.ops.unwrap_or(options.load.ops);
+    options.clients = case.clients.unwrap_or(options.clients);
+    options
+}
+
+/// Runs a case: trouble, calm, questions, checks.
+fn run<S>(case: &Case<S>, mistake: Option<<S as ShardedSystem>::Mistake>) -> Outcome
+where
+    S: Subject<Trouble = Kind> + ShardedSystem,
+{
+    let options = options(case);
+    let plan = plan(&options, case.seed);
+    let mut cluster = Cluster::<S>::new(&options, case.seed, mistake);
+    let (mut found, mut timeline) = (Vec::new(), Vec::new());
+    for &(at, fault) in &plan {
+        cluster.world().run_until(at);
+        timeline.push(format!("{at}: {fault}"));
+        afflict(&mut cluster, fault, options.load.ops);
+    }
+    let is_done = |cluster: &Cluster<S>| {
+        cluster
+            .seated()
+            .iter()
+            .all(|seated| seated.asker.borrow().is_done())
+    };
+    let horizon = options.machines.horizon;
+    cluster.world().run_while(horizon, || !is_done(&cluster));
+    cluster.calm_down();
+    cluster.world().run_until(last_end(&plan));
+    timeline.push(format!("{}: trouble ends", cluster.world().now()));
+    let began = cluster.world().now();
+    for seated in cluster.seated() {
+        seated.asker.borrow_mut().closing = true;
+    }
+    phases::quiet(&cluster, options.connect.deadline, &mut found);
+    let is_ready = phases::ready(&cluster, READY_MAX, &mut found);
+    let until_ready = cluster.world().now().since(began);
+    let circumstances = Circumstances {
+        troubled: case.kinds.iter().any(|kind| kind.is_trouble()),
+        settled_at: Ps::from(cluster.world().now()).0,
+        may_be_full: !options.plan.evicts,
+        refused_above: options.load.refused_above,
+        deadline: options.connect.deadline,
+        forgets: options.forgets(),
+    };
+    if is_ready {
+        phases::probe(&cluster, options.connect.window, &options.load, &mut found);
+        cluster.world().run_for(SETTLE);
+        phases::read_again(&cluster, &options.load, &mut found);
+        phases::settle(&cluster, &mut found);
+    }
+    let verdict = check::check(&cluster.record().borrow(), circumstances);
+    found.extend(verdict.violations);
+    let summary = Summary {
+        message_faults: cluster.fault_counts().total(),
+        counted: cluster.counted(),
+        judged: verdict.judged,
+        unjudged: verdict.unjudged,
+        until_ready,
+        ..Summary::of(&cluster.record().borrow(), cluster.world())
+    };
+    Outcome {
+        violations: found,
+        summary,
+        timeline,
+        trace_hash: cluster.world().trace_hash(),
+    }
+}
+
+fn afflict<S: ShardedSystem>(cluster: &mut Cluster<S>, fault: Fault, ops: usize) {
+    match fault {
+        Fault::Crash(whose) => cluster.crash(whose),
+        Fault::Restart(whose) => cluster.restart(whose),
+        Fault::Stall {
+            machine,
+            core_index,
+            time,
+        } => cluster.stall(machine, core_index, time),
+        Fault::Arrival { machine } => cluster.seat(machine, ops),
+    }
+}
+
+/// Makes a system of shards a subject of campaigns, with the mistakes that can be planted in it.
+macro_rules! sharded {
+    ($System:ty, $planted:expr) => {
+        impl Subject for $System {
+            type Trouble = Kind;
+            type Mistake = <$System as ShardedSystem>::Mistake;
+            const SCENARIOS: &'static [crate::scenario::Scenario<Kind>] = scenario::ALL;
+            const PLANTED: &'static [Planted<<$System as ShardedSystem>::Mistake>] = $planted;
+
+            fn sizes(case: &Case<Self>) -> (usize, usize) {
+                let options = options(case);
+                (options.load.ops, options.clients)
+            }
+
+            fn run(case: &Case<Self>) -> Outcome {
+                run(case, case.planted.map(|planted| planted.mistake))
+            }
+        }
+    };
+}
+
+sharded!(
+    Pilaf,
+    &[Planted {
+        name: "trusts-misses",
+        about: "a client that finds no entry of a key says that there is none, though the key may just have moved",
+        scenario: "table",
+        mistake: PilafMiss::Trusted,
+    }]
+);
+
+sharded!(
+    Farm,
+    &[Planted {
+        name: "trusts-misses",
+        about: "a client that finds no slot of a key says that there is none, though the key may just have moved",
+        scenario: "table",
+        mistake: FarmMiss::Trusted,
+    }]
+);

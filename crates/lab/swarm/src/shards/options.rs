@@ -1,0 +1,183 @@
+//! [`Options`]: what one seed drew for a service of shards. Sizes first; the kinds of trouble change them afterwards.
+
+use super::kind::{Kind, reconcile};
+use crate::options::{Load, between, pick, time};
+use drover_base::Ns;
+use drover_kv::{Capacity, ConnectOptions, ShardPlan, Sizes, System};
+use drover_mem::PageWish;
+use drover_sim::Stream;
+use drover_verbs_suite::faulty::FaultOptions;
+
+/// Everything about a run but its seed.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What cards and hosts cost.
+    pub profile: &'static str,
+    /// The service's.
+    pub plan: ShardPlan,
+    /// Every client's.
+    pub connect: ConnectOptions,
+    /// How many clients there are at first.
+    pub clients: usize,
+    /// On how many machines they are.
+    pub client_machines: usize,
+    /// Every shard has a machine of its own; else all are on one.
+    pub is_apart: bool,
+    /// What clients ask.
+    pub load: Load,
+    /// What happens to connections.
+    pub messages: FaultOptions,
+    /// Probability that the network loses a packet.
+    pub loss: f64,
+    /// Lines of a message become visible, and those of a READ are sampled, one by one, with up to this between them.
+    pub tear_max: Option<Ns>,
+    /// Clocks of cores differ by up to this.
+    pub skew_max: Ns,
+    /// What happens to machines and cores.
+    pub machines: Machines,
+}
+
+/// What happens to machines and cores, and until when.
+#[derive(Clone, Copy, Debug)]
+pub struct Machines {
+    /// Trouble ends here.
+    pub horizon: Ns,
+    /// Crashes of all shards at once, each followed by a restart.
+    pub service_crashes: u32,
+    /// Crashes of single shards, each followed by a restart.
+    pub shard_crashes: u32,
+    /// Crashes of clients' machines.
+    pub client_crashes: u32,
+    /// Clients that come later.
+    pub arrivals: u32,
+    /// A crashed machine is away for so long at most.
+    pub down_max: Ns,
+    /// Cores that do nothing for a while.
+    pub stalls: u32,
+    /// The longest while.
+    pub stall_max: Ns,
+    /// Cores that do nothing for about as long as one of [`TIMERS`](super::kind::TIMERS).
+    pub pauses: u32,
+}
+
+/// Nothing that runs here fills records of this size with small values ...
+const LARGE_RECORD_BYTES: usize = 2 << 20;
+/// ... or a table of so many places.
+const LARGE_ENTRIES: usize = 1 << 12;
+
+impl Options {
+    /// What `seed` draws for a service of `S` with these kinds of trouble.
+    pub fn draw<S: System<Plan = ShardPlan>>(seed: u64, kinds: &[Kind]) -> Options {
+        let mut options = Options::calm::<S>(seed);
+        for kind in kinds {
+            kind.apply(&mut options, seed);
+        }
+        reconcile(&mut options, kinds);
+        options
+    }
+
+    /// A cluster without trouble, of sizes that `seed` draws.
+    fn calm<S: System<Plan = ShardPlan>>(seed: u64) -> Options {
+        let dice = &Stream::new(seed, 0, "sizes");
+        let horizon = time(dice, Ns::from_ms(5), Ns::from_ms(250));
+        Options {
+            profile: pick(dice, &["apt", "apt", "susitna_ib", "rfp", "cx6"]),
+            plan: plan::<S>(dice),
+            connect: ConnectOptions {
+                window: 1 << between(dice, 0, 5),
+                deadline: time(dice, Ns::from_ms(20), Ns::from_ms(400)),
+                ..ConnectOptions::default()
+            },
+            clients: between(dice, 1, 6) as usize,
+            client_machines: between(dice, 1, 3) as usize,
+            is_apart: dice.chance(0.2),
+            load: load(dice),
+            messages: FaultOptions::quiet(seed),
+            loss: 0.0,
+            tear_max: None,
+            skew_max: Ns::ZERO,
+            machines: Machines {
+                horizon,
+                service_crashes: 0,
+                shard_crashes: 0,
+                client_crashes: 0,
+                arrivals: 0,
+                down_max: Ns::from_ms(20),
+                stalls: 0,
+                stall_max: Ns::ZERO,
+                pauses: 0,
+            },
+        }
+    }
+
+    /// Machines that shards are on; clients are on those behind them.
+    pub fn shard_machines(&self) -> usize {
+        match self.is_apart {
+            true => self.plan.shard_count,
+            false => 1,
+        }
+    }
+
+    /// Items of up to `item_bytes` are taken, and a few of them fit.
+    pub fn make_space_for(&mut self, item_bytes: usize) {
+        self.plan.item_bytes_max = self.plan.item_bytes_max.max(item_bytes);
+        self.plan.record_bytes = 4 << 20;
+    }
+
+    /// Whether an item may vanish without anybody deleting it.
+    pub fn forgets(&self) -> bool {
+        let is_small = self.plan.record_bytes < LARGE_RECORD_BYTES
+            || self.plan.entry_count < LARGE_ENTRIES
+            || self.load.large_percent > 0;
+        (is_small && self.plan.evicts)
+            || self.load.ttl_percent > 0
+            || self.machines.service_crashes + self.machines.shard_crashes > 0
+    }
+}
+
+/// Systems choose the shape of a table by what is to be stored: either way of asking is played.
+fn plan<S: System<Plan = ShardPlan>>(dice: &Stream) -> ShardPlan {
+    let shard_count = between(dice, 1, 3) as usize;
+    let sizes = Sizes {
+        shard_count,
+        capacity: match dice.chance(0.5) {
+            true => Capacity::Memory {
+                bytes: shard_count << 22,
+            },
+            false => Capacity::Items {
+                count: 1000,
+                key_bytes: 60,
+            },
+        },
+        value_bytes_max: 1000,
+        window: 1,
+    };
+    ShardPlan {
+        entry_count: LARGE_ENTRIES,
+        entry_count_max: LARGE_ENTRIES,
+        record_bytes: LARGE_RECORD_BYTES,
+        evicts: dice.chance(0.6),
+        pages: PageWish::Small,
+        look_every: time(dice, Ns::from_us(20), Ns::from_us(500)),
+        ..S::plan(&sizes).expect("enough memory for so few shards")
+    }
+}
+
+fn load(dice: &Stream) -> Load {
+    Load {
+        ops: between(dice, 30, 250) as usize,
+        in_flight: between(dice, 1, 8) as usize,
+        keys: between(dice, 2, 48),
+        skew: pick(dice, &[1.0, 1.0, 3.0]),
+        put_percent: pick(dice, &[5, 30, 50, 90]),
+        delete_percent: pick(dice, &[0, 3, 10]),
+        ttl_percent: 0,
+        ttl_s_max: 1,
+        value_bytes_max: pick(dice, &[8, 40, 200, 700]),
+        large_percent: 0,
+        large_bytes_max: 0,
+        refused_above: u64::MAX,
+        stats_percent: 0,
+        pause_percent: pick(dice, &[5, 30, 100]),
+    }
+}
