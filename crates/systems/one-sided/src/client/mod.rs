@@ -17,7 +17,7 @@ pub use session::{Agreed, ConnResources, Session, VALUES_MAX, Values};
 
 use crate::error::SetupError;
 use drover_base::{Cpu, Ns};
-use drover_kv::{Completion, KvClient, Op, Reads, SubmitError, Token};
+use drover_kv::{Completion, KvClient, Op, Outcome, Reads, Refusal, SubmitError, Token};
 use drover_rt::control::Dial;
 use drover_verbs::{Provider, Wc, WcStatus};
 use std::rc::Rc;
@@ -195,7 +195,7 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
         for at in 0..self.ops.list.len() {
             match self.ops.list[at].state {
                 State::Free | State::Sending => continue,
-                State::Waiting => self.begin(at),
+                State::Waiting => self.begin(at, sink),
                 State::Asking { is_long } => self.reader.ask(&mut self.ops, at, is_long),
                 State::WaitBuffer(wait) => self.reader.read_long(&mut self.ops, at, wait),
                 State::Backoff { until } if now >= until => self.reader.again(&mut self.ops, at),
@@ -207,12 +207,15 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
         }
     }
 
-    fn begin(&mut self, at: usize) {
+    fn begin(&mut self, at: usize, sink: Sink<'_>) {
         if !self.ops.may_begin(at) {
             return;
         }
         if !self.ops.list[at].is_update() {
             return self.reader.begin(&mut self.ops, at);
+        }
+        if self.ops.is_too_large(at) {
+            return self.ops.finish(at, Outcome::Refused(Refusal::TooLarge), sink);
         }
         if let Some(sent) = self.ops.send_update(at) {
             self.reader.sent(&mut self.ops, at, sent);

@@ -205,6 +205,15 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         !self.list.iter().any(is_before)
     }
 
+    /// Whether the item of the PUT in place `at` is longer than its shard takes. One that was submitted before there was any
+    /// session could not be refused then.
+    pub(super) fn is_too_large(&mut self, at: usize) -> bool {
+        let place = &self.list[at];
+        let item_bytes = R::item_bytes(place.key.len(), place.value.len());
+        self.session(at)
+            .is_some_and(|session| item_bytes > session.basis().agreed.item_bytes_max)
+    }
+
     /// Sends an update for the only time, and returns what [`Session::send`] did; without space it goes on waiting.
     pub(super) fn send_update(&mut self, at: usize) -> Option<u64> {
         let place = &mut self.list[at];
