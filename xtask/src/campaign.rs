@@ -23,7 +23,7 @@ pub struct Args {
 }
 
 /// The systems that can be simulated.
-const SYSTEMS: &[&str] = &["herd"];
+pub const SYSTEMS: &[&str] = &["herd", "pilaf", "farm"];
 /// Seeds of a scenario per turn: a few seconds.
 const SEEDS: u64 = 250;
 

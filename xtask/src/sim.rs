@@ -8,6 +8,9 @@ use crate::steps::Steps;
 /// Options of a campaign.
 #[derive(clap::Args)]
 pub struct Args {
+    /// System to simulate.
+    #[arg(long, default_value = "herd")]
+    pub system: String,
     /// Number of seeds.
     #[arg(long, default_value_t = 2_000)]
     pub seeds: u64,
@@ -25,17 +28,24 @@ pub struct Args {
 /// Fixed seeds of CI, in addition to many fresh ones.
 const FIXED_IN_CI: &[&str] = &["--seed", "1", "--seeds", "50"];
 const FRESH_IN_CI: &[&str] = &["--seeds", "1000"];
+/// The same of a service of shards.
+const FRESH_OF_SHARDS_IN_CI: &[&str] = &["--seeds", "200"];
 
 /// Runs a campaign.
 pub fn run(steps: &mut Steps, args: &Args) {
     if args.planted {
-        steps.run("sim planted", || drover_sim(&["--planted".into()]));
+        let name = format!("sim {} planted", args.system);
+        steps.run(&name, || drover_sim(&args.system, &["--planted".into()]));
         return;
     }
     let scenarios = match args.scenario.as_str() {
         "all" => {
-            let built = steps.run("sim build", || drover_sim(&["--list".into()]));
-            if built { campaign::list("herd") } else { return }
+            let built = steps.run("sim build", || drover_sim(&args.system, &["--list".into()]));
+            if built {
+                campaign::list(&args.system)
+            } else {
+                return;
+            }
         }
         one => Ok(vec![one.to_string()]),
     };
@@ -47,28 +57,34 @@ pub fn run(steps: &mut Steps, args: &Args) {
         }
     };
     for scenario in scenarios {
-        steps.run(&format!("sim {scenario}"), || {
+        steps.run(&format!("sim {} {scenario}", args.system), || {
             let mut arguments = vec![
                 format!("--scenario={scenario}"),
                 format!("--seeds={}", args.seeds),
             ];
             arguments.extend(args.seed.map(|seed| format!("--seed={seed}")));
-            drover_sim(&arguments)
+            drover_sim(&args.system, &arguments)
         });
     }
 }
 
 /// Runs CI's seeds, with the release that CI has built.
 pub fn smoke(steps: &mut Steps) {
-    for (name, arguments) in [
-        ("sim fixed", FIXED_IN_CI),
-        ("sim fresh", FRESH_IN_CI),
-        ("sim planted", &["--planted"][..]),
-    ] {
-        steps.run(name, || {
-            let mut sim = cargo(&["run", "--release", "--quiet", "--", "sim"]);
-            command::run(sim.args(arguments)).map(|_| Counts::ONE)
-        });
+    for &system in campaign::SYSTEMS {
+        let fresh = match system {
+            "herd" => FRESH_IN_CI,
+            _ => FRESH_OF_SHARDS_IN_CI,
+        };
+        for (name, arguments) in [
+            ("fixed", FIXED_IN_CI),
+            ("fresh", fresh),
+            ("planted", &["--planted"][..]),
+        ] {
+            steps.run(&format!("sim {system} {name}"), || {
+                let mut sim = cargo(&["run", "--release", "--quiet", "--", "sim", "--system", system]);
+                command::run(sim.args(arguments)).map(|_| Counts::ONE)
+            });
+        }
     }
 }
 
@@ -85,6 +101,6 @@ fn drover() -> std::process::Command {
     ])
 }
 
-fn drover_sim(arguments: &[String]) -> crate::steps::StepResult {
-    command::run(drover().args(arguments)).map(|_| Counts::ONE)
+fn drover_sim(system: &str, arguments: &[String]) -> crate::steps::StepResult {
+    command::run(drover().args(["--system", system]).args(arguments)).map(|_| Counts::ONE)
 }

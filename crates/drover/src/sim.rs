@@ -2,12 +2,13 @@
 
 use crate::exit::{self, Failure, USAGE};
 use crate::figure::jobs;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use drover_bench::{COMMIT, Progress};
 use drover_swarm::campaign::{self, Finding, Tally};
-use drover_swarm::kind::Kind;
-use drover_swarm::planted::{self, Planted};
-use drover_swarm::run::{Case, Outcome};
-use drover_swarm::scenario::{self, Scenario};
+use drover_swarm::case::Case;
+use drover_swarm::outcome::Outcome;
+use drover_swarm::subject::{self, Subject, SubjectJob, Trouble};
+use drover_systems::System;
 use std::process::ExitCode;
 
 /// Arguments of `sim`.
@@ -18,14 +19,15 @@ Examples:
   drover sim --scenario loss --seed 7            one run; the last line is its trace hash
   drover sim --seeds 2000                        2000 seeds that nobody ran before, on all cores
   drover sim --seed 1 --seeds 2000               seeds 1 to 2000 of the default scenario
+  drover sim --system pilaf --seeds 2000         another system, which has scenarios of its own
   drover sim --seed 7 --without stalls,skew      the same run with less trouble
   drover sim --planted                           whether mistakes put in on purpose are found
 
 Exit status 1: something was found. What was found is shrunk, and the command that shows it again is printed.")]
 pub struct Args {
     /// Which system
-    #[arg(long, default_value = "herd", value_name = "NAME", value_parser = ["herd"])]
-    system: String,
+    #[arg(long, default_value = "herd", value_name = "NAME", value_parser = systems())]
+    system: System,
     /// Which selection of trouble [default: `default`; of `--planted`: the one that each mistake is searched in]
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
@@ -47,7 +49,7 @@ pub struct Args {
     /// Clients, instead of what the seed draws
     #[arg(long, value_name = "N")]
     clients: Option<usize>,
-    /// With this mistake in the server
+    /// With this mistake
     #[arg(long, value_name = "MISTAKE")]
     plant: Option<String>,
     /// Every mistake that can be planted, until a seed finds it
@@ -61,6 +63,12 @@ pub struct Args {
     no_shrink: bool,
 }
 
+/// Names of the table of systems.
+fn systems() -> impl TypedValueParser<Value = System> {
+    let names = System::ALL.iter().map(|system| system.facts().name);
+    PossibleValuesParser::new(names).map(|name| System::named(&name).expect("a name of the table"))
+}
+
 /// Mistakes are found within so many seeds.
 const PLANTED_SEEDS: u64 = 300;
 /// Of a campaign's findings, so many are shrunk.
@@ -72,28 +80,40 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 fn sim(args: &Args) -> Result<(), Failure> {
-    if args.list {
-        list();
-        return Ok(());
-    }
-    if args.planted {
-        return search_planted(args);
-    }
-    match args.seeds {
-        None => one(args, &case(args, "default", args.seed.unwrap_or(1))?),
-        Some(seeds) => many(args, seeds),
+    subject::with(args.system, Sim(args))
+}
+
+/// What was typed, to be done with a system.
+struct Sim<'a>(&'a Args);
+
+impl SubjectJob for Sim<'_> {
+    type Answer = Result<(), Failure>;
+
+    fn run<S: Subject>(self) -> Result<(), Failure> {
+        let args = self.0;
+        if args.list {
+            list::<S>();
+            return Ok(());
+        }
+        if args.planted {
+            return search_planted::<S>(args);
+        }
+        match args.seeds {
+            None => one(args, &case::<S>(args, "default", args.seed.unwrap_or(1))?),
+            Some(seeds) => many::<S>(args, seeds),
+        }
     }
 }
 
-fn list() {
+fn list<S: Subject>() {
     println!("scenarios:");
-    for scenario in scenario::ALL {
+    for scenario in S::SCENARIOS {
         println!("  {:<12} {}", scenario.name, scenario.about);
     }
-    let names: Vec<&str> = Kind::ALL.into_iter().map(Kind::name).collect();
+    let names: Vec<&str> = S::Trouble::ALL.iter().map(|kind| kind.name()).collect();
     println!("kinds of trouble:\n  {}", names.join(" "));
     println!("mistakes to plant:");
-    for planted in planted::ALL {
+    for planted in S::PLANTED {
         println!("  {:<14} {}", planted.name, planted.about);
     }
 }
@@ -104,36 +124,37 @@ fn first_seed(args: &Args) -> u64 {
 }
 
 /// What was typed, for one seed; `scenario` unless another one was.
-fn case(args: &Args, scenario: &str, seed: u64) -> Result<Case, Failure> {
+fn case<S: Subject>(args: &Args, scenario: &str, seed: u64) -> Result<Case<S>, Failure> {
     let unknown = |what: &str, name: &str| {
+        let system = S::FACTS.name;
         Failure::new(
             USAGE,
-            format!("there is no {what} `{name}`; see drover sim --list"),
+            format!("{system} has no {what} `{name}`; see drover sim --system {system} --list"),
         )
     };
     let name = args.scenario.as_deref().unwrap_or(scenario);
-    let scenario = Scenario::named(name).ok_or_else(|| unknown("scenario", name))?;
+    let scenario = S::scenario(name).ok_or_else(|| unknown("scenario", name))?;
     let mut case = Case::new(scenario, seed);
     for name in &args.without {
-        let kind = Kind::named(name).ok_or_else(|| unknown("kind of trouble", name))?;
+        let kind = S::Trouble::named(name).ok_or_else(|| unknown("kind of trouble", name))?;
         case.kinds.retain(|other| *other != kind);
     }
     if let Some(name) = &args.plant {
-        case.planted = Some(Planted::named(name).ok_or_else(|| unknown("mistake", name))?);
+        case.planted = Some(S::planted(name).ok_or_else(|| unknown("mistake", name))?);
     }
     (case.ops, case.clients) = (args.ops, args.clients);
     Ok(case)
 }
 
 /// The one command that shows a case again.
-fn again(case: &Case) -> String {
+fn again<S: Subject>(case: &Case<S>) -> String {
     format!(
         "cargo run --release -- sim {}   # at commit {COMMIT}",
         case.arguments()
     )
 }
 
-fn one(args: &Args, case: &Case) -> Result<(), Failure> {
+fn one<S: Subject>(args: &Args, case: &Case<S>) -> Result<(), Failure> {
     let kinds: Vec<&str> = case.kinds.iter().map(|kind| kind.name()).collect();
     println!(
         "scenario {}, seed {}: {}",
@@ -160,7 +181,7 @@ fn one(args: &Args, case: &Case) -> Result<(), Failure> {
     }
 }
 
-fn complain(args: &Args, case: &Case, outcome: &Outcome) -> usize {
+fn complain<S: Subject>(args: &Args, case: &Case<S>, outcome: &Outcome) -> usize {
     for violation in &outcome.violations {
         println!("VIOLATION   {violation}");
     }
@@ -177,14 +198,14 @@ fn complain(args: &Args, case: &Case, outcome: &Outcome) -> usize {
     outcome.violations.len()
 }
 
-fn many(args: &Args, seeds: u64) -> Result<(), Failure> {
+fn many<S: Subject>(args: &Args, seeds: u64) -> Result<(), Failure> {
     let first = first_seed(args);
     let scenario = args.scenario.as_deref().unwrap_or("default");
     println!(
         "scenario {scenario}, seeds {first} to {}",
         first + seeds.saturating_sub(1)
     );
-    let cases: Vec<Case> = (first..first + seeds)
+    let cases: Vec<Case<S>> = (first..first + seeds)
         .map(|seed| case(args, scenario, seed))
         .collect::<Result<_, _>>()?;
     let (tally, seconds) = campaign(args, &format!("scenario {scenario}"), &cases, false);
@@ -217,19 +238,19 @@ fn many(args: &Args, seeds: u64) -> Result<(), Failure> {
 }
 
 /// Every mistake must be found, and nothing where there is none.
-fn search_planted(args: &Args) -> Result<(), Failure> {
+fn search_planted<S: Subject>(args: &Args) -> Result<(), Failure> {
     let (first, seeds) = (first_seed(args), args.seeds.unwrap_or(PLANTED_SEEDS));
     println!("mistakes, each in up to {seeds} seeds from {first} on");
     let mut missed = Vec::new();
-    for planted in planted::ALL {
+    for planted in S::PLANTED {
         let cases = (first..first + seeds).map(|seed| {
-            let case = case(args, planted.scenario, seed)?;
+            let case = case::<S>(args, planted.scenario, seed)?;
             Ok(Case {
                 planted: Some(planted),
                 ..case
             })
         });
-        let cases: Vec<Case> = cases.collect::<Result<_, Failure>>()?;
+        let cases: Vec<Case<S>> = cases.collect::<Result<_, Failure>>()?;
         let (tally, seconds) = campaign(args, planted.name, &cases, true);
         match tally.findings.first() {
             None => missed.push(planted.name),
@@ -253,14 +274,14 @@ fn search_planted(args: &Args) -> Result<(), Failure> {
 }
 
 /// Runs cases with a progress bar; tells findings as they come. Returns the seconds it took, too.
-fn campaign(args: &Args, title: &str, cases: &[Case], stop_early: bool) -> (Tally, f64) {
+fn campaign<S: Subject>(args: &Args, title: &str, cases: &[Case<S>], stop_early: bool) -> (Tally<S>, f64) {
     // Panics are findings, and told as such.
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let progress = Progress::new(true);
     let counter = progress.phase(title.to_owned(), cases.len() as u64);
     let begun = clock();
-    let tell = |finding: &Finding| {
+    let tell = |finding: &Finding<S>| {
         if !stop_early {
             eprintln!(
                 "seed {}: {}\n  again: {}",

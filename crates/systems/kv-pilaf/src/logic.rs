@@ -8,7 +8,7 @@
 //!        READ record
 //!        not the record               -> once more from place 0, as above
 //!        another key                  -> next place
-//!        expired                      -> a miss
+//!        seems expired                -> ask the server
 //!        the value
 //! ```
 //! To ask is to send one message; the answer is authoritative. *(Order of READs and retries: read in Pilaf's public code, which
@@ -139,7 +139,8 @@ impl Lookup {
             // Its places are none of the table's there is now.
             Ok(record) if record.key != key && self.epoch != shape.epoch => self.begin(shape),
             Ok(record) if record.key != key => self.next_place(),
-            Ok(record) if record.header.is_expired(now_s) => Step::Miss,
+            // Only the server's clock says so to everybody alike.
+            Ok(record) if record.header.is_expired(now_s) => Step::Ask,
             Ok(_) => Step::Found,
         }
     }

@@ -4,3 +4,4 @@ mod found;
 mod planted;
 mod scenarios;
 mod seeds;
+mod shards;

@@ -6,7 +6,7 @@
 //!   the key, and where its object is -> READ object
 //!                                     torn, or another incarnation -> once more from the neighbourhood, a little later
 //!                                     another key                  -> next slot
-//!                                     expired                      -> a miss
+//!                                     seems expired                -> ask the server
 //!                                     the value
 //!   not there, a slot torn         -> once more, a little later; after TRIES_MAX: ask
 //!   not there, a chain begins here -> READ overflow block, and so on
@@ -279,7 +279,8 @@ impl Lookup {
         match object.open(bytes, self.object.incarnation) {
             Err(_) => self.torn(),
             Ok(()) if object.key() != key => Step::Again,
-            Ok(()) if object.head().is_expired(now_s) => Step::Miss,
+            // Only the server's clock says so to everybody alike.
+            Ok(()) if object.head().is_expired(now_s) => Step::Ask,
             Ok(()) => Step::Found,
         }
     }

@@ -4,10 +4,10 @@
 use super::Session;
 use crate::control::{Hello, Ready};
 use crate::error::SetupError;
-use drover_base::Ns;
+use drover_base::{Cpu, Ns};
 use drover_rt::control::{ControlStream, Dial, Frame};
 use drover_rt::{Handshake, LinkOptions};
-use drover_verbs::Provider;
+use drover_verbs::{Context, Provider};
 use std::marker::PhantomData;
 use std::rc::Rc;
 
@@ -21,6 +21,8 @@ pub struct ClientHandshake<P: Provider, S> {
     slots: usize,
     /// The last session's name, so that the server ends it before it begins another.
     previous: u64,
+    /// When it said hello last: whatever the server says, it says later.
+    hello_at: Ns,
     ctx: Rc<P::Context>,
     session: PhantomData<S>,
 }
@@ -39,6 +41,7 @@ impl<P: Provider, S: Session<P>> ClientHandshake<P, S> {
             shard_count: shard_count as u16,
             slots,
             previous: 0,
+            hello_at: Ns::ZERO,
             ctx: ctx.clone(),
             session: PhantomData,
         };
@@ -51,6 +54,7 @@ impl<P: Provider, S: Session<P>> Handshake for ClientHandshake<P, S> {
     type Error = SetupError;
 
     fn begin(&mut self, control: &mut ControlStream) -> Result<(), SetupError> {
+        self.hello_at = self.ctx.cpu().now();
         let hello = Hello {
             version: S::VERSION,
             slots: self.slots as u16,
@@ -67,14 +71,14 @@ impl<P: Provider, S: Session<P>> Handshake for ClientHandshake<P, S> {
         frame: &Frame,
         session: &mut Option<Box<S>>,
         control: &mut ControlStream,
-        now: Ns,
+        _: Ns,
     ) -> Result<bool, SetupError> {
         if let Some(session) = session {
             frame.decode::<Ready>()?;
             self.previous = session.basis().agreed.id;
             return Ok(true);
         }
-        let new = S::new(&self.ctx, self.slots, &frame.decode()?, now)?;
+        let new = S::new(&self.ctx, self.slots, &frame.decode()?, self.hello_at)?;
         control.send_message(&new.attach()?)?;
         *session = Some(Box::new(new));
         Ok(false)

@@ -20,7 +20,7 @@ pub use session::{Agreed, ConnResources, Session, VALUES_MAX, Values};
 
 use crate::error::SetupError;
 use drover_base::{Cpu, Ns};
-use drover_kv::{Completion, KvClient, Op, Reads, SubmitError, Token};
+use drover_kv::{Completion, KvClient, Op, Outcome, Reads, Refusal, SubmitError, Token};
 use drover_rt::control::Dial;
 use drover_verbs::{Provider, Wc, WcStatus};
 use operation::State;
@@ -209,7 +209,7 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
         while let Some(at) = self.ops.take_ready() {
             // Not if a sweep has begun it meanwhile.
             if self.ops.is_waiting(at) {
-                self.begin(at);
+                self.begin(at, sink);
             }
         }
     }
@@ -222,7 +222,7 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
         for at in 0..self.ops.len() {
             match self.ops.state(at) {
                 State::Free | State::Sending => continue,
-                State::Waiting => self.begin_in_sweep(at),
+                State::Waiting => self.begin_in_sweep(at, sink),
                 State::Asking { is_long } => self.reader.ask(&mut self.ops, at, is_long),
                 State::WaitBuffer(wait) => self.reader.read_long(&mut self.ops, at, wait),
                 State::Backoff { until } if now >= until => self.reader.again(&mut self.ops, at),
@@ -237,17 +237,20 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
 
     /// A copy of its own, so that the usual way has the other one in line.
     #[inline(never)]
-    fn begin_in_sweep(&mut self, at: usize) {
-        self.begin(at);
+    fn begin_in_sweep(&mut self, at: usize, sink: Sink<'_>) {
+        self.begin(at, sink);
     }
 
     #[inline(always)]
-    fn begin(&mut self, at: usize) {
+    fn begin(&mut self, at: usize, sink: Sink<'_>) {
         if !self.ops.may_begin(at) {
             return;
         }
         if !self.ops.is_update(at) {
             return self.reader.begin(&mut self.ops, at);
+        }
+        if self.ops.is_too_large(at) {
+            return self.ops.finish(at, Outcome::Refused(Refusal::TooLarge), sink);
         }
         if let Some(sent) = self.ops.send_update(at) {
             self.reader.sent(&mut self.ops, at, sent);

@@ -319,6 +319,15 @@ impl<P: Provider, R: Reader<P>> Operations<P, R> {
         self.session(at).is_some()
     }
 
+    /// Whether the item of the PUT in place `at` is longer than its shard takes. One that was submitted before there was any
+    /// session could not be refused then.
+    pub(super) fn is_too_large(&mut self, at: usize) -> bool {
+        let place = &self.list[at];
+        let item_bytes = R::item_bytes(place.key.len(), place.value.len());
+        self.session(at)
+            .is_some_and(|session| item_bytes > session.basis().agreed.item_bytes_max)
+    }
+
     /// The next of the operations that wait for nothing but to begin.
     #[inline]
     pub(super) fn take_ready(&mut self) -> Option<usize> {

@@ -27,16 +27,16 @@ pub struct Agreed {
     pub message_bytes: usize,
     /// It is of no more use: what it has under way will never end.
     pub broken: bool,
-    /// The server's clock said this then.
+    /// The server's clock said this, then or later.
     clock: (u32, Ns),
 }
 
 impl Agreed {
-    /// From what the server said at `now`.
+    /// From what the server said, at `since` or later.
     ///
     /// # Errors
     /// No message would have space for a request.
-    pub fn new(terms: &ServerParams, now: Ns) -> Result<Agreed, SetupError> {
+    pub fn new(terms: &ServerParams, since: Ns) -> Result<Agreed, SetupError> {
         if terms.message_bytes as usize <= REQUEST_HEADER_BYTES {
             return Err(SetupError::Unusable { what: "geometry" });
         }
@@ -46,13 +46,15 @@ impl Agreed {
             item_bytes_max: terms.item_bytes_max as usize,
             message_bytes: terms.message_bytes as usize,
             broken: false,
-            clock: (terms.now_s, now),
+            clock: (terms.now_s, since),
         })
     }
 
-    /// Seconds of the server's clock, a second early or late at most.
+    /// Seconds of the server's clock, or more, by as long as the handshake took and a second at most. Never fewer, as long as
+    /// both clocks run at one rate: what has not expired by this has not expired, and about anything else the server
+    /// is asked. Readers with late clocks would find what others were told is gone.
     pub fn now_s(&self, now: Ns) -> u32 {
-        self.clock.0 + now.since(self.clock.1).as_s() as u32
+        self.clock.0 + 1 + now.since(self.clock.1).as_s() as u32
     }
 
     /// Whether a value of `bytes` fits a request beside a key.
@@ -176,11 +178,17 @@ pub trait Session<P: Provider>: Sized {
     /// What this client wants.
     fn wishes(ctx: &P::Context) -> Self::ClientParams;
 
-    /// Our side of what the server offers, connected, for operations in `slots` places.
+    /// Our side of what the server offers, connected, for operations in `slots` places. What the server says of its clock, it
+    /// said at `since` or later.
     ///
     /// # Errors
     /// Why it cannot be.
-    fn new(ctx: &Rc<P::Context>, slots: usize, welcome: &Self::Welcome, now: Ns) -> Result<Self, SetupError>;
+    fn new(
+        ctx: &Rc<P::Context>,
+        slots: usize,
+        welcome: &Self::Welcome,
+        since: Ns,
+    ) -> Result<Self, SetupError>;
 
     /// What the server is told of it.
     ///
