@@ -2,8 +2,8 @@
 //! instruments. `drover sim` is the command for people.
 //!
 //! ```text
-//! campaign [SYSTEM]                            the names of all scenarios of a system, HERD's unless it is named
-//! campaign [SYSTEM] SCENARIO FIRST_SEED SEEDS  runs them; what is found is printed, and is no failure here
+//! campaign SYSTEM                              the names of all scenarios of a system, HERD's unless it is named
+//! campaign SYSTEM SCENARIO FIRST_SEED SEEDS  runs them; what is found is printed, and is no failure here
 //! ```
 #![forbid(unsafe_code)]
 
@@ -45,7 +45,7 @@ impl SubjectJob for Campaign {
                 ExitCode::SUCCESS
             }
             _ => {
-                eprintln!("usage: campaign [SYSTEM] [SCENARIO FIRST_SEED SEEDS]");
+                eprintln!("usage: campaign SYSTEM [SCENARIO FIRST_SEED SEEDS]");
                 ExitCode::from(2)
             }
         }

@@ -69,12 +69,16 @@ struct Pair<H: ShardLogic<Shm>, R: Reader<Shm>> {
     keys: Vec<[u8; 16]>,
 }
 
+/// Makes a client of the shards behind the dials.
+type OpenClient<R> =
+    fn(Rc<<Shm as Provider>::Context>, Vec<Dial>, ClientOptions<<R as Reader<Shm>>::Miss>) -> Client<Shm, R>;
+
 impl<H: ShardLogic<Shm>, R: Reader<Shm>> Pair<H, R> {
     /// `client` is the constructor, which also says what system this is.
     fn connect(
         device: &ShmDevice,
         server: Result<Server<Shm, H>, StartError>,
-        client: fn(Rc<<Shm as Provider>::Context>, Vec<Dial>, ClientOptions<R::Miss>) -> Client<Shm, R>,
+        client: OpenClient<R>,
     ) -> Pair<H, R> {
         let ctx = Rc::new(device.context().expect("a context"));
         let listener = LocalListener::new();

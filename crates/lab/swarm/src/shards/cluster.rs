@@ -63,10 +63,13 @@ impl<S: Shard<Fabric>> Actor<VirtualCpu> for OpenShard<S> {
     }
 }
 
+/// A shard that runs on its core and is looked at from outside.
+type SharedShard<S> = Rc<RefCell<<S as ShardedSystem>::Shard<Fabric>>>;
+
 /// Everybody. Handles go before the world.
 pub struct Cluster<S: ShardedSystem> {
     /// Those that are up.
-    shards: Vec<Option<Rc<RefCell<S::Shard<Fabric>>>>>,
+    shards: Vec<Option<SharedShard<S>>>,
     seated: Vec<Seated<S::Client<Fabric>>>,
     record: Rc<RefCell<Record>>,
     devices: Vec<FaultyDevice<Sim>>,
@@ -96,7 +99,7 @@ impl<S: ShardedSystem> Cluster<S> {
             seated: Vec::new(),
             record: Rc::default(),
             devices: Vec::new(),
-            doors: vec![Door::default(); 0],
+            doors: Vec::new(),
             down: BTreeSet::new(),
             is_service_down: false,
             generation: 1,
