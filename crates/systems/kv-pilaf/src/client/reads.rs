@@ -102,7 +102,11 @@ impl Reader {
         };
         let lookup = place.own.lookup();
         session.record(at, lookup.record().len as usize, place.large, &mut self.scratch);
-        let now_s = session.basis.agreed.now_s(now);
+        let now_s = match told {
+            // The server has just said that it is alive.
+            true => 0,
+            false => session.basis.agreed.now_s(now),
+        };
         let step = match lookup.read(&self.scratch, &place.key, now_s, &session.shape) {
             // The server said where it is, and it has changed since: what counts is what the server says now.
             Step::Retry | Step::Entry(_) if told => Step::Ask,
