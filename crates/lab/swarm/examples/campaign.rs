@@ -3,14 +3,16 @@
 //!
 //! ```text
 //! campaign SYSTEM                              the names of all scenarios of a system, HERD's unless it is named
-//! campaign SYSTEM SCENARIO FIRST_SEED SEEDS  runs them; what is found is printed, and is no failure here
+//! campaign SYSTEM SCENARIO FIRST_SEED SEEDS [MISTAKE]
+//!                                              runs them, with a mistake if one is named; what is found is printed, and is
+//!                                              no failure here
 //! ```
 #![forbid(unsafe_code)]
 
 use drover_swarm::campaign::search;
 use drover_swarm::case::Case;
 use drover_swarm::scenario::Scenario;
-use drover_swarm::subject::{self, Subject, SubjectJob};
+use drover_swarm::subject::{self, Planted, Subject, SubjectJob};
 use drover_systems::System;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicU64;
@@ -37,7 +39,10 @@ impl SubjectJob for Campaign {
         let numbers: Vec<u64> = numbers.collect();
         let scenario = self.arguments.first().and_then(|name| S::scenario(name));
         match (scenario, &numbers[..]) {
-            (Some(scenario), &[first, seeds]) => play::<S>(scenario, first, seeds),
+            (Some(scenario), &[first, seeds]) => {
+                let planted = self.arguments.get(3).and_then(|name| S::planted(name));
+                play::<S>(scenario, first, seeds, planted)
+            }
             (None, []) if self.arguments.is_empty() => {
                 S::SCENARIOS
                     .iter()
@@ -45,16 +50,24 @@ impl SubjectJob for Campaign {
                 ExitCode::SUCCESS
             }
             _ => {
-                eprintln!("usage: campaign SYSTEM [SCENARIO FIRST_SEED SEEDS]");
+                eprintln!("usage: campaign SYSTEM [SCENARIO FIRST_SEED SEEDS [MISTAKE]]");
                 ExitCode::from(2)
             }
         }
     }
 }
 
-fn play<S: Subject>(scenario: &'static Scenario<S::Trouble>, first: u64, seeds: u64) -> ExitCode {
+fn play<S: Subject>(
+    scenario: &'static Scenario<S::Trouble>,
+    first: u64,
+    seeds: u64,
+    planted: Option<&'static Planted<S::Mistake>>,
+) -> ExitCode {
     let cases: Vec<Case<S>> = (first..first + seeds)
-        .map(|seed| Case::new(scenario, seed))
+        .map(|seed| Case {
+            planted,
+            ..Case::new(scenario, seed)
+        })
         .collect();
     if let [case] = &cases[..] {
         println!("{}: {:?}", case.arguments(), case.kinds);

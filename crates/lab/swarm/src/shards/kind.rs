@@ -132,7 +132,7 @@ impl Kind {
         match self {
             Kind::Packets => options.loss = rate(dice),
             Kind::Breaks => options.messages.rc_break = dice.log_uniform(1e-4, 3e-2),
-            Kind::Tearing => options.tear_max = Some(time(dice, Ns(20), Ns::from_us(1))),
+            Kind::Tearing => options.tear_max = Some(time(dice, Ns(20), Ns::from_us(2))),
             Kind::Service => {
                 machines.service_crashes = between(dice, 1, 3) as u32;
                 machines.down_max = time(dice, Ns::from_us(100), Ns::from_ms(50));
@@ -239,7 +239,8 @@ fn small_tables(options: &mut Options, dice: &Stream) {
     load.delete_percent = pick(dice, &[10, 20, 30]);
     load.skew = 1.0;
     load.ops = between(dice, 300, 800) as usize;
-    load.pause_percent = 5;
+    load.in_flight = between(dice, 4, 16) as usize;
+    load.pause_percent = pick(dice, &[0, 5]);
 }
 
 /// What does not go together gives way.

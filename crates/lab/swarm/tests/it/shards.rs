@@ -88,6 +88,12 @@ fn a_value_too_long_is_refused_though_it_was_submitted_before_the_session() {
     find_nothing::<Farm>("large", [53]);
 }
 
+/// A reader with an early clock asked the server about a long value, was told where it is, took it for expired again, and so on.
+#[test]
+fn what_the_server_says_is_alive_is_taken() {
+    find_nothing::<Pilaf>("default", [279660024, 279659981]);
+}
+
 /// Readers took the time of the handshake for the server's, rounded down: they found items of which others had been told that
 /// they had expired.
 #[test]

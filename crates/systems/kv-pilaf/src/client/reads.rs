@@ -101,7 +101,11 @@ impl Reader {
         let lookup = get.own.lookup();
         let len = lookup.record().len as usize;
         get.session.record(at, len, large, &mut self.scratch);
-        let now_s = get.session.basis.agreed.now_s(now);
+        let now_s = match told {
+            // The server has just said that it is alive.
+            true => 0,
+            false => get.session.basis.agreed.now_s(now),
+        };
         let step = match lookup.read(&self.scratch, get.key, now_s, &get.session.shape) {
             // The server said where it is, and it has changed since: what counts is what the server says now.
             Step::Retry | Step::Entry(_) if told => Step::Ask,
