@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! campaign SYSTEM                              the names of all scenarios of a system, HERD's unless it is named
-//! campaign SYSTEM SCENARIO FIRST_SEED SEEDS [MISTAKE]
+//! campaign SYSTEM SCENARIO FIRST_SEED SEEDS MISTAKE
 //!                                              runs them, with a mistake if one is named; what is found is printed, and is
 //!                                              no failure here
 //! ```
