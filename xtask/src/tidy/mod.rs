@@ -57,6 +57,7 @@ const RULES: &[(&str, Rule)] = &[
     ("machine paths", words::machine_paths),
     ("unfinished work", words::unfinished),
     ("registry hosts", words::registry_hosts),
+    ("plain English", words::phrases),
     ("unsafe in its place", unsafety::in_its_place),
     ("unsafe explained", unsafety::explained),
     ("unsafe forbidden elsewhere", unsafety::forbidden_elsewhere),

@@ -110,6 +110,16 @@ mod tests {
     }
 
     #[test]
+    fn phrases_are_caught_in_prose_and_not_in_the_changelog() {
+        for (phrase, _) in PHRASES {
+            let text = format!("fine\n{phrase}\n");
+            let found = phrases(&tree(&[("a.rs", &text), ("CHANGELOG.md", &text)]));
+            assert_eq!(found.len(), 1, "{phrase}");
+            assert_eq!((found[0].path.as_str(), found[0].line), ("a.rs", 2));
+        }
+    }
+
+    #[test]
     fn unfinished_work_is_caught() {
         for word in UNFINISHED {
             assert_eq!(

@@ -146,7 +146,7 @@ fn tls_with_certificates_that_are_read_again() {
 fn sockets_of_a_service_manager() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let addr = listener.local_addr().expect("its number");
-    // Whoever comes before the server waits.
+    // A client that comes before the server waits.
     let mut early = TcpStream::connect(addr).expect("it listens");
     early.set_read_timeout(Some(WATCHDOG)).expect("a socket");
     early.write_all(b"version\r\n").expect("space");

@@ -12,7 +12,7 @@ use drover_verbs::Provider;
 /// How often the doorkeeper looks up.
 const LOOK_EVERY: Ns = Ns::from_us(20);
 
-/// The server's acceptor as an actor: lets in whoever knocks.
+/// The server's acceptor as an actor: accepts the clients that connect.
 pub struct Doorkeeper<P: Provider> {
     acceptor: Acceptor<P>,
     listener: LocalListener,

@@ -15,7 +15,7 @@ pub trait Service {
     /// One client.
     type Client: KvClient<Sim> + 'static;
 
-    /// Opens the server; clients knock at these listeners. With every key of the load in it, if it says that it is filled.
+    /// Opens the server; clients connect to these listeners. With every key of the load in it, if it says that it is filled.
     ///
     /// # Panics
     /// If it cannot be opened.

@@ -68,7 +68,7 @@ impl<S: OneSided> Service for S {
     }
 }
 
-/// A server that lets in whoever knocks at its listener.
+/// A server that accepts the clients that connect to its listener.
 struct Open<H: ShardLogic<Sim>> {
     server: Server<Sim, H>,
     listener: LocalListener,

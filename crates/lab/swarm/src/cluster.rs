@@ -22,11 +22,11 @@ use std::sync::{Arc, Mutex};
 /// The machine of the server; clients are on the others.
 pub const SERVER: usize = 0;
 
-/// Where clients knock.
+/// Where clients connect.
 #[derive(Default)]
 struct Door {
     open: bool,
-    knocking: Vec<ControlStream>,
+    waiting: Vec<ControlStream>,
 }
 
 type SharedDoor = Arc<Mutex<Door>>;
@@ -45,7 +45,7 @@ impl Actor<VirtualCpu> for Doorkeeper {
             .door
             .lock()
             .expect("nobody panics with it")
-            .knocking
+            .waiting
             .drain(..)
         {
             acceptor.adopt(stream);
@@ -160,7 +160,7 @@ impl Cluster {
                 return Err(DialError::Refused { addr });
             }
             let (ours, theirs) = ControlStream::pair();
-            door.knocking.push(theirs);
+            door.waiting.push(theirs);
             Ok(ours)
         })
     }
@@ -199,7 +199,7 @@ impl Cluster {
         if machine == SERVER {
             let mut door = self.door();
             door.open = false;
-            door.knocking.clear();
+            door.waiting.clear();
             drop(door);
             self.served = None;
             self.leaving = false;
@@ -237,7 +237,7 @@ impl Cluster {
         self.faulty_actor(seated.machine, ops);
     }
 
-    /// The server, if it is up, says goodbye to everybody. Whoever knocks from now on is told so.
+    /// The server, if it is up, says goodbye to everybody. Clients that connect from now on are refused.
     pub fn shut_down(&mut self) {
         if let Some(served) = &self.served {
             let mut acceptor = served.acceptor.borrow_mut();
@@ -255,8 +255,8 @@ impl Cluster {
         }
     }
 
-    /// Somebody who is no client knocks, if the door is open.
-    pub fn knock(&mut self, index: usize) {
+    /// A peer that is no client connects, if the server listens.
+    pub fn connect_non_client(&mut self, index: usize) {
         let Ok(stream) = self.dial().attempt() else {
             return;
         };

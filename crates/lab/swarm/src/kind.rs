@@ -10,7 +10,7 @@
 //! lose single packets, which reliable connections send again. Bytes are never changed or invented.
 //!
 //! *Machines* crash between two steps of their cores: what has left their card arrives, everything else and their memory
-//! is lost, control channels end, and whoever dials meanwhile is refused. Later they are there again: a server with
+//! is lost, control channels end, and clients that dial meanwhile are refused. Later they are there again: a server with
 //! empty partitions, another epoch and another secret; clients that know nothing. A *worker* may begin again alone, as
 //! after a panic, with its clients and without its items. A client's operations that were under way when it crashed may
 //! or may not happen.

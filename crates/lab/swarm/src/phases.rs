@@ -92,7 +92,7 @@ pub fn ready(cluster: &impl CalmCluster, longest: Ns, found: &mut Vec<Violation>
     true
 }
 
-/// Everybody fills all windows and reads every key: whoever is stuck shows.
+/// All clients fill all windows and read every key: one that is stuck shows.
 pub fn probe(cluster: &impl CalmCluster, window: usize, load: &Load, found: &mut Vec<Violation>) {
     let before = cluster.record().borrow().entries.len();
     for seated in cluster.seated() {

@@ -313,7 +313,7 @@ fn afflict(cluster: &mut Cluster, trouble: Trouble) {
         Trouble::Goodbye { index } => cluster.goodbye(index),
         Trouble::Shutdown => cluster.shut_down(),
         Trouble::Successor => cluster.succeed(),
-        Trouble::NonClient { index } => cluster.knock(index),
+        Trouble::NonClient { index } => cluster.connect_non_client(index),
         Trouble::Machine { machine, kind } => match kind {
             FaultKind::Crash => cluster.crash(machine),
             FaultKind::Restart => cluster.restart(machine),

@@ -2,7 +2,7 @@
 //! callgrind with `--toggle-collect='worker_instructions::serve'`, which counts the worker and leaves out the client beside it.
 //!
 //! Shared memory, one process, window 16, 16-byte keys, 32-byte values, 10,000 keys. `paper-`: the paper's format, served
-//! by the paper's pipeline (drained, lest polls in vain be counted) instead of in batches.
+//! by the paper's pipeline (drained, so that empty polls are not counted) instead of in batches.
 
 use drover_base::{Actor, Cpu, KeyHash, Ns, Progress};
 use drover_kv_herd::control::{Format, FrontEnd, Hello, Message, PROTOCOL_VERSION};

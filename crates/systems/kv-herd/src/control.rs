@@ -205,7 +205,7 @@ pub enum Message {
     Welcome(Box<Welcome>),
     /// Server: one per partition, in order, front end Datagrams only.
     Partition {
-        /// Which.
+        /// Name of the field.
         index: u16,
         /// The worker's UD queue pair, exported for this client alone.
         ud: Export,
@@ -217,7 +217,7 @@ pub enum Message {
     },
     /// Client: one per partition, in order.
     Replies {
-        /// Which.
+        /// Name of the field.
         partition: u16,
         /// The client's UD queue pair for replies of this partition, exported for that worker alone.
         ud: Export,

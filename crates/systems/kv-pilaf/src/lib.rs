@@ -21,7 +21,7 @@
 //! their own; a client that lists them in another order is refused.
 //!
 //! **Growth.** At a load of 0.75 the table doubles while it is served: the next one is written and filled slice by slice beside it,
-//! clients are told, the old one is poisoned, so that whoever still reads it finds nothing whole and goes over, and its memory is
+//! clients are told, the old one is poisoned, so that a client that still reads it finds nothing whole and goes over, and its memory is
 //! given up when all have said so or their lease is over. Who slept longer finds its READ refused, connects anew and tries again.
 //! The records' memory does not grow: it is registered at the start, and when it is full, so is the store, and a cache evicts.
 //!

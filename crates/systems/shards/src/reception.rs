@@ -55,7 +55,7 @@ impl Answers {
                 sender: sender.clone(),
                 bell: bell.cloned(),
             };
-            // A shard that is gone or drowns in mail does not answer: whoever asks gives up.
+            // A shard that is gone or whose queue is full does not answer: the caller gives up.
             let _ = door.mailer.send(Mail::StatsQuery(answer));
         }
         Answers {
@@ -97,7 +97,7 @@ pub(super) struct Reply {
 impl Reply {
     /// Answers.
     pub(super) fn reply(self, counters: Vec<u64>) {
-        // Whoever asked may have stopped waiting.
+        // The caller may have stopped waiting.
         let _ = self.sender.send((self.index, counters));
         if let Some(bell) = self.bell {
             bell.wake();
@@ -169,7 +169,7 @@ impl ControlHandler for Reception {
         };
         if !known {
             let text = format!(
-                "this is a service of {}: whoever comes says which of its {} shards it wants",
+                "this is a service of {}: a client must say which of its {} shards it wants",
                 self.facts.name,
                 self.doors.len()
             );

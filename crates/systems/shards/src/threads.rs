@@ -220,7 +220,7 @@ impl Drop for LastWords {
         let mut why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
         why.get_or_insert(format!("{} has ended", self.who));
         drop(why);
-        // Whoever reads it may have gone.
+        // The reader may have gone.
         let _ = (&*self.end).write(&[0]);
     }
 }

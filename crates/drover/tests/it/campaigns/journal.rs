@@ -1,5 +1,5 @@
 //! What a client process tells its parent: every call before it is made, every answer when it is there.
-//! Whoever is killed is known up to its last word.
+//! The last record of a killed process is known.
 
 use std::io::{Read, Result, Write};
 use std::time::Duration;

@@ -11,7 +11,7 @@ const PATIENCE: Ns = Ns::from_s(30);
 pub struct Native(Client);
 
 impl Native {
-    /// Whoever asks longer than `deadline` without a server is told that there is none.
+    /// An operation that finds no server within `deadline` fails.
     pub fn connect(addr: &str, deadline: Ns) -> Native {
         let options = Options {
             connect_timeout: PATIENCE,

@@ -43,7 +43,7 @@ pub struct Request {
     pub from: u64,
 }
 
-/// Whoever can be asked.
+/// A client of either kind.
 pub trait Voice {
     /// Whether it knows `cas` and `incr`.
     fn is_memcached(&self) -> bool;

@@ -1,4 +1,4 @@
-//! Figures on simulated machines: they stay as near to what was published as they once came, whoever runs them.
+//! Figures on simulated machines: they stay as near to what was published as they once came on every machine.
 
 use drover_figures::catalogue;
 use drover_figures::figure::Figure;

@@ -9,7 +9,7 @@ use drover_verbs_shm::{Shm, ShmContext, ShmDevice};
 #[global_allocator]
 static ALLOC: CountingAlloc = CountingAlloc::new();
 
-/// Both ends by turns, `count` times. Whether the measurement is still going on.
+/// Both ends alternately, `count` times. Whether the measurement is still going on.
 fn turns(
     (client, outcome): &mut (Client<Shm>, Outcome),
     server: &mut Server<Shm>,

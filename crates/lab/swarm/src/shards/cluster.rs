@@ -22,7 +22,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where clients of a shard knock, if it is up.
+/// Where clients of a shard connect, if it is up.
 #[derive(Clone, Default)]
 struct Door {
     /// Relaxed: whatever belongs to a cluster stays on its thread.
@@ -47,7 +47,7 @@ impl Door {
     }
 }
 
-/// A shard that lets in whoever knocks.
+/// A shard that accepts the clients that connect.
 struct OpenShard<S> {
     shard: Rc<RefCell<S>>,
     listener: LocalListener,

@@ -10,7 +10,7 @@ use drover_rt::control::{Dial, LocalListener};
 use drover_sim::VirtualCpu;
 use drover_verbs::{Context, Provider};
 
-/// A shard that lets in whoever knocks.
+/// A shard that accepts the clients that connect.
 struct Open<S: ShardSystem, P: Provider> {
     server: ShardServer<S, P>,
     listener: LocalListener,

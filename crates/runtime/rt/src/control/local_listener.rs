@@ -20,21 +20,21 @@ impl LocalListener {
     /// never.
     pub fn connect(&self) -> ControlStream {
         let (ours, theirs) = ControlStream::pair();
-        self.knocking().push_back(theirs);
+        self.waiting().push_back(theirs);
         ours
     }
 
     /// Takes the server's end of the oldest waiting connection.
     pub fn accept(&self) -> Option<ControlStream> {
-        self.knocking().pop_front()
+        self.waiting().pop_front()
     }
 
     /// Drops all waiting connections: their clients find the peer gone.
     pub fn clear(&self) {
-        self.knocking().clear();
+        self.waiting().clear();
     }
 
-    fn knocking(&self) -> MutexGuard<'_, VecDeque<ControlStream>> {
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<ControlStream>> {
         // The queue is consistent whenever the lock is released, even by a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -47,10 +47,10 @@ mod tests {
     use drover_base::Ns;
 
     #[test]
-    fn who_knocked_first_is_let_in_first() {
+    fn clients_are_accepted_in_the_order_of_connecting() {
         let listener = LocalListener::new();
         let (mut first, _second) = (listener.connect(), listener.clone().connect());
-        let mut server_end = listener.accept().expect("two knocked");
+        let mut server_end = listener.accept().expect("two have connected");
         first
             .send(kind::APPLICATION, b"hello", &[])
             .expect("space for a frame");
@@ -65,9 +65,9 @@ mod tests {
     #[test]
     fn who_is_sent_away_finds_the_peer_gone() {
         let listener = LocalListener::new();
-        let mut knocking = listener.connect();
+        let mut client = listener.connect();
         listener.clear();
         assert!(listener.accept().is_none());
-        assert!(knocking.recv(Ns::ZERO).is_err(), "the other end is gone");
+        assert!(client.recv(Ns::ZERO).is_err(), "the other end is gone");
     }
 }

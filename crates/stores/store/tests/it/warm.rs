@@ -130,7 +130,7 @@ fn what_is_left_comes_back_and_goes_on_over_generations() {
             assert!(!left[0].is_empty() && !left[1].is_empty());
             let (warm, doubt) = open(&folder.file(), &small(mode), 2, NOW + 100 * generation);
             assert_eq!((doubt, warm.seed(), warm.start_unix_s()), (None, SEED, NOW));
-            assert!(!folder.meta().exists(), "whoever crashes now starts cold");
+            assert!(!folder.meta().exists(), "a crash from now on means a cold start");
             left = [0, 1].map(|index| {
                 let (mut partition, doubt) = warm.partition::<Exclusive>(index).expect("memory");
                 assert_eq!(doubt, None);

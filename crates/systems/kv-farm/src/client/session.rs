@@ -151,7 +151,7 @@ impl<P: Provider> drover_one_sided::Session<P> for Session<P> {
         Ok(session)
     }
 
-    /// Our end: whoever WRITEs to the mailbox wakes this core, where that is possible.
+    /// Our end: a WRITE to the mailbox wakes this core, where that is possible.
     fn attach(&self) -> Result<Attach, SetupError> {
         let watch = Watch {
             range: 0..self.mailbox.region().len(),

@@ -110,7 +110,7 @@ impl<P: Provider> Connection<P> {
         })
     }
 
-    /// Ring and queue pair, for the client. Whoever WRITES to the ring wakes this core, where that is possible.
+    /// Ring and queue pair, for the client. A WRITE to the ring wakes this core, where that is possible.
     pub(super) fn exports(&self, ctx: &P::Context) -> Result<(Export, Export), PeerError> {
         let watch = Watch {
             range: 0..self.options.ring_bytes,

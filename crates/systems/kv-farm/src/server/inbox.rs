@@ -34,7 +34,7 @@ impl Inbox {
     pub(super) fn peek(&mut self, now: Ns, payload: &mut Vec<u8>) -> Result<bool, BadRecord> {
         loop {
             let at = self.receiver.offset();
-            // Acquire: pairs with whoever made the first word visible; what is behind is judged by trailer and sum.
+            // Acquire: pairs with the store that made the first word visible; trailer and sum check the rest.
             let word = self.ring.load_u64(at, Ordering::Acquire);
             match self.receiver.next(word)? {
                 Next::Nothing => return Ok(false),

@@ -80,7 +80,7 @@ pub enum SetupError {
     /// The server's numbers do not fit together, or not this fabric.
     #[error("unusable answer of the server: {what}")]
     Unusable {
-        /// Which.
+        /// Part of the answer that is unusable.
         what: &'static str,
     },
     /// No answer in time.

@@ -349,7 +349,7 @@ pub(super) fn answered<'w>(
 mod tests {
     use super::*;
 
-    /// Requests in a row without a completion, at most, when lists of these lengths are posted by turns.
+    /// Requests in a row without a completion, at most, when lists of these lengths are posted alternately.
     fn longest_silence(depth: usize, lengths: &[usize]) -> usize {
         let mut signals = Signals::new(depth);
         let (mut silence, mut longest) = (0, 0);

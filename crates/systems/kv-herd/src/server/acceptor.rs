@@ -357,7 +357,7 @@ impl<P: Provider> Acceptor<P> {
             }
         }
         for asker in self.stats_for.drain(..) {
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             let _ = asker.send(self.stats.clone());
         }
     }
@@ -373,7 +373,7 @@ impl<P: Provider> Acceptor<P> {
                     self.stats_for.push(asker);
                     self.ask_stats();
                 }
-                // Whoever asked may have stopped waiting.
+                // The caller may have stopped waiting.
                 Ask::Silent(asker) => drop(asker.send(self.stats_missing.clone())),
                 Ask::Stop => self.stop(),
             }

@@ -1,4 +1,4 @@
-//! [`CoActor`]: whoever shares a worker's core and items, such as the sockets of another protocol.
+//! [`CoActor`]: an actor that shares a worker's core and items, such as the sockets of another protocol.
 //!
 //! Each round steps the worker, then its co-actor. Neither starves the other: a step of either is one batch. While the
 //! worker is busy and the co-actor has nothing, the co-actor is asked less and less often, down to once in

@@ -27,7 +27,7 @@ pub enum StartError {
     /// An option that cannot be.
     #[error("{what}: {why}")]
     Options {
-        /// Which.
+        /// Name of what is missing or wrong.
         what: &'static str,
         /// What is wrong with it.
         why: &'static str,
@@ -64,7 +64,7 @@ pub enum StartError {
     /// A thread could not be started, or died before it said hello.
     #[error("starting thread {name}: {reason}")]
     Thread {
-        /// Which.
+        /// Name of what is missing or wrong.
         name: String,
         /// What happened.
         reason: String,

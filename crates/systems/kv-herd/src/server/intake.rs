@@ -180,7 +180,7 @@ impl Request {
         place: MaskedRef<'_>,
         found: Found<'_>,
     ) -> bool {
-        // Acquire: pairs with the Release of the commit word by whoever wrote the slot; what was written
+        // Acquire: pairs with the Release of the commit word by the client that wrote the slot; what was written
         // before it is visible to the loads after this.
         fence(Ordering::Acquire);
         // Two branches and not one with two outcomes: then each knows what it has.

@@ -121,7 +121,7 @@ impl<P: Provider> Server<P> {
         self.ended.as_fd()
     }
 
-    /// The same in pieces, for whoever wants to step them by hand: everything in one thread.
+    /// The same in pieces, which the caller steps by hand in one thread.
     pub fn in_pieces(
         device: &P::Device,
         options: &ServerOptions,

@@ -1,4 +1,4 @@
-//! Whoever shares a worker's core: it is woken for its descriptor, has its turn beside busy native clients, sees the same
+//! An actor that shares a worker's core: it is woken for its descriptor, has its turn beside busy native clients, sees the same
 //! items, and outlives a panic, which costs the items.
 
 use drover_base::{HashSeed, Ns, Progress};

@@ -1,4 +1,4 @@
-//! A panic of the control thread, which is a bug of ours, ends the server and is told to whoever waits for it. The
+//! A panic of the control thread, which is a bug of ours, ends the server and is reported to the thread that waits for it. The
 //! bug is planted from outside: a log that panics. It is the log of the whole process, hence a process of its own.
 
 use drover_kv_herd::server::{ServeError, Server, ServerOptions};

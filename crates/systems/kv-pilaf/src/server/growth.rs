@@ -6,7 +6,7 @@
 //! ```
 //! Where readers learn of the new table: a line that they could READ would have to hold a key of memory, and over shared
 //! memory a descriptor, which only a control channel carries. So the channel it is, and the line that sends a reader
-//! there is the poisoned entry itself: whoever finds one that is not whole looks at its channel at once.
+//! there is the poisoned entry itself: a client that finds one that is not whole looks at its channel at once.
 //!
 //! *(Pilaf's released code disconnects all clients and builds the table anew: read in public code. All of this: our choice.)*
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Buffers that operations borrow, by number; who finds none waits, and is next in the order of asking. Without that order, whoever
+/// Buffers that operations borrow, by number; callers that find none are served first come, first served. Without that order, a caller that
 /// happens to look first takes what is given back, and others wait until their time is over.
 #[derive(Debug)]
 pub(super) struct FairBuffers {

@@ -11,7 +11,7 @@ use std::rc::Rc;
 /// Which shard a server is, and what [`Server`](super::Server) itself is told.
 #[derive(Clone, Copy, Debug)]
 pub struct Membership {
-    /// Which.
+    /// Index of this shard.
     pub shard: u16,
     /// Of how many.
     pub shard_count: u16,

@@ -214,7 +214,7 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
         Ok(welcome)
     }
 
-    /// Tells whoever has not heard the news.
+    /// Sends the notification to clients that have not had it.
     fn tell_all(&mut self) {
         for peer in self.peers.iter_mut().filter(|peer| !peer.is_gone()) {
             let Some(conn) = &mut peer.conn else { continue };

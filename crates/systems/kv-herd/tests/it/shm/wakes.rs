@@ -35,7 +35,7 @@ impl Asking {
         );
     }
 
-    /// One GET, sent; the client looks for its reply for a while, in vain.
+    /// One GET, sent; the client polls for its reply for a while, without result.
     fn ask(&mut self) {
         self.0.ctx.cpu().refresh();
         let submitted = self.0.client.submit(self.0.ctx.cpu(), &Op::Get { key: b"k" }, 0);

@@ -62,7 +62,7 @@ fn lengths_and_offsets_that_lie_are_refused() {
     assert_eq!(ask(&request(RequestKind::Get, b"key", 0, 0)), Status::Location);
 }
 
-/// Pilaf's released code stores the checksum and the lengths that a client sends: whoever READs that key afterwards spins
+/// Pilaf's released code stores the checksum and the lengths that a client sends: a client that READs that key afterwards spins
 /// for ever. Here nothing that a client says can be stored: there are no checksums in messages, and lengths must agree.
 #[test]
 fn pilaf_a_put_cannot_poison_the_readers_of_its_key() {
@@ -141,7 +141,7 @@ fn noise_on_the_control_channel_ends_that_channel_and_no_other() {
         while receive(&mut cluster, &mut control).is_some() {}
         good.check(&mut cluster, 0..3);
     }
-    assert_eq!(cluster.server.client_count(), 1, "whoever hung up is forgotten");
+    assert_eq!(cluster.server.client_count(), 1, "a client that hung up is forgotten");
     assert_eq!(good.client.stats().lost, 0);
 }
 
