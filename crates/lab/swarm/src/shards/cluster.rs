@@ -63,10 +63,13 @@ impl<S: Shard<Fabric>> Actor<VirtualCpu> for OpenShard<S> {
     }
 }
 
+/// A shard of which its core has a handle, too.
+type SharedShard<S> = Rc<RefCell<<S as ShardedSystem>::Shard<Fabric>>>;
+
 /// Everybody. Handles go before the world.
 pub struct Cluster<S: ShardedSystem> {
     /// Those that are up.
-    shards: Vec<Option<Rc<RefCell<S::Shard<Fabric>>>>>,
+    shards: Vec<Option<SharedShard<S>>>,
     seated: Vec<Seated<S::Client<Fabric>>>,
     record: Rc<RefCell<Record>>,
     devices: Vec<FaultyDevice<Sim>>,
@@ -96,7 +99,7 @@ impl<S: ShardedSystem> Cluster<S> {
             seated: Vec::new(),
             record: Rc::default(),
             devices: Vec::new(),
-            doors: vec![Door::default(); 0],
+            doors: (0..shard_count).map(|_| Door::default()).collect(),
             down: BTreeSet::new(),
             is_service_down: false,
             generation: 1,
@@ -106,7 +109,6 @@ impl<S: ShardedSystem> Cluster<S> {
             owed: vec![Vec::new(); machines],
             world,
         };
-        cluster.doors.resize_with(shard_count, Door::default);
         (0..first_client).for_each(|machine| cluster.serve(machine));
         for client in 0..options.clients {
             cluster.seat(first_client + client % options.client_machines, options.load.ops);
