@@ -2,10 +2,10 @@
 //! instruments. `drover sim` is the command for people.
 //!
 //! ```text
-//! campaign SYSTEM                              the names of all scenarios of a system, HERD's unless it is named
-//! campaign SYSTEM SCENARIO FIRST_SEED SEEDS MISTAKE
-//!                                              runs them, with a mistake if one is named; what is found is printed, and is
-//!                                              no failure here
+//! campaign                                       the names of all scenarios
+//! campaign SCENARIO FIRST_SEED SEEDS (MISTAKE)   runs them, with a mistake if one is named; what is found is printed, and
+//!                                                is no failure here
+//! campaign SYSTEM ...                            the same of another system than HERD
 //! ```
 #![forbid(unsafe_code)]
 
@@ -50,7 +50,7 @@ impl SubjectJob for Campaign {
                 ExitCode::SUCCESS
             }
             _ => {
-                eprintln!("usage: campaign SYSTEM [SCENARIO FIRST_SEED SEEDS [MISTAKE]]");
+                eprintln!("usage: campaign [SYSTEM] [SCENARIO FIRST_SEED SEEDS [MISTAKE]]");
                 ExitCode::from(2)
             }
         }

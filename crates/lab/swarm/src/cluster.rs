@@ -41,13 +41,7 @@ struct Doorkeeper {
 impl Actor<VirtualCpu> for Doorkeeper {
     fn step(&mut self, cpu: &VirtualCpu) -> Progress {
         let mut acceptor = self.acceptor.borrow_mut();
-        for stream in self
-            .door
-            .lock()
-            .expect("nobody panics with it")
-            .waiting
-            .drain(..)
-        {
+        for stream in self.door.lock().expect("nobody panics with it").waiting.drain(..) {
             acceptor.adopt(stream);
         }
         let wake_at = cpu.now() + self.look_every;

@@ -1,4 +1,4 @@
-//! Simulation testing: real HERD servers and clients, unchanged, as actors in a simulated cluster in which things go
+//! Simulation testing: real servers and clients, unchanged, as actors in a simulated cluster in which things go
 //! wrong; every operation is recorded, and what the cluster did is checked afterwards.
 //!
 //! One run is a scenario and a seed. The seed draws the sizes, switches whole kinds of trouble on or off (*swarm
@@ -6,13 +6,15 @@
 //! places every fault. The same scenario and seed give the same [trace hash](run::Outcome::trace_hash), so a run that
 //! found something can be had again, by one command.
 //!
-//! - [`scenario`] is the table of scenarios, [`kind`] the kinds of trouble and **the fault model in prose**.
-//! - [`run`] runs one: trouble, then calm, then questions to which everybody must have an answer.
+//! - [`subject`] says what campaigns want of a system, [`case`] what one run is, [`outcome`] what came of it.
+//! - [`scenario`] is HERD's table of scenarios, [`kind`] its kinds of trouble and **the fault model in prose**.
+//! - [`run`] runs one of HERD: trouble, then calm, then questions to which everybody must have an answer.
+//! - [`shards`] has the same for systems whose services are equal shards.
 //! - [`check`] says what must hold; it knows nothing of how the cluster was run.
 //! - [`campaign`] runs many seeds on several threads, and shrinks what it finds.
 //! - [`planted`] are mistakes that a campaign must find: a search that cannot fail proves nothing.
 //!
-//! It is no model of HERD: clients, workers and acceptor are those that serve production, on a fabric that happens to
+//! It is no model of a system: clients and servers are those that serve production, on a fabric that happens to
 //! be simulated. Nothing here says how fast anything is.
 //!
 //! ```

@@ -63,7 +63,7 @@ impl<S: Shard<Fabric>> Actor<VirtualCpu> for OpenShard<S> {
     }
 }
 
-/// A shard that runs on its core and is looked at from outside.
+/// A shard of which its core has a handle, too.
 type SharedShard<S> = Rc<RefCell<<S as ShardedSystem>::Shard<Fabric>>>;
 
 /// Everybody. Handles go before the world.
@@ -99,7 +99,7 @@ impl<S: ShardedSystem> Cluster<S> {
             seated: Vec::new(),
             record: Rc::default(),
             devices: Vec::new(),
-            doors: Vec::new(),
+            doors: (0..shard_count).map(|_| Door::default()).collect(),
             down: BTreeSet::new(),
             is_service_down: false,
             generation: 1,
@@ -109,7 +109,6 @@ impl<S: ShardedSystem> Cluster<S> {
             owed: vec![Vec::new(); machines],
             world,
         };
-        cluster.doors.resize_with(shard_count, Door::default);
         (0..first_client).for_each(|machine| cluster.serve(machine));
         for client in 0..options.clients {
             cluster.seat(first_client + client % options.client_machines, options.load.ops);

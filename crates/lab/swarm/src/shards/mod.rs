@@ -11,7 +11,7 @@ pub mod options;
 pub mod scenario;
 
 use crate::case::Case;
-use crate::check::{self, Circumstances};
+use crate::check::{self, Circumstances, Violation};
 use crate::outcome::{Outcome, Summary};
 use crate::phases::{self, CalmCluster};
 use crate::subject::{Planted, Subject};
@@ -71,7 +71,17 @@ where
     phases::quiet(&cluster, options.connect.deadline, &mut found);
     let is_ready = phases::ready(&cluster, READY_MAX, &mut found);
     let until_ready = cluster.world().now().since(began);
-    let circumstances = Circumstances {
+    let evicted = |cluster: &Cluster<S>| {
+        cluster
+            .counted()
+            .iter()
+            .any(|&(name, count)| name == "evictions" && count > 0)
+    };
+    if evicted(&cluster) && !options.plan.evicts {
+        let text = "a service that is to refuse what does not fit has evicted something";
+        found.push(Violation::new("evicts", text));
+    }
+    let mut circumstances = Circumstances {
         troubled: case.kinds.iter().any(|kind| kind.is_trouble()),
         settled_at: Ps::from(cluster.world().now()).0,
         may_be_full: !options.plan.evicts,
@@ -85,6 +95,8 @@ where
         phases::read_again(&cluster, &options.load, &mut found);
         phases::settle(&cluster, &mut found);
     }
+    // A cache that says that it has evicted nothing has to have everything.
+    circumstances.forgets |= evicted(&cluster);
     let verdict = check::check(&cluster.record().borrow(), circumstances);
     found.extend(verdict.violations);
     let summary = Summary {

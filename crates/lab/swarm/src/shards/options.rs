@@ -60,7 +60,7 @@ pub struct Machines {
     pub pauses: u32,
 }
 
-/// Nothing that runs here fills records of this size with small values ...
+/// Small values hardly fill records of this size ...
 const LARGE_RECORD_BYTES: usize = 2 << 20;
 /// ... or a table of so many places.
 const LARGE_ENTRIES: usize = 1 << 12;
@@ -124,14 +124,9 @@ impl Options {
         self.plan.record_bytes = 4 << 20;
     }
 
-    /// Whether an item may vanish without anybody deleting it.
+    /// Whether an item may vanish without anybody deleting or evicting it.
     pub fn forgets(&self) -> bool {
-        let is_small = self.plan.record_bytes < LARGE_RECORD_BYTES
-            || self.plan.entry_count < LARGE_ENTRIES
-            || self.load.large_percent > 0;
-        (is_small && self.plan.evicts)
-            || self.load.ttl_percent > 0
-            || self.machines.service_crashes + self.machines.shard_crashes > 0
+        self.load.ttl_percent > 0 || self.machines.service_crashes + self.machines.shard_crashes > 0
     }
 }
 

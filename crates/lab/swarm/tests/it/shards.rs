@@ -88,6 +88,12 @@ fn a_value_too_long_is_refused_though_it_was_submitted_before_the_session() {
     find_nothing::<Farm>("large", [53]);
 }
 
+/// A cache may evict long before its memory is full, because values have many lengths: then it has to say so.
+#[test]
+fn what_a_cache_counts_as_evicted_may_be_missed() {
+    find_nothing::<Pilaf>("default", [279661575]);
+}
+
 /// A reader with an early clock asked the server about a long value, was told where it is, took it for expired again, and so on.
 #[test]
 fn what_the_server_says_is_alive_is_taken() {

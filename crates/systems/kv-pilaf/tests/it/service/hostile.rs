@@ -141,7 +141,11 @@ fn noise_on_the_control_channel_ends_that_channel_and_no_other() {
         while receive(&mut cluster, &mut control).is_some() {}
         good.check(&mut cluster, 0..3);
     }
-    assert_eq!(cluster.server.client_count(), 1, "a client that hung up is forgotten");
+    assert_eq!(
+        cluster.server.client_count(),
+        1,
+        "a client that hung up is forgotten"
+    );
     assert_eq!(good.client.stats().lost, 0);
 }
 
