@@ -331,7 +331,7 @@ fn a_bench_finds_every_key_and_counts_what_a_get_reads() {
 #[test]
 fn keys_are_replaced_only_where_that_tells_something() {
     for (words, reason) in [
-        ("--system herd --churn 1", "those of herd READ nothing"),
+        ("--system herd --churn 1", "herd's GETs make none"),
         (
             "--system farm --churn 1 --mix d",
             "constant, but mix d inserts keys",
