@@ -1,6 +1,7 @@
 //! Runs other programs: shows their command lines, passes their output on and scans it for test counts.
 
 use crate::counts::Counts;
+use crate::failures;
 use crate::steps::StepResult;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -99,7 +100,9 @@ fn pass_on(from: impl Read, mut to: impl Write) -> Counts {
     let mut counts = Counts::default();
     for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
         let _ = to.write_all(&line).and_then(|()| to.write_all(b"\n"));
-        if let Some(more) = Counts::from_line(&String::from_utf8_lossy(&line)) {
+        let line = String::from_utf8_lossy(&line);
+        failures::read(&line);
+        if let Some(more) = Counts::from_line(&line) {
             counts.add(more);
         }
     }

@@ -11,6 +11,7 @@ mod ci;
 mod command;
 mod counts;
 mod coverage;
+mod failures;
 mod fuzz;
 mod guest;
 mod instructions;

@@ -1,6 +1,7 @@
 //! Runs named steps, times them, and ends with a table and one closing line.
 
 use crate::counts::Counts;
+use crate::failures;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
@@ -112,7 +113,7 @@ impl Steps {
     }
 
     /// Prints the table of steps and, alone on the last line, the sum of all test runners. A failed step without tests
-    /// counts as one failure, so that the line never looks better than the run.
+    /// counts as one failure, so that the line never looks better than the run. The failures stand just before it.
     pub fn finish(self) -> ExitCode {
         let mut total = Counts::default();
         let width = self.done.iter().map(|s| s.name.len()).max().unwrap_or(0).max(4);
@@ -128,11 +129,26 @@ impl Steps {
             );
         }
         println!("{:<width$}  {:>8.1}\n", "all", clock() - self.began);
+        self.repeat_failures();
         println!("{total}");
         if total.failed == 0 {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE
+        }
+    }
+
+    /// Names the failed steps once more, with the tests that failed.
+    fn repeat_failures(&self) {
+        let failed = self
+            .done
+            .iter()
+            .filter_map(|step| Some((&step.name, step.failure.as_ref()?)));
+        for (name, why) in failed {
+            println!("failed: {name}: {}", first_line(why));
+        }
+        for line in failures::take() {
+            println!("  {line}");
         }
     }
 }

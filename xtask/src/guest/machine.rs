@@ -4,6 +4,7 @@
 
 use crate::command;
 use crate::counts::Counts;
+use crate::failures;
 use crate::steps::StepResult;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -65,6 +66,7 @@ impl Machine {
                     println!("{line}");
                     // A full disk loses the copy, not the verdict.
                     let _ = writeln!(kept, "{line}");
+                    failures::read(&line);
                     if let Some(more) = Counts::from_line(&line) {
                         counts.add(more);
                     }
