@@ -61,7 +61,7 @@ pub struct Args {
     no_shrink: bool,
 }
 
-/// Mistakes are found within so many seeds.
+/// Variant are found within so many seeds.
 const PLANTED_SEEDS: u64 = 300;
 /// Of a campaign's findings, so many are shrunk.
 const SHRUNK_MAX: usize = 5;

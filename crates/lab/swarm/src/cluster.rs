@@ -3,6 +3,7 @@
 use crate::asker::{Asker, Shared};
 use crate::non_client::NonClient;
 use crate::options::Options;
+use crate::planted::OneMistake;
 use crate::record::{Record, Stall};
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
 use drover_kv_herd::client::{Dial, HerdClient};
@@ -19,6 +20,8 @@ use std::sync::{Arc, Mutex};
 
 /// The fabric: simulated machines, and a network that does worse than networks do.
 pub type Fabric = Faulty<Sim>;
+type SimAcceptor = Acceptor<Fabric, OneMistake>;
+type SimWorker = Worker<Fabric, OneMistake>;
 type Core = Rc<FaultyContext<Sim>>;
 
 /// The machine of the server; clients are on the others.
@@ -55,7 +58,7 @@ impl<A: Actor<VirtualCpu>> Actor<VirtualCpu> for FaultyActor<A> {
 
 /// The acceptor, which looks at its channels now and then.
 struct Doorkeeper {
-    acceptor: Rc<RefCell<Acceptor<Fabric>>>,
+    acceptor: Rc<RefCell<SimAcceptor>>,
     door: SharedDoor,
     look_every: Ns,
 }
@@ -79,8 +82,8 @@ impl Actor<VirtualCpu> for Doorkeeper {
 
 /// A server that is up.
 pub struct Served {
-    pub acceptor: Rc<RefCell<Acceptor<Fabric>>>,
-    pub workers: Vec<Rc<RefCell<Worker<Fabric>>>>,
+    pub acceptor: Rc<RefCell<SimAcceptor>>,
+    pub workers: Vec<Rc<RefCell<SimWorker>>>,
 }
 
 /// A client that is up.
@@ -167,8 +170,8 @@ impl Cluster {
             },
             ..self.options.server.clone()
         };
-        let (acceptor, workers) =
-            Server::<Fabric>::in_pieces(&device, &options).expect("options that fit the fabric");
+        let (acceptor, workers) = Server::<Fabric>::in_pieces_as(&device, &options, self.options.variant)
+            .expect("options that fit the fabric");
         let workers = workers.into_iter().map(|worker| {
             let core = worker.context();
             self.host(&core, worker)

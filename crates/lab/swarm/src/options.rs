@@ -1,5 +1,6 @@
 //! [`Options`]: what one seed drew. Sizes first; the kinds of trouble change them afterwards.
 
+use crate::planted::OneMistake;
 use drover_base::Ns;
 use drover_kv_herd::client::ClientOptions;
 use drover_kv_herd::server::{ServeMode, ServerOptions};
@@ -15,6 +16,8 @@ pub struct Options {
     pub profile: &'static str,
     /// The server's.
     pub server: ServerOptions,
+    /// What it does wrong.
+    pub variant: OneMistake,
     /// Every client's.
     pub client: ClientOptions,
     /// How many clients.
@@ -144,6 +147,7 @@ impl Options {
                 ..ClientOptions::default()
             },
             server: server(dice),
+            variant: OneMistake::default(),
             load: load(dice),
             messages: FaultOptions::quiet(seed),
             loss: 0.0,

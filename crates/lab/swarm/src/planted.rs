@@ -1,7 +1,7 @@
-//! Mistakes that a campaign must find. Each is a switch that no binary sets: of the server's options, or of the fabric.
+//! Variant that a campaign must find: of the server, whose type here has them as a parameter, or of the fabric.
 
 use crate::options::Options;
-use drover_kv_herd::server::Flaw;
+use drover_kv_herd::server::{Mistake, Variant};
 
 /// A mistake.
 #[derive(Debug)]
@@ -12,15 +12,25 @@ pub struct Planted {
     pub about: &'static str,
     /// The scenario in which it is searched for.
     pub scenario: &'static str,
-    mistake: Mistake,
+    wrong: Wrong,
 }
 
-/// Where the switch is.
+/// What makes the mistake.
 #[derive(Clone, Copy, Debug)]
-enum Mistake {
-    Server(Flaw),
+enum Wrong {
+    Server(Mistake),
     /// [`FaultOptions::splits_late`](drover_verbs::faulty::FaultOptions::splits_late).
     Fabric,
+}
+
+/// What a simulated server does wrong: one thing, or nothing. Only servers on a simulated fabric are built with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OneMistake(Option<Mistake>);
+
+impl Variant for OneMistake {
+    fn makes(self, mistake: Mistake) -> bool {
+        self.0 == Some(mistake)
+    }
 }
 
 /// All of them.
@@ -29,70 +39,70 @@ pub const ALL: &[Planted] = &[
         name: "no-seq-check",
         about: "a request is executed whatever its sequence number says",
         scenario: "delay",
-        mistake: Mistake::Server(Flaw::ForgetsResync),
+        wrong: Wrong::Server(Mistake::ForgetsResync),
     },
     Planted {
         name: "put-twice",
         about: "an update that arrives again is executed again",
         scenario: "loss",
-        mistake: Mistake::Server(Flaw::ExecutesTwice),
+        wrong: Wrong::Server(Mistake::ExecutesTwice),
     },
     Planted {
         name: "leftovers",
         about: "a worker that begins again executes what stands in the slots",
         scenario: "default",
-        mistake: Mistake::Server(Flaw::ExecutesLeftovers),
+        wrong: Wrong::Server(Mistake::ExecutesLeftovers),
     },
     Planted {
         name: "no-checksum",
         about: "a request is executed though its checksum says that it has not landed",
         scenario: "default",
-        mistake: Mistake::Server(Flaw::IgnoresCrc),
+        wrong: Wrong::Server(Mistake::IgnoresCrc),
     },
     Planted {
         name: "ids-at-once",
         about: "a client's number is given out again before the workers have let go of it",
         scenario: "default",
-        mistake: Mistake::Server(Flaw::ReusesIdsAtOnce),
+        wrong: Wrong::Server(Mistake::ReusesIdsAtOnce),
     },
     Planted {
         name: "no-nop",
         about: "the pipeline is pushed on by new requests alone",
         scenario: "default",
-        mistake: Mistake::Server(Flaw::NoNop),
+        wrong: Wrong::Server(Mistake::NoNop),
     },
     Planted {
         name: "believes-slots",
         about: "a worker that restarts learns the number of a slot's last request from the slot",
         scenario: "restart",
-        mistake: Mistake::Server(Flaw::RestartBelievesSlots),
+        wrong: Wrong::Server(Mistake::RestartBelievesSlots),
     },
     Planted {
         name: "rebuilds",
         about: "a long reply is built where an earlier one may still be sent from",
         scenario: "default",
-        mistake: Mistake::Server(Flaw::RebuildsReplies),
+        wrong: Wrong::Server(Mistake::RebuildsReplies),
     },
     Planted {
         name: "idles",
         about: "a worker says that it is idle though datagrams wait, because it ignored the last ones",
         scenario: "backlog",
-        mistake: Mistake::Server(Flaw::IdlesBehindDatagrams),
+        wrong: Wrong::Server(Mistake::IdlesBehindDatagrams),
     },
     Planted {
         name: "splits-late",
         about: "the fabric cuts late WRITEs into lines and loses some of them",
         scenario: "packet",
-        mistake: Mistake::Fabric,
+        wrong: Wrong::Fabric,
     },
 ];
 
 impl Planted {
     /// Switches it on.
     pub(crate) fn plant(&self, options: &mut Options) {
-        match self.mistake {
-            Mistake::Server(flaw) => options.server.flaw = Some(flaw),
-            Mistake::Fabric => {
+        match self.wrong {
+            Wrong::Server(mistake) => options.variant = OneMistake(Some(mistake)),
+            Wrong::Fabric => {
                 options.messages.splits_late = true;
                 // Often enough for a few hundred seeds.
                 (options.messages.delay, options.loss) = (0.1, 0.1);

@@ -1,9 +1,11 @@
 //! [`Acceptor`]: lets clients in, minds their control channels, takes everything back when one ends.
 
 use super::inbox::{Command, Event, Inbox};
-use super::options::{Flaw, ServerOptions};
+use super::options::ServerOptions;
 use super::session::{Offer, Phase, Session};
+use super::setup::Setup;
 use super::stats::{ServerStats, WorkerStats};
+use super::variant::{Mistake, Standard, Variant};
 use super::worker::Introduction;
 use super::{ServeError, StartError};
 use crate::control::{ErrorCode, FrontEnd, Message};
@@ -37,7 +39,7 @@ pub(super) enum Ask {
 }
 
 /// The control side of a server. Steps never block.
-pub struct Acceptor<P: Provider> {
+pub struct Acceptor<P: Provider, V: Variant = Standard> {
     pub(super) ctx: Rc<P::Context>,
     pub(super) offer: Offer,
     pub(super) epoch: u64,
@@ -45,7 +47,7 @@ pub struct Acceptor<P: Provider> {
     pub(super) item_bytes_max: usize,
     pub(super) clients_max: usize,
     pub(super) slot_clients_max: usize,
-    flaw: Option<Flaw>,
+    variant: V,
     pub(super) workers: Vec<Introduction>,
     events: Arc<Inbox<Event>>,
     pub(super) asks: Arc<Inbox<Ask>>,
@@ -65,16 +67,14 @@ pub struct Acceptor<P: Provider> {
     pub(super) failure: Option<ServeError>,
 }
 
-impl<P: Provider> Acceptor<P> {
+impl<P: Provider, V: Variant> Acceptor<P, V> {
     pub(super) fn new(
-        device: &P::Device,
-        options: &ServerOptions,
+        setup: &Setup<P, V>,
         workers: Vec<Introduction>,
-        events: Arc<Inbox<Event>>,
         listener: Option<ControlListener>,
-        started: Ns,
-    ) -> Result<Acceptor<P>, StartError> {
-        let ctx = device.context()?;
+    ) -> Result<Acceptor<P, V>, StartError> {
+        let (options, started, variant) = (&setup.options, setup.started, setup.variant);
+        let ctx = setup.device.context()?;
         let (cpu, caps) = (ctx.cpu(), ctx.caps());
         let hash_seed = options
             .hash_seed
@@ -89,7 +89,7 @@ impl<P: Provider> Acceptor<P> {
                 auth: options.auth.clone(),
                 crc_required: options.crc || !caps.ordered_writes,
                 paper_format: options.paper_format,
-                datagram_window_max: datagram_window_max(options, caps.recv_depth_max),
+                datagram_window_max: datagram_window_max(options, caps.recv_depth_max, variant),
                 hash_only: options.hash_only,
                 slot_bytes_max,
                 window_max: options.window_max,
@@ -100,9 +100,9 @@ impl<P: Provider> Acceptor<P> {
             item_bytes_max: options.item_bytes_max,
             clients_max: options.clients_max,
             slot_clients_max: options.slot_clients_max,
-            flaw: options.flaw,
+            variant,
             workers,
-            events,
+            events: setup.events.clone(),
             asks: Inbox::new(),
             listener,
             sessions: Vec::new(),
@@ -307,7 +307,7 @@ impl<P: Provider> Acceptor<P> {
                 for worker in &self.workers {
                     worker.inbox.push(Command::Remove { client });
                 }
-                if self.flaw == Some(Flaw::ReusesIdsAtOnce) {
+                if self.variant.makes(Mistake::ReusesIdsAtOnce) {
                     session.id = None;
                     self.free_ids.push((client, generation + 1));
                 }
@@ -396,15 +396,15 @@ impl<P: Provider> Acceptor<P> {
 
 /// A request datagram that finds no RECV is lost, and clients do not know of each other: so windows are small
 /// enough that 64 clients with all of theirs under way find one each.
-fn datagram_window_max(options: &ServerOptions, recv_depth_max: usize) -> usize {
+fn datagram_window_max(options: &ServerOptions, recv_depth_max: usize, variant: impl Variant) -> usize {
     match options.datagram_recvs.min(recv_depth_max) {
         0 => 0,
-        _ if options.flaw == Some(Flaw::AnyDatagramWindow) => options.window_max,
+        _ if variant.makes(Mistake::AnyDatagramWindow) => options.window_max,
         recvs => (1 << (recvs / 64).max(1).ilog2()).min(options.window_max),
     }
 }
 
-impl<P: Provider> Actor<P::Cpu> for Acceptor<P> {
+impl<P: Provider, V: Variant> Actor<P::Cpu> for Acceptor<P, V> {
     /// Takes what has arrived on any channel. Costs a system call per client.
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
         let now = cpu.now();

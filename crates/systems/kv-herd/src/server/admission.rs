@@ -4,12 +4,13 @@ use super::acceptor::Acceptor;
 use super::clients::NewClient;
 use super::inbox::Command;
 use super::session::{Phase, Port, Session, SessionParams, agree};
+use super::variant::Variant;
 use super::worker::Introduction;
 use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message, Welcome};
 use drover_mem::{MaskedRegion, PageWish};
 use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, QpKind, QpOptions, QueuePair, Watch};
 
-impl<P: Provider> Acceptor<P> {
+impl<P: Provider, V: Variant> Acceptor<P, V> {
     pub(super) fn greet(&mut self, index: usize, hello: &Hello) {
         let terms = match agree(hello, &self.offer) {
             Ok(terms) => terms,

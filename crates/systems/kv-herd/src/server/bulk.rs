@@ -4,12 +4,13 @@
 //! sent, whatever the client does meanwhile. Cost: two copies and a checksum, about 0.4 ns a byte.
 
 use super::execute::put_status;
+use super::variant::Variant;
 use super::worker::Worker;
 use crate::layout::{BULK_BYTES, Bulk, Status};
 use drover_store::Key;
 use drover_verbs::{Payload, Provider};
 
-impl<P: Provider> Worker<P> {
+impl<P: Provider, V: Variant> Worker<P, V> {
     /// Stores the value of a chunk.
     #[cold]
     #[inline(never)]

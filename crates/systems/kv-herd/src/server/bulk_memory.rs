@@ -3,6 +3,7 @@
 use super::acceptor::Acceptor;
 use super::inbox::{BulkMemory, Command};
 use super::session::Port;
+use super::variant::Variant;
 use crate::control::{ErrorCode, Message};
 use drover_mem::PageWish;
 use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, QpKind, QueuePair};
@@ -10,7 +11,7 @@ use drover_verbs::{Access, Context, Export, MemoryRegion, Provider, QpKind, Queu
 /// Most chunks of bulk memory per client.
 const CHUNKS_MAX: usize = 64;
 
-impl<P: Provider> Acceptor<P> {
+impl<P: Provider, V: Variant> Acceptor<P, V> {
     pub(super) fn open_bulk(&mut self, index: usize, chunk_count: usize) {
         let chunk_bytes = BulkMemory::chunk_bytes_for(self.item_bytes_max);
         let session = &self.sessions[index];

@@ -2,7 +2,7 @@
 
 use super::inbox::BulkMemory;
 use super::intake::PlainClient;
-use super::options::Flaw;
+use super::variant::{Mistake, Variant};
 use crate::control::{Format, FrontEnd, Resync, Resynced};
 use crate::layout::{Commit, SlotMap, TRAILER_BYTES};
 use crate::logic::{Hold, KeyRule, SlotState, Turn};
@@ -120,11 +120,11 @@ impl Client {
     }
 
     /// As [`forget`](Client::forget), of a client that writes slots: what stands there does not execute, either.
-    fn forget_slots(&mut self, slots: &MaskedRegion, flaw: Option<Flaw>) {
+    fn forget_slots(&mut self, slots: &MaskedRegion, variant: impl Variant) {
         for slot in 0..self.window {
             let word = slots.load(self.commit_at(slot));
             let state = &mut self.states[slot as usize];
-            if flaw == Some(Flaw::RestartBelievesSlots) {
+            if variant.makes(Mistake::RestartBelievesSlots) {
                 *state = SlotState::UNUSED;
             }
             state.forget_at(word);
@@ -321,14 +321,14 @@ impl Clients {
     }
 
     /// The worker restarts with an empty partition.
-    pub(super) fn forget_all(&mut self, flaw: Option<Flaw>) {
+    pub(super) fn forget_all(&mut self, variant: impl Variant) {
         for client in self.by_id.iter_mut().flatten() {
             client.forget();
         }
         for lane in &mut self.lanes {
             if let Some(client) = self.by_id[lane.client as usize].as_mut() {
                 if client.format == Format::D {
-                    client.forget_slots(&lane.slots, flaw);
+                    client.forget_slots(&lane.slots, variant);
                 }
                 client.aim(lane);
             }

@@ -5,9 +5,9 @@
 
 use super::clients::Client;
 use super::intake::{About, Act, Request};
-use super::options::Flaw;
 use super::reply::Replies;
 use super::stats::Counters;
+use super::variant::{Mistake, Variant};
 use super::worker::Worker;
 use crate::costs::{EXECUTE, GET, PUT};
 use crate::layout::{ReplyImm, SlotOp, Status};
@@ -17,7 +17,7 @@ use drover_mem::Region;
 use drover_store::{ItemRef, Key, Partition, PutOutcome};
 use drover_verbs::{Payload, Provider};
 
-impl<P: Provider> Worker<P> {
+impl<P: Provider, V: Variant> Worker<P, V> {
     /// Executes the requests in intake `at`, in order, and adds their replies to the list.
     #[inline(always)]
     pub(super) fn execute_all(&mut self, cpu: &P::Cpu, at: usize) {
@@ -133,8 +133,8 @@ impl<P: Provider> Worker<P> {
         };
         let position = position_of(about, client.window);
         let held =
-            client.hold.holds(position, client.window) && self.options.flaw != Some(Flaw::IgnoresConditions);
-        if held && self.options.flaw != Some(Flaw::ForgetsRefusals) {
+            client.hold.holds(position, client.window) && !self.variant.makes(Mistake::IgnoresConditions);
+        if held && !self.variant.makes(Mistake::ForgetsRefusals) {
             client.hold.note(position);
         }
         held
@@ -170,14 +170,14 @@ impl<P: Provider> Worker<P> {
 }
 
 /// What it takes to execute a GET or PUT of a client at hand.
-struct StepCx<'w, P: Provider> {
+struct StepCx<'w, P: Provider, V: Variant> {
     partition: &'w mut Partition,
-    replies: &'w mut Replies<P>,
+    replies: &'w mut Replies<P, V>,
     counters: &'w mut Counters,
     now_s: u32,
 }
 
-impl<P: Provider> StepCx<'_, P> {
+impl<P: Provider, V: Variant> StepCx<'_, P, V> {
     #[inline(always)]
     fn get(&mut self, cpu: &P::Cpu, request: &Request, client: &mut Client) {
         cpu.charge(GET, 1);
@@ -242,10 +242,10 @@ fn position_of(about: About, window: u32) -> u32 {
 /// such memory is free, that the client shall ask again.
 #[cold]
 #[inline(never)]
-fn long_value<P: Provider>(
+fn long_value<P: Provider, V: Variant>(
     cpu: &P::Cpu,
     client: &mut Client,
-    replies: &mut Replies<P>,
+    replies: &mut Replies<P, V>,
     item: ItemRef<'_>,
     about: About,
     counters: &mut Counters,

@@ -11,8 +11,8 @@
 //! are copied as the request takes, whole ones: a GET with a key of up to 40 bytes is one.
 
 use super::clients::Client;
-use super::options::Flaw;
 use super::stats::Counters;
+use super::variant::{Mistake, Variant};
 use crate::layout::{Commit, SLOT_BYTES_MAX, SlotOp, Status, TRAILER_BYTES};
 use crate::logic::{Parsed, Plain, SlotState, Verdict};
 use drover_base::sync::{Ordering, fence};
@@ -256,20 +256,20 @@ pub(super) enum Taken {
 }
 
 /// Cluster for requests, and those that came.
-pub(super) struct Intake {
+pub(super) struct Intake<V: Variant> {
     places: Box<[Request]>,
     len: usize,
     pub(super) share: Share,
-    pub(super) flaw: Option<Flaw>,
+    variant: V,
 }
 
-impl Intake {
-    pub(super) fn new(limit: usize, share: Share, flaw: Option<Flaw>) -> Intake {
+impl<V: Variant> Intake<V> {
+    pub(super) fn new(limit: usize, share: Share, variant: V) -> Intake<V> {
         Intake {
             places: (0..limit).map(|_| Request::new()).collect(),
             len: 0,
             share,
-            flaw,
+            variant,
         }
     }
 
@@ -384,7 +384,7 @@ impl Intake {
         place.copy_body(slots, end, parsed.body_len, BODY_END + crc_bytes);
         let start = BODY_END - parsed.plain_len();
         if parsed.has_crc
-            && self.flaw != Some(Flaw::IgnoresCrc)
+            && !self.variant.makes(Mistake::IgnoresCrc)
             && !parsed.is_intact(&place.image, start, hash, commit)
         {
             counters.crc_mismatches += 1;
@@ -430,14 +430,14 @@ impl Intake {
     ) -> Act {
         client.states[slot as usize].note(commit);
         counters.retransmits += 1;
-        match self.flaw {
-            Some(Flaw::ExecutesTwice) => Act::Do(op),
-            _ => Act::Again(op),
+        match self.variant.makes(Mistake::ExecutesTwice) {
+            true => Act::Do(op),
+            false => Act::Again(op),
         }
     }
 
     fn executes_ruled_out(&self, commit: Commit) -> bool {
-        self.flaw == Some(Flaw::ForgetsResync) && commit.is_valid()
+        self.variant.makes(Mistake::ForgetsResync) && commit.is_valid()
     }
 
     /// A request that is answered without being executed. It has had its turn all the same.

@@ -10,7 +10,7 @@
 
 use super::clients::{Client, Lane};
 use super::intake::{Found, Intake, TORN_NS_MAX, Taken};
-use super::options::Flaw;
+use super::variant::{Mistake, Variant};
 use super::worker::Worker;
 use crate::control::Format;
 use crate::costs::{POLL, SWEEP, TAKE};
@@ -36,7 +36,7 @@ pub(super) enum Around {
     All,
 }
 
-impl<P: Provider> Worker<P> {
+impl<P: Provider, V: Variant> Worker<P, V> {
     /// One sweep into intake `at`. Stops when that is full; the next sweep goes on behind the last lane served.
     #[inline(always)]
     pub(super) fn sweep(&mut self, cpu: &P::Cpu, at: usize) {
@@ -164,7 +164,7 @@ impl<P: Provider> Worker<P> {
     /// Looks at every slot of the lanes that `which` says. Returns whether anything was found.
     #[inline(never)]
     pub(super) fn look_around(&mut self, cpu: &P::Cpu, at: usize, which: Around) -> bool {
-        if self.options.flaw == Some(Flaw::NeverLooksAround) {
+        if self.variant.makes(Mistake::NeverLooksAround) {
             return false;
         }
         let before = self.intakes[at].len();
@@ -261,10 +261,10 @@ fn look_ahead<C: Cpu>(cpu: &C, client: &Client, lane: &Lane, most: usize) {
 /// Takes up to `most` requests of a client in turn, as long as they are [plain](Request::take_plain) and nothing was
 /// done out of turn; returns how many. What the loop changes of the client's turn is in registers meanwhile.
 #[inline(never)]
-fn take_plain<C: Cpu>(
+fn take_plain<C: Cpu, V: Variant>(
     cpu: &C,
     partition: &Partition,
-    intake: &mut Intake,
+    intake: &mut Intake<V>,
     client: &mut Client,
     lane: &mut Lane,
     most: usize,

@@ -5,11 +5,13 @@ use super::clients::{Client, Clients, NewClient};
 use super::datagram::Datagrams;
 use super::inbox::{Command, Event, Inbox};
 use super::intake::{Intake, Share, TORN_NS_MAX};
-use super::options::{Flaw, ServeMode, ServerOptions};
+use super::options::{ServeMode, ServerOptions};
 use super::pipeline::{Pipeline, STAGES};
 use super::reply::Replies;
+use super::setup::Setup;
 use super::stats::{Counters, WorkerStats};
 use super::sweep::Around;
+use super::variant::{Mistake, Standard, Variant};
 use crate::costs::STEP;
 use crate::logic::SlotState;
 use drover_base::{Actor, Cpu, Durations, Ns, Progress};
@@ -31,16 +33,17 @@ pub(super) struct Introduction {
 }
 
 /// Serves one partition: finds requests, executes them, answers. Steps never block and take at most one batch.
-pub struct Worker<P: Provider> {
+pub struct Worker<P: Provider, V: Variant = Standard> {
     pub(super) ctx: Rc<P::Context>,
     pub(super) options: Rc<ServerOptions>,
+    pub(super) variant: V,
     index: usize,
     pub(super) partition: Partition,
     pub(super) clients: Clients,
-    pub(super) replies: Replies<P>,
+    pub(super) replies: Replies<P, V>,
     pub(super) datagrams: Option<Box<Datagrams<P>>>,
     /// One in batch mode, one per stage of a pipeline.
-    pub(super) intakes: Vec<Intake>,
+    pub(super) intakes: Vec<Intake<V>>,
     pub(super) pipeline: Pipeline,
     pub(super) counters: Counters,
     pub(super) restarts: u64,
@@ -80,16 +83,11 @@ struct Round {
 /// Fewest sweeps between looks around `[herd]`: then a look costs a quarter of the polls before it.
 const AROUND_EVERY: usize = 64;
 
-impl<P: Provider> Worker<P> {
-    /// A worker for partition `index`, in this thread. `started` is the server's start.
-    pub(super) fn new(
-        device: &P::Device,
-        options: &ServerOptions,
-        index: usize,
-        started: Ns,
-        events: Arc<Inbox<Event>>,
-    ) -> Result<Worker<P>, StartError> {
-        let ctx = device.context()?;
+impl<P: Provider, V: Variant> Worker<P, V> {
+    /// A worker for partition `index`, in this thread.
+    pub(super) fn new(setup: &Setup<P, V>, index: usize) -> Result<Worker<P, V>, StartError> {
+        let (options, started, variant) = (&setup.options, setup.started, setup.variant);
+        let ctx = setup.device.context()?;
         let partition = make_partition(options, index)?;
         let batch = options.batch();
         let mut datagrams = match options.datagram_recvs {
@@ -116,6 +114,7 @@ impl<P: Provider> Worker<P> {
             options.signal_period.max(1),
             batch,
             qkey,
+            variant,
         )?;
         replies.inline_bytes_max = replies.inline_bytes_max.min(options.inline_bytes_max);
         if let Some(datagrams) = &mut datagrams {
@@ -131,7 +130,7 @@ impl<P: Provider> Worker<P> {
             partition_index: index,
             partition_count: options.partition_count,
         };
-        let intake = || Intake::new(limit, share, options.flaw);
+        let intake = || Intake::new(limit, share, variant);
         Ok(Worker {
             index,
             partition,
@@ -148,7 +147,7 @@ impl<P: Provider> Worker<P> {
             scratch: Vec::new(),
             item_bytes_max: options.item_bytes_max,
             inbox: Inbox::new(),
-            events,
+            events: setup.events.clone(),
             now: started,
             now_s: options.start_s,
             started,
@@ -158,6 +157,7 @@ impl<P: Provider> Worker<P> {
             cold_cursor: 0,
             stopping: false,
             options: Rc::new(options.clone()),
+            variant,
             ctx: Rc::new(ctx),
         })
     }
@@ -237,10 +237,9 @@ impl<P: Provider> Worker<P> {
         }
         self.pipeline = Pipeline::default();
         self.replies.discard();
-        if self.options.flaw != Some(Flaw::ExecutesLeftovers) {
-            self.clients.forget_all(self.options.flaw);
-        } else {
-            self.clients.unlearn_all();
+        match self.variant.makes(Mistake::ExecutesLeftovers) {
+            true => self.clients.unlearn_all(),
+            false => self.clients.forget_all(self.variant),
         }
         self.restarts += 1;
         Ok(())
@@ -283,7 +282,7 @@ impl<P: Provider> Worker<P> {
                         result,
                     });
                 }
-                Command::Stats if self.options.flaw == Some(Flaw::KeepsSilent) => {}
+                Command::Stats if self.variant.makes(Mistake::KeepsSilent) => {}
                 Command::Stats => self.events.push(Event::Stats {
                     worker: self.index,
                     stats: Box::new(self.stats()),
@@ -294,13 +293,13 @@ impl<P: Provider> Worker<P> {
     }
 
     fn add(&mut self, new: NewClient) -> Result<(), String> {
-        let quota = match self.options.flaw {
-            Some(Flaw::NoQuota) => usize::MAX,
-            _ => self.options.batch().min((new.map.window / 2).max(1)),
+        let quota = match self.variant.makes(Mistake::NoQuota) {
+            true => usize::MAX,
+            false => self.options.batch().min((new.map.window / 2).max(1)),
         };
         let inline = self.replies.inline_bytes_max;
         if new.map.body_bytes_max() > inline {
-            self.replies.stage_long_payloads(&self.ctx, self.options.flaw)?;
+            self.replies.stage_long_payloads(&self.ctx)?;
         }
         let client = Client::new::<P>(&self.ctx, self.index, &new, quota, inline)?;
         self.clients.remove::<P>(&self.ctx, new.id);
@@ -355,7 +354,7 @@ fn partition_options(options: &ServerOptions) -> PartitionOptions {
     }
 }
 
-impl<P: Provider> Actor<P::Cpu> for Worker<P> {
+impl<P: Provider, V: Variant> Actor<P::Cpu> for Worker<P, V> {
     /// Up to [`ServerOptions::idle_sweeps`] sweeps until one finds something, then that batch. Idle means that
     /// every slot was looked at, so it is exact: whatever comes afterwards rings the bell.
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
@@ -363,7 +362,7 @@ impl<P: Provider> Actor<P::Cpu> for Worker<P> {
     }
 }
 
-impl<P: Provider> Worker<P> {
+impl<P: Provider, V: Variant> Worker<P, V> {
     /// A step of at most so many sweeps.
     #[inline(always)]
     pub(super) fn sweep_times(&mut self, cpu: &P::Cpu, sweeps: usize) -> Progress {
@@ -397,7 +396,7 @@ impl<P: Provider> Worker<P> {
 }
 
 impl Clients {
-    /// The mistake of [`Flaw::ExecutesLeftovers`]: whatever stands in the slots is taken for new.
+    /// The mistake of [`Mistake::ExecutesLeftovers`]: whatever stands in the slots is taken for new.
     fn unlearn_all(&mut self) {
         for index in 0..self.lanes.len() {
             if let Some((lane, client)) = self.lane_and_client(index) {

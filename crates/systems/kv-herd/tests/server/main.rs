@@ -2,6 +2,7 @@
 //! promise, one module each. Most modules end with a *flaw* that makes their test fail.
 
 mod fake;
+mod planted;
 
 mod basics;
 mod bulk;

@@ -2,6 +2,7 @@
 
 mod datagram_windows;
 mod pair;
+mod planted;
 mod program_order;
 mod short_slots;
 mod wakes;
