@@ -5,6 +5,7 @@ use crate::record::{End, Entry, Record, key_text};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_kv::{Completion, KvClient, Op, OpKind, SubmitError};
 use drover_kv_herd::client::HerdClient;
+use drover_kv_herd::control::Format;
 use drover_sim::{Stream, VirtualCpu};
 use drover_testkit::history::Call;
 use drover_testkit::kv_conformance::value_bytes;
@@ -26,7 +27,7 @@ pub struct Wish {
 pub struct Asker<P: Provider> {
     /// Its number: crashed ones are not used again.
     pub id: u32,
-    pub client: HerdClient<P>,
+    pub client: HerdClient<P, Format>,
     load: Load,
     dice: Stream,
     /// Operations still to be drawn.
@@ -47,7 +48,7 @@ pub struct Asker<P: Provider> {
 impl<P: Provider<Cpu = VirtualCpu>> Asker<P> {
     pub fn new(
         id: u32,
-        client: HerdClient<P>,
+        client: HerdClient<P, Format>,
         load: Load,
         span: Ns,
         key_bytes_max: usize,

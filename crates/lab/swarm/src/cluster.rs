@@ -3,7 +3,7 @@
 use crate::asker::{Asker, Shared};
 use crate::non_client::NonClient;
 use crate::options::Options;
-use crate::planted::OneMistake;
+use crate::planted::SimVariant;
 use crate::record::{Record, Stall};
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
 use drover_kv_herd::client::{Dial, HerdClient};
@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex};
 
 /// The fabric: simulated machines, and a network that does worse than networks do.
 pub type Fabric = Faulty<Sim>;
-type SimAcceptor = Acceptor<Fabric, OneMistake>;
-type SimWorker = Worker<Fabric, OneMistake>;
+type SimAcceptor = Acceptor<Fabric, SimVariant>;
+type SimWorker = Worker<Fabric, SimVariant>;
 type Core = Rc<FaultyContext<Sim>>;
 
 /// The machine of the server; clients are on the others.
@@ -211,7 +211,12 @@ impl Cluster {
     fn faulty_actor(&mut self, machine: usize, ops: usize) {
         let device = self.device(machine);
         let core = Rc::new(device.context().expect("a context on this thread"));
-        let client = HerdClient::new(core.clone(), self.dial(), self.options.client.clone());
+        let client = HerdClient::with_format(
+            core.clone(),
+            self.dial(),
+            self.options.client.clone(),
+            self.options.format,
+        );
         let load = crate::options::Load {
             ops,
             ..self.options.load

@@ -23,13 +23,22 @@ enum Wrong {
     Fabric,
 }
 
-/// What a simulated server does wrong: one thing, or nothing. Only servers on a simulated fabric are built with it.
+/// The server of a run: with a mistake or without, with the paper's format or without. Only servers on a simulated fabric
+/// are built as this.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct OneMistake(Option<Mistake>);
+pub struct SimVariant {
+    mistake: Option<Mistake>,
+    /// Clients may speak the paper's format.
+    pub(crate) paper_format: bool,
+}
 
-impl Variant for OneMistake {
+impl Variant for SimVariant {
     fn makes(self, mistake: Mistake) -> bool {
-        self.0 == Some(mistake)
+        self.mistake == Some(mistake)
+    }
+
+    fn paper_format(self) -> bool {
+        self.paper_format
     }
 }
 
@@ -101,7 +110,7 @@ impl Planted {
     /// Switches it on.
     pub(crate) fn plant(&self, options: &mut Options) {
         match self.wrong {
-            Wrong::Server(mistake) => options.variant = OneMistake(Some(mistake)),
+            Wrong::Server(mistake) => options.variant.mistake = Some(mistake),
             Wrong::Fabric => {
                 options.messages.splits_late = true;
                 // Often enough for a few hundred seeds.

@@ -11,7 +11,7 @@
 use super::imports::Imports;
 use super::request::{Body, bulk_value};
 use super::waiting::Waiting;
-use super::{HerdClient, Sink, SlotState};
+use super::{HerdClient, RequestFormat, Sink, SlotState};
 use crate::control::Message;
 use crate::layout::{BULK_BYTES, Bulk, Commit, ReplyImm, SlotOp, Status};
 use drover_base::{Cpu, KeyHash};
@@ -113,7 +113,7 @@ enum Step {
     Refuse(Refusal),
 }
 
-impl<P: Provider> HerdClient<P> {
+impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     pub(super) fn begin_bulk(&mut self, waiting: Waiting, chunk: Option<u32>) {
         let op = BulkOp {
             waiting,

@@ -4,13 +4,12 @@
 use super::imports::Imports;
 use super::options::{ClientOptions, SetupError};
 use super::receive::Receive;
-use super::request::PAPER_LEAD_BYTES;
 use super::session::{RequestPath, Session, Signals};
 use super::waiting::{NEVER_SENT, Queue};
 use super::window::{SlotState, Window};
-use super::{BulkMemory, HerdClient, POLL_MAX, Sink, TICK, commit_writes};
+use super::{BulkMemory, HerdClient, Keyed, POLL_MAX, RequestFormat, Sink, TICK, commit_writes, paper};
 use super::{Conflicts, Rto};
-use crate::control::{ErrorCode, Format, FrontEnd, Hello, Message, PROTOCOL_VERSION, Welcome};
+use crate::control::{ErrorCode, FrontEnd, Hello, Message, PROTOCOL_VERSION, Welcome};
 use crate::layout::SlotMap;
 use crate::staging::Staging;
 use drover_base::{Cpu, HashSeed, Ns};
@@ -41,11 +40,11 @@ const MESSAGES_MAX: usize = 64;
 const DATAGRAM_LEAD_BYTES: usize = 64;
 
 /// The control side of a client.
-pub(super) enum Link<P: Provider> {
+pub(super) enum Link<P: Provider, F: RequestFormat> {
     /// No connection; another attempt at `retry_at`.
     Down { retry_at: Ns },
     /// The handshake is under way.
-    Shaking(Box<Shaking<P>>),
+    Shaking(Box<Shaking<P, F>>),
     /// There is a session.
     Up(Box<Up>),
     /// Closed by the caller.
@@ -53,13 +52,13 @@ pub(super) enum Link<P: Provider> {
 }
 
 /// A handshake under way.
-pub(super) struct Shaking<P: Provider> {
+pub(super) struct Shaking<P: Provider, F: RequestFormat> {
     control: ControlStream,
     /// Asked for.
     front_end: FrontEnd,
     deadline: Ns,
     /// From Welcome on.
-    session: Option<Box<Session<P>>>,
+    session: Option<Box<Session<P, F>>>,
     /// Address handles still to come.
     partitions_missing: usize,
 }
@@ -77,35 +76,8 @@ pub(super) struct Up {
 
 impl<P: Provider> HerdClient<P> {
     /// A client that starts to connect at its first poll.
-    pub fn new(ctx: Rc<P::Context>, dial: Dial, mut options: ClientOptions) -> HerdClient<P> {
-        options.waiting_max = options.waiting_max.min(16 << 10);
-        HerdClient {
-            open: false,
-            urgent: true,
-            next_tick: Ns::ZERO,
-            session: None,
-            conflicts: Conflicts::new(options.window),
-            in_flight: 0,
-            completed: 0,
-            rto: Rto::new(),
-            wcs: Box::new([Wc::default(); POLL_MAX]),
-            value: Box::new([0; 1024]),
-            stats: Default::default(),
-            waiting: Queue::new(),
-            bulk_ops: Vec::new(),
-            bulk: BulkMemory::default(),
-            refused: Vec::new(),
-            link: Link::Down { retry_at: Ns::ZERO },
-            without_slots: false,
-            dial,
-            backoff: BACKOFF_MIN,
-            sessions: 0,
-            last_epoch: 0,
-            server_stats: None,
-            last_error: None,
-            options,
-            ctx,
-        }
+    pub fn new(ctx: Rc<P::Context>, dial: Dial, options: ClientOptions) -> HerdClient<P> {
+        HerdClient::with_format(ctx, dial, options, Keyed)
     }
 
     /// A connected client. Blocks until the handshake is done. Errors: the reason of the last attempt, at once if
@@ -134,6 +106,46 @@ impl<P: Provider> HerdClient<P> {
                 return Err(last.unwrap_or(SetupError::Timeout));
             }
             client.rest(deadline);
+        }
+    }
+}
+
+impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
+    /// A client of any format that starts to connect at its first poll.
+    pub fn with_format(
+        ctx: Rc<P::Context>,
+        dial: Dial,
+        mut options: ClientOptions,
+        format: F,
+    ) -> HerdClient<P, F> {
+        options.waiting_max = options.waiting_max.min(16 << 10);
+        HerdClient {
+            open: false,
+            urgent: true,
+            next_tick: Ns::ZERO,
+            session: None,
+            conflicts: Conflicts::new(options.window),
+            in_flight: 0,
+            completed: 0,
+            rto: Rto::new(),
+            wcs: Box::new([Wc::default(); POLL_MAX]),
+            value: Box::new([0; 1024]),
+            stats: Default::default(),
+            waiting: Queue::new(),
+            bulk_ops: Vec::new(),
+            bulk: BulkMemory::default(),
+            refused: Vec::new(),
+            link: Link::Down { retry_at: Ns::ZERO },
+            without_slots: false,
+            dial,
+            backoff: BACKOFF_MIN,
+            sessions: 0,
+            last_epoch: 0,
+            server_stats: None,
+            last_error: None,
+            options,
+            format,
+            ctx,
         }
     }
 
@@ -255,7 +267,7 @@ impl<P: Provider> HerdClient<P> {
         };
         let hello = Hello {
             protocol_version: PROTOCOL_VERSION,
-            format: self.options.format,
+            format: self.format.format(),
             front_end,
             window: self.options.window as u16,
             slot_bytes: self.options.slot_bytes as u16,
@@ -299,7 +311,7 @@ impl<P: Provider> HerdClient<P> {
             };
             if let Message::Error { code, .. } = message
                 && shaking.front_end == FrontEnd::Slots
-                && self.options.format == Format::D
+                && !self.format.is_paper()
                 && code == ErrorCode::NoSlots
             {
                 self.without_slots = true;
@@ -307,7 +319,7 @@ impl<P: Provider> HerdClient<P> {
             }
             let done = match message {
                 Message::Error { code, text } => Err(SetupError::Refused { code, text }),
-                message => shaking.take(&self.ctx, &self.options, message),
+                message => shaking.take(&self.ctx, &self.options, self.format, message),
             };
             match done {
                 Ok(true) => return self.begin_session(now),
@@ -435,17 +447,18 @@ impl<P: Provider> HerdClient<P> {
     }
 }
 
-impl<P: Provider> Shaking<P> {
+impl<P: Provider, F: RequestFormat> Shaking<P, F> {
     /// Takes a message; true when the handshake is complete.
     fn take(
         &mut self,
         ctx: &Rc<P::Context>,
         options: &ClientOptions,
+        format: F,
         message: Message,
     ) -> Result<bool, SetupError> {
         match (message, &mut self.session) {
             (Message::Welcome(welcome), None) => {
-                self.welcome(ctx, options, &welcome)?;
+                self.welcome(ctx, options, format, &welcome)?;
                 Ok(false)
             }
             (Message::Partition { index, ud }, Some(session)) => {
@@ -476,9 +489,10 @@ impl<P: Provider> Shaking<P> {
         &mut self,
         ctx: &Rc<P::Context>,
         options: &ClientOptions,
+        format: F,
         welcome: &Welcome,
     ) -> Result<(), SetupError> {
-        let session = build_session::<P>(ctx, options, self.front_end, welcome)?;
+        let session = build_session::<P, F>(ctx, options, format, self.front_end, welcome)?;
         if let RequestPath::Slots { uc, .. } = &session.front {
             send(&mut self.control, &Message::Attach { uc: uc.export()? });
         } else {
@@ -509,12 +523,13 @@ fn checked_map(options: &ClientOptions, welcome: &Welcome) -> Result<SlotMap, Se
     }
 }
 
-fn build_session<P: Provider>(
+fn build_session<P: Provider, F: RequestFormat>(
     ctx: &Rc<P::Context>,
     options: &ClientOptions,
+    format: F,
     front_end: FrontEnd,
     welcome: &Welcome,
-) -> Result<Session<P>, SetupError> {
+) -> Result<Session<P, F>, SetupError> {
     let map = checked_map(options, welcome)?;
     let caps = ctx.caps().clone();
     let request_count = map.window * map.partition_count;
@@ -522,7 +537,7 @@ fn build_session<P: Provider>(
     let bulk_depth = 4 * usize::from(options.bulk_chunks);
     let cq = ctx.create_cq(Receive::<P>::recv_count(request_count) + 2 * send_depth + bulk_depth)?;
     let receive = Receive::<P>::new(ctx, &cq, &caps, request_count, map.body_bytes_max(), send_depth)?;
-    let Some(routes) = Session::<P>::route_table(&welcome.reply_qpns) else {
+    let Some(routes) = Session::<P, F>::route_table(&welcome.reply_qpns) else {
         return Err(SetupError::Unusable {
             what: "two partitions with one queue pair",
         });
@@ -536,11 +551,11 @@ fn build_session<P: Provider>(
         },
         FrontEnd::Slots => build_slots(ctx, &mut imports, welcome, &map, &cq, send_depth)?,
     };
-    let paper = options.format == Format::P;
+    let paper = format.is_paper();
     let lead_bytes = match (&front, paper) {
         (RequestPath::Slots { .. }, false) => 0,
         (RequestPath::Datagrams { .. }, false) => DATAGRAM_LEAD_BYTES,
-        (_, true) => PAPER_LEAD_BYTES,
+        (_, true) => paper::LEAD_BYTES,
     };
     let block_bytes = map.slot_bytes + lead_bytes;
     let signals = Signals::new(send_depth);
@@ -566,7 +581,7 @@ fn build_session<P: Provider>(
         body_bytes_max: map.body_bytes_max(),
         item_bytes_max: welcome.item_bytes_max as usize,
         crc: welcome.crc || options.crc,
-        paper,
+        format,
         plain: !(paper || welcome.crc || options.crc)
             && matches!(front, RequestPath::Slots { .. })
             && caps.inline_bytes_max >= LINE_BYTES,

@@ -27,8 +27,10 @@ mod blocking;
 mod bulk;
 mod conflict;
 mod connect;
+mod format;
 mod imports;
 mod options;
+mod paper;
 mod receive;
 mod request;
 mod retry;
@@ -43,12 +45,13 @@ pub use asynch::{AsyncClient, OpError};
 pub use blocking::BlockingClient;
 pub use connect::RECONNECT_MAX;
 pub use drover_rt::control::Dial;
+pub use format::{Keyed, RequestFormat};
 pub use options::{ClientOptions, SetupError};
 pub use stats::ClientStats;
 pub use thread::{ClientThread, Handle};
 
 use crate::costs::{ANSWER, LOOK, SUBMIT, SUBMIT_GET};
-use crate::layout::{Commit, ReplyImm, SlotOp, Status, TRAILER_BYTES, paper};
+use crate::layout::{Commit, ReplyImm, SlotOp, Status, TRAILER_BYTES};
 use bulk::{BulkMemory, BulkOp};
 use conflict::Conflicts;
 use connect::Link;
@@ -76,13 +79,13 @@ type Sink<'a> = &'a mut dyn FnMut(Completion<'_>);
 /// A client of one HERD server, for one thread. See the [module](self).
 ///
 /// Time is `cpu.now()`: run loops refresh the clock once per step.
-pub struct HerdClient<P: Provider> {
+pub struct HerdClient<P: Provider, F: RequestFormat = Keyed> {
     /// Requests may be posted: there is a session and it is not being left.
     open: bool,
     /// The rare paths have something to do before the next tick.
     urgent: bool,
     next_tick: Ns,
-    session: Option<Box<Session<P>>>,
+    session: Option<Box<Session<P, F>>>,
     conflicts: Conflicts,
     in_flight: usize,
     completed: usize,
@@ -95,7 +98,7 @@ pub struct HerdClient<P: Provider> {
     bulk: BulkMemory<P>,
     /// Operations refused before they were sent.
     refused: Vec<(Token, Refusal)>,
-    link: Link<P>,
+    link: Link<P, F>,
     /// The next attempt asks for datagrams: the server has no slots left.
     without_slots: bool,
     dial: Dial,
@@ -106,6 +109,7 @@ pub struct HerdClient<P: Provider> {
     server_stats: Option<String>,
     last_error: Option<SetupError>,
     options: ClientOptions,
+    format: F,
     ctx: Rc<P::Context>,
 }
 
@@ -140,7 +144,7 @@ const PUT_TTL_OK: u32 = pair(SlotOp::PutTtl, Status::Ok);
 const DELETE_OK: u32 = pair(SlotOp::Delete, Status::Ok);
 const DELETE_MISS: u32 = pair(SlotOp::Delete, Status::NotFound);
 
-impl<P: Provider> HerdClient<P> {
+impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     /// Counters.
     pub fn stats(&self) -> &ClientStats {
         &self.stats
@@ -192,7 +196,7 @@ impl<P: Provider> HerdClient<P> {
     /// Puts an operation into the next slot of its partition, behind what conflicts with it.
     #[inline(always)]
     fn place(
-        session: &mut Session<P>,
+        session: &mut Session<P, F>,
         op: &Op<'_>,
         before: Before,
         hash: KeyHash,
@@ -281,7 +285,7 @@ impl<P: Provider> HerdClient<P> {
         reason = "a request, spread out: it is to stay in registers"
     )]
     fn post_line(
-        session: &mut Session<P>,
+        session: &mut Session<P, F>,
         op: SlotOp,
         conditional: bool,
         body: (usize, usize),
@@ -331,7 +335,7 @@ impl<P: Provider> HerdClient<P> {
         let Some(session) = self.session.as_deref_mut() else {
             return Err(SubmitError::Closed);
         };
-        if session.paper && Self::is_unpaperly(session, op) {
+        if session.cannot_say(op) {
             return self.submit_waiting(op, hash, token, now);
         }
         match Self::place(session, op, before, hash, token, now, now) {
@@ -352,7 +356,7 @@ impl<P: Provider> HerdClient<P> {
     /// Builds a request in slot `at`, which is free and its partition's next, and stages it.
     #[inline(always)]
     fn post(
-        session: &mut Session<P>,
+        session: &mut Session<P, F>,
         partition: usize,
         at: usize,
         body: &Body<'_>,
@@ -360,10 +364,9 @@ impl<P: Provider> HerdClient<P> {
         submitted: Ns,
         now: Ns,
     ) {
-        let len = if session.paper {
-            request::build_paper(session.block_mut(at), body)
-        } else {
-            request::build(session.block_mut(at), body)
+        let len = match session.format.is_paper() {
+            true => paper::build(session.block_mut(at), body),
+            false => request::build(session.block_mut(at), body),
         };
         let slot = session.window.take(partition, at);
         Self::fill(slot, body.commit, body.hash, token, submitted, now, len);
@@ -410,7 +413,7 @@ impl<P: Provider> HerdClient<P> {
             // Only the key is too long for these slots: no other way in.
             return Err(SubmitError::TooLarge);
         };
-        if session.paper || value.len() > session.item_bytes_max || self.bulk.is_refused() {
+        if session.format.is_paper() || value.len() > session.item_bytes_max || self.bulk.is_refused() {
             return Err(SubmitError::TooLarge);
         }
         if self.bulk_ops.iter().flatten().count() >= self.options.waiting_max {
@@ -430,19 +433,6 @@ impl<P: Provider> HerdClient<P> {
             _ if waits || self.conflicts_with_bulk(hash, write) => Before::Unsure,
             Some(session) => session.before(hash, write),
             None => Before::Nothing,
-        }
-    }
-
-    /// What the paper's format cannot say.
-    fn is_unpaperly(session: &Session<P>, op: &Op<'_>) -> bool {
-        match *op {
-            Op::Get { .. } => false,
-            Op::Delete { .. } => true,
-            Op::Put { value, ttl_s, .. } => {
-                let longest =
-                    paper::VALUE_BYTES_MAX.min(session.window.map().slot_bytes - paper::put_bytes(0));
-                ttl_s != 0 || !(1..=longest).contains(&value.len())
-            }
         }
     }
 
@@ -629,7 +619,7 @@ impl<P: Provider> HerdClient<P> {
     }
 }
 
-impl<P: Provider> KvClient<P> for HerdClient<P> {
+impl<P: Provider, F: RequestFormat> KvClient<P> for HerdClient<P, F> {
     #[inline]
     fn submit(&mut self, cpu: &P::Cpu, op: &Op<'_>, token: Token) -> Result<(), SubmitError> {
         if let Op::Get { key } = *op

@@ -3,7 +3,7 @@
 use super::rto::RETRIES_MAX;
 use super::waiting::Waiting;
 use super::window::{SlotState, commit_writes};
-use super::{HerdClient, Sink, request};
+use super::{HerdClient, RequestFormat, Sink, paper, request};
 use crate::control::{Message, Resync, Resynced};
 use crate::layout::{SlotOp, Status};
 use drover_base::Ns;
@@ -19,7 +19,7 @@ enum Due {
     Expired,
 }
 
-impl<P: Provider> HerdClient<P> {
+impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     /// Looks at every slot and every waiting operation. Costs a few ns per slot; done once in
     /// [`TICK`](super::TICK), so that no operation pays for a timer of its own.
     pub(super) fn look_at_timers(&mut self, now: Ns, sink: Sink<'_>) {
@@ -52,10 +52,12 @@ impl<P: Provider> HerdClient<P> {
                 Due::Expired
             }
             // The paper's requests cannot be sent twice: the server could not tell, and would execute both.
-            SlotState::Posted if session.paper && now.since(slot.sent) >= self.rto.after(RETRIES_MAX) => {
+            SlotState::Posted
+                if session.format.is_paper() && now.since(slot.sent) >= self.rto.after(RETRIES_MAX) =>
+            {
                 Due::GiveUp
             }
-            SlotState::Posted if overdue && !session.paper => match slot.tries < RETRIES_MAX {
+            SlotState::Posted if overdue && !session.format.is_paper() => match slot.tries < RETRIES_MAX {
                 true => Due::Resend,
                 false => Due::GiveUp,
             },
@@ -182,8 +184,8 @@ impl<P: Provider> HerdClient<P> {
             SlotOp::Delete => OpKind::Delete,
             SlotOp::Nop | SlotOp::PutBulk | SlotOp::GetBulk => return None,
         };
-        let (key, value, ttl_s) = match session.paper {
-            true => request::parse_paper(session.block(at), slot.commit),
+        let (key, value, ttl_s) = match session.format.is_paper() {
+            true => paper::parse(session.block(at), slot.commit),
             false => request::parse(session.block(at), slot.commit),
         };
         Some(Waiting {

@@ -1,6 +1,7 @@
 //! [`Session`]: the queue pairs and memory of one connection, and the two ends of the hot path: staging a
 //! request, recognising its reply.
 
+use super::RequestFormat;
 use super::imports::Imports;
 use super::receive::Receive;
 use super::request::Line;
@@ -78,7 +79,7 @@ impl Signals {
 }
 
 /// Everything that lives as long as one connection.
-pub(super) struct Session<P: Provider> {
+pub(super) struct Session<P: Provider, F: RequestFormat> {
     pub(super) window: Window,
     pub(super) hasher: KeyHasher,
     pub(super) partition_count: usize,
@@ -86,8 +87,7 @@ pub(super) struct Session<P: Provider> {
     pub(super) body_bytes_max: usize,
     pub(super) item_bytes_max: usize,
     pub(super) crc: bool,
-    /// Format P.
-    pub(super) paper: bool,
+    pub(super) format: F,
     /// Neither checksums, nor format P, nor datagrams, and a line can be inline: the usual.
     pub(super) plain: bool,
     /// Requests of one lane take effect in the order of their posting: none is lost on the way, and the server takes
@@ -121,7 +121,7 @@ pub(super) struct Session<P: Provider> {
     pub(super) imports: Imports<P>,
 }
 
-impl<P: Provider> Session<P> {
+impl<P: Provider, F: RequestFormat> Session<P, F> {
     /// The table of [`routes`](Session::routes); `None` if two partitions have the same sender.
     pub(super) fn route_table(qpns: &[u32]) -> Option<Box<[(Qpn, u32)]>> {
         let size = (qpns.len() * 4).next_power_of_two();
@@ -144,7 +144,7 @@ impl<P: Provider> Session<P> {
     #[inline(always)]
     pub(super) fn fits(&self, key: &[u8], value: &[u8], ttl_s: u32) -> bool {
         let extra = if self.crc { 4 } else { 0 } + if ttl_s != 0 { 4 } else { 0 };
-        self.paper || key.len() + value.len() + extra <= self.body_bytes_max
+        self.format.is_paper() || key.len() + value.len() + extra <= self.body_bytes_max
     }
 
     /// What stands before an operation in its lane.

@@ -5,7 +5,7 @@
 //! looked at when an operation on that key has ended and not before, and their memory is used again.
 
 use super::window::Before;
-use super::{HerdClient, Link, Placed, Sink, is_write};
+use super::{HerdClient, Link, Placed, RequestFormat, Sink, is_write};
 use drover_base::{Cpu, KeyHash, Ns};
 use drover_kv::{Op, OpKind, Outcome, Refusal, SubmitError, Token};
 use drover_verbs::Provider;
@@ -186,7 +186,7 @@ impl Waiting {
     }
 }
 
-impl<P: Provider> HerdClient<P> {
+impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     /// An operation that cannot simply be posted: there is no session, or it must be refused.
     #[cold]
     pub(super) fn submit_waiting(
@@ -280,7 +280,7 @@ impl<P: Provider> HerdClient<P> {
             return false;
         };
         let waiting = &self.waiting[index];
-        if session.paper && Self::is_unpaperly(session, &waiting.as_op()) {
+        if session.cannot_say(&waiting.as_op()) {
             let waiting = self.waiting.remove(index).expect("index is inside");
             self.conflicts.remove(waiting.hash, waiting.is_write());
             self.refused.push((waiting.token, Refusal::BadRequest));

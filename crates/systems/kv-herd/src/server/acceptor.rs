@@ -88,7 +88,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
             offer: Offer {
                 auth: options.auth.clone(),
                 crc_required: options.crc || !caps.ordered_writes,
-                paper_format: options.paper_format,
+                paper_format: variant.paper_format(),
                 datagram_window_max: datagram_window_max(options, caps.recv_depth_max, variant),
                 hash_only: options.hash_only,
                 slot_bytes_max,

@@ -157,10 +157,8 @@ impl Client {
     #[inline(always)]
     pub(super) fn aim(&self, lane: &mut Lane) {
         lane.commit_at = self.commit_at(self.turn.slot);
-        lane.seen = match self.format {
-            Format::D => self.states[self.turn.slot as usize].last_commit(),
-            Format::P => 0,
-        };
+        // In the paper's format 0: no commit word is ever noted there.
+        lane.seen = self.states[self.turn.slot as usize].last_commit();
     }
 
     /// The request `commit` in the slot whose turn it is was taken: points `lane` at the next one.

@@ -51,5 +51,5 @@ pub use error::{ServeError, StartError};
 pub use options::{ServeMode, ServerOptions};
 pub use stats::{Counters, ServerStats, Silence, WorkerStats};
 pub use threads::Server;
-pub use variant::{Mistake, Standard, Variant};
+pub use variant::{Mistake, Standard, Variant, WithPaperFormat};
 pub use worker::Worker;

@@ -43,9 +43,6 @@ pub struct ServerOptions {
     pub slot_clients_max: usize,
     /// Batch or pipeline.
     pub mode: ServeMode,
-    /// Clients may speak the paper's format. What they store has no key but its hash; clients that send keys do not
-    /// see it, nor it theirs.
-    pub paper_format: bool,
     /// Requests of format D may have no key: the hash is the key, as in the paper, and names another item than the key
     /// that was hashed.
     pub hash_only: bool,
@@ -93,7 +90,6 @@ impl Default for ServerOptions {
             clients_max: 1024,
             slot_clients_max: usize::MAX,
             mode: ServeMode::Batch { batch: 32 },
-            paper_format: false,
             hash_only: false,
             crc: false,
             auth: Vec::new(),

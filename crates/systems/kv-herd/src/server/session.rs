@@ -171,7 +171,9 @@ pub(super) fn agree(hello: &Hello, offer: &Offer) -> Result<SessionParams, (Erro
     }
     let crc_required = offer.crc_required || hello.crc;
     match (hello.format, hello.front_end) {
-        (Format::P, _) if !offer.paper_format => Err((ErrorCode::NotSupported, "format P is switched off")),
+        (Format::P, _) if !offer.paper_format => {
+            Err((ErrorCode::NotSupported, "this server does not speak format P"))
+        }
         (Format::P, _) if offer.crc_required => Err((
             ErrorCode::NotSupported,
             "format P has no checksums, and this fabric needs them",

@@ -102,7 +102,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let Some((lane, client)) = self.clients.lane_and_client(index) else {
             return;
         };
-        if client.format == Format::P {
+        if self.variant.paper_format() && client.format == Format::P {
             return self.serve_paper(cpu, at, index);
         }
         let intake = &mut self.intakes[at];
@@ -200,7 +200,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let Some((lane, client)) = self.clients.lane_and_client(index) else {
             return;
         };
-        if client.format == Format::P {
+        if self.variant.paper_format() && client.format == Format::P {
             // Requests of the paper's format carry no number: only turns tell them apart.
             return self.serve_paper(cpu, at, index);
         }

@@ -51,6 +51,13 @@ pub trait Variant: Copy + Send + 'static {
     fn makes(self, _: Mistake) -> bool {
         false
     }
+
+    /// Whether clients may speak the paper's format. What they store has no key but its hash; clients that send keys do
+    /// not see it, nor it theirs.
+    #[inline(always)]
+    fn paper_format(self) -> bool {
+        false
+    }
 }
 
 /// The server that is shipped.
@@ -58,3 +65,14 @@ pub trait Variant: Copy + Send + 'static {
 pub struct Standard;
 
 impl Variant for Standard {}
+
+/// A server that speaks the paper's format, too: for reproducing the paper.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WithPaperFormat;
+
+impl Variant for WithPaperFormat {
+    #[inline(always)]
+    fn paper_format(self) -> bool {
+        true
+    }
+}

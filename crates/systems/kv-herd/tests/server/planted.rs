@@ -1,4 +1,4 @@
-//! [`Planted`]: a server that makes one mistake, or none.
+//! [`Planted`]: a server that makes one mistake, or none, and speaks the paper's format, too.
 
 use drover_kv_herd::server::{Mistake, Variant};
 
@@ -9,5 +9,9 @@ pub struct Planted(pub Option<Mistake>);
 impl Variant for Planted {
     fn makes(self, mistake: Mistake) -> bool {
         self.0 == Some(mistake)
+    }
+
+    fn paper_format(self) -> bool {
+        true
     }
 }
