@@ -114,9 +114,12 @@ impl<P: Provider, V: Variant> Actor<P::Cpu> for Colocated<'_, P, V> {
             return own;
         }
         let worker = &mut *self.worker;
-        let others = self
-            .co_actor
-            .step(cpu, &mut worker.partition, worker.now, worker.now_s);
+        let others = self.co_actor.step(
+            cpu,
+            &mut worker.partition,
+            worker.clock.now(),
+            worker.clock.now_s(),
+        );
         self.co_actor_busy = others == Progress::Busy;
         self.skips = match self.co_actor_busy {
             true => 0,
@@ -125,7 +128,7 @@ impl<P: Provider, V: Variant> Actor<P::Cpu> for Colocated<'_, P, V> {
         self.skip = self.skips;
         if self.leaving {
             self.skip = 0;
-            let wake_at = worker.now + LEAVING_SLEEP;
+            let wake_at = worker.clock.now() + LEAVING_SLEEP;
             return own.and(others).and(Progress::Idle { wake_at });
         }
         own.and(others)

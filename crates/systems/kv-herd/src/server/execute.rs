@@ -41,7 +41,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             partition: &mut self.partition,
             replies: &mut self.replies,
             counters: &mut self.counters,
-            now_s: self.now_s,
+            now_s: self.clock.now_s(),
         };
         while let Some(first) = requests.get(k) {
             let id = first.about.client;
@@ -98,7 +98,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     fn get_or_put(&mut self, cpu: &P::Cpu, at: usize, k: usize, op: SlotOp) {
         let request = &self.intakes[at].requests()[k];
         let expire_s = match op {
-            SlotOp::PutTtl => self.expire_s(request.ttl_s()),
+            SlotOp::PutTtl => self.clock.expire_s(request.ttl_s()),
             _ => 0,
         };
         let Some(client) = self.clients.get_mut(request.about.client) else {
@@ -108,7 +108,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             partition: &mut self.partition,
             replies: &mut self.replies,
             counters: &mut self.counters,
-            now_s: self.now_s,
+            now_s: self.clock.now_s(),
         };
         match op {
             SlotOp::Get => cx.get(cpu, request, client),
@@ -119,7 +119,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     fn delete(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
         let request = &self.intakes[at].requests()[k];
         let about = request.about;
-        let found = self.partition.delete(cpu, key_of(request), self.now_s);
+        let found = self.partition.delete(cpu, key_of(request), self.clock.now_s());
         self.counters.deletes += 1;
         self.counters.delete_hits += u64::from(found);
         let status = if found { Status::Ok } else { Status::NotFound };
@@ -146,15 +146,6 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let status = client.states[usize::from(about.slot)].again(op);
         self.counters.stale_epoch += u64::from(status == Some(Status::StaleEpoch));
         status
-    }
-
-    /// When something stored now with `ttl_s` expires, in seconds since the server started.
-    pub(super) fn expire_s(&self, ttl_s: u32) -> u32 {
-        if ttl_s == 0 {
-            0
-        } else {
-            self.now_s.saturating_add(ttl_s)
-        }
     }
 
     /// Adds the reply; remembers how the request ended if that was `news`.

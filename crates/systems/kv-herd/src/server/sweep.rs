@@ -27,6 +27,37 @@ const LOOK_AHEAD: usize = 8;
 /// A cold lane is polled in one sweep of so many.
 const COLD_SHARE: usize = 8;
 
+/// Fewest sweeps between looks around `[herd]`: then a look costs a quarter of the polls before it.
+const AROUND_EVERY: usize = 64;
+
+/// Where sweeps stand.
+pub(super) struct Sweeper {
+    sweeps: u32,
+    /// A look around comes when these bits of `sweeps` are 0.
+    around_mask: u32,
+    /// The hot lane to begin with.
+    cursor: usize,
+    cold_cursor: usize,
+}
+
+impl Sweeper {
+    /// For windows of up to `window_max` slots.
+    pub(super) fn new(window_max: usize) -> Sweeper {
+        Sweeper {
+            sweeps: 0,
+            around_mask: AROUND_EVERY.max(4 * window_max).next_power_of_two() as u32 - 1,
+            cursor: 0,
+            cold_cursor: 0,
+        }
+    }
+
+    /// Whether a look around follows this sweep.
+    #[inline(always)]
+    fn looks_around(&self) -> bool {
+        self.sweeps & self.around_mask == 0
+    }
+}
+
 /// Which lanes a look around includes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Around {
@@ -40,10 +71,11 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// One sweep into intake `at`. Stops when that is full; the next sweep goes on behind the last lane served.
     #[inline(always)]
     pub(super) fn sweep(&mut self, cpu: &P::Cpu, at: usize) {
-        self.sweeps = self.sweeps.wrapping_add(1);
+        self.sweeper.sweeps = self.sweeper.sweeps.wrapping_add(1);
         let hot = self.clients.hot;
         cpu.charge(SWEEP, 1);
-        let mut index = if self.cursor < hot { self.cursor } else { 0 };
+        let cursor = self.sweeper.cursor;
+        let mut index = if cursor < hot { cursor } else { 0 };
         let mut charged = 0;
         for looked in 1..=hot as u32 {
             let lane = &self.clients.lanes[index];
@@ -52,7 +84,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 charged = looked;
                 self.serve(cpu, at, index);
                 if self.intakes[at].is_full() {
-                    self.cursor = index + 1;
+                    self.sweeper.cursor = index + 1;
                     return;
                 }
             }
@@ -65,7 +97,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         if self.clients.lanes.len() > hot {
             self.sweep_cold(cpu, at);
         }
-        if self.sweeps & self.around_mask == 0 {
+        if self.sweeper.looks_around() {
             self.look_around(cpu, at, Around::Silent);
         }
     }
@@ -80,8 +112,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             if self.intakes[at].is_full() {
                 return;
             }
-            self.cold_cursor += 1;
-            let mut index = self.clients.hot + self.cold_cursor % cold;
+            self.sweeper.cold_cursor += 1;
+            let mut index = self.clients.hot + self.sweeper.cold_cursor % cold;
             if index >= self.clients.lanes.len() {
                 index = self.clients.hot;
             }
@@ -144,7 +176,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                     }
                 }
                 Taken::Torn => {
-                    if torn_too_long(client, found.slot, found.commit, self.now) {
+                    if torn_too_long(client, found.slot, found.commit, self.clock.now()) {
                         self.counters.crc_dropped += 1;
                         client.aim(lane);
                     }
@@ -232,7 +264,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 Taken::Noted => {}
                 Taken::Torn => {
                     around.go_on();
-                    if torn_too_long(client, slot, commit, self.now) {
+                    if torn_too_long(client, slot, commit, self.clock.now()) {
                         self.counters.crc_dropped += 1;
                     }
                 }

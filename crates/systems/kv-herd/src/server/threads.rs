@@ -290,7 +290,7 @@ fn make_co_actor<P: Provider, V: Variant>(
         index,
         count: options.partition_count,
         waker: worker.context().waker(),
-        started: worker.started,
+        started: worker.started(),
     };
     make(core_info)
         .map(Some)

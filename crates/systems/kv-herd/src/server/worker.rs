@@ -1,20 +1,23 @@
 //! [`Worker`]: one core, one partition, one UD queue pair.
 
 use super::StartError;
+use super::bulk::Scratch;
 use super::clients::{Client, Clients, NewClient};
+use super::clock::Clock;
 use super::datagram::Datagrams;
 use super::inbox::{Command, Event, Inbox};
 use super::intake::{Intake, Share, TORN_NS_MAX};
 use super::options::{ServeMode, ServerOptions};
 use super::pipeline::{Pipeline, STAGES};
 use super::reply::Replies;
+use super::rounds::Rounds;
 use super::setup::Setup;
 use super::stats::{Counters, WorkerStats};
-use super::sweep::Around;
+use super::sweep::{Around, Sweeper};
 use super::variant::{Mistake, Standard, Variant};
 use crate::costs::STEP;
 use crate::logic::SlotState;
-use drover_base::{Actor, Cpu, Durations, Ns, Progress};
+use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_mem::{AllocError, pause};
 use drover_rt::RunStats;
 use drover_store::{Partition, PartitionOptions};
@@ -34,59 +37,34 @@ pub(super) struct Introduction {
 
 /// Serves one partition: finds requests, executes them, answers. Steps never block and take at most one batch.
 pub struct Worker<P: Provider, V: Variant = Standard> {
-    pub(super) ctx: Rc<P::Context>,
-    pub(super) options: Rc<ServerOptions>,
+    ctx: Rc<P::Context>,
+    options: Rc<ServerOptions>,
     pub(super) variant: V,
     index: usize,
-    pub(super) partition: Partition,
+    pub(super) clock: Clock,
     pub(super) clients: Clients,
-    pub(super) replies: Replies<P, V>,
+    /// Finds requests in their slots.
+    pub(super) sweeper: Sweeper,
     pub(super) datagrams: Option<Box<Datagrams<P>>>,
-    /// One in batch mode, one per stage of a pipeline.
+    /// Where requests wait: one in batch mode, one per stage of a pipeline.
     pub(super) intakes: Vec<Intake<V>>,
     pub(super) pipeline: Pipeline,
-    pub(super) counters: Counters,
-    pub(super) restarts: u64,
-    durations: Durations,
-    last_round: Round,
-    /// Of the loop that steps it.
-    pub(super) run: RunStats,
+    pub(super) partition: Partition,
     /// Values on their way to or from bulk memory.
-    pub(super) scratch: Vec<u8>,
-    pub(super) item_bytes_max: usize,
+    pub(super) scratch: Scratch,
+    pub(super) replies: Replies<P, V>,
+    pub(super) counters: Counters,
+    restarts: u64,
+    rounds: Rounds,
     inbox: Arc<Inbox<Command>>,
     events: Arc<Inbox<Event>>,
-    /// The start of the step.
-    pub(super) now: Ns,
-    /// The same in whole seconds since the server started.
-    pub(super) now_s: u32,
-    pub(super) started: Ns,
-    pub(super) sweeps: u32,
-    /// A look around comes when these bits of `sweeps` are 0.
-    pub(super) around_mask: u32,
-    /// The hot lane to begin with.
-    pub(super) cursor: usize,
-    pub(super) cold_cursor: usize,
     stopping: bool,
 }
-
-/// A round of the loop that steps a worker.
-#[derive(Clone, Copy, Default)]
-struct Round {
-    began: Ns,
-    /// Operations in it.
-    executed: u64,
-    /// Operations by its end.
-    total: u64,
-}
-
-/// Fewest sweeps between looks around `[herd]`: then a look costs a quarter of the polls before it.
-const AROUND_EVERY: usize = 64;
 
 impl<P: Provider, V: Variant> Worker<P, V> {
     /// A worker for partition `index`, in this thread.
     pub(super) fn new(setup: &Setup<P, V>, index: usize) -> Result<Worker<P, V>, StartError> {
-        let (options, started, variant) = (&setup.options, setup.started, setup.variant);
+        let (options, variant) = (&setup.options, setup.variant);
         let ctx = setup.device.context()?;
         let partition = make_partition(options, index)?;
         let batch = options.batch();
@@ -133,28 +111,20 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let intake = || Intake::new(limit, share, variant);
         Ok(Worker {
             index,
+            clock: Clock::new(setup.started, options.start_s),
             partition,
             clients: Clients::new(),
+            sweeper: Sweeper::new(options.window_max),
             replies,
             datagrams,
             intakes: (0..intake_count).map(|_| intake()).collect(),
             pipeline: Pipeline::default(),
             counters: Counters::default(),
+            scratch: Scratch::new(options.item_bytes_max),
             restarts: 0,
-            durations: Durations::default(),
-            last_round: Round::default(),
-            run: RunStats::default(),
-            scratch: Vec::new(),
-            item_bytes_max: options.item_bytes_max,
+            rounds: Rounds::default(),
             inbox: Inbox::new(),
             events: setup.events.clone(),
-            now: started,
-            now_s: options.start_s,
-            started,
-            sweeps: 0,
-            around_mask: AROUND_EVERY.max(4 * options.window_max).next_power_of_two() as u32 - 1,
-            cursor: 0,
-            cold_cursor: 0,
             stopping: false,
             options: Rc::new(options.clone()),
             variant,
@@ -183,8 +153,8 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             partition: self.partition.stats(),
             clients: self.clients.len(),
             restarts: self.restarts,
-            durations: self.durations.read(),
-            run: self.run,
+            durations: self.rounds.durations(),
+            run: self.rounds.stats(),
         }
     }
 
@@ -193,21 +163,15 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         &mut self.partition
     }
 
-    /// A round has ended. What was executed in the one before took until the start of this one: a busy core does not sleep
-    /// in between, so no clock is read for it.
+    /// A round of the loop that steps it has ended.
     pub(super) fn note_round(&mut self, stats: RunStats) {
-        self.run = stats;
-        let last = self.last_round;
-        if last.executed > 0 {
-            self.durations.note(self.now.since(last.began), last.executed);
-        }
-        let c = &self.counters;
-        let total = c.gets + c.puts + c.deletes + c.nops;
-        self.last_round = Round {
-            began: self.now,
-            executed: total.wrapping_sub(last.total),
-            total,
-        };
+        self.rounds
+            .note(self.clock.now(), self.counters.operations(), stats);
+    }
+
+    /// When the server started, on this core's clock.
+    pub(super) fn started(&self) -> Ns {
+        self.clock.started()
     }
 
     /// Leaves the items in the memory file, if there is one. Nothing may be written to them afterwards.
@@ -367,8 +331,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     #[inline(always)]
     pub(super) fn sweep_times(&mut self, cpu: &P::Cpu, sweeps: usize) -> Progress {
         cpu.charge(STEP, 1);
-        self.now = cpu.now();
-        self.now_s = self.options.start_s + self.now.since(self.started).as_s() as u32;
+        self.clock.set(cpu.now());
         // What is found must be answered in this very step.
         if !self.replies.has_space(cpu, &mut self.counters) {
             return Progress::Busy;
