@@ -1,5 +1,6 @@
 //! [`Acceptor`]: lets clients in, minds their control channels, takes everything back when one ends.
 
+use super::ids::ClientIds;
 use super::inbox::{Command, Event, Inbox};
 use super::options::ServerOptions;
 use super::session::{Offer, Phase, Session};
@@ -38,14 +39,18 @@ pub(super) enum Ask {
     Stop,
 }
 
+/// What every client is told of the server.
+pub(super) struct Identity {
+    pub(super) epoch: u64,
+    pub(super) hash_seed: HashSeed,
+    pub(super) item_bytes_max: usize,
+}
+
 /// The control side of a server. Steps never block.
 pub struct Acceptor<P: Provider, V: Variant = Standard> {
     pub(super) ctx: Rc<P::Context>,
     pub(super) offer: Offer,
-    pub(super) epoch: u64,
-    pub(super) hash_seed: HashSeed,
-    pub(super) item_bytes_max: usize,
-    pub(super) clients_max: usize,
+    pub(super) identity: Identity,
     pub(super) slot_clients_max: usize,
     variant: V,
     pub(super) workers: Vec<Introduction>,
@@ -53,9 +58,7 @@ pub struct Acceptor<P: Provider, V: Variant = Standard> {
     pub(super) asks: Arc<Inbox<Ask>>,
     pub(super) listener: Option<ControlListener>,
     pub(super) sessions: Vec<Session<P>>,
-    /// Ids not in use, with the generation of their next use. The smallest is given out first.
-    pub(super) free_ids: Vec<(u32, u32)>,
-    pub(super) next_id: u32,
+    pub(super) ids: ClientIds,
     pub(super) clients_total: u64,
     started: Ns,
     /// Workers that owe an answer.
@@ -95,10 +98,11 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
                 window_max: options.window_max,
                 partition_count: options.partition_count,
             },
-            epoch: options.epoch.unwrap_or_else(|| cpu.random()).max(1),
-            hash_seed,
-            item_bytes_max: options.item_bytes_max,
-            clients_max: options.clients_max,
+            identity: Identity {
+                epoch: options.epoch.unwrap_or_else(|| cpu.random()).max(1),
+                hash_seed,
+                item_bytes_max: options.item_bytes_max,
+            },
             slot_clients_max: options.slot_clients_max,
             variant,
             workers,
@@ -106,8 +110,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
             asks: Inbox::new(),
             listener,
             sessions: Vec::new(),
-            free_ids: Vec::new(),
-            next_id: 0,
+            ids: ClientIds::new(options.clients_max),
             clients_total: 0,
             started,
             stats_missing: Vec::new(),
@@ -259,7 +262,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
             Event::BulkOpened { client } => {
                 if let Some(index) = self.session_of(client) {
                     let session = &mut self.sessions[index];
-                    session.bulk_missing = session.bulk_missing.saturating_sub(1);
+                    session.bulk.missing = session.bulk.missing.saturating_sub(1);
                     self.ready_if_bulk_open(index);
                 }
             }
@@ -309,7 +312,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
                 }
                 if self.variant.makes(Mistake::ReusesIdsAtOnce) {
                     session.id = None;
-                    self.free_ids.push((client, generation + 1));
+                    self.ids.give_back((client, generation));
                 }
             }
             _ => self.forget(index),
@@ -319,8 +322,8 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
     /// Nothing of the session is left anywhere.
     fn forget(&mut self, index: usize) {
         let session = self.sessions.swap_remove(index);
-        if let Some((id, generation)) = session.id {
-            self.free_ids.push((id, generation.wrapping_add(1)));
+        if let Some(id) = session.id {
+            self.ids.give_back(id);
         }
     }
 

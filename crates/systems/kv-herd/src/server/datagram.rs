@@ -135,10 +135,10 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let header = Header::from_word(u64::from_le_bytes(word));
         let client = self.clients.get_mut(header.client)?;
         let known = header.generation == client.generation as u16
-            && header.slot < client.window
+            && header.slot < client.stripe.window()
             && wc.src_qpn == client.dest.qpn
-            && client.front_end == FrontEnd::Datagrams
-            && len <= client.slot_bytes as usize;
+            && client.params.front_end == FrontEnd::Datagrams
+            && len <= client.stripe.slot_bytes() as usize;
         if !known {
             return None;
         }

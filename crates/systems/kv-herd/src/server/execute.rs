@@ -131,9 +131,9 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let Some(client) = self.clients.get_mut(about.client) else {
             return false;
         };
-        let position = position_of(about, client.window);
-        let held =
-            client.hold.holds(position, client.window) && !self.variant.makes(Mistake::IgnoresConditions);
+        let position = position_of(about, client.stripe.window());
+        let held = client.hold.holds(position, client.stripe.window())
+            && !self.variant.makes(Mistake::IgnoresConditions);
         if held && !self.variant.makes(Mistake::ForgetsRefusals) {
             client.hold.note(position);
         }
@@ -179,7 +179,7 @@ impl<P: Provider, V: Variant> StepCx<'_, P, V> {
         };
         self.counters.get_hits += 1;
         let value = item.value();
-        if value.len() <= client.inline_bytes_max {
+        if value.len() <= client.stripe.inline_bytes_max() {
             let (payload, space) = self.replies.list.inline_room(value.len());
             value.copy_out(space);
             return self.finish(request, client, Status::Ok, payload);
@@ -242,7 +242,7 @@ fn long_value<P: Provider, V: Variant>(
     counters: &mut Counters,
 ) -> (Status, Payload) {
     let len = item.value_len();
-    let long = len > client.body_bytes_max;
+    let long = len > client.stripe.body_bytes_max();
     if !long {
         let fill = |region: &Region, at| {
             item.copy_value_to(region, at);
@@ -252,7 +252,7 @@ fn long_value<P: Provider, V: Variant>(
         }
     }
     // The client asks again, behind what it posted on this key meanwhile: that must not execute now.
-    client.hold.note(position_of(about, client.window));
+    client.hold.note(position_of(about, client.stripe.window()));
     match long {
         true => (Status::Bulk, replies.list.inline(&(len as u32).to_le_bytes())),
         false => (Status::Retry, Payload::EMPTY),

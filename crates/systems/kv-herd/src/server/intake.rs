@@ -369,7 +369,7 @@ impl<V: Variant> Intake<V> {
             return Taken::Noted;
         }
         let again = verdict == Verdict::Again;
-        let Ok(parsed) = Parsed::new(commit, client.rule, client.body_bytes_max) else {
+        let Ok(parsed) = Parsed::new(commit, client.params.rule, client.stripe.body_bytes_max()) else {
             return self.refuse(client, slot, commit, again, Status::BadRequest, counters);
         };
         let place = &mut self.places[self.len];

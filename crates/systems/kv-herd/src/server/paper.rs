@@ -42,7 +42,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
             };
             let len = (lane.slots.load(lane.commit_at - 16) >> 48) as usize;
             cpu.charge(TAKE_PAPER, 1);
-            let act = act(intake.share, hash, len, client.slot_bytes as usize);
+            let act = act(intake.share, hash, len, client.stripe.slot_bytes() as usize);
             let value_len = match act {
                 Act::Do(SlotOp::Put) => len,
                 _ => 0,
@@ -67,7 +67,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
                 _ => self.partition.prefetch_bucket(cpu, hash, len > 0),
             }
             lane.served = true;
-            client.turn = client.turn.next(client.window).skip_done(&client.states);
+            client.turn = client.turn.next(client.stripe.window()).skip_done(&client.states);
             client.aim(lane);
             left -= 1;
         }

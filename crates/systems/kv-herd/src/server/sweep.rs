@@ -134,7 +134,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let Some((lane, client)) = self.clients.lane_and_client(index) else {
             return;
         };
-        if self.variant.paper_format() && client.format == Format::P {
+        if self.variant.paper_format() && client.params.format == Format::P {
             return self.serve_paper(cpu, at, index);
         }
         let intake = &mut self.intakes[at];
@@ -232,19 +232,19 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let Some((lane, client)) = self.clients.lane_and_client(index) else {
             return;
         };
-        if self.variant.paper_format() && client.format == Format::P {
+        if self.variant.paper_format() && client.params.format == Format::P {
             // Requests of the paper's format carry no number: only turns tell them apart.
             return self.serve_paper(cpu, at, index);
         }
-        cpu.charge(POLL, client.window);
+        cpu.charge(POLL, client.stripe.window());
         let intake = &mut self.intakes[at];
         let mut around = LookAround::from(client.turn);
         while !intake.is_full() {
-            let word = |slot| lane.slots.load(client.commit_at(slot));
+            let word = |slot| lane.slots.load(client.stripe.commit_at(slot));
             let Some((slot, commit)) = around.next(client.turn, &client.states, word) else {
                 break;
             };
-            let commit_at = client.commit_at(slot);
+            let commit_at = client.stripe.commit_at(slot);
             let found = Found {
                 slots: &lane.slots,
                 slot,
@@ -282,10 +282,10 @@ fn look_ahead<C: Cpu>(cpu: &C, client: &Client, lane: &Lane, most: usize) {
     // Not around the end of the window: it comes once in a window, and the first slots seldom have news then.
     let count = most
         .min(LOOK_AHEAD)
-        .min((client.window - client.turn.slot) as usize);
+        .min((client.stripe.window() - client.turn.slot) as usize);
     let mut commit_at = lane.commit_at;
     for _ in 1..count {
-        commit_at += client.slot_bytes;
+        commit_at += client.stripe.slot_bytes();
         lane.slots.prefetch(cpu, commit_at);
     }
 }
@@ -302,7 +302,11 @@ fn take_plain<C: Cpu, V: Variant>(
     most: usize,
 ) -> usize {
     let (share, buckets, whose) = (intake.share, partition.bucket_lines(), client.plain());
-    let (first_at, step, window) = (client.commit_at(0), client.slot_bytes, client.window);
+    let (first_at, step, window) = (
+        client.stripe.commit_at(0),
+        client.stripe.slot_bytes(),
+        client.stripe.window(),
+    );
     let (mut turn, mut commit_at) = (client.turn, lane.commit_at);
     let states = &mut client.states[..];
     let mut requests = intake.free()[..most].iter_mut();

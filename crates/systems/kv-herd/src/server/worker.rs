@@ -259,10 +259,10 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     fn add(&mut self, new: NewClient) -> Result<(), String> {
         let quota = match self.variant.makes(Mistake::NoQuota) {
             true => usize::MAX,
-            false => self.options.batch().min((new.map.window / 2).max(1)),
+            false => self.options.batch().min((new.params.map.window / 2).max(1)),
         };
         let inline = self.replies.inline_bytes_max;
-        if new.map.body_bytes_max() > inline {
+        if new.params.map.body_bytes_max() > inline {
             self.replies.stage_long_payloads(&self.ctx)?;
         }
         let client = Client::new::<P>(&self.ctx, self.index, &new, quota, inline)?;
