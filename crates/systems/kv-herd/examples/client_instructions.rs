@@ -7,8 +7,7 @@
 
 use drover_base::{Actor, Cpu, HashSeed};
 use drover_kv::{Completion, KvClient, Op, Outcome};
-use drover_kv_herd::client::{ClientOptions, Dial, HerdClient, Keyed, RequestFormat};
-use drover_kv_herd::control::Format;
+use drover_kv_herd::client::{ClientOptions, Dial, HerdClient, Keyed, Paper, RequestFormat};
 use drover_kv_herd::server::{Server, ServerOptions, WithPaperFormat, Worker};
 use drover_mem::{NativeCpu, PageWish};
 use drover_rt::control::LocalListener;
@@ -74,7 +73,7 @@ fn main() {
         ..usual.clone()
     };
     match paper {
-        true => run(put, count, one_by_one, Format::P),
+        true => run(put, count, one_by_one, Paper),
         false => run(put, count, usual, Keyed),
     }
 }

@@ -280,7 +280,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let mut imports = Imports::new(&self.ctx);
         let remote = imports.region(region)?;
         let rights = remote.access.remote_read && remote.access.remote_write;
-        let enough = chunk_bytes >= session.item_bytes_max && (1..=MEMORY_BYTES_MAX).contains(&bytes);
+        let enough = chunk_bytes >= session.params.item_bytes_max && (1..=MEMORY_BYTES_MAX).contains(&bytes);
         if !enough || !rights || remote.len < bytes as u64 {
             return Err(super::SetupError::Unusable { what: "bulk memory" });
         }
@@ -364,7 +364,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let (Some(op), Some(session)) = (self.bulk_ops[index].as_mut(), self.session.as_deref_mut()) else {
             return false;
         };
-        let partition = op.waiting.hash.partition_index(session.partition_count);
+        let partition = op.waiting.hash.partition_index(session.params.partition_count);
         let Some((at, seq)) = session.window.next(partition) else {
             return false;
         };
@@ -377,13 +377,13 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         };
         let slot_op = if put { SlotOp::PutBulk } else { SlotOp::GetBulk };
         let body = Body {
-            commit: Commit::new(slot_op, seq, op.waiting.key.len(), BULK_BYTES, session.crc),
+            commit: Commit::new(slot_op, seq, op.waiting.key.len(), BULK_BYTES, session.params.crc),
             hash: op.waiting.hash,
             key: &op.waiting.key,
             value: &value,
             ttl_s: op.waiting.ttl_s,
         };
-        if body.commit.body_len() > session.body_bytes_max {
+        if body.commit.body_len() > session.params.body_bytes_max {
             op.refusal = Some(Refusal::TooLarge);
             return true;
         }

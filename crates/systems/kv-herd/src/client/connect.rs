@@ -4,7 +4,8 @@
 use super::imports::Imports;
 use super::options::{ClientOptions, SetupError};
 use super::receive::Receive;
-use super::session::{RequestPath, Session, Signals};
+use super::send_queue::{SendQueue, SendQueueOptions, Signals};
+use super::session::{RequestPath, ServerParams, Session};
 use super::waiting::{NEVER_SENT, Queue};
 use super::window::{SlotState, Window};
 use super::{BulkMemory, HerdClient, Keyed, POLL_MAX, RequestFormat, Sink, TICK, commit_writes, paper};
@@ -16,7 +17,7 @@ use drover_base::{Cpu, HashSeed, Ns};
 use drover_kv::{KvClient, Outcome, Refusal};
 use drover_mem::{LINE_BYTES, PageWish};
 use drover_rt::control::{ATTEMPT_MAX, ControlError, ControlStream, Dial, Keeper};
-use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, SendList, UdDest, Wc};
+use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, UdDest, Wc};
 use std::rc::Rc;
 
 /// First wait before another attempt to reach the server; doubled with each failure.
@@ -354,7 +355,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             waiting.r = NEVER_SENT;
             self.conflicts.add(waiting.hash, waiting.is_write());
         }
-        self.last_epoch = session.epoch;
+        self.last_epoch = session.params.epoch;
         self.session = Some(session);
         self.stats.reconnects += u64::from(self.sessions > 0);
         self.sessions += 1;
@@ -574,9 +575,8 @@ fn build_session<P: Provider, F: RequestFormat>(
             .max((map.window / 2).clamp(*POST_BATCH.start(), *POST_BATCH.end())),
         chosen => chosen,
     };
-    Ok(Session {
-        window: Window::new(map, 0),
-        hasher: HashSeed::new(welcome.hash_k0, welcome.hash_k1).hasher(),
+    let params = ServerParams {
+        epoch: welcome.epoch,
         partition_count: map.partition_count,
         body_bytes_max: map.body_bytes_max(),
         item_bytes_max: welcome.item_bytes_max as usize,
@@ -586,18 +586,23 @@ fn build_session<P: Provider, F: RequestFormat>(
             && matches!(front, RequestPath::Slots { .. })
             && caps.inline_bytes_max >= LINE_BYTES,
         keeps_order: caps.lossless_writes && !paper && matches!(front, RequestPath::Slots { .. }),
-        epoch: welcome.epoch,
-        front,
-        receive,
-        routes,
-        list: SendList::with_kept(request_count, request_count * block_bytes),
+    };
+    let sends = SendQueueOptions {
+        request_count,
         block_bytes,
         signals,
         post_batch: post_batch.min(signals.list_max()),
         inline_bytes: caps.inline_bytes_max,
         staging,
-        posted: 0,
-        left: 0,
+    };
+    Ok(Session {
+        params,
+        window: Window::new(map, 0),
+        hasher: HashSeed::new(welcome.hash_k0, welcome.hash_k1).hasher(),
+        front,
+        receive,
+        sends: SendQueue::new(sends),
+        routes,
         broken: false,
         cq,
         imports,

@@ -26,6 +26,17 @@ impl RequestFormat for Keyed {
     }
 }
 
+/// The paper's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Paper;
+
+impl RequestFormat for Paper {
+    #[inline(always)]
+    fn format(self) -> Format {
+        Format::P
+    }
+}
+
 impl RequestFormat for Format {
     #[inline(always)]
     fn format(self) -> Format {

@@ -35,6 +35,7 @@ mod receive;
 mod request;
 mod retry;
 mod rto;
+mod send_queue;
 mod session;
 mod stats;
 mod thread;
@@ -45,7 +46,7 @@ pub use asynch::{AsyncClient, OpError};
 pub use blocking::BlockingClient;
 pub use connect::RECONNECT_MAX;
 pub use drover_rt::control::Dial;
-pub use format::{Keyed, RequestFormat};
+pub use format::{Keyed, Paper, RequestFormat};
 pub use options::{ClientOptions, SetupError};
 pub use stats::ClientStats;
 pub use thread::{ClientThread, Handle};
@@ -157,12 +158,14 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
 
     /// The session's epoch: another one after a reconnection means another server process.
     pub fn epoch(&self) -> Option<u64> {
-        self.session.as_ref().map(|session| session.epoch)
+        self.session.as_ref().map(|session| session.params.epoch)
     }
 
     /// Partitions of the server, once known.
     pub fn partition_count(&self) -> Option<usize> {
-        self.session.as_ref().map(|session| session.partition_count)
+        self.session
+            .as_ref()
+            .map(|session| session.params.partition_count)
     }
 
     /// Why there is no session, if there was a reason since the last call.
@@ -204,7 +207,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         submitted: Ns,
         now: Ns,
     ) -> Placed {
-        let partition = hash.partition_index(session.partition_count);
+        let partition = hash.partition_index(session.params.partition_count);
         let conditional = before == Before::Reads;
         let (slot_op, key, value, ttl_s) = match *op {
             Op::Get { key } => (SlotOp::Get, key, &[][..], 0),
@@ -212,7 +215,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             Op::Put { key, value, ttl_s } => (SlotOp::PutTtl, key, value, ttl_s),
             Op::Delete { key } => (SlotOp::Delete, key, &[][..], 0),
         };
-        if session.plain && ttl_s == 0 && key.len() + value.len() <= LINE_BODY_BYTES {
+        if session.params.plain && ttl_s == 0 && key.len() + value.len() <= LINE_BODY_BYTES {
             let body = (key.len(), value.len());
             let placed = Self::post_line(
                 session,
@@ -239,7 +242,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             return Placed::TooLong;
         }
         let body = Body {
-            commit: Commit::new(slot_op, seq, key.len(), value.len(), session.crc)
+            commit: Commit::new(slot_op, seq, key.len(), value.len(), session.params.crc)
                 .with_condition(conditional),
             hash,
             key,
@@ -256,7 +259,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     #[inline(always)]
     fn submit_plain_get(&mut self, cpu: &P::Cpu, key: [u64; 2], token: Token) -> bool {
         let session = match self.session.as_deref_mut() {
-            Some(session) if self.open && session.plain => session,
+            Some(session) if self.open && session.params.plain => session,
             _ => return false,
         };
         cpu.charge(SUBMIT_GET, 1);
@@ -271,7 +274,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             return false;
         }
         self.in_flight += 1;
-        if session.list.len() >= session.post_batch {
+        if session.sends.is_batch() {
             session.flush(cpu);
         }
         true
@@ -295,7 +298,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         now: Ns,
         build: impl FnOnce(&mut Line, Commit),
     ) -> bool {
-        let partition = hash.partition_index(session.partition_count);
+        let partition = hash.partition_index(session.params.partition_count);
         let Some(claim) = session.window.claim(partition) else {
             return false;
         };
@@ -347,7 +350,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
         self.conflicts.add(hash, write);
         self.in_flight += 1;
-        if session.list.len() >= session.post_batch {
+        if session.sends.is_batch() {
             session.flush(cpu);
         }
         Ok(())
@@ -364,9 +367,9 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         submitted: Ns,
         now: Ns,
     ) {
-        let len = match session.format.is_paper() {
-            true => paper::build(session.block_mut(at), body),
-            false => request::build(session.block_mut(at), body),
+        let len = match session.params.format.is_paper() {
+            true => paper::build(session.sends.block_mut(at), body),
+            false => request::build(session.sends.block_mut(at), body),
         };
         let slot = session.window.take(partition, at);
         Self::fill(slot, body.commit, body.hash, token, submitted, now, len);
@@ -413,7 +416,10 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             // Only the key is too long for these slots: no other way in.
             return Err(SubmitError::TooLarge);
         };
-        if session.format.is_paper() || value.len() > session.item_bytes_max || self.bulk.is_refused() {
+        if session.params.format.is_paper()
+            || value.len() > session.params.item_bytes_max
+            || self.bulk.is_refused()
+        {
             return Err(SubmitError::TooLarge);
         }
         if self.bulk_ops.iter().flatten().count() >= self.options.waiting_max {
@@ -588,7 +594,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             (WcStatus::Success, _) if bulk::is_bulk(wc.wr_id) => self.bulk_moved(cpu, wc, sink),
             (WcStatus::Success, Opcode::Write | Opcode::Send) => {
                 if let Some(session) = &mut self.session {
-                    session.has_left(wc.wr_id);
+                    session.sends.has_left(wc.wr_id);
                 }
             }
             (WcStatus::Success, _) => self.stats.garbage += 1,

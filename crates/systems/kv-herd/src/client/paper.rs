@@ -36,7 +36,7 @@ impl<P: Provider, F: RequestFormat> Session<P, F> {
     /// Whether the session's format has no request for this operation.
     #[inline(always)]
     pub(super) fn cannot_say(&self, op: &Op<'_>) -> bool {
-        self.format.is_paper() && self.is_unpaperly(op)
+        self.params.format.is_paper() && self.is_unpaperly(op)
     }
 
     fn is_unpaperly(&self, op: &Op<'_>) -> bool {

@@ -53,14 +53,17 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             }
             // The paper's requests cannot be sent twice: the server could not tell, and would execute both.
             SlotState::Posted
-                if session.format.is_paper() && now.since(slot.sent) >= self.rto.after(RETRIES_MAX) =>
+                if session.params.format.is_paper()
+                    && now.since(slot.sent) >= self.rto.after(RETRIES_MAX) =>
             {
                 Due::GiveUp
             }
-            SlotState::Posted if overdue && !session.format.is_paper() => match slot.tries < RETRIES_MAX {
-                true => Due::Resend,
-                false => Due::GiveUp,
-            },
+            SlotState::Posted if overdue && !session.params.format.is_paper() => {
+                match slot.tries < RETRIES_MAX {
+                    true => Due::Resend,
+                    false => Due::GiveUp,
+                }
+            }
             SlotState::Posted | SlotState::Quarantined => Due::Nothing,
         }
     }
@@ -77,7 +80,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             slot.commit.with_attempt(u32::from(slot.tries)),
             usize::from(slot.len),
         );
-        let block = session.block_mut(at);
+        let block = session.sends.block_mut(at);
         let end = block.len();
         block[end - 8..].copy_from_slice(&commit.0.to_le_bytes());
         session.stage(at, len);
@@ -95,7 +98,10 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
 
     /// The last request in the lane of `at` that was posted behind that, conflicts with it and is not given up.
     fn last_behind(&self, at: usize) -> Option<usize> {
-        let session = self.session.as_deref().filter(|session| session.keeps_order)?;
+        let session = self
+            .session
+            .as_deref()
+            .filter(|session| session.params.keeps_order)?;
         let (window, this) = (&session.window, session.window.slot(at));
         let lane = window.lane_range(window.place(at).0);
         let behind = lane.filter(|&other| {
@@ -184,9 +190,9 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             SlotOp::Delete => OpKind::Delete,
             SlotOp::Nop | SlotOp::PutBulk | SlotOp::GetBulk => return None,
         };
-        let (key, value, ttl_s) = match session.format.is_paper() {
-            true => paper::parse(session.block(at), slot.commit),
-            false => request::parse(session.block(at), slot.commit),
+        let (key, value, ttl_s) = match session.params.format.is_paper() {
+            true => paper::parse(session.sends.block(at), slot.commit),
+            false => request::parse(session.sends.block(at), slot.commit),
         };
         Some(Waiting {
             token: slot.token,

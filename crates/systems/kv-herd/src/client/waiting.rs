@@ -302,7 +302,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             }
             Placed::TooLong => {
                 let waiting = self.waiting.remove(index).expect("index is inside");
-                if waiting.value.len() > session.item_bytes_max
+                if waiting.value.len() > session.params.item_bytes_max
                     || waiting.value.is_empty()
                     || self.bulk.is_refused()
                 {

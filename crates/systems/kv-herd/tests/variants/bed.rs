@@ -2,8 +2,8 @@
 
 use drover_base::{Actor, Cpu, Ns};
 use drover_kv::KvClient;
-use drover_kv_herd::client::{ClientOptions, Dial, HerdClient, Keyed, RequestFormat};
-use drover_kv_herd::control::{Format, FrontEnd};
+use drover_kv_herd::client::{self, ClientOptions, Dial, HerdClient, Keyed, RequestFormat};
+use drover_kv_herd::control::FrontEnd;
 use drover_kv_herd::server::{
     self, Acceptor, ServeMode, Server, ServerOptions, Standard, WithPaperFormat, Worker,
 };
@@ -105,17 +105,10 @@ impl Variant for SmallSlots {
 }
 
 /// Format P, the paper's.
-#[derive(Clone, Copy, Default)]
 pub struct Paper;
 impl Variant for Paper {
     type Server = WithPaperFormat;
-    type Format = Paper;
-}
-
-impl RequestFormat for Paper {
-    fn format(self) -> Format {
-        Format::P
-    }
+    type Format = client::Paper;
 }
 
 pub struct HerdBed<V: Variant> {
