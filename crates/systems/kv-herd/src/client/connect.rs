@@ -1,15 +1,19 @@
 //! From nothing to a session and back: handshake, control messages, loss, reconnection. Never blocks but in
 //! [`Dial`] and [`HerdClient::connect_blocking`].
 
+use super::bulk::Transfers;
+use super::complete::Received;
+use super::conflict::Conflicts;
 use super::imports::Imports;
 use super::options::{ClientOptions, SetupError};
 use super::receive::Receive;
 use super::send_queue::{SendQueue, SendQueueOptions, Signals};
 use super::session::{RequestPath, ServerParams, Session};
+use super::tally::Tally;
+use super::timers::{TICK, Timers};
 use super::waiting::{NEVER_SENT, Queue};
-use super::window::{SlotState, Window};
-use super::{BulkMemory, HerdClient, Keyed, POLL_MAX, RequestFormat, Sink, TICK, commit_writes, paper};
-use super::{Conflicts, Rto};
+use super::window::{SlotState, Window, commit_writes};
+use super::{HerdClient, Keyed, RequestFormat, Sink, paper};
 use crate::control::{ErrorCode, FrontEnd, Hello, Message, PROTOCOL_VERSION, Welcome};
 use crate::layout::SlotMap;
 use crate::staging::Staging;
@@ -17,7 +21,7 @@ use drover_base::{Cpu, HashSeed, Ns};
 use drover_kv::{KvClient, Outcome, Refusal};
 use drover_mem::{LINE_BYTES, PageWish};
 use drover_rt::control::{ATTEMPT_MAX, ControlError, ControlStream, Dial, Keeper};
-use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, UdDest, Wc};
+use drover_verbs::{Access, Context, Provider, QpKind, QpOptions, QueuePair, UdDest};
 use std::rc::Rc;
 
 /// First wait before another attempt to reach the server; doubled with each failure.
@@ -40,8 +44,30 @@ const MESSAGES_MAX: usize = 64;
 /// Before the image of a slot in its block: space for a datagram's header.
 const DATAGRAM_LEAD_BYTES: usize = 64;
 
+/// How a client reaches its server, now and after a loss.
+pub(super) struct Connection<P: Provider, F: RequestFormat> {
+    link: Link<P, F>,
+    format: F,
+    /// The next attempt asks for datagrams: the server has no slots left.
+    without_slots: bool,
+    dial: Dial,
+    /// Wait before the next attempt to connect, should the current one fail.
+    backoff: Ns,
+    sessions: u64,
+    last_epoch: u64,
+    server_stats: Option<String>,
+    last_error: Option<SetupError>,
+}
+
+impl<P: Provider, F: RequestFormat> Connection<P, F> {
+    /// Closed by the caller, for good.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.link, Link::Closed)
+    }
+}
+
 /// The control side of a client.
-pub(super) enum Link<P: Provider, F: RequestFormat> {
+enum Link<P: Provider, F: RequestFormat> {
     /// No connection; another attempt at `retry_at`.
     Down { retry_at: Ns },
     /// The handshake is under way.
@@ -53,7 +79,7 @@ pub(super) enum Link<P: Provider, F: RequestFormat> {
 }
 
 /// A handshake under way.
-pub(super) struct Shaking<P: Provider, F: RequestFormat> {
+struct Shaking<P: Provider, F: RequestFormat> {
     control: ControlStream,
     /// Asked for.
     front_end: FrontEnd,
@@ -65,12 +91,12 @@ pub(super) struct Shaking<P: Provider, F: RequestFormat> {
 }
 
 /// The control channel of a session.
-pub(super) struct Up {
+struct Up {
     control: ControlStream,
     _keeper: Option<Keeper>,
     next_look: Ns,
     /// Answers that we wait for.
-    pub(super) awaited: usize,
+    awaited: usize,
     /// To be left as soon as nothing is under way.
     leaving: bool,
 }
@@ -122,38 +148,39 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         options.waiting_max = options.waiting_max.min(16 << 10);
         HerdClient {
             open: false,
-            urgent: true,
-            next_tick: Ns::ZERO,
+            timers: Timers::new(),
             session: None,
             conflicts: Conflicts::new(options.window),
-            in_flight: 0,
-            completed: 0,
-            rto: Rto::new(),
-            wcs: Box::new([Wc::default(); POLL_MAX]),
-            value: Box::new([0; 1024]),
+            tally: Tally::default(),
+            received: Received::new(),
             stats: Default::default(),
             waiting: Queue::new(),
-            bulk_ops: Vec::new(),
-            bulk: BulkMemory::default(),
-            refused: Vec::new(),
-            link: Link::Down { retry_at: Ns::ZERO },
-            without_slots: false,
-            dial,
-            backoff: BACKOFF_MIN,
-            sessions: 0,
-            last_epoch: 0,
-            server_stats: None,
-            last_error: None,
+            bulk: Transfers::new(),
+            connection: Connection {
+                link: Link::Down { retry_at: Ns::ZERO },
+                format,
+                without_slots: false,
+                dial,
+                backoff: BACKOFF_MIN,
+                sessions: 0,
+                last_epoch: 0,
+                server_stats: None,
+                last_error: None,
+            },
             options,
-            format,
             ctx,
         }
+    }
+
+    /// Why there is no session, if there was a reason since the last call.
+    pub fn take_error(&mut self) -> Option<SetupError> {
+        self.connection.last_error.take()
     }
 
     /// Waits a moment for the control channel, or for the next attempt.
     pub(super) fn rest(&self, deadline: Ns) {
         let now = self.ctx.cpu().now();
-        match &self.link {
+        match &self.connection.link {
             Link::Shaking(shaking) => {
                 shaking.control.wait(Ns::from_ms(1));
             }
@@ -167,11 +194,11 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
 
     /// Says goodbye. Operations under way end as at a session's loss; later ones are refused with `Closed`.
     pub fn close(&mut self, sink: &mut impl FnMut(drover_kv::Completion<'_>)) {
-        if let Link::Up(up) = &mut self.link {
+        if let Link::Up(up) = &mut self.connection.link {
             send(&mut up.control, &Message::Bye);
         }
         self.lose(Ns::ZERO, SetupError::Ended, sink);
-        self.link = Link::Closed;
+        self.connection.link = Link::Closed;
         while let Some(waiting) = self.waiting.pop_front() {
             self.complete(waiting.token, Outcome::Refused(Refusal::Unavailable), sink);
         }
@@ -180,17 +207,17 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
 
     /// When `poll` is wanted again though nothing arrives.
     pub(super) fn earliest_timer(&self) -> Ns {
-        match &self.link {
+        match &self.connection.link {
             Link::Closed => Ns::MAX,
-            _ if self.urgent => Ns::ZERO,
-            Link::Down { retry_at } if self.in_flight == 0 => *retry_at,
-            Link::Down { retry_at } => (*retry_at).min(self.next_tick),
-            Link::Shaking(_) => self.next_tick,
-            Link::Up(up) if up.awaited > 0 => self.next_tick,
+            _ if self.timers.is_urgent() => Ns::ZERO,
+            Link::Down { retry_at } if self.tally.in_flight() == 0 => *retry_at,
+            Link::Down { retry_at } => (*retry_at).min(self.timers.next_tick()),
+            Link::Shaking(_) => self.timers.next_tick(),
+            Link::Up(up) if up.awaited > 0 => self.timers.next_tick(),
             // Ticks go on at leisure while only replies are awaited: no timer is shorter than a millisecond.
             // A look comes with a tick; who woke us before that would find nothing to do, again and again.
-            Link::Up(up) if self.in_flight > 0 => {
-                (self.next_tick + LOOK_EVERY - TICK).min(up.next_look.max(self.next_tick))
+            Link::Up(up) if self.tally.in_flight() > 0 => {
+                (self.timers.next_tick() + LOOK_EVERY - TICK).min(up.next_look.max(self.timers.next_tick()))
             }
             Link::Up(up) => up.control.next_look().max(up.next_look),
         }
@@ -198,7 +225,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
 
     /// Sends a question whose answer is awaited.
     pub(super) fn ask(&mut self, message: &Message) {
-        if let Link::Up(up) = &mut self.link {
+        if let Link::Up(up) = &mut self.connection.link {
             send(&mut up.control, message);
             up.awaited += 1;
         }
@@ -206,14 +233,14 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
 
     /// Sends a message that has no answer of its own.
     pub(super) fn send(&mut self, message: &Message) {
-        if let Link::Up(up) = &mut self.link {
+        if let Link::Up(up) = &mut self.connection.link {
             send(&mut up.control, message);
         }
     }
 
     /// One of the awaited answers came.
     pub(super) fn answered(&mut self) {
-        if let Link::Up(up) = &mut self.link {
+        if let Link::Up(up) = &mut self.connection.link {
             up.awaited = up.awaited.saturating_sub(1);
         }
     }
@@ -221,7 +248,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     /// No new requests; when those under way are done, a new session.
     pub(super) fn leave_when_idle(&mut self) {
         self.open = false;
-        if let Link::Up(up) = &mut self.link {
+        if let Link::Up(up) = &mut self.connection.link {
             up.leaving = true;
         }
     }
@@ -229,7 +256,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     /// Moves the connection on.
     pub(super) fn tend_link(&mut self, cpu: &P::Cpu, tick: bool, sink: Sink<'_>) {
         let now = cpu.now();
-        match &mut self.link {
+        match &mut self.connection.link {
             Link::Closed => {}
             Link::Down { retry_at } => {
                 if now >= *retry_at {
@@ -258,27 +285,27 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     }
 
     fn begin_handshake(&mut self, now: Ns) {
-        let mut control = match self.dial.attempt() {
+        let mut control = match self.connection.dial.attempt() {
             Ok(control) => control,
             Err(error) => return self.fail(now, error.into()),
         };
-        let front_end = match std::mem::take(&mut self.without_slots) {
+        let front_end = match std::mem::take(&mut self.connection.without_slots) {
             true => FrontEnd::Datagrams,
             false => self.options.front_end,
         };
         let hello = Hello {
             protocol_version: PROTOCOL_VERSION,
-            format: self.format.format(),
+            format: self.connection.format.format(),
             front_end,
             window: self.options.window as u16,
             slot_bytes: self.options.slot_bytes as u16,
             crc: self.options.crc,
-            resume_epoch: self.last_epoch,
+            resume_epoch: self.connection.last_epoch,
             auth: self.options.auth.clone(),
         };
         send(&mut control, &Message::Hello(hello));
-        self.urgent = true;
-        self.link = Link::Shaking(Box::new(Shaking {
+        self.timers.hurry();
+        self.connection.link = Link::Shaking(Box::new(Shaking {
             control,
             front_end,
             deadline: now + HANDSHAKE_MAX,
@@ -290,18 +317,18 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     /// This attempt failed: another one later.
     fn fail(&mut self, now: Ns, error: SetupError) {
         tracing::debug!(%error, "no session");
-        self.last_error = Some(error);
-        self.link = Link::Down {
-            retry_at: now + self.backoff,
+        self.connection.last_error = Some(error);
+        self.connection.link = Link::Down {
+            retry_at: now + self.connection.backoff,
         };
-        self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
+        self.connection.backoff = (self.connection.backoff * 2).min(BACKOFF_MAX);
     }
 
     /// Takes the handshake's messages.
     fn shake(&mut self, cpu: &P::Cpu) {
         let now = cpu.now();
         for _ in 0..MESSAGES_MAX {
-            let Link::Shaking(shaking) = &mut self.link else {
+            let Link::Shaking(shaking) = &mut self.connection.link else {
                 return;
             };
             let message = match receive(&mut shaking.control, now) {
@@ -312,15 +339,15 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             };
             if let Message::Error { code, .. } = message
                 && shaking.front_end == FrontEnd::Slots
-                && !self.format.is_paper()
+                && !self.connection.format.is_paper()
                 && code == ErrorCode::NoSlots
             {
-                self.without_slots = true;
+                self.connection.without_slots = true;
                 return self.begin_handshake(now);
             }
             let done = match message {
                 Message::Error { code, text } => Err(SetupError::Refused { code, text }),
-                message => shaking.take(&self.ctx, &self.options, self.format, message),
+                message => shaking.take(&self.ctx, &self.options, self.connection.format, message),
             };
             match done {
                 Ok(true) => return self.begin_session(now),
@@ -328,19 +355,19 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
                 Err(error) => return self.fail(now, error),
             }
         }
-        self.urgent = true;
+        self.timers.hurry();
     }
 
     /// Ready was received.
     fn begin_session(&mut self, now: Ns) {
-        let Link::Shaking(shaking) = std::mem::replace(&mut self.link, Link::Closed) else {
+        let Link::Shaking(shaking) = std::mem::replace(&mut self.connection.link, Link::Closed) else {
             return;
         };
         let keeper = match self.options.keeper {
             true => shaking.control.keeper().ok(),
             false => None,
         };
-        self.link = Link::Up(Box::new(Up {
+        self.connection.link = Link::Up(Box::new(Up {
             control: shaking.control,
             _keeper: keeper,
             next_look: now + LOOK_EVERY,
@@ -355,18 +382,18 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             waiting.r = NEVER_SENT;
             self.conflicts.add(waiting.hash, waiting.is_write());
         }
-        self.last_epoch = session.params.epoch;
+        self.connection.last_epoch = session.params.epoch;
         self.session = Some(session);
-        self.stats.reconnects += u64::from(self.sessions > 0);
-        self.sessions += 1;
-        self.backoff = BACKOFF_MIN;
+        self.stats.reconnects += u64::from(self.connection.sessions > 0);
+        self.connection.sessions += 1;
+        self.connection.backoff = BACKOFF_MIN;
         self.open = true;
-        self.urgent = true;
+        self.timers.hurry();
     }
 
     fn look_at_control(&mut self, now: Ns, sink: Sink<'_>) {
         for _ in 0..MESSAGES_MAX {
-            let Link::Up(up) = &mut self.link else {
+            let Link::Up(up) = &mut self.connection.link else {
                 return;
             };
             up.next_look = now + LOOK_EVERY;
@@ -376,7 +403,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
                 Err(error) => return self.lose(now, error, sink),
             }
         }
-        self.urgent = true;
+        self.timers.hurry();
     }
 
     fn take_message(&mut self, message: Message, now: Ns, sink: Sink<'_>) {
@@ -388,7 +415,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             Message::BulkReady { .. } | Message::Ready => self.bulk_message(message),
             Message::Stats { text } => {
                 self.answered();
-                self.server_stats = Some(text);
+                self.connection.server_stats = Some(text);
             }
             Message::Error { code, text } => {
                 tracing::warn!(?code, text, "the server refused something");
@@ -403,8 +430,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     /// The session is over: every operation under way gets its end or waits for the next session.
     pub(super) fn lose(&mut self, now: Ns, error: SetupError, sink: Sink<'_>) {
         self.open = false;
-        self.last_error = Some(error);
-        self.link = Link::Down { retry_at: now };
+        self.connection.last_error = Some(error);
+        self.connection.link = Link::Down { retry_at: now };
         self.lose_bulk(sink);
         let slot_count = self
             .session
@@ -414,7 +441,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             self.lose_slot(at, sink);
         }
         self.session = None;
-        self.urgent = true;
+        self.timers.hurry();
     }
 
     fn lose_slot(&mut self, at: usize, sink: Sink<'_>) {
@@ -439,12 +466,12 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
     /// Asks the server for its counters; [`take_server_stats`](HerdClient::take_server_stats) has them later.
     pub fn ask_server_stats(&mut self) {
         self.ask(&Message::StatsRequest);
-        self.urgent = true;
+        self.timers.hurry();
     }
 
     /// The answer, if it has come: lines `name value`.
     pub fn take_server_stats(&mut self) -> Option<String> {
-        self.server_stats.take()
+        self.connection.server_stats.take()
     }
 }
 

@@ -43,7 +43,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             return Due::Nothing;
         };
         let slot = session.window.slot(at);
-        let overdue = now.since(slot.sent) >= self.rto.after(slot.tries);
+        let overdue = now.since(slot.sent) >= self.timers.rto().after(slot.tries);
         match slot.state {
             SlotState::Free | SlotState::Ghost => Due::Nothing,
             SlotState::Posted | SlotState::Quarantined
@@ -54,7 +54,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             // The paper's requests cannot be sent twice: the server could not tell, and would execute both.
             SlotState::Posted
                 if session.params.format.is_paper()
-                    && now.since(slot.sent) >= self.rto.after(RETRIES_MAX) =>
+                    && now.since(slot.sent) >= self.timers.rto().after(RETRIES_MAX) =>
             {
                 Due::GiveUp
             }
@@ -167,7 +167,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             return;
         };
         self.stats.resubmits += 1;
-        self.urgent = true;
+        self.timers.hurry();
         let slot = session.window.slot(at).clone();
         session.window.release(at);
         if matches!(slot.commit.op(), Some(SlotOp::PutBulk | SlotOp::GetBulk)) {

@@ -1,7 +1,7 @@
 //! Executing requests on the worker's partition, and building their replies.
 //!
 //! Nearly all are GETs and PUTs, many of one client in a row: they go through [`StepCx`] in a straight line. Whatever
-//! else there is takes [`execute_other`](Worker::execute_other).
+//! else there is takes [`execute_any`](Worker::execute_any).
 
 use super::clients::Client;
 use super::intake::{About, Act, Request};
@@ -23,18 +23,18 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     pub(super) fn execute_all(&mut self, cpu: &P::Cpu, at: usize) {
         let mut k = 0;
         loop {
-            k = self.execute_usual(cpu, at, k);
+            k = self.execute_gets_and_puts(cpu, at, k);
             if k >= self.intakes[at].len() {
                 return;
             }
-            self.execute_other(cpu, at, k);
+            self.execute_any(cpu, at, k);
             k += 1;
         }
     }
 
     /// Executes GETs and PUTs from number `k` on; returns the number of the first request that is something else.
     #[inline(never)]
-    fn execute_usual(&mut self, cpu: &P::Cpu, at: usize, mut k: usize) -> usize {
+    fn execute_gets_and_puts(&mut self, cpu: &P::Cpu, at: usize, mut k: usize) -> usize {
         cpu.charge(EXECUTE, 1);
         let requests = self.intakes[at].requests();
         let mut cx = StepCx {
@@ -68,7 +68,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
     /// Executes request `k` of intake `at`, whatever it is.
     #[cold]
     #[inline(never)]
-    fn execute_other(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
+    fn execute_any(&mut self, cpu: &P::Cpu, at: usize, k: usize) {
         let about = self.intakes[at].requests()[k].about;
         let op = match about.act {
             Act::Do(op) => op,

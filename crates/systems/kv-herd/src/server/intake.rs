@@ -168,11 +168,11 @@ impl Request {
         self.copy_body(slots, from_end, len, SLOT_BYTES_MAX - 2 * LINE_BYTES);
     }
 
-    /// Takes what nearly all requests are, in a straight line: new, a GET or PUT with a key and no checksum, ours.
+    /// Copies what nearly all requests are, in a straight line: new, a GET or PUT with a key and no checksum, ours.
     /// `place` is that of the commit word. False: it is something else, and nothing has happened but to the bytes of
     /// `self`.
     #[inline(always)]
-    pub(super) fn take_plain(
+    pub(super) fn copy_plain(
         &mut self,
         share: Share,
         client: PlainClient,
@@ -185,16 +185,16 @@ impl Request {
         fence(Ordering::Acquire);
         // Two branches and not one with two outcomes: then each knows what it has.
         if let Some(get) = Plain::get(found.commit, client.plain_bytes_max) {
-            self.take_as(get, share, client, state, place, found)
+            self.copy_as(get, share, client, state, place, found)
         } else if let Some(put) = Plain::put(found.commit, client.plain_bytes_max) {
-            self.take_as(put, share, client, state, place, found)
+            self.copy_as(put, share, client, state, place, found)
         } else {
             false
         }
     }
 
     #[inline(always)]
-    fn take_as(
+    fn copy_as(
         &mut self,
         plain: Plain,
         share: Share,
@@ -333,7 +333,7 @@ impl<V: Variant> Intake<V> {
         let (whose, at) = (client.plain(), found.slots.place(found.commit_at));
         let state = &mut client.states[found.slot as usize];
         let place = &mut self.places[self.len];
-        if place.take_plain(self.share, whose, state, at, found) {
+        if place.copy_plain(self.share, whose, state, at, found) {
             self.len += 1;
             return Taken::New;
         }
@@ -343,19 +343,19 @@ impl<V: Variant> Intake<V> {
             commit: found.commit.with_condition(false),
             ..found
         };
-        if found.commit.is_conditional() && place.take_plain(self.share, whose, state, at, unconditional) {
+        if found.commit.is_conditional() && place.copy_plain(self.share, whose, state, at, unconditional) {
             state.note(found.commit);
             place.about.act = place.about.act.conditional();
             self.len += 1;
             return Taken::New;
         }
-        self.take_other(client, found, counters)
+        self.take_checked(client, found, counters)
     }
 
-    /// As [`take`](Intake::take), for anything.
+    /// As [`take`](Intake::take), for anything: checks the word field by field.
     #[cold]
     #[inline(never)]
-    fn take_other(&mut self, client: &mut Client, found: Found<'_>, counters: &mut Counters) -> Taken {
+    fn take_checked(&mut self, client: &mut Client, found: Found<'_>, counters: &mut Counters) -> Taken {
         let Found {
             slots,
             slot,

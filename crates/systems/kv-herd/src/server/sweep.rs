@@ -143,7 +143,7 @@ impl<P: Provider, V: Variant> Worker<P, V> {
         let space = left;
         loop {
             // Straight through what is usual; then one look at what stopped that.
-            left -= take_plain(cpu, &self.partition, intake, client, lane, left);
+            left -= take_plain_run(cpu, &self.partition, intake, client, lane, left);
             let word = lane.slots.load(lane.commit_at);
             if left == 0 || word == lane.seen {
                 break;
@@ -290,10 +290,10 @@ fn look_ahead<C: Cpu>(cpu: &C, client: &Client, lane: &Lane, most: usize) {
     }
 }
 
-/// Takes up to `most` requests of a client in turn, as long as they are [plain](Request::take_plain) and nothing was
+/// Takes up to `most` requests of a client in turn, as long as they are [plain](Request::copy_plain) and nothing was
 /// done out of turn; returns how many. What the loop changes of the client's turn is in registers meanwhile.
 #[inline(never)]
-fn take_plain<C: Cpu, V: Variant>(
+fn take_plain_run<C: Cpu, V: Variant>(
     cpu: &C,
     partition: &Partition,
     intake: &mut Intake<V>,
@@ -323,7 +323,7 @@ fn take_plain<C: Cpu, V: Variant>(
         };
         if state.is_done(turn.seq)
             || commit.0 == state.last_commit()
-            || !request.take_plain(share, whose, state, place, found)
+            || !request.copy_plain(share, whose, state, place, found)
         {
             unused = 1;
             break;
