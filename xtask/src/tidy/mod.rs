@@ -5,6 +5,7 @@
 
 mod dependencies;
 mod docs;
+mod fields;
 mod floors;
 mod licences;
 mod sizes;
@@ -50,6 +51,7 @@ const RULES: &[(&str, Rule)] = &[
     ("dependency sentences", dependencies::sentences),
     ("dependency licences", licences::allowed),
     ("file sizes", sizes::lines_and_bytes),
+    ("fields shown", fields::shown),
     ("machine paths", words::machine_paths),
     ("unfinished work", words::unfinished),
     ("registry hosts", words::registry_hosts),
