@@ -54,6 +54,6 @@ pub use co_actor::{CoActor, CoreInfo, MakeCoActor};
 pub use error::{ServeError, StartError};
 pub use options::{ServeMode, ServerOptions};
 pub use stats::{Counters, ServerStats, Silence, WorkerStats};
-pub use threads::Server;
+pub use threads::{Pieces, Server};
 pub use variant::{Mistake, Standard, Variant, WithPaperFormat};
 pub use worker::Worker;

@@ -34,6 +34,9 @@ const CONTROL_PATIENCE: Duration = Duration::from_secs(1);
 /// Restarts of a worker that panics before its server gives up. Each costs a partition's items.
 const RESTARTS_MAX: usize = 16;
 
+/// A server in pieces: what lets clients in, and the workers in the order of their partitions.
+pub type Pieces<P, V = Standard> = (Acceptor<P, V>, Vec<Worker<P, V>>);
+
 /// A running server. Stops when dropped.
 pub struct Server<P: Provider> {
     asks: Arc<Inbox<Ask>>,
@@ -130,10 +133,7 @@ impl<P: Provider> Server<P> {
     }
 
     /// The same in pieces, for whoever wants to step them by hand: everything in one thread.
-    pub fn in_pieces(
-        device: &P::Device,
-        options: &ServerOptions,
-    ) -> Result<(Acceptor<P>, Vec<Worker<P>>), StartError> {
+    pub fn in_pieces(device: &P::Device, options: &ServerOptions) -> Result<Pieces<P>, StartError> {
         Server::in_pieces_as(device, options, Standard)
     }
 
@@ -142,7 +142,7 @@ impl<P: Provider> Server<P> {
         device: &P::Device,
         options: &ServerOptions,
         variant: V,
-    ) -> Result<(Acceptor<P, V>, Vec<Worker<P, V>>), StartError> {
+    ) -> Result<Pieces<P, V>, StartError> {
         let setup = Setup::<P, V>::new(device, options, variant)?;
         let workers = (0..options.partition_count)
             .map(|index| Worker::new(&setup, index))

@@ -4,9 +4,7 @@ use drover_base::{Actor, Cpu, Ns};
 use drover_kv::KvClient;
 use drover_kv_herd::client::{self, ClientOptions, Dial, HerdClient, Keyed, RequestFormat};
 use drover_kv_herd::control::FrontEnd;
-use drover_kv_herd::server::{
-    self, Acceptor, ServeMode, Server, ServerOptions, Standard, WithPaperFormat, Worker,
-};
+use drover_kv_herd::server::{self, Pieces, ServeMode, Server, ServerOptions, Standard, WithPaperFormat};
 use drover_mem::PageWish;
 use drover_rt::control::LocalListener;
 use drover_store::{Mode, PartitionOptions};
@@ -115,7 +113,7 @@ pub struct HerdBed<V: Variant> {
     device: <P as Provider>::Device,
     server_options: ServerOptions,
     client_options: ClientOptions,
-    server: Option<(Acceptor<P, V::Server>, Vec<Worker<P, V::Server>>)>,
+    server: Option<Pieces<P, V::Server>>,
     listener: LocalListener,
     ctx: Rc<<P as Provider>::Context>,
     variant: PhantomData<V>,
