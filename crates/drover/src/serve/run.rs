@@ -263,9 +263,19 @@ fn failure(error: &StartError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use drover_kv_herd::server::{Flaw, ServerOptions};
+    use drover_kv_herd::server::{Mistake, ServerOptions, Variant};
     use drover_store::PartitionOptions;
     use drover_verbs_shm::{Shm, ShmDevice};
+
+    /// Workers that panic whenever they begin to poll.
+    #[derive(Clone, Copy)]
+    struct Panics;
+
+    impl Variant for Panics {
+        fn makes(self, mistake: Mistake) -> bool {
+            mistake == Mistake::PanicsAlways
+        }
+    }
 
     #[test]
     fn a_server_that_ends_by_itself_is_not_waited_for_and_is_a_bug_of_ours() {
@@ -275,10 +285,11 @@ mod tests {
                 bucket_count: 1 << 8,
                 ..PartitionOptions::default()
             },
-            flaw: Some(Flaw::PanicsAlways),
             ..ServerOptions::default()
         };
-        let server = Server::<Shm>::start(&ShmDevice::default(), None, &doomed, |_| {}).expect("it starts");
+        let device = ShmDevice::default();
+        let server =
+            Server::<Shm>::start_as(&device, None, &doomed, |_| {}, None, Panics).expect("it starts");
         let (signals, _never) = Signals::by_hand();
         assert_eq!(
             wait(&server, &signals, &Files::default(), &[], false).expect("no system error"),

@@ -1,11 +1,11 @@
 //! [`Asker`]: a client with somebody who uses it: draws operations, writes down what becomes of them.
 
 use crate::actors::Fabric;
+use crate::cluster::Client;
 use crate::options::Load;
 use crate::record::{End, Entry, Record, key_text};
 use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_kv::{Completion, KvClient, Op, OpKind, SubmitError};
-use drover_kv_herd::client::HerdClient;
 use drover_sim::{Stream, VirtualCpu};
 use drover_testkit::history::Call;
 use drover_testkit::kv_conformance::value_bytes;
@@ -189,7 +189,7 @@ impl<C: KvClient<Fabric>> Asker<C> {
     }
 }
 
-impl Asker<HerdClient<Fabric>> {
+impl Asker<Client> {
     /// Closes the client; what is under way ends. Returns how many operations are left to be drawn by others.
     pub fn close(&mut self, cpu: &VirtualCpu) -> usize {
         let record = &self.record;

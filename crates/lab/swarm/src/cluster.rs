@@ -5,9 +5,11 @@ use crate::asker::{Asker, ServerStats};
 use crate::non_client::NonClient;
 use crate::options::Options;
 use crate::phases::CalmCluster;
+use crate::planted::SimVariant;
 use crate::record::{Record, Stall};
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
 use drover_kv_herd::client::{Dial, HerdClient};
+use drover_kv_herd::control::Format;
 use drover_kv_herd::server::{Acceptor, Server, ServerOptions, Worker};
 use drover_rt::control::{ControlStream, DialError};
 use drover_sim::{Noise, Ps, VirtualCpu};
@@ -18,6 +20,11 @@ use drover_verbs_suite::faulty::{FaultCounts, FaultOptions, FaultyDevice};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
+
+type SimAcceptor = Acceptor<Fabric, SimVariant>;
+type SimWorker = Worker<Fabric, SimVariant>;
+/// A client of either format.
+pub type Client = HerdClient<Fabric, Format>;
 
 /// The machine of the server; clients are on the others.
 pub const SERVER: usize = 0;
@@ -33,7 +40,7 @@ type SharedDoor = Arc<Mutex<Door>>;
 
 /// The acceptor, which looks at its channels now and then.
 struct Doorkeeper {
-    acceptor: Rc<RefCell<Acceptor<Fabric>>>,
+    acceptor: Rc<RefCell<SimAcceptor>>,
     door: SharedDoor,
     look_every: Ns,
 }
@@ -51,14 +58,14 @@ impl Actor<VirtualCpu> for Doorkeeper {
 
 /// A server that is up.
 pub struct Served {
-    pub acceptor: Rc<RefCell<Acceptor<Fabric>>>,
-    pub workers: Vec<Rc<RefCell<Worker<Fabric>>>>,
+    pub acceptor: Rc<RefCell<SimAcceptor>>,
+    pub workers: Vec<Rc<RefCell<SimWorker>>>,
 }
 
 /// Everybody. Handles go before the world.
 pub struct Cluster {
     pub served: Option<Served>,
-    pub seated: Vec<Seated<HerdClient<Fabric>>>,
+    pub seated: Vec<Seated<Client>>,
     pub record: Rc<RefCell<Record>>,
     non_clients: Vec<Rc<RefCell<NonClient>>>,
     /// The server that is up says goodbye.
@@ -122,8 +129,8 @@ impl Cluster {
             },
             ..self.options.server.clone()
         };
-        let (acceptor, workers) =
-            Server::<Fabric>::in_pieces(&device, &options).expect("options that fit the fabric");
+        let (acceptor, workers) = Server::<Fabric>::in_pieces_as(&device, &options, self.options.variant)
+            .expect("options that fit the fabric");
         let workers = workers.into_iter().map(|worker| {
             let core = worker.context();
             host(&self.world, &core, worker)
@@ -163,7 +170,12 @@ impl Cluster {
     fn faulty_actor(&mut self, machine: usize, ops: usize) {
         let device = self.device(machine);
         let core = Rc::new(device.context().expect("a context on this thread"));
-        let client = HerdClient::new(core.clone(), self.dial(), self.options.client.clone());
+        let client = HerdClient::with_format(
+            core.clone(),
+            self.dial(),
+            self.options.client.clone(),
+            self.options.format,
+        );
         let load = crate::options::Load {
             ops,
             ..self.options.load
@@ -316,7 +328,7 @@ impl Cluster {
 }
 
 impl CalmCluster for Cluster {
-    type Client = HerdClient<Fabric>;
+    type Client = Client;
 
     fn world(&self) -> &World {
         &self.world
@@ -326,12 +338,12 @@ impl CalmCluster for Cluster {
         &self.record
     }
 
-    fn seated(&self) -> &[Seated<HerdClient<Fabric>>] {
+    fn seated(&self) -> &[Seated<Client>] {
         &self.seated
     }
 
     fn is_ready(&self) -> bool {
-        let is_ready = |seated: &Seated<HerdClient<Fabric>>| {
+        let is_ready = |seated: &Seated<Client>| {
             let asker = seated.asker.borrow();
             asker.client.is_ready() && asker.client.epoch() == Some(self.epoch)
         };
@@ -340,12 +352,12 @@ impl CalmCluster for Cluster {
     }
 
     fn errors(&self) -> Vec<String> {
-        let error = |seated: &Seated<HerdClient<Fabric>>| seated.asker.borrow_mut().client.take_error();
+        let error = |seated: &Seated<Client>| seated.asker.borrow_mut().client.take_error();
         let errors = self.seated.iter().filter_map(error);
         errors.map(|error| error.to_string()).collect()
     }
 
-    fn part_count(&self, client: &HerdClient<Fabric>) -> usize {
+    fn part_count(&self, client: &Client) -> usize {
         client.partition_count().unwrap_or(1)
     }
 

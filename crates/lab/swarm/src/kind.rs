@@ -228,8 +228,8 @@ impl Kind {
             }
             Kind::Goodbyes => options.machines.goodbyes = between(dice, 1, 6) as u32,
             Kind::Paper => {
-                options.client.format = Format::P;
-                options.server.paper_format = true;
+                options.format = Format::P;
+                options.variant.paper_format = true;
             }
             Kind::Pauses => {
                 options.machines.pauses = between(dice, 1, 12) as u32;

@@ -1,7 +1,9 @@
 //! [`Options`]: what one seed drew. Sizes first; the kinds of trouble change them afterwards.
 
+use crate::planted::SimVariant;
 use drover_base::Ns;
 use drover_kv_herd::client::ClientOptions;
+use drover_kv_herd::control::Format;
 use drover_kv_herd::server::{ServeMode, ServerOptions};
 use drover_mem::PageWish;
 use drover_sim::Stream;
@@ -15,8 +17,12 @@ pub struct Options {
     pub profile: &'static str,
     /// The server's.
     pub server: ServerOptions,
+    /// How it differs from the one that is shipped.
+    pub variant: SimVariant,
     /// Every client's.
     pub client: ClientOptions,
+    /// What every client speaks.
+    pub format: Format,
     /// How many clients.
     pub clients: usize,
     /// On how many machines they are; the server has one of its own.
@@ -144,6 +150,8 @@ impl Options {
                 ..ClientOptions::default()
             },
             server: server(dice),
+            variant: SimVariant::default(),
+            format: Format::D,
             load: load(dice),
             messages: FaultOptions::quiet(seed),
             loss: 0.0,

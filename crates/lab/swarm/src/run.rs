@@ -15,7 +15,7 @@ use crate::kind::{Kind, TIMERS};
 use crate::options::{Options, pick, time};
 pub use crate::outcome::{Outcome, Summary};
 use crate::phases;
-use crate::planted::{self, Mistake};
+use crate::planted::{self, Wrong};
 use crate::scenario::{self, Scenario};
 use crate::subject::{Planted, Subject};
 use drover_base::Ns;
@@ -61,9 +61,9 @@ enum Trouble {
 
 impl Subject for Herd {
     type Trouble = Kind;
-    type Mistake = Mistake;
+    type Mistake = Wrong;
     const SCENARIOS: &'static [Scenario] = scenario::ALL;
-    const PLANTED: &'static [Planted<Mistake>] = planted::ALL;
+    const PLANTED: &'static [Planted<Wrong>] = planted::ALL;
 
     fn sizes(case: &Case) -> (usize, usize) {
         let options = case.options();

@@ -533,6 +533,3 @@ impl Resynced {
         })
     }
 }
-
-#[cfg(test)]
-mod tests;

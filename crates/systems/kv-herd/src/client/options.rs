@@ -1,6 +1,6 @@
 //! [`ClientOptions`], and why a client could not be set up.
 
-use crate::control::{ErrorCode, Format, FrontEnd, MessageError};
+use crate::control::{ErrorCode, FrontEnd, MessageError};
 use drover_base::Ns;
 use drover_mem::AllocError;
 use drover_rt::control::{ControlError, DialError};
@@ -15,9 +15,7 @@ pub struct ClientOptions {
     /// Of longer items the key must fit with 40 bytes beside it, 44 with a checksum: below 320, the longest keys
     /// are refused as `TooLarge`.
     pub slot_bytes: usize,
-    /// Ours, or the paper's (16-byte hashes as keys; no DELETE, TTL, empty value or retransmission).
-    pub format: Format,
-    /// WRITEs into slots, or datagrams. A client that wants slots sends datagrams (format D only) as long as the
+    /// WRITEs into slots, or datagrams. A client that wants slots sends datagrams (but for one of the paper's format) as long as the
     /// server has no slots left.
     pub front_end: FrontEnd,
     /// Checksums in request bodies even where the fabric does not need them.
@@ -43,7 +41,6 @@ impl Default for ClientOptions {
         ClientOptions {
             window: 16,
             slot_bytes: 1024,
-            format: Format::D,
             front_end: FrontEnd::Slots,
             crc: false,
             deadline: Ns::from_s(5),

@@ -1,9 +1,12 @@
 //! [`Acceptor`]: lets clients in, minds their control channels, takes everything back when one ends.
 
+use super::ids::ClientIds;
 use super::inbox::{Command, Event, Inbox};
-use super::options::{Flaw, ServerOptions};
+use super::options::ServerOptions;
 use super::session::{Offer, Phase, Session};
+use super::setup::Setup;
 use super::stats::{ServerStats, WorkerStats};
+use super::variant::{Mistake, Standard, Variant};
 use super::worker::Introduction;
 use super::{ServeError, StartError};
 use crate::control::{ErrorCode, FrontEnd, Message};
@@ -36,24 +39,26 @@ pub(super) enum Ask {
     Stop,
 }
 
-/// The control side of a server. Steps never block.
-pub struct Acceptor<P: Provider> {
-    pub(super) ctx: Rc<P::Context>,
-    pub(super) offer: Offer,
+/// What every client is told of the server.
+pub(super) struct Identity {
     pub(super) epoch: u64,
     pub(super) hash_seed: HashSeed,
     pub(super) item_bytes_max: usize,
-    pub(super) clients_max: usize,
+}
+
+/// The control side of a server. Steps never block.
+pub struct Acceptor<P: Provider, V: Variant = Standard> {
+    pub(super) ctx: Rc<P::Context>,
+    pub(super) offer: Offer,
+    pub(super) identity: Identity,
     pub(super) slot_clients_max: usize,
-    flaw: Option<Flaw>,
+    variant: V,
     pub(super) workers: Vec<Introduction>,
     events: Arc<Inbox<Event>>,
     pub(super) asks: Arc<Inbox<Ask>>,
     pub(super) listener: Option<ControlListener>,
     pub(super) sessions: Vec<Session<P>>,
-    /// Ids not in use, with the generation of their next use. The smallest is given out first.
-    pub(super) free_ids: Vec<(u32, u32)>,
-    pub(super) next_id: u32,
+    pub(super) ids: ClientIds,
     pub(super) clients_total: u64,
     started: Ns,
     /// Workers that owe an answer.
@@ -65,16 +70,14 @@ pub struct Acceptor<P: Provider> {
     pub(super) failure: Option<ServeError>,
 }
 
-impl<P: Provider> Acceptor<P> {
+impl<P: Provider, V: Variant> Acceptor<P, V> {
     pub(super) fn new(
-        device: &P::Device,
-        options: &ServerOptions,
+        setup: &Setup<P, V>,
         workers: Vec<Introduction>,
-        events: Arc<Inbox<Event>>,
         listener: Option<ControlListener>,
-        started: Ns,
-    ) -> Result<Acceptor<P>, StartError> {
-        let ctx = device.context()?;
+    ) -> Result<Acceptor<P, V>, StartError> {
+        let (options, started, variant) = (&setup.options, setup.started, setup.variant);
+        let ctx = setup.device.context()?;
         let (cpu, caps) = (ctx.cpu(), ctx.caps());
         let hash_seed = options
             .hash_seed
@@ -88,26 +91,26 @@ impl<P: Provider> Acceptor<P> {
             offer: Offer {
                 auth: options.auth.clone(),
                 crc_required: options.crc || !caps.ordered_writes,
-                paper_format: options.paper_format,
-                datagram_window_max: datagram_window_max(options, caps.recv_depth_max),
+                paper_format: variant.paper_format(),
+                datagram_window_max: datagram_window_max(options, caps.recv_depth_max, variant),
                 hash_only: options.hash_only,
                 slot_bytes_max,
                 window_max: options.window_max,
                 partition_count: options.partition_count,
             },
-            epoch: options.epoch.unwrap_or_else(|| cpu.random()).max(1),
-            hash_seed,
-            item_bytes_max: options.item_bytes_max,
-            clients_max: options.clients_max,
+            identity: Identity {
+                epoch: options.epoch.unwrap_or_else(|| cpu.random()).max(1),
+                hash_seed,
+                item_bytes_max: options.item_bytes_max,
+            },
             slot_clients_max: options.slot_clients_max,
-            flaw: options.flaw,
+            variant,
             workers,
-            events,
+            events: setup.events.clone(),
             asks: Inbox::new(),
             listener,
             sessions: Vec::new(),
-            free_ids: Vec::new(),
-            next_id: 0,
+            ids: ClientIds::new(options.clients_max),
             clients_total: 0,
             started,
             stats_missing: Vec::new(),
@@ -259,7 +262,7 @@ impl<P: Provider> Acceptor<P> {
             Event::BulkOpened { client } => {
                 if let Some(index) = self.session_of(client) {
                     let session = &mut self.sessions[index];
-                    session.bulk_missing = session.bulk_missing.saturating_sub(1);
+                    session.bulk.missing = session.bulk.missing.saturating_sub(1);
                     self.ready_if_bulk_open(index);
                 }
             }
@@ -307,9 +310,9 @@ impl<P: Provider> Acceptor<P> {
                 for worker in &self.workers {
                     worker.inbox.push(Command::Remove { client });
                 }
-                if self.flaw == Some(Flaw::ReusesIdsAtOnce) {
+                if self.variant.makes(Mistake::ReusesIdsAtOnce) {
                     session.id = None;
-                    self.free_ids.push((client, generation + 1));
+                    self.ids.give_back((client, generation));
                 }
             }
             _ => self.forget(index),
@@ -319,8 +322,8 @@ impl<P: Provider> Acceptor<P> {
     /// Nothing of the session is left anywhere.
     fn forget(&mut self, index: usize) {
         let session = self.sessions.swap_remove(index);
-        if let Some((id, generation)) = session.id {
-            self.free_ids.push((id, generation.wrapping_add(1)));
+        if let Some(id) = session.id {
+            self.ids.give_back(id);
         }
     }
 
@@ -396,15 +399,15 @@ impl<P: Provider> Acceptor<P> {
 
 /// A request datagram that finds no RECV is lost, and clients do not know of each other: so windows are small
 /// enough that 64 clients with all of theirs under way find one each.
-fn datagram_window_max(options: &ServerOptions, recv_depth_max: usize) -> usize {
+fn datagram_window_max(options: &ServerOptions, recv_depth_max: usize, variant: impl Variant) -> usize {
     match options.datagram_recvs.min(recv_depth_max) {
         0 => 0,
-        _ if options.flaw == Some(Flaw::AnyDatagramWindow) => options.window_max,
+        _ if variant.makes(Mistake::AnyDatagramWindow) => options.window_max,
         recvs => (1 << (recvs / 64).max(1).ilog2()).min(options.window_max),
     }
 }
 
-impl<P: Provider> Actor<P::Cpu> for Acceptor<P> {
+impl<P: Provider, V: Variant> Actor<P::Cpu> for Acceptor<P, V> {
     /// Takes what has arrived on any channel. Costs a system call per client.
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
         let now = cpu.now();

@@ -215,12 +215,9 @@ fn a_client_without_slots_sends_datagrams() {
 /// Format P has no datagrams: its client waits for slots.
 #[test]
 fn a_paper_client_waits_for_slots() {
-    let options = ClientOptions {
-        format: Format::P,
-        ..ClientOptions::default()
-    };
+    let options = ClientOptions::default();
     let full = |server: &mut FakeServer| server.refuse = Some(ErrorCode::NoSlots);
-    let mut bed = Bed::raw(4, 1, options, lossy(), full);
+    let mut bed = Bed::of_format(4, 1, options, lossy(), Format::P, full);
     let mut refused = None;
     bed.until(|bed| {
         refused = refused.take().or_else(|| bed.client.take_error());
