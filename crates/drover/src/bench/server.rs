@@ -2,7 +2,7 @@
 
 use drover_bench::{Helper, Table, pin};
 use drover_client::{Fabric, Job};
-use drover_kv::{Capacity, OnCore, Service, Sizes, SystemJob};
+use drover_kv::{Capacity, OnCore, Service, Sizes, StartError, SystemJob};
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlAddr, ControlListener};
 use drover_systems::System;
@@ -249,7 +249,7 @@ struct Start<'d, P: Provider> {
 }
 
 impl<P: Provider<Cpu = NativeCpu>> SystemJob for Start<'_, P> {
-    type Answer = Result<Box<dyn Service>, String>;
+    type Answer = Result<Box<dyn Service>, StartError>;
 
     fn run<S: drover_kv::System>(self) -> Self::Answer {
         let plan = planned::<S>(&self.plan.sizes());

@@ -129,8 +129,8 @@ impl<S: System> Job for Serve<'_, S> {
         let ways: Vec<String> = self.listeners.iter().map(|way| way.addr().to_string()).collect();
         let cores = self.settings.cores.value.clone();
         let pin = move |shard: usize| pin_worker(shard, cores.as_deref());
-        let service = S::start::<P>(device, &self.plan, self.listeners, Box::new(pin))
-            .map_err(|error| Failure::new(exit::OS_ERROR, error))?;
+        let service =
+            S::start::<P>(device, &self.plan, self.listeners, Box::new(pin)).map_err(Failure::from)?;
         let status = format!("serving at {}", ways.join(" and "));
         tracing::info!("{status}");
         let source = Running {

@@ -9,7 +9,7 @@ use crate::admin::Whole;
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, HashSeed};
 use drover_client::{Fabric, Job};
-use drover_kv_herd::server::{Server, ServerOptions, StartError};
+use drover_kv_herd::server::{Server, ServerOptions};
 use drover_mem::NativeCpu;
 use drover_net::Listener;
 use drover_rt::control::{ControlListener, Endpoint};
@@ -88,7 +88,7 @@ impl Job for Serve<'_> {
         let front = memcached.as_ref().map(|memcached| memcached.front());
         let co_actors = memcached.map(Memcached::co_actors::<P>);
         let server = Server::<P>::start_with(device, Some(fabric), &self.options, pin, co_actors)
-            .map_err(|error| failure(&error))?;
+            .map_err(Failure::from)?;
         let status = format!("serving at {}", ways.join(" and "));
         tracing::info!("{status}");
         let files = self.ops.files();
@@ -251,13 +251,6 @@ pub(super) fn start_logging(verbose: u8) {
         .with_target(verbose > 0);
     let colour = std::io::IsTerminal::is_terminal(&std::io::stderr());
     lines.with_ansi(colour).without_time().init(); // service managers add the time
-}
-
-fn failure(error: &StartError) -> Failure {
-    match error {
-        StartError::Options { .. } => Failure::new(exit::USAGE, error),
-        _ => Failure::new(exit::OS_ERROR, error),
-    }
 }
 
 #[cfg(test)]

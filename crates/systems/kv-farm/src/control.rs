@@ -11,7 +11,7 @@ use drover_index::hopscotch::{Geometry, SlotKind, TableOptions};
 use drover_rt::control::{DecodeError, Message, Reader, Writer, kind};
 use drover_verbs::Export;
 
-pub use drover_one_sided::{NO_RESOURCES, Ready, ServerParams, WRONG_SHARD, WRONG_VERSION};
+pub use drover_one_sided::{Ready, ServerParams};
 
 /// What an [`ServiceInfo`](drover_rt::control::service::ServiceInfo) calls this system.
 pub const SYSTEM: &str = "farm";

@@ -7,7 +7,7 @@ use drover_base::HashSeed;
 use drover_index::hopscotch::SlotKind;
 use drover_kv::{
     Capacity, Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Policy, Service, ShardPlan,
-    ShardedSystem, Sizes, System, TableKind, TableShape,
+    ShardedSystem, Sizes, StartError, System, TableKind, TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlListener, Dial};
@@ -88,7 +88,7 @@ impl System for Farm {
         plan: &ShardPlan,
         listeners: Vec<ControlListener>,
         on_core: OnCore,
-    ) -> Result<Box<dyn Service>, String> {
+    ) -> Result<Box<dyn Service>, StartError> {
         drover_shards::start::<P, Server<P>>(device, &FACTS, plan, listeners, on_core)
     }
 }

@@ -6,7 +6,7 @@ use crate::server::{Server, ServerOptions};
 use drover_base::HashSeed;
 use drover_kv::{
     Channels, ConnectOptions, Counter, Facts, Offers, OnCore, Policy, Service, ShardPlan, ShardedSystem,
-    Sizes, System, TableKind, TableShape,
+    Sizes, StartError, System, TableKind, TableShape,
 };
 use drover_mem::NativeCpu;
 use drover_rt::control::{ControlListener, Dial};
@@ -79,7 +79,7 @@ impl System for Pilaf {
         plan: &ShardPlan,
         listeners: Vec<ControlListener>,
         on_core: OnCore,
-    ) -> Result<Box<dyn Service>, String> {
+    ) -> Result<Box<dyn Service>, StartError> {
         drover_shards::start::<P, Server<P>>(device, &FACTS, plan, listeners, on_core)
     }
 }

@@ -1,6 +1,6 @@
 //! [`ServiceClient`]: a client of a whole service; [`connect`] waits until it has its sessions.
 
-use crate::{Channels, Facts, KvClient, Reads};
+use crate::{Channels, Facts, KvClient, Reads, SetupError};
 use drover_base::{Cpu, Ns};
 use drover_rt::control::{ControlAddr, ControlStream, Dial, DialError, service};
 use drover_verbs::{Context, OpenError, Provider};
@@ -44,21 +44,12 @@ pub trait ServiceClient<P: Provider>: KvClient<P> + Sized + 'static {
     fn is_ready(&mut self) -> bool;
 
     /// Why a session could not be had, if there was a reason since the last call.
-    fn take_error(&mut self) -> Option<SetupFailure>;
+    fn take_error(&mut self) -> Option<SetupError>;
 
     /// What it has read so far, if it READs and counts that.
     fn reads(&self) -> Option<Reads> {
         None
     }
-}
-
-/// Why there is no session. The client goes on trying.
-#[derive(Debug)]
-pub struct SetupFailure {
-    /// What happened.
-    pub error: Box<dyn Error + Send + Sync>,
-    /// Trying again will not help.
-    pub is_final: bool,
 }
 
 /// Why a client is not connected.
@@ -84,8 +75,8 @@ pub enum ConnectError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// No session could be had.
-    #[error("{0}")]
-    Setup(Box<dyn Error + Send + Sync>),
+    #[error(transparent)]
+    Setup(SetupError),
     /// The sessions were not there in time.
     #[error("the server did not answer in time")]
     Timeout,
@@ -163,8 +154,8 @@ pub fn connect<P: Provider, C: ServiceClient<P>>(
             return Ok(client);
         }
         match client.take_error() {
-            Some(failure) if failure.is_final => return Err(ConnectError::Setup(failure.error)),
-            Some(failure) => last = Some(failure.error),
+            Some(error) if error.is_final() => return Err(ConnectError::Setup(error)),
+            Some(error) => last = Some(error),
             None => {}
         }
         if now >= deadline {

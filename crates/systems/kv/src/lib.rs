@@ -17,6 +17,7 @@ mod call;
 mod client;
 mod connect;
 mod counter;
+mod error;
 mod op;
 mod plan;
 mod reads;
@@ -26,10 +27,9 @@ mod system;
 
 pub use call::CallError;
 pub use client::{Completion, KvClient, SubmitError, Token};
-pub use connect::{
-    ConnectError, ConnectOptions, ServiceClient, ServiceInfo, SetupFailure, ask_service, connect, dials,
-};
+pub use connect::{ConnectError, ConnectOptions, ServiceClient, ServiceInfo, ask_service, connect, dials};
 pub use counter::{Counter, CounterKind, Merge, stats_text};
+pub use error::{SetupError, StartError, refused};
 pub use op::{KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal};
 pub use plan::{ShardPlan, TableShape};
 pub use reads::{Reads, TableKind};

@@ -1,6 +1,6 @@
 //! [`Shard`]: a server that is one shard of a service, an actor with its own memory and clients.
 
-use crate::ShardPlan;
+use crate::{ShardPlan, StartError};
 use drover_base::{Actor, HashSeed};
 use drover_rt::control::ControlStream;
 use drover_verbs::Provider;
@@ -11,8 +11,8 @@ pub trait Shard<P: Provider>: Actor<P::Cpu> + Sized + 'static {
     /// Shard `index` of a service of `plan`, on the core that calls this. All shards hash under `seed`.
     ///
     /// # Errors
-    /// Why it cannot be, for people.
-    fn open(device: &P::Device, plan: &ShardPlan, index: usize, seed: HashSeed) -> Result<Self, String>;
+    /// Why it cannot be opened.
+    fn open(device: &P::Device, plan: &ShardPlan, index: usize, seed: HashSeed) -> Result<Self, StartError>;
 
     /// Its view of the fabric.
     fn context(&self) -> Rc<P::Context>;

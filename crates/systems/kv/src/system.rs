@@ -1,7 +1,7 @@
 //! [`System`]: a key-value system as commands, benchmarks, simulations and tests see it. The table of all systems
 //! is crate `systems`; a row of it is a type that implements this.
 
-use crate::{Counter, ServiceClient, TableKind};
+use crate::{Counter, ServiceClient, StartError, TableKind};
 use drover_mem::NativeCpu;
 use drover_rt::Idle;
 use drover_rt::control::ControlListener;
@@ -140,13 +140,13 @@ pub trait System: Send + Sync + 'static {
     /// Starts a service that lets clients in at `listeners`.
     ///
     /// # Errors
-    /// Why it could not be started, for people.
+    /// Why it could not be started.
     fn start<P: Provider<Cpu = NativeCpu>>(
         device: &P::Device,
         plan: &Self::Plan,
         listeners: Vec<ControlListener>,
         on_core: OnCore,
-    ) -> Result<Box<dyn Service>, String>;
+    ) -> Result<Box<dyn Service>, StartError>;
 }
 
 /// A service that runs in threads of this process. Stops when dropped.

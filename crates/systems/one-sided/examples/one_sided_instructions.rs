@@ -6,9 +6,10 @@
 //! Shared memory, one process, window 16, 16-byte keys, 32-byte values, 10,000 keys, all hits.
 
 use drover_base::{Actor, Cpu, HashSeed, Ns};
+use drover_kv::StartError;
 use drover_kv::{Completion, KvClient, Op, Outcome};
 use drover_mem::{NativeCpu, PageWish};
-use drover_one_sided::{Client, ClientOptions, Reader, Server, ShardLogic, StartError};
+use drover_one_sided::{Client, ClientOptions, Reader, Server, ShardLogic};
 use drover_rt::control::{Dial, LocalListener};
 use drover_verbs::{Context, Device, Provider};
 use drover_verbs_shm::{Shm, ShmDevice};

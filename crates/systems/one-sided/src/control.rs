@@ -8,17 +8,8 @@
 //! ```
 
 use drover_base::HashSeed;
-use drover_rt::control::{DecodeError, Message, Reader, Writer, kind, refusal};
+use drover_rt::control::{DecodeError, Message, Reader, Writer, kind};
 use std::fmt::Debug;
-
-/// Code of a refusal: this server is not the shard that the client took it for.
-pub const WRONG_SHARD: u16 = refusal::APPLICATION;
-
-/// Code of a refusal: another version.
-pub const WRONG_VERSION: u16 = WRONG_SHARD + 1;
-
-/// Code of a refusal: the server lacks memory or queues.
-pub const NO_RESOURCES: u16 = WRONG_SHARD + 2;
 
 /// What clients of one system say in their [`Hello`] and others do not.
 pub trait ClientParams: Clone + Debug {

@@ -39,8 +39,8 @@ pub use client::{
     Agreed, Client, ClientOptions, ConnResources, OperationView, Operations, Reader, Session, Sink,
     VALUES_MAX, Values,
 };
-pub use control::{ClientParams, Hello, NO_RESOURCES, Ready, ServerParams, WRONG_SHARD, WRONG_VERSION};
-pub use error::{PeerError, SetupError, StartError};
+pub use control::{ClientParams, Hello, Ready, ServerParams};
+pub use error::PeerError;
 pub use queues::{Depths, Queues, WHICH};
 pub use request::{REQUEST_HEADER_BYTES, Request, RequestKind};
 pub use server::{CLIENTS, Clock, Membership, Server, ShardLogic, WorkDone};

@@ -2,7 +2,7 @@
 
 use crate::reception::{Answers, Door, Reception, Reply};
 use drover_base::{Actor, Cpu, HashSeed, Progress};
-use drover_kv::{Facts, OnCore, Service, Shard, ShardPlan};
+use drover_kv::{Facts, OnCore, Service, Shard, ShardPlan, StartError};
 use drover_mem::NativeCpu;
 use drover_rt::acceptor::{ControlServer, ServerOptions};
 use drover_rt::control::{ControlListener, ControlStream};
@@ -49,14 +49,14 @@ struct Ready {
 /// each shard's thread, with its number: for pinning.
 ///
 /// # Errors
-/// Why it could not be started, for people.
+/// Why it could not be started.
 pub fn start<P: Provider<Cpu = NativeCpu>, S: Shard<P>>(
     device: &P::Device,
     facts: &'static Facts,
     plan: &ShardPlan,
     listeners: Vec<ControlListener>,
     on_core: OnCore,
-) -> Result<Box<dyn Service>, String> {
+) -> Result<Box<dyn Service>, StartError> {
     let shards = Shards::start::<P, S>(device, facts, plan, listeners, on_core)?;
     Ok(Box::new(shards))
 }
@@ -68,11 +68,11 @@ impl Shards {
         plan: &ShardPlan,
         listeners: Vec<ControlListener>,
         on_shard: OnCore,
-    ) -> Result<Shards, String> {
+    ) -> Result<Shards, StartError> {
         let cpu = NativeCpu::new(0);
         let seed = HashSeed::new(cpu.random(), cpu.random());
         let on_shard = Arc::new(on_shard);
-        let (ended, end) = std::io::pipe().map_err(|error| error.to_string())?;
+        let (ended, end) = std::io::pipe().map_err(|source| StartError::System { what: "pipe", source })?;
         let end = Arc::new(end);
         let mut shards = Shards {
             doors: Arc::from([]),
@@ -99,8 +99,11 @@ impl Shards {
         }
         let mut doors = Vec::new();
         for (index, said) in starting.into_iter().enumerate() {
-            let ready = said.recv().unwrap_or_else(|_| Err("it ended at once".to_owned()));
-            let ready = ready.map_err(|error| format!("shard {index}: {error}"))?;
+            let ready = said.recv().unwrap_or_else(|_| Err(ended_early(index)));
+            let ready = ready.map_err(|error| StartError::Shard {
+                index,
+                error: Box::new(error),
+            })?;
             shards.stoppers.push(ready.stopper);
             doors.push(ready.door);
         }
@@ -120,13 +123,16 @@ impl Shards {
         plan: &ShardPlan,
         listeners: Vec<ControlListener>,
         last_words: LastWords,
-    ) -> Result<(), String> {
+    ) -> Result<(), StartError> {
         let handler = Reception::new(facts, self.doors.clone(), plan.clients_max);
         let options = ServerOptions {
             connections_max: plan.clients_max + UNDECIDED_MAX,
             ..ServerOptions::default()
         };
-        let mut server = ControlServer::new(handler, options).map_err(|error| error.to_string())?;
+        let mut server = ControlServer::new(handler, options).map_err(|source| StartError::System {
+            what: "waiting for clients",
+            source,
+        })?;
         let waker = server.waker();
         server.handler().ring(waker.clone());
         listeners.into_iter().for_each(|listener| server.listen(listener));
@@ -143,9 +149,12 @@ impl Shards {
         })
     }
 
-    fn spawn(&mut self, name: String, work: impl FnOnce() + Send + 'static) -> Result<(), String> {
+    fn spawn(&mut self, name: String, work: impl FnOnce() + Send + 'static) -> Result<(), StartError> {
         let thread = Builder::new().name(name.clone()).spawn(work);
-        let thread = thread.map_err(|error| format!("thread {name}: {error}"))?;
+        let thread = thread.map_err(|error| StartError::Thread {
+            name,
+            reason: error.to_string(),
+        })?;
         self.threads.push(thread);
         Ok(())
     }
@@ -268,14 +277,22 @@ impl<P: Provider, S: Shard<P>> Actor<P::Cpu> for Post<P, S> {
     }
 }
 
+/// A shard's thread ended without a word: it panicked.
+fn ended_early(index: usize) -> StartError {
+    StartError::Thread {
+        name: format!("drover-shard-{index}"),
+        reason: "it ended before it was ready".to_owned(),
+    }
+}
+
 /// A shard's thread, until it is asked to stop.
 fn run<P: Provider, S: Shard<P>>(
     device: &P::Device,
     plan: &ShardPlan,
     index: usize,
     seed: HashSeed,
-    say: &Sender<Result<Ready, String>>,
-) -> Result<(), String> {
+    say: &Sender<Result<Ready, StartError>>,
+) -> Result<(), StartError> {
     let shard = S::open(device, plan, index, seed)?;
     let ctx = shard.context();
     let (mailer, mail) = mailbox(MAIL_MAX, drover_verbs::Context::waker(&*ctx));

@@ -330,7 +330,7 @@ impl<S: ShardedSystem> CalmCluster for Cluster<S> {
         let error = |seated: &Seated<S::Client<Fabric>>| seated.asker.borrow_mut().client.take_error();
         let errors = self.seated.iter().filter_map(error);
         errors
-            .map(|failure| failure.error.to_string())
+            .map(|error| error.to_string())
             .chain(self.leaks())
             .collect()
     }

@@ -8,7 +8,6 @@ mod messages;
 mod reads;
 mod session;
 
-pub use drover_one_sided::SetupError;
 pub use drover_rt::control::Dial;
 #[doc(hidden)]
 pub use mailbox::fuzz_mailbox;

@@ -5,7 +5,6 @@
 //! mailbox and values: as in the layout
 //! ```
 
-use super::SetupError;
 use super::mailbox::Mailbox;
 use crate::control::{Attach, FarmParams, PROTOCOL_VERSION, Welcome};
 use crate::layout::{
@@ -15,6 +14,7 @@ use crate::layout::{
 use crate::logic::{Sender, Slots, TableShape};
 use drover_base::Ns;
 use drover_index::hopscotch::{BLOCK_SLOTS, MOVES_OFFSET, ObjectRef, TableOptions, item_bytes, object_bytes};
+use drover_kv::SetupError;
 use drover_mem::{PageWish, Region, round_up};
 use drover_one_sided::{Agreed, ConnResources, VALUES_MAX};
 use drover_verbs::{

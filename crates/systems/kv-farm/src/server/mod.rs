@@ -7,7 +7,6 @@ mod places;
 mod shard;
 mod state;
 
-pub use drover_one_sided::StartError;
 pub use options::{ServerOptions, ServerStats};
 pub use state::ShardState;
 
@@ -15,6 +14,7 @@ use crate::control::{Attach, FarmParams, Hello, PROTOCOL_VERSION, Ready, ServerP
 use crate::layout::{REPLY_TRAILER_BYTES, REQUEST_HEADER_BYTES, record_bytes};
 use connection::{Connection, WireOptions};
 use drover_base::{HashSeed, KeyHasher};
+use drover_kv::StartError;
 use drover_kv::{KEY_BYTES_MAX, ShardPlan};
 use drover_mem::round_up;
 use drover_one_sided::{Clock, Membership, PeerError, ShardLogic};

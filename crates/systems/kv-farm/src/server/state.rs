@@ -5,8 +5,9 @@ use super::{ServerOptions, ServerStats};
 use crate::layout::{Request, Status};
 use drover_base::{Cpu, KeyHash, KeyHasher, Ns};
 use drover_index::hopscotch::{HopscotchTable, TableOptions};
+use drover_kv::StartError;
 use drover_mem::round_up;
-use drover_one_sided::{Clock, StartError};
+use drover_one_sided::Clock;
 use drover_verbs::{Access, Context, MemoryRegion, Provider, Sge};
 
 /// Longest item, bytes: an object's length has 24 bits.

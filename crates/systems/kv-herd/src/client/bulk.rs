@@ -283,7 +283,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         }
     }
 
-    fn attach_bulk(&mut self, message: &Message) -> Result<Chunks<P>, super::SetupError> {
+    fn attach_bulk(&mut self, message: &Message) -> Result<Chunks<P>, drover_kv::SetupError> {
         let (
             Message::BulkReady {
                 chunk_bytes,
@@ -294,7 +294,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             Some(session),
         ) = (message, &self.session)
         else {
-            return Err(super::SetupError::Unusable {
+            return Err(drover_kv::SetupError::Unusable {
                 what: "order of messages",
             });
         };
@@ -305,7 +305,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         let rights = remote.access.remote_read && remote.access.remote_write;
         let enough = chunk_bytes >= session.params.item_bytes_max && (1..=MEMORY_BYTES_MAX).contains(&bytes);
         if !enough || !rights || remote.len < bytes as u64 {
-            return Err(super::SetupError::Unusable { what: "bulk memory" });
+            return Err(drover_kv::SetupError::Unusable { what: "bulk memory" });
         }
         let local = self.ctx.alloc(bytes, PageWish::Small)?;
         let local = self.ctx.register(&local, Access::LOCAL)?;

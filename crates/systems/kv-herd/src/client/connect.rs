@@ -5,7 +5,7 @@ use super::bulk::Transfers;
 use super::complete::Received;
 use super::conflict::Conflicts;
 use super::imports::Imports;
-use super::options::{ClientOptions, SetupError};
+use super::options::ClientOptions;
 use super::receive::Receive;
 use super::send_queue::{SendQueue, SendQueueOptions, Signals};
 use super::session::{RequestPath, ServerParams, Session};
@@ -18,6 +18,7 @@ use crate::control::{ErrorCode, FrontEnd, Hello, Message, PROTOCOL_VERSION, Welc
 use crate::layout::SlotMap;
 use crate::staging::Staging;
 use drover_base::{Cpu, HashSeed, Ns};
+use drover_kv::SetupError;
 use drover_kv::{KvClient, Outcome, Refusal};
 use drover_mem::{LINE_BYTES, PageWish};
 use drover_rt::control::{ATTEMPT_MAX, ControlError, ControlStream, Dial, Keeper};
@@ -346,7 +347,7 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
                 return self.begin_handshake(now);
             }
             let done = match message {
-                Message::Error { code, text } => Err(SetupError::Refused { code, text }),
+                Message::Error { code, text } => Err(code.refusal(&text)),
                 message => shaking.take(&self.ctx, &self.options, self.connection.format, message),
             };
             match done {

@@ -48,7 +48,7 @@ pub use connect::RECONNECT_MAX;
 pub use drover_rt::control::Dial;
 pub use format::{Keyed, Paper, RequestFormat};
 pub use herd_client::HerdClient;
-pub use options::{ClientOptions, SetupError};
+pub use options::ClientOptions;
 pub use stats::ClientStats;
 
 use drover_kv::Completion;

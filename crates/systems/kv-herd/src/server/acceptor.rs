@@ -1,5 +1,6 @@
 //! [`Acceptor`]: lets clients in, minds their control channels, takes everything back when one ends.
 
+use super::ServeError;
 use super::ids::ClientIds;
 use super::inbox::{Command, Event, Inbox};
 use super::options::ServerOptions;
@@ -8,9 +9,9 @@ use super::setup::Setup;
 use super::stats::{ServerStats, WorkerStats};
 use super::variant::{Mistake, Standard, Variant};
 use super::worker::Introduction;
-use super::{ServeError, StartError};
 use crate::control::{ErrorCode, FrontEnd, Message};
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
+use drover_kv::StartError;
 use drover_rt::control::service::ServiceQuery;
 use drover_rt::control::{ControlError, ControlListener, ControlStream, Frame, Message as _};
 use drover_verbs::{Context, Device, Provider};

@@ -51,7 +51,7 @@ mod worker;
 
 pub use acceptor::Acceptor;
 pub use co_actor::{CoActor, CoreInfo, MakeCoActor};
-pub use error::{ServeError, StartError};
+pub use error::ServeError;
 pub use options::{ServeMode, ServerOptions};
 pub use stats::{Counters, ServerStats, Silence, WorkerStats};
 pub use threads::{Pieces, Server};

@@ -1,11 +1,11 @@
 //! [`Setup`]: what the workers and the acceptor of one server are made from.
 
-use super::error::StartError;
 use super::inbox::{Event, Inbox};
 use super::options::ServerOptions;
 use crate::control::PARTITIONS_MAX;
 use crate::layout::{SlotMap, WINDOW_MAX};
 use drover_base::{Cpu, Ns};
+use drover_kv::StartError;
 use drover_verbs::{Context, Device, Provider};
 use std::sync::Arc;
 
@@ -71,6 +71,7 @@ fn check<P: Provider>(device: &P::Device, options: &ServerOptions) -> Result<(),
     let caps = device.caps();
     let lacks = |what| {
         Err(StartError::Fabric {
+            system: "HERD",
             what,
             fabric: P::NAME,
         })

@@ -2,7 +2,7 @@
 
 use super::acceptor::{Acceptor, Ask};
 use super::co_actor::{CoActor, Colocated, CoreInfo, MakeCoActor};
-use super::error::{ServeError, StartError};
+use super::error::ServeError;
 use super::inbox::{Event, Inbox};
 use super::options::ServerOptions;
 use super::setup::Setup;
@@ -10,6 +10,7 @@ use super::stats::{ServerStats, Silence};
 use super::variant::{Mistake, Standard, Variant};
 use super::worker::{Introduction, Worker};
 use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_kv::StartError;
 use drover_rt::control::{ControlListener, ControlStream};
 use drover_rt::{Idle, RunLoop, StopFlag, WakeFd};
 use drover_verbs::{Context, Provider};

@@ -1,6 +1,5 @@
 //! [`Worker`]: one core, one partition, one UD queue pair.
 
-use super::StartError;
 use super::bulk::Scratch;
 use super::clients::{Client, Clients, NewClient};
 use super::clock::Clock;
@@ -18,6 +17,7 @@ use super::variant::{Mistake, Standard, Variant};
 use crate::costs::STEP;
 use crate::logic::SlotState;
 use drover_base::{Actor, Cpu, Ns, Progress};
+use drover_kv::StartError;
 use drover_mem::{AllocError, pause};
 use drover_rt::RunStats;
 use drover_store::{Partition, PartitionOptions};

@@ -8,7 +8,6 @@ mod replies;
 mod session;
 mod tables;
 
-pub use drover_one_sided::SetupError;
 pub use drover_rt::control::Dial;
 
 use crate::layout::record_bytes;

@@ -7,13 +7,13 @@
 //!   | large buffer 0 | large buffer 1 |
 //! ```
 
-use super::SetupError;
 use super::tables::Tables;
 use crate::control::{Adopted, Attach, Grown, PROTOCOL_VERSION, Welcome};
 use crate::layout::{MESSAGE_HEADER_BYTES, Request};
 use crate::logic::TableShape;
 use drover_base::Ns;
 use drover_index::cuckoo::{ENTRY_BYTES, RecordRef};
+use drover_kv::SetupError;
 use drover_mem::{PageWish, round_up};
 use drover_one_sided::{Agreed, ConnResources, VALUES_MAX};
 use drover_rt::control::{ControlStream, Frame, Message};

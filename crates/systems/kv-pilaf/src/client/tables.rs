@@ -3,9 +3,9 @@
 //! READs of one queue pair complete in the order in which they were posted. So once as many entries have come as were
 //! under way when a new table was adopted, nothing of the old one is missing, and the server is told.
 
-use super::SetupError;
 use crate::control::TableDescriptor;
 use drover_index::cuckoo::{CuckooTable, entry_offset};
+use drover_kv::SetupError;
 use drover_mem::Region;
 use drover_verbs::{Context, Provider, RemoteAddr, RemoteRegion};
 use std::collections::VecDeque;

@@ -10,10 +10,10 @@
 //!
 //! *(Pilaf's released code disconnects all clients and builds the table anew: read in public code. All of this: our choice.)*
 
-use super::StartError;
 use super::shard::Shard;
 use drover_base::Ns;
 use drover_index::cuckoo::{BlankTable, CuckooTable, Growth as Copied, TableFull};
+use drover_kv::StartError;
 use drover_mem::{PageWish, Region};
 use drover_verbs::{Access, Context, MemoryRegion, Provider};
 use std::rc::Rc;

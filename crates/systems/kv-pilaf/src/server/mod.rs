@@ -6,7 +6,6 @@ mod options;
 mod shard;
 mod state;
 
-pub use drover_one_sided::StartError;
 pub use options::{ServerOptions, ServerStats};
 pub use state::ShardState;
 
@@ -15,6 +14,7 @@ use crate::layout::MESSAGE_HEADER_BYTES;
 use connection::Connection;
 use drover_base::{HashSeed, KeyHasher, Ns};
 use drover_kv::ShardPlan;
+use drover_kv::StartError;
 use drover_one_sided::{Clock, Membership, PeerError, ShardLogic, WorkDone};
 use drover_rt::control::{Frame, Message};
 use drover_verbs::{Context, MemoryRegion, Provider, QueuePair};

@@ -3,8 +3,8 @@
 
 use super::Session;
 use crate::control::{Hello, Ready};
-use crate::error::SetupError;
 use drover_base::{Cpu, Ns};
+use drover_kv::SetupError;
 use drover_rt::control::{ControlStream, Dial, Frame};
 use drover_rt::{Handshake, LinkOptions};
 use drover_verbs::{Context, Provider};

@@ -18,8 +18,8 @@ pub use operation_view::OperationView;
 pub use operations::Operations;
 pub use session::{Agreed, ConnResources, Session, VALUES_MAX, Values};
 
-use crate::error::SetupError;
 use drover_base::{Cpu, Ns};
+use drover_kv::SetupError;
 use drover_kv::{Completion, KvClient, Op, Outcome, Reads, Refusal, SubmitError, Token};
 use drover_rt::control::Dial;
 use drover_verbs::{Provider, Wc, WcStatus};

@@ -2,10 +2,10 @@
 
 use super::fair_buffers::FairBuffers;
 use crate::control::{ClientParams, ServerParams};
-use crate::error::SetupError;
 use crate::queues::{Depths, Queues};
 use crate::request::{REQUEST_HEADER_BYTES, Request};
 use drover_base::{KeyHasher, Ns};
+use drover_kv::SetupError;
 use drover_mem::{PageWish, round_up};
 use drover_rt::Loss;
 use drover_rt::control::{ControlStream, Frame, Message};

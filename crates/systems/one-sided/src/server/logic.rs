@@ -1,9 +1,10 @@
 //! [`ShardLogic`]: a system's own half of a server.
 
 use crate::control::{ClientParams, Hello, ServerParams};
-use crate::error::{PeerError, StartError};
+use crate::error::PeerError;
 use drover_base::{HashSeed, KeyHasher, Ns};
 use drover_kv::ShardPlan;
+use drover_kv::StartError;
 use drover_rt::control::{Frame, Message};
 use drover_verbs::Provider;
 use std::rc::Rc;

@@ -7,10 +7,12 @@ mod shard;
 pub use logic::{Clock, Membership, ShardLogic, WorkDone};
 pub use shard::CLIENTS;
 
-use crate::control::{Hello, NO_RESOURCES, Ready, ServerParams, WRONG_SHARD, WRONG_VERSION};
-use crate::error::{PeerError, StartError};
+use crate::control::{Hello, Ready, ServerParams};
+use crate::error::PeerError;
 use client_conn::ClientConn;
 use drover_base::{Actor, Cpu, HashSeed, Ns, Progress};
+use drover_kv::StartError;
+use drover_kv::refused::{NO_RESOURCES, WRONG_SHARD, WRONG_VERSION};
 use drover_rt::control::{ControlStream, Frame, Message, refusal};
 use drover_verbs::{Context, Device, Provider};
 use std::rc::Rc;

@@ -2,7 +2,7 @@
 
 use super::{Server, ShardLogic};
 use drover_base::HashSeed;
-use drover_kv::{Counter, Shard, ShardPlan};
+use drover_kv::{Counter, Shard, ShardPlan, StartError};
 use drover_rt::control::ControlStream;
 use drover_verbs::Provider;
 use std::rc::Rc;
@@ -15,8 +15,8 @@ pub const CLIENTS: Counter = Counter::amount(
 .largest();
 
 impl<P: Provider, H: ShardLogic<P> + 'static> Shard<P> for Server<P, H> {
-    fn open(device: &P::Device, plan: &ShardPlan, index: usize, seed: HashSeed) -> Result<Self, String> {
-        Server::new(device, &H::options(plan, index, seed)).map_err(|error| error.to_string())
+    fn open(device: &P::Device, plan: &ShardPlan, index: usize, seed: HashSeed) -> Result<Self, StartError> {
+        Server::new(device, &H::options(plan, index, seed))
     }
 
     fn context(&self) -> Rc<P::Context> {

@@ -3,8 +3,9 @@
 use crate::client::bed::{Bed, Ended, get, lossy, put};
 use crate::client::fake::{FakeServer, Fate};
 use drover_base::Ns;
+use drover_kv::SetupError;
 use drover_kv::{KvClient, Refusal, SubmitError};
-use drover_kv_herd::client::{ClientOptions, SetupError};
+use drover_kv_herd::client::ClientOptions;
 use drover_kv_herd::control::{ErrorCode, Format, FrontEnd, Message};
 use drover_kv_herd::layout::{SlotOp, Status};
 use drover_verbs::Export;

@@ -1,8 +1,8 @@
 //! A client that lists the shards of a service in another order is refused. In Pilaf's released code it looks for keys in
 //! the wrong place, and finds none.
 
-use drover_kv_pilaf::client::SetupError;
-use drover_kv_pilaf::control::WRONG_SHARD;
+use drover_kv::SetupError;
+use drover_kv::refused::WRONG_SHARD;
 use drover_kv_pilaf::server::ServerOptions;
 use drover_rt::control::ControlError;
 use drover_testkit::beds::{Pilaf, connect_in_order};
