@@ -155,9 +155,13 @@ fn conclude<P: Provider>(server: Server<P>, end: End) -> Result<(), Failure> {
             server.stop();
             Ok(())
         }
-        End::Alone => server
-            .join()
-            .map_err(|error| Failure::new(exit::SOFTWARE, format!("the server has ended: {error}"))),
+        End::Alone => {
+            let why = server.why().unwrap_or_default();
+            Err(Failure::new(
+                exit::SOFTWARE,
+                format!("the server has ended: {why}"),
+            ))
+        }
     }
 }
 

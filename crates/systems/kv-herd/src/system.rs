@@ -170,7 +170,7 @@ impl<P: Provider> Service for Server<P> {
     }
 
     fn why(&self) -> String {
-        "a thread of the server has ended".to_owned()
+        Server::why(self).unwrap_or_else(|| "it was asked to".to_owned())
     }
 
     fn counters(&self, patience: Duration) -> Result<Vec<Vec<u64>>, String> {

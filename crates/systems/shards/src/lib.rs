@@ -7,7 +7,9 @@
 //! It knows no system: [`start`] takes whatever implements [`Shard`](drover_kv::Shard).
 #![forbid(unsafe_code)]
 
+mod crew;
 mod reception;
 mod threads;
 
+pub use crew::{Crew, Hello, Starting, wait_for_all};
 pub use threads::start;

@@ -1,6 +1,5 @@
 //! [`Acceptor`]: lets clients in, minds their control channels, takes everything back when one ends.
 
-use super::ServeError;
 use super::ids::ClientIds;
 use super::inbox::{Command, Event, Inbox};
 use super::options::ServerOptions;
@@ -68,7 +67,7 @@ pub struct Acceptor<P: Provider, V: Variant = Standard> {
     stats_for: Vec<mpsc::Sender<ServerStats>>,
     pub(super) stopping: bool,
     /// Why it stops, if nobody asked it to.
-    pub(super) failure: Option<ServeError>,
+    pub(super) failure: Option<String>,
 }
 
 impl<P: Provider, V: Variant> Acceptor<P, V> {
@@ -277,7 +276,8 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
                 worker: index,
                 reason,
             } => {
-                self.failure.get_or_insert(ServeError::Worker { index, reason });
+                self.failure
+                    .get_or_insert(format!("worker {index} gave up: {reason}"));
                 self.stop();
                 // It would not answer that it has dropped them.
                 self.sessions.clear();

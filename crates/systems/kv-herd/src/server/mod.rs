@@ -30,7 +30,6 @@ mod clients;
 mod clock;
 mod co_actor;
 mod datagram;
-mod error;
 mod execute;
 mod ids;
 mod inbox;
@@ -51,7 +50,6 @@ mod worker;
 
 pub use acceptor::Acceptor;
 pub use co_actor::{CoActor, CoreInfo, MakeCoActor};
-pub use error::ServeError;
 pub use options::{ServeMode, ServerOptions};
 pub use stats::{Counters, ServerStats, Silence, WorkerStats};
 pub use threads::{Pieces, Server};

@@ -2,7 +2,6 @@
 
 use super::acceptor::{Acceptor, Ask};
 use super::co_actor::{CoActor, Colocated, CoreInfo, MakeCoActor};
-use super::error::ServeError;
 use super::inbox::{Event, Inbox};
 use super::options::ServerOptions;
 use super::setup::Setup;
@@ -13,14 +12,13 @@ use drover_base::{Actor, Cpu, Ns, Progress};
 use drover_kv::StartError;
 use drover_rt::control::{ControlListener, ControlStream};
 use drover_rt::{Idle, RunLoop, StopFlag, WakeFd};
-use drover_verbs::{Context, Provider};
+use drover_shards::{Crew, Hello, wait_for_all};
+use drover_verbs::{Context, Provider, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use std::io::PipeReader;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Most sweeps of an idle worker before it asks its co-actor: they linger, and the co-actor's clients wait meanwhile.
@@ -41,10 +39,7 @@ pub type Pieces<P, V = Standard> = (Acceptor<P, V>, Vec<Worker<P, V>>);
 /// A running server. Stops when dropped.
 pub struct Server<P: Provider> {
     asks: Arc<Inbox<Ask>>,
-    workers: Vec<JoinHandle<()>>,
-    control: Option<JoinHandle<Result<(), ServeError>>>,
-    /// Its other end is the control thread's.
-    ended: PipeReader,
+    crew: Crew,
     _provider: PhantomData<fn() -> P>,
 }
 
@@ -82,55 +77,42 @@ impl<P: Provider> Server<P> {
     ) -> Result<Server<P>, StartError> {
         let setup = Setup::<P, _>::new(device, options, variant)?;
         let on_worker: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(on_worker);
-        let mut threads = Vec::new();
+        let mut crew = Crew::new()?;
         let mut starting = Vec::new();
         for index in 0..options.partition_count {
-            let (hello, said) = mpsc::channel();
             let (setup, on_worker, co_actors) = (setup.clone(), on_worker.clone(), co_actors.clone());
-            let work = move || {
+            let work = move |hello: &Hello<Introduction>| {
                 on_worker(index);
-                run_worker(&setup, index, co_actors.as_ref(), &hello);
+                run_worker(&setup, index, co_actors.as_ref(), hello);
+                Ok(())
             };
-            threads.push(spawn(format!("drover-worker-{index}"), work)?);
-            starting.push(said);
+            starting.push(crew.start(format!("drover-worker-{index}"), work));
         }
-        let mut workers = Vec::new();
-        for (index, said) in starting.into_iter().enumerate() {
-            let name = || format!("drover-worker-{index}");
-            let reason = || "it ended before it was ready".to_owned();
-            let introduced = said.recv().map_err(|_| StartError::Thread {
-                name: name(),
-                reason: reason(),
-            });
-            match introduced.and_then(|introduced| introduced) {
-                Ok(introduction) => workers.push(introduction),
-                Err(error) => {
-                    stop_workers(&workers);
-                    return Err(error);
-                }
-            }
-        }
-        let (hello, said) = mpsc::channel();
-        let stop = StopAtEnd(workers.clone());
-        let (ended, alive) = std::io::pipe().map_err(|error| control_failed(error.to_string()))?;
-        let control = spawn("drover-control".to_owned(), move || {
-            let _at_the_end = (stop, alive);
-            run_acceptor(&setup, workers, listener, &hello)
-        })?;
-        let early = || control_failed("it ended before it was ready".to_owned());
-        let asks = said.recv().unwrap_or_else(|_| Err(early()))?;
+        // Workers end when this is dropped: by the control thread's end, or because the start fails.
+        let (ready, result) = wait_for_all(starting);
+        let workers = StopAtEnd(ready);
+        result.map_err(|(_, error)| error)?;
+        let control = crew.start("drover-control".to_owned(), move |hello| {
+            run_acceptor(&setup, workers.0.clone(), listener, hello)
+        });
+        let asks = control.wait()?;
+        let stop = asks.clone();
+        crew.stop_by(Waker::new(move || stop.push(Ask::Stop)));
         Ok(Server {
             asks,
-            workers: threads,
-            control: Some(control),
-            ended,
+            crew,
             _provider: PhantomData,
         })
     }
 
-    /// Becomes readable when the server has ended by itself; [`join`](Server::join) says why.
+    /// Becomes readable when the server has ended by itself; [`why`](Server::why) tells the reason.
     pub fn ended(&self) -> BorrowedFd<'_> {
-        self.ended.as_fd()
+        self.crew.ended()
+    }
+
+    /// Why the server has ended by itself, if it has.
+    pub fn why(&self) -> Option<String> {
+        self.crew.why()
     }
 
     /// The same in pieces, which the caller steps by hand in one thread.
@@ -183,52 +165,7 @@ impl<P: Provider> Server<P> {
 
     /// Says goodbye to all clients and ends all threads.
     pub fn stop(mut self) {
-        self.shut_down();
-    }
-
-    /// Waits until it has ended by itself. Errors: why it has.
-    pub fn join(mut self) -> Result<(), ServeError> {
-        self.wait_for_threads()
-    }
-
-    fn wait_for_threads(&mut self) -> Result<(), ServeError> {
-        let control = self.control.take().map(JoinHandle::join);
-        for thread in self.workers.drain(..) {
-            // A thread that panicked has said so on its way.
-            let _ = thread.join();
-        }
-        control.unwrap_or(Ok(Ok(()))).unwrap_or(Err(ServeError::Control))
-    }
-
-    fn shut_down(&mut self) {
-        self.asks.push(Ask::Stop);
-        // It ends because it was told to: whatever else there was no longer matters.
-        let _ = self.wait_for_threads();
-    }
-}
-
-impl<P: Provider> Drop for Server<P> {
-    fn drop(&mut self) {
-        self.shut_down();
-    }
-}
-
-fn spawn<T: Send + 'static>(
-    name: String,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>, StartError> {
-    std::thread::Builder::new()
-        .name(name.clone())
-        .spawn(work)
-        .map_err(|error| StartError::Thread {
-            name,
-            reason: error.to_string(),
-        })
-}
-
-fn stop_workers(workers: &[Introduction]) {
-    for worker in workers {
-        worker.inbox.push(super::inbox::Command::Stop);
+        self.crew.stop();
     }
 }
 
@@ -237,14 +174,9 @@ struct StopAtEnd(Vec<Introduction>);
 
 impl Drop for StopAtEnd {
     fn drop(&mut self) {
-        stop_workers(&self.0);
-    }
-}
-
-fn control_failed(reason: String) -> StartError {
-    StartError::Thread {
-        name: "drover-control".to_owned(),
-        reason,
+        for worker in &self.0 {
+            worker.inbox.push(super::inbox::Command::Stop);
+        }
     }
 }
 
@@ -252,7 +184,7 @@ fn run_worker<P: Provider, V: Variant>(
     setup: &Setup<P, V>,
     index: usize,
     co_actors: Option<&MakeCoActor<P>>,
-    hello: &mpsc::Sender<Result<Introduction, StartError>>,
+    hello: &Hello<Introduction>,
 ) {
     let options = &setup.options;
     let made = Worker::new(setup, index);
@@ -260,12 +192,11 @@ fn run_worker<P: Provider, V: Variant>(
     let (mut co_actor, mut worker) = match made {
         Ok(made) => made,
         Err(error) => {
-            // The starter may have gone; then nobody wants to know.
-            let _ = hello.send(Err(error));
+            hello.say(Err(error));
             return;
         }
     };
-    if hello.send(Ok(worker.introduction())).is_err() {
+    if !hello.say(Ok(worker.introduction())) {
         return;
     }
     match work_and_restart(&mut worker, co_actor.as_deref_mut(), options, index) {
@@ -374,21 +305,20 @@ fn run_acceptor<P: Provider, V: Variant>(
     setup: &Setup<P, V>,
     workers: Vec<Introduction>,
     listener: Option<ControlListener>,
-    hello: &mpsc::Sender<Result<Arc<Inbox<Ask>>, StartError>>,
-) -> Result<(), ServeError> {
+    hello: &Hello<Arc<Inbox<Ask>>>,
+) -> Result<(), String> {
     let made = Acceptor::new(setup, workers, listener);
     let made = made.and_then(|acceptor| Ok((acceptor, alarm()?)));
     let (mut acceptor, alarm) = match made {
         Ok(made) => made,
         Err(error) => {
-            // As in `run_worker`.
-            let _ = hello.send(Err(error));
+            hello.say(Err(error));
             return Ok(());
         }
     };
     setup.events.set_waker(alarm.waker());
     acceptor.asks.set_waker(alarm.waker());
-    if hello.send(Ok(acceptor.asks.clone())).is_err() {
+    if !hello.say(Ok(acceptor.asks.clone())) {
         return Ok(());
     }
     let ctx = acceptor.context();
@@ -405,7 +335,10 @@ fn run_acceptor<P: Provider, V: Variant>(
 }
 
 fn alarm() -> Result<WakeFd, StartError> {
-    WakeFd::new().map_err(|error| control_failed(error.to_string()))
+    WakeFd::new().map_err(|source| StartError::System {
+        what: "waiting for clients",
+        source,
+    })
 }
 
 /// Sleeps until a channel has something, `alarm` rings, or `timeout`.

@@ -68,11 +68,8 @@ fn a_worker_that_gives_up_ends_the_server() {
         tv_nsec: 0,
     };
     assert_eq!(poll(&mut ended, Some(&patience)), Ok(1), "it ends");
-    let error = server.join().expect_err("nobody asked it to");
-    assert!(
-        error.to_string().ends_with("gave up: it panicked 16 times"),
-        "{error}"
-    );
+    let why = server.why().expect("nobody asked it to");
+    assert!(why.ends_with("gave up: it panicked 16 times"), "{why}");
     let ctx = device.context().expect("context");
     let last_words = stream.recv_until(ctx.cpu(), Ns::from_s(3600));
     assert!(
