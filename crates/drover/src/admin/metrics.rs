@@ -432,7 +432,7 @@ pub struct Whole<'a, P: Provider> {
     /// Maximum number of native clients.
     pub clients_max: usize,
     /// Counters of memcached clients, if the server has a listener for them.
-    pub front: Option<SocketStats>,
+    pub front: Option<&'a SocketStats>,
 }
 
 impl<P: Provider> super::Source for Whole<'_, P> {
@@ -440,7 +440,7 @@ impl<P: Provider> super::Source for Whole<'_, P> {
         Ok(Snapshot {
             server: self.server.ask(patience).map_err(|silence| silence.to_string())?,
             clients_max: self.clients_max,
-            sockets: self.front.as_ref().map(SocketStats::read).unwrap_or_default(),
+            sockets: self.front.map(SocketStats::read).unwrap_or_default(),
             service: None,
         })
     }

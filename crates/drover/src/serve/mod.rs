@@ -2,6 +2,7 @@
 
 mod args;
 mod extended;
+mod herd;
 mod limits;
 mod listen;
 mod memcached;
@@ -17,7 +18,6 @@ pub use args::Args;
 pub use settings::{fuzz_config_file, fuzz_settings};
 
 use crate::exit;
-use drover_systems::System;
 use settings::Settings;
 use std::process::ExitCode;
 
@@ -27,12 +27,7 @@ pub fn run(args: &Args) -> ExitCode {
         println!("drover {}", env!("CARGO_PKG_VERSION"));
         return ExitCode::SUCCESS;
     }
-    exit::from_result(
-        Settings::resolve(args).and_then(|settings| match settings.system.value {
-            System::Herd => run::serve(&settings),
-            _ => native::serve(&settings),
-        }),
-    )
+    exit::from_result(Settings::resolve(args).and_then(|settings| run::serve(&settings)))
 }
 
 /// Prints every setting with its origin.

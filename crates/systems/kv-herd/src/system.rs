@@ -152,14 +152,7 @@ impl System for Herd {
         listeners: Vec<ControlListener>,
         on_core: OnCore,
     ) -> Result<Box<dyn Service>, StartError> {
-        let mut listeners = listeners.into_iter();
-        let (first, more) = (listeners.next(), listeners.next());
-        if let Some(more) = more {
-            return Err(StartError::OneAddress {
-                addr: more.addr().to_string(),
-            });
-        }
-        let server = Server::<P>::start(device, first, &plan.server, on_core)?;
+        let server = Server::<P>::start(device, listeners, &plan.server, on_core)?;
         Ok(Box::new(server))
     }
 }

@@ -189,10 +189,4 @@ pub enum StartError {
         /// Error of the system call.
         source: io::Error,
     },
-    /// The service takes one address only.
-    #[error("{addr}: a second address needs `serve`")]
-    OneAddress {
-        /// The second address.
-        addr: String,
-    },
 }

@@ -2,6 +2,7 @@
 
 use super::ids::ClientIds;
 use super::inbox::{Command, Event, Inbox};
+use super::listeners::Listeners;
 use super::options::ServerOptions;
 use super::session::{Offer, Phase, Session};
 use super::setup::Setup;
@@ -56,7 +57,7 @@ pub struct Acceptor<P: Provider, V: Variant = Standard> {
     pub(super) workers: Vec<Introduction>,
     events: Arc<Inbox<Event>>,
     pub(super) asks: Arc<Inbox<Ask>>,
-    pub(super) listener: Option<ControlListener>,
+    pub(super) listeners: Listeners,
     pub(super) sessions: Vec<Session<P>>,
     pub(super) ids: ClientIds,
     pub(super) clients_total: u64,
@@ -74,7 +75,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
     pub(super) fn new(
         setup: &Setup<P, V>,
         workers: Vec<Introduction>,
-        listener: Option<ControlListener>,
+        listeners: Vec<ControlListener>,
     ) -> Result<Acceptor<P, V>, StartError> {
         let (options, started, variant) = (&setup.options, setup.started, setup.variant);
         let ctx = setup.device.context()?;
@@ -108,7 +109,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
             workers,
             events: setup.events.clone(),
             asks: Inbox::new(),
-            listener,
+            listeners: Listeners::new(listeners),
             sessions: Vec::new(),
             ids: ClientIds::new(options.clients_max),
             clients_total: 0,
@@ -148,26 +149,14 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
         self.sessions.iter().filter(open).map(|session| &session.stream)
     }
 
-    fn accept(&mut self) -> bool {
-        let mut any = false;
-        for _ in 0..ACCEPTS_PER_STEP {
-            let Some(listener) = &self.listener else {
-                return any;
-            };
-            match listener.accept() {
-                Ok(Some(stream)) => {
-                    any = true;
-                    self.adopt(stream);
-                }
-                Ok(None) => return any,
-                Err(error) => {
-                    // Out of descriptors, most likely: the connection waits until some are closed.
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    return any;
-                }
+    fn accept(&mut self, now: Ns) -> bool {
+        for count in 0..ACCEPTS_PER_STEP {
+            match self.listeners.accept(now) {
+                Some(stream) => self.adopt(stream),
+                None => return count > 0,
             }
         }
-        any
+        true
     }
 
     /// Frames of session `index`. Returns whether there were any.
@@ -388,7 +377,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
     /// Says goodbye to all clients; workers are told to stop when the last one is gone.
     pub fn stop(&mut self) {
         self.stopping = true;
-        self.listener = None;
+        self.listeners.close();
         for session in &mut self.sessions {
             if !session.stream.is_closed() {
                 session.send(&Message::Bye);
@@ -413,7 +402,7 @@ impl<P: Provider, V: Variant> Actor<P::Cpu> for Acceptor<P, V> {
     fn step(&mut self, cpu: &P::Cpu) -> Progress {
         let now = cpu.now();
         let mut any = self.hear_owner();
-        any |= self.accept();
+        any |= self.accept(now);
         any |= self.hear_workers();
         // Backwards: a session that is gone is replaced by the last one.
         for index in (0..self.sessions.len()).rev() {
@@ -430,6 +419,7 @@ impl<P: Provider, V: Variant> Actor<P::Cpu> for Acceptor<P, V> {
             return Progress::Busy;
         }
         let looks = self.streams().map(|stream| stream.next_look());
+        let looks = looks.chain(Some(self.listeners.paused_until()).filter(|until| *until > now));
         let wake_at = looks.min().unwrap_or(Ns::MAX).max(now + Ns::from_ms(1));
         Progress::Idle { wake_at }
     }

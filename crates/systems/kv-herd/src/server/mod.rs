@@ -34,6 +34,7 @@ mod execute;
 mod ids;
 mod inbox;
 mod intake;
+mod listeners;
 mod options;
 mod paper;
 mod pipeline;

@@ -44,32 +44,32 @@ pub struct Server<P: Provider> {
 }
 
 impl<P: Provider> Server<P> {
-    /// Starts one thread per partition and one for the control channels. `on_worker` runs first in each worker's
+    /// Starts one thread per partition and one for the control channels, which come in at `listeners`. `on_worker` runs first in each worker's
     /// thread, with its partition's number: for pinning.
     pub fn start(
         device: &P::Device,
-        listener: Option<ControlListener>,
+        listeners: impl IntoIterator<Item = ControlListener>,
         options: &ServerOptions,
         on_worker: impl Fn(usize) + Send + Sync + 'static,
     ) -> Result<Server<P>, StartError> {
-        Server::start_with(device, listener, options, on_worker, None)
+        Server::start_with(device, listeners, options, on_worker, None)
     }
 
     /// The same with a [`CoActor`](super::CoActor) at each worker, which `co_actors` makes.
     pub fn start_with(
         device: &P::Device,
-        listener: Option<ControlListener>,
+        listeners: impl IntoIterator<Item = ControlListener>,
         options: &ServerOptions,
         on_worker: impl Fn(usize) + Send + Sync + 'static,
         co_actors: Option<MakeCoActor<P>>,
     ) -> Result<Server<P>, StartError> {
-        Server::start_as(device, listener, options, on_worker, co_actors, Standard)
+        Server::start_as(device, listeners, options, on_worker, co_actors, Standard)
     }
 
     /// The same with [`Variant`], for tests.
     pub fn start_as(
         device: &P::Device,
-        listener: Option<ControlListener>,
+        listeners: impl IntoIterator<Item = ControlListener>,
         options: &ServerOptions,
         on_worker: impl Fn(usize) + Send + Sync + 'static,
         co_actors: Option<MakeCoActor<P>>,
@@ -92,8 +92,9 @@ impl<P: Provider> Server<P> {
         let (ready, result) = wait_for_all(starting);
         let workers = StopAtEnd(ready);
         result.map_err(|(_, error)| error)?;
+        let listeners = listeners.into_iter().collect();
         let control = crew.start("drover-control".to_owned(), move |hello| {
-            run_acceptor(&setup, workers.0.clone(), listener, hello)
+            run_acceptor(&setup, workers.0.clone(), listeners, hello)
         });
         let asks = control.wait()?;
         let stop = asks.clone();
@@ -131,7 +132,7 @@ impl<P: Provider> Server<P> {
             .map(|index| Worker::new(&setup, index))
             .collect::<Result<Vec<_>, _>>()?;
         let introductions = workers.iter().map(Worker::introduction).collect();
-        let acceptor = Acceptor::new(&setup, introductions, None)?;
+        let acceptor = Acceptor::new(&setup, introductions, Vec::new())?;
         Ok((acceptor, workers))
     }
 
@@ -304,10 +305,10 @@ fn share_until_stopped<P: Provider, V: Variant>(
 fn run_acceptor<P: Provider, V: Variant>(
     setup: &Setup<P, V>,
     workers: Vec<Introduction>,
-    listener: Option<ControlListener>,
+    listeners: Vec<ControlListener>,
     hello: &Hello<Arc<Inbox<Ask>>>,
 ) -> Result<(), String> {
-    let made = Acceptor::new(setup, workers, listener);
+    let made = Acceptor::new(setup, workers, listeners);
     let made = made.and_then(|acceptor| Ok((acceptor, alarm()?)));
     let (mut acceptor, alarm) = match made {
         Ok(made) => made,
@@ -344,9 +345,8 @@ fn alarm() -> Result<WakeFd, StartError> {
 /// Sleeps until a channel has something, `alarm` rings, or `timeout`.
 fn wait<P: Provider, V: Variant>(alarm: &WakeFd, acceptor: &Acceptor<P, V>, timeout: Duration) {
     let mut fds = vec![PollFd::from_borrowed_fd(alarm.fd(), PollFlags::IN)];
-    if let Some(listener) = &acceptor.listener {
-        fds.push(PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN));
-    }
+    let listeners = acceptor.listeners.fds(acceptor.context().cpu().now());
+    fds.extend(listeners.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
     let mut blind = false;
     for stream in acceptor.streams() {
         // A stream may hold frames that it has read already: its socket says nothing of them.
