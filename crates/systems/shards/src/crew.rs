@@ -52,8 +52,8 @@ impl<T> Starting<T> {
     }
 }
 
-/// Waits until all are ready. Returns those that are, and the first error with its thread's index: whoever is ready must
-/// be told to stop if another is not.
+/// Waits until all are ready. Returns those that are, which must be told to stop if another is not, and the first error with
+/// the index of its thread.
 pub fn wait_for_all<T>(starting: Vec<Starting<T>>) -> (Vec<T>, Result<(), (usize, StartError)>) {
     let (mut ready, mut result) = (Vec::new(), Ok(()));
     for (index, starting) in starting.into_iter().enumerate() {
