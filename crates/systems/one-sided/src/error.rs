@@ -1,27 +1,27 @@
-//! Why there is no session, and why there is no server.
+//! Errors of setting up a session, of starting a server, and of serving a client.
 
 use drover_mem::AllocError;
 use drover_rt::Loss;
 use drover_rt::control::{ControlError, DecodeError, DialError};
 use drover_verbs::{ConnectError, CreateError, ImportError, OpenError, PostError, RegisterError, WcStatus};
 
-/// Why a client has no session with a shard. It goes on trying.
+/// Why a client has no session with a shard. The client keeps trying.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// Nobody there.
+    /// The shard's address cannot be reached.
     #[error(transparent)]
     Dial(#[from] DialError),
     /// The control channel ended.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The server said what it cannot say.
-    #[error("the server sent nonsense: {0}")]
+    /// The server sent a malformed message.
+    #[error("malformed message from server: {0}")]
     Message(#[from] DecodeError),
-    /// The server's numbers do not fit together.
-    #[error("unusable answer of the server: {what}")]
+    /// The server's parameters are inconsistent or out of range.
+    #[error("unusable parameters from server: {what}")]
     Unusable {
-        /// Part of the answer that is unusable.
+        /// Name of the unusable part.
         what: &'static str,
     },
     /// No answer in time.
@@ -30,19 +30,19 @@ pub enum SetupError {
     /// The queue pair failed.
     #[error("the session ended")]
     Ended,
-    /// No memory.
+    /// Memory could not be allocated.
     #[error(transparent)]
     Alloc(#[from] AllocError),
-    /// No queue.
+    /// A queue could not be created.
     #[error(transparent)]
     Create(#[from] CreateError),
     /// Memory could not be registered.
     #[error(transparent)]
     Register(#[from] RegisterError),
-    /// The server's memory could not be used.
+    /// The server's memory could not be imported.
     #[error(transparent)]
     Import(#[from] ImportError),
-    /// The queue pairs do not match.
+    /// The queue pair could not be connected.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// RECVs could not be posted.
@@ -67,7 +67,7 @@ pub enum StartError {
     /// The fabric could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// No memory.
+    /// Memory could not be allocated.
     #[error(transparent)]
     Alloc(#[from] AllocError),
     /// Memory could not be registered.
@@ -75,41 +75,41 @@ pub enum StartError {
     Register(#[from] RegisterError),
 }
 
-/// Why a server does not let a client in, or keep it.
+/// Why a server refuses a client or ends its session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {
-    /// No memory.
+    /// Memory could not be allocated.
     #[error(transparent)]
     Alloc(#[from] AllocError),
-    /// No queue.
+    /// A queue could not be created.
     #[error(transparent)]
     Create(#[from] CreateError),
     /// Memory could not be registered.
     #[error(transparent)]
     Register(#[from] RegisterError),
-    /// A request of ours was not taken.
+    /// A request could not be posted.
     #[error(transparent)]
     Post(#[from] PostError),
-    /// The queue pairs do not match.
+    /// The queue pair could not be connected.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// Its memory could not be used.
+    /// The client's memory could not be imported.
     #[error(transparent)]
     Import(#[from] ImportError),
-    /// A message that is none.
+    /// The client sent a malformed message.
     #[error(transparent)]
     Message(#[from] DecodeError),
-    /// A message that has no place here.
-    #[error("not now")]
+    /// The client sent a message that is not allowed in this state.
+    #[error("message out of order")]
     OutOfOrder,
-    /// It asks for what no client of ours does.
-    #[error("it sends what no client sends")]
+    /// The client sent a request that no correct client sends.
+    #[error("malformed request")]
     Nonsense,
-    /// Its queue pair failed.
-    #[error("its queue pair failed: {status:?}")]
+    /// The client's queue pair failed.
+    #[error("the queue pair failed: {status:?}")]
     Failed {
-        /// Of the request that did not succeed.
+        /// Status of the failed work request.
         status: WcStatus,
     },
 }

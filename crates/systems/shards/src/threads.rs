@@ -1,4 +1,4 @@
-//! [`Shards`]: every shard in a thread of its own, and one thread that lets clients in.
+//! [`Shards`]: a thread per shard, and one control thread that accepts clients.
 
 use crate::reception::{Answers, Door, Reception, Reply};
 use drover_base::{Actor, Cpu, HashSeed, Progress};
@@ -17,20 +17,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// Channels and questions that may wait for a shard to take them.
+/// Capacity of a shard's mailbox: channels and queries.
 const MAIL_MAX: usize = 256;
-/// Channels that have not said yet which shard they want, beyond those of clients.
+/// Connections that have not selected a shard yet, in addition to those of clients.
 const UNDECIDED_MAX: usize = 64;
 
-/// What a shard is told.
+/// A message to a shard's thread.
 pub(super) enum Mail {
     /// Serve the client at the other end.
     Adopt(ControlStream),
-    /// Say what you have done.
+    /// Report the counters.
     StatsQuery(Reply),
 }
 
-/// A service that runs. Stops when dropped.
+/// A running service. Stops when dropped.
 struct Shards {
     doors: Arc<[Door]>,
     stoppers: Vec<Waker>,
@@ -39,17 +39,17 @@ struct Shards {
     why: Arc<Mutex<Option<String>>>,
 }
 
-/// What a shard's thread says when it is ready.
+/// A shard's thread is ready; the handles to it.
 struct Ready {
     door: Door,
     stopper: Waker,
 }
 
-/// Starts `plan`'s shards of the system of `facts` on `device`, and lets clients in at `listeners`. `on_core` runs first in
-/// each shard's thread, with its number: for pinning.
+/// Starts the shards of `plan` on `device`, of the system described by `facts`, and accepts clients at `listeners`.
+/// `on_core` runs first in each shard's thread, with the shard's index, for pinning.
 ///
 /// # Errors
-/// Why it could not be started, for people.
+/// The reason, for people.
 pub fn start<P: Provider<Cpu = NativeCpu>, S: Shard<P>>(
     device: &P::Device,
     facts: &'static Facts,
@@ -99,7 +99,7 @@ impl Shards {
         }
         let mut doors = Vec::new();
         for (index, said) in starting.into_iter().enumerate() {
-            let ready = said.recv().unwrap_or_else(|_| Err("it ended at once".to_owned()));
+            let ready = said.recv().unwrap_or_else(|_| Err("its thread ended".to_owned()));
             let ready = ready.map_err(|error| format!("shard {index}: {error}"))?;
             shards.stoppers.push(ready.stopper);
             doors.push(ready.door);
@@ -151,10 +151,10 @@ impl Shards {
     }
 
     fn shut_down(&mut self) {
-        // Nobody is let in any more before shards go.
+        // The control thread stops first, so that no client is accepted while shards stop.
         self.stoppers.iter().rev().for_each(Waker::wake);
         for thread in self.threads.drain(..) {
-            // One that panicked has said so on its way.
+            // A thread that panicked has already reported it.
             let _ = thread.join();
         }
     }
@@ -167,7 +167,7 @@ impl Service for Shards {
 
     fn why(&self) -> String {
         let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
-        why.clone().unwrap_or_else(|| "it was asked to".to_owned())
+        why.clone().unwrap_or_else(|| "it was stopped".to_owned())
     }
 
     fn counters(&self, patience: Duration) -> Result<Vec<Vec<u64>>, String> {
@@ -193,7 +193,7 @@ impl Drop for Shards {
     }
 }
 
-/// Tells when a thread ends that nobody asked to.
+/// Reports the end of a thread that nobody stopped.
 struct LastWords {
     why: Arc<Mutex<Option<String>>>,
     end: Arc<PipeWriter>,
@@ -220,12 +220,12 @@ impl Drop for LastWords {
         let mut why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
         why.get_or_insert(format!("{} has ended", self.who));
         drop(why);
-        // The reader may have gone.
+        // The reader may have been closed.
         let _ = (&*self.end).write(&[0]);
     }
 }
 
-/// A shard and its mail.
+/// A shard and its mailbox.
 struct Resident<S> {
     shard: S,
     mail: Mailbox<Mail>,
@@ -234,7 +234,7 @@ struct Resident<S> {
 }
 
 impl<S> Resident<S> {
-    /// Takes what has come; whether something had.
+    /// Handles all mail; returns whether there was any.
     fn take_mail<P: Provider>(&mut self) -> bool
     where
         S: Shard<P>,
@@ -261,14 +261,14 @@ impl<P: Provider, S: Shard<P>> Actor<P::Cpu> for Post<P, S> {
         let count = self.0.shard.client_count();
         if count != self.0.client_count {
             self.0.client_count = count;
-            // Relaxed: a number for the reception to look at.
+            // Relaxed: the control thread needs only an approximate count.
             self.0.clients.store(count, Ordering::Relaxed);
         }
         if any { Progress::Busy } else { progress }
     }
 }
 
-/// A shard's thread, until it is asked to stop.
+/// Main function of a shard's thread; returns when the thread is asked to stop.
 fn run<P: Provider, S: Shard<P>>(
     device: &P::Device,
     plan: &ShardPlan,
@@ -289,7 +289,7 @@ fn run<P: Provider, S: Shard<P>>(
         },
         stopper: run_loop.stopper(&stop),
     };
-    // The starter may have given up; then it has dropped the way to stop us, too.
+    // The starter may have given up; in that case it has also dropped the stopper.
     if say.send(Ok(ready)).is_err() {
         return Ok(());
     }
