@@ -1,4 +1,5 @@
-//! Mistakes of HERD that a campaign must find. Each is a switch that no binary sets: of the server's options, or of the fabric.
+//! Mistakes of HERD that a campaign must find. Each is a switch that no binary sets: an option of the server, or of
+//! the fabric.
 
 use crate::options::Options;
 use crate::subject;
@@ -7,7 +8,7 @@ use drover_kv_herd::server::Flaw;
 /// A mistake of HERD.
 pub type Planted = subject::Planted<Mistake>;
 
-/// Where the switch is.
+/// Where a mistake is planted.
 #[derive(Clone, Copy, Debug)]
 pub enum Mistake {
     /// In the server.
@@ -16,7 +17,7 @@ pub enum Mistake {
     Fabric,
 }
 
-/// All of them.
+/// All mistakes.
 pub const ALL: &[Planted] = &[
     Planted {
         name: "no-seq-check",
@@ -81,19 +82,19 @@ pub const ALL: &[Planted] = &[
 ];
 
 impl Planted {
-    /// Switches it on.
+    /// Switches the mistake on.
     pub(crate) fn plant(&self, options: &mut Options) {
         match self.mistake {
             Mistake::Server(flaw) => options.server.flaw = Some(flaw),
             Mistake::Fabric => {
                 options.messages.splits_late = true;
-                // Often enough for a few hundred seeds.
+                // Frequent enough to be found in a few hundred seeds.
                 (options.messages.delay, options.loss) = (0.1, 0.1);
             }
         }
     }
 
-    /// The mistake of this name.
+    /// The mistake called `name`.
     pub fn named(name: &str) -> Option<&'static Planted> {
         ALL.iter().find(|planted| planted.name == name)
     }
