@@ -193,7 +193,7 @@ impl Drop for Shards {
     }
 }
 
-/// Reports the end of a thread that nobody stopped.
+/// Reports that a thread ended without being stopped.
 struct LastWords {
     why: Arc<Mutex<Option<String>>>,
     end: Arc<PipeWriter>,

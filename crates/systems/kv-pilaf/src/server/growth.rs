@@ -5,8 +5,8 @@
 //!                          \___ in slices ___/                  \__ in slices __/     switched, or its lease expired
 //! ```
 //! The announcement goes over the control channel, not through memory that clients READ, because it carries a memory
-//! key, and over shared memory a file descriptor. A poisoned entry makes a client look for it: a client that READs an
-//! invalid entry polls its control channel at once.
+//! key, and over shared memory a file descriptor. A client that READs a poisoned entry polls its control channel at
+//! once.
 //!
 //! *(Pilaf's released code disconnects all clients and builds the table anew: read in public code. Everything here:
 //! our choice.)*

@@ -31,7 +31,8 @@ impl<P: Provider, R: Reader<P>> OperationView<'_, P, R> {
     /// Records that a READ for the operation is staged, into buffer `large` if the record is long.
     ///
     /// # Panics
-    /// If the operation holds another buffer, or its state allows no READ (for example [`State::Asking`]).
+    /// If the operation holds another buffer, or its state allows no READ, for example because it must ask the
+    /// server.
     #[inline]
     pub fn reading(self, wait: R::Wait, large: Option<u8>) {
         let was = *self.state;
