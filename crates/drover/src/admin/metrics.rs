@@ -24,10 +24,10 @@ pub struct Snapshot {
     pub service: Option<ServiceCounters>,
 }
 
-/// Counters of a service, named by its row in the table of systems.
+/// Counters of a running service. Their names are in [`facts`](ServiceCounters::facts).
 #[derive(Clone, Debug)]
 pub struct ServiceCounters {
-    /// Row of the system.
+    /// The system's row in the table of systems: its name and the names of its counters.
     pub facts: &'static Facts,
     /// Values of the counters, per shard.
     pub shards: Vec<Vec<u64>>,

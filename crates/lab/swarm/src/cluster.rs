@@ -1,4 +1,4 @@
-//! [`Cluster`]: a server and its clients on simulated machines, which crash, restart and stall when they are told to.
+//! [`Cluster`]: a server and its clients on simulated machines; its methods crash, restart and stall machines.
 
 use crate::actors::{Core, Fabric, Seated, fault_counts, host};
 use crate::asker::{Asker, ServerStats};
@@ -26,10 +26,10 @@ type SimWorker = Worker<Fabric, SimVariant>;
 /// A client of either format.
 pub type Client = HerdClient<Fabric, Format>;
 
-/// The machine of the server; clients are on the others.
+/// Index of the server's machine; clients are on the others.
 pub const SERVER: usize = 0;
 
-/// Where clients connect.
+/// The server's address for clients.
 #[derive(Default)]
 struct Door {
     open: bool,
@@ -38,7 +38,7 @@ struct Door {
 
 type SharedDoor = Arc<Mutex<Door>>;
 
-/// The acceptor, which looks at its channels now and then.
+/// The acceptor, which polls its control channels at intervals.
 struct Doorkeeper {
     acceptor: Rc<RefCell<SimAcceptor>>,
     door: SharedDoor,
@@ -56,33 +56,33 @@ impl Actor<VirtualCpu> for Doorkeeper {
     }
 }
 
-/// A server that is up.
+/// A running server.
 pub struct Served {
     pub acceptor: Rc<RefCell<SimAcceptor>>,
     pub workers: Vec<Rc<RefCell<SimWorker>>>,
 }
 
-/// Everybody. Handles go before the world.
+/// The server and all clients. Handles to actors are declared before the world, so that they are dropped first.
 pub struct Cluster {
     pub served: Option<Served>,
     pub seated: Vec<Seated<Client>>,
     pub record: Rc<RefCell<Record>>,
     non_clients: Vec<Rc<RefCell<NonClient>>>,
-    /// The server that is up says goodbye.
+    /// Whether the running server is shutting down.
     leaving: bool,
     devices: Vec<FaultyDevice<Sim>>,
     door: SharedDoor,
     options: Options,
     next_id: u32,
-    /// Of the server that is up, or was last.
+    /// Epoch of the current or last server.
     epoch: u64,
-    /// Operations that crashed clients have not asked, by machine.
+    /// Numbers of operations that crashed clients had left to submit, per machine.
     owed: Vec<Vec<usize>>,
     pub world: World,
 }
 
 impl Cluster {
-    /// A cluster in which everybody begins to connect.
+    /// A cluster whose clients begin to connect.
     pub fn new(options: &Options, seed: u64) -> Cluster {
         let machines = 1 + options.client_machines;
         let world = World::with_options(world_options(options), machines, seed);
@@ -166,7 +166,7 @@ impl Cluster {
         })
     }
 
-    /// A client with `ops` operations to ask begins on `machine`.
+    /// Starts a client on `machine`, with `ops` operations to submit.
     fn faulty_actor(&mut self, machine: usize, ops: usize) {
         let device = self.device(machine);
         let core = Rc::new(device.context().expect("a context on this thread"));
@@ -200,7 +200,7 @@ impl Cluster {
         self.seated.push(Seated { asker, core, machine });
     }
 
-    /// The machine is gone, and everybody on it.
+    /// Crashes the machine and everything on it.
     pub fn crash(&mut self, machine: usize) {
         if machine == SERVER {
             let mut door = self.door();
@@ -222,7 +222,7 @@ impl Cluster {
         self.world.crash(machine);
     }
 
-    /// The machine is there again, and new ones in the places of those who were on it.
+    /// Restarts the machine, with new actors in place of those that were on it.
     pub fn restart(&mut self, machine: usize) {
         self.world.restart(machine);
         if machine == SERVER {
@@ -233,7 +233,7 @@ impl Cluster {
         }
     }
 
-    /// A client says goodbye, and another one takes its place.
+    /// Closes a client properly, and starts another one in its place.
     pub fn goodbye(&mut self, index: usize) {
         if self.seated.is_empty() {
             return;
@@ -243,7 +243,7 @@ impl Cluster {
         self.faulty_actor(seated.machine, ops);
     }
 
-    /// The server, if it is up, says goodbye to everybody. Clients that connect from now on are refused.
+    /// Shuts the running server down properly: it notifies its clients. Clients that connect from now on are refused.
     pub fn shut_down(&mut self) {
         if let Some(served) = &self.served {
             let mut acceptor = served.acceptor.borrow_mut();
@@ -253,7 +253,7 @@ impl Cluster {
         }
     }
 
-    /// Another server takes the place of one that has said goodbye.
+    /// Starts another server in place of one that is shutting down.
     pub fn succeed(&mut self) {
         if self.leaving {
             self.crash(SERVER);
@@ -261,7 +261,7 @@ impl Cluster {
         }
     }
 
-    /// A peer that is no client connects, if the server listens.
+    /// Connects a peer that is no client, if the server listens.
     pub fn connect_non_client(&mut self, index: usize) {
         let Ok(stream) = self.dial().attempt() else {
             return;
@@ -272,7 +272,7 @@ impl Cluster {
         self.non_clients.push(non_client);
     }
 
-    /// A worker of the server, if that is up, begins again with an empty partition.
+    /// Restarts a worker of the running server with an empty partition.
     pub fn restart_worker(&mut self, index: usize) {
         let Some(served) = &self.served else {
             return;
@@ -284,7 +284,7 @@ impl Cluster {
             .expect("a partition could be made before");
     }
 
-    /// A core of the machine does nothing for `time`.
+    /// Stops a core of the machine for `time`.
     pub fn stall(&mut self, machine: usize, core_index: usize, time: Ns) {
         let mut cores: Vec<Core> = self
             .seated
@@ -312,7 +312,7 @@ impl Cluster {
         }
     }
 
-    /// From now on nothing goes wrong any more; what is late still arrives.
+    /// Stops the injection of faults; delayed messages still arrive.
     pub fn calm_down(&mut self) {
         self.non_clients
             .drain(..)
@@ -321,7 +321,7 @@ impl Cluster {
         self.world.set_loss(0.0);
     }
 
-    /// What happened to messages.
+    /// Number of faults injected into messages.
     pub fn fault_counts(&self) -> FaultCounts {
         fault_counts(&self.devices)
     }

@@ -7,7 +7,7 @@ use drover_kv_herd::server::{Mistake, Variant};
 /// A mistake of HERD.
 pub type Planted = subject::Planted<Wrong>;
 
-/// What makes the mistake.
+/// Where a mistake is planted.
 #[derive(Clone, Copy, Debug)]
 pub enum Wrong {
     /// In the server.
@@ -35,7 +35,7 @@ impl Variant for SimVariant {
     }
 }
 
-/// All of them.
+/// All mistakes.
 pub const ALL: &[Planted] = &[
     Planted {
         name: "no-seq-check",
@@ -100,19 +100,19 @@ pub const ALL: &[Planted] = &[
 ];
 
 impl Planted {
-    /// Switches it on.
+    /// Switches the mistake on.
     pub(crate) fn plant(&self, options: &mut Options) {
         match self.mistake {
             Wrong::Server(mistake) => options.variant.mistake = Some(mistake),
             Wrong::Fabric => {
                 options.messages.splits_late = true;
-                // Often enough for a few hundred seeds.
+                // Frequent enough to be found in a few hundred seeds.
                 (options.messages.delay, options.loss) = (0.1, 0.1);
             }
         }
     }
 
-    /// The mistake of this name.
+    /// The mistake called `name`.
     pub fn named(name: &str) -> Option<&'static Planted> {
         ALL.iter().find(|planted| planted.name == name)
     }

@@ -13,7 +13,7 @@ use drover_rt::control::{ControlListener, Dial};
 use drover_verbs::Provider;
 use std::rc::Rc;
 
-/// GETs by READ of a cuckoo table and of records.
+/// GETs by READs of a cuckoo table and of records.
 #[derive(Clone, Copy, Debug)]
 pub struct Pilaf;
 
@@ -103,7 +103,7 @@ impl ShardedSystem for Pilaf {
     }
 }
 
-/// How shard `index` of a service of `plan` is set up.
+/// Options of shard `index` of a service of `plan`.
 pub(crate) fn options(plan: &ShardPlan, index: usize, seed: HashSeed) -> ServerOptions {
     ServerOptions {
         shard: index as u16,

@@ -30,7 +30,7 @@ pub enum SetupError {
     #[error(transparent)]
     Control(#[from] ControlError),
     /// A message of the server cannot be decoded.
-    #[error("the server's message cannot be decoded: {0}")]
+    #[error("malformed message from server: {0}")]
     Message(#[from] DecodeError),
     /// A message of the server has a kind that this version does not know.
     #[error("the server sent a message of unknown kind {kind}")]
@@ -49,7 +49,7 @@ pub enum SetupError {
         is_final: bool,
     },
     /// The server's numbers contradict each other, or do not suit this fabric.
-    #[error("unusable answer of the server: {what}")]
+    #[error("unusable parameters from server: {what}")]
     Unusable {
         /// Part of the answer that is unusable.
         what: &'static str,

@@ -6,21 +6,22 @@ use drover_rt::control::ControlStream;
 use drover_verbs::Provider;
 use std::rc::Rc;
 
-/// One shard of a service. Systems whose services are equal shards implement it, and need no threads of their own.
+/// One shard of a service. A system whose services consist of equal shards implements this trait and needs no threads
+/// of its own.
 pub trait Shard<P: Provider>: Actor<P::Cpu> + Sized + 'static {
-    /// Shard `index` of a service of `plan`, on the core that calls this. All shards hash under `seed`.
+    /// Opens shard `index` of a service of `plan`, on the calling core. All shards of a service hash keys under `seed`.
     ///
     /// # Errors
     /// Why it cannot be opened.
     fn open(device: &P::Device, plan: &ShardPlan, index: usize, seed: HashSeed) -> Result<Self, StartError>;
 
-    /// Its view of the fabric.
+    /// The shard's context of the fabric.
     fn context(&self) -> Rc<P::Context>;
 
-    /// Serves the client at the other end.
+    /// Serves the client at the other end of `stream`.
     fn adopt(&mut self, stream: ControlStream);
 
-    /// Clients, those on their way in included.
+    /// Number of clients, including those that are still connecting.
     fn client_count(&self) -> usize;
 
     /// Values of the system's [counters](crate::Facts::counters), in their order.

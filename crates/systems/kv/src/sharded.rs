@@ -1,5 +1,5 @@
-//! [`ShardedSystem`]: a system whose services are equal shards, for callers that run shards and clients as actors of
-//! their own: simulations, mostly.
+//! [`ShardedSystem`]: a system whose services consist of equal shards, for callers that run shards and clients as
+//! their own actors, such as simulations.
 
 use crate::{ConnectOptions, Shard, ShardPlan, System};
 use drover_rt::control::Dial;
@@ -7,15 +7,15 @@ use drover_verbs::Provider;
 use std::fmt::Debug;
 use std::rc::Rc;
 
-/// A system whose services are equal shards: no threads are needed to run it.
+/// A system whose services consist of equal shards; they run without threads.
 pub trait ShardedSystem: System<Plan = ShardPlan> {
     /// One shard of a service.
     type Shard<P: Provider>: Shard<P>;
-    /// A way in which its clients can be told to be wrong: tests that search for wrong answers prove with it that they
-    /// would find some.
+    /// A deliberate mistake of a client. A test that searches for wrong answers plants one, to prove that it would
+    /// find them.
     type Mistake: Copy + Debug + Send + Sync + 'static;
 
-    /// What [`ServiceClient::open`](crate::ServiceClient::open) makes, but wrong in the way of `mistake`.
+    /// As [`ServiceClient::open`](crate::ServiceClient::open), but the client makes `mistake`.
     fn open_mistaken<P: Provider>(
         ctx: Rc<P::Context>,
         dials: Vec<Dial>,

@@ -4,41 +4,41 @@ use drover_mem::AllocError;
 use drover_rt::control::DecodeError;
 use drover_verbs::{ConnectError, CreateError, ImportError, PostError, RegisterError, WcStatus};
 
-/// Why a server does not let a client in, or keep it.
+/// Why a server refuses a client or ends its session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {
-    /// No memory.
+    /// Memory could not be allocated.
     #[error(transparent)]
     Alloc(#[from] AllocError),
-    /// No queue.
+    /// A queue could not be created.
     #[error(transparent)]
     Create(#[from] CreateError),
     /// Memory could not be registered.
     #[error(transparent)]
     Register(#[from] RegisterError),
-    /// A request of ours was not taken.
+    /// A request could not be posted.
     #[error(transparent)]
     Post(#[from] PostError),
-    /// The queue pairs do not match.
+    /// The queue pair could not be connected.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// Its memory could not be used.
+    /// The client's memory could not be imported.
     #[error(transparent)]
     Import(#[from] ImportError),
-    /// A message that is none.
+    /// The client sent a malformed message.
     #[error(transparent)]
     Message(#[from] DecodeError),
-    /// A message that has no place here.
-    #[error("not now")]
+    /// The client sent a message that is not allowed in this state.
+    #[error("message out of order")]
     OutOfOrder,
-    /// It asks for what no client of ours does.
-    #[error("it sends what no client sends")]
+    /// The client sent a request that no correct client sends.
+    #[error("malformed request")]
     Nonsense,
-    /// Its queue pair failed.
-    #[error("its queue pair failed: {status:?}")]
+    /// The client's queue pair failed.
+    #[error("the queue pair failed: {status:?}")]
     Failed {
-        /// Of the request that did not succeed.
+        /// Status of the failed work request.
         status: WcStatus,
     },
 }

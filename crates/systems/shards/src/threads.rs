@@ -1,4 +1,4 @@
-//! [`Shards`]: every shard in a thread of its own, and one thread that lets clients in.
+//! [`Shards`]: a thread per shard, and one control thread that accepts clients.
 
 use crate::crew::{Crew, Hello, wait_for_all};
 use crate::reception::{Answers, Door, Reception, Reply};
@@ -15,33 +15,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Channels and questions that may wait for a shard to take them.
+/// Capacity of a shard's mailbox: channels and queries.
 const MAIL_MAX: usize = 256;
-/// Channels that have not said yet which shard they want, beyond those of clients.
+/// Connections that have not selected a shard yet, in addition to those of clients.
 const UNDECIDED_MAX: usize = 64;
 
-/// What a shard is told.
+/// A message to a shard's thread.
 pub(super) enum Mail {
     /// Serve the client at the other end.
     Adopt(ControlStream),
-    /// Say what you have done.
+    /// Report the counters.
     StatsQuery(Reply),
 }
 
-/// A service that runs. Stops when dropped.
+/// A running service. Stops when dropped.
 struct Shards {
     doors: Arc<[Door]>,
     crew: Crew,
 }
 
-/// What a shard's thread says when it is ready.
+/// A shard's thread is ready; the handles to it.
 struct Ready {
     door: Door,
     stopper: Waker,
 }
 
-/// Starts `plan`'s shards of the system of `facts` on `device`, and lets clients in at `listeners`. `on_core` runs first in
-/// each shard's thread, with its number: for pinning.
+/// Starts the shards of `plan` on `device`, of the system described by `facts`, and accepts clients at `listeners`.
+/// `on_core` runs first in each shard's thread, with the shard's index, for pinning.
 ///
 /// # Errors
 /// Why it could not be started.
@@ -77,12 +77,12 @@ pub fn start<P: Provider<Cpu = NativeCpu>, S: Shard<P>>(
         error: Box::new(error),
     })?;
     let doors: Arc<[Door]> = doors.into();
-    // Started last and stopped first: nobody is let in when shards go.
+    // The control thread starts last and stops first, so that no client is accepted while shards stop.
     receive(&mut crew, facts, plan, listeners, doors.clone())?;
     Ok(Box::new(Shards { doors, crew }))
 }
 
-/// Starts the thread that lets clients in.
+/// Starts the control thread, which accepts clients.
 fn receive(
     crew: &mut Crew,
     facts: &'static Facts,
@@ -122,7 +122,7 @@ impl Service for Shards {
     }
 
     fn why(&self) -> String {
-        self.crew.why().unwrap_or_else(|| "it was asked to".to_owned())
+        self.crew.why().unwrap_or_else(|| "it was stopped".to_owned())
     }
 
     fn counters(&self, patience: Duration) -> Result<Vec<Vec<u64>>, String> {
@@ -142,7 +142,7 @@ impl Service for Shards {
     }
 }
 
-/// A shard and its mail.
+/// A shard and its mailbox.
 struct Resident<S> {
     shard: S,
     mail: Mailbox<Mail>,
@@ -151,7 +151,7 @@ struct Resident<S> {
 }
 
 impl<S> Resident<S> {
-    /// Takes what has come; whether something had.
+    /// Handles all mail; returns whether there was any.
     fn take_mail<P: Provider>(&mut self) -> bool
     where
         S: Shard<P>,
@@ -178,14 +178,14 @@ impl<P: Provider, S: Shard<P>> Actor<P::Cpu> for Post<P, S> {
         let count = self.0.shard.client_count();
         if count != self.0.client_count {
             self.0.client_count = count;
-            // Relaxed: a number for the reception to look at.
+            // Relaxed: the control thread needs only an approximate count.
             self.0.clients.store(count, Ordering::Relaxed);
         }
         if any { Progress::Busy } else { progress }
     }
 }
 
-/// A shard's thread, until it is asked to stop.
+/// Main function of a shard's thread; returns when the thread is asked to stop.
 fn run<P: Provider, S: Shard<P>>(
     device: &P::Device,
     plan: &ShardPlan,
@@ -212,7 +212,7 @@ fn run<P: Provider, S: Shard<P>>(
         },
         stopper: run_loop.stopper(&stop),
     };
-    // The starter may have given up; then it has dropped the way to stop us, too.
+    // The starter may have given up; in that case it has also dropped the stopper.
     if !hello.say(Ok(ready)) {
         return;
     }

@@ -1,8 +1,8 @@
-//! Services of equal shards, whichever system they speak: shards and clients as actors in a simulated cluster.
+//! Services of equal shards, of any system: shards and clients as actors in a simulated cluster.
 //!
-//! A system takes part with [`ShardedSystem`] and a line at the end of this file. Kinds of trouble and **the fault model**
-//! are in [`kind`], sizes in [`options`], scenarios in [`scenario`]; what is checked is what is checked of every
-//! system: [`check`](crate::check), and the phases after the trouble.
+//! A system takes part by [`ShardedSystem`] and a line at the end of this file. Kinds of trouble and **the fault
+//! model** are in [`kind`], sizes in [`options`], scenarios in [`scenario`]. The checks are those of every system:
+//! [`check`](crate::check), and the phases after the trouble.
 
 mod cluster;
 mod faults;
@@ -25,13 +25,13 @@ use faults::{Fault, last_end, plan};
 use kind::Kind;
 use options::Options;
 
-/// A client that waits for the answer to a handshake gives up after two seconds, and begins another at most a tenth of
-/// a second later, which takes well under another tenth.
+/// Maximum time to reconnect: a handshake without an answer times out after two seconds, the next attempt begins at
+/// most 100 ms later, and takes well under another 100 ms.
 const READY_MAX: Ns = Ns::from_ms(2_200);
-/// What is late arrives within this.
+/// Time within which delayed messages arrive.
 const SETTLE: Ns = Ns::from_ms(60);
 
-/// The options that come of a case.
+/// The options of a case.
 fn options<S: Subject<Trouble = Kind> + ShardedSystem>(case: &Case<S>) -> Options {
     let mut options = Options::draw::<S>(case.seed, &case.kinds);
     options.load.ops = case.ops.unwrap_or(options.load.ops);
@@ -39,7 +39,7 @@ fn options<S: Subject<Trouble = Kind> + ShardedSystem>(case: &Case<S>) -> Option
     options
 }
 
-/// Runs a case: trouble, calm, questions, checks.
+/// Runs a case: trouble, then checks.
 fn run<S>(case: &Case<S>, mistake: Option<<S as ShardedSystem>::Mistake>) -> Outcome
 where
     S: Subject<Trouble = Kind> + ShardedSystem,
@@ -78,7 +78,7 @@ where
             .any(|&(name, count)| name == "evictions" && count > 0)
     };
     if evicted(&cluster) && !options.plan.evicts {
-        let text = "a service that is to refuse what does not fit has evicted something";
+        let text = "a service that may not evict has evicted items";
         found.push(Violation::new("evicts", text));
     }
     let mut circumstances = Circumstances {
@@ -95,7 +95,7 @@ where
         phases::read_again(&cluster, &options.load, &mut found);
         phases::settle(&cluster, &mut found);
     }
-    // A cache that says that it has evicted nothing has to have everything.
+    // A cache that reports no evictions must have all items.
     circumstances.forgets |= evicted(&cluster);
     let verdict = check::check(&cluster.record().borrow(), circumstances);
     found.extend(verdict.violations);
@@ -128,7 +128,7 @@ fn afflict<S: ShardedSystem>(cluster: &mut Cluster<S>, fault: Fault, ops: usize)
     }
 }
 
-/// Makes a system of shards a subject of campaigns, with the mistakes that can be planted in it.
+/// Implements [`Subject`] for a system of shards, with its planted mistakes.
 macro_rules! sharded {
     ($System:ty, $planted:expr) => {
         impl Subject for $System {

@@ -1,4 +1,5 @@
-//! [`Server`]: one shard, an actor that minds its control channels and polls its clients' rings. GETs pass it by.
+//! [`Server`]: one shard, an actor. It handles the control channels and polls its clients' rings. GETs by READ do not
+//! involve it.
 
 mod connection;
 mod inbox;
@@ -33,7 +34,7 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
     type ClientParams = FarmParams;
     type Welcome = Welcome;
     type Attach = Attach;
-    /// There is none.
+    /// FaRM-KV sends no notifications.
     type Notification = Ready;
 
     const VERSION: u16 = PROTOCOL_VERSION;

@@ -1,4 +1,5 @@
-//! [`Server`]: one shard, an actor that minds its control channels and answers messages. GETs pass it by.
+//! [`Server`]: one shard, an actor. It handles the control channels and executes messages. GETs by READ do not involve
+//! it.
 
 mod connection;
 mod growth;
@@ -81,7 +82,7 @@ impl<P: Provider> ShardLogic<P> for ShardState<P> {
         self.shard.len()
     }
 
-    /// Those that wait in quarantine included.
+    /// Includes records in quarantine.
     fn used_bytes(&self) -> usize {
         self.shard.used_bytes()
     }

@@ -1,4 +1,4 @@
-//! [`Client`] as a client of a whole service.
+//! Implements [`ServiceClient`] for [`Client`].
 
 use super::{Client, ClientOptions, Reader};
 use drover_kv::{ConnectOptions, Reads, ServiceClient, SetupError};

@@ -1,14 +1,14 @@
-//! [`ClientConn`]: one client of a server, from its first word to its last.
+//! [`ClientConn`]: a server's connection to one client, from the first message to the last.
 
 use drover_base::Ns;
 use drover_rt::control::{ControlStream, Frame, Message};
 
-/// One client.
+/// The connection to one client.
 pub(super) struct ClientConn<W> {
     stream: ControlStream,
-    /// Its queues and buffers, once it has greeted.
+    /// Queues and buffers, once the client has sent `Hello`.
     pub(super) conn: Option<W>,
-    /// The session's name; 0 until then.
+    /// Session id; 0 before `Hello`.
     pub(super) session: u64,
     pub(super) broken: bool,
 }
@@ -40,7 +40,7 @@ impl<W> ClientConn<W> {
 
     pub(super) fn send<M: Message>(&mut self, message: &M) {
         if let Err(error) = self.stream.send_message(message) {
-            tracing::debug!(%error, "a control message was not sent");
+            tracing::debug!(%error, "a control message to a client could not be sent");
             self.close();
         }
     }
@@ -51,7 +51,7 @@ impl<W> ClientConn<W> {
             return None;
         }
         self.stream.recv(now).unwrap_or_else(|error| {
-            tracing::debug!(%error, "a control channel has ended");
+            tracing::debug!(%error, "the control channel of a client ended");
             None
         })
     }

@@ -1,4 +1,4 @@
-//! [`Server`] as a shard of a service.
+//! Implements [`Shard`] for [`Server`].
 
 use super::{Server, ShardLogic};
 use drover_base::HashSeed;
@@ -7,7 +7,7 @@ use drover_rt::control::ControlStream;
 use drover_verbs::Provider;
 use std::rc::Rc;
 
-/// The last counter of every system of such shards.
+/// The last counter of every one-sided system.
 pub const CLIENTS: Counter = Counter::amount(
     "clients",
     "Clients with a session at a shard, the most of all shards.",
