@@ -154,7 +154,7 @@ impl Cluster {
 
     fn dial(&self) -> Dial {
         let door = self.door.clone();
-        Dial::new(move || {
+        Dial::new("the simulated server", move || {
             let mut door = door.lock().expect("nobody panics with it");
             if !door.open {
                 let addr = "the cluster's server".to_owned();

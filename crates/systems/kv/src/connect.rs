@@ -121,12 +121,12 @@ pub fn dials(
             .map(|shard| Dial::to_shard(addr.clone(), shard))
             .collect(),
         Channels::One => {
-            let (mut first, addr) = (first, addr.clone());
+            let (mut first, addr, addr_text) = (first, addr.clone(), addr.to_string());
             let attempt = move || {
                 let again = || ControlStream::connect(&addr, drover_rt::control::ATTEMPT_MAX);
                 first.take().map_or_else(again, Ok)
             };
-            vec![Dial::new(attempt)]
+            vec![Dial::new(addr_text, attempt)]
         }
     }
 }

@@ -33,11 +33,13 @@ struct Door {
 impl Door {
     fn dial(&self) -> Dial {
         let door = self.clone();
-        Dial::new(move || match door.open.load(Ordering::Relaxed) {
-            true => Ok(door.listener.connect()),
-            false => Err(DialError::Refused {
-                addr: "a shard of the cluster".to_owned(),
-            }),
+        Dial::new("a simulated shard", move || {
+            match door.open.load(Ordering::Relaxed) {
+                true => Ok(door.listener.connect()),
+                false => Err(DialError::Refused {
+                    addr: "a shard of the cluster".to_owned(),
+                }),
+            }
         })
     }
 

@@ -246,7 +246,8 @@ impl<P: Provider> Session<P> {
     pub(super) fn hear_notice(&mut self) -> bool {
         let head = self.replies.notice();
         self.sender.acknowledge(head).unwrap_or_else(|error| {
-            tracing::debug!(%error, head, "the server acknowledged an impossible position in the ring");
+            let session = self.basis.agreed.id;
+            tracing::debug!(%error, session, head, "the server acknowledged an impossible position in the ring");
             self.basis.agreed.broken = true;
             false
         })
@@ -265,7 +266,8 @@ impl<P: Provider> Session<P> {
         match self.replies.reply(place, sequence, space, out) {
             Ok(reply) => reply,
             Err(error) => {
-                tracing::debug!(%error, "the server sent a malformed reply");
+                let (session, is_long) = (self.basis.agreed.id, large.is_some());
+                tracing::debug!(%error, session, place, sequence, is_long, "the server sent a malformed reply");
                 self.basis.agreed.broken = true;
                 None
             }

@@ -242,7 +242,10 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
 
     fn open_bulk(&mut self) {
         if !self.ctx.caps().rc {
-            tracing::warn!("this fabric has no reliable connections: long values cannot move");
+            tracing::warn!(
+                fabric = P::NAME,
+                "this fabric has no reliable connections: long values cannot move"
+            );
             self.bulk.memory = BulkMemory::Refused;
             self.timers.hurry();
             return;
@@ -261,7 +264,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             (message @ Message::BulkReady { .. }, BulkMemory::Opening) => match self.attach_bulk(&message) {
                 Ok(chunks) => BulkMemory::Attaching(Box::new(chunks)),
                 Err(error) => {
-                    tracing::warn!(%error, "long values cannot move");
+                    let server = self.connection.server();
+                    tracing::warn!(%error, server, "the server's memory for long values is unusable: they cannot move");
                     BulkMemory::Refused
                 }
             },
@@ -348,7 +352,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
         chunks.pieces.of(whole).for_each(|wr| chunks.list.push(wr));
         let posted = chunks.rc.post_send(cpu, &chunks.list);
         if let (Err(error), Some(session)) = (posted, self.session.as_deref_mut()) {
-            tracing::warn!(%error, "a bulk transfer could not be posted: the session is over");
+            let server = self.connection.server();
+            tracing::warn!(%error, server, read, len, "a long value could not be posted: the session is over");
             session.broken = true;
             self.timers.hurry();
         }

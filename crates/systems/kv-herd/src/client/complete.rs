@@ -148,7 +148,12 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             Some(Status::Retry) if slot.commit.is_conditional() => return self.again(at, now),
             Some(Status::Retry) => return self.again(at, now + TICK),
             Some(Status::WrongPartition) => {
-                tracing::warn!("the server has other partitions than it told us: connecting anew");
+                let server = self.connection.server();
+                tracing::warn!(
+                    server,
+                    slot = at,
+                    "the server has other partitions than it told us: connecting anew"
+                );
                 self.leave_when_idle();
                 return self.again(at, now);
             }
@@ -205,7 +210,13 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
             }
             (WcStatus::Success, _) => self.stats.garbage += 1,
             (status, _) => {
-                tracing::debug!(?status, "a request of the session failed");
+                let server = self.connection.server();
+                tracing::debug!(
+                    ?status,
+                    server,
+                    request = wc.wr_id.0,
+                    "a request of the session failed"
+                );
                 if let Some(session) = &mut self.session {
                     session.broken = true;
                 }

@@ -61,6 +61,11 @@ pub(super) struct Connection<P: Provider, F: RequestFormat> {
 }
 
 impl<P: Provider, F: RequestFormat> Connection<P, F> {
+    /// The server, for log lines.
+    pub(super) fn server(&self) -> &str {
+        self.dial.server()
+    }
+
     /// Closed by the caller, for good.
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.link, Link::Closed)
@@ -317,7 +322,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
 
     /// This attempt failed: another one later.
     fn fail(&mut self, now: Ns, error: SetupError) {
-        tracing::debug!(%error, "no session");
+        let server = self.connection.dial.server();
+        tracing::debug!(%error, server, rest = %self.connection.backoff, "no session, will retry");
         self.connection.last_error = Some(error);
         self.connection.link = Link::Down {
             retry_at: now + self.connection.backoff,
@@ -419,7 +425,8 @@ impl<P: Provider, F: RequestFormat> HerdClient<P, F> {
                 self.connection.server_stats = Some(text);
             }
             Message::Error { code, text } => {
-                tracing::warn!(?code, text, "the server refused something");
+                let server = self.connection.dial.server();
+                tracing::warn!(?code, text, server, "the server refused a request");
                 self.answered();
                 self.bulk_refused();
             }
@@ -665,7 +672,7 @@ fn build_slots<P: Provider>(
 fn send(control: &mut ControlStream, message: &Message) {
     let encoded = message.encode();
     if let Err(error) = control.send(encoded.kind, &encoded.bytes, &encoded.fds) {
-        tracing::debug!(%error, "a control message was not sent");
+        tracing::debug!(%error, server = %control.peer(), kind = encoded.kind, "a control message was not sent");
         if matches!(error, ControlError::FdsOverTcp | ControlError::TooLong { .. }) {
             control.close();
         }

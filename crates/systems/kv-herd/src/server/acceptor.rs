@@ -289,7 +289,7 @@ impl<P: Provider, V: Variant> Acceptor<P, V> {
     /// The channel of session `index` has ended: the client can write nothing more, and the workers forget it.
     fn end(&mut self, index: usize, error: &ControlError) {
         let session = &mut self.sessions[index];
-        tracing::debug!(%error, client = ?session.id, "a control channel has ended");
+        tracing::debug!(%error, client = ?session.id, peer = %session.stream.peer(), "a control channel has ended");
         session.cut_off();
         let known = matches!(session.phase, Phase::Adding { .. } | Phase::Live);
         match (known, session.id) {

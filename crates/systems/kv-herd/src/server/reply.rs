@@ -122,7 +122,10 @@ impl<P: Provider, V: Variant> Replies<P, V> {
         self.poll_completions(cpu, counters);
         let since = *self.full_since.get_or_insert(cpu.now());
         if cpu.now().since(since) >= SILENT_MAX {
-            tracing::error!("replies were not completed: they count as lost");
+            tracing::error!(
+                replies = self.posted - self.left,
+                "replies were not completed: they count as lost"
+            );
             self.left = self.posted; // clients will ask again
         }
         let has_space = self.posted - self.left <= self.spare;

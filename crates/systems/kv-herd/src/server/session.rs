@@ -119,7 +119,7 @@ impl<P: Provider> Session<P> {
             shard_count: 0,
         };
         if let Err(error) = self.stream.send_message(&announcement) {
-            tracing::debug!(%error, "a control channel is gone");
+            tracing::debug!(%error, client = ?self.id, peer = %self.stream.peer(), "a control channel is gone");
         }
     }
 
@@ -133,10 +133,13 @@ impl<P: Provider> Session<P> {
                 | ControlError::TooManyFds { .. }
                 | ControlError::FdsOverTcp),
             ) => {
-                tracing::warn!(%error, "a control message could not be sent");
+                let (client, peer, kind) = (self.id, self.stream.peer(), frame.kind);
+                tracing::warn!(%error, ?client, %peer, kind, "a control message could not be sent");
                 self.refuse(ErrorCode::Resources, &error.to_string());
             }
-            Err(error) => tracing::debug!(%error, "a control channel is gone"),
+            Err(error) => {
+                tracing::debug!(%error, client = ?self.id, peer = %self.stream.peer(), "a control channel is gone");
+            }
         }
     }
 

@@ -193,8 +193,12 @@ impl<P: Provider, R: Reader<P>> Client<P, R> {
                 return;
             };
             if wc.status != WcStatus::Success {
-                tracing::debug!(status = ?wc.status, shard, "the queue pair to a shard failed");
-                session.basis_mut().agreed.broken = true;
+                let session = session.basis_mut();
+                tracing::debug!(
+                    status = ?wc.status, shard, session = session.agreed.id, operation = wc.wr_id.0,
+                    "the queue pair to a shard failed"
+                );
+                session.agreed.broken = true;
                 return;
             }
             self.reader.completed(&mut self.ops, shard, wc, sink);

@@ -235,7 +235,7 @@ pub trait Session<P: Provider>: Sized {
     fn post(&mut self, cpu: &P::Cpu) {
         let basis = self.basis_mut();
         if let Err(error) = basis.queues.post(cpu) {
-            tracing::debug!(%error, "requests to a shard could not be posted");
+            tracing::debug!(%error, session = basis.agreed.id, "requests to a shard could not be posted");
             basis.agreed.broken = true;
         }
     }

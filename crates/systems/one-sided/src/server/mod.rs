@@ -155,8 +155,9 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
             },
         };
         if let Err(error) = done {
-            tracing::debug!(%error, "refusing a client: bad control message");
-            self.peers[index].refuse(refusal::BAD_MESSAGE, "malformed or unexpected message");
+            let (peer, shard, kind) = (&mut self.peers[index], self.membership.shard, frame.kind);
+            tracing::debug!(%error, client = %peer.peer(), session = peer.session, shard, kind, "refusing a client");
+            peer.refuse(refusal::BAD_MESSAGE, "malformed or unexpected message");
         }
     }
 
@@ -227,7 +228,8 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
                 Ok(Some(news)) => peer.send(&news),
                 Ok(None) => {}
                 Err(error) => {
-                    tracing::debug!(%error, "closing a client: cannot create its notification");
+                    let (client, session, shard) = (peer.peer(), peer.session, self.membership.shard);
+                    tracing::debug!(%error, %client, session, shard, "closing a session: no memory for a message");
                     peer.close();
                 }
             }
@@ -240,13 +242,14 @@ impl<P: Provider, H: ShardLogic<P>> Server<P, H> {
             self.first = 0;
         }
         let mut is_busy = false;
+        let shard = self.membership.shard;
         let (back, ops) = self.peers.split_at_mut(self.first);
         for peer in ops.iter_mut().chain(back) {
             let Some(conn) = peer.conn.as_mut().filter(|_| !peer.broken) else {
                 continue;
             };
             is_busy |= self.host.serve(cpu, conn).unwrap_or_else(|error| {
-                tracing::debug!(%error, "closing a client's session");
+                tracing::debug!(%error, client = %peer.peer(), session = peer.session, shard, "closing a session");
                 peer.broken = true;
                 true
             });
