@@ -4,7 +4,6 @@
 //! should take. Longer checks are commands of their own: `miri`, `kill -N 200`, `pause --rounds 100`, `fuzz --seconds
 //! 600`.
 
-use crate::command;
 use crate::counts::Counts;
 use crate::memcached::{abuse, clients, differ, suite};
 use crate::steps::{StepResult, Steps};
@@ -35,7 +34,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
     syscalls::run(steps);
     tests::examples(steps);
     loom::run(steps);
-    steps.run_together("builds", &[build_programs, fuzz::build, prepare_others]);
+    steps.run_together("builds", &[instructions::build, fuzz::build, prepare_others]);
     bench::smoke(steps);
     suite::run(steps, &suite::Args::all_that_applies());
     abuse::run(steps, &abuse::Args::short());
@@ -69,11 +68,4 @@ fn prepare_others() -> StepResult {
     guest::prepare()?;
     clients::prepare()?;
     suite::prepare().map(|_| Counts::default())
-}
-
-/// Builds what later steps run: `drover`, and the programs whose instructions are counted, the only ones with the
-/// release profile.
-fn build_programs() -> StepResult {
-    command::build_drover()?;
-    instructions::build()
 }

@@ -22,25 +22,23 @@ pub fn target_dir(kind: &str) -> PathBuf {
     base.join(kind)
 }
 
-/// Profile of the program that steps run as a user would: nearly the speed of a release, with every assertion, built in a
-/// fraction of the time.
-pub const SMOKE_PROFILE: &str = "campaign";
-
-/// Builds `drover` with [`SMOKE_PROFILE`].
+/// Builds `drover` as steps run it: as tests are built, with every assertion. It is optimised, and a simulation takes only
+/// up to twice the time of a release, which would take minutes to build. It is built with the workspace: alone it would be
+/// rebuilt with fewer features.
 pub fn build_drover() -> StepResult {
     run(&mut cargo(&[
         "build",
-        "--profile",
-        SMOKE_PROFILE,
         "--quiet",
-        "-p",
+        "--workspace",
+        "--examples",
+        "--bin",
         "drover",
     ]))
 }
 
 /// Path of that build.
 pub fn drover_path() -> PathBuf {
-    target_dir(SMOKE_PROFILE).join("drover")
+    target_dir("debug").join("drover")
 }
 
 /// `cargo` with these arguments, at the root of the workspace.

@@ -62,7 +62,7 @@ pub fn run(steps: &mut Steps, args: &Args) {
 fn build_program() -> StepResult {
     start(
         Command::new("cargo")
-            .args(["build", "--profile", "campaign", "--quiet", "--target", TRIPLE])
+            .args(["build", "--quiet", "--target", TRIPLE])
             .args(["-p", "drover-swarm", "--example", "campaign"])
             .current_dir(root())
             .env("CARGO_TARGET_DIR", target_dir("coverage"))
@@ -85,7 +85,7 @@ fn reader_dir() -> PathBuf {
 
 fn program() -> PathBuf {
     let built = target_dir("coverage").join(TRIPLE);
-    built.join("campaign/examples/campaign")
+    built.join("debug/examples/campaign")
 }
 
 /// Work for one core.

@@ -1,6 +1,6 @@
 //! Manual pages and the Debian package.
 
-use crate::command::{self, cargo, root, target_dir};
+use crate::command::{self, cargo, root};
 use crate::counts::Counts;
 use crate::steps::{StepResult, Steps};
 
@@ -21,17 +21,12 @@ pub fn deb(steps: &mut Steps) {
 
 fn write_manual() -> StepResult {
     let folder = root().join("target").join("man");
-    // Built with the workspace, as its tests are: alone it would be rebuilt with fewer features.
-    command::run(&mut cargo(&[
-        "build",
-        "--quiet",
-        "--workspace",
-        "--examples",
-        "--bin",
-        "drover",
-    ]))?;
-    let program = target_dir("debug").join("drover");
-    command::run(std::process::Command::new(program).arg("manual").arg(&folder))?;
+    command::build_drover()?;
+    command::run(
+        std::process::Command::new(command::drover_path())
+            .arg("manual")
+            .arg(&folder),
+    )?;
     let pages = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     eprintln!("    {} pages in {}", pages.count(), folder.display());
     Ok(Counts::default())

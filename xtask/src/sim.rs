@@ -1,7 +1,7 @@
 //! Campaigns of simulated clusters, by `drover sim` in a build with all assertions that is nearly as fast as a release.
 
 use crate::campaign;
-use crate::command::{self, cargo, root};
+use crate::command::{self, root};
 use crate::counts::Counts;
 use crate::steps::{Steps, Work};
 use std::process::Command;
@@ -95,19 +95,11 @@ pub fn smoke<'a>() -> Vec<Work<'a>> {
     works
 }
 
-fn drover() -> Command {
-    cargo(&[
-        "run",
-        "--profile",
-        command::SMOKE_PROFILE,
-        "--quiet",
-        "-p",
-        "drover",
-        "--",
-        "sim",
-    ])
-}
-
 fn drover_sim(system: &str, arguments: &[String]) -> crate::steps::StepResult {
-    command::run(drover().args(["--system", system]).args(arguments)).map(|_| Counts::ONE)
+    command::build_drover()?;
+    let mut sim = Command::new(command::drover_path());
+    sim.args(["sim", "--system", system])
+        .args(arguments)
+        .current_dir(root());
+    command::run(&mut sim).map(|_| Counts::ONE)
 }

@@ -15,7 +15,6 @@ mod packages;
 mod programs;
 mod scenarios;
 
-use crate::command::SMOKE_PROFILE;
 use crate::command::{has, target_dir};
 use crate::counts::Counts;
 use crate::setup;
@@ -42,10 +41,13 @@ pub struct Args {
     /// Multiplies every scenario's time limit, for slow and busy machines.
     #[arg(long, default_value_t = 1)]
     pub patience: u32,
-    /// Build profile of `drover`: `dev` builds fastest.
-    #[arg(long, default_value = SMOKE_PROFILE)]
+    /// Build profile of `drover`: `dev`, or `release` to measure.
+    #[arg(long, default_value = DEV)]
     pub profile: String,
 }
+
+/// The profile of tests.
+const DEV: &str = "dev";
 
 impl Default for Args {
     fn default() -> Args {
@@ -54,7 +56,7 @@ impl Default for Args {
             list: false,
             loss: None,
             patience: 1,
-            profile: SMOKE_PROFILE.to_string(),
+            profile: DEV.to_string(),
         }
     }
 }

@@ -31,7 +31,7 @@ impl Program {
     pub fn path(&self, profile: &str) -> PathBuf {
         match self {
             Program::Example { name } => target_dir("debug").join("examples").join(name),
-            Program::Drover if profile == "dev" => target_dir("debug").join("drover"),
+            Program::Drover if profile == "dev" => command::drover_path(),
             Program::Drover => target_dir(profile).join("drover"),
         }
     }
@@ -59,7 +59,9 @@ pub fn of(scenarios: &[&Scenario]) -> BTreeSet<Program> {
 
 /// Builds the programs, `drover` with `profile`.
 pub fn build(programs: &BTreeSet<Program>, profile: &str) -> StepResult {
-    if programs.contains(&Program::Drover) {
+    if programs.contains(&Program::Drover) && profile == "dev" {
+        command::build_drover()?;
+    } else if programs.contains(&Program::Drover) {
         command::run(&mut cargo(&[
             "build",
             "--profile",

@@ -9,7 +9,7 @@ use crate::steps::{StepResult, Steps, Work};
 /// Options.
 #[derive(clap::Args)]
 pub struct Args {
-    /// drover (its build of profile `campaign`), memcached, or the path of a build of drover
+    /// drover (its debug build), memcached, or the path of a build of drover
     #[arg(long, default_value = "drover")]
     pub server: String,
     /// Seed; without it a fresh one, which is printed

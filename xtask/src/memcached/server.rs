@@ -17,7 +17,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// `drover` (built with [`SMOKE_PROFILE`](crate::command::SMOKE_PROFILE)), `memcached`, or the path of another build of drover.
+    /// `drover` (as [`build_drover`](crate::command::build_drover) builds it), `memcached`, or the path of another build of drover.
     pub fn named(name: &str) -> Result<Kind, String> {
         let program = match name {
             "memcached" => return Ok(Kind::Memcached),
@@ -28,7 +28,7 @@ impl Kind {
         match program.is_file() {
             true => Ok(Kind::Drover(program)),
             false => Err(format!(
-                "{} is not built: cargo build --profile campaign -p drover",
+                "{} is not built: cargo build --workspace --bin drover",
                 program.display()
             )),
         }
