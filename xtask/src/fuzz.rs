@@ -26,7 +26,7 @@ const CANARY: &str = "canary";
 /// Compiler flags for libFuzzer's coverage.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-    -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions=yes";
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions=yes";
 
 /// Builds the program with all fuzzers.
 pub fn build() -> StepResult {
