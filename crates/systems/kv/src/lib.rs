@@ -7,6 +7,7 @@
 //! - [`KvClient`] is the batch-shaped, non-blocking client that everything else is built on: submit, poll.
 //! - [`System`] is what a system tells and does as a whole: facts, sizes, how a service starts and a client connects.
 //! - [`Shard`], [`ShardPlan`] and [`ShardedSystem`] are for systems whose services are equal shards.
+//! - [`SystemTable`] is a table of systems, for whatever iterates over one.
 //!
 //! **Promises.** Per key, completed operations are linearizable. An operation that may or may not have
 //! happened is [`Outcome::Indeterminate`], never an error that looks like "did not happen". Every operation
@@ -34,5 +35,7 @@ pub use op::{KEY_BYTES_MAX, Op, OpKind, Outcome, Refusal};
 pub use plan::{ShardPlan, TableShape};
 pub use reads::{Reads, TableKind};
 pub use shard::Shard;
-pub use sharded::ShardedSystem;
-pub use system::{Capacity, Channels, Facts, Offers, OnCore, Policy, Service, Sizes, System, SystemJob};
+pub use sharded::{Planted, ShardedJob, ShardedSystem};
+pub use system::{
+    Capacity, Channels, Facts, Offers, OnCore, Policy, Service, Sizes, System, SystemJob, SystemTable,
+};

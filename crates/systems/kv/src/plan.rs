@@ -21,6 +21,8 @@ const SHARE_MIN: usize = 1 << 18;
 pub const RECORD_HEADER_BYTES: usize = 24;
 /// Places of a table filled to plan are so full at most, per cent: shards get unequal shares of the keys.
 const FULL_PERCENT: usize = 80;
+/// A READ takes microseconds; who takes longer finds something torn, and tries again.
+const GRACE: Ns = Ns::from_ms(1);
 /// How often the control channels of a service are looked at: a client waits so long twice when it connects.
 const LOOK_EVERY: Ns = Ns::from_us(500);
 
@@ -81,6 +83,8 @@ pub struct ShardPlan {
     pub pages: PageWish,
     /// What a shard with nothing to do does.
     pub idle: Idle,
+    /// How long the memory of a record that was replaced is not used again: readers may be under way to it.
+    pub grace: Ns,
     /// How often a shard looks at its control channels.
     pub look_every: Ns,
     /// Most clients of each shard.
@@ -185,6 +189,7 @@ impl ShardPlan {
             evicts: true,
             pages: PageWish::HugeIfAny,
             idle: Idle::ADAPTIVE,
+            grace: GRACE,
             look_every: LOOK_EVERY,
             clients_max: 1024,
         }

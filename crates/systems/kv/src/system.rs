@@ -1,11 +1,12 @@
 //! [`System`]: a key-value system as commands, benchmarks, simulations and tests see it. The table of all systems
 //! is crate `systems`; a row of it is a type that implements this.
 
-use crate::{Counter, ServiceClient, TableKind};
+use crate::{Counter, ServiceClient, ShardedJob, TableKind};
 use drover_mem::NativeCpu;
 use drover_rt::Idle;
 use drover_rt::control::ControlListener;
 use drover_verbs::{Caps, Provider};
+use std::fmt::{Debug, Display};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -112,7 +113,7 @@ pub trait System: Send + Sync + 'static {
     /// What is known without running it.
     const FACTS: Facts;
     /// The sizes of a service's parts.
-    type Plan: Clone + std::fmt::Debug + Send + Sync + 'static;
+    type Plan: Clone + Debug + Send + Sync + 'static;
     /// A client of a service.
     type Client<P: Provider>: ServiceClient<P>;
 
@@ -147,6 +148,12 @@ pub trait System: Send + Sync + 'static {
         listeners: Vec<ControlListener>,
         on_core: OnCore,
     ) -> Result<Box<dyn Service>, String>;
+
+    /// Does `job` with this system if it is a [`ShardedSystem`](crate::ShardedSystem), and gives it back if it is not.
+    /// A system of shards overrides it by `Ok(job.run::<Self>())`: nothing else tells a table that it is one.
+    fn sharded<J: ShardedJob>(job: J) -> Result<J::Answer, J> {
+        Err(job)
+    }
 }
 
 /// A service that runs in threads of this process. Stops when dropped.
@@ -174,4 +181,46 @@ pub trait SystemJob {
 
     /// Does it with system `S`.
     fn run<S: System>(self) -> Self::Answer;
+}
+
+/// A table of systems: what `systems!` of crate `systems` makes. What serves, measures or simulates the systems of a table
+/// takes the table as its parameter, so a test can have one of its own.
+pub trait SystemTable: Copy + Eq + Debug + Display + Send + Sync + 'static {
+    /// All rows, in the order of the table. The first is what commands take unless they are told another one.
+    const ALL: &'static [Self];
+
+    /// What is known of a system without running it.
+    fn facts(self) -> &'static Facts;
+
+    /// Does `job` with it.
+    fn run<J: SystemJob>(self, job: J) -> J::Answer;
+
+    /// Does `job` with it if it is a [`ShardedSystem`](crate::ShardedSystem), and gives the job back if it is not.
+    fn sharded<J: ShardedJob>(self, job: J) -> Result<J::Answer, J> {
+        self.run(IfSharded(job))
+    }
+
+    /// The system called `name`.
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|system| system.facts().name == name)
+    }
+
+    /// Names of all systems, with `between` between them.
+    fn names(between: &str) -> String {
+        let names: Vec<&str> = Self::ALL.iter().map(|system| system.facts().name).collect();
+        names.join(between)
+    }
+}
+
+struct IfSharded<J>(J);
+
+impl<J: ShardedJob> SystemJob for IfSharded<J> {
+    type Answer = Result<J::Answer, J>;
+
+    fn run<S: System>(self) -> Self::Answer {
+        S::sharded(self.0)
+    }
 }
