@@ -17,25 +17,26 @@ pub use args::Args;
 pub use settings::{fuzz_config_file, fuzz_settings};
 
 use crate::exit;
-use drover_systems::System;
+use drover_kv::SystemTable;
 use settings::Settings;
 use std::process::ExitCode;
 
 /// Serves until a signal comes.
-pub fn run(args: &Args) -> ExitCode {
+pub fn run<T: SystemTable>(args: &Args) -> ExitCode {
     if args.version {
         println!("drover {}", env!("CARGO_PKG_VERSION"));
         return ExitCode::SUCCESS;
     }
-    exit::from_result(
-        Settings::resolve(args).and_then(|settings| match settings.system.value {
-            System::Herd => run::serve(&settings),
-            _ => native::serve(&settings),
-        }),
-    )
+    exit::from_result(Settings::resolve::<T>(args).and_then(|(settings, system)| {
+        // memcached's clients share a worker's core and partition, so their host has a way to serve of its own.
+        match settings.system.value.offers.memcached {
+            true => run::serve(&settings),
+            false => native::serve(&settings, system),
+        }
+    }))
 }
 
 /// Prints every setting with its origin.
-pub fn print_config(args: &Args) -> ExitCode {
-    exit::from_result(Settings::resolve(args).map(|settings| print!("{settings}")))
+pub fn print_config<T: SystemTable>(args: &Args) -> ExitCode {
+    exit::from_result(Settings::resolve::<T>(args).map(|(settings, _)| print!("{settings}")))
 }

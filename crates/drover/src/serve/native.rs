@@ -9,7 +9,7 @@ use crate::admin::{ServiceCounters, Snapshot, Source};
 use crate::exit::{self, Failure};
 use drover_base::{Cpu, Ns};
 use drover_client::{Fabric, Job};
-use drover_kv::{Capacity, Facts, Policy, Service, Sizes, System, SystemJob};
+use drover_kv::{Capacity, Facts, Policy, Service, Sizes, System, SystemJob, SystemTable};
 use drover_mem::NativeCpu;
 use drover_rt::Idle;
 use drover_rt::control::ControlListener;
@@ -18,8 +18,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use std::time::Duration;
 
 /// Serves until SIGTERM or SIGINT.
-pub fn serve(settings: &Settings) -> Result<(), Failure> {
-    settings.system.value.run(ServeSystem(settings))
+pub fn serve<T: SystemTable>(settings: &Settings, system: T) -> Result<(), Failure> {
+    system.run(ServeSystem(settings))
 }
 
 struct ServeSystem<'a>(&'a Settings);

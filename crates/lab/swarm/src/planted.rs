@@ -80,10 +80,15 @@ pub const ALL: &[Planted] = &[
     },
 ];
 
-impl Planted {
+/// The mistake of this name.
+pub fn named(name: &str) -> Option<&'static Planted> {
+    ALL.iter().find(|planted| planted.name == name)
+}
+
+impl Mistake {
     /// Switches it on.
-    pub(crate) fn plant(&self, options: &mut Options) {
-        match self.mistake {
+    pub(crate) fn plant(self, options: &mut Options) {
+        match self {
             Mistake::Server(flaw) => options.server.flaw = Some(flaw),
             Mistake::Fabric => {
                 options.messages.splits_late = true;
@@ -91,10 +96,5 @@ impl Planted {
                 (options.messages.delay, options.loss) = (0.1, 0.1);
             }
         }
-    }
-
-    /// The mistake of this name.
-    pub fn named(name: &str) -> Option<&'static Planted> {
-        ALL.iter().find(|planted| planted.name == name)
     }
 }

@@ -3,11 +3,10 @@
 use crate::case::Case;
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
-use drover_kv::System;
-use drover_kv_farm::Farm;
+use crate::shards::Sharded;
+pub use drover_kv::Planted;
+use drover_kv::{ShardedJob, ShardedSystem, System, SystemTable};
 use drover_kv_herd::Herd;
-use drover_kv_pilaf::Pilaf;
-use drover_systems::System as SystemName;
 use std::fmt::Debug;
 
 /// Kinds of trouble, each of which a seed switches on or off as a whole.
@@ -24,21 +23,10 @@ pub trait Trouble: Copy + Ord + Debug + Send + Sync + 'static {
     }
 }
 
-/// A mistake that a campaign must find.
-#[derive(Debug)]
-pub struct Planted<M> {
-    /// As it is typed.
-    pub name: &'static str,
-    /// What is wrong then.
-    pub about: &'static str,
-    /// The scenario in which it is searched for.
-    pub scenario: &'static str,
-    /// How it is made.
-    pub mistake: M,
-}
-
-/// A system that can be simulated.
-pub trait Subject: System + Copy + Debug {
+/// A system that can be simulated: HERD, which has a runner of its own, and every [`Sharded`] one.
+pub trait Subject: Copy + Debug + Send + Sync + 'static {
+    /// The system's.
+    const NAME: &'static str;
     /// What may go wrong, and how tight things may be.
     type Trouble: Trouble;
     /// What may be wrong with it on purpose.
@@ -74,11 +62,22 @@ pub trait SubjectJob {
     fn run<S: Subject>(self) -> Self::Answer;
 }
 
-/// Does `job` with a system of the table: each of them can be simulated.
-pub fn with<J: SubjectJob>(system: SystemName, job: J) -> J::Answer {
-    match system {
-        SystemName::Herd => job.run::<Herd>(),
-        SystemName::Pilaf => job.run::<Pilaf>(),
-        SystemName::Farm => job.run::<Farm>(),
+/// Does `job` with a system of a table. `None`: it cannot be simulated, because its services are not equal shards and it has
+/// no runner here.
+pub fn with<T: SystemTable, J: SubjectJob>(system: T, job: J) -> Option<J::Answer> {
+    match system.sharded(AsShards(job)) {
+        Ok(answer) => Some(answer),
+        Err(AsShards(job)) if system.facts().name == Herd::FACTS.name => Some(job.run::<Herd>()),
+        Err(_) => None,
+    }
+}
+
+struct AsShards<J>(J);
+
+impl<J: SubjectJob> ShardedJob for AsShards<J> {
+    type Answer = J::Answer;
+
+    fn run<S: ShardedSystem>(self) -> J::Answer {
+        self.0.run::<Sharded<S>>()
     }
 }
