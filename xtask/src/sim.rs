@@ -4,6 +4,7 @@ use crate::campaign;
 use crate::command::{self, cargo};
 use crate::counts::Counts;
 use crate::steps::Steps;
+use crate::systems;
 
 /// Options of a campaign.
 #[derive(clap::Args)]
@@ -70,8 +71,15 @@ pub fn run(steps: &mut Steps, args: &Args) {
 
 /// Runs CI's seeds, with the release that CI has built.
 pub fn smoke(steps: &mut Steps) {
-    for &system in campaign::SYSTEMS {
-        let fresh = match system {
+    let systems = match systems::names() {
+        Ok(systems) => systems,
+        Err(why) => {
+            steps.run("sim systems", || Err(why));
+            return;
+        }
+    };
+    for system in systems {
+        let fresh = match system.as_str() {
             "herd" => FRESH_IN_CI,
             _ => FRESH_OF_SHARDS_IN_CI,
         };
@@ -81,7 +89,7 @@ pub fn smoke(steps: &mut Steps) {
             ("planted", &["--planted"][..]),
         ] {
             steps.run(&format!("sim {system} {name}"), || {
-                let mut sim = cargo(&["run", "--release", "--quiet", "--", "sim", "--system", system]);
+                let mut sim = cargo(&["run", "--release", "--quiet", "--", "sim", "--system", &system]);
                 command::run(sim.args(arguments)).map(|_| Counts::ONE)
             });
         }
